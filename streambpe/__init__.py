@@ -1,0 +1,3 @@
+"""streambpe: learn BPE-family vocabularies from corpora far larger than memory."""
+
+__version__ = "0.1.0"
