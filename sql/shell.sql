@@ -1,0 +1,9 @@
+-- shell: everything, in order, for the duckdb shell. From the checkout or site-packages/streambpe:
+--     duckdb RUN/state.duckdb -f sql/shell.sql
+-- Creates what is missing and refreshes the views; it never drops a table.
+.read sql/schema/run.sql
+.read sql/schema/sources.sql
+.read sql/schema/chunk_counts.sql
+.read sql/views/source_files.sql
+.read sql/views/chunk_frequencies.sql
+.read sql/views/rare_chunks.sql

@@ -1,0 +1,16 @@
+-- source_files: one row is an input as the user named it, with all its counted stretches added up.
+CREATE OR REPLACE VIEW source_files AS
+SELECT
+    path,
+    any_value(kind)                      AS kind,
+    count(*)                             AS parts,
+    sum(documents)::BIGINT               AS documents,
+    sum(text_bytes)::BIGINT              AS text_bytes,
+    sum(bad_utf8)::BIGINT                AS bad_utf8,
+    sum(boms)::BIGINT                    AS boms,
+    sum(nulls)::BIGINT                   AS nulls,
+    any_value(file_bytes)                AS file_bytes,
+    bool_or(state = 'last') AND sum(stop_at - start_at) = max(stop_at) AS complete
+FROM sources
+GROUP BY path
+ORDER BY path;

@@ -1,0 +1,298 @@
+"""The command line: one function a subcommand, each a thin call into the library.
+
+Data goes to stdout, everything else to stderr. Heavy libraries are loaded inside the commands, so
+`streambpe --help` is quick and --threads can bound Polars' own pool.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any, TypeVar
+
+import click
+
+from streambpe import __version__
+from streambpe.errors import StreambpeError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Commands(click.Group):
+    """Turns the library's errors into one message and an exit code, without a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except StreambpeError as error:
+            click.echo(f"streambpe: {error}", err=True)
+            ctx.exit(error.exit_code)
+        except BrokenPipeError:
+            # the reader of stdout went away (`| head`): nothing to tell, and nobody to tell it to
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(1)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__)
+def main() -> None:
+    """Learn BPE-family tokenizer vocabularies from corpora far larger than memory.
+
+    \b
+    A RUN is a folder; everything in it can be stopped, resumed and queried with SQL.
+        streambpe count RUN corpus/*.jsonl.zst
+        streambpe sql RUN "SELECT * FROM chunk_frequencies LIMIT 20"
+    """
+
+
+def resource_options(command: F) -> F:
+    """--memory, --threads, --temp-dir."""
+    for option in (
+        click.option("--temp-dir", metavar="DIR", help="Where to spill. [default: inside RUN]"),
+        click.option("--threads", type=click.IntRange(1), metavar="N", help="[default: all cores]"),
+        click.option(
+            "--memory",
+            metavar="SIZE",
+            help="Bound for the whole process tree, such as 2GB. [default: a quarter of RAM]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def progress_option(command: F) -> F:
+    """--progress."""
+    return click.option(
+        "--progress",
+        type=click.Choice(["auto", "bar", "jsonl", "none"]),
+        default="auto",
+        show_default=True,
+        help="On stderr; auto is a bar on a terminal, else nothing. RUN/status.json is always written.",
+    )(command)
+
+
+@contextlib.contextmanager
+def stop_on_signals() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set; the second Ctrl-C ends at once."""
+    stop = threading.Event()
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        stop.signal_number = number  # type: ignore[attr-defined]
+        click.echo(" stopping: finishing and committing what is in hand (again to end at once)", err=True)
+        stop.set()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@main.command()
+@click.argument("run")
+@click.argument("sources", nargs=-1, metavar="SOURCE...")
+@click.option("--pattern", metavar="NAME|REGEX", help="How text is split into chunks. [default: gpt4o]")
+@click.option(
+    "--gaps", type=click.Choice(["refuse", "keep"]), help="Text that a REGEX leaves unmatched. [default: refuse]"
+)
+@click.option(
+    "--split-scripts/--no-split-scripts", default=None, help="Cut where the script changes, before splitting."
+)
+@click.option("--sequences/--no-sequences", default=None, help="Also store the documents as chunk ids, for superwords.")
+@click.option(
+    "--bad-utf8",
+    type=click.Choice(["replace", "skip", "error"]),
+    help="Invalid bytes become U+FFFD, are left out, or end the count. [default: replace]",
+)
+@click.option("--lines", is_flag=True, help="In text files every line is a document.")
+@click.option("--text-column", default="text", show_default=True, metavar="NAME", help="Of jsonl, csv and parquet.")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["auto", "txt", "lines", "jsonl", "csv", "parquet"]),
+    default="auto",
+    help="Of all sources, instead of judging by the file's name.",
+)
+@click.option("--counts", is_flag=True, help="The sources are tables of chunks and counts.")
+@click.option("--stdin-name", metavar="NAME", help="What to call standard input. [default: -]")
+@resource_options
+@progress_option
+def count(
+    run: str,
+    sources: tuple[str, ...],
+    lines: bool,
+    text_column: str,
+    kind: str,
+    counts: bool,
+    stdin_name: str | None,
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+    progress: str,
+    **options: Any,
+) -> None:
+    """Count the distinct chunks of a corpus into RUN.
+
+    \b
+    SOURCE   .txt .jsonl .csv .parquet, each also .gz or .zst; a folder, a glob, - for standard
+             input, FILE.jsonl:FIELD for a field of its own. A .txt file is one document.
+    PATTERN  gpt4o gpt2 r50k gpt4 cl100k punct boundless ultimate1 word-level superbpe1
+             superbpe2 none, or a regular expression in quotes.
+
+    Safe to stop and to kill at any moment: the same command goes on. More sources can be added later;
+    what was counted is skipped.
+
+    \b
+    example:
+        streambpe count runs/en corpus/*.jsonl.zst --pattern gpt4o --memory 2GB
+    """
+    if threads:
+        os.environ.setdefault("POLARS_MAX_THREADS", str(threads))
+    from streambpe.config import Resources, format_size
+    from streambpe.train.count import count as count_sources
+
+    with stop_on_signals() as stop:
+        result = count_sources(
+            run,
+            sources,
+            options=options,
+            resources=Resources.from_options(memory, threads, temp_dir),
+            lines=lines,
+            text_column=text_column,
+            kind=kind,
+            counts=counts,
+            stdin_name=stdin_name or "-",
+            progress=progress,
+            stop=stop,
+        )
+    for warning in result.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    corpus = result.corpus
+    click.echo(
+        f"{run}: {corpus['distinct']:,} distinct chunks, {corpus['chunks']:,} in all, from "
+        f"{corpus['documents']:,} documents ({format_size(corpus['bytes'])}); {result.counted} sources counted, "
+        f"{result.skipped} skipped. sha256 {corpus['sha256'][:16]}",
+        err=True,
+    )
+
+
+@main.command("export-counts")
+@click.argument("run")
+@click.option("-o", "--output", required=True, metavar="FILE", help="A .parquet or .csv file.")
+def export_counts(run: str, output: str) -> None:
+    """Write RUN's chunk counts as a table that `count --counts` and BatchBPE read.
+
+    \b
+    example:
+        streambpe export-counts runs/en -o en-counts.parquet
+    """
+    from streambpe.store.exchange import export_counts as export
+
+    rows = export(run, output)
+    click.echo(f"{output}: {rows:,} chunks", err=True)
+
+
+@main.command("merge-counts")
+@click.argument("run")
+@click.argument("runs", nargs=-1, required=True, metavar="OTHER...")
+@resource_options
+@progress_option
+def merge_counts(
+    run: str, runs: tuple[str, ...], memory: str | None, threads: int | None, temp_dir: str | None, progress: str
+) -> None:
+    """Add up the counts of OTHER runs in RUN, which is made if need be. Exact: counts only ever add.
+
+    The runs must count with the same pattern and must not have read the same source.
+
+    \b
+    example:
+        streambpe merge-counts runs/all runs/node1 runs/node2 runs/node3
+    """
+    from streambpe.config import Resources, format_size
+    from streambpe.store.exchange import merge_runs
+
+    corpus = merge_runs(run, runs, Resources.from_options(memory, threads, temp_dir), progress)
+    click.echo(
+        f"{run}: {corpus['distinct']:,} distinct chunks, {corpus['chunks']:,} in all, from "
+        f"{corpus['documents']:,} documents ({format_size(int(corpus['bytes']))}). sha256 {str(corpus['sha256'])[:16]}",
+        err=True,
+    )
+
+
+@main.command()
+@click.argument("run")
+@click.option("--json", "as_json", is_flag=True, help="As RUN/status.json has it.")
+def status(run: str, as_json: bool) -> None:
+    """Say what RUN is doing, or did last. Reads one small file; never disturbs the run.
+
+    \b
+    example:
+        streambpe status runs/en --json
+    """
+    from streambpe.progress import describe, running_state
+    from streambpe.store.run import Run
+
+    found = running_state(Run(run).read_status())
+    if as_json:
+        click.echo(json.dumps(found))
+    else:
+        click.echo(f"{run}: {found['stage']}, {found['state']} ({found['updated']}): {describe(found)}")
+        if found.get("message"):
+            click.echo(found["message"])
+
+
+@main.command()
+@click.argument("run")
+@click.argument("query", required=False)
+@click.option("--json", "form", flag_value="json", help="One JSON list of rows.")
+@click.option("--csv", "form", flag_value="csv", help="Comma-separated, with a header.")
+def sql(run: str, query: str | None, form: str | None) -> None:
+    """Run a query on RUN's tables, read-only.
+
+    \b
+    tables   run, sources, chunk_counts
+    views    source_files, chunk_frequencies, rare_chunks
+    example:
+        streambpe sql runs/en "SELECT chunk, n FROM chunk_frequencies LIMIT 10"
+    """
+    from streambpe.store.inspect import print_query
+
+    if query is None:
+        raise click.UsageError('give a query in quotes, such as "SELECT * FROM source_files"')
+    print_query(run, query, form or "table", sys.stdout)
+
+
+@main.command()
+@click.argument("run")
+@click.option("--sources", "rehash", is_flag=True, help="Also read every source again and compare its digest.")
+@resource_options
+def check(run: str, rehash: bool, memory: str | None, threads: int | None, temp_dir: str | None) -> None:
+    """Recount every derived table of RUN from scratch. Prints what differs; exit 1 if anything does.
+
+    \b
+    example:
+        streambpe check runs/en --sources
+    """
+    from streambpe.config import Resources
+    from streambpe.store.check import check as run_checks
+
+    problems = run_checks(run, rehash_sources=rehash, resources=Resources.from_options(memory, threads, temp_dir))
+    for problem in problems:
+        click.echo(str(problem))
+    if problems:
+        raise StreambpeError(f"{run}: {len(problems)} differences. `streambpe count {run}` folds the tables again.")
+    click.echo(f"{run}: everything adds up.", err=True)
+
+
+if __name__ == "__main__":
+    main()

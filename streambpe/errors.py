@@ -1,0 +1,58 @@
+"""Every error a user can meet. The command line prints the message alone and exits with `exit_code`.
+
+A message says what failed, where, what state is left and, where there is one, the next command.
+"""
+
+
+class StreambpeError(Exception):
+    """A job cannot go on; what was committed before stays committed."""
+
+    exit_code = 1
+
+
+class UsageError(StreambpeError):
+    """The options contradict each other or the input."""
+
+    exit_code = 2
+
+
+class LimitError(StreambpeError):
+    """The job does not fit the memory it was given."""
+
+    exit_code = 3
+
+
+class SourceError(StreambpeError):
+    """An input cannot be read, or is not what its name says."""
+
+
+class SourceChanged(SourceError):
+    """An input that was already counted no longer has the bytes that were counted."""
+
+
+class PatternError(UsageError):
+    """A splitting pattern does not compile, or leaves part of the text unmatched."""
+
+
+class RunError(StreambpeError):
+    """A RUN folder is missing, damaged, or of another format version."""
+
+
+class RunLocked(RunError):
+    """Another process writes to this RUN."""
+
+
+class RunMismatch(UsageError):
+    """A RUN was started with other options than are asked for now."""
+
+
+class SqlInputError(StreambpeError):
+    """A .sql file was run without the inputs that its header names."""
+
+
+class Stopped(StreambpeError):
+    """Ctrl-C or SIGTERM: everything finished was committed first."""
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + signal_number

@@ -1,0 +1,345 @@
+"""Chunk counts on disk: committed parts, their merge in bounded memory, the table in state.duckdb.
+
+A part is one Parquet file (chunk, n), sorted by the chunks' bytes. Its footer names the stretches of
+input it covers, so *renaming it into place commits counts and progress together*:
+
+    counts/part-00007.parquet     stretches of the input, counted once
+    counts/merged-00003.parquet   several parts added up; names the files it replaces
+
+Parts are merged by ranges of chunks: row groups are small and their first and last chunks are in the
+footer, so a range reads a few row groups of each file. Memory: `range_bytes` and one row group
+(0.5 MB of English) for each file; disk: each level of 64 files rewrites its rows once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from streambpe.errors import RunError, StreambpeError
+from streambpe.store.database import fsync_file, fsync_folder, open_store
+from streambpe.store.run import Run
+from streambpe.store.sqlfiles import run_sql
+
+PART_FORMAT = 1
+_SCHEMA = pa.schema([("chunk", pa.large_string()), ("n", pa.int64())])
+_GROUP_ROWS = 16_384  # rows in a row group: 0.5 MB of English chunks in memory
+_GROUP_BYTES = 8 << 20  # or this many bytes of chunks
+_KEY_CHARS = 64  # of a row group's first and last chunk that the footer keeps
+MERGE_FILES = 64  # open at once in a merge
+MAX_COUNT = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of one input that a part covers; the columns of table sources."""
+
+    path: str
+    kind: str
+    text_column: str
+    start_at: int
+    stop_at: int
+    documents: int
+    text_bytes: int
+    bad_utf8: int
+    boms: int
+    nulls: int
+    digest: str
+    part: str
+    file_bytes: int
+    mtime_ns: int
+    state: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file in counts/."""
+
+    path: Path
+    spans: tuple[Span, ...]
+    rows: int
+    total: int  # sum of n
+    level: int  # 0: counted; k + 1: a merge of files of level k
+    replaces: tuple[str, ...]
+    groups: tuple[tuple[str, str, int], ...]  # of each row group: lowest chunk, highest, bytes
+
+
+class PartWriter:
+    """Writes one part; nothing is visible until `commit`."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+        self._temporary = target.with_name(target.name + ".new")
+        self._writer = pq.ParquetWriter(
+            self._temporary, _SCHEMA, compression="zstd", compression_level=1, use_dictionary=False
+        )
+        self._groups: list[tuple[str, str, int]] = []
+        self.rows = 0
+        self.total = 0
+
+    def write(self, frame: pl.DataFrame) -> None:
+        """Append rows (chunk, n) in byte order, all above those written before."""
+        if not frame.height:
+            return
+        sizes = np.cumsum(frame["chunk"].str.len_bytes().to_numpy().astype(np.int64) + 8)
+        start = 0
+        while start < frame.height:
+            below = int(np.searchsorted(sizes, _GROUP_BYTES + (sizes[start - 1] if start else 0), side="right"))
+            stop = min(frame.height, start + _GROUP_ROWS, max(below, start + 1))
+            group = frame.slice(start, stop - start)
+            self._writer.write_table(group.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_SCHEMA))
+            low, high = group["chunk"][0], group["chunk"][-1]
+            if len(high) > _KEY_CHARS:
+                high = high[:_KEY_CHARS] + "\U0010ffff" * 8
+            size = int(sizes[stop - 1] - (sizes[start - 1] if start else 0))
+            self._groups.append((low[:_KEY_CHARS], high, size))
+            start = stop
+        self.rows += frame.height
+        self.total += int(frame["n"].sum())
+
+    def commit(self, spans: Sequence[Span], level: int = 0, replaces: Sequence[str] = ()) -> Part:
+        """Close, fsync, rename: from here on the part counts."""
+        part = Part(self.target, tuple(spans), self.rows, self.total, level, tuple(replaces), tuple(self._groups))
+        facts = {
+            "format": PART_FORMAT,
+            "rows": part.rows,
+            "total": part.total,
+            "level": level,
+            "replaces": part.replaces,
+            "groups": part.groups,
+            "spans": [asdict(span) for span in spans],
+        }
+        self._writer.add_key_value_metadata({"streambpe": json.dumps(facts)})
+        self._writer.close()
+        fsync_file(self._temporary)
+        os.replace(self._temporary, self.target)
+        fsync_folder(self.target.parent)
+        return part
+
+    def abandon(self) -> None:
+        """Give up: leave no file."""
+        with contextlib.suppress(Exception):
+            self._writer.close()
+        self._temporary.unlink(missing_ok=True)
+
+
+def read_part(path: Path) -> Part:
+    """The record in a part's footer."""
+    try:
+        metadata = pq.read_metadata(path).metadata or {}
+        facts = json.loads(metadata[b"streambpe"])
+        spans = tuple(Span(**span) for span in facts["spans"])
+    except (OSError, pa.ArrowException, KeyError, ValueError, TypeError) as why:
+        raise RunError(
+            f"{path} is damaged ({str(why).splitlines()[0]}). Move it away and count again: the sources "
+            f"it covered are read again, everything else is kept."
+        ) from None
+    if facts["format"] != PART_FORMAT:
+        raise RunError(f"{path} has part format {facts['format']}; this streambpe reads {PART_FORMAT}.")
+    groups = tuple((low, high, size) for low, high, size in facts["groups"])
+    return Part(path, spans, facts["rows"], facts["total"], facts["level"], tuple(facts["replaces"]), groups)
+
+
+def list_parts(run: Run, *, clean: bool = False) -> list[Part]:
+    """All committed parts, by name. A file that a merge replaces does not count (`clean` removes it)."""
+    found = [read_part(path) for path in sorted(run.counts.glob("*.parquet"))]
+    gone = {name for part in found for name in part.replaces}
+    if clean:
+        for name in gone:
+            (run.counts / name).unlink(missing_ok=True)
+        for leftover in run.counts.glob("*.new"):
+            leftover.unlink()
+    return [part for part in found if part.path.name not in gone]
+
+
+def next_number(run: Run) -> int:
+    """A number that no part or sequence file of the run has had."""
+    numbers = [int(p.stem.rsplit("-", 1)[1].split(".")[0]) for p in run.counts.glob("*-*.parquet")]
+    numbers += [int(p.name.split(".")[0].rsplit("-", 1)[1]) for p in run.sequences.glob("part-*.parquet")]
+    return max(numbers, default=0) + 1
+
+
+def merge_ranges(parts: Sequence[Part], range_bytes: int) -> Iterator[pl.DataFrame]:
+    """The sum of several parts as frames (chunk, n): disjoint, ascending, in byte order.
+
+    Cost: every row is read once, rows at the border of two ranges twice.
+    """
+    total = sum(part.total for part in parts)
+    if total > MAX_COUNT:
+        raise StreambpeError(
+            f"The counts add up to {total}, more than a 64-bit count holds ({MAX_COUNT}). Nothing was changed."
+        )
+    files = [pq.ParquetFile(part.path, pre_buffer=False) for part in parts]
+    try:
+        starts = sorted((low, size) for part in parts for low, _, size in part.groups)
+        bounds, held = [""], 0
+        for low, size in starts:
+            if held + size > range_bytes and held and low > bounds[-1]:
+                bounds.append(low)
+                held = 0
+            held += size
+        for i, low in enumerate(bounds):
+            high = bounds[i + 1] if i + 1 < len(bounds) else None
+            frame = _read_range(parts, files, low, high)
+            if frame.height:
+                yield frame
+    finally:
+        for file in files:
+            file.close()
+
+
+def _read_range(parts: Sequence[Part], files: Sequence[pq.ParquetFile], low: str, high: str | None) -> pl.DataFrame:
+    frames = []
+    for part, file in zip(parts, files, strict=True):
+        wanted = [g for g, (a, b, _) in enumerate(part.groups) if b >= low and (high is None or a < high)]
+        if not wanted:
+            continue
+        frame = pl.from_arrow(file.read_row_groups(wanted, use_threads=False))
+        assert isinstance(frame, pl.DataFrame)
+        keep = pl.col("chunk") >= low
+        if high is not None:
+            keep &= pl.col("chunk") < high
+        frames.append(frame.filter(keep))
+    if not frames:
+        return pl.DataFrame(schema={"chunk": pl.String, "n": pl.Int64})
+    together = pl.concat(frames)
+    if len(frames) > 1:
+        together = together.group_by("chunk").agg(pl.col("n").sum())
+    return together.sort("chunk")
+
+
+def compact(run: Run, parts: list[Part], range_bytes: int) -> list[Part]:
+    """Merge MERGE_FILES files of a level into one of the next, as long as a level holds that many."""
+    while True:
+        level = next((k for k in {p.level for p in parts} if sum(p.level == k for p in parts) >= MERGE_FILES), None)
+        if level is None:
+            return parts
+        batch = [p for p in parts if p.level == level][:MERGE_FILES]
+        merged = merge_into(run, batch, range_bytes, level + 1, [])
+        parts = [p for p in parts if p not in batch] + [merged]
+
+
+def merge_into(run: Run, batch: Sequence[Part], range_bytes: int, level: int, also: Iterable[Any]) -> Part:
+    """Write the sum of `batch` as one part and remove the files it replaces.
+
+    `also`: callables that are given every frame of the sum, in order.
+    """
+    target = run.counts / f"merged-{next_number(run):05d}.parquet"
+    writer = PartWriter(target)
+    try:
+        for frame in merge_ranges(batch, range_bytes):
+            writer.write(frame)
+            for use in also:
+                use(frame)
+        merged = writer.commit(
+            [span for part in batch for span in part.spans], level, [part.path.name for part in batch]
+        )
+    except BaseException:
+        writer.abandon()
+        raise
+    for part in batch:
+        part.path.unlink()
+    return merged
+
+
+class CorpusDigest:
+    """sha256 of (length, chunk, n) over all chunks in byte order; lengths and counts as 8 bytes, little-endian."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self.distinct = self.chunks = self.bytes = 0
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """The next rows, in byte order. About 60 bytes of memory a row beside the frame."""
+        lengths = frame["chunk"].str.len_bytes().to_numpy().astype(np.int64)
+        n = frame["n"].to_numpy()
+        starts = np.cumsum(lengths + 16) - lengths - 16
+        out = np.empty(int(lengths.sum()) + 16 * len(n), np.uint8)
+        eight = np.arange(8)
+        out[starts[:, None] + eight] = lengths.astype("<i8").view(np.uint8).reshape(-1, 8)
+        out[(starts + 8 + lengths)[:, None] + eight] = n.astype("<i8").view(np.uint8).reshape(-1, 8)
+        text = np.ones(len(out), np.bool_)
+        text[starts[:, None] + eight] = False
+        text[(starts + 8 + lengths)[:, None] + eight] = False
+        data = frame["chunk"].cast(pl.Binary).to_arrow(compat_level=pl.CompatLevel.oldest())
+        offsets = np.frombuffer(data.buffers()[1], np.int64)[data.offset : data.offset + len(data) + 1]
+        if len(data):
+            out[text] = np.frombuffer(data.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+        self._hash.update(out.data)
+        self.distinct += frame.height
+        self.chunks += int(n.sum())
+        if len(n) and int(n.max()) * int(lengths.max()) < MAX_COUNT // len(n):
+            self.bytes += int((lengths * n).sum())
+        else:
+            self.bytes += sum(int(length) * int(count) for length, count in zip(lengths, n, strict=True))
+
+    def facts(self, documents: int) -> dict[str, int | str]:
+        """What table run and the event log's header say of the corpus."""
+        return {
+            "documents": documents,
+            "bytes": self.bytes,
+            "chunks": self.chunks,
+            "distinct": self.distinct,
+            "sha256": self._hash.hexdigest(),
+        }
+
+
+def fold(run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None) -> dict[str, int | str]:
+    """Bring state.duckdb up to the committed parts; returns the corpus facts. One transaction."""
+    parts = list_parts(run, clean=True)
+    folded = json.dumps(sorted(part.path.name for part in parts))
+    facts = run.facts()
+    if facts.get("folded") == folded and "corpus" in facts:
+        corpus: dict[str, int | str] = json.loads(facts["corpus"])
+        return corpus
+    range_bytes = max(memory_bytes // 12, 4 << 20)
+    parts = compact(run, parts, range_bytes)
+    digest = CorpusDigest()
+    spans = [span for part in parts for span in part.spans]
+    with contextlib.closing(
+        open_store(run.state, memory_bytes=memory_bytes // 4, threads=threads, temp_dir=temp_dir)
+    ) as con:
+        con.begin()
+        run_sql(con, "steps/clear_counts")
+
+        def insert(frame: pl.DataFrame) -> None:
+            con.register("incoming", frame.to_arrow())
+            run_sql(con, "steps/insert_chunk_counts")
+            con.unregister("incoming")
+
+        if len(parts) == 1:
+            for frame in merge_ranges(parts, range_bytes):
+                digest.add(frame)
+                insert(frame)
+            names = [parts[0].path.name]
+        elif parts:
+            merged = merge_into(run, parts, range_bytes, max(p.level for p in parts) + 1, [digest.add, insert])
+            names = [merged.path.name]
+        else:
+            names = []
+        con.register("incoming", spans_frame(spans).to_arrow())
+        run_sql(con, "steps/insert_sources")
+        con.unregister("incoming")
+        corpus = digest.facts(sum(span.documents for span in spans))
+        run_sql(con, "steps/put_run", key="corpus", value=json.dumps(corpus))
+        run_sql(con, "steps/put_run", key="folded", value=json.dumps(names))
+        con.commit()
+    return corpus
+
+
+def spans_frame(spans: Iterable[Span]) -> pl.DataFrame:
+    """The rows of table sources, in its order."""
+    kinds = {name: pl.Int64 if kind == "int" else pl.String for name, kind in Span.__annotations__.items()}
+    frame = pl.DataFrame([asdict(span) for span in spans], schema=kinds)
+    return frame.sort("path", "start_at")

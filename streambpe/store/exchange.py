@@ -1,0 +1,131 @@
+"""Counts between runs: tables out, runs added up. (Tables in: `count --counts`.)"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from streambpe.config import CountConfig, Resources
+from streambpe.encode.patterns import find_pattern
+from streambpe.errors import RunMismatch, UsageError
+from streambpe.progress import Meter, Reporter
+from streambpe.store.chunks import PartWriter, Span, fold, list_parts, merge_ranges, next_number
+from streambpe.store.database import fsync_file
+from streambpe.store.run import Run, program_versions
+
+_RANGE_BYTES = 32 << 20
+
+
+def export_counts(run: Path | str, output: Path | str) -> int:
+    """Write a run's committed counts to a .parquet or .csv file; how many rows. Streams in byte order."""
+    folder, target = Run.open(run), Path(output)
+    if target.suffix not in (".parquet", ".csv"):
+        raise UsageError(f"{target}: name a .parquet or a .csv file.")
+    config = CountConfig(**json.loads(folder.facts()["config"]))
+    expression = find_pattern(config.pattern, gaps=config.gaps).expression
+    parts = list_parts(folder)
+    temporary = target.with_name(target.name + ".new")
+    rows = 0
+    try:
+        if target.suffix == ".csv":
+            with open(temporary, "w", encoding="utf-8", newline="") as out:
+                writer = csv.writer(out)
+                writer.writerow(("chunk", "count"))
+                for frame in merge_ranges(parts, _RANGE_BYTES):
+                    writer.writerows(frame.iter_rows())
+                    rows += frame.height
+                writer.writerow((expression, 0))
+        else:
+            facts = {
+                "expression": expression,
+                "config": config.as_facts(),
+                "documents": sum(span.documents for part in parts for span in part.spans),
+            }
+            schema = pa.schema(
+                [("chunk", pa.large_string()), ("count", pa.int64())], {"streambpe-counts": json.dumps(facts)}
+            )
+            with pq.ParquetWriter(temporary, schema, compression="zstd") as table:
+                for frame in merge_ranges(parts, _RANGE_BYTES):
+                    table.write_table(pa.table([frame["chunk"].to_arrow(), frame["n"].to_arrow()], schema=schema))
+                    rows += frame.height
+        fsync_file(temporary)
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return rows
+
+
+def merge_runs(
+    run: Path | str, others: Sequence[Path | str], resources: Resources, progress: str = "none"
+) -> dict[str, int | str]:
+    """Add the counts of other runs to a run. All or nothing for each other run; those added before are refused."""
+    target = Run(run)
+    opened = [Run.open(other) for other in others]
+    configs = [CountConfig(**json.loads(other.facts()["config"])) for other in opened]
+    if target.state.exists():
+        mine = CountConfig(**json.loads(target.facts()["config"]))
+    else:
+        mine = replace(configs[0], sequences=False)
+    for other, config in zip(opened, configs, strict=True):
+        if replace(config, sequences=mine.sequences) != mine:
+            raise RunMismatch(
+                f"{other.path} was counted with {_told(config)}, {target.path} with {_told(mine)}; such counts do "
+                f"not add up. Nothing was changed."
+            )
+    if mine.sequences:
+        raise UsageError(f"{target.path} keeps sequences; merge-counts adds counts only. Merge into another RUN.")
+    with target.lock():
+        target.create({"config": json.dumps(mine.as_facts()), "versions": json.dumps(program_versions())})
+        meter = Meter("merging", total=len(opened), unit="runs")
+        with Reporter(meter, target, progress):
+            for other in opened:
+                _add_run(target, other, resources)
+                meter.done += 1
+            return fold(
+                target,
+                memory_bytes=resources.memory_bytes,
+                threads=resources.threads,
+                temp_dir=resources.temp_dir,
+            )
+
+
+def _add_run(target: Run, other: Run, resources: Resources) -> None:
+    parts = list_parts(other)
+    known: dict[tuple[str, int], Span] = {
+        (span.path, span.start_at): span for part in list_parts(target) for span in part.spans
+    }
+    name = f"part-{next_number(target):05d}"
+    spans = []
+    for span in (span for part in parts for span in part.spans):
+        before = known.get((span.path, span.start_at))
+        if before is not None and (before.digest, before.stop_at) == (span.digest, span.stop_at):
+            raise UsageError(
+                f"{span.path} is counted in {target.path} already, and in {other.path}; merging would count it "
+                f"twice. Runs merged before this one are kept, nothing of this one was added."
+            )
+        # the same name on another machine is another file
+        path = span.path if before is None else f"{other.path.resolve()}:{span.path}"
+        spans.append(replace(span, path=path, part=name))
+    writer = PartWriter(target.counts / f"{name}.parquet")
+    try:
+        for frame in merge_ranges(parts, max(resources.memory_bytes // 12, 4 << 20)):
+            writer.write(frame)
+        writer.commit(spans)
+    finally:
+        with contextlib.suppress(OSError):
+            writer.abandon()
+
+
+def _told(config: CountConfig) -> str:
+    facts: dict[str, Any] = config.as_facts()
+    return ", ".join(f"{key} {value}" for key, value in facts.items() if key != "sequences")

@@ -1,0 +1,53 @@
+"""Looking at a run with SQL, read-only."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+import duckdb
+
+from streambpe.errors import StreambpeError
+from streambpe.store.database import open_store
+from streambpe.store.run import Run
+from streambpe.store.sqlfiles import run_query, show_query
+
+
+def print_query(run: Path | str, query: str, form: str, out: TextIO) -> None:
+    """Write a query's rows to `out` as a table, JSON or CSV, a block of rows at a time."""
+    with contextlib.closing(open_store(Run.open(run).state, read_only=True)) as con:
+        try:
+            if form == "table":
+                show_query(con, query)
+                return
+            blocks = run_query(con, query)
+            names = next(blocks, None)
+            if names is None:
+                return
+            if form == "csv":
+                writer = csv.writer(out, lineterminator="\n")
+                writer.writerow(names)
+                for rows in blocks:
+                    writer.writerows(rows)
+            else:
+                _write_json(names, blocks, out)
+        except duckdb.Error as why:
+            raise StreambpeError(f"The query does not run: {why}") from None
+
+
+def _write_json(names: list[str], blocks: Iterator[list[Any]], out: TextIO) -> None:
+    out.write("[")
+    first = True
+    for rows in blocks:
+        for row in rows:
+            out.write(("" if first else ",") + "\n" + json.dumps(dict(zip(names, row, strict=True)), default=_plain))
+            first = False
+    out.write("\n]\n")
+
+
+def _plain(value: Any) -> Any:
+    return value.hex() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,84 @@
+"""The .sql files: find one, check its inputs, run it. All SQL goes through `run_sql`.
+
+A file opens with comment lines; the one that starts with `inputs:` lists its session variables:
+
+    -- inputs:  min_count BIGINT, max_rows BIGINT
+
+They are set with SET VARIABLE, so the same bytes run from Python and in the duckdb shell. An unset
+variable reads as NULL and a query would quietly return nothing, hence the check.
+Set STREAMBPE_TRACE_SQL=1 to see each file that runs, and its inputs, on stderr.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Iterator
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from streambpe.errors import SqlInputError
+
+
+@functools.cache
+def sql_root() -> Traversable:
+    """The folder of .sql files: inside an installed package, or at the top of a checkout."""
+    packaged = resources.files("streambpe").joinpath("sql")
+    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "sql"
+
+
+@functools.cache
+def read_sql(name: str) -> str:
+    """The text of sql/NAME.sql."""
+    file = sql_root().joinpath(*f"{name}.sql".split("/"))
+    if not file.is_file():
+        raise SqlInputError(f"There is no sql/{name}.sql.")
+    return file.read_text()
+
+
+def declared_inputs(name: str) -> list[str]:
+    """The variables that the file's header names."""
+    for line in read_sql(name).splitlines():
+        if line.startswith("-- inputs:"):
+            listed = line.removeprefix("-- inputs:").strip()
+            return [entry.split()[0] for entry in listed.split(",") if entry.strip()]
+    return []
+
+
+def run_sql(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> list[tuple[Any, ...]]:
+    """Run sql/NAME.sql with its inputs; the rows of its last statement."""
+    wanted = declared_inputs(name)
+    wrong = sorted(set(wanted) ^ set(inputs))
+    if wrong:
+        raise SqlInputError(
+            f"sql/{name}.sql asks for {wanted} in its header; {', '.join(wrong)} was not given or is not "
+            f"asked for. An unset variable reads as NULL and the query would quietly return no rows. "
+            f"Pass exactly these: run_sql(con, {name!r}, ...)."
+        )
+    if os.environ.get("STREAMBPE_TRACE_SQL"):
+        print(f"sql/{name}.sql {inputs}", file=sys.stderr)
+    for key in wanted:
+        con.execute(f"SET VARIABLE {key} = ?", [inputs[key]])
+    return con.execute(read_sql(name)).fetchall()
+
+
+def run_query(con: duckdb.DuckDBPyConnection, query: str, at_once: int = 10_000) -> Iterator[list[Any]]:
+    """Run a query of the user's own: first the column names, then its rows in blocks; nothing for a command."""
+    con.execute(query)
+    if con.description is None:
+        return
+    yield [column[0] for column in con.description]
+    while rows := con.fetchmany(at_once):
+        yield rows
+
+
+def show_query(con: duckdb.DuckDBPyConnection, query: str) -> None:
+    """Run a query of the user's own and print its rows as a table for people."""
+    relation = con.sql(query)
+    if relation is not None:
+        relation.show(max_width=10_000, max_rows=1_000_000, max_col_width=100)

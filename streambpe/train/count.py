@@ -1,0 +1,504 @@
+"""Sources -> chunk counts on disk (and documents as chunk ids, with --sequences).
+
+    reader (this thread)  ->  blocks  ->  workers: cut, count pieces  ->  parts in RUN/counts
+                                                                      ->  fold into state.duckdb
+
+A worker adds blocks up and every few seconds turns its distinct pieces into chunks and commits them as
+a part: one rename, which records the counts and the stretches of input they cover. A kill loses what
+is not in a part; counting again reads just that. Nothing depends on which worker took which block.
+
+Memory: a block costs about 20 times its size while it is cut and counted, so the block size follows
+from --memory and --threads; a worker's table of distinct pieces is committed when it outgrows its share.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import json
+import queue
+import signal
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from streambpe.config import CountConfig, Resources, reconcile
+from streambpe.encode.patterns import Pattern, find_pattern
+from streambpe.encode.segments import (
+    InlineSplitter,
+    PieceCounts,
+    Pieces,
+    TextSplitter,
+    count_chunks,
+    count_split,
+    cut_pieces,
+    split_pieces,
+)
+from streambpe.encode.split_worker import SplitProcess
+from streambpe.errors import SourceChanged, Stopped, StreambpeError, UsageError
+from streambpe.progress import Meter, Reporter
+from streambpe.store import sequences
+from streambpe.store.chunks import MAX_COUNT, Part, PartWriter, Span, fold, list_parts, next_number
+from streambpe.store.run import Run, program_versions
+from streambpe.store.sources import (
+    BadUtf8,
+    Block,
+    BlockText,
+    Reader,
+    Source,
+    block_text,
+    digest_stretches,
+    find_sources,
+    gaps_between,
+    read_count_table,
+)
+
+CHECKPOINT_SECONDS = 5.0  # of work a kill can lose, for each worker
+_BASE_BYTES = 190 << 20  # resident before any block is held: libraries, DuckDB, allocators
+_BYTES_A_BYTE = 22  # peak memory of cutting and counting a block, for each byte of it
+_MOST_BLOCK = 16 << 20  # larger blocks count no faster
+_LEAST_BLOCK = 256 << 10
+_TABLE_ROWS = 1_000_000  # rows of a count table in one part
+
+
+@dataclass(frozen=True)
+class CountResult:
+    """What `count` did."""
+
+    corpus: dict[str, Any]  # documents, bytes, chunks, distinct, sha256
+    counted: int  # sources read now
+    skipped: int  # sources that were counted before
+    warnings: tuple[str, ...]
+
+
+@dataclass
+class _Plan:
+    """Which stretches of which sources are still to be read."""
+
+    todo: list[tuple[Source, list[tuple[int, int]]]]
+    skipped: int
+
+
+def count(
+    run: Path | str,
+    sources: Sequence[str | Source],
+    *,
+    options: dict[str, Any] | None = None,
+    resources: Resources | None = None,
+    lines: bool = False,
+    text_column: str = "text",
+    kind: str = "auto",
+    counts: bool = False,
+    stdin_name: str = "-",
+    progress: str = "none",
+    stop: threading.Event | None = None,
+) -> CountResult:
+    """Count sources into a run; those counted before are skipped, a stopped count goes on.
+
+    `options` are fields of CountConfig; None or missing means the run's own, or the default.
+    `counts`: the sources are count tables. Setting `stop` commits and raises Stopped.
+    """
+    names = [s for s in sources if isinstance(s, str)]
+    found, warnings = find_sources(
+        names, lines=lines, text_column=text_column, counts=counts, kind=kind, stdin_name=stdin_name
+    )
+    found += [s for s in sources if isinstance(s, Source)]
+    if not found:
+        raise UsageError("Nothing to count: name at least one SOURCE.")
+    folder = Run(run)
+    resources = resources or Resources.from_options()
+    if (folder.path / "state.duckdb").exists():
+        asked = options or {}
+        config = reconcile(json.loads(folder.facts()["config"]), asked, folder.path)
+    else:
+        config = CountConfig(**{k: v for k, v in (options or {}).items() if v is not None})
+    pattern = find_pattern(config.pattern, gaps=config.gaps, split_scripts=config.split_scripts)
+    if counts and config.sequences:
+        raise UsageError("--sequences needs documents; count tables have none.")
+    with folder.lock():
+        folder.create({"config": json.dumps(config.as_facts()), "versions": json.dumps(program_versions())})
+        job = _Job(folder, config, pattern, resources, stop or threading.Event())
+        return job.run(found, warnings, progress)
+
+
+def count_from_iterator(
+    run: Path | str, texts: Iterable[str], *, name: str = "iterator", **arguments: Any
+) -> CountResult:
+    """As `count`, over Python strings, one document each.
+
+    Called again with the same name it passes by the documents that were counted, checks that they
+    are the same, and goes on behind them.
+    """
+    return count(run, [Source(name, "iterator", texts=texts)], **arguments)
+
+
+class _Job:
+    """One call of `count`: a reader, its workers, their parts."""
+
+    def __init__(
+        self, run: Run, config: CountConfig, pattern: Pattern, resources: Resources, stop: threading.Event
+    ) -> None:
+        self.run_folder = run
+        self.config = config
+        self.pattern = pattern
+        self.resources = resources
+        self.stop = stop
+        self.failed: BaseException | None = None
+        self.numbers = itertools.count(next_number(run))
+        self.numbers_lock = threading.Lock()
+        self.sketch = _DistinctSketch()
+        self.meter = Meter("counting")
+        share = (resources.memory_bytes - _BASE_BYTES) // (resources.threads + 1)
+        self.block_bytes = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, share // _BYTES_A_BYTE)))
+        self.most_bytes = int(max(self.block_bytes, (resources.memory_bytes - _BASE_BYTES) // 10))
+        self.table_bytes = int(max(share // 6, 8 << 20))
+
+    def run(self, found: list[Source], warnings: list[str], progress: str) -> CountResult:
+        parts = list_parts(self.run_folder, clean=True)
+        plan = self._plan(found, parts)
+        self.meter.total = sum(source.bytes for source, _ in plan.todo if not source.is_stream)
+        if any(source.is_stream for source, _ in plan.todo):
+            self.meter.total = 0
+        self.meter.facts.update(
+            run=str(self.run_folder.path), sources=len(found), memory_limit_bytes=self.resources.memory_bytes
+        )
+        with Reporter(self.meter, self.run_folder, progress), self._disk_full_explained():
+            if plan.todo:
+                self._count_all(plan, {(s.path, s.start_at, s.stop_at): s.digest for p in parts for s in p.spans})
+            if self.failed is not None:
+                raise self.failed
+            if self.stop.is_set():
+                raise Stopped(
+                    f"Stopped; everything counted so far is kept in {self.run_folder.path}. Go on with the same "
+                    f"command: streambpe count {self.run_folder.path} SOURCE...",
+                    getattr(self.stop, "signal_number", signal.SIGINT),
+                )
+            self.meter.stage = "folding"
+            corpus = fold(
+                self.run_folder,
+                memory_bytes=self.resources.memory_bytes,
+                threads=self.resources.threads,
+                temp_dir=self.resources.temp_dir,
+            )
+            self.meter.facts.update(corpus=corpus, distinct_chunks=corpus["distinct"])
+            self.meter.stage = "counted"
+        return CountResult(corpus, len(plan.todo), plan.skipped, tuple(warnings))
+
+    def _plan(self, found: list[Source], parts: list[Part]) -> _Plan:
+        """Compare the sources with what is committed; refuse one whose content changed."""
+        spans: dict[str, list[Span]] = {}
+        for span in (span for part in parts for span in part.spans):
+            spans.setdefault(span.path, []).append(span)
+        plan = _Plan([], 0)
+        for source in found:
+            known = sorted(spans.get(source.path, []), key=lambda span: span.start_at)
+            if known and known[0].kind != source.kind:
+                raise UsageError(
+                    f"{source.path} was counted as {known[0].kind}, not {source.kind}; nothing was changed. "
+                    f"Give the options it was counted with, or count into another RUN."
+                )
+            done = [(span.start_at, span.stop_at) for span in known]
+            complete = any(span.state == "last" for span in known) and len(gaps_between(done)) == 1
+            if known and not source.is_stream:
+                self._check_unchanged(source, known)
+            if complete and source.is_stdin:
+                raise UsageError(
+                    "Standard input was counted into this run before. To add another stream, give it a name "
+                    "of its own: --stdin-name NAME. Nothing was changed."
+                )
+            if complete and source.texts is None:
+                plan.skipped += 1
+            else:
+                plan.todo.append((source, done))
+        return plan
+
+    def _check_unchanged(self, source: Source, known: list[Span]) -> None:
+        """Same size and time stamp: taken as unchanged. Same size only: the counted stretches are hashed again."""
+        if source.bytes == known[0].file_bytes and source.mtime_ns == known[0].mtime_ns:
+            return
+        if source.bytes == known[0].file_bytes and not rehash(source, known, self.pattern):
+            return
+        raise SourceChanged(
+            f"{source.path} was counted when it had {known[0].file_bytes} bytes; now its content is another "
+            f"({source.bytes} bytes). Nothing was changed. Put the old file back, or count the new one under "
+            f"another name or into another RUN: counts cannot be taken back."
+        )
+
+    def _count_all(self, plan: _Plan, digests: dict[tuple[str, int, int], str]) -> None:
+        tables = [source for source, _ in plan.todo if source.kind == "counts"]
+        for source in tables:
+            if not self.stop.is_set():
+                self._count_table(source)
+        texts = [(source, done) for source, done in plan.todo if source.kind != "counts"]
+        if not texts:
+            return
+        blocks: queue.Queue[Block | None] = queue.Queue(maxsize=1)
+        workers = [_Worker(self, blocks) for _ in range(self.resources.threads)]
+        for worker in workers:
+            worker.start()
+        try:
+            for block in self._read(texts, digests):
+                while not self._halted():
+                    try:
+                        blocks.put(block, timeout=0.2)
+                        break
+                    except queue.Full:
+                        continue
+                if self._halted():
+                    break
+        except BaseException as why:
+            self.failed = self.failed or why
+        for worker in workers:
+            while worker.is_alive():
+                with contextlib.suppress(queue.Full):
+                    blocks.put(None, timeout=0.1)
+                    break
+        for worker in workers:
+            worker.join()
+        if isinstance(self.failed, KeyboardInterrupt):
+            self.failed = None
+            self.stop.set()
+
+    def _halted(self) -> bool:
+        return self.stop.is_set() or self.failed is not None
+
+    def _read(
+        self, texts: list[tuple[Source, list[tuple[int, int]]]], digests: dict[tuple[str, int, int], str]
+    ) -> Iterator[Block]:
+        def verify(source: Source, start: int, stop: int, digest: str) -> None:
+            if digests.get((source.path, start, stop)) != digest:
+                raise SourceChanged(
+                    f"{source.path} is not the input it was: what stands at {start} to {stop} is not what was "
+                    f"counted. Nothing was changed. Give it another name, or count into another RUN."
+                )
+
+        def advance(read: int) -> None:
+            self.meter.done += read
+
+        reader = Reader(self.pattern, self.block_bytes, self.most_bytes, verify, advance)
+        for source, done in texts:
+            yield from reader.blocks(source, done)
+
+    def next_name(self, prefix: str) -> str:
+        with self.numbers_lock:
+            return f"{prefix}-{next(self.numbers):05d}"
+
+    def commit(self, name: str, frame: pl.DataFrame, spans: list[Span]) -> Part:
+        """Write and rename one part."""
+        writer = PartWriter(self.run_folder.counts / f"{name}.parquet")
+        try:
+            writer.write(frame)
+            part = writer.commit(spans)
+        except BaseException:
+            writer.abandon()
+            raise
+        self.sketch.add(frame["chunk"])
+        self.meter.facts["distinct_chunks"] = self.sketch.estimate()
+        return part
+
+    def _count_table(self, source: Source) -> None:
+        """Add a table of chunks and counts: read whole and checked, then committed in parts of a million rows."""
+        writers: list[tuple[PartWriter, int, int, int]] = []  # with the rows it covers and its text bytes
+        documents, at = 0, 0
+        try:
+            for table in read_count_table(source, _TABLE_ROWS):
+                if table.pattern is not None and table.pattern != self.pattern.expression:
+                    raise UsageError(
+                        f"{source.path} was counted with the pattern {table.pattern!r}; {self.run_folder.path} counts "
+                        f"with --pattern {self.config.pattern}. Nothing was changed. Name the pattern it was made with."
+                    )
+                documents += table.documents
+                frame = pl.DataFrame(
+                    {"chunk": table.chunks, "n": table.counts}, schema={"chunk": pl.String, "n": pl.Int64}
+                )
+                if sum(table.counts) > MAX_COUNT:
+                    raise StreambpeError(f"{source.path} holds more than {MAX_COUNT} chunks. Nothing was changed.")
+                frame = frame.filter(pl.col("n") > 0).group_by("chunk").agg(pl.col("n").sum()).sort("chunk")
+                writer = PartWriter(self.run_folder.counts / f"{self.next_name('part')}.parquet")
+                writers.append((writer, at, at + table.rows, text_bytes(frame)))
+                writer.write(frame)
+                self.sketch.add(frame["chunk"])
+                at += table.rows
+            for i, (writer, start, stop, size) in enumerate(writers):
+                last = i + 1 == len(writers)
+                writer.commit(
+                    [
+                        Span(
+                            source.path,
+                            "counts",
+                            "",
+                            start,
+                            stop,
+                            documents if last else 0,
+                            size,
+                            0,
+                            0,
+                            0,
+                            "",
+                            writer.target.stem,
+                            source.bytes,
+                            source.mtime_ns,
+                            "last" if last else "part",
+                        )
+                    ]
+                )
+        finally:
+            for writer, *_ in writers:
+                writer.abandon()
+        self.meter.done += source.bytes
+
+    @contextlib.contextmanager
+    def _disk_full_explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as why:
+            if why.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise
+            raise StreambpeError(
+                f"The disk is full ({why.filename or self.run_folder.path}: {why.strerror}). Every committed part is "
+                f"kept. Make room, then give the same command again: it goes on from there."
+            ) from None
+
+
+class _Worker(threading.Thread):
+    """Takes blocks, adds up their pieces, commits parts."""
+
+    def __init__(self, job: _Job, blocks: queue.Queue[Block | None]) -> None:
+        super().__init__(name="streambpe-count", daemon=True)
+        self.job, self.blocks = job, blocks
+        self.counts = PieceCounts()
+        self.spans: list[Span] = []
+        self.since = time.monotonic()
+        self.splitter: TextSplitter | None = None
+
+    def run(self) -> None:
+        try:
+            while (block := self.blocks.get()) is not None:
+                if self.job.failed is not None:
+                    continue
+                self._take(block)
+            self._commit()
+        except BaseException as why:  # told to the thread that reads, which raises it
+            self.job.failed = self.job.failed or why
+            with contextlib.suppress(BaseException):
+                self._commit()
+        finally:
+            if isinstance(self.splitter, SplitProcess):
+                self.splitter.close()
+        while self.job.failed is not None and self.blocks.get() is not None:
+            pass
+
+    def _splitter(self) -> TextSplitter:
+        """A process beside this one where most text goes through the `regex` module, else this thread."""
+        if self.splitter is None:
+            pattern = self.job.pattern
+            if pattern.expression and pattern.linear is None:
+                self.splitter = SplitProcess(pattern.expression, pattern.script_expression, pattern.keep_gaps)
+            else:
+                self.splitter = InlineSplitter(pattern)
+        return self.splitter
+
+    def _take(self, block: Block) -> None:
+        policy: BadUtf8 = self.job.config.bad_utf8  # type: ignore[assignment]
+        made = block_text(block, policy)
+        pieces = cut_pieces(made.text, self.job.pattern)
+        if self.job.config.sequences:
+            self._commit_sequence(block, made, pieces)
+            return
+        self.counts.add(pieces)
+        # the text itself is not kept: only what its span says of it
+        self.spans.append(_span(block, made, ""))
+        late = time.monotonic() - self.since > CHECKPOINT_SECONDS
+        if late or self.counts.bytes > self.job.table_bytes:
+            self._commit()
+
+    def _commit(self) -> None:
+        """Turn the pieces added up so far into chunks and commit them."""
+        self.since = time.monotonic()
+        if not self.spans:
+            return
+        spans, self.spans = self.spans, []
+        pieces, n = self.counts.take()
+        frame = count_chunks(pieces, n, self.job.pattern, self._splitter())
+        name = self.job.next_name("part")
+        self.job.commit(name, frame, [replace(span, part=name) for span in spans])
+
+    def _commit_sequence(self, block: Block, made: BlockText, pieces: Pieces) -> None:
+        """One block, one part: its counts, and its chunks in order as ids of its own dictionary."""
+        distinct, codes = pieces.encode()
+        chunked = split_pieces(distinct, self.job.pattern, self._splitter())
+        n = np.bincount(codes, minlength=len(distinct))
+        frame = count_split(chunked, n)
+        name = self.job.next_name("part")
+        sequences.write_sequence(self.job.run_folder.sequences, name, frame, chunked, codes)
+        self.job.commit(name, frame, [_span(block, made, name)])
+
+
+def _span(block: Block, made: BlockText, part: str) -> Span:
+    source = block.source
+    return Span(
+        path=source.path,
+        kind=source.kind,
+        text_column=source.column if source.kind in ("jsonl", "csv", "parquet") else "",
+        start_at=block.start_at,
+        stop_at=block.stop_at,
+        documents=made.documents,
+        text_bytes=len(made.text) - made.text.count(b"\xff"),
+        bad_utf8=made.bad_utf8,
+        boms=made.boms,
+        nulls=made.nulls,
+        digest=made.digest,
+        part=part,
+        file_bytes=source.bytes,
+        mtime_ns=source.mtime_ns,
+        state="last" if block.ends_source else "part",
+    )
+
+
+def text_bytes(frame: pl.DataFrame) -> int:
+    """UTF-8 bytes of all occurrences; exact, whatever the counts."""
+    lengths = frame["chunk"].str.len_bytes().cast(pl.Int64)
+    return sum(int(length) * int(n) for length, n in zip(lengths, frame["n"], strict=True))
+
+
+def rehash(source: Source, spans: Sequence[Span], pattern: Pattern) -> list[Span]:
+    """Read the counted stretches of a source again; those whose digest is another now."""
+    by_start = {span.start_at: span for span in spans}
+    stretches = sorted((span.start_at, span.stop_at) for span in spans)
+    different = []
+    for start, _, digest in digest_stretches(source, stretches, pattern):
+        if by_start[start].digest != digest:
+            different.append(by_start[start])
+        by_start.pop(start)
+    return different + list(by_start.values())
+
+
+class _DistinctSketch:
+    """About how many distinct chunks there are, from the smallest 4 096 hashes seen (within 2 %)."""
+
+    _KEPT = 4096
+
+    def __init__(self) -> None:
+        self._hashes = np.zeros(0, np.uint64)
+        self._lock = threading.Lock()
+
+    def add(self, chunks: pl.Series) -> None:
+        with self._lock:
+            hashes = chunks.hash().to_numpy()
+            if len(self._hashes) == self._KEPT:
+                hashes = hashes[hashes < self._hashes[-1]]
+            hashes = np.sort(np.append(self._hashes, hashes))
+            self._hashes = hashes[np.append(True, hashes[1:] != hashes[:-1])][: self._KEPT]
+
+    def estimate(self) -> int:
+        with self._lock:
+            if len(self._hashes) < self._KEPT:
+                return len(self._hashes)
+            return int((self._KEPT - 1) / (float(self._hashes[-1]) / 2.0**64))
