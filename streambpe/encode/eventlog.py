@@ -364,7 +364,7 @@ def read_event_log(path: str | os.PathLike[str]) -> EventLog:
     last = len(lines) + cut_off
     if cut_off:
         raise EventLogError(
-            f"{path}: line {last}: the file ends inside this line; it was cut off when it was copied or written. "
+            f"{path}: line {last}: the file ends inside this line; it was cut off while written or copied. "
             f"Copy it again, or write it anew from its RUN with `streambpe export`."
         )
     header, count, sha256 = _parse_header(lines[0], f"{path}: line 1")

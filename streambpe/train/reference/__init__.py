@@ -22,6 +22,7 @@ from streambpe.train.reference.primitives import Corpus, Detail, Training, count
 from streambpe.train.reference.superwords import (
     as_model,
     count_chunks,
+    text_matches,
     train_boundless,
     train_boundless_one_pass,
     train_superbpe,
@@ -50,6 +51,7 @@ __all__ = [
     "cut_off",
     "learn_plain",
     "marked_words",
+    "text_matches",
     "train_batches",
     "train_boundless",
     "train_boundless_one_pass",

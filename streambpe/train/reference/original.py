@@ -83,15 +83,18 @@ def train_boundless_original(
                 supers.recount(documents_with.get(chunk, ()), partial(unlocked.add, chunk))
         elif superword is not None:
             left, right = superword.pair
-            element = len(contents)
-            contents.append(contents[left] + contents[right])
-            number_of.setdefault(contents[element], element)
+            content = contents[left] + contents[right]
+            element = number_of.setdefault(content, len(contents))
+            if element == len(contents):
+                contents.append(content)
+            # Elements are strings: a locked chunk of the same bytes is unlocked with the superword.
+            supers.recount(documents_with.get(element, ()), partial(unlocked.add, element))
             unlocked.add(element)
             before = supers.token_counts[left], supers.token_counts[right]
             merged, completed = supers.merge(superword.pair, element)
             ids = log_id[contents[left]], log_id[contents[right]]
             new = vocabulary.learn(*ids)
-            log_id[contents[element]] = new
+            log_id[content] = new
             training.record(supermerge_event(*ids, new, superword.n), Detail(*before, merged, completed))
     training.target_reached = True
     return training
