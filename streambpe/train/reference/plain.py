@@ -5,7 +5,7 @@ Take three words, each as base symbols with the times it occurs:
     l o w      5          pair counts:  l o 7   o w 7   w e 2   e r 2   n e 6   e w 6
     l o w e r  2          l o and o w tie at 7: the smaller ids win, say l o
     n e w      6
-    -> lo w 5, lo w e r 2, n e w 6;  then lo w 7, then n e 6 before e w 6, ...
+    -> lo w 5, lo w e r 2, n e w 6;  then lo w 7, then e w 6 before n e 6, ...
 
 Everything is counted anew for every merge, so nothing can go stale; cost O(corpus) a merge.
 The rest of this package adds rules to this loop and keeps the counts between merges.
