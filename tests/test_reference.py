@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -71,13 +71,13 @@ def test_unknown_symbols_are_walls():
 
 
 def test_the_page_on_plain_bpe_is_right():
-    """The worked example in plain.py: lo, low, then ne before ew by lower ids."""
+    """The worked example in plain.py: lo, low, then ew before ne by lower ids."""
     words = {b"low": 5, b"lower": 2, b"new": 6}
     training = train_words(words, BYTES, 259)
-    assert learned(training) == [b"lo", b"low", b"ne"]
+    assert learned(training) == [b"lo", b"low", b"ew"]
     assert [event.n for event in training.events] == [7, 7, 6]
     assert training.events[1] == merge_event(256, ord("w"), 257, 7)
-    plain = reference.learn_plain([(chunk, n) for chunk, n in words.items()], 256, 3)
+    plain = reference.learn_plain(list(words.items()), 256, 3)
     assert plain == [(event.pair, event.n) for event in training.events]
 
 
@@ -85,7 +85,7 @@ def test_the_page_on_plain_bpe_is_right():
 def test_counts_kept_between_merges_change_nothing(words, merges):
     """The trainer that keeps its counts learns what the page that counts anew learns."""
     training = train_words(words, BYTES, 256 + merges)
-    plain = reference.learn_plain([(chunk, n) for chunk, n in words.items()], 256, merges)
+    plain = reference.learn_plain(list(words.items()), 256, merges)
     assert [(event.pair, event.n) for event in training.events] == plain
     assert training.target_reached == (len(plain) == merges)
     assert_counts_are_true(training.corpus)
@@ -168,6 +168,8 @@ def test_a_pair_of_equal_ids_deletes_at_most_once():
     ops = [event.op for event in training.events]
     assert ops == ["merge", "merge", "delete"]
     assert training.events[-1] == delete_event(256, b"aa", 0)
+    twice = train_words({b"aaaa": 4}, BYTES, 300, deletions=Deletions.at(0.5, ask_twice=True))
+    assert twice.events == [*training.events, training.events[-1]]
 
 
 @pytest.mark.parametrize(
@@ -185,7 +187,7 @@ def test_a_merge_onto_a_living_token_adds_nothing():
     """abc arises as ab+c and, after ab died, as a+bc: one id, one place, two events."""
     seen = set()
     for seed in range(400):
-        rng = __import__("random").Random(seed)
+        rng = random.Random(seed)
         words = {bytes(rng.choices(b"abc", k=rng.randint(2, 9))): rng.randint(1, 9) for _ in range(8)}
         training = train_words(words, BYTES, 300, deletions=Deletions.at(0.6))
         alive = set(range(256))
@@ -248,12 +250,10 @@ def test_whole_characters_grow_left_to_right():
     training = train_words(words, BYTES, 400, may_merge=reference.whole_characters_bytes)
     partial = 0
     for content in learned(training):
-        try:
-            content.decode()
-        except UnicodeDecodeError as error:
-            assert error.start == 0, f"{content!r} joins a whole character with a part of one"
-            assert content[0] >= 0xC2
-            partial += 1
+        whole = content.decode(errors="ignore").encode()
+        assert whole in (content, b""), f"{content!r} joins a whole character with a part of one"
+        assert content[0] < 0x80 or content[0] >= 0xC2
+        partial += not whole
     assert partial
     assert len(training.events) == 400 - 256
 
@@ -276,7 +276,7 @@ def test_a_batch_takes_only_pairs_that_cannot_clash():
     training = reference.train_batches(counts, BYTES, 256 + 8, cap_divisor=2)
     assert learned(training)[:2] == [b"th", b"in"]
     assert training.batch_sizes[0] == 2
-    assert learned(training)[2:4] == [b"he", b"er"] or learned(training)[2] == b"he"
+    assert learned(training)[2] == b"he"
 
 
 @given(word_counts, st.integers(0, 20), st.sampled_from(["first-seen", "ids", "bytes"]))
@@ -301,11 +301,11 @@ def test_stop_words_are_the_commonest_chunks_of_more_than_one_character():
 def test_superwords_compete_with_merges_by_count():
     """of the: its halves are learned first, then the superword, and a tie goes to the merge."""
     text = [[b" of", b" the"]] * 4 + [[b" xy", b"."]] * 4
-    training = train_boundless(text, BYTES, 262)
+    training = train_boundless(text, BYTES, 264)
     kinds = [(event.op.value, training.vocabulary[event.id].content) for event in training.events]
-    assert kinds[-1] == ("supermerge", b" of the")
-    assert kinds.index(("merge", b" xy")) < kinds.index(("supermerge", b" of the")) or len(kinds) == 6
-    assert len(learned(train_boundless(text, BYTES, 300))) == 8  # 5 halves' merges, 2 for xy, 1 superword
+    assert ("merge", b" xy") in kinds[:7]  # it occurs 4 times, as often as " of the"
+    assert kinds[7:] == [("supermerge", b" of the")]
+    assert train_boundless(text, BYTES, 300).events == training.events  # nothing else is left
 
 
 boundless_options = st.fixed_dictionaries(
@@ -323,7 +323,7 @@ boundless_options = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(documents, st.integers(1, 30), boundless_options)
 def test_two_phases_give_the_one_pass_result(documents, tokens, options):
     """Words first and interleaving afterwards equals one operation at a time over whole documents."""
@@ -362,10 +362,10 @@ def test_superbpe_learns_all_words_first():
 
 def test_superwords_can_be_limited():
     """max_words bounds the chunks in a superword; forbid keeps a pattern out of them."""
-    text = [[b" a", b" b", b" c", b" d"]] * 5
+    text = [[b" a", b" b", b" c", b" d"]] * 5  # ab and cd first; abc is never a pair, abcd is
     for limit in (2, 3, 4):
         training = train_boundless(text, BYTES, 290, max_words=limit)
-        assert max(content.count(b" ") for content in learned(training)) == limit
+        assert max(content.count(b" ") for content in learned(training)) == (2 if limit < 4 else 4)
     training = train_boundless(text, BYTES, 290, forbid="c")
     assert b" a b" in learned(training)
     assert not any(
@@ -405,10 +405,9 @@ def test_the_original_lets_superwords_win_ties_and_forgets_no_string():
     assert place["old"] < place["new"]
 
 
-@settings(deadline=None)
 @given(documents, st.integers(1, 25))
 def test_original_and_two_phases_part_only_at_a_tie_or_a_listed_string(documents, tokens):
-    """Without deletions both forms learn the same until a supermerge ties with a merge, or a string comes twice."""
+    """Without deletions both forms learn the same until a tie of the two kinds, or a string made twice."""
     old = reference.train_boundless_original(documents, BYTES, 256 + tokens)
     new = train_boundless(documents, BYTES, 256 + tokens, ties="bytes", overlaps="disjoint")
     made: set[int] = set()
@@ -494,7 +493,6 @@ def test_neighbouring_ids_are_learned_with_their_own_counts():
     """The count of an event is the pair's count at that moment, not at the start."""
     training = train_words({b"abc": 3, b"ab": 1, b"bc": 2}, BYTES, 258)
     assert [(e.pair, e.n) for e in training.events] == [((98, 99), 5), ((97, 256), 3)]
-    assert list(pairwise([1, 2])) == [(1, 2)]
 
 
 def test_superword_events_name_log_ids_of_the_interleaved_order():

@@ -124,18 +124,14 @@ def _compact(value: Any) -> str:
 
 
 def event_line(event: Event) -> bytes:
-    """One event as its line, line feed included."""
+    """One event as its line, line feed included. All values are whole numbers, so no escaping is needed."""
     if event.op is Op.DELETE:
-        record: dict[str, Any] = {
-            "op": event.op.value,
-            "id": event.id,
-            "into": list(event.into),
-            "n": event.n,
-        }
+        into = ",".join(map(str, event.into))
+        line = f'{{"op":"delete","id":{event.id},"into":[{into}],"n":{event.n}}}\n'
     else:
         left, right = event.pair
-        record = {"op": event.op.value, "left": left, "right": right, "id": event.id, "n": event.n}
-    return _compact(record).encode() + b"\n"
+        line = f'{{"op":"{event.op}","left":{left},"right":{right},"id":{event.id},"n":{event.n}}}\n'
+    return line.encode()
 
 
 def events_digest(events: Iterable[Event]) -> str:
@@ -174,9 +170,9 @@ def header_line(header: Header, count: int, sha256: str) -> bytes:
 
 def log_lines(log: EventLog) -> Iterator[bytes]:
     """The whole file, line by line."""
-    yield header_line(log.header, len(log.events), events_digest(log.events))
-    for event in log.events:
-        yield event_line(event)
+    lines = [event_line(event) for event in log.events]
+    yield header_line(log.header, len(lines), hashlib.sha256(b"".join(lines)).hexdigest())
+    yield from lines
 
 
 def write_event_log(path: str | os.PathLike[str], log: EventLog) -> str:
@@ -354,7 +350,7 @@ def _check_ids(where: str, event: Event, next_id: int, learnable: range, first_l
 def read_event_log(path: str | os.PathLike[str]) -> EventLog:
     """Read and check a whole log; EventLogError names file and line of the first thing wrong.
 
-    Cost: about 4 us a line; memory: the file and its events.
+    Cost: about 16 us a line; memory: the file and its events.
     """
     with Path(path).open("rb") as file:
         lines = file.read().split(b"\n")

@@ -84,11 +84,15 @@ def events_for_size(header: Header, events: Sequence[Event], vocab_size: int) ->
     """How many events a model of vocab_size ids keeps: up to the first finished step with that many.
 
     Deletions belong to the merge that caused them, so a size passed in the middle of a step and
-    lost again is not reached. Raises ValueError if the whole log is too small.
+    lost again is not reached. Raises ValueError if the log holds too few or the alphabet too many.
     """
     base = len(Alphabet.from_header(header.alphabet)) + len(header.stop_words)
     size = base + len(header.specials) + header.reserved
-    if size >= vocab_size:
+    if size > vocab_size:
+        raise ValueError(
+            f"before any event the model has {size} ids already; it cannot be cut to {vocab_size}"
+        )
+    if size == vocab_size:
         return 0
     after = sizes(header, events)
     kept = 0

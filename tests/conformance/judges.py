@@ -216,7 +216,8 @@ def judge_picky_char(vector: Vector) -> Verdict:
 
 
 def kensho_deletions(params: dict[str, Any]) -> reference.Deletions:
-    return reference.Deletions.at(params["tau"], delete_to="bytes" if params["blowup"] else "pair")
+    delete_to: Any = "bytes" if params["blowup"] else "pair"
+    return reference.Deletions.at(params["tau"], delete_to, ask_twice=True)
 
 
 def word_events(training: reference.Training) -> list[list[Any]]:

@@ -47,18 +47,25 @@ class Deletions:
     delete_to  "bytes": base symbols;  "walk": back along the pairs that first made it, as far as
                tokens that are alive;  "pair": the two tokens of its first merge, alive or not
     picky      compare strictly and after the merge (module docstring)
+    ask_twice  log the deletion of a twice for a merge (a, a), as fastboundlessbpe does; changes
+               nothing else, and exists only to read its results
     """
 
     tau: Fraction
     delete_to: Literal["bytes", "walk", "pair"] = "bytes"
     picky: bool = False
+    ask_twice: bool = False
 
     @classmethod
     def at(
-        cls, tau: str | float, delete_to: Literal["bytes", "walk", "pair"] = "bytes", picky: bool = False
+        cls,
+        tau: str | float,
+        delete_to: Literal["bytes", "walk", "pair"] = "bytes",
+        picky: bool = False,
+        ask_twice: bool = False,
     ) -> Deletions:
         """tau as a decimal: 0.9 means exactly 9/10, whatever the float nearest to it is."""
-        return cls(Fraction(str(tau)), delete_to, picky)
+        return cls(Fraction(str(tau)), delete_to, picky, ask_twice)
 
 
 class WordTrainer:
@@ -103,8 +110,10 @@ class WordTrainer:
         training.record(merge_event(left, right, new, n), Detail(*before, merged, completed))
         if self.deletions is None:
             return
-        # (a, a) asks once: its answer would be the same twice.
-        for number, count in dict(zip(pair, before, strict=True)).items():
+        asked = list(zip(pair, before, strict=True))
+        if left == right and not self.deletions.ask_twice:
+            del asked[1]  # its answer would be the same twice
+        for number, count in asked:
             if len(vocabulary[number].base) > 1 and self._superfluous(number, count, merged):
                 into = parts(vocabulary, number, self.deletions.delete_to)
                 training.record(delete_event(number, into, corpus.split(number, into)))
