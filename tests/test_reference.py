@@ -349,6 +349,10 @@ def test_learning_goes_on_when_superwords_run_out():
     words = [[chunk] for chunk in chunks_of(sample_text(2, 300))]
     plain = train_words(reference.count_chunks(words), BYTES, 300)
     assert train_boundless(words, BYTES, 300).events == plain.events
+    # fastboundlessbpe ends after one operation here; its results can still be judged.
+    early = train_boundless(words, BYTES, 300, stop_early=True)
+    assert early.events == plain.events[:1]
+    assert not early.target_reached
 
 
 def test_superbpe_learns_all_words_first():

@@ -256,16 +256,17 @@ def judge_kensho_words(vector: Vector) -> Verdict:
 def judge_kensho_superwords(vector: Vector) -> Verdict:
     params = vector.params
     config, word_phase = params["pretokenizer"], params["word_phase"]
+    superbpe = "SuperBpeTrainer" in vector.system
     documents = [pretokenizer_chunks(config, document) for document in vector.documents]
     options: dict[str, Any] = {
         "superword_pattern": config["merge_pattern"],
         "greedy_split": params["greedy_split"],
+        "stop_early": not superbpe,
         "ties": "bytes",
         "overlaps": "disjoint",
         "deletions": kensho_deletions(word_phase),
     }
     size = word_phase["vocab_size"]
-    superbpe = "SuperBpeTrainer" in vector.system
     if superbpe:
         target = size + params["supermerges"]
         training = reference.train_superbpe(documents, utf8_alphabet(), target, size, **options)
@@ -425,7 +426,11 @@ def judge_script_rules(vector: Vector) -> Verdict:
             "base": [list(model.vocabulary[number].base) for number in log_ids],
         }
 
+    rule = reference.whole_characters_script(index_symbols=1448)
+    vocabulary = model.vocabulary
+    whole = all(rule(vocabulary[left], vocabulary[right]) for left, right in (e.pair for e in events))
     return Verdict(
+        claims=[Claim("all merges keep characters whole", whole, params["enforce_char_boundaries"])],
         encode=encode,
         not_judged="training: base symbols of the corpus need the Unicode 16 script tables",
     )

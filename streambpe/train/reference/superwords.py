@@ -209,6 +209,7 @@ def train_boundless(
     superword_pattern: str | TextTest = IMPROVED,
     freq_cutoff: int = 1,
     greedy_split: bool = False,
+    stop_early: bool = False,
     max_words: int | None = None,
     forbid: str | None = None,
     ties: Ties = "ids",
@@ -222,6 +223,8 @@ def train_boundless(
     """Words and superwords in two phases (module docstring), to vocab_size ids in all.
 
     transition: None lets the two compete; a size makes it SuperBPE (`train_superbpe`).
+    greedy_split, stop_early: what fastboundlessbpe can do or does, here to judge it: cut runs into
+    frequent n-grams first; end as soon as no superword pair is left, even below vocab_size.
     word_options: deletions, max_token_length, may_merge, as for train_words.
     """
     counts = {chunk: n for chunk, n in count_chunks(documents).items() if n >= freq_cutoff}
@@ -263,7 +266,9 @@ def train_boundless(
             supers.step(training, best)
         else:
             return training
-    training.target_reached = True
+        if stop_early and not supers.corpus.pair_counts:
+            break
+    training.target_reached = training.size >= vocab_size
     return training
 
 
