@@ -172,7 +172,7 @@ class Detail:
 
 @dataclass
 class Training:
-    """What a training learned. details[i] belongs to events[i]; None for deletions."""
+    """What a training learned. details[i] belongs to events[i]; None for deletions and replayed merges."""
 
     vocabulary: Vocabulary
     corpus: Corpus  # as the last event left it
