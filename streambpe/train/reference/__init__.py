@@ -1,0 +1,64 @@
+"""Every system, slow and obvious: the judge of the fast engine, and the place to learn from.
+
+Read in this order:
+
+    plain.py       BPE on one page
+    primitives.py  counting pairs, MERGE over a corpus, what a training is
+    words.py       BPE with its knobs; deletions (PickyBPE); whole characters
+    batch.py       BatchBPE: stop words, cut-off, many merges a pass
+    picky.py       PickyBPE's words and alphabet
+    superwords.py  BoundlessBPE in two phases and in one pass; SuperBPE, both kinds
+    original.py    BoundlessBPE as first published
+
+Plain Python throughout, counts are Python integers, nothing here is fast: a few thousand merges
+on a few hundred kilobytes take seconds.
+"""
+
+from streambpe.train.reference.batch import BatchTraining, choose_stop_words, cut_off, train_batches
+from streambpe.train.reference.original import train_boundless_original
+from streambpe.train.reference.picky import covering_alphabet, marked_words
+from streambpe.train.reference.plain import learn_plain
+from streambpe.train.reference.primitives import Corpus, Detail, Training, count_pairs
+from streambpe.train.reference.superwords import (
+    as_model,
+    count_chunks,
+    text_matches,
+    train_boundless,
+    train_boundless_one_pass,
+    train_superbpe,
+    train_uw,
+)
+from streambpe.train.reference.words import (
+    Deletions,
+    WordTrainer,
+    train_words,
+    whole_characters_bytes,
+    whole_characters_script,
+)
+
+__all__ = [
+    "BatchTraining",
+    "Corpus",
+    "Deletions",
+    "Detail",
+    "Training",
+    "WordTrainer",
+    "as_model",
+    "choose_stop_words",
+    "count_chunks",
+    "count_pairs",
+    "covering_alphabet",
+    "cut_off",
+    "learn_plain",
+    "marked_words",
+    "text_matches",
+    "train_batches",
+    "train_boundless",
+    "train_boundless_one_pass",
+    "train_boundless_original",
+    "train_superbpe",
+    "train_uw",
+    "train_words",
+    "whole_characters_bytes",
+    "whole_characters_script",
+]

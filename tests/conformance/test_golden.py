@@ -1,0 +1,90 @@
+"""Every golden vector is judged: events, counts, vocabulary and encodings equal the published system's.
+
+STREAMBPE_GOLDEN=golden pytest tests/conformance        # about a minute and a half
+pytest tests/conformance -k picky                        # one system
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tests.conformance.golden import GOLDEN, WHY_SKIPPED, Vector, vectors
+from tests.conformance.judges import JUDGES, NOT_JUDGED, Judge, Verdict
+
+VECTORS = vectors()
+JUDGED = [(judge, vector) for vector in VECTORS for judge in JUDGES if judge.may_judge(vector)]
+CASES = [pytest.param(judge, vector, id=f"{vector.name}-{judge.name}") for judge, vector in JUDGED]
+
+
+@cache
+def _verdict(place: int) -> Verdict:
+    judge, vector = JUDGED[place]
+    return judge.judge(vector)
+
+
+def verdict_of(judge: Judge, vector: Vector) -> Verdict:
+    """Judge once; the tests below share the result (a vector costs seconds)."""
+    return _verdict(next(i for i, (j, v) in enumerate(JUDGED) if j is judge and v is vector))
+
+
+def first_difference(ours: Any, theirs: Any) -> str:
+    """Where two results part, short enough to read in a test report."""
+    if isinstance(ours, list) and isinstance(theirs, list):
+        for place, (a, b) in enumerate(zip(ours, theirs, strict=False)):
+            if a != b:
+                return f"at {place} of {len(theirs)}: we say {a!r:.300}, the vector {b!r:.300}"
+        return f"we have {len(ours)} entries, the vector {len(theirs)}; equal as far as both go"
+    return f"we say {ours!r:.300}, the vector {theirs!r:.300}"
+
+
+@pytest.mark.skipif(not GOLDEN, reason=WHY_SKIPPED)
+def test_the_golden_folder_holds_vectors():
+    """A misspelt folder is an error, not a pass."""
+    assert VECTORS, f"no *.json in STREAMBPE_GOLDEN={GOLDEN}"
+
+
+@pytest.mark.skipif(not GOLDEN, reason=WHY_SKIPPED)
+@pytest.mark.parametrize("vector", [pytest.param(v, id=v.name) for v in VECTORS])
+def test_every_vector_has_a_judge(vector):
+    """A vector nobody can judge is named here, never passed over."""
+    if vector.name in NOT_JUDGED:
+        pytest.skip(f"{vector.name}: {NOT_JUDGED[vector.name]}")
+    assert any(judge.may_judge(vector) for judge in JUDGES), f"no judge for {vector.path} ({vector.system})"
+
+
+@pytest.mark.skipif(not GOLDEN, reason=WHY_SKIPPED)
+@pytest.mark.parametrize(("judge", "vector"), CASES)
+def test_training_equals_the_published_system(judge, vector):
+    """Events with their counts, vocabulary, stop words, batches: every field claimed is equal."""
+    verdict = verdict_of(judge, vector)
+    for claim in verdict.claims:
+        assert claim.ours == claim.theirs, f"{claim.field}: {first_difference(claim.ours, claim.theirs)}"
+
+
+@pytest.mark.skipif(not GOLDEN, reason=WHY_SKIPPED)
+@pytest.mark.parametrize(("judge", "vector"), CASES)
+def test_nothing_in_a_vector_is_left_unjudged(judge, vector):
+    """A part that no judge can compare yet is reported as skipped, with what it needs."""
+    verdict = verdict_of(judge, vector)
+    assert verdict.claims or verdict.encode, "a judge that says nothing judges nothing"
+    if verdict.not_judged is not None:
+        pytest.skip(f"{vector.name}: {verdict.not_judged}")
+
+
+@pytest.mark.skipif(not GOLDEN, reason=WHY_SKIPPED)
+@pytest.mark.parametrize(("judge", "vector"), [case for case in CASES if "encodings" in case.values[1].data])
+def test_encodings_equal_the_published_system(judge, vector):
+    """Replaying the events gives the tokens and ids the published encoder gave."""
+    verdict = verdict_of(judge, vector)
+    assert verdict.encode is not None
+    assert vector.data["encodings"]
+    for row in vector.data["encodings"]:
+        ours = verdict.encode(row)
+        for name, theirs in row.items():
+            if name in ours:
+                assert ours[name] == theirs, (
+                    f"{name} of {row['text']!r:.60}: {first_difference(ours[name], theirs)}"
+                )

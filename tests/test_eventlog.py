@@ -1,0 +1,212 @@
+"""The event log file: byte-stable, and damage is named."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streambpe.encode.alphabet import bytes_alphabet, chars_alphabet, numbered_alphabet
+from streambpe.encode.eventlog import (
+    EventLog,
+    EventLogError,
+    Header,
+    Special,
+    StopWord,
+    delete_event,
+    event_line,
+    events_digest,
+    log_lines,
+    merge_event,
+    read_event_log,
+    supermerge_event,
+    write_event_log,
+)
+
+DOC = Path(__file__).parent.parent / "docs" / "event-log.md"
+LOG = EventLog(
+    Header(
+        bytes_alphabet().to_header(),
+        config={"vocab_size": 300, "pattern": "gpt4o", "ties": "ids"},
+        unicode="17.0.0",
+        corpus={"documents": 2, "bytes": 90},
+        stop_words=(StopWord(256, b" of"),),
+        specials=(Special("<|fin de texte ☃|>", 260),),
+        reserved=3,
+    ),
+    (
+        merge_event(97, 98, 257, 12),
+        merge_event(257, 99, 258, 11),
+        delete_event(257, [97, 98], 1),
+        supermerge_event(258, 258, 259, 2**62),
+    ),
+)
+
+
+@pytest.fixture
+def lines() -> list[bytes]:
+    return list(log_lines(LOG))
+
+
+def damaged(tmp_path: Path, lines: list[bytes]) -> Path:
+    path = tmp_path / "model.events.jsonl"
+    path.write_bytes(b"".join(lines))
+    return path
+
+
+def test_a_log_reads_back_as_it_was_written(tmp_path):
+    """Write, read, write again: equal objects and equal bytes."""
+    path = tmp_path / "model.events.jsonl"
+    digest = write_event_log(path, LOG)
+    assert read_event_log(path) == LOG
+    again = tmp_path / "again.jsonl"
+    assert write_event_log(again, read_event_log(path)) == digest == events_digest(LOG.events)
+    assert again.read_bytes() == path.read_bytes()
+    assert sorted(os.listdir(tmp_path)) == ["again.jsonl", "model.events.jsonl"]  # no temporary file stays
+
+
+def test_the_bytes_are_ascii_and_do_not_depend_on_the_order_options_were_given(lines):
+    """The same config built in another order gives the same file; text outside ASCII is escaped."""
+    config = dict(reversed(LOG.header.config.items()))
+    other = EventLog(Header(**{**vars(LOG.header), "config": config}), LOG.events)
+    assert list(log_lines(other)) == lines
+    assert b"".join(lines).isascii()
+    assert b" " not in lines[1]
+    assert list(json.loads(lines[0]))[:2] == ["format", "version"]
+
+
+def test_the_document_shows_a_real_log(tmp_path):
+    """The example in docs/event-log.md is a file this reader accepts, byte for byte."""
+    example = DOC.read_text().split("```\n")[1].encode()
+    log = read_event_log(damaged(tmp_path, [example]))
+    assert b"".join(log_lines(log)) == example
+    assert len(log.events) == 3
+
+
+pairs = st.tuples(st.integers(0, 3), st.integers(0, 3))
+
+
+@given(st.lists(pairs, max_size=8), st.text(max_size=5), st.integers(0, 2**63 - 1))
+def test_any_log_survives_the_round_trip(tmp_path_factory, joined, text, n):
+    """Whatever the texts, options and counts, reading gives back what was written."""
+    header = Header(chars_alphabet("abñ☃").to_header(), config={"pattern": text}, unk=text or None)
+    events = [merge_event(left, right, 4 + i, n) for i, (left, right) in enumerate(joined)]
+    if events:
+        events.append(delete_event(4, [0, 1], n))
+    path = tmp_path_factory.mktemp("log") / "log.jsonl"
+    write_event_log(path, EventLog(header, tuple(events)))
+    assert read_event_log(path) == EventLog(header, tuple(events))
+
+
+@pytest.mark.parametrize("keep", [1, 40, -1, -10])
+def test_a_file_cut_off_inside_a_line_is_refused_with_that_line(tmp_path, lines, keep):
+    """Half a line at the end means a copy that stopped: the message names the file and the line."""
+    whole = b"".join(lines)
+    path = damaged(tmp_path, [whole[:keep]])
+    number = whole[:keep].count(b"\n") + 1
+    with pytest.raises(EventLogError, match=rf"model\.events\.jsonl: line {number}: .*cut off"):
+        read_event_log(path)
+
+
+def test_missing_and_added_lines_are_found(tmp_path, lines):
+    """Whole lines lost or gained contradict the header's count."""
+    with pytest.raises(EventLogError, match=r"line 4: the header promises 4 events, the file holds 3"):
+        read_event_log(damaged(tmp_path, lines[:-1]))
+    with pytest.raises(EventLogError, match=r"promises 4 events, the file holds 5"):
+        read_event_log(damaged(tmp_path, [*lines, lines[-1]]))
+
+
+def test_a_changed_count_is_found_by_the_digest(tmp_path, lines):
+    """A line that still makes sense but is not what was written does not pass."""
+    lines[1] = lines[1].replace(b'"n":12', b'"n":13')
+    with pytest.raises(EventLogError, match="sha256"):
+        read_event_log(damaged(tmp_path, lines))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"{", "line 3: not a JSON line"),
+        (b"[1]", "line 3: expected one JSON object"),
+        (b'{"op":"split","id":1,"into":[2,3],"n":4}', "line 3: op is 'split'"),
+        (b'{"op":"merge","left":257,"right":99,"id":258}', r"line 3: missing keys \['n'\]"),
+        (b'{"op":"merge","left":257,"right":99,"id":258,"n":1.5}', "line 3: n is 1.5"),
+        (b'{"op":"merge","left":257,"right":99,"id":258,"n":true}', "line 3: n is True"),
+        (b'{"op":"merge","left":257,"right":99,"id":258,"n":9223372036854775808}', "line 3: n is 9223"),
+        (b'{"op":"merge","left":259,"right":99,"id":258,"n":11}', "line 3: uses id 259"),
+        (b'{"op":"merge","left":256,"right":99,"id":258,"n":11}', "line 3: uses id 256"),  # a stop word
+        (
+            b'{"op":"merge","left":257,"right":99,"id":260,"n":11}',
+            "line 3: makes id 260; the next new id is 258",
+        ),
+        (b'{"op":"delete","id":97,"into":[1,2],"n":11}', "line 3: deletes id 97"),
+        (b'{"op":"delete","id":257,"into":[97],"n":11}', "line 3: into is"),
+    ],
+)
+def test_a_damaged_event_is_named(tmp_path, lines, line, message):
+    """Each kind of nonsense on line 3 is reported as being on line 3."""
+    lines[2] = line + b"\n"
+    with pytest.raises(EventLogError, match=message):
+        read_event_log(damaged(tmp_path, lines))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (b'"version":1', b'"version":2', "line 1: version 2 of the format; this program reads version 1"),
+        (b'"format":"streambpe-events"', b'"format":"BoundlessBPE v2"', "line 1: not a streambpe event log"),
+        (b'"reserved":3', b'"reserved":-3', "line 1: reserved is -3"),
+        (b'"reserved":3,', b"", r"line 1: missing keys \['reserved'\]"),
+        (b'"bytes":"206f66"', b'"bytes":"206f6"', "line 1: stop word is '206f6', not bytes in hex"),
+        (b'"id":256,', b'"id":255,', "line 1: stop words must be numbered from 256"),
+        (b'"symbols":["00","01"', b'"symbols":["00","00"', "line 1: the alphabet lists a symbol twice"),
+    ],
+)
+def test_a_damaged_header_is_named(tmp_path, lines, old, new, message):
+    """Another version, another format and each broken field are refused on line 1."""
+    assert old in lines[0]
+    lines[0] = lines[0].replace(old, new)
+    with pytest.raises(EventLogError, match=message):
+        read_event_log(damaged(tmp_path, lines))
+
+
+def test_an_empty_file_is_not_a_log(tmp_path):
+    """An empty file says so instead of being a model without events."""
+    with pytest.raises(EventLogError, match="line 1: the file is empty"):
+        read_event_log(damaged(tmp_path, []))
+
+
+def test_a_write_that_fails_leaves_the_old_log(tmp_path, monkeypatch):
+    """When the disk fails before the rename, the old file stands and no temporary file is left."""
+    path = tmp_path / "model.events.jsonl"
+    write_event_log(path, LOG)
+    before = path.read_bytes()
+
+    def disk_full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", disk_full)
+    with pytest.raises(OSError, match="No space left"):
+        write_event_log(path, EventLog(LOG.header, ()))
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["model.events.jsonl"]
+
+
+def test_script_symbols_are_written_as_a_size(tmp_path):
+    """An alphabet of numbers is not listed symbol by symbol, and reads back the same."""
+    header = Header(numbered_alphabet("script", 1916, 1).to_header())
+    path = tmp_path / "script.jsonl"
+    write_event_log(path, EventLog(header, (merge_event(1537, 3, 1917, 5),)))
+    assert read_event_log(path).header == header
+    assert path.stat().st_size < 400
+
+
+def test_event_lines_are_what_the_document_says():
+    """One literal example per operation."""
+    assert event_line(merge_event(1, 2, 300, 7)) == b'{"op":"merge","left":1,"right":2,"id":300,"n":7}\n'
+    assert event_line(supermerge_event(1, 2, 3, 7)).startswith(b'{"op":"supermerge","left":1,')
+    assert event_line(delete_event(300, (1, 2), 0)) == b'{"op":"delete","id":300,"into":[1,2],"n":0}\n'

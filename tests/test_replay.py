@@ -1,0 +1,234 @@
+"""Replaying events means what training meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streambpe.encode.alphabet import (
+    UnknownSymbol,
+    bytes_alphabet,
+    chars_alphabet,
+    seen_alphabet,
+    utf8_alphabet,
+)
+from streambpe.encode.eventlog import (
+    EventLog,
+    Header,
+    Special,
+    StopWord,
+    delete_event,
+    merge_event,
+    supermerge_event,
+)
+from streambpe.encode.replay import Model, events_for_size, merge, sizes, steps
+from streambpe.train import reference
+from streambpe.train.reference import Deletions, as_model, train_boundless, train_words
+from tests.samples import chunks_of, documents, sample_text, word_counts
+from tests.test_reference import boundless_options, deletion_rules
+
+BYTES = bytes_alphabet()
+A, B, C = b"abc"
+
+
+def model(*events: Any, **header: Any) -> Model:
+    return Model(EventLog(Header(BYTES.to_header(), **header), events))
+
+
+def spelled(of: Model, ids: list[int]) -> list[bytes]:
+    return [of.content(number) for number in ids]
+
+
+def test_merges_go_left_to_right_without_overlap():
+    """aaaaa under (a, a) is aa aa a."""
+    assert merge([A] * 5, (A, A), 256) == [256, 256, A]
+    assert merge([A, B, A], (A, A), 256) == [A, B, A]
+
+
+def test_the_module_example_replays_as_told():
+    """abcab: ab, then abc, then the deletion of ab; the first merge is over by then."""
+    m = model(merge_event(A, B, 256, 3), merge_event(256, C, 257, 2), delete_event(256, (A, B), 1))
+    assert spelled(m, m.encode_chunk(b"abcab")) == [b"abc", b"a", b"b"]
+
+
+def test_a_token_learned_again_is_used_again():
+    """After a second merge event for the same pair the token is back, under its old id."""
+    events = [merge_event(A, B, 256, 9), delete_event(256, (A, B), 2), merge_event(A, B, 256, 2)]
+    assert model(*events[:2]).encode_chunk(b"ab") == [A, B]
+    assert model(*events).encode_chunk(b"ab") == [256]
+
+
+def test_superwords_join_only_whole_chunks():
+    """' of the' joins two chunks that are one token each; a chunk of two tokens is a wall."""
+    m = model(merge_event(A, B, 256, 9), supermerge_event(256, 256, 257, 5), supermerge_event(257, C, 258, 4))
+    assert spelled(m, m.encode_chunks([b"ab", b"ab", b"c"])) == [b"ababc"]
+    assert spelled(m, m.encode_chunks([b"ab", b"abc", b"ab", b"ab"])) == [b"ab", b"ab", b"c", b"abab"]
+    assert spelled(m, m.encode_chunk(b"abab")) == [b"ab", b"ab"]  # never inside a chunk
+
+
+def test_supermerges_have_no_growing_rule():
+    """A later supermerge may make room for an earlier one: smallest index first, again and again."""
+    m = model(
+        supermerge_event(A, B, 256, 9),
+        supermerge_event(256, 256, 257, 5),
+        supermerge_event(B, C, 258, 5),
+    )
+    assert spelled(m, m.encode_chunks([b"a", b"b", b"c", b"a", b"b"])) == [b"ab", b"c", b"ab"]
+    assert spelled(m, m.encode_chunks([b"c", b"b", b"c", b"a", b"b", b"a", b"b"])) == [b"c", b"bc", b"abab"]
+
+
+def test_stop_words_are_their_id_and_a_wall():
+    """A stop word is neither merged nor joined, even where its bytes could be."""
+    m = model(
+        merge_event(A, B, 257, 9),
+        supermerge_event(257, 257, 258, 5),
+        stop_words=(StopWord(256, b"abab"),),
+    )
+    assert m.encode_chunks([b"ab", b"abab", b"ab"]) == [257, 256, 257]
+    assert m.encode_chunks([b"ab", b"ab"]) == [258]
+
+
+words_and_rules = st.fixed_dictionaries(
+    {
+        "ties": st.sampled_from(["ids", "bytes", "first-seen"]),
+        "overlaps": st.sampled_from(["all", "disjoint"]),
+        "deletions": st.none() | deletion_rules,
+        "stop_words": st.sampled_from([(), (b"ab", b"abc")]),
+    }
+)
+
+
+@given(word_counts, st.integers(1, 30), words_and_rules)
+def test_encoding_a_training_word_gives_its_final_segmentation(words, tokens, rules):
+    """What training made of each word, replay makes of it, deletions and second births included."""
+    training = train_words(words, BYTES, 256 + tokens, **rules)
+    m = as_model(training)
+    trained = [word for word in words if word not in training.vocabulary.stop_ids]
+    assert [m.encode_chunk(word) for word in trained] == training.corpus.sequences
+
+
+@given(word_counts, st.integers(1, 30), words_and_rules)
+def test_decoding_gives_back_the_bytes(words, tokens, rules):
+    """Model ids of any words decode to the words, also for words never trained on."""
+    m = as_model(train_words(words, BYTES, 256 + tokens, **{**rules, "deletions": Deletions.at(0.6)}))
+    chunks = [*words, b"abcabcabc", b"zebra", "né".encode()]
+    assert m.decode_bytes(m.to_model_ids(m.encode_chunks(chunks))) == b"".join(chunks)
+
+
+@given(documents, st.integers(1, 30), boundless_options)
+def test_superword_models_decode_what_they_encode(documents, tokens, options):
+    """Whole documents survive, and every id is one of the model's."""
+    m = as_model(train_boundless(documents, BYTES, 256 + tokens, **options))
+    for document in documents:
+        ids = m.to_model_ids(m.encode_chunks(document))
+        assert all(0 <= number < m.n_vocab for number in ids)
+        assert m.decode_bytes(ids) == b"".join(document)
+
+
+def test_model_ids_are_dense_and_follow_the_latest_birth():
+    """A token that came back is the youngest; a dead one has no id."""
+    events = [
+        merge_event(A, B, 257, 9),
+        merge_event(257, C, 258, 8),
+        delete_event(257, (A, B), 1),
+        merge_event(B, C, 259, 5),
+        merge_event(A, B, 257, 2),
+    ]
+    header: dict[str, Any] = {
+        "stop_words": (StopWord(256, b" of"),),
+        "specials": (Special("<s>", 260), Special("</s>", 261)),
+        "reserved": 2,
+    }
+    m = model(*events, **header)
+    assert [m.model_id[log] for log in (256, 258, 259, 257)] == [256, 257, 258, 259]
+    assert m.special_ids == {"<s>": 260, "</s>": 261}
+    assert m.n_vocab == 264
+    assert 257 not in model(*events[:4], **header).model_id
+    first = model(*events, **header, config={"token_order": "first-birth", "specials_first": True})
+    assert [first.model_id[log] for log in (0, 256, 257, 258, 259)] == [2, 258, 259, 260, 261]
+    assert first.special_ids == {"<s>": 0, "</s>": 1}
+    assert first.decode_bytes([0, 99, 1]) == b"<s>a</s>"
+
+
+def test_ids_start_where_the_alphabet_starts():
+    """With ids = byte + 1, model ids leave 0 free as well."""
+    alphabet = bytes_alphabet(first_id=1)
+    m = Model(EventLog(Header(alphabet.to_header()), (merge_event(98, 99, 257, 3),)))
+    assert m.to_model_ids(m.encode_chunk(b"ab")) == [257]
+    assert m.decode_bytes([1, 257]) == b"\x00ab"
+
+
+def test_a_size_counts_finished_steps():
+    """A merge and its deletions are one step: a size passed inside a step and lost again is not reached."""
+    events = [
+        merge_event(A, B, 256, 9),
+        merge_event(256, C, 257, 9),
+        delete_event(256, (A, B), 0),
+        merge_event(B, C, 258, 1),
+    ]
+    header = Header(BYTES.to_header())
+    assert [len(step) for step in steps(events)] == [1, 2, 1]
+    assert sizes(header, events) == [257, 258, 257, 258]
+    assert [events_for_size(header, events, size) for size in (256, 257, 258)] == [0, 1, 4]
+    with pytest.raises(ValueError, match="at most 258"):
+        events_for_size(header, events, 259)
+    with pytest.raises(ValueError, match="has 256 ids already"):
+        events_for_size(header, events, 255)
+
+
+@given(word_counts, st.integers(1, 15), st.integers(0, 15), words_and_rules)
+def test_a_cut_model_is_the_model_trained_at_that_size(words, small, more, rules):
+    """Cutting N ids from a larger training gives the training that stopped at N."""
+    size = 256 + len(rules["stop_words"]) + small
+    stopped = train_words(words, BYTES, size, **rules)
+    longer = train_words(words, BYTES, size + more, **rules)
+    if stopped.target_reached:
+        full = as_model(longer)
+        cut = events_for_size(full.header, full.events, size)
+        assert list(full.events[:cut]) == stopped.events
+        assert Model(EventLog(full.header, full.events), size).n_vocab == stopped.size
+
+
+@settings(max_examples=200)
+@given(documents, st.integers(1, 15), st.integers(0, 15), boundless_options)
+def test_a_cut_superword_model_is_the_one_trained_at_that_size(documents, small, more, options):
+    """The superwords of a larger training begin as those of the smaller one."""
+    size = 256 + len(options["stop_words"]) + small
+    stopped = train_boundless(documents, BYTES, size, **options)
+    longer = as_model(train_boundless(documents, BYTES, size + more, **options))
+    if stopped.target_reached:
+        cut = events_for_size(longer.header, longer.events, size)
+        assert list(longer.events[:cut]) == stopped.events
+
+
+def test_symbols_outside_the_alphabet_are_never_lost_silently():
+    """Unknown symbols are an error, or the model's unknown token, or dropped on demand."""
+    m = Model(EventLog(Header(seen_alphabet([b"ab"]).to_header()), ()))
+    with pytest.raises(UnknownSymbol, match="b'x' in b'axb'"):
+        m.encode_chunk(b"axb")
+    assert m.encode_chunk(b"axb", unknown="drop") == m.encode_chunk(b"ab")
+    header = Header(chars_alphabet("ab").to_header(), unk="<UNK>", specials=(Special("<UNK>", 2),))
+    with_unk = Model(EventLog(header, ()))
+    assert with_unk.to_model_ids(with_unk.encode_chunk("añb".encode())) == [0, 2, 1]
+    assert with_unk.decode_bytes([0, 2, 1]) == b"a<UNK>b"
+
+
+def test_events_that_contradict_the_alphabet_are_refused():
+    """A log whose ids do not follow from its merges cannot be replayed."""
+    with pytest.raises(ValueError, match="which has id 256 here"):
+        model(merge_event(A, B, 257, 3))
+
+
+@pytest.mark.parametrize(
+    "rules", [{}, {"deletions": Deletions.at(0.7)}, {"ties": "bytes", "overlaps": "disjoint"}]
+)
+def test_a_real_text_is_encoded_as_it_was_trained(rules):
+    """On a text with repeats, accents and other scripts every chunk gets its training segmentation."""
+    counts = reference.count_chunks([chunks_of(sample_text(6))])
+    training = train_words(counts, utf8_alphabet(), 500, **rules)
+    m = as_model(training)
+    assert [m.encode_chunk(chunk) for chunk in counts] == training.corpus.sequences
+    assert training.target_reached
