@@ -172,9 +172,7 @@ def test_a_pair_of_equal_ids_deletes_at_most_once():
     assert twice.events == [*training.events, training.events[-1]]
 
 
-@pytest.mark.parametrize(
-    ("delete_to", "into"), [("bytes", b"abc"), ("walk", b"abc"), ("pair", (256, ord("c")))]
-)
+@pytest.mark.parametrize(("delete_to", "into"), [("bytes", b"abc"), ("walk", b"abc"), ("pair", (256, ord("c")))])
 def test_what_a_token_is_split_into(delete_to, into):
     """ab dies first, so abc is walked back past it; `pair` names it although it is dead."""
     deletions = Deletions.at(0.7, delete_to=delete_to)
@@ -372,9 +370,7 @@ def test_superwords_can_be_limited():
         assert max(content.count(b" ") for content in learned(training)) == (2 if limit < 4 else 4)
     training = train_boundless(text, BYTES, 290, forbid="c")
     assert b" a b" in learned(training)
-    assert not any(
-        b"c" in training.vocabulary[e.id].content for e in training.events if e.op is Op.SUPERMERGE
-    )
+    assert not any(b"c" in training.vocabulary[e.id].content for e in training.events if e.op is Op.SUPERMERGE)
 
 
 def test_stop_words_are_walls_for_superwords():
@@ -427,9 +423,7 @@ def test_original_and_two_phases_part_only_at_a_tie_or_a_listed_string(documents
 def test_uw_superbpe_carries_merges_into_coarser_chunks():
     """Inherited merges are made first with the counts of the coarse text; unknown ones are passed over."""
     coarse = {b"of the": 5, b"of a": 3}
-    training = reference.train_uw(
-        [(b"o", b"f"), (b"x", b"y"), (b"q", b"of")], coarse, seen_alphabet(coarse), 10
-    )
+    training = reference.train_uw([(b"o", b"f"), (b"x", b"y"), (b"q", b"of")], coarse, seen_alphabet(coarse), 10)
     vocabulary = training.vocabulary
     assert learned(training)[:2] == [b"of", b"of "]
     assert training.events[0].n == 8
@@ -439,9 +433,7 @@ def test_uw_superbpe_carries_merges_into_coarser_chunks():
 # Published trainers
 
 
-def hugging_face_merges(
-    text: str, vocab_size: int, all_bytes: bool, min_frequency: int
-) -> list[tuple[str, str]]:
+def hugging_face_merges(text: str, vocab_size: int, all_bytes: bool, min_frequency: int) -> list[tuple[str, str]]:
     import json
 
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers

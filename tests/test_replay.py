@@ -222,9 +222,7 @@ def test_events_that_contradict_the_alphabet_are_refused():
         model(merge_event(A, B, 257, 3))
 
 
-@pytest.mark.parametrize(
-    "rules", [{}, {"deletions": Deletions.at(0.7)}, {"ties": "bytes", "overlaps": "disjoint"}]
-)
+@pytest.mark.parametrize("rules", [{}, {"deletions": Deletions.at(0.7)}, {"ties": "bytes", "overlaps": "disjoint"}])
 def test_a_real_text_is_encoded_as_it_was_trained(rules):
     """On a text with repeats, accents and other scripts every chunk gets its training segmentation."""
     counts = reference.count_chunks([chunks_of(sample_text(6))])

@@ -140,6 +140,4 @@ def numbered_alphabet(kind: str, size: int, first_id: int) -> Alphabet:
     """Symbols that are only numbers (SCRIPT's block and index symbols); content = id in two bytes."""
     if first_id + size > 1 << 16:
         raise ValueError(f"{size} symbols from {first_id} do not fit the two bytes a symbol number has")
-    return Alphabet(
-        kind, tuple(number.to_bytes(2, "big") for number in range(first_id, first_id + size)), first_id
-    )
+    return Alphabet(kind, tuple(number.to_bytes(2, "big") for number in range(first_id, first_id + size)), first_id)

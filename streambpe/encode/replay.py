@@ -89,9 +89,7 @@ def events_for_size(header: Header, events: Sequence[Event], vocab_size: int) ->
     base = len(Alphabet.from_header(header.alphabet)) + len(header.stop_words)
     size = base + len(header.specials) + header.reserved
     if size > vocab_size:
-        raise ValueError(
-            f"before any event the model has {size} ids already; it cannot be cut to {vocab_size}"
-        )
+        raise ValueError(f"before any event the model has {size} ids already; it cannot be cut to {vocab_size}")
     if size == vocab_size:
         return 0
     after = sizes(header, events)
@@ -234,9 +232,7 @@ class Model:
     def decode_bytes(self, model_ids: Iterable[int]) -> bytes:
         """Model ids -> the bytes they stand for; special tokens give their text."""
         texts = {number: text.encode() for text, number in self.special_ids.items()}
-        return b"".join(
-            texts[number] if number in texts else self.content(self.log_id[number]) for number in model_ids
-        )
+        return b"".join(texts[number] if number in texts else self.content(self.log_id[number]) for number in model_ids)
 
 
 def _next_index(indices: Sequence[int], last: int) -> int | None:

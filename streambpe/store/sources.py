@@ -371,14 +371,16 @@ class Reader:
             names = file.schema_arrow.names
             if source.column not in names:
                 raise SourceError(
-                    f"{source.path} has no column {source.column!r}; it has {', '.join(names)}. Pick one with --text-column."
+                    f"{source.path} has no column {source.column!r}; it has {', '.join(names)}. "
+                    f"Pick one with --text-column."
                 )
             kind = file.schema_arrow.field(source.column).type
             if pa.types.is_dictionary(kind):
                 kind = kind.value_type
             if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
                 raise SourceError(
-                    f"{source.path}: column {source.column!r} holds {kind}, not strings. Pick another with --text-column."
+                    f"{source.path}: column {source.column!r} holds {kind}, not strings. "
+                    f"Pick another with --text-column."
                 )
             yield from self._row_groups(file, source, done)
 
@@ -578,7 +580,8 @@ def _read_header(stream: Stream, source: Source) -> tuple[tuple[str, ...], bytes
     names = tuple(next(csv.reader(io.StringIO(text, newline="")), []))
     if source.column not in names:
         raise SourceError(
-            f"{_name(source)} has no column {source.column!r} in its first line; it has {', '.join(names) or 'nothing'}. "
+            f"{_name(source)} has no column {source.column!r} in its first line; "
+            f"it has {', '.join(names) or 'nothing'}. "
             f"Pick one with --text-column."
         )
     return names, line
@@ -899,7 +902,8 @@ def _checked_rows(rows: Iterable[list[str]], source: Source, first_line: int) ->
             n = int(count)
         except ValueError:
             raise SourceError(
-                f"{source.path} row {number} is {row!r}; a row is a chunk and a whole number. Nothing of it was counted."
+                f"{source.path} row {number} is {row!r}; a row is a chunk and a whole number. "
+                f"Nothing of it was counted."
             ) from None
         if n < 0 or n > 2**63 - 1:
             raise SourceError(f"{source.path} row {number}: {n} is no 64-bit count. Nothing of it was counted.")

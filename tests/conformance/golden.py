@@ -48,9 +48,7 @@ class Vector:
     def text(self) -> str:
         """The input, checked to be the very file the reference read."""
         content = (self.path.parent / "inputs" / self.data["input"]).read_bytes()
-        assert hashlib.sha256(content).hexdigest() == self.data["sha256"], (
-            f"{self.data['input']} is another file"
-        )
+        assert hashlib.sha256(content).hexdigest() == self.data["sha256"], f"{self.data['input']} is another file"
         return content.decode()
 
     @property

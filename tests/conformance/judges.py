@@ -67,9 +67,7 @@ def model_of(training: reference.Training, **header: Any) -> Model:
     vocabulary = training.vocabulary
     stop_words = tuple(StopWord(number, chunk) for chunk, number in vocabulary.stop_ids.items())
     return Model(
-        EventLog(
-            Header(vocabulary.alphabet.to_header(), stop_words=stop_words, **header), tuple(training.events)
-        )
+        EventLog(Header(vocabulary.alphabet.to_header(), stop_words=stop_words, **header), tuple(training.events))
     )
 
 
@@ -166,9 +164,7 @@ def judge_batchbpe(vector: Vector) -> Verdict:
             for e, batch in zip(training.events, batch_of, strict=True)
         ],
     )
-    verdict.claim(
-        vector, "stop_words", [[chunk.hex(), n] for chunk, n in training.vocabulary.stop_ids.items()]
-    )
+    verdict.claim(vector, "stop_words", [[chunk.hex(), n] for chunk, n in training.vocabulary.stop_ids.items()])
     verdict.claim(vector, "batch_sizes", training.batch_sizes)
     return verdict
 
@@ -205,9 +201,7 @@ def judge_picky_char(vector: Vector) -> Verdict:
         unk="<UNK>",
         specials=tuple(Special(text, number) for number, text in enumerate(SPECIALS)),
     )
-    verdict = Verdict(
-        encode=encoder(model, lambda text: [(WORD_START + word).encode() for word in text.split()])
-    )
+    verdict = Verdict(encode=encoder(model, lambda text: [(WORD_START + word).encode() for word in text.split()]))
     verdict.claim(vector, "events", events)
     verdict.claim(vector, "initial", specials + [symbol.hex() for symbol in alphabet.symbols])
     verdict.claim(vector, "present_size", training.size)

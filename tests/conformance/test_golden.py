@@ -85,6 +85,4 @@ def test_encodings_equal_the_published_system(judge, vector):
         ours = verdict.encode(row)
         for name, theirs in row.items():
             if name in ours:
-                assert ours[name] == theirs, (
-                    f"{name} of {row['text']!r:.60}: {first_difference(ours[name], theirs)}"
-                )
+                assert ours[name] == theirs, f"{name} of {row['text']!r:.60}: {first_difference(ours[name], theirs)}"

@@ -75,9 +75,7 @@ def train_batches(
     max_batch_size 0: as many as are still wanted.
     """
     vocabulary = Vocabulary(alphabet, stop_words)
-    words = [
-        (alphabet.split(chunk), n) for chunk, n in chunk_counts.items() if chunk not in vocabulary.stop_ids
-    ]
+    words = [(alphabet.split(chunk), n) for chunk, n in chunk_counts.items() if chunk not in vocabulary.stop_ids]
     training = BatchTraining(vocabulary, Corpus(words, overlaps), other_ids=other_ids)
     while training.size < vocab_size:
         wanted = vocab_size - training.size

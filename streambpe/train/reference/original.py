@@ -38,9 +38,7 @@ def train_boundless_original(
     Log ids are this system's own ids, since nothing ever leaves its list.
     """
     eligible = text_matches(superword_pattern) if isinstance(superword_pattern, str) else superword_pattern
-    trainer = WordTrainer(
-        count_chunks(documents), alphabet, ties="bytes", overlaps="disjoint", deletions=deletions
-    )
+    trainer = WordTrainer(count_chunks(documents), alphabet, ties="bytes", overlaps="disjoint", deletions=deletions)
     training, vocabulary = trainer.training, trainer.training.vocabulary
 
     # Elements of documents, numbered on their own: a chunk may be unlocked, a log id may not exist yet.
@@ -67,9 +65,7 @@ def train_boundless_original(
 
     while len(log_id) < vocab_size:
         word = training.corpus.best(trainer.tie_key, skip=listed(content_of))
-        superword = supers.best(
-            lambda pair: (contents[pair[0]], contents[pair[1]]), skip=listed(contents.__getitem__)
-        )
+        superword = supers.best(lambda pair: (contents[pair[0]], contents[pair[1]]), skip=listed(contents.__getitem__))
         if word is None and superword is None:
             return training
         if word is not None and (superword is None or word.n > superword.n):

@@ -20,9 +20,7 @@ from itertools import pairwise
 from streambpe.encode.replay import Pair, merge
 
 
-def learn_plain(
-    words: Sequence[tuple[Sequence[int], int]], first_new_id: int, merges: int
-) -> list[tuple[Pair, int]]:
+def learn_plain(words: Sequence[tuple[Sequence[int], int]], first_new_id: int, merges: int) -> list[tuple[Pair, int]]:
     """The first `merges` merges as (pair, count); merge number i makes id first_new_id + i.
 
     Higher count first, then the lowest (left id, right id). Stops early when no pair is left.

@@ -29,9 +29,7 @@ Overlaps = Literal["all", "disjoint"]
 PairTest = Callable[[int, int], bool]
 
 
-def count_pairs(
-    sequence: Sequence[int], overlaps: Overlaps, allowed: PairTest | None = None
-) -> Iterator[Pair]:
+def count_pairs(sequence: Sequence[int], overlaps: Overlaps, allowed: PairTest | None = None) -> Iterator[Pair]:
     """Each counted neighbour pair of one word; pairs with UNKNOWN or not allowed are passed over."""
     used = False  # "disjoint": the last place counted was (x, x), so its right x is taken
     for left, right in pairwise(sequence):
@@ -135,9 +133,7 @@ class Corpus:
         """
         counts = sorted(set(self.pair_counts.values()), reverse=True) if skip else [self._largest()]
         for n in counts:
-            tied = [
-                pair for pair, count in self.pair_counts.items() if count == n and not (skip and skip(pair))
-            ]
+            tied = [pair for pair, count in self.pair_counts.items() if count == n and not (skip and skip(pair))]
             if tied:
                 return Best(min(tied, key=tie_key or self.first_place), n)  # type: ignore[arg-type]
         return None

@@ -91,11 +91,7 @@ def eligible_chunks(words: Training, chunks: Iterable[bytes], eligible: TextTest
     found = {}
     for chunk in chunks:
         encoded = model.encode_chunk(chunk, unknown="unk")
-        if (
-            len(encoded) == 1
-            and encoded[0] in words.vocabulary.living
-            and chunk not in words.vocabulary.stop_ids
-        ):
+        if len(encoded) == 1 and encoded[0] in words.vocabulary.living and chunk not in words.vocabulary.stop_ids:
             base = words.vocabulary[encoded[0]].base
             if eligible(chunk):
                 found[chunk] = base
@@ -283,9 +279,7 @@ def train_superbpe(
     return train_boundless(documents, alphabet, vocab_size, transition=transition, **options)
 
 
-def split_runs(
-    runs: Mapping[tuple[Base, ...], int], least: int, longest: int = 30
-) -> Counter[tuple[Base, ...]]:
+def split_runs(runs: Mapping[tuple[Base, ...], int], least: int, longest: int = 30) -> Counter[tuple[Base, ...]]:
     """The greedy n-gram split of fastboundlessbpe, which changes the result and is here to judge it.
 
     An n-gram of chunks is counted only where both its (n-1)-grams occur `least` times; runs are cut
@@ -366,9 +360,7 @@ def train_boundless_one_pass(
                 base = vocabulary[left].base, vocabulary[right].base
                 if vocabulary[left].content + vocabulary[right].content not in blocked:
                     supers[base] += 1
-        best_super = min(
-            supers, key=lambda pair: (-supers[pair], _place(vocabulary, ties, pair)), default=None
-        )
+        best_super = min(supers, key=lambda pair: (-supers[pair], _place(vocabulary, ties, pair)), default=None)
         n = supers[best_super] if best_super else 0
         best_word = words.best() if words.training.size < vocab_size else None
         if best_word is not None and best_word.n < min_frequency:

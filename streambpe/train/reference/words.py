@@ -87,9 +87,7 @@ class WordTrainer:
     ) -> None:
         vocabulary = Vocabulary(alphabet, stop_words)
         if isinstance(words, Mapping):
-            words = [
-                (alphabet.split(chunk), n) for chunk, n in words.items() if chunk not in vocabulary.stop_ids
-            ]
+            words = [(alphabet.split(chunk), n) for chunk, n in words.items() if chunk not in vocabulary.stop_ids]
         self.deletions = deletions
         allowed = pair_test(vocabulary, max_token_length, blocked, may_merge)
         self.training = Training(vocabulary, Corpus(words, overlaps, allowed), other_ids=other_ids)

@@ -1,0 +1,35 @@
+# make demo   count and learn on a bundled sample, show the result
+# make test   install everything and run the tests
+# Needs Python 3.11+ (PYTHON=python3.12 make test to pick one) and nothing else.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test test-long lint clean
+
+$(VENV)/installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "streambpe needs Python 3.11 or later; try PYTHON=python3.12 make")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	touch $@
+
+demo: $(VENV)/installed
+	rm -rf demo-run
+	$(BIN)/streambpe count demo-run tests/data/sample --pattern gpt4o
+	$(BIN)/streambpe sql demo-run "SELECT chunk, n, round(100 * share, 2) AS percent FROM chunk_frequencies LIMIT 10"
+	$(BIN)/streambpe check demo-run
+
+test: $(VENV)/installed
+	$(BIN)/python -m pytest -m 'not long'
+
+test-long: $(VENV)/installed
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) demo-run .mypy_cache .ruff_cache .pytest_cache
