@@ -14,12 +14,15 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from streambpe import __version__
 from streambpe.errors import StreambpeError
+
+if TYPE_CHECKING:
+    from streambpe.config import Resources
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -64,6 +67,17 @@ def resource_options(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+def open_resources(memory: str | None, threads: int | None, temp_dir: str | None) -> Resources:
+    """The options above, applied to this process: to be called before Polars is imported."""
+    from streambpe.config import Resources
+    from streambpe.memory import prepare_allocators
+
+    resources = Resources.from_options(memory, threads, temp_dir)
+    os.environ.setdefault("POLARS_MAX_THREADS", str(resources.threads))
+    prepare_allocators(resources.memory_bytes)
+    return resources
 
 
 def progress_option(command: F) -> F:
@@ -156,9 +170,9 @@ def count(
     example:
         streambpe count runs/en corpus/*.jsonl.zst --pattern gpt4o --memory 2GB
     """
-    if threads:
-        os.environ.setdefault("POLARS_MAX_THREADS", str(threads))
-    from streambpe.config import Resources, format_size
+    from streambpe.config import format_size
+
+    resources = open_resources(memory, threads, temp_dir)
     from streambpe.train.count import count as count_sources
 
     with stop_on_signals() as stop:
@@ -166,7 +180,7 @@ def count(
             run,
             sources,
             options=options,
-            resources=Resources.from_options(memory, threads, temp_dir),
+            resources=resources,
             lines=lines,
             text_column=text_column,
             kind=kind,
@@ -218,10 +232,12 @@ def merge_counts(
     example:
         streambpe merge-counts runs/all runs/node1 runs/node2 runs/node3
     """
-    from streambpe.config import Resources, format_size
+    from streambpe.config import format_size
+
+    resources = open_resources(memory, threads, temp_dir)
     from streambpe.store.exchange import merge_runs
 
-    corpus = merge_runs(run, runs, Resources.from_options(memory, threads, temp_dir), progress)
+    corpus = merge_runs(run, runs, resources, progress)
     click.echo(
         f"{run}: {corpus['distinct']:,} distinct chunks, {corpus['chunks']:,} in all, from "
         f"{corpus['documents']:,} documents ({format_size(int(corpus['bytes']))}). sha256 {str(corpus['sha256'])[:16]}",
@@ -283,10 +299,10 @@ def check(run: str, rehash: bool, memory: str | None, threads: int | None, temp_
     example:
         streambpe check runs/en --sources
     """
-    from streambpe.config import Resources
+    resources = open_resources(memory, threads, temp_dir)
     from streambpe.store.check import check as run_checks
 
-    problems = run_checks(run, rehash_sources=rehash, resources=Resources.from_options(memory, threads, temp_dir))
+    problems = run_checks(run, rehash_sources=rehash, resources=resources)
     for problem in problems:
         click.echo(str(problem))
     if problems:

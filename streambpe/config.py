@@ -14,7 +14,7 @@ from streambpe.errors import LimitError, RunMismatch, UsageError
 
 # What Python, numpy, Polars, pyarrow and DuckDB take before any work: 110 MB resident, plus DuckDB's
 # and the allocators' floor. Below this nothing useful is left.
-SMALLEST_MEMORY_BYTES = 256 << 20
+SMALLEST_MEMORY_BYTES = 256 * 10**6
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 
