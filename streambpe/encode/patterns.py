@@ -208,6 +208,19 @@ def code_point_class(members: str) -> Mask:
     return table
 
 
+# A code point that each Unicode version was the first to assign, newest first.
+_FIRST_ASSIGNED = {"18.0.0": 0x3D000, "17.0.0": 0x11DB0, "16.0.0": 0x10D40, "15.1.0": 0x2FFC, "15.0.0": 0x11F00}
+
+
+@functools.cache
+def unicode_version() -> str:
+    """The Unicode version that splits follow: that of the `regex` module, found by asking it."""
+    for version, point in _FIRST_ASSIGNED.items():
+        if not regex.match(r"\p{Cn}", chr(point)):
+            return version
+    return "14.0.0 or older"
+
+
 def _symbol_left(data: Bytes, at: Positions) -> Mask:
     """Two symbols stand before: a run of two or more is one chunk of its own, a single one is not."""
     return _in_ascii(_OTHER, data[np.maximum(at - 1, 0)]) & (at > 0)
