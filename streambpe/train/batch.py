@@ -304,6 +304,27 @@ def _single(occurrences: Occurrences, candidates: Candidates) -> Resolution:
     return Resolution(zero, candidates.count[:1].copy(), rows, np.zeros(len(rows), np.int64), 1, "all")
 
 
+def resolve_given(occurrences: Occurrences, candidates: Candidates) -> Resolution:
+    """Commit all candidates in the order given (replay of known events): no proof, but their counts at their turn.
+
+    Equal pairs come alone, as in `resolve_batch`; BatchBPE's safe pairs never overlap and may contain equal ones.
+    """
+    size = len(candidates.left)
+    if size == 1:
+        return _single(occurrences, candidates)
+    linked = occurrences.start[1:] == occurrences.second[:-1]
+    count = candidates.count.copy()
+    rank = occurrences.pair
+    same = linked & (rank[1:] == rank[:-1])
+    if same.any():
+        rows = leftmost_of_equal(occurrences)
+        return Resolution(np.arange(size), count, rows, rank[rows], 1, "all")
+    executed = executed_by_rank(rank, linked)
+    np.subtract.at(count, rank[~executed], occurrences.weight[~executed])
+    rows = np.flatnonzero(executed)
+    return Resolution(np.arange(size), count, rows, rank[rows], 1, "all")
+
+
 def _dropped(rank: Int64, executed: Bool, linked: Bool) -> tuple[Int64, Int64]:
     """The occurrences taken by others, and the rank of the first merge that took each."""
     none = np.iinfo(np.int64).max
