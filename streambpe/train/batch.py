@@ -27,8 +27,11 @@ if its key beats that of every other pair that exists at that moment. There are 
    them end when a later rank takes the neighbour. Its count is followed the same way.
 3. a pair that was no candidate: counts of old pairs only fall inside a batch, so the best
    of those at the start of the batch (the floor) bounds them all.
-4. an equal pair (a, a): its occurrences overlap each other, so it is a candidate only when it is
-   the best of all and then alone; until then it is under the floor like any pair of kind 3.
+4. an equal pair (a, a) is a candidate like others: where its occurrences overlap each other they are
+   executed from the left, as MERGE does, and those that fall to their own pair still count at its turn, because
+   under `all` "aaa" counts twice. Under `disjoint` a run's count is not a sum over its places, so there an equal
+   pair with a run of three is a candidate only when it is the best of all, and then alone; until then it is the
+   floor (`without_runs` cuts the candidates in front of it).
 
 So every comparison made is with a count that the pair has at that moment (or, for births, no less),
 and the first t for which one fails ends the batch: nothing was written, so nothing is undone.
@@ -173,9 +176,9 @@ def most_candidates(best_count: int, wanted: int) -> int:
 
 
 def executed_by_rank(rank: Int64, linked: Bool) -> Bool:
-    """Which of a row of occurrences are executed when lower ranks go first.
+    """Which of a row of occurrences are executed when lower ranks go first, and equal ranks from the left.
 
-    `linked[i]`: occurrence i overlaps i + 1. Overlapping ones have different ranks.
+    `linked[i]`: occurrence i overlaps i + 1. Equal ranks overlap in runs of an equal pair ("aaa").
 
         ranks 2 0 1 3, all linked  ->  0 executes, drops 2 and 1; then 3: [F T F T]
 
@@ -192,7 +195,7 @@ def executed_by_rank(rank: Int64, linked: Bool) -> Bool:
         own = padded[1:-1]
         wins = own < none
         wins &= ~open_left | (own < padded[:-2])
-        wins &= ~open_right | (own < padded[2:])
+        wins &= ~open_right | (own <= padded[2:])
         if not wins.any():
             return executed
         executed |= wins
@@ -215,6 +218,15 @@ def leftmost_of_equal(occurrences: Occurrences) -> Int64:
     new_chain[1:] = occurrences.start[1:] != occurrences.second[:-1]
     first = np.maximum.accumulate(np.where(new_chain, index, 0))
     return np.flatnonzero(((index - first) & 1) == 0)
+
+
+def without_runs(occurrences: Occurrences, candidates: Candidates) -> int:
+    """How many of the candidates come before the first one that overlaps itself; at least one."""
+    chain = occurrences.start[1:] == occurrences.second[:-1]
+    chain &= occurrences.pair[1:] == occurrences.pair[:-1]
+    if not chain.any():
+        return len(candidates.left)
+    return max(1, int(occurrences.pair[1:][chain].min()))
 
 
 def resolve_batch(
@@ -307,7 +319,7 @@ def _single(occurrences: Occurrences, candidates: Candidates) -> Resolution:
 def resolve_given(occurrences: Occurrences, candidates: Candidates) -> Resolution:
     """Commit all candidates in the order given (replay of known events): no proof, but their counts at their turn.
 
-    Equal pairs come alone, as in `resolve_batch`; BatchBPE's safe pairs never overlap and may contain equal ones.
+    BatchBPE's rule comes through here too: its safe pairs never overlap, except an equal one with itself.
     """
     size = len(candidates.left)
     if size == 1:
@@ -315,12 +327,9 @@ def resolve_given(occurrences: Occurrences, candidates: Candidates) -> Resolutio
     linked = occurrences.start[1:] == occurrences.second[:-1]
     count = candidates.count.copy()
     rank = occurrences.pair
-    same = linked & (rank[1:] == rank[:-1])
-    if same.any():
-        rows = leftmost_of_equal(occurrences)
-        return Resolution(np.arange(size), count, rows, rank[rows], 1, "all")
     executed = executed_by_rank(rank, linked)
-    np.subtract.at(count, rank[~executed], occurrences.weight[~executed])
+    dropped, _ = _dropped(rank, executed, linked)
+    np.subtract.at(count, rank[dropped], occurrences.weight[dropped])
     rows = np.flatnonzero(executed)
     return Resolution(np.arange(size), count, rows, rank[rows], 1, "all")
 
@@ -333,7 +342,8 @@ def _dropped(rank: Int64, executed: Bool, linked: Bool) -> tuple[Int64, Int64]:
     if len(rank):
         taker[1:] = np.where(linked, of_executed[:-1], none)
         taker[:-1] = np.minimum(taker[:-1], np.where(linked, of_executed[1:], none))
-    dropped = np.flatnonzero(~executed)
+    # An equal pair's odd occurrences fall to the pair itself: they still count at its turn.
+    dropped = np.flatnonzero(~executed & (taker < rank))
     return dropped, taker[dropped]
 
 

@@ -436,7 +436,7 @@ class Engine:
         stop = min(len(slots), batches.most_candidates(int(frontier.count[slots[0]]), len(slots)))
         room = max(1, options.memory_bytes // 4 // OCCURRENCE_BYTES)
         stop = min(stop, max(1, int(np.searchsorted(np.cumsum(frontier.places[slots]), room, side="right"))))
-        alone = frontier.left[slots] == frontier.right[slots]
+        alone = np.zeros(len(slots), bool)
         if options.blocked:
             alone |= [
                 self._is_blocked(a, b)
@@ -445,14 +445,14 @@ class Engine:
         if alone[:stop].any():
             stop = min(stop, max(1, int(np.argmax(alone))))
         if stop < len(slots):
-            out = int(slots[stop])
-            label = self._ties.label
-            floor = (
-                int(frontier.count[out]),
-                int(label[frontier.left[out]]),
-                int(label[frontier.right[out]]),
-            )
+            floor = self._key(int(slots[stop]))
         return slots[:stop], self._candidates(slots[:stop], floor)
+
+    def _key(self, slot: int) -> tuple[int, int, int]:
+        """Count and tie labels of a hot pair, as Candidates takes its floor."""
+        frontier, label = self.frontier, self._ties.label
+        left, right = frontier.left[slot], frontier.right[slot]
+        return int(frontier.count[slot]), int(label[left]), int(label[right])
 
     def _candidates(self, slots: Int64, floor: tuple[int, int, int]) -> Candidates:
         frontier = self.frontier
@@ -478,6 +478,12 @@ class Engine:
         record.mode = column.kind
         touched = column.touched.positions
         found = column.find(frontier, slots)
+        if self.disjoint and not given and self.options.batch == "exact" and len(slots) > 1:
+            fit = batches.without_runs(found, candidates)
+            if fit < len(slots):
+                candidates = self._candidates(slots[:fit], self._key(int(slots[fit])))
+                slots = slots[:fit]
+                found = found.take(found.pair < fit)
         if given or self.options.batch == "paper":
             result = batches.resolve_given(found, candidates)
             if self.options.batch == "paper":
@@ -612,16 +618,13 @@ class Engine:
             self._make_ready(record)
             stop = at + 1
             limit = self.next_id
-            if self.options.batch != "paper" and events[at][0] != events[at][1]:
+            if not (self.disjoint and events[at][0] == events[at][1]):
                 while (
                     stop < min(len(events), at + self.options.candidates)
                     and max(events[stop][:2]) < limit
-                    and events[stop][0] != events[stop][1]
+                    and not (self.disjoint and events[stop][0] == events[stop][1])
                     and events[stop][2] >= limit
                 ):
-                    stop += 1
-            elif self.options.batch == "paper":
-                while stop < len(events) and max(events[stop][:2]) < limit:
                     stop += 1
             part = np.array(events[at:stop], np.int64)
             if part[:, :2].max() >= limit:
@@ -634,8 +637,6 @@ class Engine:
                 if (slots < 0).any():
                     missing = events[at + int(np.argmax(slots < 0))]
                     raise ReplayMismatch(f"{missing[:2]} of event {missing} is not a pair of these words")
-            if self.options.batch == "paper":
-                slots = slots[: max(1, len(slots))]
             batch = self._pass(
                 slots, self._candidates(slots, (-1, -1, -1)), stop - at, record, [], time.perf_counter(), True
             )

@@ -247,10 +247,9 @@ class PairCounter:
     three times that while Polars groups.
     """
 
-    PARTS = 64
-
-    def __init__(self, max_rows: int, folder: Path | None) -> None:
+    def __init__(self, max_rows: int, folder: Path | None, parts: int = 64) -> None:
         self.max_rows = max_rows
+        self.split = parts if max_rows > 1024 else 3
         self.folder = folder
         self.spills = 0
         self._frames: list[pl.DataFrame] = []
@@ -276,9 +275,9 @@ class PairCounter:
         if self.folder is None:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        parts = self._frames[0].with_columns(part=pl.col("key").hash(0) % self.PARTS)
+        parts = self._frames[0].with_columns(part=pl.col("key").hash(0) % self.split)
         path = self.folder / f"pairs_{self.spills:05d}.arrow"
-        parts.sort("part").write_ipc(path, record_batch_size=max(1024, len(parts) // self.PARTS))
+        parts.sort("part").write_ipc(path, record_batch_size=max(1024, len(parts) // self.split))
         self._files.append(path)
         self._frames, self._rows = [], 0
         self.spills += 1
@@ -291,7 +290,7 @@ class PairCounter:
             return
         if self._frames:
             self._spill()
-        for part in range(self.PARTS):
+        for part in range(self.split):
             scans = [
                 pl.scan_ipc(path).filter(pl.col("part") == part).select("key", "n", "places").collect()
                 for path in self._files
