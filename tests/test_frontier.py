@@ -91,6 +91,7 @@ def test_floor_wishes():
     assert FloorWish(most=2, ratio=10).floor(count) == 51  # the two fifties come together or not at all
     assert FloorWish(most=2, fewest=4).floor(count) == 20
     assert FloorWish(ratio=2, at_most=3).floor(count) == 3
+    assert FloorWish(fewest=8).floor(count) == 1  # all there are, and nothing cold behind them
     assert FloorWish(most=2).floor(np.array([7, 7, 7])) == 7
     assert FloorWish(at_least=4).floor(np.empty(0, np.int64)) == 4
 

@@ -39,6 +39,7 @@ from streambpe.train.occurrences import (
     INDEX_BYTES_PER_PLACE,
     OCCURRENCE_BYTES,
     SCAN_BYTES_PER_PLACE,
+    SEPARATOR,
     IndexColumn,
     ScanColumn,
     write_column,
@@ -296,6 +297,8 @@ class Engine:
             stop = max(at + 1, min(stop, len(words.weights)))
             scan.append(*write_column(words.symbols, words.offsets[at : stop + 1], words.weights[at:stop]))
             at = stop
+        if not scan.lengths:
+            scan.append(np.full(1, SEPARATOR, np.int32), np.empty(0, np.int64))
         self.column = scan
 
     # ------------------------------------------------------------------ learning

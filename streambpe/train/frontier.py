@@ -66,8 +66,11 @@ class FloorWish:
         if self.most < len(count):
             cut = len(count) - self.most - 1
             floor = max(floor, int(np.partition(count, cut)[cut]) + 1)
-        few = len(count) - min(self.fewest, len(count))
-        floor = min(floor, int(np.partition(count, few)[few]) if self.fewest > 1 else best, self.at_most)
+        if self.fewest > len(count):
+            return self.at_least
+        few = len(count) - self.fewest
+        enough = int(np.partition(count, few)[few]) if self.fewest > 1 else best
+        floor = min(floor, enough, self.at_most)
         return max(self.at_least, floor)
 
 

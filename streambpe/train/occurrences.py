@@ -163,7 +163,7 @@ class IndexColumn:
         token = self.token
         starts = np.flatnonzero((token[:-1] >= 0) & (token[1:] >= 0))
         left, right = token[starts].astype(np.int64), token[starts + 1].astype(np.int64)
-        bits = int(len(token)).bit_length()
+        bits = len(token).bit_length()
         key = left * ids + right
         del left, right
         if 2 * int(ids).bit_length() + bits < 63:
@@ -213,7 +213,7 @@ class IndexColumn:
         pair = np.repeat(np.arange(len(slots)), size)
         self.touched.positions += len(rows)
         live = self.slot[place] == np.repeat(slots, size)
-        bits = int(len(slots)).bit_length()
+        bits = len(slots).bit_length()
         packed = place[live].astype(np.int64)
         packed <<= bits
         packed |= pair[live]
