@@ -87,7 +87,8 @@ def paper_learn(words, merges, *, cap_divisor=2, max_batch=None, overlaps="disjo
 
 
 def hard_words(rng: random.Random, most_words: int = 25):
-    """Few letters, short words, runs, repeated words, counts near each other: ties and overlaps everywhere."""
+    """Few letters, short words, runs, repeated words, counts near each other: ties and overlaps
+    everywhere."""
     letters = bytes(rng.sample(range(97, 123), rng.randint(1, 6)))
     words = []
     for _ in range(rng.randint(1, most_words)):

@@ -41,7 +41,8 @@ def test_a_run_of_ten_thousand_is_decided_at_once():
 
 
 def test_a_later_candidate_may_have_been_better_before_its_own_turn():
-    """(b, c) would be after (d, e) by its count at its turn, but before it by the count it had then: not committed."""
+    """(b, c) would be after (d, e) by its count at its turn, but before it by the count it had then: not
+    committed."""
     for seed in range(300):
         rng = random.Random(seed)
         words = [(bytes(rng.choices(b"abcd", k=rng.randint(2, 6))), rng.randint(3, 6)) for _ in range(12)]
@@ -74,7 +75,14 @@ def occurrences(starts, pairs):
     start = np.array(starts)
     nothing = np.full(len(start), -1)
     return Occurrences(
-        start, start + 1, start + 2, np.array(pairs), np.ones(len(start), np.int64), nothing, nothing, start - 1
+        start,
+        start + 1,
+        start + 2,
+        np.array(pairs),
+        np.ones(len(start), np.int64),
+        nothing,
+        nothing,
+        start - 1,
     )
 
 

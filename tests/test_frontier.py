@@ -21,7 +21,8 @@ def filled(count, floor=1, right=None):
 
 
 def test_best_is_what_sorting_everything_gives():
-    """Under random additions, losses and retirements, the k best and the floor key are those of a full sort."""
+    """Under random additions, losses and retirements, the k best and the floor key are those of a full
+    sort."""
     for seed in range(60):
         rng = random.Random(seed)
         n = rng.randint(1, 6000)
@@ -67,7 +68,7 @@ def test_find_knows_hot_pairs_from_cold_ones():
         right = np.array([rng.randint(0, 10**6) for _ in range(n)])
         slots = frontier.add(left, right, np.full(n, 3), left, left)
         known |= {(int(a), int(b)): int(s) for a, b, s in zip(left, right, slots, strict=True)}
-        asked = rng.sample(sorted(known), 50) + [(0, 1), (10**7, 3)]
+        asked = [*rng.sample(sorted(known), 50), (0, 1), (10**7, 3)]
         found = frontier.find(np.array([a for a, _ in asked]), np.array([b for _, b in asked]))
         assert found.tolist() == [known.get(pair, -1) for pair in asked]
 
@@ -129,7 +130,12 @@ def test_best_of_a_counter_is_everything_above_its_floor(tmp_path):
         rng = random.Random(seed)
         frames = [frame(rng, 100) for _ in range(10)]
         total = pl.concat(frames).group_by("key").agg(pl.col("n").sum(), pl.col("places").sum())
-        for wish in (FloorWish(most=20), FloorWish(most=20, fewest=60), FloorWish(at_least=60), FloorWish(ratio=2)):
+        for wish in (
+            FloorWish(most=20),
+            FloorWish(most=20, fewest=60),
+            FloorWish(at_least=60),
+            FloorWish(ratio=2),
+        ):
             counter = PairCounter(100, tmp_path)
             for partial in frames:
                 counter.add(partial)

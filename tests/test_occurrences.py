@@ -32,10 +32,10 @@ def columns(words, tmp_path, *, disjoint=False, block=12):
     return index, scan
 
 
-def filled(column, wish=FloorWish()):
+def filled(column):
     """A frontier with the pairs of this column."""
     frontier = Frontier()
-    column.fill(frontier, 256, wish, None, 10**6, None)
+    column.fill(frontier, 256, FloorWish(), None, 10**6, None)
     return frontier
 
 
@@ -63,7 +63,8 @@ def test_finished_words_leave_with_their_weights():
 
 @pytest.mark.parametrize("disjoint", [False, True])
 def test_index_and_scan_count_and_find_the_same(tmp_path, disjoint):
-    """All pairs with their counts are those of a plain loop, and every pair is found at the same places by both."""
+    """All pairs with their counts are those of a plain loop, and every pair is found at the same places by
+    both."""
     for seed in range(40):
         words = hard_words(random.Random(seed))
         index, scan = columns(words, tmp_path / str(seed), disjoint=disjoint)
@@ -89,9 +90,7 @@ def words_of(column):
     """The words a column holds now, as lists with weights."""
     out = []
     for symbols, offsets, weights in column.current_words():
-        out += [
-            (symbols[offsets[i] : offsets[i + 1]].tolist(), int(weights[i])) for i in range(len(weights))
-        ]
+        out += [(symbols[offsets[i] : offsets[i + 1]].tolist(), int(weights[i])) for i in range(len(weights))]
     return [(word, n) for word, n in out if len(word) > 1]
 
 
@@ -112,7 +111,9 @@ def test_applying_rewrites_the_words_as_merge_does(tmp_path):
                 column.fill(frontier, new, FloorWish(), None, 10**6, None)
                 slots = frontier.find(np.array([pair[0]]), np.array([pair[1]]))
                 found = column.find(frontier, slots)
-                done = found.take(batch.leftmost_of_equal(found) if pair[0] == pair[1] else np.arange(len(found)))
+                done = found.take(
+                    batch.leftmost_of_equal(found) if pair[0] == pair[1] else np.arange(len(found))
+                )
                 ids = np.full(len(done), new)
                 column.apply(done, ids, np.full(len(done), pair[0]), np.full(len(done), pair[1]), new + 1)
             want = [(merge(word, pair, new), n) for word, n in want]

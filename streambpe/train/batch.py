@@ -28,10 +28,10 @@ if its key beats that of every other pair that exists at that moment. There are 
 3. a pair that was no candidate: counts of old pairs only fall inside a batch, so the best
    of those at the start of the batch (the floor) bounds them all.
 4. an equal pair (a, a) is a candidate like others: where its occurrences overlap each other they are
-   executed from the left, as MERGE does, and those that fall to their own pair still count at its turn, because
-   under `all` "aaa" counts twice. Under `disjoint` a run's count is not a sum over its places, so there an equal
-   pair with a run of three is a candidate only when it is the best of all, and then alone; until then it is the
-   floor (`without_runs` cuts the candidates in front of it).
+   executed from the left, as MERGE does, and those that fall to their own pair still count at its turn,
+   because under `all` "aaa" counts twice. Under `disjoint` a run's count is not a sum over its places, so
+   there an equal pair with a run of three is a candidate only when it is the best of all, and then alone;
+   until then it is the floor (`without_runs` cuts the candidates in front of it).
 
 So every comparison made is with a count that the pair has at that moment (or, for births, no less),
 and the first t for which one fails ends the batch: nothing was written, so nothing is undone.
@@ -104,7 +104,8 @@ class Occurrences:
 @dataclass
 class Candidates:
     """The best pairs, best first. `label[token]` sorts tokens as the tie rule does; `new_label[i]` is that of
-    the token candidate i would make. `floor_*`: the key of the best pair left out (count -1: there is none)."""
+    the token candidate i would make. `floor_*`: the key of the best pair left out (count -1: there is
+    none)."""
 
     left: Int64
     right: Int64
@@ -135,8 +136,8 @@ class Resolution:
 class _Keys:
     """Counts and ties as one integer each, larger is better, comparable with searchsorted.
 
-    A candidate's place among the candidates' ties is odd, a stranger's place between them even, so the two never
-    tie. The counts must leave room for those bits: `most_candidates` says how many fit.
+    A candidate's place among the candidates' ties is odd, a stranger's place between them even, so the two
+    never tie. The counts must leave room for those bits: `most_candidates` says how many fit.
     """
 
     def __init__(self, candidates: Candidates) -> None:
@@ -163,7 +164,8 @@ class _Keys:
 def _between(known: Int64, labels: Int64) -> Int64:
     place = np.searchsorted(known, labels)
     inside = np.minimum(place, len(known) - 1)
-    return 2 * place + (known[inside] == labels)
+    between: Int64 = 2 * place + (known[inside] == labels)
+    return between
 
 
 def most_candidates(best_count: int, wanted: int) -> int:
@@ -182,8 +184,9 @@ def executed_by_rank(rank: Int64, linked: Bool) -> Bool:
 
         ranks 2 0 1 3, all linked  ->  0 executes, drops 2 and 1; then 3: [F T F T]
 
-    Cost: O(undecided) per round, which falls fast; rounds is at most half the longest falling chain, a handful
-    on text. A run of one pair is decided at once: without that, lines of a thousand dashes took most of the time.
+    Cost: O(undecided) per round, which falls fast; rounds is at most half the longest falling chain, a
+    handful on text. A run of one pair is decided at once: without that, lines of a thousand dashes took
+    most of the time.
     """
     executed = np.zeros(len(rank), bool)
     where = np.arange(len(rank))
@@ -215,7 +218,8 @@ def executed_by_rank(rank: Int64, linked: Bool) -> Bool:
 
 
 def leftmost_of_equal(occurrences: Occurrences) -> Int64:
-    """Rows that MERGE executes when every pair overlaps only with itself: every other one of a chain, from the left.
+    """Rows that MERGE executes when every pair overlaps only with itself: every other one of a chain, from
+    the left.
 
     "aaaaa" under (a, a) has four occurrences; the first and the third are executed, giving [aa, aa, a].
     """
@@ -243,7 +247,8 @@ def resolve_batch(
 ) -> Resolution:
     """The longest prefix of merges that provably equals one-at-a-time BPE; at least one merge.
 
-    `limit`: merges still wanted. `next_id`: the id the first merge gets (born pairs need names while compared).
+    `limit`: merges still wanted. `next_id`: the id the first merge gets (born pairs need names while
+    compared).
     """
     size = len(candidates.left)
     if size == 1:
@@ -326,7 +331,8 @@ def _single(occurrences: Occurrences, candidates: Candidates) -> Resolution:
 
 
 def resolve_given(occurrences: Occurrences, candidates: Candidates) -> Resolution:
-    """Commit all candidates in the order given (replay of known events): no proof, but their counts at their turn.
+    """Commit all candidates in the order given (replay of known events): no proof, but their counts at
+    their turn.
 
     BatchBPE's rule comes through here too: its safe pairs never overlap, except an equal one with itself.
     """
@@ -366,7 +372,8 @@ def _steps_that_win(
     dropper: Int64,
     drop_weight: Int64,
 ) -> tuple[Int64, Int64, Int64]:
-    """Candidates that are better than one placed before them: (their rank, the rank they beat, their key then).
+    """Candidates that are better than one placed before them: (their rank, the rank they beat, their key
+    then).
 
     A candidate's count is a falling staircase: read from its own turn backwards, each drop adds its
     weight for all ranks up to and including the one that caused it.
@@ -552,9 +559,9 @@ def count_changes(
 ) -> Changes:
     """Born and lost pairs when the occurrences `done` become the ids `new`; they were (left_id, right_id).
 
-    A run of k equal tokens counts k - 1 times, or k // 2 times when `disjoint`; executed occurrences shorten old runs
-    at their ends only, so the loss is the difference of two such floors. Pairs that merge in this batch
-    are not reported as losing: all of their occurrences go.
+    A run of k equal tokens counts k - 1 times, or k // 2 times when `disjoint`; executed occurrences
+    shorten old runs at their ends only, so the loss is the difference of two such floors. Pairs that merge
+    in this batch are not reported as losing: all of their occurrences go.
     """
     n = len(done)
     abut = np.zeros(n, bool)  # with the next row

@@ -6,15 +6,16 @@
 
 One pass is: the frontier offers the best pairs, the column finds their occurrences, `resolve_batch` says
 which prefix is the sequential order, the column is rewritten, the counts follow. The events depend on
-the words and on the options that define the rule, never on memory, threads, batch mode `exact` or `1`, index or
-scan, nor on where a run was cut by `snapshot` / `restore` or `replay`.
+the words and on the options that define the rule, never on memory, threads, batch mode `exact` or `1`,
+index or scan, nor on where a run was cut by `snapshot` / `restore` or `replay`.
 
-Symbols are any integers below len(base_tokens): bytes, characters, SCRIPT symbols, or whole chunks (superwords).
+Symbols are any integers below len(base_tokens): bytes, characters, SCRIPT symbols, or whole chunks
+(superwords).
 
-Memory (`memory_bytes`): the index takes 32 bytes a place (symbols + words) at its peak and is used when that fits
-in the budget; otherwise blocks on disk are scanned until merges have shrunk the column enough. What is
-counted is the engine's own data: the interpreter and its libraries come on top (about 120 MB). The words given are read
-in slices and may be memory maps.
+Memory (`memory_bytes`): the index takes 32 bytes a place (symbols + words) at its peak and is used when
+that fits in the budget; otherwise blocks on disk are scanned until merges have shrunk the column enough.
+What is counted is the engine's own data: the interpreter and its libraries come on top (about 120 MB). The
+words given are read in slices and may be memory maps.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import shutil
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Literal, Protocol
@@ -33,7 +34,7 @@ import numpy as np
 import polars as pl
 
 from streambpe.train import batch as batches
-from streambpe.train.batch import MAX_COUNT, Bool, Candidates, Int32, Int64
+from streambpe.train.batch import MAX_COUNT, Bool, Candidates, Changes, Int32, Int64
 from streambpe.train.frontier import FloorWish, Frontier, PairCounter
 from streambpe.train.occurrences import (
     INDEX_BYTES_PER_PLACE,
@@ -238,7 +239,9 @@ class Engine:
         self.rule = rule
         self.next_id = len(base_tokens) if first_id is None else first_id
         if self.next_id < len(base_tokens):
-            raise ValueError(f"first_id {first_id} is inside the {len(base_tokens)} base tokens; give a larger one")
+            raise ValueError(
+                f"first_id {first_id} is inside the {len(base_tokens)} base tokens; give a larger one"
+            )
         self._base = len(base_tokens)
         self._first_id = self.next_id
         self.tokens: list[bytes | None] = [*base_tokens, *[None] * (self.next_id - len(base_tokens))]
@@ -262,15 +265,18 @@ class Engine:
         if len(words.weights) == 0:
             return
         if int(words.weights.min()) < 0:
-            raise ValueError(f"a word has a negative count ({int(words.weights.min())}); counts are 0 or more")
+            raise ValueError(
+                f"a word has a negative count ({int(words.weights.min())}); counts are 0 or more"
+            )
         length = np.diff(words.offsets)
         if float(np.dot(words.weights.astype(np.float64), length)) < 2.0**62:
             return
         total = sum(int(w) * max(0, int(k) - 1) for w, k in zip(words.weights, length, strict=True))
         if total > MAX_COUNT:
             raise CountOverflow(
-                f"the words hold {total} pairs, more than 2^63 - 1 = {MAX_COUNT}: a count could overflow and learn "
-                f"nonsense without a word. Nothing was learned. Divide the counts, or train on fewer words."
+                f"the words hold {total} pairs, more than 2^63 - 1 = {MAX_COUNT}: a count could overflow "
+                f"and learn nonsense without a word. Nothing was learned. Divide the counts, or train "
+                f"on fewer words."
             )
 
     @property
@@ -353,7 +359,9 @@ class Engine:
                 self.column = column.to_index(self.next_id)
                 record.switched = True
                 self._filled = False
-        elif self._filled and self.memory_bytes > self.options.memory_bytes and column.used > 2 * column.places:
+        elif (
+            self._filled and self.memory_bytes > self.options.memory_bytes and column.used > 2 * column.places
+        ):
             self._filled = False
         if not self._filled:
             self._refill(record)
@@ -376,9 +384,12 @@ class Engine:
         rows = options.counter_rows or max(1 << 14, options.memory_bytes // 4 // 96)
         self.column.compact()
         record.spills += self.column.fill(
-            self.frontier, self.next_id, wish, self._allowed if self._filters else None, rows, self.folder / "pairs"
-            if isinstance(self.column, ScanColumn)
-            else None,
+            self.frontier,
+            self.next_id,
+            wish,
+            self._allowed if self._filters else None,
+            rows,
+            self.folder / "pairs" if isinstance(self.column, ScanColumn) else None,
         )
         record.refills += 1
         self._filled = True
@@ -498,7 +509,12 @@ class Engine:
         left, right = candidates.left[order], candidates.right[order]
         ids, in_column, committed, renamed = self._name(left, right)
         if committed < len(order):
-            order, count, left, right = order[:committed], count[:committed], left[:committed], right[:committed]
+            order, count, left, right = (
+                order[:committed],
+                count[:committed],
+                left[:committed],
+                right[:committed],
+            )
             keep = result.rank < committed
             result.executed, result.rank = result.executed[keep], result.rank[keep]
         done = found.take(result.executed)
@@ -568,7 +584,7 @@ class Engine:
             self.rule.born(left[:done][fresh], right[:done][fresh], np.array(ids, np.int64)[fresh])
         return np.array(ids, np.int64), np.array(in_column, np.int64), done, renamed
 
-    def _add_born(self, changes: batches.Changes) -> None:
+    def _add_born(self, changes: Changes) -> None:
         worth = changes.count >= self.frontier.floor
         chosen = np.flatnonzero(worth)
         if self._filters and len(chosen):
@@ -580,7 +596,8 @@ class Engine:
     # ------------------------------------------------------------------ state
 
     def pair_counts(self) -> PairCounter:
-        """Every pair with its count, counted from scratch (a check of the frontier, and table pair_counts)."""
+        """Every pair with its count, counted from scratch (a check of the frontier, and table
+        pair_counts)."""
         rows = self.options.counter_rows or max(1 << 14, self.options.memory_bytes // 4 // 96)
         return self.column.count_all(rows, self.folder / "pairs")
 
@@ -591,7 +608,8 @@ class Engine:
         wrong = []
         frontier = self.frontier
         hot = {
-            (int(frontier.left[i]), int(frontier.right[i])): int(frontier.count[i]) for i in range(frontier.size)
+            (int(frontier.left[i]), int(frontier.right[i])): int(frontier.count[i])
+            for i in range(frontier.size)
         }
         for part in self.pair_counts().parts():
             for key, n, _ in part.iter_rows():
@@ -631,7 +649,9 @@ class Engine:
                     stop += 1
             part = np.array(events[at:stop], np.int64)
             if part[:, :2].max() >= limit:
-                raise ReplayMismatch(f"event {self.merges} merges an id that does not exist yet: {events[at]}")
+                raise ReplayMismatch(
+                    f"event {self.merges} merges an id that does not exist yet: {events[at]}"
+                )
             slots = self.frontier.find(part[:, 0], part[:, 1])
             if (slots < 0).any() or (self.frontier.count[slots] <= 0).any():
                 ahead = np.array([event[3] for event in events[at : at + 4096]], np.int64)
@@ -647,8 +667,8 @@ class Engine:
             if not same.all():
                 i = int(np.argmin(same))
                 raise ReplayMismatch(
-                    f"event {events[at + i]} (left, right, id, n) should have id {batch.id[i]} and n {batch.n[i]}: "
-                    f"these events were learned from other words or by another rule."
+                    f"event {events[at + i]} (left, right, id, n) should have id {batch.id[i]} and n "
+                    f"{batch.n[i]}: these events were learned from other words or by another rule."
                 )
             at += len(batch.n)
 
@@ -758,5 +778,4 @@ __all__ = [
     "PairRule",
     "ReplayMismatch",
     "Words",
-    "replace",
 ]

@@ -1,22 +1,23 @@
 """Which pairs are worth looking at: the hot ones in memory, everything below a floor left in the columns.
 
-A pair is *hot* while it is in the frontier. Every pair that counted at least `floor` when the frontier was last
-filled, or when it was born, is there with its exact count; all others are *cold*, nothing is stored for
+A pair is *hot* while it is in the frontier. Every pair that counted at least `floor` when the frontier was
+last filled, or when it was born, is there with its exact count; all others are *cold*, nothing is stored for
 them, and all that is known is that they count less than the floor. That is enough: inside plain BPE counts
-only fall, so a cold pair can not win before the frontier's own best falls under the floor. Then the frontier is
-*refilled*: the columns are counted again and a lower floor is chosen.
+only fall, so a cold pair can not win before the frontier's own best falls under the floor. Then the
+frontier is *refilled*: the columns are counted again and a lower floor is chosen.
 
     floor 100     hot  (t,h) 900 · (i,n) 400 · (o,n) 120          cold: everything that counts 99 or less
     merge (t,h):  born (th,e) 350 -> hot;  born (th,u) 12 -> cold, never stored, no positions kept
     the best hot pair counts 99 or less -> refill, floor 12
 
 Why count again instead of storing cold pairs and appending deltas: a merge changes about four pairs per
-occurrence, nearly all of them cold, so deltas would write more than the columns hold; there are few refills (about
-five on the way to 131 072 tokens) and each is one sort of the columns, which then have also shrunk.
+occurrence, nearly all of them cold, so deltas would write more than the columns hold; there are few
+refills (about five on the way to 131 072 tokens) and each is one sort of the columns, which then have also
+shrunk.
 
-Counts that can rise (a pair whose id comes back: a merge whose bytes are a living token, or later a deletion) are
-recorded with `raise_cold`: a cold pair may then count up to floor - 1 + what was added, and `needs_refill`
-says when that bound matters.
+Counts that can rise (a pair whose id comes back: a merge whose bytes are a living token, or later a
+deletion) are recorded with `raise_cold`: a cold pair may then count up to floor - 1 + what was added, and
+`needs_refill` says when that bound matters.
 
 Memory: 40 bytes a hot pair, plus 8 for the short list of the best. `best` costs O(short list), `add` and
 `subtract` O(their input); the short list is rebuilt from all hot pairs when it runs low.
@@ -46,9 +47,10 @@ PairFilter = Callable[[Int64, Int64], Bool]
 class FloorWish:
     """How deep a refill goes. The floor is a count, so pairs that tie come or stay together.
 
-    at_least: counts below this are of no use (min_frequency). most: hot pairs that fit. ratio: the floor is the best
-    count over this; a lower floor means fewer refills and more positions to keep. fewest: but at least so many pairs
-    (BatchBPE's rule looks at k pairs at once). at_most: never above this (replay needs every logged pair).
+    at_least: counts below this are of no use (min_frequency). most: hot pairs that fit. ratio: the floor
+    is the best count over this; a lower floor means fewer refills and more positions to keep. fewest: but
+    at least so many pairs (BatchBPE's rule looks at k pairs at once). at_most: never above this (replay
+    needs every logged pair).
     """
 
     at_least: int = 1
@@ -85,7 +87,8 @@ class Best:
 
 
 class Frontier:
-    """Hot pairs by slot number: parallel arrays that grow at the end; a slot is never reused between refills."""
+    """Hot pairs by slot number: parallel arrays that grow at the end; a slot is never reused between
+    refills."""
 
     def __init__(self) -> None:
         self.floor = 0  # cold pairs count less than this; 0 before the first fill
@@ -246,8 +249,8 @@ class PairCounter:
     """Adds up partial pair counts within a budget of rows; what is more goes to disk, by a hash of the pair.
 
     One row is (key, n, places), key = left << 32 | right. A spilled part is read back alone, so the peak is
-    the largest part, about 1/64 of all distinct pairs, or the rows kept, whichever is more. 24 bytes a row, about
-    three times that while Polars groups.
+    the largest part, about 1/64 of all distinct pairs, or the rows kept, whichever is more. 24 bytes a
+    row, about three times that while Polars groups.
     """
 
     def __init__(self, max_rows: int, folder: Path | None, parts: int = 64) -> None:

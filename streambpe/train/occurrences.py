@@ -8,25 +8,26 @@ and answer the same four questions for the engine: count all pairs (`count_pairs
 the candidates (`find`), rewrite those that were executed (`apply`), and say which pairs lost by it
 (`lost_slots`). Words that have become one token leave the column whenever it is compacted.
 
-**Index** (`IndexColumn`). No pointers: a merged token covers the places of its parts and its id stands on the first and
-the last of them; `width[id]` says how many they are. The token in front of place p ends at p - 1, the one behind p
-begins at p + width. After merging (h, e) -> 256, with width[256] = 2:
+**Index** (`IndexColumn`). No pointers: a merged token covers the places of its parts and its id stands on
+the first and the last of them; `width[id]` says how many they are. The token in front of place p ends at p
+- 1, the one behind p begins at p + width. After merging (h, e) -> 256, with width[256] = 2:
 
     column  -1 256 256 l l o -1 256 256 -1
 
-`slot[p]` names the frontier pair that begins at p (COLD: none that is hot; DEAD: no token begins here), so "is
-this entry of the index still true" and "which pair loses an occurrence" are one look-up each. The positions of a
-hot pair are one stretch of `arena`: pairs get all of their positions when counted or when born. Entries
-are never removed, only found out of date. Memory: 12 bytes a place (column, slot, word), 4 per position of a hot pair,
-8 per word; building it sorts one 8-byte key per place for the moment. Cost of a pass: the candidates' positions.
+`slot[p]` names the frontier pair that begins at p (COLD: none that is hot; DEAD: no token begins here), so
+"is this entry of the index still true" and "which pair loses an occurrence" are one look-up each. The
+positions of a hot pair are one stretch of `arena`: pairs get all of their positions when counted or when
+born. Entries are never removed, only found out of date. Memory: 12 bytes a place (column, slot, word), 4
+per position of a hot pair, 8 per word; building it sorts one 8-byte key per place for the moment. Cost of
+a pass: the candidates' positions.
 
-**Scan** (`ScanColumn`). The column lies in files, one per block of some million places, always compact. A pass reads each
-block twice: two boolean look-ups per place find the candidates; blocks with executed occurrences are rewritten.
-Memory: some 16 bytes a place of the blocks at work (one per thread), whatever the number of blocks. Cost of a pass: all
-the places.
+**Scan** (`ScanColumn`). The column lies in files, one per block of some million places, always compact. A
+pass reads each block twice: two boolean look-ups per place find the candidates; blocks with executed
+occurrences are rewritten. Memory: some 16 bytes a place of the blocks at work (one per thread), whatever
+the number of blocks. Cost of a pass: all the places.
 
-The index is the faster one as soon as it fits; `ScanColumn.to_index` moves over. Positions found by either are in
-column order, so the resolver sees the same occurrences and takes the same decisions.
+The index is the faster one as soon as it fits; `ScanColumn.to_index` moves over. Positions found by either
+are in column order, so the resolver sees the same occurrences and takes the same decisions.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ def word_numbers(column: Int32) -> Int32:
 
 
 def pair_weights(column: Int32, starts: Int64, weight: Int64, disjoint: bool) -> Int64:
-    """What each pair place counts: its word's weight; in a run of equal tokens every other place, if disjoint."""
+    """What each pair place counts: its word's weight; in a run of equal tokens every other place, if
+    disjoint."""
     if not disjoint:
         return weight
     equal = np.flatnonzero(column[starts] == column[starts + 1])
@@ -177,7 +179,9 @@ class IndexColumn:
             by = np.argsort(key, kind="stable")
             key, starts = key[by], starts[by]
             del by
-        first = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])) if len(key) else np.empty(0, bool))
+        first = np.flatnonzero(
+            np.concatenate(([True], key[1:] != key[:-1])) if len(key) else np.empty(0, bool)
+        )
         pair = key[first]
         del key
         weight = self.weights[self.word[starts]]
@@ -244,7 +248,8 @@ class IndexColumn:
         return found
 
     def _run(self, edge: Int64, token: Int64, neighbour: Int64, step: int) -> Int64:
-        """How many equal tokens stand in a row, the executed one included; `edge` is the neighbour's near place."""
+        """How many equal tokens stand in a row, the executed one included; `edge` is the neighbour's near
+        place."""
         length = np.ones(len(edge), np.int64)
         rows = np.flatnonzero(neighbour == token)
         place = edge[rows]
@@ -255,7 +260,9 @@ class IndexColumn:
             rows, place = rows[goes_on], place[goes_on]
         return length
 
-    def lost_slots(self, frontier: Frontier, done: Occurrences, changes: Changes, left: Int64, right: Int64) -> Int64:
+    def lost_slots(
+        self, frontier: Frontier, done: Occurrences, changes: Changes, left: Int64, right: Int64
+    ) -> Int64:
         """The hot pairs that lose an occurrence, -1 for cold ones; to be asked before `apply`."""
         row = changes.lost_row
         place = np.where(changes.lost_side == 1, done.second[row], done.previous[row])
@@ -275,7 +282,8 @@ class IndexColumn:
         self.slot[done.second] = DEAD
 
     def index_born(self, changes: Changes, chosen: Int64, first_slot: int) -> Int64:
-        """Keep the positions of the chosen born pairs, slots first_slot, ...; returns where each one's begin."""
+        """Keep the positions of the chosen born pairs, slots first_slot, ...; returns where each one's
+        begin."""
         groups = changes.groups
         size = groups.sizes()[chosen]
         begin = np.cumsum(size) - size
@@ -472,7 +480,9 @@ class ScanColumn:
             found.run_before = _run_in(column, start, -1)
         return found
 
-    def lost_slots(self, frontier: Frontier, done: Occurrences, changes: Changes, left: Int64, right: Int64) -> Int64:
+    def lost_slots(
+        self, frontier: Frontier, done: Occurrences, changes: Changes, left: Int64, right: Int64
+    ) -> Int64:
         """The hot pairs that lose an occurrence, -1 for cold ones."""
         row = changes.lost_row
         behind = changes.lost_side == 1
