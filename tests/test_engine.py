@@ -25,10 +25,10 @@ RULES = [(ties, overlaps) for ties in ("ids", "bytes") for overlaps in ("all", "
 
 @pytest.mark.parametrize(("ties", "overlaps"), RULES)
 def test_batches_equal_one_merge_at_a_time(ties, overlaps):
-    """On 250 corpora full of ties, runs and overlaps every event is the sequential one, and batches were
+    """On 200 corpora full of ties, runs and overlaps every event is the sequential one, and batches were
     made."""
     together = 0
-    for seed in range(250):
+    for seed in range(200):
         rng = random.Random(seed)
         words = hard_words(rng)
         merges = rng.choice([5, 20, 60])
@@ -63,7 +63,7 @@ def test_scan_spills_and_switch_change_nothing(tmp_path, ties, overlaps):
     """Scanned in blocks of twenty places with counts spilled, and moved to the index half way: the same
     events."""
     spills = switches = scans = 0
-    for seed in range(12):
+    for seed in range(7):
         rng = random.Random(2000 + seed)
         words = hard_words(rng)
         events, batches = run(
@@ -84,8 +84,8 @@ def test_scan_spills_and_switch_change_nothing(tmp_path, ties, overlaps):
         spills += sum(batch.record.spills for batch in batches)
         switches += sum(batch.record.switched for batch in batches)
         scans += sum(batch.record.mode == "scan" for batch in batches)
-    assert spills > 10
-    assert switches > 2
+    assert spills > 5
+    assert switches > 1
     assert scans > 20
 
 

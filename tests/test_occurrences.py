@@ -77,8 +77,8 @@ def test_index_and_scan_count_and_find_the_same(tmp_path, disjoint):
             continue
         pairs = random.Random(seed).sample(sorted(want), min(4, len(want)))
         left, right = np.array([a for a, _ in pairs]), np.array([b for _, b in pairs])
-        one = index.find(by_index, by_index.find(left, right))
-        two = scan.find(by_scan, by_scan.find(left, right))
+        one = index.describe(index.find(by_index, by_index.find(left, right)), left, right)
+        two = scan.describe(scan.find(by_scan, by_scan.find(left, right)), left, right)
         for name in ("pair", "weight", "before", "after", "run_before", "run_after"):
             a, b = getattr(one, name), getattr(two, name)
             assert (a is None and b is None) or a.tolist() == b.tolist(), name
@@ -111,9 +111,9 @@ def test_applying_rewrites_the_words_as_merge_does(tmp_path):
                 column.fill(frontier, new, FloorWish(), None, 10**6, None)
                 slots = frontier.find(np.array([pair[0]]), np.array([pair[1]]))
                 found = column.find(frontier, slots)
-                done = found.take(
-                    batch.leftmost_of_equal(found) if pair[0] == pair[1] else np.arange(len(found))
-                )
+                if pair[0] == pair[1]:
+                    found = found.take(batch.leftmost_of_equal(found))
+                done = column.describe(found, np.array([pair[0]]), np.array([pair[1]]))
                 ids = np.full(len(done), new)
                 column.apply(done, ids, np.full(len(done), pair[0]), np.full(len(done), pair[1]), new + 1)
             want = [(merge(word, pair, new), n) for word, n in want]

@@ -49,7 +49,7 @@ two keys per executed occurrence. Memory: about 120 bytes per occurrence of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,18 +64,35 @@ MAX_COUNT = 2**63 - 1
 
 
 @dataclass
-class Occurrences:
-    """Places of the candidates, in the order of the column; row i is one place.
+class Places:
+    """Where the candidates are, in the order of the column; row i is one place.
 
-    `start`, `second` and `end` are the places of the left token, of the right token, and just behind it:
-    two rows overlap if and only if `second` of one is `start` of the next, and abut if `end` is.
+    `start` and `second` are the places of the left and of the right token: two rows overlap if and only
+    if `second` of one is `start` of the next.
     """
 
     start: Int64
     second: Int64
-    end: Int64
     pair: Int64  # index into the candidates
     weight: Int64  # of the word
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def take(self, rows: Int64 | Bool) -> Places:
+        """The chosen rows, still in column order."""
+        return Places(self.start[rows], self.second[rows], self.pair[rows], self.weight[rows])
+
+
+@dataclass
+class Occurrences:
+    """Places to execute, with what stands around them. Rows abut if `end` of one is `start` of the next."""
+
+    start: Int64
+    second: Int64
+    end: Int64  # just behind the right token
+    pair: Int64
+    weight: Int64
     before: Int64  # the token in front, NO_TOKEN at the start of the word
     after: Int64  # the token behind, NO_TOKEN at the end of the word
     previous: Int64  # where the token in front starts (any value when there is none)
@@ -101,6 +118,9 @@ class Occurrences:
         )
 
 
+Describe = Callable[[Places], Occurrences]  # looks around the places that are to be executed
+
+
 @dataclass
 class Candidates:
     """The best pairs, best first. `label[token]` sorts tokens as the tie rule does; `new_label[i]` is that of
@@ -121,13 +141,13 @@ class Candidates:
 class Resolution:
     """The merges to commit, in order: `order` are candidate indices, `count` their counts when chosen.
 
-    `executed` are the rows to rewrite (column order), `rank` the place of each one's merge in `order`.
+    `done` are the occurrences to rewrite (column order), `rank` the place of each one's merge in `order`.
     `stopped_by` says what ended the batch: all, candidate, birth, floor, limit.
     """
 
     order: Int64
     count: Int64
-    executed: Int64
+    done: Occurrences
     rank: Int64
     rounds: int
     stopped_by: str
@@ -217,7 +237,7 @@ def executed_by_rank(rank: Int64, linked: Bool) -> Bool:
     return executed
 
 
-def leftmost_of_equal(occurrences: Occurrences) -> Int64:
+def leftmost_of_equal(occurrences: Places) -> Int64:
     """Rows that MERGE executes when every pair overlaps only with itself: every other one of a chain, from
     the left.
 
@@ -233,7 +253,7 @@ def leftmost_of_equal(occurrences: Occurrences) -> Int64:
     return np.flatnonzero(((index - first) & 1) == 0)
 
 
-def without_runs(occurrences: Occurrences, candidates: Candidates) -> int:
+def without_runs(occurrences: Places, candidates: Candidates) -> int:
     """How many of the candidates come before the first one that overlaps itself; at least one."""
     chain = occurrences.start[1:] == occurrences.second[:-1]
     chain &= occurrences.pair[1:] == occurrences.pair[:-1]
@@ -243,7 +263,13 @@ def without_runs(occurrences: Occurrences, candidates: Candidates) -> int:
 
 
 def resolve_batch(
-    occurrences: Occurrences, candidates: Candidates, *, limit: int, rounds: int = 16, next_id: int
+    occurrences: Places,
+    describe: Describe,
+    candidates: Candidates,
+    *,
+    limit: int,
+    rounds: int = 16,
+    next_id: int,
 ) -> Resolution:
     """The longest prefix of merges that provably equals one-at-a-time BPE; at least one merge.
 
@@ -252,7 +278,7 @@ def resolve_batch(
     """
     size = len(candidates.left)
     if size == 1:
-        return _single(occurrences, candidates)
+        return _single(occurrences, describe, candidates)
     keys = _Keys(candidates)
     # Only overlapping occurrences depend on the order; they form short chains.
     link = occurrences.start[1:] == occurrences.second[:-1]
@@ -308,29 +334,28 @@ def resolve_batch(
     alive = row_rank < proved
     alive[nodes[~executed]] = False
     rows = np.flatnonzero(alive)
+    done, done_rank = describe(occurrences.take(rows)), row_rank[rows]
     if proved > 1:
-        chosen = occurrences.take(rows)
-        until = _first_birth_that_wins(
-            chosen, row_rank[rows], candidates, order, keys, worst[:proved], next_id
-        )
+        until = _first_birth_that_wins(done, done_rank, candidates, order, keys, worst[:proved], next_id)
         if until < proved:
             proved, stopped_by = until, "birth"
-            rows = rows[row_rank[rows] < proved]
-    return Resolution(order[:proved], turn_count[:proved], rows, row_rank[rows], used, stopped_by)
+            kept = np.flatnonzero(done_rank < proved)
+            done, done_rank = done.take(kept), done_rank[kept]
+    return Resolution(order[:proved], turn_count[:proved], done, done_rank, used, stopped_by)
 
 
-def _single(occurrences: Occurrences, candidates: Candidates) -> Resolution:
+def _single(occurrences: Places, describe: Describe, candidates: Candidates) -> Resolution:
     """One merge: it is the best, so nothing needs proof; equal ids take every other occurrence of a run."""
-    rows = (
-        leftmost_of_equal(occurrences)
-        if candidates.left[0] == candidates.right[0]
-        else np.arange(len(occurrences))
-    )
+    rows = occurrences
+    if candidates.left[0] == candidates.right[0]:
+        rows = occurrences.take(leftmost_of_equal(occurrences))
     zero = np.zeros(1, np.int64)
-    return Resolution(zero, candidates.count[:1].copy(), rows, np.zeros(len(rows), np.int64), 1, "all")
+    return Resolution(
+        zero, candidates.count[:1].copy(), describe(rows), np.zeros(len(rows), np.int64), 1, "all"
+    )
 
 
-def resolve_given(occurrences: Occurrences, candidates: Candidates) -> Resolution:
+def resolve_given(occurrences: Places, describe: Describe, candidates: Candidates) -> Resolution:
     """Commit all candidates in the order given (replay of known events): no proof, but their counts at
     their turn.
 
@@ -338,7 +363,7 @@ def resolve_given(occurrences: Occurrences, candidates: Candidates) -> Resolutio
     """
     size = len(candidates.left)
     if size == 1:
-        return _single(occurrences, candidates)
+        return _single(occurrences, describe, candidates)
     linked = occurrences.start[1:] == occurrences.second[:-1]
     count = candidates.count.copy()
     rank = occurrences.pair
@@ -346,7 +371,7 @@ def resolve_given(occurrences: Occurrences, candidates: Candidates) -> Resolutio
     dropped, _ = _dropped(rank, executed, linked)
     np.subtract.at(count, rank[dropped], occurrences.weight[dropped])
     rows = np.flatnonzero(executed)
-    return Resolution(np.arange(size), count, rows, rank[rows], 1, "all")
+    return Resolution(np.arange(size), count, describe(occurrences.take(rows)), rank[rows], 1, "all")
 
 
 def _dropped(rank: Int64, executed: Bool, linked: Bool) -> tuple[Int64, Int64]:

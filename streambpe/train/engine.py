@@ -34,7 +34,7 @@ import numpy as np
 import polars as pl
 
 from streambpe.train import batch as batches
-from streambpe.train.batch import MAX_COUNT, Bool, Candidates, Changes, Int32, Int64
+from streambpe.train.batch import MAX_COUNT, Bool, Candidates, Changes, Int32, Int64, Occurrences, Places
 from streambpe.train.frontier import FloorWish, Frontier, PairCounter
 from streambpe.train.occurrences import (
     INDEX_BYTES_PER_PLACE,
@@ -498,12 +498,16 @@ class Engine:
                 candidates = self._candidates(slots[:fit], self._key(int(slots[fit])))
                 slots = slots[:fit]
                 found = found.take(found.pair < fit)
+
+        def describe(places: Places) -> Occurrences:
+            return column.describe(places, candidates.left, candidates.right)
+
         if given or self.options.batch == "paper":
-            result = batches.resolve_given(found, candidates)
+            result = batches.resolve_given(found, describe, candidates)
             if self.options.batch == "paper":
                 result.count = candidates.count.copy()
         else:
-            result = batches.resolve_batch(found, candidates, limit=remaining, next_id=self.next_id)
+            result = batches.resolve_batch(found, describe, candidates, limit=remaining, next_id=self.next_id)
             self._k = max(8, min(2 * len(result.order) + 8, self.options.candidates))
         order, count = result.order, result.count
         left, right = candidates.left[order], candidates.right[order]
@@ -516,8 +520,8 @@ class Engine:
                 right[:committed],
             )
             keep = result.rank < committed
-            result.executed, result.rank = result.executed[keep], result.rank[keep]
-        done = found.take(result.executed)
+            result.done, result.rank = result.done.take(keep), result.rank[keep]
+        done = result.done
         new = in_column[result.rank]
         left_id, right_id = left[result.rank], right[result.rank]
         top = int(in_column.max()) + 1

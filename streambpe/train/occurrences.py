@@ -40,7 +40,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from streambpe.train.batch import Bool, Changes, Int32, Int64, Occurrences
+from streambpe.train.batch import Bool, Changes, Int32, Int64, Occurrences, Places
 from streambpe.train.frontier import FloorWish, Frontier, PairCounter, PairFilter
 
 SEPARATOR = -1
@@ -163,21 +163,30 @@ class IndexColumn:
         One sort does both: the key is pair and place in one integer.
         """
         token = self.token
-        starts = np.flatnonzero((token[:-1] >= 0) & (token[1:] >= 0))
-        left, right = token[starts].astype(np.int64), token[starts + 1].astype(np.int64)
         bits = len(token).bit_length()
-        key = left * ids + right
-        del left, right
-        if 2 * int(ids).bit_length() + bits < 63:
-            key <<= bits
-            key |= starts
-            del starts
+        fits = 2 * int(ids).bit_length() + bits < 63
+        parts = []
+        for at in range(0, len(token) - 1, 1 << 20):  # in pieces: temporaries stay small and in cache
+            piece = token[at : at + (1 << 20) + 1]
+            starts = np.flatnonzero((piece[:-1] >= 0) & (piece[1:] >= 0))
+            key = piece[starts].astype(np.int64)
+            key *= ids
+            key += piece[starts + 1]
+            starts += at
+            if fits:
+                key <<= bits
+                key |= starts
+            parts.append((key, starts if not fits else starts[:0]))
+        key = np.concatenate([part[0] for part in parts]) if parts else np.empty(0, np.int64)
+        if fits:
+            del parts
             key.sort()
-            starts = key & ((1 << bits) - 1)
+            starts = (key & ((1 << bits) - 1)).astype(np.int32)
             key >>= bits
         else:
+            starts = np.concatenate([part[1] for part in parts])
             by = np.argsort(key, kind="stable")
-            key, starts = key[by], starts[by]
+            key, starts = key[by], starts[by].astype(np.int32)
             del by
         first = np.flatnonzero(
             np.concatenate(([True], key[1:] != key[:-1])) if len(key) else np.empty(0, bool)
@@ -200,14 +209,14 @@ class IndexColumn:
         size = size[hot]
         begin = np.cumsum(size) - size
         rows = np.arange(int(size.sum())) + np.repeat(first[hot] - begin, size)
-        places = starts[rows].astype(np.int32)
+        places = starts[rows]
         self.slot[places] = np.repeat(np.arange(len(hot), dtype=np.int32), size)
         self.arena = places
         self.used = len(places)
         frontier.fill(lefts[hot], rights[hot], count[hot], begin, size, floor)
         return 0
 
-    def find(self, frontier: Frontier, slots: Int64) -> Occurrences:
+    def find(self, frontier: Frontier, slots: Int64) -> Places:
         """All occurrences of these pairs, in column order."""
         size = frontier.places[slots]
         begin = np.cumsum(size) - size
@@ -224,23 +233,17 @@ class IndexColumn:
         packed.sort()
         start = packed >> bits
         pair = packed & ((1 << bits) - 1)
-        return self._describe(start, pair, frontier.left[slots], frontier.right[slots])
+        second = start + self.width[frontier.left[slots]][pair]
+        return Places(start, second, pair, self.weights[self.word[start]])
 
-    def _describe(self, start: Int64, pair: Int64, left: Int64, right: Int64) -> Occurrences:
-        token = self.token
-        second = start + self.width[left][pair]
+    def describe(self, places: Places, left: Int64, right: Int64) -> Occurrences:
+        """What stands around these places of candidates (left, right)."""
+        token, start, second, pair = self.token, places.start, places.second, places.pair
         end = second + self.width[right][pair]
         before = token[start - 1].astype(np.int64)
         after = token[end].astype(np.int64)
         found = Occurrences(
-            start,
-            second,
-            end,
-            pair,
-            self.weights[self.word[start]],
-            before,
-            after,
-            start - self.width[before],
+            start, second, end, pair, places.weight, before, after, start - self.width[before]
         )
         if self.disjoint:
             found.run_after = self._run(end, right[pair], after, 1)
@@ -351,6 +354,7 @@ class ScanColumn:
         self.threads = max(1, threads)
         self.lengths: list[int] = []
         self.touched = Pass()
+        self._found = _joined([], disjoint)
         folder.mkdir(parents=True, exist_ok=True)
 
     def append(self, column: Int32, weights: Int64) -> None:
@@ -427,7 +431,7 @@ class ScanColumn:
                 counter.add(count_block(column, weight, self.disjoint))
         return counter
 
-    def find(self, frontier: Frontier, slots: Int64) -> Occurrences:
+    def find(self, frontier: Frontier, slots: Int64) -> Places:
         """All occurrences of these pairs, in column order: one pass over all blocks."""
         left, right = frontier.left[slots], frontier.right[slots]
         ids = int(max(left.max(), right.max())) + 2
@@ -448,7 +452,14 @@ class ScanColumn:
             found = [one(number) for number in range(len(self.lengths))]
         self.touched.positions += self.places
         self.touched.blocks += len(found)
-        return _joined(found, self.disjoint)
+        self._found = _joined(found, self.disjoint)
+        return Places(self._found.start, self._found.second, self._found.pair, self._found.weight)
+
+    def describe(self, places: Places, left: Int64, right: Int64) -> Occurrences:
+        """What stands around these places; `find` has looked already while it held the blocks."""
+        if len(places) == len(self._found):
+            return self._found
+        return self._found.take(np.searchsorted(self._found.start, places.start))
 
     def _find_in(
         self, number: int, base: int, is_left: Bool, is_right: Bool, keys: Int64, by: Int64
