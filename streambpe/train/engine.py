@@ -21,6 +21,7 @@ words given are read in slices and may be memory maps.
 from __future__ import annotations
 
 import json
+import mmap
 import shutil
 import time
 from bisect import bisect_left
@@ -303,6 +304,8 @@ class Engine:
             stop = max(at + 1, min(stop, len(words.weights)))
             scan.append(*write_column(words.symbols, words.offsets[at : stop + 1], words.weights[at:stop]))
             at = stop
+            for array in (words.symbols, words.offsets, words.weights):
+                _give_back(array)
         if not scan.lengths:
             scan.append(np.full(1, SEPARATOR, np.int32), np.empty(0, np.int64))
         self.column = scan
@@ -490,6 +493,8 @@ class Engine:
     ) -> Batch:
         column, frontier = self.column, self.frontier
         record.mode = column.kind
+        if isinstance(column, ScanColumn) and len(slots) == 1:
+            return self._pass_alone(column, int(slots[0]), candidates, record, vetoed, began)
         touched = column.touched.positions
         found = column.find(frontier, slots)
         if self.disjoint and not given and self.options.batch == "exact" and len(slots) > 1:
@@ -508,7 +513,7 @@ class Engine:
                 result.count = candidates.count.copy()
         else:
             result = batches.resolve_batch(found, describe, candidates, limit=remaining, next_id=self.next_id)
-            self._k = max(8, min(2 * len(result.order) + 8, self.options.candidates))
+            self._k = max(8, min(len(result.order) * 3 // 2 + 8, self.options.candidates))
         order, count = result.order, result.count
         left, right = candidates.left[order], candidates.right[order]
         ids, in_column, committed, renamed = self._name(left, right)
@@ -539,7 +544,6 @@ class Engine:
         else:
             self._add_born(changes)
         self.merges += committed
-        record.seconds = time.perf_counter() - began
         record.merges = committed
         record.candidates = len(slots)
         record.occurrences = len(found)
@@ -547,11 +551,49 @@ class Engine:
         record.positions = column.touched.positions - touched
         record.rounds = result.rounds
         record.stopped_by = result.stopped_by
-        record.hot_pairs = frontier.size
-        record.floor = frontier.floor
-        record.places = column.places
-        record.memory_bytes = self.memory_bytes
+        self._finish_record(record, began)
         return Batch(left, right, ids, count, record, vetoed)
+
+    def _pass_alone(
+        self,
+        column: ScanColumn,
+        slot: int,
+        candidates: Candidates,
+        record: BatchRecord,
+        vetoed: list[tuple[int, int, int]],
+        began: float,
+    ) -> Batch:
+        """One merge over blocks on disk: found and rewritten block by block, however many places it has."""
+        frontier = self.frontier
+        ids, in_column, _, renamed = self._name(candidates.left, candidates.right)
+        merged = column.merge_alone(frontier, candidates, int(in_column[0]))
+        frontier.count[: len(merged.lost)] -= merged.lost
+        frontier.retire(np.array([slot]))
+        if renamed:
+            column.rename(*renamed[0])
+            self._filled = False
+        else:
+            born = merged.born.filter(pl.col("n") >= frontier.floor)
+            key = born["key"].to_numpy()
+            left, right = key >> 32, key & 0xFFFFFFFF
+            keep = self._allowed(left, right) if self._filters else np.ones(len(key), bool)
+            n, places = born["n"].to_numpy()[keep], born["places"].to_numpy()[keep]
+            frontier.add(left[keep], right[keep], n, np.zeros(len(n), np.int64), places)
+        self.merges += 1
+        self._k = max(8, self._k)
+        record.occurrences, record.executed = merged.found, merged.executed
+        record.positions = column.places
+        record.candidates = record.merges = record.rounds = 1
+        record.stopped_by = "all"
+        self._finish_record(record, began)
+        return Batch(candidates.left, candidates.right, ids, candidates.count[:1].copy(), record, vetoed)
+
+    def _finish_record(self, record: BatchRecord, began: float) -> None:
+        record.seconds = time.perf_counter() - began
+        record.hot_pairs = self.frontier.size
+        record.floor = self.frontier.floor
+        record.places = self.column.places
+        record.memory_bytes = self.memory_bytes
 
     def _name(self, left: Int64, right: Int64) -> tuple[Int64, Int64, int, list[tuple[int, int]]]:
         """Ids for the merges in order: (logged ids, ids for the column, how many to commit, renames).
@@ -750,6 +792,12 @@ class Engine:
             self.column.remove()
         if self._own_folder and self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _give_back(array: Int32 | Int64) -> None:
+    """Pages of a memory map that were read count as this process's memory until they are given back."""
+    if isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap):
+        array.base.madvise(mmap.MADV_DONTNEED)
 
 
 def _read_parts(folder: Path, parts: int) -> Words:

@@ -40,7 +40,17 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from streambpe.train.batch import Bool, Changes, Int32, Int64, Occurrences, Places
+from streambpe.train.batch import (
+    Bool,
+    Candidates,
+    Changes,
+    Int32,
+    Int64,
+    Occurrences,
+    Places,
+    count_changes,
+    leftmost_of_equal,
+)
 from streambpe.train.frontier import FloorWish, Frontier, PairCounter, PairFilter
 
 SEPARATOR = -1
@@ -343,6 +353,16 @@ def count_block(column: Int32, weight: Int64, disjoint: bool) -> pl.DataFrame:
     )
 
 
+@dataclass
+class Merged:
+    """What one merge over all blocks did: losses by slot, born pairs (key, n, places), places found and merged."""
+
+    lost: Int64
+    born: pl.DataFrame
+    found: int
+    executed: int
+
+
 class ScanColumn:
     """The column as compact blocks in files; memory does not grow with its length."""
 
@@ -443,7 +463,8 @@ class ScanColumn:
         base = np.cumsum([0, *self.lengths])
 
         def one(number: int) -> Occurrences:
-            return self._find_in(number, int(base[number]), is_left, is_right, key[by], by)
+            column, weights = self._read(number)
+            return self._find_in(column, weights, int(base[number]), is_left, is_right, key[by], by)
 
         if self.threads > 1 and len(self.lengths) > 1:
             with ThreadPoolExecutor(self.threads) as pool:
@@ -462,9 +483,8 @@ class ScanColumn:
         return self._found.take(np.searchsorted(self._found.start, places.start))
 
     def _find_in(
-        self, number: int, base: int, is_left: Bool, is_right: Bool, keys: Int64, by: Int64
+        self, column: Int32, weights: Int64, base: int, is_left: Bool, is_right: Bool, keys: Int64, by: Int64
     ) -> Occurrences:
-        column, weights = self._read(number)
         # Ids above the candidates' share the last entry, separators (-1) too: neither is in any candidate.
         table = np.minimum(column, len(is_left) - 1)
         hit = is_left[table[:-1]]
@@ -490,6 +510,58 @@ class ScanColumn:
             found.run_after = _run_in(column, start + 1, 1)
             found.run_before = _run_in(column, start, -1)
         return found
+
+    def merge_alone(self, frontier: Frontier, candidates: Candidates, new: int) -> Merged:
+        """Make one pair `new` everywhere, reading and writing each block once.
+
+        Nothing needs to be known about other blocks when only one pair merges, so memory is a few blocks
+        even when the pair stands at a tenth of all places, as the first ones do.
+        """
+        left, right = int(candidates.left[0]), int(candidates.right[0])
+        is_left, is_right = np.zeros(max(left, right) + 2, bool), np.zeros(max(left, right) + 2, bool)
+        is_left[left] = is_right[right] = True
+        keys = np.array([(left << 32) | right])
+        nothing = np.empty(0, np.int64)
+        frontier.find(nothing, nothing)  # sorts new pairs in, so that the threads only read
+
+        def one(number: int) -> Merged:
+            column, weights = self._read(number)
+            found = self._find_in(column, weights, 0, is_left, is_right, keys, np.zeros(1, np.int64))
+            done = found
+            if left == right:
+                done = found.take(
+                    leftmost_of_equal(Places(found.start, found.second, found.pair, found.weight))
+                )
+            if len(done) == 0:
+                return Merged(np.zeros(0, np.int64), _no_pairs(), 0, 0)
+            news, lefts, rights = (np.full(len(done), token) for token in (new, left, right))
+            changes = count_changes(done, news, lefts, rights, new + 1, self.disjoint)
+            lost = np.zeros(frontier.size + 1, np.int64)  # the last entry takes what cold pairs lose
+            slots = self.lost_slots(frontier, done, changes, lefts, rights)
+            np.add.at(lost, slots, changes.lost_weight)
+            places = changes.groups.sizes()
+            key = (changes.left << 32) | changes.right
+            born = pl.DataFrame({"key": key, "n": changes.count, "places": places})
+            column[done.start] = new
+            keep = np.ones(len(column), bool)
+            keep[done.second] = False
+            self._write(number, *drop_finished(column[keep], weights))
+            return Merged(lost[:-1], born, len(found), len(done))
+
+        if self.threads > 1 and len(self.lengths) > 1:
+            with ThreadPoolExecutor(self.threads) as pool:
+                parts = list(pool.map(one, range(len(self.lengths))))
+        else:
+            parts = [one(number) for number in range(len(self.lengths))]
+        lost = np.zeros(frontier.size, np.int64)
+        for part in parts:
+            lost[: len(part.lost)] += part.lost
+        self.touched.positions += self.places
+        self.touched.blocks += len(parts)
+        born = pl.concat([part.born for part in parts]).group_by("key").agg(pl.col("n", "places").sum())
+        return Merged(
+            lost, born.sort("key"), sum(part.found for part in parts), sum(part.executed for part in parts)
+        )
 
     def lost_slots(
         self, frontier: Frontier, done: Occurrences, changes: Changes, left: Int64, right: Int64
@@ -555,6 +627,10 @@ class ScanColumn:
             for path in self._paths(number):
                 path.unlink(missing_ok=True)
         self.lengths = []
+
+
+def _no_pairs() -> pl.DataFrame:
+    return pl.DataFrame(schema={"key": pl.Int64, "n": pl.Int64, "places": pl.Int64})
 
 
 def _run_in(column: Int32, place: Int64, step: int) -> Int64:
