@@ -24,6 +24,7 @@ import json
 import mmap
 import shutil
 import time
+import weakref
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -284,7 +285,9 @@ class Engine:
     def folder(self) -> Path:
         """Where blocks and spills go."""
         if self._folder is None:
-            self._folder = Path(mkdtemp(prefix="streambpe-"))
+            self._folder = Path(mkdtemp(prefix="streambpe-engine-"))
+            # Also when close() is forgotten, or an error ends the run.
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         return self._folder
 
     def _load(self, words: Words) -> None:
@@ -645,7 +648,8 @@ class Engine:
         """Every pair with its count, counted from scratch (a check of the frontier, and table
         pair_counts)."""
         rows = self.options.counter_rows or max(1 << 14, self.options.memory_bytes // 4 // 96)
-        return self.column.count_all(rows, self.folder / "pairs")
+        folder = self.folder / "pairs" if isinstance(self.column, ScanColumn) else None
+        return self.column.count_all(rows, folder)
 
     def check(self) -> list[str]:
         """Recount every pair and compare: hot counts are exact, cold pairs are under the floor."""
