@@ -156,7 +156,13 @@ class TrainConfig:
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise UsageError(f"--{name} {getattr(self, name)}: one of {', '.join(allowed)}.")
-        for name, least in (("cap_divisor", 1), ("min_frequency", 0), ("stop_list", 0), ("freq_cutoff", 0), ("reserve", 0)):
+        for name, least in (
+            ("cap_divisor", 1),
+            ("min_frequency", 0),
+            ("stop_list", 0),
+            ("freq_cutoff", 0),
+            ("reserve", 0),
+        ):
             if getattr(self, name) < least:
                 raise UsageError(f"--{name.replace('_', '-')} {getattr(self, name)}: at least {least}.")
         for name in ("max_batch", "max_token_length"):
@@ -164,7 +170,9 @@ class TrainConfig:
             if value is not None and value < 1:
                 raise UsageError(f"--{name.replace('_', '-')} {value}: at least 1.")
         if self.batch == "paper" and self.ties == "bytes":
-            raise UsageError("--batch paper takes the first pairs of a round by ids; --ties bytes is not defined for it.")
+            raise UsageError(
+                "--batch paper takes the first pairs of a round by ids; --ties bytes is not defined for it."
+            )
         if len(set(self.specials)) != len(self.specials) or "" in self.specials:
             raise UsageError("--special: each must be given once and not be empty.")
 

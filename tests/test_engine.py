@@ -91,9 +91,7 @@ def test_scan_spills_and_switch_change_nothing(tmp_path, ties, overlaps):
 
 @settings(max_examples=150, deadline=None)
 @given(
-    words=st.lists(
-        st.tuples(st.text("ab", max_size=9).map(str.encode), st.integers(0, 4)), min_size=1, max_size=12
-    ),
+    words=st.lists(st.tuples(st.text("ab", max_size=9).map(str.encode), st.integers(0, 4)), min_size=1, max_size=12),
     ties=st.sampled_from(["ids", "bytes"]),
     overlaps=st.sampled_from(["all", "disjoint"]),
     candidates=st.sampled_from([2, 5, 2048]),
@@ -153,9 +151,7 @@ def test_paper_batches_equal_the_published_rule():
         words = hard_words(rng)
         cap, most = rng.choice([(2, None), (1, 5), (3, 2)])
         overlaps = rng.choice(["all", "disjoint"])
-        events, _ = run(
-            words, 40, batch="paper", cap_divisor=cap, max_batch=most, overlaps=overlaps, hot_pairs=8
-        )
+        events, _ = run(words, 40, batch="paper", cap_divisor=cap, max_batch=most, overlaps=overlaps, hot_pairs=8)
         want = paper_learn(words, 40, cap_divisor=cap, max_batch=most, overlaps=overlaps)
         assert events == want[: len(events)], f"seed {seed}"
         assert len(events) == min(40, len(want))
@@ -302,9 +298,7 @@ def test_symbols_need_not_be_bytes():
     """Half a million base symbols (chunks) with ids far beyond a byte: superwords run on the same engine."""
     rng = random.Random(0)
     base = [b"w%d" % i for i in range(500_000)]
-    words = [
-        ([rng.choice([3, 499_999, 250_000, 17]) for _ in range(8)], rng.randint(1, 9)) for _ in range(50)
-    ]
+    words = [([rng.choice([3, 499_999, 250_000, 17]) for _ in range(8)], rng.randint(1, 9)) for _ in range(50)]
     engine = Engine(Words.of(words), base, EngineOptions(ties="bytes"))
     events = events_of(list(engine.batches(40)))
     count = {}

@@ -309,9 +309,7 @@ def fold(run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None) ->
     parts = compact(run, parts, range_bytes)
     digest = CorpusDigest()
     spans = [span for part in parts for span in part.spans]
-    with contextlib.closing(
-        open_store(run.state, memory_bytes=spare // 2, threads=threads, temp_dir=temp_dir)
-    ) as con:
+    with contextlib.closing(open_store(run.state, memory_bytes=spare // 2, threads=threads, temp_dir=temp_dir)) as con:
         con.begin()
         run_sql(con, "steps/clear_counts")
 

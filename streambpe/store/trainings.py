@@ -16,7 +16,14 @@ import polars as pl
 from streambpe.encode.eventlog import Event, Op
 from streambpe.store.sqlfiles import run_sql
 
-_EVENT_COLUMNS = {"seq": pl.Int64, "op": pl.String, "left_id": pl.Int64, "right_id": pl.Int64, "id": pl.Int64, "n": pl.Int64}
+_EVENT_COLUMNS = {
+    "seq": pl.Int64,
+    "op": pl.String,
+    "left_id": pl.Int64,
+    "right_id": pl.Int64,
+    "id": pl.Int64,
+    "n": pl.Int64,
+}
 _TOKEN_COLUMNS = {"id": pl.Int64, "bytes": pl.Binary, "kind": pl.String, "born": pl.Int64, "died": pl.Int64}
 
 

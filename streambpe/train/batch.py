@@ -350,9 +350,7 @@ def _single(occurrences: Places, describe: Describe, candidates: Candidates) -> 
     if candidates.left[0] == candidates.right[0]:
         rows = occurrences.take(leftmost_of_equal(occurrences))
     zero = np.zeros(1, np.int64)
-    return Resolution(
-        zero, candidates.count[:1].copy(), describe(rows), np.zeros(len(rows), np.int64), 1, "all"
-    )
+    return Resolution(zero, candidates.count[:1].copy(), describe(rows), np.zeros(len(rows), np.int64), 1, "all")
 
 
 def resolve_given(occurrences: Places, describe: Describe, candidates: Candidates) -> Resolution:
@@ -579,9 +577,7 @@ class Changes:
     lost_weight: Int64
 
 
-def count_changes(
-    done: Occurrences, new: Int64, left_id: Int64, right_id: Int64, ids: int, disjoint: bool
-) -> Changes:
+def count_changes(done: Occurrences, new: Int64, left_id: Int64, right_id: Int64, ids: int, disjoint: bool) -> Changes:
     """Born and lost pairs when the occurrences `done` become the ids `new`; they were (left_id, right_id).
 
     A run of k equal tokens counts k - 1 times, or k // 2 times when `disjoint`; executed occurrences

@@ -241,9 +241,7 @@ class Engine:
         self.rule = rule
         self.next_id = len(base_tokens) if first_id is None else first_id
         if self.next_id < len(base_tokens):
-            raise ValueError(
-                f"first_id {first_id} is inside the {len(base_tokens)} base tokens; give a larger one"
-            )
+            raise ValueError(f"first_id {first_id} is inside the {len(base_tokens)} base tokens; give a larger one")
         self._base = len(base_tokens)
         self._first_id = self.next_id
         self.tokens: list[bytes | None] = [*base_tokens, *[None] * (self.next_id - len(base_tokens))]
@@ -267,9 +265,7 @@ class Engine:
         if len(words.weights) == 0:
             return
         if int(words.weights.min()) < 0:
-            raise ValueError(
-                f"a word has a negative count ({int(words.weights.min())}); counts are 0 or more"
-            )
+            raise ValueError(f"a word has a negative count ({int(words.weights.min())}); counts are 0 or more")
         length = np.diff(words.offsets)
         if float(np.dot(words.weights.astype(np.float64), length)) < 2.0**62:
             return
@@ -345,9 +341,7 @@ class Engine:
             self.frontier.retire(slots[:1])
         return self._pass(slots, candidates, remaining, record, vetoed, began)
 
-    def _finish_vetoes(
-        self, vetoed: list[tuple[int, int, int]], record: BatchRecord, began: float
-    ) -> Batch | None:
+    def _finish_vetoes(self, vetoed: list[tuple[int, int, int]], record: BatchRecord, began: float) -> Batch | None:
         if not vetoed:
             return None
         none = np.empty(0, np.int64)
@@ -365,9 +359,7 @@ class Engine:
                 self.column = column.to_index(self.next_id)
                 record.switched = True
                 self._filled = False
-        elif (
-            self._filled and self.memory_bytes > self.options.memory_bytes and column.used > 2 * column.places
-        ):
+        elif self._filled and self.memory_bytes > self.options.memory_bytes and column.used > 2 * column.places:
             self._filled = False
         if not self._filled:
             self._refill(record)
@@ -431,9 +423,7 @@ class Engine:
         k = {"exact": min(self._k, options.candidates), "1": 1, "paper": 0}[options.batch]
         if options.batch == "paper":
             vocabulary = self.next_id
-            k = batches.paper_batch_size(
-                remaining, vocabulary, options.cap_divisor, options.max_batch or MAX_COUNT
-            )
+            k = batches.paper_batch_size(remaining, vocabulary, options.cap_divisor, options.max_batch or MAX_COUNT)
         best = self.frontier.best(k, self._ties.label, at_least)
         wanted = k if options.batch == "paper" else 1
         while len(best.slots) < wanted and self.frontier.floor > at_least:
@@ -651,16 +641,22 @@ class Engine:
         folder = self.folder / "pairs" if isinstance(self.column, ScanColumn) else None
         return self.column.count_all(rows, folder)
 
+    def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
+        """(left, right, count, floor): every pair that counts at least the floor, which is at least 1."""
+        if not self._filled:
+            self._refill(BatchRecord())
+        frontier = self.frontier
+        floor = max(1, frontier.floor)
+        keep = np.flatnonzero(frontier.count[: frontier.size] >= floor)
+        return frontier.left[keep], frontier.right[keep], frontier.count[keep], floor
+
     def check(self) -> list[str]:
         """Recount every pair and compare: hot counts are exact, cold pairs are under the floor."""
         if not self._filled:
             return []
         wrong = []
         frontier = self.frontier
-        hot = {
-            (int(frontier.left[i]), int(frontier.right[i])): int(frontier.count[i])
-            for i in range(frontier.size)
-        }
+        hot = {(int(frontier.left[i]), int(frontier.right[i])): int(frontier.count[i]) for i in range(frontier.size)}
         for part in self.pair_counts().parts():
             for key, n, _ in part.iter_rows():
                 pair = (key >> 32, key & 0xFFFFFFFF)
@@ -673,9 +669,7 @@ class Engine:
         wrong += [f"hot pair {pair} is kept as {n} but has no occurrence" for pair, n in hot.items() if n]
         return wrong
 
-    def replay(
-        self, events: Sequence[tuple[int, int, int, int]], vetoed: Sequence[tuple[int, int, int]] = ()
-    ) -> None:
+    def replay(self, events: Sequence[tuple[int, int, int, int]], vetoed: Sequence[tuple[int, int, int]] = ()) -> None:
         """Apply known events (left, right, id, n) to the words as they are now; their counts are verified.
 
         Larger batches than learning has: a batch ends only where a merge needs an id born in it.
@@ -699,9 +693,7 @@ class Engine:
                     stop += 1
             part = np.array(events[at:stop], np.int64)
             if part[:, :2].max() >= limit:
-                raise ReplayMismatch(
-                    f"event {self.merges} merges an id that does not exist yet: {events[at]}"
-                )
+                raise ReplayMismatch(f"event {self.merges} merges an id that does not exist yet: {events[at]}")
             slots = self.frontier.find(part[:, 0], part[:, 1])
             if (slots < 0).any() or (self.frontier.count[slots] <= 0).any():
                 ahead = np.array([event[3] for event in events[at : at + 4096]], np.int64)

@@ -198,9 +198,7 @@ class IndexColumn:
             by = np.argsort(key, kind="stable")
             key, starts = key[by], starts[by].astype(np.int32)
             del by
-        first = np.flatnonzero(
-            np.concatenate(([True], key[1:] != key[:-1])) if len(key) else np.empty(0, bool)
-        )
+        first = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])) if len(key) else np.empty(0, bool))
         pair = key[first]
         del key
         weight = self.weights[self.word[starts]]
@@ -252,9 +250,7 @@ class IndexColumn:
         end = second + self.width[right][pair]
         before = token[start - 1].astype(np.int64)
         after = token[end].astype(np.int64)
-        found = Occurrences(
-            start, second, end, pair, places.weight, before, after, start - self.width[before]
-        )
+        found = Occurrences(start, second, end, pair, places.weight, before, after, start - self.width[before])
         if self.disjoint:
             found.run_after = self._run(end, right[pair], after, 1)
             found.run_before = self._run(start - 1, left[pair], before, -1)
@@ -273,9 +269,7 @@ class IndexColumn:
             rows, place = rows[goes_on], place[goes_on]
         return length
 
-    def lost_slots(
-        self, frontier: Frontier, done: Occurrences, changes: Changes, left: Int64, right: Int64
-    ) -> Int64:
+    def lost_slots(self, frontier: Frontier, done: Occurrences, changes: Changes, left: Int64, right: Int64) -> Int64:
         """The hot pairs that lose an occurrence, -1 for cold ones; to be asked before `apply`."""
         row = changes.lost_row
         place = np.where(changes.lost_side == 1, done.second[row], done.previous[row])
@@ -529,9 +523,7 @@ class ScanColumn:
             found = self._find_in(column, weights, 0, is_left, is_right, keys, np.zeros(1, np.int64))
             done = found
             if left == right:
-                done = found.take(
-                    leftmost_of_equal(Places(found.start, found.second, found.pair, found.weight))
-                )
+                done = found.take(leftmost_of_equal(Places(found.start, found.second, found.pair, found.weight)))
             if len(done) == 0:
                 return Merged(np.zeros(0, np.int64), _no_pairs(), 0, 0)
             news, lefts, rights = (np.full(len(done), token) for token in (new, left, right))
@@ -559,13 +551,9 @@ class ScanColumn:
         self.touched.positions += self.places
         self.touched.blocks += len(parts)
         born = pl.concat([part.born for part in parts]).group_by("key").agg(pl.col("n", "places").sum())
-        return Merged(
-            lost, born.sort("key"), sum(part.found for part in parts), sum(part.executed for part in parts)
-        )
+        return Merged(lost, born.sort("key"), sum(part.found for part in parts), sum(part.executed for part in parts))
 
-    def lost_slots(
-        self, frontier: Frontier, done: Occurrences, changes: Changes, left: Int64, right: Int64
-    ) -> Int64:
+    def lost_slots(self, frontier: Frontier, done: Occurrences, changes: Changes, left: Int64, right: Int64) -> Int64:
         """The hot pairs that lose an occurrence, -1 for cold ones."""
         row = changes.lost_row
         behind = changes.lost_side == 1

@@ -20,8 +20,8 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -216,7 +216,8 @@ class Trainer:
         parts = list_parts(self.folder, clean=True)
         if not parts:
             raise RunError(
-                f"{self.folder.path} has no counts yet. `streambpe train {self.folder.path} SOURCE...` counts and learns."
+                f"{self.folder.path} has no counts yet. `streambpe train {self.folder.path} SOURCE...` counts "
+                f"and learns."
             )
         corpus = fold(
             self.folder,
@@ -320,7 +321,9 @@ class Trainer:
     def _engine_options(self) -> EngineOptions:
         room = self.resources.memory_bytes - BASE_BYTES - _FOLD_BYTES
         if room < 0:
-            raise LimitError(f"--memory must leave room for the engine: at least {(BASE_BYTES + _FOLD_BYTES) >> 20} MB.")
+            raise LimitError(
+                f"--memory must leave room for the engine: at least {(BASE_BYTES + _FOLD_BYTES) >> 20} MB."
+            )
         return EngineOptions(**{
             "ties": self.config.ties,
             "overlaps": self.config.overlaps,
@@ -343,7 +346,7 @@ class Trainer:
         options = self._engine_options()
         base: list[bytes] = [b""] * alphabet.first_id + list(alphabet.symbols)
         first_id = len(base) + len(stop_words)
-        events = [(e.left, e.right, e.id, e.n) for e in journal.events]
+        events = [(*event.pair, event.id, event.n) for event in journal.events]
         vetoes = [(v["left"], v["right"], v["n"]) for v in journal.vetoes]
         shutil.rmtree(self.private / "blocks", ignore_errors=True)
         (self.private / "blocks").mkdir(parents=True, exist_ok=True)
@@ -455,7 +458,11 @@ class Trainer:
                 insert(con, "pair_counts", pairs)
                 facts["pair_floor"] = str(floor)
             if finished:
-                facts |= {"sha256": finished.sha256, "size": str(finished.size), "reached": str(finished.reached).lower()}
+                facts |= {
+                    "sha256": finished.sha256,
+                    "size": str(finished.size),
+                    "reached": str(finished.reached).lower(),
+                }
             for key, value in facts.items():
                 run_sql(con, "steps/put_fact", key=key, value=value)
             con.commit()
@@ -506,12 +513,13 @@ def train(
     counting = counting or {}
     names = [source for source in sources if isinstance(source, str)]
     job = {"sources": names, "counting": counting, "name": name, "config": asdict(config)}
+    if sources or folder.state.exists():
+        with folder.lock():
+            replace_file(job_path(folder), json.dumps(job).encode())
     if sources:
         count(run, sources, resources=resources, progress=progress, stop=stop, **counting)
-    folder = Run.open(run)
-    replace_file(job_path(folder), json.dumps(job).encode())
     trainer = Trainer(
-        folder,
+        Run.open(run),
         config,
         name=name,
         resources=resources,
@@ -521,3 +529,38 @@ def train(
         checkpoint_seconds=checkpoint_seconds,
     )
     return trainer.run()
+
+
+def resume(
+    run: Path | str,
+    *,
+    resources: Resources | None = None,
+    progress: str = "none",
+    stop: threading.Event | None = None,
+) -> TrainResult:
+    """Go on with the last `train` of a run, wherever it was stopped or killed."""
+    folder = Run(run)
+    try:
+        job = json.loads(job_path(folder).read_text())
+    except FileNotFoundError:
+        raise RunError(
+            f"{folder.path} has no training to go on with. `streambpe train {folder.path}` learns from its counts; "
+            f"an unfinished count goes on with the same `streambpe count` command."
+        ) from None
+    config = job["config"]
+    for key in ("specials", "block_tokens"):
+        config[key] = tuple(config[key])
+    counting = job["counting"]
+    if job["sources"]:
+        count(run, job["sources"], resources=resources, progress=progress, stop=stop, **counting)
+    trainer = Trainer(
+        Run.open(run), TrainConfig(**config), name=job["name"], resources=resources, progress=progress, stop=stop
+    )
+    return trainer.run()
+
+
+def train_from_iterator(
+    run: Path | str, texts: Iterable[str], *, source_name: str = "iterator", **arguments: Any
+) -> TrainResult:
+    """As `train`, over Python strings, one document each; call it again after a stop and it goes on."""
+    return train(run, [Source(source_name, "iterator", texts=texts)], **arguments)
