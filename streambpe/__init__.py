@@ -32,7 +32,22 @@ _HOMES = {
     "StreambpeError": "streambpe.errors",
 }
 
-__all__ = [*_HOMES, "__version__"]  # noqa: PLE0604  names of strings only
+__all__ = [
+    "CountConfig",
+    "Resources",
+    "Run",
+    "StreambpeError",
+    "TrainConfig",
+    "TrainResult",
+    "Trainer",
+    "__version__",
+    "check",
+    "count",
+    "count_from_iterator",
+    "resume",
+    "train",
+    "train_from_iterator",
+]
 
 if TYPE_CHECKING:
     from streambpe.config import CountConfig, Resources, TrainConfig
