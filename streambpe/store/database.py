@@ -91,12 +91,11 @@ def create_schema(con: duckdb.DuckDBPyConnection) -> None:
 
 def use_training(con: duckdb.DuckDBPyConnection, name: str, *, create: bool = False) -> None:
     """Make the tables of one training the ones that unqualified names mean, and the views show."""
-    if name != "main":
-        if create:
-            con.execute(f'CREATE SCHEMA IF NOT EXISTS "{name}"')  # a checked name: letters, digits, underscores
-        con.execute("SET search_path = ?", [f"{name},main"])
-        if create:
-            run_sql(con, "schema/training")
+    if create and name != "main":
+        con.execute(f'CREATE SCHEMA IF NOT EXISTS "{name}"')  # a checked name: letters, digits, underscores
+    con.execute("SET search_path = ?", ["main" if name == "main" else f"{name},main"])
+    if create:
+        run_sql(con, "schema/training")
     con.execute("SET VARIABLE training = ?", [name])
 
 
