@@ -426,7 +426,9 @@ class Engine:
             k = batches.paper_batch_size(remaining, vocabulary, options.cap_divisor, options.max_batch or MAX_COUNT)
         best = self.frontier.best(k, self._ties.label, at_least)
         wanted = k if options.batch == "paper" else 1
-        while len(best.slots) < wanted and self.frontier.floor > at_least:
+        while (len(best.slots) < wanted and self.frontier.floor > at_least) or (
+            len(best.slots) and self.frontier.needs_refill(int(self.frontier.count[best.slots[0]]))
+        ):
             self._refill(record, fewest=wanted)
             best = self.frontier.best(k, self._ties.label, at_least)
         slots = best.slots

@@ -165,10 +165,14 @@ class Frontier:
         """Occurrences of an old pair appeared that is not hot: it may now count up to floor - 1 + added."""
         self.raised[left, right] = self.raised.get((left, right), 0) + added
 
+    @property
+    def cold_bound(self) -> int:
+        """The most a cold pair can count."""
+        return self.floor - 1 + max(self.raised.values(), default=0)
+
     def needs_refill(self, best_count: int) -> bool:
         """Whether a cold pair could count as much as the best hot one."""
-        rise = max(self.raised.values(), default=0)
-        return best_count < self.floor + rise
+        return best_count <= self.cold_bound
 
     def best(self, k: int, label: Int64, at_least: int) -> Best:
         """The k best pairs that count `at_least` (never less than the floor), best first.
@@ -196,7 +200,7 @@ class Frontier:
         slots = short[chosen]
         by = np.lexsort((label[self.right[slots]], label[self.left[slots]], -count[chosen]))[: k + 1]
         slots = slots[by]
-        if len(slots) > k:
+        if len(slots) > k and self.count[slots[k]] > self.cold_bound:
             out = int(slots[k])
             return Best(
                 slots[:k],
@@ -204,7 +208,7 @@ class Frontier:
                 int(label[self.left[out]]),
                 int(label[self.right[out]]),
             )
-        return Best(slots, self._short_floor - 1, -1, -1)
+        return Best(slots[:k], max(self._short_floor - 1, self.cold_bound), -1, -1)
 
     def _rebuild(self, wanted: int, at_least: int) -> None:
         count = self.count[: self.size]

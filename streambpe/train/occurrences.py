@@ -349,7 +349,7 @@ def count_block(column: Int32, weight: Int64, disjoint: bool) -> pl.DataFrame:
 
 @dataclass
 class Merged:
-    """What a merge over all blocks did: losses by slot, born pairs (key, n, places), places found and merged"""
+    """What one merge did: losses by slot, born pairs (key, n, places), and how many places."""
 
     lost: Int64
     born: pl.DataFrame
