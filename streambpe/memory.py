@@ -12,20 +12,26 @@ import ctypes
 import os
 
 _TIGHT_BYTES = 2 << 30  # above this the allocators' own habits do no harm
-_M_TRIM_THRESHOLD, _M_ARENA_MAX = -1, -8
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of <malloc.h>
 
 
 def prepare_allocators(memory_bytes: int) -> None:
-    """Call before Polars is imported: its allocator reads its settings once, when it is loaded."""
+    """Call before Polars is imported: its allocator reads its settings once, when it is loaded.
+
+    Few arenas, and what is freed goes back within 0.1 s. (At once, it costs as much system time
+    again: 4.2 s against 1.7 s for 100 MB of text under 500 MB.) Without a tight limit nothing is set:
+    larger thresholds were tried and gave nothing but a larger process.
+    """
     if memory_bytes >= _TIGHT_BYTES:
         return
-    os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0")
+    os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:100,muzzy_decay_ms:100")
     os.environ.setdefault("MIMALLOC_PURGE_DELAY", "0")
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     with contextlib.suppress(OSError, AttributeError):  # another C library: nothing to set
         libc = ctypes.CDLL("libc.so.6")
         libc.mallopt(_M_ARENA_MAX, 2)
-        libc.mallopt(_M_TRIM_THRESHOLD, 16 << 20)
+        libc.mallopt(_M_MMAP_THRESHOLD, 4 << 20)
+        libc.mallopt(_M_TRIM_THRESHOLD, 32 << 20)
 
 
 def release_memory() -> None:
