@@ -25,13 +25,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import regex
 
 from streambpe.encode.marks import DOCUMENT_END, RUN_END, SCRIPT_RUN_END
+from streambpe.encode.script_rules import ScriptRules, split_by_rules
 from streambpe.encode.split import find_chunks
+from streambpe.encode.words import WORD_START, WordRules, split_words
 from streambpe.errors import PatternError
 
 Bytes = npt.NDArray[np.uint8]
@@ -51,6 +54,17 @@ _OTHER = _SYMBOLS | _CONTROLS  # what the GPT family calls [^\s\p{L}\p{N}]
 _APOSTROPHE = frozenset("'")
 
 Pair = tuple[frozenset[str], frozenset[str]]
+
+
+class Cutter(Protocol):
+    """Finds borders in a counting buffer: `CutRules`, or the rules of a pattern without an expression."""
+
+    @property
+    def keeps_end(self) -> bool:
+        """Whether a document's mark stays in its last piece."""
+
+    def cut(self, text: bytes, ends: bool = True) -> npt.NDArray[np.int32]:
+        """Offsets of the pieces, 0 first, len(text) last."""
 
 
 @dataclass(frozen=True)
@@ -388,14 +402,17 @@ class Pattern:
 
     name: str
     expression: str  # what `regex` runs; "" stands for "the whole document is one chunk"
-    rules: CutRules = NO_CUTS
+    rules: Cutter = NO_CUTS
     linear: str | None = None  # the same on a piece, in the subset that Polars' engine runs
     keep_gaps: bool = False  # text between two matches is a chunk too
     script_expression: str | None = None  # for runs of scripts written without spaces, if split first
     compiled: regex.Pattern[str] | None = field(default=None, compare=False, repr=False)
+    # instead of an expression (which is then its name): how it splits; `rules` finds all its borders
+    definition: Callable[[str], list[str]] | None = field(default=None, repr=False)
+    word_mark: str = ""  # stands before every chunk, and pieces of white space are none
 
     def __post_init__(self) -> None:
-        if self.expression and self.compiled is None:
+        if self.expression and self.compiled is None and self.definition is None:
             object.__setattr__(self, "compiled", regex.compile(self.expression))
 
     @functools.cached_property
@@ -409,6 +426,8 @@ class Pattern:
 
     def split(self, text: str) -> list[str]:
         """The chunks of one whole document (or script run), by definition."""
+        if self.definition is not None:
+            return self.definition(text)
         if self.script_expression:
             from streambpe.encode.scripts import split_script_runs
 
@@ -465,6 +484,8 @@ PRESETS: dict[str, Pattern] = {
             _SUPERBPE2,
             keep_gaps=True,
         ),
+        Pattern("script", "script", ScriptRules(), definition=split_by_rules),
+        Pattern("whitespace", "whitespace", WordRules(), definition=split_words, word_mark=WORD_START),
         Pattern("none", ""),
     )
 }
@@ -474,8 +495,10 @@ def find_pattern(name_or_regex: str, *, gaps: str = "refuse", split_scripts: boo
     """The pattern behind --pattern: a preset by name, else a regular expression of the user's own."""
     pattern = PRESETS[name_or_regex] if name_or_regex in PRESETS else _own_pattern(name_or_regex, gaps)
     if split_scripts:
-        if not pattern.expression:
-            raise PatternError("--split-scripts needs a pattern to run on each script; --pattern none has none.")
+        if not pattern.expression or pattern.definition is not None:
+            raise PatternError(
+                f"--split-scripts needs a regular expression to run on each script; --pattern {pattern.name} has none."
+            )
         special = SCRIPT_SPECIFIC_GPT4O if "/]*" in pattern.expression else SCRIPT_SPECIFIC
         pattern = Pattern(
             pattern.name,

@@ -29,11 +29,13 @@ from streambpe.encode.marks import DOCUMENT_END, RUN_END, SCRIPT_RUN_END
 from streambpe.encode.patterns import Pattern
 from streambpe.encode.scripts import mark_script_runs
 from streambpe.encode.split import split_texts
+from streambpe.encode.words import SPACES
 
 Offsets = npt.NDArray[np.int32]
 _SHORT = 7  # bytes that fit a 64-bit key beside the length
 _KEY_MASK = np.array([(1 << 8 * k) - 1 for k in range(8)], np.uint64)
 _LENGTH_SHIFT = np.uint64(56)
+_SPACE_FIRST = "^[" + "".join(f"\\x{{{ord(c):X}}}" for c in SPACES) + "]"
 
 
 class TextSplitter(Protocol):
@@ -179,6 +181,8 @@ def split_pieces(pieces: pl.Series, pattern: Pattern, splitter: TextSplitter) ->
     A piece takes the route of Polars' linear-time engine if the pattern has such a form, the piece
     does not end in a mark, and both engines class all of its characters alike; else `regex`.
     """
+    if pattern.definition is not None:
+        return _pieces_as_chunks(pieces, pattern)
     array = pieces.to_arrow(compat_level=pl.CompatLevel.oldest())
     offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
     data = np.frombuffer(array.buffers()[2] or b"", np.uint8)
@@ -200,6 +204,24 @@ def split_pieces(pieces: pl.Series, pattern: Pattern, splitter: TextSplitter) ->
     else:
         _route_by_characters(texts, route)
     return _run_routes(texts, route, pattern, splitter, ends_document)
+
+
+def _pieces_as_chunks(pieces: pl.Series, pattern: Pattern) -> Chunked:
+    """Where the rules cut at every border: a piece is a chunk, or a mark, or white space between words."""
+    is_mark = pl.col("piece") == pl.lit(bytes([DOCUMENT_END]))
+    frame = pieces.to_frame("piece").select(
+        is_mark.alias("mark"), pl.when(is_mark).then(pl.lit(b"")).otherwise(pl.col("piece")).alias("piece")
+    )
+    ends_document = frame["mark"].to_numpy()
+    chunks = frame["piece"].cast(pl.String)
+    holds = chunks != ""
+    if pattern.word_mark:
+        holds &= ~chunks.str.contains(_SPACE_FIRST)
+    flat = chunks.filter(holds).alias("chunk")
+    if pattern.word_mark:
+        flat = flat.to_frame().select((pl.lit(pattern.word_mark) + pl.col("chunk")).alias("chunk")).to_series()
+    lengths = holds.to_numpy().astype(np.int64)
+    return Chunked(flat, np.cumsum(lengths) - lengths, lengths, ends_document)
 
 
 def _run_routes(

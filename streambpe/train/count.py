@@ -399,7 +399,7 @@ class _Worker(threading.Thread):
         """A process beside this one where most text goes through the `regex` module, else this thread."""
         if self.splitter is None:
             pattern = self.job.pattern
-            if pattern.expression and pattern.linear is None:
+            if pattern.compiled is not None and pattern.linear is None:
                 self.splitter = SplitProcess(pattern.expression, pattern.script_expression, pattern.keep_gaps)
             else:
                 self.splitter = InlineSplitter(pattern)
