@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -409,6 +409,7 @@ class Pattern:
     compiled: regex.Pattern[str] | None = field(default=None, compare=False, repr=False)
     # instead of an expression (which is then its name): how it splits; `rules` finds all its borders
     definition: Callable[[str], list[str]] | None = field(default=None, repr=False)
+    prepared: bool = False  # the text is normalised or thinned before it is split (encode/prepare.py)
     word_mark: str = ""  # stands before every chunk, and pieces of white space are none
 
     def __post_init__(self) -> None:
@@ -491,7 +492,9 @@ PRESETS: dict[str, Pattern] = {
 }
 
 
-def find_pattern(name_or_regex: str, *, gaps: str = "refuse", split_scripts: bool = False) -> Pattern:
+def find_pattern(
+    name_or_regex: str, *, gaps: str = "refuse", split_scripts: bool = False, prepared: bool = False
+) -> Pattern:
     """The pattern behind --pattern: a preset by name, else a regular expression of the user's own."""
     pattern = PRESETS[name_or_regex] if name_or_regex in PRESETS else _own_pattern(name_or_regex, gaps)
     if split_scripts:
@@ -509,7 +512,7 @@ def find_pattern(name_or_regex: str, *, gaps: str = "refuse", split_scripts: boo
             special,
             pattern.compiled,
         )
-    return pattern
+    return replace(pattern, prepared=True) if prepared else pattern
 
 
 def _own_pattern(expression: str, gaps: str) -> Pattern:
