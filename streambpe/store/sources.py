@@ -112,6 +112,7 @@ class BlockText:
     bad_utf8: int = 0
     boms: int = 0
     nulls: int = 0
+    dropped: int = 0  # characters, by --unencodable drop
 
 
 # ---------------------------------------------------------------------------------------------------------
