@@ -93,7 +93,7 @@ def _composed_young() -> dict[str, str]:
 @functools.cache
 def _strangers() -> frozenset[str]:
     """Characters outside the table that this Python's NFC would treat as more than inert."""
-    names, group_of = character_groups()
+    _, group_of = character_groups()
     outside = (chr(point) for point in np.flatnonzero(group_of == 0) if not 0xD800 <= point < 0xE000)
     return frozenset(c for c in outside if unicodedata.combining(c) or unicodedata.normalize("NFD", c) != c)
 

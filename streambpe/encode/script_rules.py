@@ -43,10 +43,12 @@ Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 
 # Scripts written with spaces between words: letters of these take a U+0020 before them.
+# fmt: off
 SPACED_SCRIPTS = (
-    "Latin Arabic Devanagari Hangul Ethiopic Cyrillic Greek Hebrew Bengali Syriac Oriya Tamil Telugu Gurmukhi "
-    "Gujarati Sinhala Malayalam Armenian Kannada Georgian"
-).split()
+    "Latin", "Arabic", "Devanagari", "Hangul", "Ethiopic", "Cyrillic", "Greek", "Hebrew", "Bengali", "Syriac",
+    "Oriya", "Tamil", "Telugu", "Gurmukhi", "Gujarati", "Sinhala", "Malayalam", "Armenian", "Kannada", "Georgian",
+)
+# fmt: on
 _TAKE_SPACE: tuple[Group, ...] = (("Common", "PS"), *((script, "LM") for script in SPACED_SCRIPTS))
 _BLANK: Group = ("Common", "Z")
 

@@ -194,7 +194,8 @@ class _Job:
             self.meter.facts.update(corpus=corpus, distinct_chunks=corpus["distinct"])
             self.meter.stage = "counted"
         told = [
-            f"{path}: {n:,} characters outside the SCRIPT table were dropped" for path, n in sorted(self.dropped.items())
+            f"{path}: {n:,} characters outside the SCRIPT table were dropped"
+            for path, n in sorted(self.dropped.items())
         ]
         return CountResult(corpus, len(plan.todo), plan.skipped, (*warnings, *told))
 
