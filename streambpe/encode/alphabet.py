@@ -90,7 +90,8 @@ class Alphabet:
                 f"{self.table_facts['sha256'][:16]}) than the one here (unicode-{UNICODE}, {mine[:16]})"
             )
         if len(self) >= FIRST_ESCAPE or unknown != "unk":
-            return encode_text(chunk.decode(), "bytes" if len(self) >= FIRST_ESCAPE else unknown)
+            policy: Literal["bytes", "drop", "error"] = "drop" if unknown == "drop" else "error"
+            return encode_text(chunk.decode(), "bytes" if len(self) >= FIRST_ESCAPE else policy)
         ids: list[int] = []
         for character in chunk.decode():
             ids += encode_text(character, "drop") or [UNKNOWN]

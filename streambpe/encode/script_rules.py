@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -135,7 +136,7 @@ def code_points_at(data: Bytes, at: npt.NDArray[np.int64]) -> npt.NDArray[np.uin
     words = np.ndarray((len(data) - 3,), "<u4", data.data, 0, (1,))[at]
     lead = words & 0xFF
     second, third = words >> 8 & 63, words >> 16 & 63
-    code: npt.NDArray[np.uint32] = (lead & 31) << 6 | second
+    code: npt.NDArray[Any] = (lead & 31) << 6 | second
     if not len(lead) or lead.max() < 0xE0:
         return code
     three = (lead & 15) << 12 | second << 6 | third
