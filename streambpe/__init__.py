@@ -1,3 +1,70 @@
-"""streambpe: learn BPE-family vocabularies from corpora far larger than memory."""
+"""streambpe: learn BPE-family vocabularies from corpora far larger than memory.
+
+    import streambpe
+
+    result = streambpe.train("runs/en", ["corpus/"], vocab_size=32_000)
+    for problem in streambpe.check("runs/en"):
+        print(problem)
+
+The names below are loaded on first use, so that importing the package (or a worker process doing so)
+costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "count": "streambpe.train.count",
+    "count_from_iterator": "streambpe.train.count",
+    "train": "streambpe.train.trainer",
+    "train_from_iterator": "streambpe.train.trainer",
+    "resume": "streambpe.train.trainer",
+    "Trainer": "streambpe.train.trainer",
+    "TrainResult": "streambpe.train.trainer",
+    "check": "streambpe.store.check",
+    "Run": "streambpe.store.run",
+    "CountConfig": "streambpe.config",
+    "TrainConfig": "streambpe.config",
+    "Resources": "streambpe.config",
+    "StreambpeError": "streambpe.errors",
+}
+
+__all__ = [
+    "CountConfig",
+    "Resources",
+    "Run",
+    "StreambpeError",
+    "TrainConfig",
+    "TrainResult",
+    "Trainer",
+    "__version__",
+    "check",
+    "count",
+    "count_from_iterator",
+    "resume",
+    "train",
+    "train_from_iterator",
+]
+
+if TYPE_CHECKING:
+    from streambpe.config import CountConfig, Resources, TrainConfig
+    from streambpe.errors import StreambpeError
+    from streambpe.store.check import check
+    from streambpe.store.run import Run
+    from streambpe.train.count import count, count_from_iterator
+    from streambpe.train.trainer import Trainer, TrainResult, resume, train, train_from_iterator
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'streambpe' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

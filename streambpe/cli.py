@@ -14,12 +14,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from streambpe import __version__
 from streambpe.errors import StreambpeError
+
+if TYPE_CHECKING:
+    from streambpe.config import Resources
+    from streambpe.train.trainer import TrainResult
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -66,6 +70,17 @@ def resource_options(command: F) -> F:
     return command
 
 
+def open_resources(memory: str | None, threads: int | None, temp_dir: str | None) -> Resources:
+    """The options above, applied to this process: to be called before Polars is imported."""
+    from streambpe.config import Resources
+    from streambpe.memory import prepare_allocators
+
+    resources = Resources.from_options(memory, threads, temp_dir)
+    os.environ.setdefault("POLARS_MAX_THREADS", str(resources.threads))
+    prepare_allocators(resources.memory_bytes)
+    return resources
+
+
 def progress_option(command: F) -> F:
     """--progress."""
     return click.option(
@@ -75,6 +90,132 @@ def progress_option(command: F) -> F:
         show_default=True,
         help="On stderr; auto is a bar on a terminal, else nothing. RUN/status.json is always written.",
     )(command)
+
+
+def train_options(command: F) -> F:
+    """How a vocabulary is learned; None means what --like sets."""
+    options = [
+        click.option(
+            "--vocab-size",
+            "-s",
+            type=click.IntRange(1),
+            default=32_000,
+            show_default=True,
+            metavar="N",
+            help="Model ids in all: base symbols, stop words, learned tokens, specials, reserved.",
+        ),
+        click.option(
+            "--like",
+            type=click.Choice(["hf", "rustbpe", "kensho", "batch"]),
+            default="hf",
+            show_default=True,
+            help="Learn exactly as that trainer does; sets the knobs below.",
+        ),
+        click.option(
+            "--alphabet",
+            type=click.Choice(["gpt2", "bytes", "utf8", "seen"]),
+            help="Base ids: 256 bytes in GPT-2's order, in byte order, 243 bytes of UTF-8, or bytes seen.",
+        ),
+        click.option(
+            "--ties", type=click.Choice(["ids", "bytes"]), help="Between pairs of equal count: lowest ids, or bytes."
+        ),
+        click.option("--overlaps", type=click.Choice(["all", "disjoint"]), help="aaa holds (a, a) twice, or once."),
+        click.option(
+            "--batch",
+            type=click.Choice(["exact", "1", "paper"]),
+            help="Many merges a pass with the result of one at a time; one at a time; BatchBPE's rule.",
+        ),
+        click.option(
+            "--cap-divisor", type=click.IntRange(1), metavar="N", help="paper: at most 1/N of the merges left."
+        ),
+        click.option("--max-batch", type=click.IntRange(1), metavar="N", help="paper: at most N merges a pass."),
+        click.option(
+            "--min-frequency",
+            type=click.IntRange(0),
+            metavar="N",
+            help="Stop when the best pair is rarer. [default: 1]",
+        ),
+        click.option("--max-token-length", type=click.IntRange(1), metavar="N", help="In bytes."),
+        click.option(
+            "--stop-list",
+            type=click.IntRange(0),
+            metavar="N",
+            help="Give the N most frequent chunks ids of their own; they never merge.",
+        ),
+        click.option("--freq-cutoff", type=click.IntRange(0), metavar="N", help="Leave out chunks rarer than N."),
+        click.option(
+            "--special", "specials", multiple=True, metavar="TOKEN", help="A special token; may be given again."
+        ),
+        click.option("--reserve", type=click.IntRange(0), metavar="N", help="Ids to keep free at the end."),
+        click.option("--block-token", "block_tokens", multiple=True, metavar="TEXT", help="Never learn this token."),
+        click.option(
+            "--name", default="main", show_default=True, metavar="NAME", help="Several trainings live in one RUN."
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def count_options(command: F) -> F:
+    """How text becomes chunks; None means what the run has, or the default."""
+    options = [
+        click.option("--pattern", metavar="NAME|REGEX", help="How text is split into chunks. [default: gpt4o]"),
+        click.option(
+            "--gaps",
+            type=click.Choice(["refuse", "keep"]),
+            help="Text that a REGEX leaves unmatched. [default: refuse]",
+        ),
+        click.option(
+            "--split-scripts/--no-split-scripts", default=None, help="Cut where the script changes, before splitting."
+        ),
+        click.option(
+            "--sequences/--no-sequences", default=None, help="Also store the documents as chunk ids, for superwords."
+        ),
+        click.option(
+            "--bad-utf8",
+            type=click.Choice(["replace", "skip", "error"]),
+            help="Invalid bytes become U+FFFD, are left out, or end the count. [default: replace]",
+        ),
+        click.option(
+            "--normalize",
+            type=click.Choice(["none", "nfc"]),
+            help="Unicode normalisation before splitting; nfc is that of Unicode 16.0.0. [default: none]",
+        ),
+        click.option(
+            "--unencodable",
+            type=click.Choice(["bytes", "drop", "error"]),
+            help="Characters outside the SCRIPT table (unassigned in 16.0.0, private use): kept, dropped "
+            "and counted, or the end of the count. [default: bytes]",
+        ),
+        click.option("--lines", is_flag=True, help="In text files every line is a document."),
+        click.option(
+            "--text-column", default="text", show_default=True, metavar="NAME", help="Of jsonl, csv, parquet."
+        ),
+        click.option(
+            "--format",
+            "kind",
+            type=click.Choice(["auto", "txt", "lines", "jsonl", "csv", "parquet"]),
+            default="auto",
+            help="Of all sources, instead of judging by the file's name.",
+        ),
+        click.option("--counts", is_flag=True, help="The sources are tables of chunks and counts."),
+        click.option("--stdin-name", default="-", metavar="NAME", help="What to call standard input."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+COUNTING = ("lines", "text_column", "kind", "counts", "stdin_name")
+COUNT_CONFIG = ("pattern", "gaps", "split_scripts", "sequences", "bad_utf8", "normalize", "unencodable")
+
+
+def counting_arguments(given: dict[str, Any]) -> dict[str, Any]:
+    """Take the options of counting out of a command's options."""
+    arguments = {name: given.pop(name) for name in COUNTING}
+    arguments["options"] = {name: given.pop(name) for name in COUNT_CONFIG}
+    return arguments
 
 
 @contextlib.contextmanager
@@ -101,56 +242,17 @@ def stop_on_signals() -> Iterator[threading.Event]:
 @main.command()
 @click.argument("run")
 @click.argument("sources", nargs=-1, metavar="SOURCE...")
-@click.option("--pattern", metavar="NAME|REGEX", help="How text is split into chunks. [default: gpt4o]")
-@click.option(
-    "--gaps", type=click.Choice(["refuse", "keep"]), help="Text that a REGEX leaves unmatched. [default: refuse]"
-)
-@click.option(
-    "--split-scripts/--no-split-scripts", default=None, help="Cut where the script changes, before splitting."
-)
-@click.option("--sequences/--no-sequences", default=None, help="Also store the documents as chunk ids, for superwords.")
-@click.option(
-    "--bad-utf8",
-    type=click.Choice(["replace", "skip", "error"]),
-    help="Invalid bytes become U+FFFD, are left out, or end the count. [default: replace]",
-)
-@click.option(
-    "--normalize",
-    type=click.Choice(["none", "nfc"]),
-    help="Unicode normalisation before splitting; nfc is that of Unicode 16.0.0. [default: none]",
-)
-@click.option(
-    "--unencodable",
-    type=click.Choice(["bytes", "drop", "error"]),
-    help="Characters outside the SCRIPT table (unassigned in 16.0.0, private use): kept, dropped "
-    "and counted, or the end of the count. [default: bytes]",
-)
-@click.option("--lines", is_flag=True, help="In text files every line is a document.")
-@click.option("--text-column", default="text", show_default=True, metavar="NAME", help="Of jsonl, csv and parquet.")
-@click.option(
-    "--format",
-    "kind",
-    type=click.Choice(["auto", "txt", "lines", "jsonl", "csv", "parquet"]),
-    default="auto",
-    help="Of all sources, instead of judging by the file's name.",
-)
-@click.option("--counts", is_flag=True, help="The sources are tables of chunks and counts.")
-@click.option("--stdin-name", metavar="NAME", help="What to call standard input. [default: -]")
+@count_options
 @resource_options
 @progress_option
 def count(
     run: str,
     sources: tuple[str, ...],
-    lines: bool,
-    text_column: str,
-    kind: str,
-    counts: bool,
-    stdin_name: str | None,
     memory: str | None,
     threads: int | None,
     temp_dir: str | None,
     progress: str,
-    **options: Any,
+    **given: Any,
 ) -> None:
     """Count the distinct chunks of a corpus into RUN.
 
@@ -167,24 +269,19 @@ def count(
     example:
         streambpe count runs/en corpus/*.jsonl.zst --pattern gpt4o --memory 2GB
     """
-    if threads:
-        os.environ.setdefault("POLARS_MAX_THREADS", str(threads))
-    from streambpe.config import Resources, format_size
+    from streambpe.config import format_size
+
+    resources = open_resources(memory, threads, temp_dir)
     from streambpe.train.count import count as count_sources
 
     with stop_on_signals() as stop:
         result = count_sources(
             run,
             sources,
-            options=options,
-            resources=Resources.from_options(memory, threads, temp_dir),
-            lines=lines,
-            text_column=text_column,
-            kind=kind,
-            counts=counts,
-            stdin_name=stdin_name or "-",
+            resources=resources,
             progress=progress,
             stop=stop,
+            **counting_arguments(given),
         )
     for warning in result.warnings:
         click.echo(f"warning: {warning}", err=True)
@@ -195,6 +292,83 @@ def count(
         f"{result.skipped} skipped. sha256 {corpus['sha256'][:16]}",
         err=True,
     )
+
+
+@main.command()
+@click.argument("run")
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@train_options
+@count_options
+@resource_options
+@progress_option
+@click.option("--checkpoint-seconds", type=click.FloatRange(0), default=5.0, show_default=True, metavar="S",
+              help="A kill loses at most this much work.")  # fmt: skip
+def train(
+    run: str,
+    sources: tuple[str, ...],
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+    progress: str,
+    checkpoint_seconds: float,
+    **given: Any,
+) -> None:
+    """Count SOURCEs into RUN and learn a vocabulary; writes RUN/model.events.jsonl.
+
+    Without SOURCE it learns from what RUN has counted; with another --name beside what was learned
+    before. Safe to stop and to kill at any moment: `streambpe resume RUN` goes on. The same command with a
+    larger --vocab-size goes on from the smaller one.
+
+    \b
+    example:
+        streambpe train runs/en corpus/*.jsonl.zst --vocab-size 32000 --memory 2GB
+    """
+    resources = open_resources(memory, threads, temp_dir)
+    counting = counting_arguments(given)
+    from streambpe.train.trainer import train as learn
+
+    with stop_on_signals() as stop:
+        result = learn(
+            run,
+            sources,
+            counting=counting,
+            resources=resources,
+            progress=progress,
+            stop=stop,
+            checkpoint_seconds=checkpoint_seconds,
+            **given,
+        )
+    tell_result(result)
+
+
+@main.command()
+@click.argument("run")
+@resource_options
+@progress_option
+def resume(run: str, memory: str | None, threads: int | None, temp_dir: str | None, progress: str) -> None:
+    """Go on with the last `train` of RUN after a stop, a kill or a power cut.
+
+    \b
+    example:
+        streambpe resume runs/en
+    """
+    resources = open_resources(memory, threads, temp_dir)
+    from streambpe.train.trainer import resume as go_on
+
+    with stop_on_signals() as stop:
+        result = go_on(run, resources=resources, progress=progress, stop=stop)
+    tell_result(result)
+
+
+def tell_result(result: TrainResult) -> None:
+    """What a training came to, on stderr."""
+    if result.skipped:
+        click.echo("learned before; nothing to do.", err=True)
+    if not result.reached:
+        click.echo("no pair is left that counts --min-frequency: the vocabulary is smaller than asked for.", err=True)
+    if result.vetoed:
+        click.echo(f"{result.vetoed} pairs vetoed by --block-token (table vetoed).", err=True)
+    click.echo(f"{result.log}: {result.size:,} ids, {result.events:,} events. sha256 {result.sha256}", err=True)
 
 
 @main.command("export-counts")
@@ -229,10 +403,12 @@ def merge_counts(
     example:
         streambpe merge-counts runs/all runs/node1 runs/node2 runs/node3
     """
-    from streambpe.config import Resources, format_size
+    from streambpe.config import format_size
+
+    resources = open_resources(memory, threads, temp_dir)
     from streambpe.store.exchange import merge_runs
 
-    corpus = merge_runs(run, runs, Resources.from_options(memory, threads, temp_dir), progress)
+    corpus = merge_runs(run, runs, resources, progress)
     click.echo(
         f"{run}: {corpus['distinct']:,} distinct chunks, {corpus['chunks']:,} in all, from "
         f"{corpus['documents']:,} documents ({format_size(int(corpus['bytes']))}). sha256 {str(corpus['sha256'])[:16]}",
@@ -294,10 +470,10 @@ def check(run: str, rehash: bool, memory: str | None, threads: int | None, temp_
     example:
         streambpe check runs/en --sources
     """
-    from streambpe.config import Resources
+    resources = open_resources(memory, threads, temp_dir)
     from streambpe.store.check import check as run_checks
 
-    problems = run_checks(run, rehash_sources=rehash, resources=Resources.from_options(memory, threads, temp_dir))
+    problems = run_checks(run, rehash_sources=rehash, resources=resources)
     for problem in problems:
         click.echo(str(problem))
     if problems:

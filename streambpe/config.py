@@ -14,7 +14,7 @@ from streambpe.errors import LimitError, RunMismatch, UsageError
 
 # What Python, numpy, Polars, pyarrow and DuckDB take before any work: 110 MB resident, plus DuckDB's
 # and the allocators' floor. Below this nothing useful is left.
-SMALLEST_MEMORY_BYTES = 256 << 20
+SMALLEST_MEMORY_BYTES = 256 * 10**6
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 
@@ -109,3 +109,92 @@ def available_memory() -> int:
         except (OSError, ValueError):
             continue
     return int(limit)
+
+
+# What each compatibility name changes; see docs/training.md.
+LIKE: dict[str, dict[str, Any]] = {
+    "hf": {},
+    "rustbpe": {"alphabet": "bytes"},
+    "kensho": {"alphabet": "utf8", "overlaps": "disjoint", "ties": "bytes", "count_specials": False},
+    "batch": {"alphabet": "bytes", "overlaps": "disjoint", "batch": "paper"},
+}
+ALPHABETS = ("gpt2", "bytes", "utf8", "seen")
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How a vocabulary is learned from counts. Every field can change the events."""
+
+    vocab_size: int = 32_000  # model ids: base symbols, stop words, learned tokens, specials, reserved
+    alphabet: str = "gpt2"
+    ties: str = "ids"  # after the higher count: lowest (left, right) by id, or by bytes
+    overlaps: str = "all"  # "aaa" holds (a, a) twice, or once
+    batch: str = "exact"  # exact and 1 learn the same; paper is BatchBPE's rule
+    cap_divisor: int = 2
+    max_batch: int | None = None
+    min_frequency: int = 1
+    max_token_length: int | None = None
+    stop_list: int = 0
+    freq_cutoff: int = 1
+    specials: tuple[str, ...] = ()
+    reserve: int = 0
+    count_specials: bool = True  # specials and reserved ids are part of vocab_size
+    block_tokens: tuple[str, ...] = ()
+
+    @classmethod
+    def from_options(cls, like: str = "hf", **given: Any) -> TrainConfig:
+        """`like` sets knobs, what is given (not None) overrides them; wrong values are refused by name."""
+        if like not in LIKE:
+            raise UsageError(f"--like {like}: one of {', '.join(LIKE)}.")
+        chosen = {**LIKE[like], **{key: value for key, value in given.items() if value is not None}}
+        for name in ("specials", "block_tokens"):
+            chosen[name] = tuple(chosen.get(name, ()))
+        config = cls(**chosen)
+        config.check()
+        return config
+
+    def check(self) -> None:
+        """Refuse what cannot work, before anything is read."""
+        choices = {
+            "alphabet": ALPHABETS,
+            "ties": ("ids", "bytes"),
+            "overlaps": ("all", "disjoint"),
+            "batch": ("exact", "1", "paper"),
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise UsageError(f"--{name} {getattr(self, name)}: one of {', '.join(allowed)}.")
+        for name, least in (
+            ("cap_divisor", 1),
+            ("min_frequency", 0),
+            ("stop_list", 0),
+            ("freq_cutoff", 0),
+            ("reserve", 0),
+        ):
+            if getattr(self, name) < least:
+                raise UsageError(f"--{name.replace('_', '-')} {getattr(self, name)}: at least {least}.")
+        for name in ("max_batch", "max_token_length"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(f"--{name.replace('_', '-')} {value}: at least 1.")
+        if self.batch == "paper" and self.ties == "bytes":
+            raise UsageError(
+                "--batch paper takes the first pairs of a round by ids; --ties bytes is not defined for it."
+            )
+        if len(set(self.specials)) != len(self.specials) or "" in self.specials:
+            raise UsageError("--special: each must be given once and not be empty.")
+
+    @property
+    def extra_ids(self) -> int:
+        """Specials and reserved ids."""
+        return len(self.specials) + self.reserve
+
+    def as_facts(self) -> dict[str, Any]:
+        """For the event log's header: exact and 1 are one rule, and what the rule ignores is left out."""
+        facts = asdict(self)
+        facts["batch"] = "paper" if self.batch == "paper" else "exact"
+        if self.batch != "paper":
+            del facts["cap_divisor"], facts["max_batch"]
+        del facts["specials"], facts["reserve"]  # fields of their own in the header
+        facts["block_tokens"] = sorted(self.block_tokens)
+        return facts

@@ -46,6 +46,10 @@ class RunMismatch(UsageError):
     """A RUN was started with other options than are asked for now."""
 
 
+class ResumeMismatch(RunMismatch):
+    """A training was started with other options or counts than are asked for now."""
+
+
 class SqlInputError(StreambpeError):
     """A .sql file was run without the inputs that its header names."""
 

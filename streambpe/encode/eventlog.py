@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -168,11 +168,11 @@ def header_line(header: Header, count: int, sha256: str) -> bytes:
     return _compact(record).encode() + b"\n"
 
 
-def log_lines(log: EventLog) -> Iterator[bytes]:
-    """The whole file, line by line."""
+def log_lines(log: EventLog) -> tuple[list[bytes], str]:
+    """(the whole file line by line, sha256 of its event lines)."""
     lines = [event_line(event) for event in log.events]
-    yield header_line(log.header, len(lines), hashlib.sha256(b"".join(lines)).hexdigest())
-    yield from lines
+    sha256 = hashlib.sha256(b"".join(lines)).hexdigest()
+    return [header_line(log.header, len(lines), sha256), *lines], sha256
 
 
 def write_event_log(path: str | os.PathLike[str], log: EventLog) -> str:
@@ -184,9 +184,10 @@ def write_event_log(path: str | os.PathLike[str], log: EventLog) -> str:
     """
     target = Path(path)
     temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+    lines, sha256 = log_lines(log)
     try:
         with temporary.open("wb") as file:
-            file.writelines(log_lines(log))
+            file.writelines(lines)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
@@ -198,7 +199,7 @@ def write_event_log(path: str | os.PathLike[str], log: EventLog) -> str:
         os.fsync(folder)
     finally:
         os.close(folder)
-    return events_digest(log.events)
+    return sha256
 
 
 # Reading. Every check names the file and the line, because a log may have been edited by hand.

@@ -13,6 +13,7 @@ A `CutRules` says where such places are, for two neighbouring ASCII bytes (a, b)
     between   pairs (a, b) with a border between them, whatever stands around
     before    pairs (a, b), a white space, b not, with a border *before* a
     checked   pairs (a, b) with a border between them if the character left of a passes `check_left`
+    camel     (lower, upper) has a border between, unless an apostrophe stands left of it
 
 Bytes above 0x7F take part only where their class does not matter (or `check_left` looks it up), so
 every rule is a subset of the true borders, and a subset is always right: it costs a longer piece,
@@ -75,6 +76,7 @@ class CutRules:
     before: tuple[Pair, ...] = ()
     checked: tuple[Pair, ...] = ()
     check_left: Callable[[Bytes, Positions], Mask] | None = None
+    camel: bool = False
     keeps_end: bool = False  # the mark stays in the last piece of a text: "is last" matters
     wide_left: bool = False  # `checked` also asks about a non-ASCII character before a space
 
@@ -82,7 +84,8 @@ class CutRules:
     def tables(self) -> tuple[bytes, bytes]:
         """Two 256-byte tables A, B such that the bits of A[a] & B[b] say what holds for (a, b).
 
-        Bits 0-5: between (one bit for each distinct set of left partners), 6: before, 7: checked.
+        Bits 0-5: between (one bit for each distinct set of left partners), 6: before, 7: checked;
+        bit 5 is for camel where there is that rule.
         """
         left = np.zeros(256, np.uint8)
         right = np.zeros(256, np.uint8)
@@ -91,11 +94,14 @@ class CutRules:
             partners = frozenset(a for lefts, rights in self.between if b in rights for a in lefts)
             if partners:
                 columns.setdefault(partners, []).append(b)
-        if len(columns) > 6:
+        if len(columns) > (5 if self.camel else 6):
             raise AssertionError(f"{len(columns)} classes of right neighbours do not fit 6 bits")
         for bit, (partners, members) in enumerate(columns.items()):
             left[[ord(a) for a in partners]] |= 1 << bit
             right[[ord(b) for b in members]] |= 1 << bit
+        if self.camel:
+            left[[ord(a) for a in _LOWER]] |= 32
+            right[[ord(b) for b in _UPPER]] |= 32
         for lefts, rights in self.before:
             left[[ord(a) for a in lefts]] |= 64
             right[[ord(b) for b in rights]] |= 64
@@ -122,8 +128,11 @@ class CutRules:
         met = np.frombuffer(text.translate(left), np.uint8)[:-1] & np.frombuffer(text.translate(right), np.uint8)[1:]
         cut = np.empty(len(data) + 1, np.bool_)
         cut[0] = cut[-1] = True
-        np.not_equal(met & 63, 0, out=cut[1:-1])
-        maybe = np.flatnonzero(met & 128)
+        np.not_equal(met & (31 if self.camel else 63), 0, out=cut[1:-1])
+        if self.camel:
+            humps = np.flatnonzero((met & 32) != 0)
+            cut[humps[(data[np.maximum(humps - 1, 0)] != 0x27) | (humps == 0)] + 1] = True
+        maybe = np.flatnonzero(met >= 128)
         if self.before:
             is_wide = data[maybe] >= 0xC2
             self._cut_before(data, met, maybe[is_wide], cut)
@@ -213,20 +222,28 @@ def code_point_class(members: str) -> Mask:
     return table
 
 
+# A code point that each Unicode version was the first to assign, newest first.
+_FIRST_ASSIGNED = {"18.0.0": 0x3D000, "17.0.0": 0x11DB0, "16.0.0": 0x10D40, "15.1.0": 0x2FFC, "15.0.0": 0x11F00}
+
+
+@functools.cache
+def unicode_version() -> str:
+    """The Unicode version that splits follow: that of the `regex` module, found by asking it."""
+    for version, point in _FIRST_ASSIGNED.items():
+        if not regex.match(r"\p{Cn}", chr(point)):
+            return version
+    return "14.0.0 or older"
+
+
 def _symbol_left(data: Bytes, at: Positions) -> Mask:
     """Two symbols stand before: a run of two or more is one chunk of its own, a single one is not."""
     return _in_ascii(_OTHER, data[np.maximum(at - 1, 0)]) & (at > 0)
 
 
 def _gpt4o_left(data: Bytes, at: Positions) -> Mask:
-    """Two symbols as above, the first no slash; (lower, upper) but for 'lL, 'rE, 'vE.
-
-    A slash may still belong to a chunk that ends in line breaks and slashes.
-    """
-    left = data[np.maximum(at - 1, 0)]
-    symbols = _in_ascii(_OTHER - frozenset("/"), left) & (at > 0) & _in_ascii(_OTHER, data[at])
-    camel = _in_ascii(_LOWER, data[at]) & _in_ascii(_UPPER, data[at + 1])
-    found: Mask = symbols | (camel & ((left != 0x27) | (at == 0)))
+    """Two symbols as above; the first is no slash, which may still belong to a chunk that ends in
+    line breaks and slashes."""
+    found: Mask = _in_ascii(_OTHER - frozenset("/"), data[np.maximum(at - 1, 0)]) & (at > 0)
     return found
 
 
@@ -305,8 +322,9 @@ _GPT4O = CutRules(
         (_BREAKS, _LETTERS),
     ),
     before=_pairs((_BLANKS, _NOT_SPACE)),
-    checked=_pairs((_OTHER, _LETTERS), (_LOWER, _UPPER)),
+    checked=_pairs((_OTHER, _LETTERS)),
     check_left=_gpt4o_left,
+    camel=True,  # but for 'lL, 'rE, 'vE
 )
 _SUPERBPE1 = CutRules(
     between=_pairs(
@@ -366,8 +384,35 @@ _TRAILING = r"|\s+(?!\S)|\s+"
 _GPT4O_FULL = _GPT4O_WORDS.replace("{suffix}", r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?") + _GPT4O_REST
 _SUPERBPE1_FULL = _GPT4O_WORDS.replace("{suffix}", "") + _GPT4O_REST
 _GPT4_HEAD = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]"
-_GPT4_LINEAR = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]|\s+"
 _GPT2_HEAD = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+"
+
+# The same patterns on a piece, over the reduced alphabet (encode/reduced.py): no look-ahead is left,
+# because pieces are cut before the last white space of a run, and no possessive quantifier is needed.
+_L, _U, _N, _W = r"A-Za-z\x01", r"A-Z\x01\x02", "0-9", r" \t\x0b\x0c\r\n"  # letters, upper, numbers, white space
+_X = r"!-/:-@\[-`{-~\x02\x03"  # all the rest
+_FOLDED = "(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD])"
+
+
+def _gpt2_linear() -> str:
+    return f"'(?:[sdmt]|ll|ve|re)| ?[{_L}]+| ?[{_N}]+| ?[{_X}]+|[{_W}]+"
+
+
+def _gpt4_linear() -> str:
+    return f"'{_FOLDED}|[ \t\x0b\x0c{_X}]?[{_L}]+|[{_N}]{{1,3}}| ?[{_X}]+[\r\n]*|[{_W}]*[\r\n]|[{_W}]+"
+
+
+def _punct_linear() -> str:
+    return f" ?[{_L}]+|[{_N}]{{1,3}}| ?[{_X}]+[\r\n]*|[{_W}]*[\r\n]|[{_W}]+"
+
+
+def _gpt4o_linear(suffix: str) -> str:
+    lead, lower = f"[ \t\x0b\x0c{_X}]?", r"a-z\x01\x02"
+    return (
+        f"{lead}[{_U}]*[{lower}]+{suffix}|{lead}[{_U}]+[{lower}]*{suffix}"
+        f"|[{_N}]{{1,3}}| ?[{_X}]+[\r\n/]*|[{_W}]*[\r\n]+|[{_W}]+"
+    )
+
+
 _COMMON = (
     r"|[0-9#*]\uFE0F?\u20E3"
     r"|[\U0001F1E6-\U0001F1FF]{2}"
@@ -403,7 +448,8 @@ class Pattern:
     name: str
     expression: str  # what `regex` runs; "" stands for "the whole document is one chunk"
     rules: Cutter = NO_CUTS
-    linear: str | None = None  # the same on a piece, in the subset that Polars' engine runs
+    linear: str | None = None  # the same on a piece in the reduced alphabet, for a linear-time engine
+    folds: bool = True  # its contractions ignore case
     keep_gaps: bool = False  # text between two matches is a chunk too
     script_expression: str | None = None  # for runs of scripts written without spaces, if split first
     compiled: regex.Pattern[str] | None = field(default=None, compare=False, repr=False)
@@ -446,27 +492,28 @@ SCRIPT_SPECIFIC_GPT4O = _SCRIPT_WORD + _GPT4O_REST + _TRAILING
 PRESETS: dict[str, Pattern] = {
     pattern.name: pattern
     for pattern in (
-        Pattern("gpt4o", _GPT4O_FULL + _TRAILING, _GPT4O, _GPT4O_FULL + r"|\s+"),
-        Pattern("gpt2", _GPT2_HEAD + _TRAILING, _GPT2, _GPT2_HEAD + r"|\s+"),
+        Pattern("gpt4o", _GPT4O_FULL + _TRAILING, _GPT4O, _gpt4o_linear(f"(?:'{_FOLDED})?")),
+        Pattern("gpt2", _GPT2_HEAD + _TRAILING, _GPT2, _gpt2_linear(), folds=False),
         Pattern(
             "r50k",
             r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s",
             _GPT2,
-            _GPT2_HEAD + r"|\s+",
+            _gpt2_linear(),
+            folds=False,
         ),
-        Pattern("gpt4", _GPT4_HEAD + _TRAILING, _GPT4, _GPT4_LINEAR),
+        Pattern("gpt4", _GPT4_HEAD + _TRAILING, _GPT4, _gpt4_linear()),
         Pattern(
             "cl100k",
             r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"
             r"|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
             _CL100K,
-            _GPT4_LINEAR,
+            _gpt4_linear(),
         ),
         Pattern(
             "punct",
             r" ?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]" + _TRAILING,
             _PUNCT,
-            r" ?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]|\s+",
+            _punct_linear(),
         ),
         Pattern("boundless", _ULTIMATE.replace("{space}", " ?"), _BOUNDLESS),
         Pattern("ultimate1", _ULTIMATE.replace("{space}", ""), _BOUNDLESS),
@@ -478,7 +525,7 @@ PRESETS: dict[str, Pattern] = {
             r"(?:['\u2019][\p{Ll}\p{Lm}\p{Lo}\p{M}]+)?" + _COMMON,
             _WORD_LEVEL,
         ),
-        Pattern("superbpe1", _SUPERBPE1_FULL + _TRAILING, _SUPERBPE1, _SUPERBPE1_FULL + r"|\s+"),
+        Pattern("superbpe1", _SUPERBPE1_FULL + _TRAILING, _SUPERBPE1, _gpt4o_linear("")),
         Pattern(
             "superbpe2",
             r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]{2,}[\r\n/]*| +(?!\S)",
@@ -508,6 +555,7 @@ def find_pattern(
             pattern.expression,
             pattern.rules,
             pattern.linear,
+            pattern.folds,
             pattern.keep_gaps,
             special,
             pattern.compiled,

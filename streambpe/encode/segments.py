@@ -23,11 +23,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
-import regex
 
 from streambpe.encode.marks import DOCUMENT_END, RUN_END, SCRIPT_RUN_END
 from streambpe.encode.patterns import Pattern
-from streambpe.encode.scripts import mark_script_runs
+from streambpe.encode.reduced import reduced_alphabet
+from streambpe.encode.scripts import decode_code_points, mark_script_runs
 from streambpe.encode.split import split_texts
 from streambpe.encode.words import SPACES
 
@@ -36,6 +36,8 @@ _SHORT = 7  # bytes that fit a 64-bit key beside the length
 _KEY_MASK = np.array([(1 << 8 * k) - 1 for k in range(8)], np.uint64)
 _LENGTH_SHIFT = np.uint64(56)
 _SPACE_FIRST = "^[" + "".join(f"\\x{{{ord(c):X}}}" for c in SPACES) + "]"
+_SLICE_BYTES = 4 << 20  # of pieces that are split together: about 30 bytes of memory for each
+_GIANT_BYTES = 1 << 20
 
 
 class TextSplitter(Protocol):
@@ -176,34 +178,98 @@ class Chunked:
 
 
 def split_pieces(pieces: pl.Series, pattern: Pattern, splitter: TextSplitter) -> Chunked:
-    """Run the pattern on distinct pieces, each by the route that gives its chunks for certain.
+    """Run the pattern on distinct pieces, each by a route that gives its chunks for certain.
 
-    A piece takes the route of Polars' linear-time engine if the pattern has such a form, the piece
-    does not end in a mark, and both engines class all of its characters alike; else `regex`.
+    Route 0 is the linear form over the reduced alphabet: for pieces without a mark, if the pattern has
+    such a form. Route 1 is the pattern itself in the `regex` module, 2 its form for script runs.
     """
     if pattern.definition is not None:
         return _pieces_as_chunks(pieces, pattern)
-    array = pieces.to_arrow(compat_level=pl.CompatLevel.oldest())
-    offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
-    data = np.frombuffer(array.buffers()[2] or b"", np.uint8)
-    last = data[offsets[1:] - 1] if len(array) else np.zeros(0, np.uint8)
-    marked = last >= RUN_END
-    ends_document = last == DOCUMENT_END
-    route = np.where(last == SCRIPT_RUN_END, 2, np.where(marked, 1, 0))
-    texts = pieces
-    if marked.any():
-        stripped = pieces.to_frame().select(
-            pl.when(pl.lit(pl.Series(marked)))
-            .then(pl.col("piece").bin.head(pl.col("piece").bin.size() - 1))
-            .otherwise(pl.col("piece"))
-        )
-        texts = stripped.to_series()
-    texts = texts.cast(pl.String)
+    offsets, data = _buffers(pieces)
+    last = data[offsets[1:] - 1] if len(pieces) else np.zeros(0, np.uint8)
+    route = np.where(last == SCRIPT_RUN_END, 2, np.where(last >= RUN_END, 1, 0))
     if pattern.linear is None:
         route[route == 0] = 1
     else:
-        _route_by_characters(texts, route)
-    return _run_routes(texts, route, pattern, splitter, ends_document)
+        # a giant would take 20 times its size in arrays; find-all takes it as a stream
+        route[(np.diff(offsets) > _GIANT_BYTES) & (route == 0)] = 1
+    lengths = np.zeros(len(pieces), np.int64)
+    flats: list[pl.Series] = []
+    places: list[npt.NDArray[np.int64]] = []
+    for kind in (0, 1, 2):
+        where = np.flatnonzero(route == kind)
+        if not len(where):
+            continue
+        mine = pieces.gather(where) if len(where) < len(pieces) else pieces
+        if kind == 0:
+            flat, counts = _split_linear(mine, pattern)
+        else:
+            marked = pl.col("piece").bin.tail(1).is_in([bytes([m]) for m in range(RUN_END, DOCUMENT_END + 1)])
+            size = pl.col("piece").bin.size() - marked.cast(pl.UInt32)
+            texts = mine.to_frame().select(pl.col("piece").bin.head(size).cast(pl.String)).to_series()
+            distinct, ids, many = splitter.split(texts.to_list(), kind == 2)
+            flat = pl.Series(distinct, dtype=pl.String).gather(np.asarray(ids, np.int32))
+            counts = np.asarray(many, np.int64)
+        lengths[where] = counts
+        flats.append(flat)
+        places.append(where)
+    order = np.concatenate(places) if places else np.zeros(0, np.int64)
+    starts = np.zeros(len(pieces), np.int64)
+    starts[order] = np.cumsum(lengths[order]) - lengths[order]
+    together = pl.concat(flats).alias("chunk") if flats else pl.Series("chunk", [], pl.String)
+    return Chunked(together, starts, lengths, last == DOCUMENT_END)
+
+
+def _buffers(pieces: pl.Series) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """A binary series as offsets (the first 0) and bytes."""
+    array = pieces.to_arrow(compat_level=pl.CompatLevel.oldest())
+    offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
+    data = np.frombuffer(array.buffers()[2] or b"", np.uint8)
+    return offsets - offsets[0], data[offsets[0] : offsets[-1]]
+
+
+def _split_linear(pieces: pl.Series, pattern: Pattern) -> tuple[pl.Series, npt.NDArray[np.int64]]:
+    """(chunks of all pieces in order, chunks per piece), a few megabytes of pieces at a time."""
+    offsets, data = _buffers(pieces)
+    flats, counts = [], []
+    start = 0
+    while start < len(pieces):
+        stop = int(np.searchsorted(offsets, offsets[start] + _SLICE_BYTES, side="right")) - 1
+        stop = min(max(stop, start + 1), len(pieces))
+        mine = offsets[start : stop + 1]
+        flat, many = _split_slice(data[mine[0] : mine[-1]], mine - mine[0], pattern)
+        flats.append(flat)
+        counts.append(many)
+        start = stop
+    return pl.concat(flats), np.concatenate(counts)
+
+
+def _split_slice(
+    data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], pattern: Pattern
+) -> tuple[pl.Series, npt.NDArray[np.int64]]:
+    alphabet = reduced_alphabet(pattern.folds)
+    text = data.tobytes()
+    if text.isascii():
+        symbols, characters = np.frombuffer(text.translate(alphabet.ascii_table), np.uint8), offsets
+        at = None
+    else:
+        at, points = decode_code_points(data)
+        symbols, characters = alphabet.reduce(points), np.searchsorted(at, offsets)
+    reduced = pl.Series(
+        pl.from_arrow(
+            pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(characters), pa.py_buffer(symbols))
+        )
+    )
+    assert pattern.linear is not None
+    lists = reduced.str.extract_all(pattern.linear)
+    borders = np.cumsum(lists.explode(empty_as_null=False).str.len_bytes().to_numpy().astype(np.int64))
+    if len(borders) and borders[-1] != len(symbols):
+        raise AssertionError(f"the linear form of {pattern.name} left text unmatched")
+    borders = np.concatenate([[0], borders])
+    if at is not None:
+        borders = np.append(at, len(data))[borders]
+    chunks = pa.LargeStringArray.from_buffers(len(borders) - 1, pa.py_buffer(borders), pa.py_buffer(text))
+    return pl.Series("chunk", pl.from_arrow(chunks)), lists.list.len().to_numpy().astype(np.int64)
 
 
 def _pieces_as_chunks(pieces: pl.Series, pattern: Pattern) -> Chunked:
@@ -224,38 +290,6 @@ def _pieces_as_chunks(pieces: pl.Series, pattern: Pattern) -> Chunked:
     return Chunked(flat, np.cumsum(lengths) - lengths, lengths, ends_document)
 
 
-def _run_routes(
-    texts: pl.Series,
-    route: npt.NDArray[np.int64],
-    pattern: Pattern,
-    splitter: TextSplitter,
-    ends_document: npt.NDArray[np.bool_],
-) -> Chunked:
-    lengths = np.zeros(len(texts), np.int64)
-    flats: list[pl.Series] = []
-    places: list[npt.NDArray[np.int64]] = []
-    for kind in (0, 1, 2):
-        where = np.flatnonzero(route == kind)
-        if not len(where):
-            continue
-        mine = texts.gather(where) if len(where) < len(texts) else texts
-        if kind == 0:
-            assert pattern.linear is not None
-            lists = mine.str.extract_all(pattern.linear)
-            lengths[where] = lists.list.len().to_numpy()
-            flats.append(lists.explode(empty_as_null=False))
-        else:
-            distinct, ids, counts = splitter.split(mine.to_list(), kind == 2)
-            lengths[where] = np.asarray(counts, np.int64)
-            flats.append(pl.Series(distinct, dtype=pl.String).gather(np.asarray(ids, np.int32)))
-        places.append(where)
-    order = np.concatenate(places) if places else np.zeros(0, np.int64)
-    starts = np.zeros(len(texts), np.int64)
-    starts[order] = np.cumsum(lengths[order]) - lengths[order]
-    flat = pl.concat(flats).alias("chunk") if flats else pl.Series("chunk", [], pl.String)
-    return Chunked(flat, starts, lengths, ends_document)
-
-
 def count_split(chunked: Chunked, n: npt.NDArray[np.int64]) -> pl.DataFrame:
     """Distinct chunks and their counts, in byte order, from split pieces that occur n times each."""
     # `flat` is in route order, so the counts follow it there by the pieces' starts
@@ -268,54 +302,3 @@ def count_split(chunked: Chunked, n: npt.NDArray[np.int64]) -> pl.DataFrame:
 def count_chunks(pieces: pl.Series, n: pl.Series, pattern: Pattern, splitter: TextSplitter) -> pl.DataFrame:
     """Distinct pieces and their counts -> distinct chunks and theirs, in byte order of the chunks."""
     return count_split(split_pieces(pieces, pattern, splitter), n.to_numpy())
-
-
-# The classes that the linear forms use, and the letters that their (?i:...) groups fold.
-_CLASSES = [
-    r"\s",
-    *(rf"\p{{{c}}}" for c in ["L", "N", "M", "Lu", "Ll", "Lt", "Lm", "Lo"]),
-    *(f"(?i:{c})" for c in "sdmtlvre"),
-]
-
-
-class EngineAgreement:
-    """Which characters Polars' engine and `regex` class alike; found out as characters are met.
-
-    The two follow different Unicode versions. Nothing is assumed about which: every code point is
-    tried on both the first time it is seen. 1.1 MB each for two tables.
-    """
-
-    def __init__(self) -> None:
-        self._known = np.zeros(0x110000, np.bool_)
-        self._known[:128] = True
-        self._differs = np.zeros(0x110000, np.bool_)
-
-    def differing(self, text: str) -> list[str]:
-        """The characters of `text` on which the engines differ."""
-        points = np.frombuffer(text.encode("utf-32-le"), np.uint32)
-        fresh = points[~self._known[points]]
-        if len(fresh):
-            self._learn(np.unique(fresh))
-        return [chr(c) for c in np.unique(points[self._differs[points]])]
-
-    def _learn(self, points: npt.NDArray[np.uint32]) -> None:
-        characters = [chr(c) for c in points]
-        series = pl.Series(characters, dtype=pl.String)
-        for members in _CLASSES:
-            mine = regex.compile(members)
-            theirs = series.str.contains(members).to_numpy()
-            ours = np.array([mine.match(c) is not None for c in characters])
-            self._differs[points[ours != theirs]] = True
-        self._known[points] = True
-
-
-_agreement = EngineAgreement()
-
-
-def _route_by_characters(texts: pl.Series, route: npt.NDArray[np.int64]) -> None:
-    """Send pieces with a character that the engines class differently down the `regex` route."""
-    wide = texts.filter(texts.str.len_bytes() != texts.str.len_chars())
-    differing = _agreement.differing("".join(wide.to_list()))
-    if differing:
-        odd = texts.str.contains("[" + "".join(f"\\x{{{ord(c):X}}}" for c in differing) + "]").to_numpy()
-        route[odd & (route == 0)] = 1

@@ -39,6 +39,7 @@ _GROUP_BYTES = 8 << 20  # or this many bytes of chunks
 _KEY_CHARS = 64  # of a row group's first and last chunk that the footer keeps
 MERGE_FILES = 64  # open at once in a merge
 MAX_COUNT = 2**63 - 1
+BASE_BYTES = 190 << 20  # resident before any work: Python, the libraries, their allocators
 
 
 @dataclass(frozen=True)
@@ -304,13 +305,12 @@ def fold(run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None) ->
     if facts.get("folded") == folded and "corpus" in facts:
         corpus: dict[str, int | str] = json.loads(facts["corpus"])
         return corpus
-    range_bytes = max(memory_bytes // 12, 4 << 20)
+    spare = max(memory_bytes - BASE_BYTES, 48 << 20)  # half of it for DuckDB, the rest for merging
+    range_bytes = min(max(spare // 16, 2 << 20), 64 << 20)
     parts = compact(run, parts, range_bytes)
     digest = CorpusDigest()
     spans = [span for part in parts for span in part.spans]
-    with contextlib.closing(
-        open_store(run.state, memory_bytes=memory_bytes // 4, threads=threads, temp_dir=temp_dir)
-    ) as con:
+    with contextlib.closing(open_store(run.state, memory_bytes=spare // 2, threads=threads, temp_dir=temp_dir)) as con:
         con.begin()
         run_sql(con, "steps/clear_counts")
 

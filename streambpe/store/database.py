@@ -19,8 +19,16 @@ from streambpe.store.sqlfiles import run_sql, sql_root
 FORMAT_VERSION = 1
 # Files must open in the 1.x shells that people have; DuckDB 2.0's own default is refused there.
 _STORAGE_VERSION = "v1.4.0"
-SCHEMA = ("run", "sources", "chunk_counts")
-VIEWS = ("source_files", "chunk_frequencies", "rare_chunks")
+SCHEMA = ("run", "sources", "chunk_counts", "training")
+VIEWS = (
+    "source_files",
+    "chunk_frequencies",
+    "rare_chunks",
+    "vocabulary",
+    "top_pairs",
+    "merge_curve",
+    "progress",
+)
 
 
 def open_store(
@@ -79,6 +87,21 @@ def create_schema(con: duckdb.DuckDBPyConnection) -> None:
     for view in VIEWS:
         run_sql(con, f"views/{view}")
     con.commit()
+
+
+def use_training(con: duckdb.DuckDBPyConnection, name: str, *, create: bool = False) -> None:
+    """Make the tables of one training the ones that unqualified names mean, and the views show."""
+    if create and name != "main":
+        con.execute(f'CREATE SCHEMA IF NOT EXISTS "{name}"')  # a checked name: letters, digits, underscores
+    con.execute("SET search_path = ?", ["main" if name == "main" else f"{name},main"])
+    if create:
+        run_sql(con, "schema/training")
+    con.execute("SET VARIABLE training = ?", [name])
+
+
+def list_trainings(con: duckdb.DuckDBPyConnection) -> list[str]:
+    """Names of the trainings whose tables are in the file."""
+    return [row[0] for row in run_sql(con, "steps/list_trainings")]
 
 
 def migrations_from(version: int) -> list[str]:

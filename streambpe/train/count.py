@@ -44,9 +44,10 @@ from streambpe.encode.segments import (
 )
 from streambpe.encode.split_worker import SplitProcess
 from streambpe.errors import SourceChanged, SourceError, Stopped, StreambpeError, UsageError
+from streambpe.memory import release_memory
 from streambpe.progress import Meter, Reporter
 from streambpe.store import sequences
-from streambpe.store.chunks import MAX_COUNT, Part, PartWriter, Span, fold, list_parts, next_number
+from streambpe.store.chunks import BASE_BYTES, MAX_COUNT, Part, PartWriter, Span, fold, list_parts, next_number
 from streambpe.store.run import Run, program_versions
 from streambpe.store.sources import (
     BadUtf8,
@@ -62,8 +63,7 @@ from streambpe.store.sources import (
 )
 
 CHECKPOINT_SECONDS = 5.0  # of work a kill can lose, for each worker
-_BASE_BYTES = 190 << 20  # resident before any block is held: libraries, DuckDB, allocators
-_BYTES_A_BYTE = 22  # peak memory of cutting and counting a block, for each byte of it
+_BYTES_A_BYTE = 26  # peak memory of cutting and counting a block, for each byte of it
 _MOST_BLOCK = 16 << 20  # larger blocks count no faster
 _LEAST_BLOCK = 256 << 10
 _TABLE_ROWS = 1_000_000  # rows of a count table in one part
@@ -159,10 +159,10 @@ class _Job:
         self.sketch = _DistinctSketch()
         self.dropped: dict[str, int] = {}  # characters by source, --unencodable drop
         self.meter = Meter("counting")
-        share = (resources.memory_bytes - _BASE_BYTES) // (resources.threads + 1)
+        share = (resources.memory_bytes - BASE_BYTES) // (resources.threads + 1)
         self.block_bytes = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, share // _BYTES_A_BYTE)))
-        self.most_bytes = int(max(self.block_bytes, (resources.memory_bytes - _BASE_BYTES) // 10))
-        self.table_bytes = int(max(share // 6, 8 << 20))
+        self.most_bytes = int(max(self.block_bytes, (resources.memory_bytes - BASE_BYTES) // 10))
+        self.table_bytes = int(max(share // 8, 4 << 20))
 
     def run(self, found: list[Source], warnings: list[str], progress: str) -> CountResult:
         parts = list_parts(self.run_folder, clean=True)
@@ -185,6 +185,7 @@ class _Job:
                     getattr(self.stop, "signal_number", signal.SIGINT),
                 )
             self.meter.stage = "folding"
+            release_memory()
             corpus = fold(
                 self.run_folder,
                 memory_bytes=self.resources.memory_bytes,

@@ -1,0 +1,92 @@
+"""Corpora as every contender reads them: one uncompressed JSON-lines file, or one text file read by lines.
+
+A text file in which documents simply follow each other has to be cut into documents, and all must
+count the same ones. As a single document it would be no comparison: the peers share work between
+threads by document, so one thread would do it all.
+
+    blocks   pieces of at least 8 KiB, cut after a line feed that something other than white space follows
+    lines    every line is a document, without its line feed; empty lines are left out
+
+JSON lines pass through untouched (field "text").
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+BLOCK_BYTES = 8192
+
+
+def prepare(corpus: str, work: str, documents: str, mb: float | None) -> dict[str, str]:
+    """Write what the contenders read, unless it is there; its path, kind ("jsonl" or "lines") and name."""
+    path = Path(corpus)
+    name, kind = path.name.removesuffix(".zst").removesuffix(".gz"), "lines" if documents == "lines" else "jsonl"
+    stem, ending = name.rsplit(".", 1)
+    if ending not in ("txt", "jsonl"):
+        sys.exit(f"{corpus}: a .txt or .jsonl file, or either as .zst, is wanted.")
+    if ending == "jsonl":
+        documents, kind = "as they are", "jsonl"
+    stem += f"-{mb:g}mb" if mb else ""
+    if path.name == name and not mb and (ending == "jsonl" or documents == "lines"):
+        return {"path": str(path.resolve()), "kind": kind, "name": stem, "documents": documents}
+    target = Path(work) / f"{stem}.{documents.split()[0]}.{'txt' if kind == 'lines' else 'jsonl'}"
+    if not target.exists() or target.stat().st_mtime < path.stat().st_mtime:
+        unfinished = target.with_suffix(".unfinished")
+        with _open(path) as source, unfinished.open("wb") as out:
+            lines = _first_bytes(source, int(mb * 1e6) if mb else None)
+            if ending == "jsonl" or documents == "lines":
+                out.writelines(lines)
+            else:
+                for text in _blocks(lines):
+                    out.write(json.dumps({"text": text.decode()}, ensure_ascii=False).encode() + b"\n")
+        unfinished.rename(target)
+    return {"path": str(target), "kind": kind, "name": stem, "documents": documents}
+
+
+def _open(path: Path) -> IO[bytes]:
+    if path.suffix != ".zst":
+        return path.open("rb")
+    try:
+        from compression import zstd
+    except ImportError:
+        from backports import zstd
+    return io.BufferedReader(zstd.ZstdFile(path))
+
+
+def _first_bytes(source: IO[bytes], most: int | None) -> Iterator[bytes]:
+    """Whole lines until `most` bytes are reached."""
+    done = 0
+    for line in source:
+        yield line
+        done += len(line)
+        if most is not None and done >= most:
+            return
+
+
+def _blocks(lines: Iterator[bytes]) -> Iterator[bytes]:
+    block: list[bytes] = []
+    size = 0
+    for line in lines:
+        if size >= BLOCK_BYTES and not line[:1].isspace():
+            yield b"".join(block)
+            block, size = [], 0
+        block.append(line)
+        size += len(line)
+    if block:
+        yield b"".join(block)
+
+
+def describe(path: str, kind: str) -> dict[str, int]:
+    """Documents and UTF-8 bytes of text, as the contenders see them."""
+    from peers import read_documents
+
+    documents = text_bytes = 0
+    for text in read_documents(path, kind):
+        documents += 1
+        text_bytes += len(text.encode())
+    return {"documents": documents, "bytes": text_bytes}

@@ -1,0 +1,199 @@
+"""Counting the distinct chunks of a corpus: streambpe against tokenizers and rustbpe.
+
+    python benchmarks/count.py --corpus en_100.txt.zst
+
+All count the same documents, split by the same expression (gpt4 unless --pattern names another preset)
+with the same number of threads, each from scratch in a process of its own.
+
+streambpe    `count` into a fresh RUN: reads, cuts, counts, and leaves the counts on disk, committed
++sequences   also stores every document as chunk ids
++memory SIZE the same under a limit for the whole process tree
+rustbpe      has no way to only count. `train_from_iterator` with vocab_size=256 counts, then builds its index
+             of pairs and learns nothing; nothing is kept. Its log tells when counting ended: column `counted`
+tokenizers   neither has it. `BpeTrainer` with vocab_size=256, the size of its alphabet, counts, makes words of
+             the chunks, counts pairs and learns nothing; `counted` likewise
+read_only    only the Python iterator both peers are fed from, to know its share
+
+Compare `wall` (what one waits for) with `wall`, and `counted` with our `wall` (which includes start-up and
+the commit) for counting alone, the comparison that flatters the peers most.
+
+Whether all did the same job: the numbers of distinct chunks must agree within 0.1 % (the engines know
+different versions of Unicode), rustbpe's commonest pair must occur as often as in our table (within
+0.1 %: this sees totals), and rustbpe and tokenizers must learn the same first hundred tokens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from corpora import prepare
+from harness import Contender, ask, call, compare, scratch, streambpe
+
+DISTINCT_RUSTBPE = r"Processed \d+ sequences total, (\d+) unique"
+DISTINCT_TOKENIZERS = r'"Tokenize words","current":0,"total":(\d+)'
+TOLERANCE = 0.001
+
+
+def peers(threads: int) -> dict[str, str]:
+    """Environment that gives the peers their threads."""
+    return {"RAYON_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "true"}
+
+
+def expression_of(preset: str) -> str:
+    """The regular expression of a preset, as the installed streambpe has it."""
+    code = f"from streambpe.encode.patterns import find_pattern; print(find_pattern({preset!r}).expression)"
+    return subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True).stdout[:-1]
+
+
+def contenders(corpus: dict[str, str], arguments: argparse.Namespace, pattern: str) -> list[Contender]:
+    """Ours first: ratios are to it."""
+    source = {"path": corpus["path"], "kind": corpus["kind"]}
+    counting = [corpus["path"], "--pattern", arguments.pattern, "--threads", str(arguments.threads)]
+    counting += ["--lines"] if corpus["kind"] == "lines" else []
+    ours: dict[str, list[str]] = {"streambpe": [], "streambpe+sequences": ["--sequences"]}
+    for size in arguments.memory:
+        ours[f"streambpe+memory {size}"] = ["--memory", size]
+    found = [
+        Contender(
+            name,
+            streambpe("count", "{out}", *counting, *extra),
+            facts={"distinct": r"([\d,]+) distinct chunks", "chunks": r"([\d,]+) in all"},
+        )
+        for name, extra in ours.items()
+    ]
+    job = {**source, "pattern": pattern, "vocab_size": 256}
+    env = peers(arguments.threads)
+    found += [
+        Contender(
+            "rustbpe",
+            call("peers:train_rustbpe", **job),
+            env,
+            marks={"counted": DISTINCT_RUSTBPE, "pairs indexed": "Starting merge loop"},
+            facts={"distinct": DISTINCT_RUSTBPE},
+        ),
+        Contender(
+            "tokenizers",
+            call("peers:train_tokenizers", **job, log=True),
+            env,
+            marks={"counted": DISTINCT_TOKENIZERS, "pairs indexed": r'"Compute merges","current":0'},
+            facts={"distinct": DISTINCT_TOKENIZERS},
+        ),
+        Contender("read_only", call("peers:read_only", **source)),
+    ]
+    return [c for c in found if not arguments.only or c.name in arguments.only]
+
+
+def same_job(corpus: dict[str, str], arguments: argparse.Namespace, pattern: str, work: Path) -> tuple[list[str], bool]:
+    """Untimed: what the peers' logs let us check of their counts. What was found, and whether it agrees."""
+    source = {"path": corpus["path"], "kind": corpus["kind"], "pattern": pattern}
+    with tempfile.TemporaryDirectory(dir=work, prefix="same-") as folder:
+        lines = ["--lines"] if corpus["kind"] == "lines" else []
+        command = streambpe("count", f"{folder}/run", corpus["path"], "--pattern", arguments.pattern, *lines)
+        subprocess.run(command, check=True, capture_output=True)
+        ours = ask("count:commonest_pair", run=f"{folder}/run")
+        theirs = ask("count:commonest_pair_of_rustbpe", **source)
+        learned = []
+        for peer in ("rustbpe", "tokenizers"):
+            out = f"{folder}/{peer}"
+            subprocess.run(
+                call(f"peers:train_{peer}", **source, vocab_size=356, out=out), check=True, capture_output=True
+            )
+            learned.append(ask("count:learned", path=out))
+    near = ours["pair"] == theirs["pair"] and abs(ours["n"] - theirs["n"]) <= TOLERANCE * ours["n"]
+    said = [
+        f"commonest pair: streambpe {ours['pair']} {ours['n']} times, rustbpe {theirs['pair']} {theirs['n']} times",
+        f"first 100 tokens of rustbpe and tokenizers: {len(set(learned[0]) & set(learned[1]))} in common",
+    ]
+    return said, near and set(learned[0]) == set(learned[1])
+
+
+def commonest_pair(run: str) -> dict[str, Any]:
+    """Of two neighbouring bytes inside chunks, by our table."""
+    import duckdb
+    import numpy as np
+
+    with duckdb.connect(f"{run}/state.duckdb", read_only=True) as con:
+        table = con.execute("SELECT CAST(encode(chunk) AS BLOB) AS chunk, n FROM chunk_counts").fetchnumpy()
+    chunks = [bytes(chunk) for chunk in table["chunk"]]
+    lengths = np.fromiter(map(len, chunks), np.int64, len(chunks))
+    text = np.frombuffer(b"".join(chunks), np.uint8).astype(np.int64)
+    weights = np.repeat(table["n"], lengths)
+    weights[np.cumsum(lengths) - 1] = 0  # a chunk's last byte has no right neighbour
+    totals = np.bincount(text[:-1] * 256 + text[1:], weights[:-1], 1 << 16)
+    best = int(totals.argmax())
+    return {"pair": [best >> 8, best & 255], "n": int(totals[best])}
+
+
+def commonest_pair_of_rustbpe(path: str, kind: str, pattern: str) -> dict[str, Any]:
+    """As its log tells it when it learns a single merge."""
+    import logging
+    import re
+
+    import rustbpe
+    from peers import read_documents
+
+    said: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    rustbpe.Tokenizer().train_from_iterator(read_documents(path, kind), vocab_size=257, pattern=pattern)
+    found = re.search(r"Last merge: \((\d+), (\d+)\) -> 256 \(frequency: (\d+)\)", "\n".join(said))
+    assert found is not None, said
+    return {"pair": [int(found[1]), int(found[2])], "n": int(found[3])}
+
+
+def learned(path: str) -> list[str]:
+    """Tokens in hex: bytes do not fit into JSON."""
+    from peers import tokens_of
+
+    return [token.hex() for token in tokens_of(path)]
+
+
+def main() -> None:
+    """Prepare, measure, check, report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", required=True, help=".txt, .txt.zst or .jsonl (field text)")
+    parser.add_argument("--documents", choices=["blocks", "lines"], default="blocks", help="of a text (corpora.py)")
+    parser.add_argument("--mb", type=float, help="only the first MB of the corpus, to try things out")
+    parser.add_argument("--pattern", default="gpt4", help="a preset of streambpe (default: gpt4)")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--memory", action="append", default=[], metavar="SIZE", help="also under this limit")
+    parser.add_argument("--only", action="append", metavar="CONTENDER", help="give it once for each to keep")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--timeout", type=float, default=3600, help="seconds for one run")
+    parser.add_argument("--name", help="of the result files (default: count- and the corpus)")
+    parser.add_argument("--work", help="folder for prepared corpora and RUNs, on the disk to be measured")
+    parser.add_argument("--no-same-job", action="store_true", help="leave out the untimed check of the peers' counts")
+    arguments = parser.parse_args()
+    work = scratch(arguments.work)
+    corpus = prepare(arguments.corpus, str(work), arguments.documents, arguments.mb)
+    pattern = expression_of(arguments.pattern)
+    size = ask("corpora:describe", path=corpus["path"], kind=corpus["kind"])
+    about = {
+        "corpus": f"{corpus['name']}, {size['bytes'] / 1e6:.1f} MB of text in {size['documents']} documents "
+        f"({corpus['documents']}, read as {corpus['kind']})",
+        "pattern": f"{arguments.pattern}, threads: {arguments.threads} each",
+    }
+    agrees = True
+    if not arguments.no_same_job:
+        said, agrees = same_job(corpus, arguments, pattern, work)
+        about["same job" if agrees else "NOT THE SAME JOB"] = "; ".join(said)
+    good = compare(
+        arguments.name or f"count-{corpus['name']}",
+        contenders(corpus, arguments, pattern),
+        runs=arguments.runs,
+        work=work,
+        about=about,
+        timeout_seconds=arguments.timeout,
+        same={"distinct": TOLERANCE},
+    )
+    sys.exit(0 if good and agrees else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+-- training: the tables of one training, in the schema that the connection uses (SET schema).
+-- events:      one row is an event of the log, in order.
+-- tokens:      one row is an id: what it stands for, the events that made and removed it.
+-- pair_counts: one row is a live pair, two ids side by side within words, and its count; every pair that
+--              counts at least `pair_floor` (table facts) is here.
+-- batches:     one row is a pass: what it learned, what it touched, what it cost.
+-- vetoed:      one row is a pair that would have made a blocked token, with its count when it was the best.
+-- facts:       one row is a fact about this training: its options, how far it is, its digest.
+CREATE TABLE IF NOT EXISTS events (
+    seq      BIGINT PRIMARY KEY,   -- 0 is the first
+    op       VARCHAR NOT NULL,     -- merge, supermerge, delete
+    left_id  BIGINT,               -- NULL for a deletion
+    right_id BIGINT,
+    id       BIGINT NOT NULL,      -- the token made, or taken back
+    n        BIGINT NOT NULL       -- the count it was chosen by; occurrences split, for a deletion
+);
+CREATE TABLE IF NOT EXISTS tokens (
+    id       BIGINT PRIMARY KEY,   -- log id
+    bytes    BLOB NOT NULL,
+    kind     VARCHAR NOT NULL,     -- base, stop word, learned
+    born     BIGINT,               -- seq of the event that first made it; NULL for the alphabet and stop words
+    died     BIGINT                -- seq of the event that took it back; NULL while it lives
+);
+CREATE TABLE IF NOT EXISTS pair_counts (
+    left_id  BIGINT NOT NULL,
+    right_id BIGINT NOT NULL,
+    n        BIGINT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS batches (
+    batch        BIGINT PRIMARY KEY, -- 0 is the first
+    first_seq    BIGINT NOT NULL,    -- of its events
+    events       BIGINT NOT NULL,
+    seconds      DOUBLE NOT NULL,
+    mode         VARCHAR NOT NULL,   -- where occurrences were found: dense, index, scan
+    candidates   BIGINT NOT NULL,    -- pairs looked at together
+    occurrences  BIGINT NOT NULL,    -- found
+    executed     BIGINT NOT NULL,    -- and rewritten
+    positions    BIGINT NOT NULL,    -- looked at
+    rounds       BIGINT NOT NULL,    -- until the order was settled
+    stopped_by   VARCHAR NOT NULL,   -- why no more events were committed in this pass
+    refills      BIGINT NOT NULL,    -- counts from scratch before this pass
+    spills       BIGINT NOT NULL,    -- partial counts written to disk meanwhile
+    switched     BOOLEAN NOT NULL,   -- from scan to index before this pass
+    hot_pairs    BIGINT NOT NULL,    -- pairs in memory
+    pair_floor   BIGINT NOT NULL,    -- those below this count are not in memory
+    places       BIGINT NOT NULL,    -- length of the column
+    memory_bytes BIGINT NOT NULL     -- of the engine's arrays
+);
+CREATE TABLE IF NOT EXISTS vetoed (
+    left_id  BIGINT NOT NULL,
+    right_id BIGINT NOT NULL,
+    n        BIGINT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS facts (
+    key   VARCHAR PRIMARY KEY,
+    value VARCHAR NOT NULL
+);

@@ -1,0 +1,106 @@
+"""The tables of a training (sql/schema/training.sql), filled from its journal.
+
+Events, tokens, passes and vetoes only ever grow, so a fold appends what came since the last one; pair
+counts are replaced. Everything happens in the caller's transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from streambpe.encode.eventlog import Event, Op
+from streambpe.store.sqlfiles import run_sql
+
+_EVENT_COLUMNS = {
+    "seq": pl.Int64,
+    "op": pl.String,
+    "left_id": pl.Int64,
+    "right_id": pl.Int64,
+    "id": pl.Int64,
+    "n": pl.Int64,
+}
+_TOKEN_COLUMNS = {"id": pl.Int64, "bytes": pl.Binary, "kind": pl.String, "born": pl.Int64, "died": pl.Int64}
+
+
+@dataclass
+class TokenBook:
+    """What every log id stands for and when it was born; grows with the events."""
+
+    first_id: int
+    contents: list[bytes]  # of id first_id + i: the alphabet, the stop words, then what was learned
+    base: int  # symbols of the alphabet
+    stop_words: int
+    born: list[int | None]
+
+    @classmethod
+    def of(cls, first_id: int, symbols: Sequence[bytes], stop_words: Sequence[bytes]) -> TokenBook:
+        """Before the first event."""
+        contents = [*symbols, *stop_words]
+        return cls(first_id, contents, len(symbols), len(stop_words), [None] * len(contents))
+
+    def add(self, events: Sequence[Event], seq: int) -> None:
+        """Take in events, the first of which is number `seq`."""
+        for at, event in enumerate(events, seq):
+            if event.op is not Op.DELETE and event.id == self.first_id + len(self.contents):
+                left, right = event.pair
+                self.contents.append(self.contents[left - self.first_id] + self.contents[right - self.first_id])
+                self.born.append(at)
+
+    def rows(self, start: int) -> pl.DataFrame:
+        """Rows of table tokens from the start-th on."""
+        kinds = ["base"] * self.base + ["stop word"] * self.stop_words
+        kinds += ["learned"] * (len(self.contents) - len(kinds))
+        ids = range(self.first_id, self.first_id + len(self.contents))
+        columns = {
+            "id": list(ids)[start:],
+            "bytes": self.contents[start:],
+            "kind": kinds[start:],
+            "born": self.born[start:],
+            "died": [None] * (len(self.contents) - start),
+        }
+        return pl.DataFrame(columns, schema=_TOKEN_COLUMNS)
+
+
+def insert(con: duckdb.DuckDBPyConnection, table: str, frame: pl.DataFrame) -> None:
+    """Append a frame to a table through sql/steps/insert_TABLE.sql."""
+    if frame.height:
+        con.register("incoming", frame.to_arrow())
+        run_sql(con, f"steps/insert_{table}")
+        con.unregister("incoming")
+
+
+def event_rows(events: Sequence[Event], seq: int) -> pl.DataFrame:
+    """Rows of table events; the first event is number `seq`."""
+    columns = {
+        "seq": list(range(seq, seq + len(events))),
+        "op": [str(event.op) for event in events],
+        "left_id": [event.left for event in events],
+        "right_id": [event.right for event in events],
+        "id": [event.id for event in events],
+        "n": [event.n for event in events],
+    }
+    return pl.DataFrame(columns, schema=_EVENT_COLUMNS)
+
+
+def fold_training(
+    con: duckdb.DuckDBPyConnection,
+    events: Sequence[Event],
+    batches: Sequence[dict[str, Any]],
+    vetoes: Sequence[dict[str, Any]],
+    book: TokenBook,
+) -> None:
+    """Append to the tables of the connection's training what they do not hold yet."""
+    ((n_events, n_batches, n_tokens, n_vetoed),) = run_sql(con, "steps/count_folded")
+    insert(con, "events", event_rows(events[n_events:], n_events))
+    insert(con, "tokens", book.rows(n_tokens))
+    if len(batches) > n_batches:
+        insert(con, "batches", pl.DataFrame([{k: v for k, v in b.items() if k != "op"} for b in batches[n_batches:]]))
+    if len(vetoes) > n_vetoed:
+        rows = [(v["left"], v["right"], v["n"]) for v in vetoes[n_vetoed:]]
+        schema = {"left_id": pl.Int64, "right_id": pl.Int64, "n": pl.Int64}
+        insert(con, "vetoed", pl.DataFrame(rows, schema=schema, orient="row"))

@@ -1,0 +1,105 @@
+"""Chunk counts -> the words a training learns from, as flat columns on disk.
+
+    "low" 5, "lower" 2   ->   symbols 78 81 89 78 81 89 71 84, offsets 0 3 8, weights 5 2     (gpt2 ids)
+
+Left out: stop words (they are one id and never merge), chunks rarer than the cut-off, and chunks of one
+symbol (nothing in them can merge). Streams the counts in ranges, so memory does not grow with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from streambpe.encode.alphabet import Alphabet
+from streambpe.store.chunks import Part, merge_ranges
+from streambpe.train.engine import Words
+
+_RANGE_BYTES = 8 << 20
+
+
+def choose_stop_words(parts: Sequence[Part], wanted: int) -> list[str]:
+    """Of the 2 x wanted most frequent chunks those with more than one character, at most `wanted`.
+
+    Ties go to the lower bytes. One pass over the counts; memory: 4 x wanted chunks and one range.
+    """
+    if not wanted:
+        return []
+    best = pl.DataFrame(schema={"chunk": pl.String, "n": pl.Int64})
+    for frame in merge_ranges(parts, _RANGE_BYTES):
+        best = pl.concat([best, frame]).sort(["n", "chunk"], descending=[True, False]).head(2 * wanted)
+    return best.filter(pl.col("chunk").str.len_chars() > 1)["chunk"].head(wanted).to_list()
+
+
+def bytes_seen(parts: Sequence[Part], keep: pl.Expr) -> bytes:
+    """The distinct bytes of the chunks that take part, in byte order. One pass over the counts."""
+    seen = np.zeros(256, np.int64)
+    for frame in merge_ranges(parts, _RANGE_BYTES):
+        for data, _ in _chunk_bytes(frame.filter(keep)):
+            seen += np.bincount(data, minlength=256)
+    return bytes(np.flatnonzero(seen).astype(np.uint8))
+
+
+def takes_part(stop_words: Sequence[str], freq_cutoff: int) -> pl.Expr:
+    """Which rows of the counts a training learns from."""
+    keep = pl.col("n") >= freq_cutoff
+    return keep & ~pl.col("chunk").is_in(list(stop_words)) if stop_words else keep
+
+
+def _chunk_bytes(frame: pl.DataFrame) -> Iterator[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]]:
+    """A frame's chunks as one byte array and the offsets of its rows."""
+    if frame.height:
+        array = frame["chunk"].cast(pl.Binary).rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
+        offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
+        data = np.frombuffer(array.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+        yield data, offsets - offsets[0]
+
+
+@dataclass(frozen=True)
+class WordFiles:
+    """The columns of one training's words."""
+
+    folder: Path
+
+    @property
+    def paths(self) -> tuple[Path, Path, Path]:
+        """symbols (int32), offsets (int64, one more than words), weights (int64)."""
+        return self.folder / "symbols.i32", self.folder / "offsets.i64", self.folder / "weights.i64"
+
+    def open(self) -> Words:
+        """Memory maps of the columns; nothing is read yet."""
+        symbols, offsets, weights = self.paths
+        if not symbols.stat().st_size:
+            return Words(np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int64))
+        return Words(
+            np.memmap(symbols, np.int32, "r"), np.memmap(offsets, np.int64, "r"), np.memmap(weights, np.int64, "r")
+        )
+
+
+def write_words(
+    parts: Sequence[Part], keep: pl.Expr, alphabet: Alphabet, folder: Path, advance: Callable[[int], None]
+) -> WordFiles:
+    """Write the words of a training; `advance` is told how many chunks were looked at."""
+    folder.mkdir(parents=True, exist_ok=True)
+    table = np.full(256, -1, np.int32)
+    for number, symbol in enumerate(alphabet.symbols, alphabet.first_id):
+        table[symbol[0]] = number
+    files = WordFiles(folder)
+    at = 0
+    symbol_path, offset_path, weight_path = files.paths
+    with symbol_path.open("wb") as symbols, offset_path.open("wb") as offsets, weight_path.open("wb") as weights:
+        np.zeros(1, np.int64).tofile(offsets)
+        for frame in merge_ranges(parts, _RANGE_BYTES):
+            mine = frame.filter(keep & (pl.col("chunk").str.len_bytes() > 1))
+            for data, bounds in _chunk_bytes(mine):
+                table[data].tofile(symbols)
+                (bounds[1:] + at).tofile(offsets)
+                mine["n"].to_numpy().tofile(weights)
+                at += len(data)
+            advance(frame.height)
+    return files

@@ -1,0 +1,131 @@
+"""Plain BPE one merge at a time, and corpora that are hard for it: the judge of the engine in these tests."""
+
+from __future__ import annotations
+
+import random
+
+from streambpe.train.engine import Batch, Engine, EngineOptions, Words
+
+BASE = [bytes([i]) for i in range(256)]
+Event = tuple[int, int, int, int]
+
+
+def count_pairs(words, overlaps):
+    """Pair counts over (symbols, n) words; disjoint: a run of k equal symbols holds k // 2 pairs."""
+    count = {}
+    for symbols, n in words:
+        i = 0
+        while i + 1 < len(symbols):
+            pair = (symbols[i], symbols[i + 1])
+            count[pair] = count.get(pair, 0) + n
+            run = overlaps == "disjoint" and pair[0] == pair[1]
+            i += 2 if run and i + 2 < len(symbols) and symbols[i + 2] == pair[0] else 1
+    return count
+
+
+def merge(symbols, pair, new):
+    """MERGE: left to right, without overlap."""
+    out, i = [], 0
+    while i < len(symbols):
+        if tuple(symbols[i : i + 2]) == pair:
+            out.append(new)
+            i += 2
+        else:
+            out.append(symbols[i])
+            i += 1
+    return out
+
+
+def learn(words, merges, *, ties="ids", overlaps="all", min_frequency=1, most=None, blocked=(), allows=None):
+    """The events (left, right, id, n) of one-at-a-time BPE."""
+    words = [(list(symbols), n) for symbols, n in words]
+    tokens = list(BASE)
+    events = []
+    while len(events) < merges:
+        count = count_pairs(words, overlaps)
+        good = [
+            pair
+            for pair, n in count.items()
+            if n >= min_frequency
+            and (most is None or len(tokens[pair[0]] + tokens[pair[1]]) <= most)
+            and tokens[pair[0]] + tokens[pair[1]] not in blocked
+            and (allows is None or allows(tokens[pair[0]], tokens[pair[1]]))
+        ]
+        if not good:
+            break
+        if ties == "ids":
+            best = min(good, key=lambda pair: (-count[pair], pair))
+        else:
+            best = min(good, key=lambda pair: (-count[pair], tokens[pair[0]], tokens[pair[1]]))
+        new = len(tokens)
+        tokens.append(tokens[best[0]] + tokens[best[1]])
+        events.append((*best, new, count[best]))
+        words = [(merge(symbols, best, new), n) for symbols, n in words]
+    return events
+
+
+def paper_learn(words, merges, *, cap_divisor=2, max_batch=None, overlaps="disjoint"):
+    """BatchBPE's rounds with ties by ids: safe pairs of the best k, counts of the round's start."""
+    words = [(list(symbols), n) for symbols, n in words]
+    events, ids = [], 256
+    while len(events) < merges:
+        count = count_pairs(words, overlaps)
+        if not count:
+            break
+        k = max(1, min((merges - len(events)) // cap_divisor, ids, max_batch or merges))
+        first, last, batch = set(), set(), []
+        for pair in sorted(count, key=lambda pair: (-count[pair], pair))[:k]:
+            if pair[0] not in last and pair[1] not in first:
+                batch.append(pair)
+            first.add(pair[0])
+            last.add(pair[1])
+        for pair in batch:
+            events.append((*pair, ids, count[pair]))
+            words = [(merge(symbols, pair, ids), n) for symbols, n in words]
+            ids += 1
+    return events
+
+
+def hard_words(rng: random.Random, most_words: int = 25):
+    """Few letters, short words, runs, repeated words, counts near each other: ties and overlaps
+    everywhere."""
+    letters = bytes(rng.sample(range(97, 123), rng.randint(1, 6)))
+    words = []
+    for _ in range(rng.randint(1, most_words)):
+        word = bytes(rng.choices(letters, k=rng.randint(0, 14)))
+        if rng.random() < 0.2:
+            word += bytes([rng.choice(letters)]) * rng.randint(1, 9)
+        words.append((word, rng.choice([1, 1, 2, 3, 5, 7])))
+    return words
+
+
+def text_words(seed: int, size: int):
+    """Words of syllables with a long tail of counts: enough for deep merges and real refills."""
+    rng = random.Random(seed)
+    syllables = [bytes(rng.choices(b"etaoinshrdlucm", k=rng.randint(1, 3))) for _ in range(120)]
+    words = {}
+    for i in range(size):
+        word = b" " + b"".join(rng.choices(syllables, weights=range(120, 0, -1), k=rng.randint(1, 5)))
+        words[word] = words.get(word, 0) + 1 + 3 * size // (i + 1)
+    return list(words.items())
+
+
+def events_of(batches: list[Batch]) -> list[Event]:
+    """All events of these batches, in order."""
+    return [
+        event
+        for b in batches
+        for event in zip(b.left.tolist(), b.right.tolist(), b.id.tolist(), b.n.tolist(), strict=True)
+    ]
+
+
+def run(words, merges, *, check=False, rule=None, **options):
+    """Learn with the engine: (events, batches); `check` recounts every pair after every pass."""
+    engine = Engine(Words.of(words), BASE, EngineOptions(**options), rule=rule)
+    batches = []
+    for batch in engine.batches(merges):
+        batches.append(batch)
+        if check:
+            assert engine.check() == []
+    engine.close()
+    return events_of(batches), batches
