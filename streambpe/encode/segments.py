@@ -175,6 +175,7 @@ class Chunked:
     starts: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
     ends_document: npt.NDArray[np.bool_]  # a document ends behind the piece
+    distinct: bool = False  # no chunk stands in `flat` twice
 
 
 def split_pieces(pieces: pl.Series, pattern: Pattern, splitter: TextSplitter) -> Chunked:
@@ -287,7 +288,7 @@ def _pieces_as_chunks(pieces: pl.Series, pattern: Pattern) -> Chunked:
     if pattern.word_mark:
         flat = flat.to_frame().select((pl.lit(pattern.word_mark) + pl.col("chunk")).alias("chunk")).to_series()
     lengths = holds.to_numpy().astype(np.int64)
-    return Chunked(flat, np.cumsum(lengths) - lengths, lengths, ends_document)
+    return Chunked(flat, np.cumsum(lengths) - lengths, lengths, ends_document, distinct=True)
 
 
 def count_split(chunked: Chunked, n: npt.NDArray[np.int64]) -> pl.DataFrame:
@@ -296,7 +297,9 @@ def count_split(chunked: Chunked, n: npt.NDArray[np.int64]) -> pl.DataFrame:
     order = np.argsort(chunked.starts, kind="stable")
     weights = np.repeat(n[order], chunked.lengths[order])
     frame = pl.DataFrame({"chunk": chunked.flat, "n": weights}, schema={"chunk": pl.String, "n": pl.Int64})
-    return frame.group_by("chunk").agg(pl.col("n").sum()).sort("chunk")
+    if not chunked.distinct:
+        frame = frame.group_by("chunk").agg(pl.col("n").sum())
+    return frame.sort("chunk")
 
 
 def count_chunks(pieces: pl.Series, n: pl.Series, pattern: Pattern, splitter: TextSplitter) -> pl.DataFrame:

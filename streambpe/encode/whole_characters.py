@@ -1,7 +1,7 @@
 """--whole-characters as array work: which pairs may merge so that characters are completed first.
 
     UTF-8 é is c3 a9:      c3 + a9 yes       " " + c3 no: half a character       a9 + "b" no
-    SCRIPT é is 1550 212:  1550 + 212 yes    212 + 1550 no                        é + é yes
+    SCRIPT é is 1550 95:   1550 + 95 yes     95 + 1550 no                         é + é yes
 
 Every token has a *state*, a small number. Whether a pair may merge, and the state of the token it makes,
 are look-ups in two tables over states, so millions of candidate pairs are tested at once:
