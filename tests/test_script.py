@@ -404,6 +404,18 @@ def test_the_command_line_counts_and_reports_drops(tmp_path):
     assert counts_of(tmp_path / "run") == {"abc": 1}
 
 
+def test_a_training_names_the_tables_its_splits_follow(tmp_path):
+    """A vocabulary learned under --pattern script says Unicode 16.0.0, whatever `regex` is installed."""
+    (tmp_path / "a.txt").write_text("the cat and the hat, the bat " * 9)
+    arguments = ["--pattern", "script", "--normalize", "nfc", "--vocab-size", "262"]
+    result = CliRunner().invoke(main, ["train", str(tmp_path / "run"), str(tmp_path / "a.txt"), *arguments])
+    assert result.exit_code == 0, result.output
+    header = json.loads((tmp_path / "run" / "model.events.jsonl").read_text().splitlines()[0])
+    assert header["unicode"] == "16.0.0"
+    assert header["config"]["normalize"] == "nfc"
+    assert header["events"]["count"] == 6
+
+
 def test_rules_take_no_regular_expression_options():
     """--split-scripts has nothing to do for a pattern that is no regular expression."""
     with pytest.raises(PatternError, match="--pattern script has none"):

@@ -33,6 +33,7 @@ import numpy.typing as npt
 import regex
 
 from streambpe.encode.marks import DOCUMENT_END, RUN_END, SCRIPT_RUN_END
+from streambpe.encode.script import UNICODE
 from streambpe.encode.script_rules import ScriptRules, split_by_rules
 from streambpe.encode.split import find_chunks
 from streambpe.encode.words import WORD_START, WordRules, split_words
@@ -470,6 +471,11 @@ class Pattern:
     def has_cuts(self) -> bool:
         """Whether a document can be read in pieces: false for `none` and for a user's own pattern."""
         return self.rules is not NO_CUTS
+
+    @property
+    def unicode(self) -> str:
+        """The Unicode version that its splits follow."""
+        return UNICODE if isinstance(self.rules, ScriptRules) else unicode_version()
 
     def split(self, text: str) -> list[str]:
         """The chunks of one whole document (or script run), by definition."""
