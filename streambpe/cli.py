@@ -177,6 +177,17 @@ def count_options(command: F) -> F:
             type=click.Choice(["replace", "skip", "error"]),
             help="Invalid bytes become U+FFFD, are left out, or end the count. [default: replace]",
         ),
+        click.option(
+            "--normalize",
+            type=click.Choice(["none", "nfc"]),
+            help="Unicode normalisation before splitting; nfc is that of Unicode 16.0.0. [default: none]",
+        ),
+        click.option(
+            "--unencodable",
+            type=click.Choice(["bytes", "drop", "error"]),
+            help="Characters outside the SCRIPT table (unassigned in 16.0.0, private use): kept, dropped "
+            "and counted, or the end of the count. [default: bytes]",
+        ),
         click.option("--lines", is_flag=True, help="In text files every line is a document."),
         click.option(
             "--text-column", default="text", show_default=True, metavar="NAME", help="Of jsonl, csv, parquet."
@@ -197,7 +208,7 @@ def count_options(command: F) -> F:
 
 
 COUNTING = ("lines", "text_column", "kind", "counts", "stdin_name")
-COUNT_CONFIG = ("pattern", "gaps", "split_scripts", "sequences", "bad_utf8")
+COUNT_CONFIG = ("pattern", "gaps", "split_scripts", "sequences", "bad_utf8", "normalize", "unencodable")
 
 
 def counting_arguments(given: dict[str, Any]) -> dict[str, Any]:
@@ -249,7 +260,7 @@ def count(
     SOURCE   .txt .jsonl .csv .parquet, each also .gz or .zst; a folder, a glob, - for standard
              input, FILE.jsonl:FIELD for a field of its own. A .txt file is one document.
     PATTERN  gpt4o gpt2 r50k gpt4 cl100k punct boundless ultimate1 word-level superbpe1
-             superbpe2 none, or a regular expression in quotes.
+             superbpe2 script whitespace none, or a regular expression in quotes.
 
     Safe to stop and to kill at any moment: the same command goes on. More sources can be added later;
     what was counted is skipped.

@@ -44,6 +44,13 @@ class CountConfig:
     split_scripts: bool = False
     bad_utf8: str = "replace"
     sequences: bool = False
+    normalize: str = "none"
+    unencodable: str = "bytes"
+
+    @property
+    def prepares(self) -> bool:
+        """Whether text is changed before it is split (encode/prepare.py)."""
+        return self.normalize != "none" or self.unencodable == "drop"
 
     def as_facts(self) -> dict[str, Any]:
         """For table run."""
@@ -52,6 +59,7 @@ class CountConfig:
 
 def reconcile(saved: dict[str, Any], asked: dict[str, Any], run: Path) -> CountConfig:
     """The options of an existing run; those asked for now (None: not asked) must agree with them."""
+    saved = asdict(CountConfig()) | saved  # a run made before an option existed has its default
     for f in fields(CountConfig):
         wanted = asked.get(f.name)
         if wanted is not None and wanted != saved[f.name]:

@@ -16,5 +16,6 @@ CREATE TABLE IF NOT EXISTS sources (
     file_bytes BIGINT NOT NULL,    -- size of the whole input when it was counted
     mtime_ns   BIGINT NOT NULL,    -- its time stamp then
     state      VARCHAR NOT NULL,   -- 'last' if the input ends here, else 'part'
+    dropped    BIGINT NOT NULL,    -- characters left out by --unencodable drop
     PRIMARY KEY (path, start_at)
 );

@@ -9,6 +9,7 @@ SELECT
     sum(bad_utf8)::BIGINT                AS bad_utf8,
     sum(boms)::BIGINT                    AS boms,
     sum(nulls)::BIGINT                   AS nulls,
+    sum(dropped)::BIGINT                 AS dropped,
     any_value(file_bytes)                AS file_bytes,
     bool_or(state = 'last') AND sum(stop_at - start_at) = max(stop_at) AS complete
 FROM sources

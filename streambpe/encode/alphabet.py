@@ -19,7 +19,7 @@ two tokens are the same token exactly when their contents are equal.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -40,6 +40,7 @@ class Alphabet:
     kind: str
     symbols: tuple[bytes, ...]
     first_id: int = 0
+    table_facts: dict[str, Any] = field(default_factory=dict, compare=False)  # kind script: which table, its sha256
 
     def __post_init__(self) -> None:
         if len(set(self.symbols)) != len(self.symbols):
@@ -59,12 +60,14 @@ class Alphabet:
         unknown: what a symbol outside the alphabet becomes: "unk" the id UNKNOWN, "drop" nothing
         (as Hugging Face does, so its neighbours then touch), "error" an UnknownSymbol.
         """
+        if self.kind == "script":
+            return self._split_script(chunk, unknown)
         if self.kind in BYTE_KINDS:
             pieces = [chunk[i : i + 1] for i in range(len(chunk))]
         elif self.kind == "chars":
             pieces = [character.encode() for character in chunk.decode()]
         else:
-            raise ValueError(f"alphabet {self.kind!r} needs its character table to cut text into symbols")
+            raise ValueError(f"alphabet {self.kind!r} does not say how text is cut into its symbols")
         ids = []
         for piece in pieces:
             number = self.id_of.get(piece, UNKNOWN)
@@ -77,10 +80,27 @@ class Alphabet:
                 )
         return ids
 
+    def _split_script(self, chunk: bytes, unknown: Unknown) -> list[int]:
+        from streambpe.encode.script import FIRST_ESCAPE, UNICODE, encode_text, symbol_table
+
+        mine = symbol_table().sha256
+        if self.table_facts.get("sha256", mine) != mine:
+            raise ValueError(
+                f"this alphabet was made from another character table ({self.table_facts.get('table')}, sha256 "
+                f"{self.table_facts['sha256'][:16]}) than the one here (unicode-{UNICODE}, {mine[:16]})"
+            )
+        if len(self) >= FIRST_ESCAPE or unknown != "unk":
+            policy: Literal["bytes", "drop", "error"] = "drop" if unknown == "drop" else "error"
+            return encode_text(chunk.decode(), "bytes" if len(self) >= FIRST_ESCAPE else policy)
+        ids: list[int] = []
+        for character in chunk.decode():
+            ids += encode_text(character, "drop") or [UNKNOWN]
+        return ids
+
     def to_header(self) -> dict[str, Any]:
         """The alphabet as the event log's header writes it."""
         if self.kind == "script":
-            return {"kind": self.kind, "first_id": self.first_id, "size": len(self)}
+            return {"kind": self.kind, "first_id": self.first_id, "size": len(self), **self.table_facts}
         return {
             "kind": self.kind,
             "first_id": self.first_id,
@@ -89,9 +109,11 @@ class Alphabet:
 
     @classmethod
     def from_header(cls, header: dict[str, Any]) -> Alphabet:
-        """The alphabet a header describes; other keys (a table's version and digest) are the table's."""
+        """The alphabet a header describes."""
         if header["kind"] == "script":
-            return numbered_alphabet("script", header["size"], header["first_id"])
+            made = numbered_alphabet("script", header["size"], header["first_id"])
+            made.table_facts.update({k: v for k, v in header.items() if k not in ("kind", "first_id", "size")})
+            return made
         symbols = tuple(bytes.fromhex(symbol) for symbol in header["symbols"])
         return cls(header["kind"], symbols, header["first_id"])
 

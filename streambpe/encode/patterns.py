@@ -25,14 +25,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import regex
 
 from streambpe.encode.marks import DOCUMENT_END, RUN_END, SCRIPT_RUN_END
+from streambpe.encode.script import UNICODE
+from streambpe.encode.script_rules import ScriptRules, split_by_rules
 from streambpe.encode.split import find_chunks
+from streambpe.encode.words import WORD_START, WordRules, split_words
 from streambpe.errors import PatternError
 
 Bytes = npt.NDArray[np.uint8]
@@ -52,6 +56,17 @@ _OTHER = _SYMBOLS | _CONTROLS  # what the GPT family calls [^\s\p{L}\p{N}]
 _APOSTROPHE = frozenset("'")
 
 Pair = tuple[frozenset[str], frozenset[str]]
+
+
+class Cutter(Protocol):
+    """Finds borders in a counting buffer: `CutRules`, or the rules of a pattern without an expression."""
+
+    @property
+    def keeps_end(self) -> bool:
+        """Whether a document's mark stays in its last piece."""
+
+    def cut(self, text: bytes, ends: bool = True) -> npt.NDArray[np.int32]:
+        """Offsets of the pieces, 0 first, len(text) last."""
 
 
 @dataclass(frozen=True)
@@ -433,15 +448,19 @@ class Pattern:
 
     name: str
     expression: str  # what `regex` runs; "" stands for "the whole document is one chunk"
-    rules: CutRules = NO_CUTS
+    rules: Cutter = NO_CUTS
     linear: str | None = None  # the same on a piece in the reduced alphabet, for a linear-time engine
     folds: bool = True  # its contractions ignore case
     keep_gaps: bool = False  # text between two matches is a chunk too
     script_expression: str | None = None  # for runs of scripts written without spaces, if split first
     compiled: regex.Pattern[str] | None = field(default=None, compare=False, repr=False)
+    # instead of an expression (which is then its name): how it splits; `rules` finds all its borders
+    definition: Callable[[str], list[str]] | None = field(default=None, repr=False)
+    prepared: bool = False  # the text is normalised or thinned before it is split (encode/prepare.py)
+    word_mark: str = ""  # stands before every chunk, and pieces of white space are none
 
     def __post_init__(self) -> None:
-        if self.expression and self.compiled is None:
+        if self.expression and self.compiled is None and self.definition is None:
             object.__setattr__(self, "compiled", regex.compile(self.expression))
 
     @functools.cached_property
@@ -453,8 +472,15 @@ class Pattern:
         """Whether a document can be read in pieces: false for `none` and for a user's own pattern."""
         return self.rules is not NO_CUTS
 
+    @property
+    def unicode(self) -> str:
+        """The Unicode version that its splits follow."""
+        return UNICODE if isinstance(self.rules, ScriptRules) else unicode_version()
+
     def split(self, text: str) -> list[str]:
         """The chunks of one whole document (or script run), by definition."""
+        if self.definition is not None:
+            return self.definition(text)
         if self.script_expression:
             from streambpe.encode.scripts import split_script_runs
 
@@ -512,17 +538,23 @@ PRESETS: dict[str, Pattern] = {
             _SUPERBPE2,
             keep_gaps=True,
         ),
+        Pattern("script", "script", ScriptRules(), definition=split_by_rules),
+        Pattern("whitespace", "whitespace", WordRules(), definition=split_words, word_mark=WORD_START),
         Pattern("none", ""),
     )
 }
 
 
-def find_pattern(name_or_regex: str, *, gaps: str = "refuse", split_scripts: bool = False) -> Pattern:
+def find_pattern(
+    name_or_regex: str, *, gaps: str = "refuse", split_scripts: bool = False, prepared: bool = False
+) -> Pattern:
     """The pattern behind --pattern: a preset by name, else a regular expression of the user's own."""
     pattern = PRESETS[name_or_regex] if name_or_regex in PRESETS else _own_pattern(name_or_regex, gaps)
     if split_scripts:
-        if not pattern.expression:
-            raise PatternError("--split-scripts needs a pattern to run on each script; --pattern none has none.")
+        if not pattern.expression or pattern.definition is not None:
+            raise PatternError(
+                f"--split-scripts needs a regular expression to run on each script; --pattern {pattern.name} has none."
+            )
         special = SCRIPT_SPECIFIC_GPT4O if "/]*" in pattern.expression else SCRIPT_SPECIFIC
         pattern = Pattern(
             pattern.name,
@@ -534,7 +566,7 @@ def find_pattern(name_or_regex: str, *, gaps: str = "refuse", split_scripts: boo
             special,
             pattern.compiled,
         )
-    return pattern
+    return replace(pattern, prepared=True) if prepared else pattern
 
 
 def _own_pattern(expression: str, gaps: str) -> Pattern:

@@ -29,11 +29,13 @@ from streambpe.encode.patterns import Pattern
 from streambpe.encode.reduced import reduced_alphabet
 from streambpe.encode.scripts import decode_code_points, mark_script_runs
 from streambpe.encode.split import split_texts
+from streambpe.encode.words import SPACES
 
 Offsets = npt.NDArray[np.int32]
 _SHORT = 7  # bytes that fit a 64-bit key beside the length
 _KEY_MASK = np.array([(1 << 8 * k) - 1 for k in range(8)], np.uint64)
 _LENGTH_SHIFT = np.uint64(56)
+_SPACE_FIRST = "^[" + "".join(f"\\x{{{ord(c):X}}}" for c in SPACES) + "]"
 _SLICE_BYTES = 4 << 20  # of pieces that are split together: about 30 bytes of memory for each
 _GIANT_BYTES = 1 << 20
 
@@ -173,6 +175,7 @@ class Chunked:
     starts: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
     ends_document: npt.NDArray[np.bool_]  # a document ends behind the piece
+    distinct: bool = False  # no chunk stands in `flat` twice
 
 
 def split_pieces(pieces: pl.Series, pattern: Pattern, splitter: TextSplitter) -> Chunked:
@@ -181,6 +184,8 @@ def split_pieces(pieces: pl.Series, pattern: Pattern, splitter: TextSplitter) ->
     Route 0 is the linear form over the reduced alphabet: for pieces without a mark, if the pattern has
     such a form. Route 1 is the pattern itself in the `regex` module, 2 its form for script runs.
     """
+    if pattern.definition is not None:
+        return _pieces_as_chunks(pieces, pattern)
     offsets, data = _buffers(pieces)
     last = data[offsets[1:] - 1] if len(pieces) else np.zeros(0, np.uint8)
     route = np.where(last == SCRIPT_RUN_END, 2, np.where(last >= RUN_END, 1, 0))
@@ -268,13 +273,33 @@ def _split_slice(
     return pl.Series("chunk", pl.from_arrow(chunks)), lists.list.len().to_numpy().astype(np.int64)
 
 
+def _pieces_as_chunks(pieces: pl.Series, pattern: Pattern) -> Chunked:
+    """Where the rules cut at every border: a piece is a chunk, or a mark, or white space between words."""
+    is_mark = pl.col("piece") == pl.lit(bytes([DOCUMENT_END]))
+    frame = pieces.to_frame("piece").select(
+        is_mark.alias("mark"), pl.when(is_mark).then(pl.lit(b"")).otherwise(pl.col("piece")).alias("piece")
+    )
+    ends_document = frame["mark"].to_numpy()
+    chunks = frame["piece"].cast(pl.String)
+    holds = chunks != ""
+    if pattern.word_mark:
+        holds &= ~chunks.str.contains(_SPACE_FIRST)
+    flat = chunks.filter(holds).alias("chunk")
+    if pattern.word_mark:
+        flat = flat.to_frame().select((pl.lit(pattern.word_mark) + pl.col("chunk")).alias("chunk")).to_series()
+    lengths = holds.to_numpy().astype(np.int64)
+    return Chunked(flat, np.cumsum(lengths) - lengths, lengths, ends_document, distinct=True)
+
+
 def count_split(chunked: Chunked, n: npt.NDArray[np.int64]) -> pl.DataFrame:
     """Distinct chunks and their counts, in byte order, from split pieces that occur n times each."""
     # `flat` is in route order, so the counts follow it there by the pieces' starts
     order = np.argsort(chunked.starts, kind="stable")
     weights = np.repeat(n[order], chunked.lengths[order])
     frame = pl.DataFrame({"chunk": chunked.flat, "n": weights}, schema={"chunk": pl.String, "n": pl.Int64})
-    return frame.group_by("chunk").agg(pl.col("n").sum()).sort("chunk")
+    if not chunked.distinct:
+        frame = frame.group_by("chunk").agg(pl.col("n").sum())
+    return frame.sort("chunk")
 
 
 def count_chunks(pieces: pl.Series, n: pl.Series, pattern: Pattern, splitter: TextSplitter) -> pl.DataFrame:

@@ -61,6 +61,7 @@ class Span:
     file_bytes: int
     mtime_ns: int
     state: str
+    dropped: int = 0
 
 
 @dataclass(frozen=True)

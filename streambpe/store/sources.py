@@ -9,6 +9,7 @@ source that was counted in part goes on from where it stopped.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import glob
@@ -31,6 +32,7 @@ import pyarrow.parquet as pq
 
 from streambpe.encode.marks import RUN_END
 from streambpe.encode.patterns import Pattern
+from streambpe.encode.prepare import inert_around
 from streambpe.errors import LimitError, SourceError, UsageError
 
 if sys.version_info >= (3, 14):
@@ -110,6 +112,7 @@ class BlockText:
     bad_utf8: int = 0
     boms: int = 0
     nulls: int = 0
+    dropped: int = 0  # characters, by --unencodable drop
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -485,20 +488,25 @@ def _name(source: Source) -> str:
 # ---------------------------------------------------------------------------------------------------------
 # borders
 
+# Every invalid byte becomes a NUL, so that positions stay what they are.
+_BLANK_INVALID = "streambpe-blank"
+codecs.register_error(_BLANK_INVALID, lambda why: ("\0" * (why.end - why.start), why.end))  # type: ignore[attr-defined]
+
 
 def find_border(held: bytes, pattern: Pattern) -> int:
     """The last certain chunk border in `held` whatever follows it, or 0. Looks at the end first.
 
     Preferred: a border between ASCII characters, which stays one when invalid bytes around are
-    replaced or left out. Else any border in a stretch of valid UTF-8.
+    replaced or left out; else one between characters that --normalize and --unencodable leave alone;
+    else, unless the text is prepared in such a way, any border. The last two in a stretch of valid UTF-8.
     """
     if not pattern.has_cuts:
         return 0
-    for ascii_only in (True, False):
+    for near in ("ascii", "inert") if pattern.prepared else ("ascii", "inert", "any"):
         size = 1 << 16
         while True:
             low = max(0, len(held) - size)
-            border = _border_in(held[low:], pattern, ascii_only)
+            border = _border_in(held[low:], pattern, near)
             if border:
                 return low + border
             if not low:
@@ -507,23 +515,29 @@ def find_border(held: bytes, pattern: Pattern) -> int:
     return 0
 
 
-def _border_in(window: bytes, pattern: Pattern, ascii_only: bool) -> int:
+def _border_in(window: bytes, pattern: Pattern, near: str) -> int:
     start = next((i for i in range(min(4, len(window))) if window[i] & 0xC0 != 0x80), 0)
     data = np.frombuffer(window, np.uint8)
-    if not ascii_only:
+    if near != "ascii":
         try:
             window[start:].decode()
         except UnicodeDecodeError as why:
             if why.start + start < len(window) - 3:
                 return 0
-    if (data >= RUN_END).any() and not ascii_only:
+    if (data >= RUN_END).any() and near != "ascii":
         return 0
-    cuts = pattern.rules.cut(window, False)
+    if pattern.definition is None:
+        cuts = pattern.rules.cut(window, False)
+    else:
+        # the first border hangs on what is left of the window; see script_rules for the others
+        cuts = pattern.rules.cut(window[start:].decode("utf-8", _BLANK_INVALID).encode(), False)[2:] + start
     # the rules look at one character to the left and one to the right: leave a margin at both ends
     cuts = cuts[(cuts > start + 12) & (cuts < len(window) - 12)]
-    if ascii_only and len(cuts):
-        near = data[cuts[:, None] + np.arange(-2, 2)]
-        cuts = cuts[(near < 0x80).all(axis=1)]
+    if near == "ascii" and len(cuts):
+        around = data[cuts[:, None] + np.arange(-2, 2)]
+        cuts = cuts[(around < 0x80).all(axis=1)]
+    if near == "inert" and len(cuts):
+        cuts = cuts[inert_around(data, cuts)]
     if pattern.script_expression and len(cuts):
         # a script run may go on behind the border only if the border follows its last letter
         left, right = data[cuts - 1] | 0x20, data[cuts]

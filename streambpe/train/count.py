@@ -31,6 +31,7 @@ import polars as pl
 
 from streambpe.config import CountConfig, Resources, reconcile
 from streambpe.encode.patterns import Pattern, find_pattern
+from streambpe.encode.prepare import UnencodableText, prepare
 from streambpe.encode.segments import (
     InlineSplitter,
     PieceCounts,
@@ -42,7 +43,7 @@ from streambpe.encode.segments import (
     split_pieces,
 )
 from streambpe.encode.split_worker import SplitProcess
-from streambpe.errors import SourceChanged, Stopped, StreambpeError, UsageError
+from streambpe.errors import SourceChanged, SourceError, Stopped, StreambpeError, UsageError
 from streambpe.memory import release_memory
 from streambpe.progress import Meter, Reporter
 from streambpe.store import sequences
@@ -119,7 +120,9 @@ def count(
         config = reconcile(json.loads(folder.facts()["config"]), asked, folder.path)
     else:
         config = CountConfig(**{k: v for k, v in (options or {}).items() if v is not None})
-    pattern = find_pattern(config.pattern, gaps=config.gaps, split_scripts=config.split_scripts)
+    pattern = find_pattern(
+        config.pattern, gaps=config.gaps, split_scripts=config.split_scripts, prepared=config.prepares
+    )
     if counts and config.sequences:
         raise UsageError("--sequences needs documents; count tables have none.")
     with folder.lock():
@@ -154,6 +157,7 @@ class _Job:
         self.numbers = itertools.count(next_number(run))
         self.numbers_lock = threading.Lock()
         self.sketch = _DistinctSketch()
+        self.dropped: dict[str, int] = {}  # characters by source, --unencodable drop
         self.meter = Meter("counting")
         share = (resources.memory_bytes - BASE_BYTES) // (resources.threads + 1)
         self.block_bytes = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, share // _BYTES_A_BYTE)))
@@ -190,7 +194,11 @@ class _Job:
             )
             self.meter.facts.update(corpus=corpus, distinct_chunks=corpus["distinct"])
             self.meter.stage = "counted"
-        return CountResult(corpus, len(plan.todo), plan.skipped, tuple(warnings))
+        told = [
+            f"{path}: {n:,} characters outside the SCRIPT table were dropped"
+            for path, n in sorted(self.dropped.items())
+        ]
+        return CountResult(corpus, len(plan.todo), plan.skipped, (*warnings, *told))
 
     def _plan(self, found: list[Source], parts: list[Part]) -> _Plan:
         """Compare the sources with what is committed; refuse one whose content changed."""
@@ -301,6 +309,10 @@ class _Job:
             writer.abandon()
             raise
         self.sketch.add(frame["chunk"])
+        with self.numbers_lock:
+            for span in spans:
+                if span.dropped:
+                    self.dropped[span.path] = self.dropped.get(span.path, 0) + span.dropped
         self.meter.facts["distinct_chunks"] = self.sketch.estimate()
         return part
 
@@ -380,11 +392,13 @@ class _Worker(threading.Thread):
         self.splitter: TextSplitter | None = None
 
     def run(self) -> None:
+        told_to_end = False
         try:
             while (block := self.blocks.get()) is not None:
                 if self.job.failed is not None:
                     continue
                 self._take(block)
+            told_to_end = True
             self._commit()
         except BaseException as why:  # told to the thread that reads, which raises it
             self.job.failed = self.job.failed or why
@@ -393,14 +407,15 @@ class _Worker(threading.Thread):
         finally:
             if isinstance(self.splitter, SplitProcess):
                 self.splitter.close()
-        while self.job.failed is not None and self.blocks.get() is not None:
+        # each worker gets one None: a second wait would be for another's, and for ever
+        while not told_to_end and self.blocks.get() is not None:
             pass
 
     def _splitter(self) -> TextSplitter:
         """A process beside this one where most text goes through the `regex` module, else this thread."""
         if self.splitter is None:
             pattern = self.job.pattern
-            if pattern.expression and pattern.linear is None:
+            if pattern.compiled is not None and pattern.linear is None:
                 self.splitter = SplitProcess(pattern.expression, pattern.script_expression, pattern.keep_gaps)
             else:
                 self.splitter = InlineSplitter(pattern)
@@ -408,7 +423,7 @@ class _Worker(threading.Thread):
 
     def _take(self, block: Block) -> None:
         policy: BadUtf8 = self.job.config.bad_utf8  # type: ignore[assignment]
-        made = block_text(block, policy)
+        made = _prepared(block, block_text(block, policy), self.job.config)
         pieces = cut_pieces(made.text, self.job.pattern)
         if self.job.config.sequences:
             self._commit_sequence(block, made, pieces)
@@ -460,7 +475,20 @@ def _span(block: Block, made: BlockText, part: str) -> Span:
         file_bytes=source.bytes,
         mtime_ns=source.mtime_ns,
         state="last" if block.ends_source else "part",
+        dropped=made.dropped,
     )
+
+
+def _prepared(block: Block, made: BlockText, config: CountConfig) -> BlockText:
+    """The block's text as it is to be split: --unencodable, then --normalize."""
+    try:
+        text, dropped = prepare(made.text, config.normalize, config.unencodable)  # type: ignore[arg-type]
+    except UnencodableText as why:
+        raise SourceError(
+            f"{block.source.path}: {why}; it stands between {block.start_at} and {block.stop_at}. Everything "
+            f"committed is kept. Leave the character out, or count with --unencodable bytes or drop."
+        ) from None
+    return replace(made, text=text, dropped=dropped)
 
 
 def text_bytes(frame: pl.DataFrame) -> int:

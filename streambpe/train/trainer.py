@@ -39,7 +39,7 @@ from streambpe.encode.eventlog import (
     read_event_log,
     write_event_log,
 )
-from streambpe.encode.patterns import find_pattern, unicode_version
+from streambpe.encode.patterns import find_pattern
 from streambpe.errors import LimitError, ResumeMismatch, RunError, Stopped, UsageError
 from streambpe.memory import release_memory
 from streambpe.progress import Meter, Reporter
@@ -406,7 +406,7 @@ class Trainer:
         header = Header(
             alphabet=alphabet.to_header(),
             config={**count_config, "expression": pattern.expression, **self.config.as_facts()},
-            unicode=unicode_version(),
+            unicode=pattern.unicode,
             corpus={key: corpus[key] for key in ("documents", "bytes", "chunks", "sha256")},
             stop_words=tuple(StopWord(before + i, word.encode()) for i, word in enumerate(stop_words)),
             specials=tuple(Special(text, next_id + i) for i, text in enumerate(self.config.specials)),

@@ -251,16 +251,32 @@ def _partial_utf8(content: bytes) -> bool:
     return len(content) != (1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4)
 
 
-def whole_characters_script(index_symbols: int) -> TokenTest:
+def whole_characters_script(index_symbols: int, first_escape: int | None = None) -> TokenTest:
     """SCRIPT: block + index make a character; only then may it join other characters.
 
     Ids up to index_symbols are index symbols, above it block symbols. Two base symbols merge if the
-    left is a block symbol; a base symbol and a longer token never do.
+    left is a block symbol; a base symbol and a longer token never do. Ids from first_escape on are the
+    bytes of characters outside the table: among themselves they follow `whole_characters_bytes`, and only
+    a whole character of them joins others.
     """
 
+    def escaped(token: Token) -> bytes | None:
+        if first_escape is None or min(token.base) < first_escape:
+            return None
+        return bytes(symbol - first_escape for symbol in token.base)
+
+    def is_part(token: Token) -> bool:
+        content = escaped(token)
+        return len(token.base) == 1 if content is None else _partial_utf8(content)
+
     def may_merge(left: Token, right: Token) -> bool:
-        if len(left.base) == 1 and len(right.base) == 1:
-            return left.base[0] > index_symbols
-        return len(left.base) > 1 and len(right.base) > 1
+        if is_part(left) != is_part(right):
+            return False
+        if not is_part(left):
+            return True
+        first, second = escaped(left), escaped(right)
+        if first is not None and second is not None:
+            return not _continues(first[0]) and _continues(second[0])
+        return first is None and second is None and left.base[0] > index_symbols
 
     return may_merge

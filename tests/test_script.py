@@ -1,0 +1,422 @@
+"""The SCRIPT encoding, its splitting rules, and the text preparation that goes with it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import unicodedata
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streambpe.cli import main
+from streambpe.config import Resources
+from streambpe.encode.alphabet import UNKNOWN, Alphabet, UnknownSymbol
+from streambpe.encode.eventlog import EventLog, Header
+from streambpe.encode.patterns import find_pattern
+from streambpe.encode.prepare import inert_characters, nfc, prepare
+from streambpe.encode.script import (
+    FIRST_ESCAPE,
+    UndecodableSymbols,
+    character_groups,
+    decode_symbols,
+    encode_text,
+    encode_texts,
+    script_alphabet,
+    symbol_name,
+    symbol_table,
+)
+from streambpe.encode.script_rules import ScriptRules, split_by_rules
+from streambpe.errors import PatternError, RunMismatch, SourceError
+from streambpe.store.check import check
+from streambpe.store.database import open_store
+from streambpe.store.run import Run
+from streambpe.store.sequences import documents_of, read_sequence
+from streambpe.store.sources import find_border
+from streambpe.train import count as counting
+from streambpe.train.count import CountResult, count, count_from_iterator
+from tests.script_samples import LINES, hostile_texts, long_text
+
+SCALARS = [chr(point) for point in range(0x110000) if not 0xD800 <= point < 0xE000]
+any_text = st.text(
+    st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(" \n\u0301東へ한1.")), max_size=20
+)
+
+
+def cut_vectorised(texts: list[str]) -> list[list[str]]:
+    """The chunks of documents by `ScriptRules`, from one counting buffer that holds them all."""
+    buffer = b"".join(text.encode() + b"\xff" for text in texts)
+    documents: list[list[str]] = [[]]
+    for start, stop in pairwise(ScriptRules().cut(buffer, True)):
+        if buffer[start:stop] == b"\xff":
+            documents.append([])
+        else:
+            documents[-1].append(buffer[start:stop].decode())
+    return documents[:-1]
+
+
+# Symbols
+
+
+def test_the_table_is_that_of_unicode_16():
+    """155 063 characters in 468 blocks, and a digest that says it is this very table."""
+    table = symbol_table()
+    assert len(table.blocks) == 468
+    assert sum(len(block.characters) for block in table.blocks) == 155_063
+    assert table.sha256 == "96ea6a0645d14ed4308f4e33f1b47c45c725a50b972ec611f3e9cc6e62e64727"
+    assert encode_text("hi中") == [1550, 34, 1550, 35, 1454, 848]
+
+
+def test_no_two_characters_share_symbols():
+    """A character of the table is a block and an index of its own, and they lead back to it."""
+    table = symbol_table()
+    inside = np.flatnonzero(table.block_of)
+    pairs = table.block_of[inside].astype(np.int64) << 16 | table.index_of[inside]
+    assert len(np.unique(pairs)) == len(inside) == 155_063
+    for block in table.blocks:
+        assert table.character(block.symbol, len(block.characters)) == chr(block.characters[-1])
+        assert table.character(block.symbol, len(block.characters) + 1) is None
+
+
+@pytest.mark.parametrize("per_text", [1, 7, 70_000])
+def test_every_character_of_unicode_comes_back(per_text):
+    """decode(encode(x)) == x for every Unicode scalar value, alone and among others, under `bytes`."""
+    texts = ["".join(SCALARS[i : i + per_text]) for i in range(0, len(SCALARS), per_text)]
+    symbols, offsets = encode_texts(pl.Series(texts))
+    assert symbols.min() == 1
+    assert symbols.max() < FIRST_ESCAPE + 256
+    assert decode_symbols(symbols.tolist(), "strict") == "".join(texts)
+    for i in range(0, len(texts), max(1, len(texts) // 300)):
+        assert decode_symbols(symbols[offsets[i] : offsets[i + 1]].tolist(), "strict") == texts[i]
+
+
+@given(st.lists(any_text, max_size=6))
+def test_texts_are_encoded_one_by_one(texts):
+    """Symbols of many texts together are those of each, also of a slice of a larger column."""
+    symbols, offsets = encode_texts(pl.Series(["x\ue000", *texts], dtype=pl.String)[1:])
+    assert [symbols[a:b].tolist() for a, b in pairwise(offsets)] == [encode_text(text) for text in texts]
+    alphabet = script_alphabet()
+    assert [alphabet.split(text.encode()) for text in texts] == [encode_text(text) for text in texts]
+    assert ["".join(decode_symbols(encode_text(text))) for text in texts] == texts
+
+
+def test_characters_outside_the_table_under_each_policy():
+    """bytes keeps them as UTF-8, drop leaves them out, error names the first; an alphabet without escapes says unk."""
+    assert encode_text("a\ue000") == [*encode_text("a"), FIRST_ESCAPE + 0xEE, FIRST_ESCAPE + 0x80, FIRST_ESCAPE + 0x80]
+    assert encode_text("a\ue000b", "drop") == encode_text("ab")
+    with pytest.raises(UnknownSymbol, match=r"U\+0378 .*--unencodable bytes"):
+        encode_text("a\u0378\ue000", "error")
+    small = script_alphabet("drop")
+    assert len(small) == 1916
+    assert small.split("a\ue000".encode()) == [*encode_text("a"), UNKNOWN]
+    assert small.split("a\ue000".encode(), "drop") == encode_text("a")
+
+
+def test_symbols_that_make_no_text():
+    """A lone block or index, an index beyond its block, half an escape: one U+FFFD or name each, or an error."""
+    block, index = encode_text("h")
+    lead = FIRST_ESCAPE + 0xEE
+    broken = [block, block, index, index, 1447, lead, FIRST_ESCAPE + 0x80, block]
+    assert decode_symbols(broken) == "\ufffdh\ufffd\ufffd\ufffd\ufffd\ufffd"
+    assert decode_symbols(broken, "name") == ("<Latin LM 0>h<index 34><index 1447><byte ee><byte 80><Latin LM 0>")
+    with pytest.raises(UndecodableSymbols, match="symbol 0 of 8, 1550 <Latin LM 0>"):
+        decode_symbols(broken, "strict")
+    assert symbol_name(7000) == "<7000>"
+
+
+def test_a_header_names_the_table(tmp_path):
+    """The event log keeps version, sizes and digest, and text meets only the table a model was made with."""
+    alphabet = script_alphabet()
+    header = alphabet.to_header()
+    assert header == {
+        "kind": "script",
+        "first_id": 1,
+        "size": 2172,
+        "table": "unicode-16.0.0",
+        "index_symbols": 1448,
+        "block_symbols": 468,
+        "escape_symbols": 256,
+        "sha256": symbol_table().sha256,
+    }
+    log = EventLog(Header(header), ())
+    assert log.header.alphabet == header
+    again = Alphabet.from_header(json.loads(json.dumps(header)))
+    assert again == alphabet
+    assert again.to_header() == header
+    assert script_alphabet("drop").to_header()["escape_symbols"] == 0
+    other = Alphabet.from_header({**header, "sha256": "0" * 64})
+    with pytest.raises(ValueError, match="another character table"):
+        other.split(b"a")
+
+
+# Splitting
+
+
+def test_examples_of_the_rules():
+    """What the published rules do at their corners."""
+    assert split_by_rules("") == []
+    assert split_by_rules("  x") == ["  ", "x"]
+    assert split_by_rules(" x y") == [" x", " y"]
+    assert split_by_rules("a 567") == ["a", " ", "567"]
+    assert split_by_rules("\u0301a") == ["\u0301", "a"]
+    assert split_by_rules("a \u0301b") == ["a", " \u0301", "b"]
+    assert split_by_rules("  \u0301 x") == ["  \u0301 ", "x"]
+    assert split_by_rules("a\r\nb") == ["a", "\r", "\n", "b"]
+    assert split_by_rules("東京へ行くカ") == ["東京へ行く", "カ"]
+    assert split_by_rules("👩‍👧") == ["👩‍👧"]
+
+
+def test_vectorised_rules_on_all_groups_and_scripts():
+    """60 thousand hostile texts over all groups of characters, and lines of 27 kinds: as the slow rules split them."""
+    texts = [*hostile_texts(1, 60_000), *LINES, *(a + b for a in LINES for b in LINES), long_text(2, 3000)]
+    assert cut_vectorised(texts) == [split_by_rules(text) for text in texts]
+
+
+@given(st.lists(any_text, max_size=5))
+def test_vectorised_rules_on_any_text(texts):
+    """Documents side by side in one buffer split as each by itself; chunks spell the text."""
+    assert cut_vectorised(texts) == [split_by_rules(text) for text in texts]
+    assert ["".join(split_by_rules(text)) for text in texts] == texts
+
+
+def test_tiles_meet_anywhere():
+    """The vectorised rules work on tiles of 128 KB; wherever a tile ends, the borders are the same."""
+    text = ("é " * 65_530) + "a\u0301\u0301\u0323 東へ\U0001f200カ\U00010eff \u0301x" * 3
+    for shift in range(9):
+        moved = "x" * shift + text
+        assert cut_vectorised([moved]) == [split_by_rules(moved)]
+
+
+def test_every_border_is_a_safe_cut():
+    """Cut a text at any of its borders: both parts split as they did together. All borders of 4 000 texts."""
+    for text in hostile_texts(3, 4000):
+        chunks = split_by_rules(text)
+        for i in range(1, len(chunks)):
+            assert split_by_rules("".join(chunks[:i])) == chunks[:i]
+            assert split_by_rules("".join(chunks[i:])) == chunks[i:]
+
+
+def repaired(data: bytes, policy: str) -> str:
+    """As a count repairs invalid UTF-8."""
+    return data.decode("utf-8", policy)
+
+
+@pytest.mark.parametrize("name", ["script", "whitespace", "gpt4o"])
+@pytest.mark.parametrize("policy", ["replace", "ignore"])
+def test_blocks_end_at_borders_of_the_prepared_text(name, policy):
+    """Where a block ends, splitting both sides gives the chunks of the whole, after repair, drop and NFC."""
+    rng = random.Random(7)
+    pattern = find_pattern(name, prepared=True)
+    found = 0
+    for trial in range(150):
+        text = long_text(trial, rng.randint(3, 12))
+        if trial % 3 == 0:
+            text = text.translate({32: None, 10: None})  # so that few or no borders are between ASCII characters
+        data = bytearray(text.encode())
+        if trial % 5 == 0:
+            for _ in range(3):
+                data[rng.randrange(len(data))] = rng.choice(b"\x80\xc3\xe2\xf5\xff")
+        held = bytes(data)[rng.randrange(4) :][: rng.randint(len(data) // 2, len(data))]
+        border = find_border(held, pattern)
+        if not border:
+            continue
+        found += 1
+
+        def split(part: bytes) -> list[str]:
+            ready = prepare(repaired(part, policy).encode(), "nfc", "drop")[0]
+            return pattern.split(ready.decode())
+
+        left, right = bytes(data[: len(data) - len(held)]) + held[:border], held[border:]
+        assert split(left) + split(right) == split(left + right), (trial, border)
+    assert found > 80
+
+
+# Preparation
+
+
+def test_nfc_is_that_of_unicode_16():
+    """Under any Python: known characters as the standard library has them, young ones as pinned from 16.0.0."""
+    _, group_of = character_groups()
+    known = [c for c in SCALARS if unicodedata.category(c) not in ("Cn", "Co", "Cs") and group_of[ord(c)]]
+    assert [
+        c for c in known if nfc(c) != unicodedata.normalize("NFC", c) and ord(c) not in range(0x10D69, 0x1E5F0)
+    ] == []
+    marks = [c for c in known if unicodedata.combining(c) and ord(c) < 0x10000][::7]
+    rng = random.Random(3)
+    for _ in range(3000):
+        text = "".join(
+            rng.choice("aeAsqé\u212b각\u1100\u1161\u11a8 ") + "".join(rng.choices(marks, k=3)) for _ in range(3)
+        )
+        assert nfc(text) == unicodedata.normalize("NFC", text)
+        # the slow route, by a young character beside it
+        assert nfc(text + "\U00016d69") == unicodedata.normalize("NFC", text) + "\U00016d69"
+    pinned = {
+        "\U00016d67\U00016d67a": "\U00016d68a",
+        "\U00016d63\U00016d67\U00016d67": "\U00016d6a",
+        "\U0001611e\U0001611e\U0001611f": "\U00016126",
+        "\U0001138b\U000113c2x": "\U0001138ex",
+        "a\U00010eff\u0301": "\xe1\U00010eff",
+        "a\u0301\U00010eff": "\xe1\U00010eff",
+        "a\u0897\U00010eff": "a\U00010eff\u0897",
+        "\U000105d2\u0323\u0307": "\U000105c9\u0323",
+    }
+    assert {text: nfc(text) for text in pinned} == pinned
+
+
+@given(any_text, any_text)
+def test_characters_outside_the_table_part_what_normalises(left, right):
+    """Nothing composes across them, and they stay; NFC done twice changes nothing."""
+    assert nfc(left + "\ue000" + right) == nfc(left) + "\ue000" + nfc(right)
+    assert nfc(nfc(left)) == nfc(left)
+
+
+def test_inert_characters_part_what_normalises():
+    """Two inert characters in a row: NFC before and behind them is NFC of the whole. All characters, hostile sides."""
+    inert = [chr(point) for point in np.flatnonzero(inert_characters())]
+    assert len(inert) > 100_000
+    assert set("a 1.\n東へ한ก") <= set(inert)
+    assert not set("\u0301\u1161\u11a8\u212b\u0958\ue000\u0378\u200d") & set(inert)
+    rng = random.Random(5)
+    sides = hostile_texts(6, 500)
+    for _ in range(20_000):
+        left, right = rng.choice(sides) + rng.choice(inert), rng.choice(inert) + rng.choice(sides)
+        assert nfc(left) + nfc(right) == nfc(left + right)
+
+
+@given(st.lists(any_text, max_size=5))
+def test_preparing_a_buffer_prepares_its_documents(texts):
+    """Documents of a buffer are prepared as if each stood alone, and the dropped characters are counted."""
+    _, group_of = character_groups()
+    buffer = b"".join(text.encode() + b"\xff" for text in texts)
+    kept = ["".join(c for c in text if group_of[ord(c)]) for text in texts]
+    made, dropped = prepare(buffer, "nfc", "drop")
+    assert made == b"".join(nfc(text).encode() + b"\xff" for text in kept)
+    assert dropped == sum(map(len, texts)) - sum(map(len, kept))
+    assert prepare(buffer, "none", "bytes") == (buffer, 0)
+
+
+# Counting
+
+
+def counts_of(run: Path) -> dict[str, int]:
+    with contextlib.closing(open_store(Run(run).state, read_only=True)) as con:
+        return dict(con.execute("SELECT chunk, n FROM chunk_counts").fetchall())
+
+
+def small_count(run: Path, source: Path, monkeypatch: pytest.MonkeyPatch, **options: object) -> CountResult:
+    """Count in blocks of 4 KB, so that documents are cut many times."""
+    monkeypatch.setattr(counting, "_MOST_BLOCK", 4096)
+    monkeypatch.setattr(counting, "_LEAST_BLOCK", 4096)
+    return count(run, [str(source)], options=options, resources=Resources.from_options(threads=2))
+
+
+@pytest.mark.parametrize("spaces", [True, False])
+@pytest.mark.parametrize(("normalize", "unencodable"), [("none", "bytes"), ("nfc", "drop"), ("nfc", "bytes")])
+def test_counts_of_a_document_read_in_blocks(tmp_path, monkeypatch, normalize, unencodable, spaces):
+    """A document cut into some 40 blocks has the chunks, and the sequence of them, that it has whole."""
+    text = long_text(11, 1500)
+    if not spaces:
+        text = text.translate({32: None, 10: None, 13: None, 9: None})
+    (tmp_path / "a.txt").write_bytes(text.encode())
+    run = tmp_path / "run"
+    options = {"pattern": "script", "normalize": normalize, "unencodable": unencodable}
+    result = small_count(run, tmp_path / "a.txt", monkeypatch, sequences=True, **options)
+    ready, dropped = prepare(text.encode(), normalize, unencodable)
+    chunks = split_by_rules(ready.decode())
+    assert counts_of(run) == Counter(chunks)
+    assert result.corpus["bytes"] == len(ready)
+    with contextlib.closing(open_store(Run(run).state, read_only=True)) as con:
+        rows = con.execute("SELECT part, dropped, text_bytes FROM sources ORDER BY start_at").fetchall()
+        assert con.execute("SELECT dropped FROM source_files").fetchone() == (dropped,)
+    assert len(rows) > 20
+    assert sum(row[2] for row in rows) == len(ready)
+    in_order = [
+        chunk for row in rows for part in documents_of(*read_sequence(Run(run).sequences, row[0])) for chunk in part
+    ]
+    assert in_order == chunks
+    assert check(run, rehash_sources=True) == []
+    assert (dropped > 0) == any(f"{dropped:,} characters outside" in warning for warning in result.warnings)
+
+
+@pytest.mark.parametrize("kind", ["lines", "jsonl"])
+def test_counts_of_many_documents(tmp_path, monkeypatch, kind):
+    """Documents side by side keep apart: nothing joins, composes or takes a space across their ends."""
+    texts = [text.replace("\n", " ") for text in hostile_texts(21, 800) + LINES]
+    if kind == "lines":
+        texts = [text for text in texts if text and not text.startswith("\ufeff")]
+        (tmp_path / "a.txt").write_bytes("".join(text + "\n" for text in texts).encode())
+        extra = {"lines": True}
+    else:
+        (tmp_path / "a.jsonl").write_bytes("".join(json.dumps({"text": text}) + "\n" for text in texts).encode())
+        extra = {}
+    (source,) = tmp_path.glob("a.*")
+    options = {"pattern": "script", "normalize": "nfc", "unencodable": "drop"}
+    monkeypatch.setattr(counting, "_MOST_BLOCK", 4096)
+    monkeypatch.setattr(counting, "_LEAST_BLOCK", 4096)
+    result = count(tmp_path / "run", [str(source)], options=options, **extra)
+    expected: Counter[str] = Counter()
+    for text in texts:
+        expected.update(split_by_rules(prepare(text.encode(), "nfc", "drop")[0].decode()))
+    assert counts_of(tmp_path / "run") == expected
+    assert result.corpus["documents"] == len(texts)
+    assert check(tmp_path / "run") == []
+
+
+@pytest.mark.parametrize("name", ["gpt4o", "whitespace", "none"])
+def test_any_pattern_counts_prepared_text(tmp_path, name):
+    """--normalize and --unencodable go with every pattern: the chunks are those of the prepared text."""
+    texts = [*LINES, *hostile_texts(31, 300)]
+    count_from_iterator(tmp_path / "run", texts, options={"pattern": name, "normalize": "nfc", "unencodable": "drop"})
+    expected: Counter[str] = Counter()
+    for text in texts:
+        expected.update(find_pattern(name).split(prepare(text.encode(), "nfc", "drop")[0].decode()))
+    assert counts_of(tmp_path / "run") == expected
+    assert check(tmp_path / "run") == []
+
+
+def test_an_unencodable_character_can_be_an_error(tmp_path):
+    """--unencodable error names character and source, keeps what is committed, and says what else to do."""
+    (tmp_path / "a.txt").write_text("fine")
+    (tmp_path / "b.txt").write_text("not\ue000fine")
+    with pytest.raises(SourceError, match=r"b\.txt: U\+E000 is not in the SCRIPT table.*--unencodable bytes or drop"):
+        count(tmp_path / "run", [str(tmp_path / "b.txt")], options={"pattern": "script", "unencodable": "error"})
+    count(tmp_path / "run", [str(tmp_path / "a.txt")], options={"pattern": "script"})
+    assert counts_of(tmp_path / "run") == {"fine": 1}
+    with pytest.raises(RunMismatch, match="--unencodable error, not drop"):
+        count(tmp_path / "run", [str(tmp_path / "a.txt")], options={"unencodable": "drop"})
+
+
+def test_the_command_line_counts_and_reports_drops(tmp_path):
+    """`count --pattern script --unencodable drop` says on stderr, for each source, what it dropped."""
+    (tmp_path / "a.txt").write_text("ab\ue000\ue000c")
+    arguments = ["--pattern", "script", "--unencodable", "drop", "--normalize", "nfc"]
+    result = CliRunner().invoke(main, ["count", str(tmp_path / "run"), str(tmp_path / "a.txt"), *arguments])
+    assert result.exit_code == 0, result.output
+    assert "a.txt: 2 characters outside the SCRIPT table were dropped" in result.stderr
+    assert counts_of(tmp_path / "run") == {"abc": 1}
+
+
+def test_a_training_names_the_tables_its_splits_follow(tmp_path):
+    """A vocabulary learned under --pattern script says Unicode 16.0.0, whatever `regex` is installed."""
+    (tmp_path / "a.txt").write_text("the cat and the hat, the bat " * 9)
+    arguments = ["--pattern", "script", "--normalize", "nfc", "--vocab-size", "262"]
+    result = CliRunner().invoke(main, ["train", str(tmp_path / "run"), str(tmp_path / "a.txt"), *arguments])
+    assert result.exit_code == 0, result.output
+    header = json.loads((tmp_path / "run" / "model.events.jsonl").read_text().splitlines()[0])
+    assert header["unicode"] == "16.0.0"
+    assert header["config"]["normalize"] == "nfc"
+    assert header["events"]["count"] == 6
+
+
+def test_rules_take_no_regular_expression_options():
+    """--split-scripts has nothing to do for a pattern that is no regular expression."""
+    with pytest.raises(PatternError, match="--pattern script has none"):
+        find_pattern("script", split_scripts=True)

@@ -1,0 +1,106 @@
+"""--pattern whitespace: PickyBPE's marked words, counted by the route of all patterns."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streambpe.encode.patterns import find_pattern
+from streambpe.encode.segments import InlineSplitter, cut_pieces, split_pieces
+from streambpe.encode.words import SPACES, WordRules
+from streambpe.store.check import check
+from streambpe.store.database import open_store
+from streambpe.store.run import Run
+from streambpe.store.sequences import documents_of, read_sequence
+from streambpe.train import count as counting
+from streambpe.train.count import count
+from streambpe.train.reference import marked_words
+from tests.script_samples import LINES, hostile_texts, long_text
+
+WHITESPACE = find_pattern("whitespace")
+spaced = st.text(st.one_of(st.sampled_from(SPACES + "ab▁東\u200b\ufeff"), st.characters(exclude_categories=["Cs"])))
+
+
+def words_of_lines(texts: list[str]) -> Counter[str]:
+    """The slow definition: documents read by lines."""
+    lines = (line for text in texts for line in text.split("\n"))
+    return Counter({word.decode(): n for word, n in marked_words(lines).items()})
+
+
+def test_white_space_is_what_python_takes_for_it():
+    """29 characters, found by asking str.isspace of all of Unicode."""
+    assert set(SPACES) == {chr(point) for point in range(0x110000) if chr(point).isspace()}
+    assert len(SPACES) == 29
+
+
+@given(st.lists(spaced, max_size=5))
+def test_words_equal_the_slow_definition(texts):
+    """Documents in a buffer give the marked words of their lines; pieces spell the buffer."""
+    buffer = b"".join(text.encode() + b"\xff" for text in texts)
+    pieces = cut_pieces(buffer, WHITESPACE)
+    assert b"".join(buffer[a:b] for a, b in pairwise(pieces.offsets)) == buffer
+    distinct, codes = pieces.encode()
+    chunked = split_pieces(distinct, WHITESPACE, InlineSplitter(WHITESPACE))
+    flat = chunked.flat.to_list()
+    counted: Counter[str] = Counter()
+    for code in codes:
+        start = chunked.starts[code]
+        counted.update(flat[start : start + chunked.lengths[code]])
+    assert counted == words_of_lines(texts)
+    assert int(chunked.ends_document[codes].sum()) == len(texts)
+    assert Counter(word for text in texts for word in WHITESPACE.split(text)) == counted
+
+
+def test_cuts_at_every_border_of_white_space():
+    """Wherever white space begins or ends there is a border, wide spaces and the ends of buffers included."""
+    for space in SPACES:
+        buffer = f"{space}a{space}{space}東{space}".encode()
+        offsets = WordRules().cut(buffer, False)
+        kinds = [buffer[a:b].decode().isspace() for a, b in pairwise(offsets)]
+        assert kinds == [True, False, True, False, True]
+    assert WordRules().cut(b"", False).tolist() == [0]
+
+
+@pytest.mark.parametrize("kind", ["txt", "lines", "jsonl"])
+def test_counting_marked_words(tmp_path, monkeypatch, kind):
+    """count --pattern whitespace, documents cut into blocks of 4 KB: the words of the slow definition, in order."""
+    monkeypatch.setattr(counting, "_MOST_BLOCK", 4096)
+    monkeypatch.setattr(counting, "_LEAST_BLOCK", 4096)
+    texts = [long_text(4, 600)] if kind == "txt" else [*LINES, *(t.replace("\n", "") for t in hostile_texts(5, 400))]
+    source = tmp_path / ("a.jsonl" if kind == "jsonl" else "a.txt")
+    if kind == "jsonl":
+        source.write_bytes("".join(json.dumps({"text": text}) + "\n" for text in texts).encode())
+    else:
+        texts = [text for text in texts if text]
+        source.write_bytes("\n".join(texts).encode())
+    run = tmp_path / "run"
+    count(run, [str(source)], options={"pattern": "whitespace", "sequences": True}, lines=kind == "lines")
+    assert counts_of(run) == words_of_lines(texts)
+    in_order = [word for documents in sequences_of(run) for words in documents for word in words]
+    assert in_order == ["▁" + word for text in texts for word in text.split()]
+    assert check(run, rehash_sources=True) == []
+
+
+def counts_of(run: Path) -> dict[str, int]:
+    with contextlib.closing(open_store(Run(run).state, read_only=True)) as con:
+        return dict(con.execute("SELECT chunk, n FROM chunk_counts").fetchall())
+
+
+def sequences_of(run: Path) -> list[list[list[str]]]:
+    with contextlib.closing(open_store(Run(run).state, read_only=True)) as con:
+        parts = [row[0] for row in con.execute("SELECT part FROM sources ORDER BY start_at").fetchall()]
+    return [list(documents_of(*read_sequence(Run(run).sequences, part))) for part in parts]
+
+
+def test_an_empty_column_of_pieces():
+    """Nothing in, nothing out."""
+    chunked = split_pieces(pl.Series("piece", [], pl.Binary), WHITESPACE, InlineSplitter(WHITESPACE))
+    assert chunked.flat.to_list() == []

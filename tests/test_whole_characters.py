@@ -1,0 +1,148 @@
+"""Whole characters by tables over states, against the slow predicates."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streambpe.encode.alphabet import (
+    Alphabet,
+    bytes_alphabet,
+    chars_alphabet,
+    gpt2_alphabet,
+    numbered_alphabet,
+    utf8_alphabet,
+)
+from streambpe.encode.script import FIRST_ESCAPE, INDEX_SYMBOLS, encode_text, script_alphabet
+from streambpe.encode.vocabulary import Token
+from streambpe.encode.whole_characters import whole_characters
+from streambpe.train.reference import train_words, whole_characters_bytes, whole_characters_script
+
+# Bytes of every kind: ASCII, continuing, leads of two, three and four, and bytes no text has.
+some_bytes = st.lists(st.sampled_from(b"aZ\x00\x80\xbf\x9f\xc3\xdf\xe4\xef\xf0\xf4\xff\xc0"), min_size=1, max_size=7)
+some_symbols = st.lists(
+    st.one_of(
+        st.integers(1, INDEX_SYMBOLS),
+        st.integers(INDEX_SYMBOLS + 1, FIRST_ESCAPE - 1),
+        st.sampled_from(b"a\x80\xbf\xc3\xee\xf4").map(lambda byte: byte + FIRST_ESCAPE),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def byte_token(alphabet: Alphabet, content: bytes) -> Token:
+    return Token(0, tuple(alphabet.split(content)), content)
+
+
+def script_token(base: list[int]) -> Token:
+    return Token(0, tuple(base), b"".join(symbol.to_bytes(2, "big") for symbol in base))
+
+
+@given(some_bytes, some_bytes)
+@pytest.mark.parametrize("alphabet", [bytes_alphabet(), bytes_alphabet(1), gpt2_alphabet()], ids=["0", "1", "gpt2"])
+def test_bytes_equal_the_slow_predicate(alphabet, left, right):
+    """For any two byte strings, whatever made them, the tables say what the slow predicate says."""
+    rule = whole_characters(alphabet)
+    a, b = byte_token(alphabet, bytes(left)), byte_token(alphabet, bytes(right))
+    states = [rule.state(token.base, alphabet.first_id) for token in (a, b)]
+    assert rule.allowed[states[0], states[1]] == whole_characters_bytes(a, b)
+
+
+@given(some_symbols, some_symbols)
+def test_script_equals_the_slow_predicate(left, right):
+    """For any two sequences of symbols, escapes among them or not, the tables say what the slow predicate says."""
+    rule = whole_characters(script_alphabet())
+    slow = whole_characters_script(INDEX_SYMBOLS, FIRST_ESCAPE)
+    states = [rule.state(base, 1) for base in (left, right)]
+    assert rule.allowed[states[0], states[1]] == slow(script_token(left), script_token(right))
+    if max(left + right) < FIRST_ESCAPE:
+        small = whole_characters(script_alphabet("drop"))
+        states = [small.state(base, 1) for base in (left, right)]
+        assert small.allowed[states[0], states[1]] == whole_characters_script(INDEX_SYMBOLS)(
+            script_token(left), script_token(right)
+        )
+
+
+@pytest.mark.parametrize("alphabet", [bytes_alphabet(), utf8_alphabet(), script_alphabet()], ids=lambda a: a.kind)
+def test_states_are_closed_under_merging(alphabet):
+    """However a sequence is put together, pair by pair, its state is the same. 3 000 sequences, random trees."""
+    rule = whole_characters(alphabet)
+    rng = random.Random(1)
+    ids = range(alphabet.first_id, alphabet.first_id + len(alphabet))
+    pool = (
+        list(ids)
+        if alphabet.kind != "script"
+        else [1, 40, 1449, 1550, *(FIRST_ESCAPE + b for b in b"a\x80\xc3\xee\xf4")]
+    )
+    for _ in range(3000):
+        base = rng.choices(pool, k=rng.randint(1, 9))
+        parts = [int(rule.base_states[number - alphabet.first_id]) for number in base]
+        while len(parts) > 1:
+            at = rng.randrange(len(parts) - 1)
+            parts[at : at + 2] = [int(rule.merged[parts[at], parts[at + 1]])]
+        assert parts == [rule.state(base, alphabet.first_id)]
+
+
+def test_millions_of_pairs_at_once():
+    """Two million candidate pairs are tested in well under a second, equal to the slow predicate on a sample."""
+    alphabet = bytes_alphabet()
+    rule = whole_characters(alphabet)
+    rng = np.random.default_rng(0)
+    contents = [bytes(row[: 1 + i % 5]) for i, row in enumerate(rng.integers(0, 256, (4000, 5), np.uint8))]
+    state = np.array([rule.state(alphabet.split(content), 0) for content in contents], np.uint8)
+    left, right = rng.integers(0, len(contents), (2, 2_000_000))
+    started = time.process_time()
+    allowed = rule.allowed[state[left], state[right]]
+    assert time.process_time() - started < 1
+    assert 0 < allowed.sum() < len(allowed)
+    for i in range(0, len(allowed), 1000):
+        a, b = byte_token(alphabet, contents[left[i]]), byte_token(alphabet, contents[right[i]])
+        assert allowed[i] == whole_characters_bytes(a, b)
+
+
+def test_what_is_whole():
+    """A character, any number of them, or a character symbol is whole; a part of one is not."""
+    rule = whole_characters(bytes_alphabet())
+    for text, whole in [
+        (b"a", True),
+        ("é".encode(), True),
+        (b"\xc3", False),
+        (b"\xa9", False),
+        ("東".encode()[:2], False),
+    ]:
+        assert rule.whole[rule.state(list(text), 0)] == whole
+    script = whole_characters(script_alphabet())
+    for base, whole in [(encode_text("é"), True), ([1550], False), ([34], False), (encode_text("\ue000")[:2], False)]:
+        assert script.whole[script.state(base, 1)] == whole
+    assert script.whole[script.state(encode_text("\ue000"), 1)]
+    characters = whole_characters(chars_alphabet("aé東"))
+    assert characters.allowed[characters.base_states[0], characters.base_states[2]]
+
+
+def test_training_under_the_slow_rule_obeys_the_tables():
+    """Merges learned with escapes and characters mixed are allowed by the tables; characters are completed first."""
+    words = {"aé東\ue000".encode(): 5, "\ue000\ue001x".encode(): 4, "ééa\U000f0000".encode(): 3, b"ab": 1}
+    alphabet = script_alphabet()
+    rule = whole_characters(alphabet)
+    slow = whole_characters_script(INDEX_SYMBOLS, FIRST_ESCAPE)
+    training = train_words(words, alphabet, len(alphabet) + 60, may_merge=slow)
+    state = list(rule.base_states)
+    assert len(training.events) > 15
+    for event in training.events:
+        left, right = (state[number - 1] for number in event.pair)
+        assert rule.allowed[left, right]
+        state.append(rule.merged[left, right])
+    # in the end nothing that may merge is left, and all words are whole
+    assert all(rule.whole[rule.state(alphabet.split(word), 1)] for word in words)
+
+
+def test_an_alphabet_without_characters_has_no_rule():
+    """Numbers that are not SCRIPT's say nothing of characters: refused by name."""
+    with pytest.raises(ValueError, match="'numbers' has no rule"):
+        whole_characters(numbered_alphabet("numbers", 10, 0))
