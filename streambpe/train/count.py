@@ -379,11 +379,13 @@ class _Worker(threading.Thread):
         self.splitter: TextSplitter | None = None
 
     def run(self) -> None:
+        told_to_end = False
         try:
             while (block := self.blocks.get()) is not None:
                 if self.job.failed is not None:
                     continue
                 self._take(block)
+            told_to_end = True
             self._commit()
         except BaseException as why:  # told to the thread that reads, which raises it
             self.job.failed = self.job.failed or why
@@ -392,7 +394,8 @@ class _Worker(threading.Thread):
         finally:
             if isinstance(self.splitter, SplitProcess):
                 self.splitter.close()
-        while self.job.failed is not None and self.blocks.get() is not None:
+        # each worker gets one None: a second wait would be for another's, and for ever
+        while not told_to_end and self.blocks.get() is not None:
             pass
 
     def _splitter(self) -> TextSplitter:
