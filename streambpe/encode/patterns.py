@@ -169,14 +169,14 @@ def _is_wide_space(data: Bytes, at: Positions) -> Mask:
 
 
 def characters_before(data: Bytes, last: Positions) -> npt.NDArray[np.int64]:
-    """Code points of the characters whose last byte is at `last`; the text is valid UTF-8."""
+    """Code points of the characters whose last byte is at `last`; of invalid UTF-8 some code point or other."""
     one = data[last].astype(np.int64)
     two = data[np.maximum(last - 1, 0)].astype(np.int64)
     three = data[np.maximum(last - 2, 0)].astype(np.int64)
     four = data[np.maximum(last - 3, 0)].astype(np.int64)
     low = one & 63
     mid = low | (two & 63) << 6
-    return np.where(
+    points: npt.NDArray[np.int64] = np.where(
         one < 0x80,
         one,
         np.where(
@@ -185,6 +185,7 @@ def characters_before(data: Bytes, last: Positions) -> npt.NDArray[np.int64]:
             np.where(three >= 0xE0, mid | (three & 15) << 12, mid | (three & 63) << 12 | (four & 7) << 18),
         ),
     )
+    return np.minimum(points, 0x10FFFF)
 
 
 @functools.cache
