@@ -69,7 +69,7 @@ def write(path: Path, texts: list[str], kind: str) -> Path:
         for i, text in enumerate(texts):
             out.write(json.dumps({"id": i, "text": text, "more": [1, {"text": 2}]}, ensure_ascii=i % 2 == 0) + "\n")
     else:
-        writer = csv.writer(out, lineterminator=["\n", "\r\n"][len(texts) % 2])
+        writer = csv.writer(out)  # with CRLF: else Python leaves a lone carriage return unquoted
         writer.writerow(["id", "text"])
         writer.writerows([i, text] for i, text in enumerate(texts))
     data = out.getvalue().encode()

@@ -537,6 +537,10 @@ def _name(source: Source) -> str:
 # borders
 
 
+_BLANK = np.zeros(256, np.bool_)
+_BLANK[[0x09, 0x0B, 0x0C, 0x20]] = True
+
+
 def find_border(held: bytes, pattern: Pattern) -> int:
     """The last certain chunk border in `held` whatever follows it, or 0. Looks at the end first.
 
@@ -575,10 +579,14 @@ def _border_in(window: bytes, pattern: Pattern, ascii_only: bool) -> int:
     if ascii_only and len(cuts):
         near = data[cuts[:, None] + np.arange(-2, 2)]
         cuts = cuts[(near < 0x80).all(axis=1)]
+    if len(cuts):
+        # the last blank of several goes with what follows, which the block before would not see
+        cuts = cuts[~_BLANK[data[cuts - 1]]]
     if pattern.script_expression and len(cuts):
-        # a script run may go on behind the border only if the border follows its last letter
-        left, right = data[cuts - 1] | 0x20, data[cuts]
-        cuts = cuts[(left >= 97) & (left <= 122) & (right == 32)]
+        # the script run on both sides has to be one and the same: a letter before, and one right behind
+        # the space, else a mark could belong to the run before or another script begin
+        left, right, behind = data[cuts - 1] | 0x20, data[cuts], data[cuts + 1] | 0x20
+        cuts = cuts[(left >= 97) & (left <= 122) & (right == 32) & (behind >= 97) & (behind <= 122)]
     return int(cuts[-1]) if len(cuts) else 0
 
 
