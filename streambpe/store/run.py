@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from streambpe.errors import RunError, RunLocked
+from streambpe.failpoints import failpoint
 from streambpe.store.database import create_schema, fsync_folder, open_store
 from streambpe.store.sqlfiles import run_sql
 
@@ -69,6 +70,7 @@ class Run:
             create_schema(con)
             for key, value in facts.items():
                 run_sql(con, "steps/put_run", key=key, value=value)
+        failpoint("run-made")
         os.replace(temporary, self.state)
         fsync_folder(self.path)
 

@@ -43,9 +43,10 @@ from streambpe.encode.segments import (
 )
 from streambpe.encode.split_worker import SplitProcess
 from streambpe.errors import SourceChanged, Stopped, StreambpeError, UsageError
+from streambpe.failpoints import failpoint
 from streambpe.progress import Meter, Reporter
 from streambpe.store import sequences
-from streambpe.store.chunks import MAX_COUNT, Part, PartWriter, Span, fold, list_parts, next_number
+from streambpe.store.chunks import MAX_COUNT, Part, PartWriter, Span, check_total, fold, list_parts, next_number
 from streambpe.store.run import Run, program_versions
 from streambpe.store.sources import (
     BadUtf8,
@@ -54,6 +55,7 @@ from streambpe.store.sources import (
     Reader,
     Source,
     block_text,
+    digest_file,
     digest_stretches,
     find_sources,
     gaps_between,
@@ -105,6 +107,9 @@ def count(
     `options` are fields of CountConfig; None or missing means the run's own, or the default.
     `counts`: the sources are count tables. Setting `stop` commits and raises Stopped.
     """
+    folder = Run(run)
+    if not sources and folder.state.exists():
+        return _fold_again(folder, resources or Resources.from_options(), progress)
     names = [s for s in sources if isinstance(s, str)]
     found, warnings = find_sources(
         names, lines=lines, text_column=text_column, counts=counts, kind=kind, stdin_name=stdin_name
@@ -112,7 +117,6 @@ def count(
     found += [s for s in sources if isinstance(s, Source)]
     if not found:
         raise UsageError("Nothing to count: name at least one SOURCE.")
-    folder = Run(run)
     resources = resources or Resources.from_options()
     if (folder.path / "state.duckdb").exists():
         asked = options or {}
@@ -126,6 +130,19 @@ def count(
         folder.create({"config": json.dumps(config.as_facts()), "versions": json.dumps(program_versions())})
         job = _Job(folder, config, pattern, resources, stop or threading.Event())
         return job.run(found, warnings, progress)
+
+
+def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult:
+    """Fill the tables from the committed parts, whatever stands in them: the way out when `check` finds a difference."""
+    with folder.lock(), Reporter(Meter("folding"), folder, progress):
+        corpus = fold(
+            folder,
+            memory_bytes=resources.memory_bytes,
+            threads=resources.threads,
+            temp_dir=resources.temp_dir,
+            again=True,
+        )
+    return CountResult(corpus, 0, 0, ())
 
 
 def count_from_iterator(
@@ -203,6 +220,11 @@ class _Job:
                 raise UsageError(
                     f"{source.path} was counted as {known[0].kind}, not {source.kind}; nothing was changed. "
                     f"Give the options it was counted with, or count into another RUN."
+                )
+            if known and source.kind in ("jsonl", "csv", "parquet") and known[0].text_column != source.column:
+                raise UsageError(
+                    f"{source.path} was counted by its field {known[0].text_column!r}, not {source.column!r}; nothing "
+                    f"was changed. Count the other field into another RUN."
                 )
             done = [(span.start_at, span.stop_at) for span in known]
             complete = any(span.state == "last" for span in known) and len(gaps_between(done)) == 1
@@ -306,6 +328,7 @@ class _Job:
     def _count_table(self, source: Source) -> None:
         """Add a table of chunks and counts: read whole and checked, then committed in parts of a million rows."""
         writers: list[tuple[PartWriter, int, int, int]] = []  # with the rows it covers and its text bytes
+        digest = digest_file(source)
         documents, at = 0, 0
         try:
             for table in read_count_table(source, _TABLE_ROWS):
@@ -326,6 +349,7 @@ class _Job:
                 writer.write(frame)
                 self.sketch.add(frame["chunk"])
                 at += table.rows
+            check_total(list_parts(self.run_folder), sum(writer.total for writer, *_ in writers), source.path)
             for i, (writer, start, stop, size) in enumerate(writers):
                 last = i + 1 == len(writers)
                 writer.commit(
@@ -341,7 +365,7 @@ class _Job:
                             0,
                             0,
                             0,
-                            "",
+                            digest,
                             writer.target.stem,
                             source.bytes,
                             source.mtime_ns,
@@ -441,6 +465,7 @@ class _Worker(threading.Thread):
         frame = count_split(chunked, n)
         name = self.job.next_name("part")
         sequences.write_sequence(self.job.run_folder.sequences, name, frame, chunked, codes)
+        failpoint("sequence-written")
         self.job.commit(name, frame, [_span(block, made, name)])
 
 
