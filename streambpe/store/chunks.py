@@ -163,6 +163,10 @@ def list_parts(run: Run, *, clean: bool = False) -> list[Part]:
             (run.counts / name).unlink(missing_ok=True)
         for leftover in run.counts.glob("*.new"):
             leftover.unlink()
+        committed = {span.part for part in found for span in part.spans}
+        for leftover in run.sequences.glob("part-*"):  # a kill came before the part they belong to
+            if leftover.name.split(".")[0] not in committed:
+                leftover.unlink()
     return [part for part in found if part.path.name not in gone]
 
 
@@ -173,14 +177,16 @@ def next_number(run: Run) -> int:
     return max(numbers, default=0) + 1
 
 
-def check_total(parts: Sequence[Part], more: int, what: str) -> None:
-    """Refuse before it is committed what would make the sum of all counts outgrow 64 bits."""
-    total = sum(part.total for part in parts) + more
-    if total > MAX_COUNT:
-        raise StreambpeError(
-            f"With {what} the counts add up to {total}, more than a 64-bit count holds ({MAX_COUNT}). "
-            f"Nothing of it was added."
-        )
+def check_total(parts: Sequence[Part], chunks: int, size: int, what: str) -> None:
+    """Refuse before it is committed what would make the run's chunks or bytes outgrow 64 bits."""
+    chunks += sum(part.total for part in parts)
+    size += sum(span.text_bytes for part in parts for span in part.spans)
+    for total, unit in ((chunks, "chunks"), (size, "bytes")):
+        if total > MAX_COUNT:
+            raise StreambpeError(
+                f"With {what} the run would hold {total} {unit}, more than a 64-bit count holds ({MAX_COUNT}). "
+                f"Nothing of it was added."
+            )
 
 
 def merge_ranges(parts: Sequence[Part], range_bytes: int) -> Iterator[pl.DataFrame]:

@@ -103,7 +103,8 @@ def merge_runs(
 
 def _add_run(target: Run, other: Run, resources: Resources) -> None:
     parts, mine = list_parts(other), list_parts(target)
-    check_total(mine, sum(part.total for part in parts), str(other.path))
+    size = sum(span.text_bytes for part in parts for span in part.spans)
+    check_total(mine, sum(part.total for part in parts), size, str(other.path))
     held = [span for part in mine for span in part.spans]
     paths = {span.path for span in held}
     contents = {_content(span) for span in held}

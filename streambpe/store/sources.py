@@ -966,13 +966,16 @@ def _read_count_parquet(source: Source, most_rows: int) -> Iterator[CountTable]:
                     f"the counts integers."
                 )
             facts = json.loads((file.schema_arrow.metadata or {}).get(b"streambpe-counts", b"{}"))
-            yield CountTable([], [], 0, facts.get("documents", 0), facts.get("expression"))
+            documents, expression = facts.get("documents", 0), facts.get("expression")
             first_row = 0
             for batch in file.iter_batches(most_rows, use_threads=False):
                 rows = [list(row) for row in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)]
                 pairs = list(_checked_rows(rows, source, first_row))
                 first_row += len(batch)
-                yield CountTable([chunk for chunk, _ in pairs], [n for _, n in pairs], len(batch))
+                yield CountTable([chunk for chunk, _ in pairs], [n for _, n in pairs], len(batch), documents, expression)
+                documents = 0
+            if not first_row:
+                yield CountTable([], [], 0, documents, expression)
     except UnicodeDecodeError as why:
         raise SourceError(f"{source.path} holds a chunk that is not UTF-8 ({why.reason}).") from None
     except (OSError, pa.ArrowException) as why:

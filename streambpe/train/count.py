@@ -349,7 +349,8 @@ class _Job:
                 writer.write(frame)
                 self.sketch.add(frame["chunk"])
                 at += table.rows
-            check_total(list_parts(self.run_folder), sum(writer.total for writer, *_ in writers), source.path)
+            chunks, size = sum(writer.total for writer, *_ in writers), sum(writer[3] for writer in writers)
+            check_total(list_parts(self.run_folder), chunks, size, source.path)
             for i, (writer, start, stop, size) in enumerate(writers):
                 last = i + 1 == len(writers)
                 writer.commit(
