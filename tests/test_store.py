@@ -38,9 +38,8 @@ def counted(tmp_path) -> Path:
 def test_files_are_written_in_the_older_storage_format(counted):
     """Shells of DuckDB 1.x open what we write: the storage version is pinned."""
     with duckdb.connect(str(counted / "state.duckdb"), read_only=True) as con:
-        tags = con.sql("SELECT tags FROM duckdb_databases() WHERE database_name = 'state'").fetchone()
-    assert tags is not None
-    assert "v1.4.0" in str(tags[0]["storage_version"])
+        ((tags,),) = con.sql("SELECT tags FROM duckdb_databases() WHERE database_name = 'state'").fetchall()
+    assert "v1.4.0" in str(tags["storage_version"])
 
 
 def older_shell() -> list[str] | None:
@@ -175,25 +174,26 @@ def test_reconcile_names_the_flag(tmp_path):
         reconcile(saved, {"sequences": False}, tmp_path)
 
 
-def full_disk(run: Path, source: Path, *more: str) -> subprocess.CompletedProcess[str]:
+def full_disk(run: Path, source: Path, size: int, *more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "streambpe.cli", "count", str(run), str(source), "--memory", "300MB", *more]
 
     def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, preexec_fn=limit)
 
 
 @pytest.mark.parametrize("options", [[], ["--sequences"]], ids=["counts", "sequences"])
-def test_a_full_disk_is_one_message(tmp_path, options):
+@pytest.mark.parametrize("size", [50_000, 1_200_000, 3_000_000], ids=["at the start", "in a part", "in the fold"])
+def test_a_full_disk_is_one_message(tmp_path, size, options):
     """When nothing more can be written: one message, exit 1, no half part; with room, going on gives the result."""
     source, rng = tmp_path / "a.txt", random.Random(1)
-    source.write_text(" ".join(f"w{rng.randrange(10**12):x}" for _ in range(120_000)))
-    failed = full_disk(tmp_path / "run", source, "--pattern", "gpt2", *options)
+    source.write_text(" ".join(f"w{rng.randrange(10**12):x}" for _ in range(240_000)))
+    failed = full_disk(tmp_path / "run", source, size, "--pattern", "gpt2", *options)
     assert failed.returncode == 1, failed.stderr
     assert "disk is full" in failed.stderr
     assert "Traceback" not in failed.stderr
     assert len(failed.stderr.strip().splitlines()) == 1
-    result = count(tmp_path / "run", [str(source)], resources=SMALL)
+    result = count(tmp_path / "run", [str(source)], options={"pattern": "gpt2", "sequences": bool(options)}, resources=SMALL)
     fresh = count(tmp_path / "fresh", [str(source)], options={"pattern": "gpt2"}, resources=SMALL)
     assert result.corpus == fresh.corpus

@@ -20,7 +20,7 @@ from streambpe.errors import RunMismatch, UsageError
 from streambpe.progress import Meter, Reporter
 from streambpe.store.chunks import PartWriter, Span, check_total, fold, list_parts, merge_ranges, next_number
 from streambpe.store.database import fsync_file
-from streambpe.store.run import Run, program_versions
+from streambpe.store.run import Run, disk_full_explained, program_versions
 
 _RANGE_BYTES = 32 << 20
 
@@ -86,7 +86,7 @@ def merge_runs(
             )
     if mine.sequences:
         raise UsageError(f"{target.path} keeps sequences; merge-counts adds counts only. Merge into another RUN.")
-    with target.lock():
+    with target.lock(), disk_full_explained(target.path):
         target.create({"config": json.dumps(mine.as_facts()), "versions": json.dumps(program_versions())})
         meter = Meter("merging", total=len(opened), unit="runs")
         with Reporter(meter, target, progress):

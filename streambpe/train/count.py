@@ -14,7 +14,6 @@ from --memory and --threads; a worker's table of distinct pieces is committed wh
 from __future__ import annotations
 
 import contextlib
-import errno
 import itertools
 import json
 import queue
@@ -47,7 +46,7 @@ from streambpe.failpoints import failpoint
 from streambpe.progress import Meter, Reporter
 from streambpe.store import sequences
 from streambpe.store.chunks import MAX_COUNT, Part, PartWriter, Span, check_total, fold, list_parts, next_number
-from streambpe.store.run import Run, program_versions
+from streambpe.store.run import Run, disk_full_explained, program_versions
 from streambpe.store.sources import (
     BadUtf8,
     Block,
@@ -126,7 +125,7 @@ def count(
     pattern = find_pattern(config.pattern, gaps=config.gaps, split_scripts=config.split_scripts)
     if counts and config.sequences:
         raise UsageError("--sequences needs documents; count tables have none.")
-    with folder.lock():
+    with folder.lock(), disk_full_explained(folder.path):
         folder.create({"config": json.dumps(config.as_facts()), "versions": json.dumps(program_versions())})
         job = _Job(folder, config, pattern, resources, stop or threading.Event())
         return job.run(found, warnings, progress)
@@ -134,7 +133,7 @@ def count(
 
 def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult:
     """Fill the tables from the committed parts, whatever stands in them: the way out when `check` finds a difference."""
-    with folder.lock(), Reporter(Meter("folding"), folder, progress):
+    with folder.lock(), disk_full_explained(folder.path), Reporter(Meter("folding"), folder, progress):
         corpus = fold(
             folder,
             memory_bytes=resources.memory_bytes,
@@ -186,7 +185,7 @@ class _Job:
         self.meter.facts.update(
             run=str(self.run_folder.path), sources=len(found), memory_limit_bytes=self.resources.memory_bytes
         )
-        with Reporter(self.meter, self.run_folder, progress), self._disk_full_explained():
+        with Reporter(self.meter, self.run_folder, progress):
             if plan.todo:
                 self._count_all(plan, {(s.path, s.start_at, s.stop_at): s.digest for p in parts for s in p.spans})
             if self.failed is not None:
@@ -378,18 +377,6 @@ class _Job:
             for writer, *_ in writers:
                 writer.abandon()
         self.meter.done += source.bytes
-
-    @contextlib.contextmanager
-    def _disk_full_explained(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as why:
-            if why.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                raise
-            raise StreambpeError(
-                f"The disk is full ({why.filename or self.run_folder.path}: {why.strerror}). Every committed part is "
-                f"kept. Make room, then give the same command again: it goes on from there."
-            ) from None
 
 
 class _Worker(threading.Thread):
