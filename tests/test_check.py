@@ -44,8 +44,14 @@ def test_a_good_run_has_no_problems(counted):
         ("sources", "UPDATE sources SET digest = 'x' WHERE path LIKE '%b.txt'"),
         ("sources", "DELETE FROM sources WHERE path LIKE '%a.txt'"),
         ("sources", "INSERT INTO sources SELECT * REPLACE ('other' AS path) FROM sources LIMIT 1"),
-        ("corpus", """UPDATE run SET value = replace(value, '"documents": 2', '"documents": 3') WHERE key = 'corpus'"""),
-        ("corpus", """UPDATE run SET value = regexp_replace(value, '"sha256": "..', '"sha256": "zz') WHERE key = 'corpus'"""),
+        (
+            "corpus",
+            """UPDATE run SET value = replace(value, '"documents": 2', '"documents": 3') WHERE key = 'corpus'""",
+        ),
+        (
+            "corpus",
+            """UPDATE run SET value = regexp_replace(value, '"sha256": "..', '"sha256": "zz') WHERE key = 'corpus'""",
+        ),
         ("corpus", """UPDATE run SET value = replace(value, '"chunks": ', '"chunks": 1') WHERE key = 'corpus'"""),
         ("corpus", """UPDATE run SET value = replace(value, '"bytes": ', '"bytes": 1') WHERE key = 'corpus'"""),
         ("corpus", """UPDATE run SET value = replace(value, '"distinct": ', '"distinct": 1') WHERE key = 'corpus'"""),
@@ -96,6 +102,8 @@ def test_changed_source_files_are_found(counted, change):
     if change == "gone":
         path.unlink()
     else:
-        path.write_text({"other bytes": whole.replace("all", "ALL"), "longer": whole + " more", "shorter": whole[:-3]}[change])
+        path.write_text(
+            {"other bytes": whole.replace("all", "ALL"), "longer": whole + " more", "shorter": whole[:-3]}[change]
+        )
     assert check(counted, resources=SMALL) == []
     assert {problem.table for problem in check(counted, rehash_sources=True, resources=SMALL)} == {"source files"}

@@ -83,7 +83,9 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("code", "arguments"), WRONG, ids=lambda value: " ".join(value) if isinstance(value, list) else "")
+@pytest.mark.parametrize(
+    ("code", "arguments"), WRONG, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
+)
 def test_wrong_invocations_give_one_message(tmp_path, monkeypatch, code, arguments):
     """The documented exit code, a message on stderr, nothing on stdout, and never a traceback."""
     monkeypatch.chdir(tmp_path)
@@ -98,7 +100,10 @@ def test_wrong_invocations_give_one_message(tmp_path, monkeypatch, code, argumen
         assert result.stderr.strip()
 
 
-@pytest.mark.parametrize("query", ["SELECT nonsense", "SELEC 1", "SELECT * FROM nothing", "DELETE FROM chunk_counts", "DROP TABLE run", "", ";"])
+@pytest.mark.parametrize(
+    "query",
+    ["SELECT nonsense", "SELEC 1", "SELECT * FROM nothing", "DELETE FROM chunk_counts", "DROP TABLE run", "", ";"],
+)
 @pytest.mark.parametrize("form", [[], ["--json"], ["--csv"]])
 def test_queries_that_fail_are_one_message_and_change_nothing(run, query, form):
     """Mistakes and attempts to write end with exit 1 and DuckDB's reason; an empty query is no crash."""

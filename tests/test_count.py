@@ -104,7 +104,9 @@ def test_a_users_own_pattern_counts(tmp_path):
     paths, documents = corpus(tmp_path / "in")
     for i, options in enumerate([{"pattern": r"(\w+)|(?s:.)"}, {"pattern": r"\d+|[A-Z]", "gaps": "keep"}]):
         count(tmp_path / f"run{i}", [str(p) for p in paths], options=options, resources=SMALL)
-        assert table_of(tmp_path / f"run{i}") == tallies(documents, options["pattern"], gaps=options.get("gaps", "refuse"))
+        assert table_of(tmp_path / f"run{i}") == tallies(
+            documents, options["pattern"], gaps=options.get("gaps", "refuse")
+        )
 
 
 def test_nothing_but_the_documents_decides(tmp_path, monkeypatch):
@@ -186,7 +188,11 @@ def test_changed_content_is_refused_and_a_touched_file_is_not(tmp_path):
         os.utime(touched, ns=(1, 1))
         again = count(run, [str(touched)], resources=SMALL, **options)
         assert (again.skipped, again.corpus) == (1, before)
-    for changed, content, options in ((path, "the dog sat", {}), (path, "longer than it was", {}), (table, "work\t5\n", {"counts": True})):
+    for changed, content, options in (
+        (path, "the dog sat", {}),
+        (path, "longer than it was", {}),
+        (table, "work\t5\n", {"counts": True}),
+    ):
         changed.write_text(content)
         with pytest.raises(SourceChanged, match=changed.name):
             count(run, [str(changed)], resources=SMALL, **options)
@@ -364,7 +370,8 @@ def test_two_writers_get_a_clear_error(tmp_path):
 
 def test_the_lock_of_a_killed_writer_is_free(tmp_path):
     """A lock file left by a process that was killed holds nobody up."""
-    code = "import sys, time; from streambpe.store.run import Run\nwith Run(sys.argv[1]).lock(): print(1, flush=True); time.sleep(60)"
+    code = "import sys, time; from streambpe.store.run import Run\n"
+    code += "with Run(sys.argv[1]).lock(): print(1, flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "run")], stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         other.stdout.readline()
@@ -382,10 +389,14 @@ def test_a_reader_of_the_database_is_waited_for_or_named(tmp_path, monkeypatch):
     path = str(write(tmp_path / "a.txt", ["x y"], "txt"))
     run = tmp_path / "run"
     count(run, [path], resources=SMALL)
-    code = "import sys, duckdb; con = duckdb.connect(sys.argv[1], read_only=True); print(1, flush=True); sys.stdin.read()"
+    code = (
+        "import sys, duckdb; con = duckdb.connect(sys.argv[1], read_only=True); print(1, flush=True); sys.stdin.read()"
+    )
     more = str(write(tmp_path / "b.txt", ["z"], "txt"))
-    monkeypatch.setattr("streambpe.store.database.open_store.__kwdefaults__", {
-        **__import__("streambpe.store.database", fromlist=["x"]).open_store.__kwdefaults__, "wait_seconds": 0.2})
+    monkeypatch.setattr(
+        "streambpe.store.database.open_store.__kwdefaults__",
+        {**__import__("streambpe.store.database", fromlist=["x"]).open_store.__kwdefaults__, "wait_seconds": 0.2},
+    )
     with subprocess.Popen(
         [sys.executable, "-c", code, str(run / "state.duckdb")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as reader:
@@ -518,7 +529,9 @@ def test_runs_that_do_not_add_up_are_refused(tmp_path):
     text = str(write(tmp_path / "a.txt", ["x"], "txt"))
     for name, pattern, n in (("a", "gpt4o", 2**62), ("b", "gpt4o", 2**62), ("c", "gpt2", 1)):
         (tmp_path / f"{name}.tsv").write_text(f"t\t{n}\n")
-        count(tmp_path / name, [str(tmp_path / f"{name}.tsv")], counts=True, options={"pattern": pattern}, resources=SMALL)
+        count(
+            tmp_path / name, [str(tmp_path / f"{name}.tsv")], counts=True, options={"pattern": pattern}, resources=SMALL
+        )
     merge_runs(tmp_path / "all", [tmp_path / "a"], SMALL)
     with pytest.raises(RunMismatch, match="pattern gpt2"):
         merge_runs(tmp_path / "all", [tmp_path / "c"], SMALL)

@@ -31,7 +31,8 @@ from streambpe.train import count as counting
 counting._MOST_BLOCK = counting._LEAST_BLOCK = int(sys.argv[3])
 counting.CHECKPOINT_SECONDS = -1.0
 print("ready", flush=True)
-counting.count(sys.argv[1], [sys.argv[2]], options={"sequences": sys.argv[4] == "on"}, resources=Resources(256 << 20, 2))
+options = {"sequences": sys.argv[4] == "on"}
+counting.count(sys.argv[1], [sys.argv[2]], options=options, resources=Resources(256 << 20, 2))
 """
 
 

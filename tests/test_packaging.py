@@ -19,7 +19,12 @@ def wheel(tmp_path_factory) -> zipfile.ZipFile:
     if importlib.util.find_spec("hatchling") is None:
         pytest.skip("hatchling is not installed, so no wheel can be built here")
     out = tmp_path_factory.mktemp("dist")
-    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
     with zipfile.ZipFile(next(out.glob("*.whl"))) as file:
         yield file
 
@@ -35,7 +40,9 @@ def test_the_wheel_holds_all_sql(wheel):
 def test_the_wheel_holds_the_package_and_its_data(wheel):
     """Every module, the typing mark and the script table are there; no test is."""
     names = set(wheel.namelist())
-    wanted = {str(p.relative_to(ROOT)) for p in (ROOT / "streambpe").rglob("*") if p.suffix in (".py", ".txt", ".typed")}
+    wanted = {
+        str(p.relative_to(ROOT)) for p in (ROOT / "streambpe").rglob("*") if p.suffix in (".py", ".txt", ".typed")
+    }
     assert any("encode/data/" in name for name in wanted)
     assert wanted <= names
     assert not any(name.startswith("tests/") for name in names)
@@ -46,7 +53,8 @@ def test_an_unpacked_wheel_counts(wheel, tmp_path):
     wheel.extractall(tmp_path / "site")
     (tmp_path / "a.txt").write_text("the cat 中文")
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import streambpe; assert streambpe.__file__.startswith(sys.argv[1]);"
+        "import sys; sys.path.insert(0, sys.argv[1]); import streambpe;"
+        "assert streambpe.__file__.startswith(sys.argv[1]);"
         "from streambpe.train.count import count;"
         "print(count(sys.argv[2], [sys.argv[3]], options={'split_scripts': True}).corpus['chunks'])"
     )

@@ -54,7 +54,9 @@ def test_spaceless_stretches_are_exactly_the_runs(texts):
     """The second answer of the marking holds each spaceless run with its mark, and nothing else."""
     marked, spaceless = mark_script_runs(buffer_of(*texts))
     stretches = [marked[a:b] for a, b in spaceless.reshape(-1, 2)]
-    expected = [run.encode() + bytes([SCRIPT_RUN_END]) for t in texts for run, special in split_script_runs(t) if special]
+    expected = [
+        run.encode() + bytes([SCRIPT_RUN_END]) for t in texts for run, special in split_script_runs(t) if special
+    ]
     assert stretches == expected
 
 

@@ -236,5 +236,7 @@ def test_engine_agreement_is_learned_as_characters_are_met():
     assert not any(c.isascii() for c in together)
     series = pl.Series(sample)
     assert all(
-        (regex.match(r"\p{L}", c) is not None) == bool(series.str.contains(r"^\p{L}")[i]) for i, c in enumerate(sample) if c not in together
+        (regex.match(r"\p{L}", c) is not None) == bool(series.str.contains(r"^\p{L}")[i])
+        for i, c in enumerate(sample)
+        if c not in together
     )

@@ -447,7 +447,11 @@ def test_csv_header_problems(tmp_path):
 def test_parquet_string_columns(tmp_path, kind):
     """Plain, large, view and dictionary strings, in several row groups, null or not."""
     values = [*TEXTS, None, *TEXTS]
-    array = pa.array(values, pa.string()).cast(kind) if not pa.types.is_dictionary(kind) else pa.array(values).dictionary_encode()
+    array = (
+        pa.array(values, pa.string()).cast(kind)
+        if not pa.types.is_dictionary(kind)
+        else pa.array(values).dictionary_encode()
+    )
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": array}), path, row_group_size=5)
     for block_bytes in (1, TINY, WHOLE):

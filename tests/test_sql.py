@@ -38,7 +38,7 @@ def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_header_says_what_the_file_is(name):
-    """It opens with its own name and what one row is or what it does; steps and checks name inputs, reads, returns, by hand."""
+    """It opens with its own name; steps and checks also name their inputs, reads, returns, by hand."""
     text = read_sql(name)
     assert re.match(rf"-- {name.split('/')[-1]}: \S", text)
     if name.split("/")[0] in ("steps", "checks", "migrations"):

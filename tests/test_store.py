@@ -55,7 +55,13 @@ def test_the_duckdb_shell_opens_a_run(counted):
     """The shell reads the tables, and runs sql/shell.sql."""
     shell = older_shell()
     assert shell
-    query = [*shell, "-readonly", "-csv", str(counted / "state.duckdb"), "SELECT n FROM chunk_counts WHERE chunk = ' the'"]
+    query = [
+        *shell,
+        "-readonly",
+        "-csv",
+        str(counted / "state.duckdb"),
+        "SELECT n FROM chunk_counts WHERE chunk = ' the'",
+    ]
     assert subprocess.run(query, capture_output=True, text=True, check=True).stdout.split() == ["n", "1"]
     script = [*shell, str(counted / "state.duckdb"), "-f", "sql/shell.sql"]
     assert subprocess.run(script, capture_output=True, text=True, cwd=ROOT, check=False).returncode == 0
@@ -108,7 +114,7 @@ def test_damaged_files_are_named(counted):
             list_parts(Run(counted))
     part.write_bytes(whole)
     (counted / "state.duckdb").write_bytes(b"no database" * 1000)
-    with pytest.raises(RunError, match="state.duckdb"):
+    with pytest.raises(RunError, match=r"state\.duckdb"):
         Run(counted).facts()
 
 
@@ -138,7 +144,8 @@ def test_replace_file_is_all_or_nothing(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("500MB", 500_000_000), ("1.5GiB", 3 << 29), ("2g", 2_000_000_000), ("1000000", 1_000_000), (" 4 kb ", 4000)]
+    ("text", "size"),
+    [("500MB", 500_000_000), ("1.5GiB", 3 << 29), ("2g", 2_000_000_000), ("1000000", 1_000_000), (" 4 kb ", 4000)],
 )
 def test_sizes_are_read(text, size):
     """Powers of ten, or of two with an i."""
@@ -154,7 +161,14 @@ def test_what_is_no_size_is_refused(text):
 
 def test_sizes_are_shown():
     """As people write them."""
-    assert [format_size(n) for n in (0, 999, 12_345, 1_500_000, 2e9, 3e12)] == ["0 B", "999 B", "12 KB", "1.5 MB", "2.0 GB", "3.00 TB"]
+    assert [format_size(n) for n in (0, 999, 12_345, 1_500_000, 2e9, 3e12)] == [
+        "0 B",
+        "999 B",
+        "12 KB",
+        "1.5 MB",
+        "2.0 GB",
+        "3.00 TB",
+    ]
 
 
 def test_too_little_memory_and_threads():
@@ -184,16 +198,18 @@ def full_disk(run: Path, source: Path, size: int, *more: str) -> subprocess.Comp
 
 
 @pytest.mark.parametrize("options", [[], ["--sequences"]], ids=["counts", "sequences"])
-@pytest.mark.parametrize("size", [50_000, 1_200_000, 3_000_000], ids=["at the start", "in a part", "in the fold"])
+@pytest.mark.parametrize("size", [50_000, 900_000, 2_500_000], ids=["at the start", "in a part", "in the fold"])
 def test_a_full_disk_is_one_message(tmp_path, size, options):
     """When nothing more can be written: one message, exit 1, no half part; with room, going on gives the result."""
     source, rng = tmp_path / "a.txt", random.Random(1)
-    source.write_text(" ".join(f"w{rng.randrange(10**12):x}" for _ in range(240_000)))
+    source.write_text(" ".join("".join(rng.choices("abcdefghijklmnopqrst", k=9)) for _ in range(240_000)))
     failed = full_disk(tmp_path / "run", source, size, "--pattern", "gpt2", *options)
     assert failed.returncode == 1, failed.stderr
     assert "disk is full" in failed.stderr
     assert "Traceback" not in failed.stderr
     assert len(failed.stderr.strip().splitlines()) == 1
-    result = count(tmp_path / "run", [str(source)], options={"pattern": "gpt2", "sequences": bool(options)}, resources=SMALL)
+    result = count(
+        tmp_path / "run", [str(source)], options={"pattern": "gpt2", "sequences": bool(options)}, resources=SMALL
+    )
     fresh = count(tmp_path / "fresh", [str(source)], options={"pattern": "gpt2"}, resources=SMALL)
     assert result.corpus == fresh.corpus

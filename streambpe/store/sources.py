@@ -494,7 +494,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _strings(column: pa.Array) -> list[str | None]:
-    """The values of a string column; an invalid sequence in one becomes a lone surrogate, so that the policy sees it."""
+    """The values of a string column; an invalid sequence becomes a lone surrogate, so that the policy sees it."""
     try:
         values: list[str | None] = column.to_pylist()
     except UnicodeDecodeError:
@@ -972,7 +972,9 @@ def _read_count_parquet(source: Source, most_rows: int) -> Iterator[CountTable]:
                 rows = [list(row) for row in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)]
                 pairs = list(_checked_rows(rows, source, first_row))
                 first_row += len(batch)
-                yield CountTable([chunk for chunk, _ in pairs], [n for _, n in pairs], len(batch), documents, expression)
+                yield CountTable(
+                    [chunk for chunk, _ in pairs], [n for _, n in pairs], len(batch), documents, expression
+                )
                 documents = 0
             if not first_row:
                 yield CountTable([], [], 0, documents, expression)

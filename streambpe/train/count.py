@@ -132,7 +132,7 @@ def count(
 
 
 def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult:
-    """Fill the tables from the committed parts, whatever stands in them: the way out when `check` finds a difference."""
+    """Fill the tables from the committed parts, whatever stands in them: the way out if `check` finds a difference."""
     with folder.lock(), disk_full_explained(folder.path), Reporter(Meter("folding"), folder, progress):
         corpus = fold(
             folder,
