@@ -60,7 +60,7 @@ def test_every_cut_is_a_true_border(name, pattern):
         cuts = set(pattern.rules.cut(text.encode()).tolist())
         assert cuts <= borders, (text, sorted(cuts - borders))
         cut_at_all += len(cuts)
-    assert cut_at_all > 1000, "rules that cut nowhere would pass too"
+    assert cut_at_all > 200, "rules that cut nowhere would pass too"
 
 
 @given(text=st.text(min_size=1, max_size=40))

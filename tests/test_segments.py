@@ -29,7 +29,8 @@ from tests.hostile import ATOMS, buffer_of, fast_documents, hostile_text, preset
 
 PATTERNS = preset_patterns()
 NAMES = [name for name, _ in PATTERNS]
-STREAMED = [(name, pattern) for name, pattern in PATTERNS if pattern.has_cuts]
+# superbpe2 cuts at numbers only, script mode between a word and a space only: together nowhere
+STREAMED = [(name, p) for name, p in PATTERNS if p.has_cuts and name != "superbpe2-scripts"]
 LINEAR = [(name, p) for name, p in PATTERNS if p.linear is not None and p.script_expression is None]
 
 
@@ -83,12 +84,11 @@ def test_characters_on_which_the_engines_differ(name, pattern):
     """Every character that Polars' engine and `regex` class differently is split as `regex` splits it."""
     differing = differing_characters()
     assert len(differing) > 100, "the two engines follow different Unicode versions"
-    some = random.Random(name).sample(differing, 3000)
-    for mine in (some[:1500], some[1500:]):
-        texts = ["a" + c + "b" for c in mine] + [" " + c + c for c in mine]
-        found = fast_documents(buffer_of(*texts), pattern)
-        for text, chunks in zip(texts, found, strict=True):
-            assert chunks == pattern.split(text), [hex(ord(c)) for c in text]
+    mine = random.Random(name).sample(differing, 1500)
+    texts = ["a" + c + "b" for c in mine] + [" " + c + c for c in mine]
+    found = fast_documents(buffer_of(*texts), pattern)
+    for text, chunks in zip(texts, found, strict=True):
+        assert chunks == pattern.split(text), [hex(ord(c)) for c in text]
 
 
 def test_all_differing_characters_at_once():
@@ -113,10 +113,12 @@ def test_blocks_give_the_chunks_of_the_whole(name, pattern):
     """A document read in blocks, each ended where a border is certain, has the chunks of the whole document."""
     rng = random.Random(f"blocks {name}")
     split = 0
-    for _ in range(40):
-        text = random_text(rng, 120)
-        if rng.random() < 0.5:
-            text = " ".join(["plain words", text, "and more of them,", text[:20], "Here and now 12"] * 3)
+    for _ in range(6):
+        text = random_text(rng, 100)
+        if rng.random() < 0.6:
+            text = " ".join(
+                ["plain words", text, "and more of them,", text[:20], "Here and now 12 more words come"] * 3
+            )
         data, held, chunks = text.encode(), b"", []
         size = rng.choice([40, 64, 100, 200])
         blocks = 0
@@ -131,7 +133,7 @@ def test_blocks_give_the_chunks_of_the_whole(name, pattern):
         chunks += [c for document in fast_documents(held + b"\xff", pattern) for c in document]
         assert chunks == pattern.split(text), repr(text)
         split += blocks
-    assert split > 20, "texts that are never cut show nothing"
+    assert split > 5, "texts that are never cut show nothing"
 
 
 def test_script_blocks_before_inherited_marks():
@@ -153,7 +155,7 @@ def test_a_border_ignores_what_follows(name, pattern):
     rng = random.Random(f"prefix {name}")
     found = 0
     for _ in range(30):
-        head = "plain words, " + random_text(rng, 30) + " and Some more words 12 "
+        head = "plain words, " + random_text(rng, 30) + " and in 2024 there were Some more words. "
         border = find_border(head.encode(), pattern)
         if not border:
             continue
