@@ -14,6 +14,6 @@ found AS (
     UNION ALL SELECT 'sha256', getvariable('sha256')
 )
 SELECT fact, corpus ->> fact AS stated, found.value AS found
-FROM found, stated
+FROM found LEFT JOIN stated ON true  -- a run without its totals differs in all of them
 WHERE (corpus ->> fact) IS DISTINCT FROM found.value
 ORDER BY fact;

@@ -193,14 +193,14 @@ def _is_wide_space(data: Bytes, at: Positions) -> Mask:
 
 
 def characters_before(data: Bytes, last: Positions) -> npt.NDArray[np.int64]:
-    """Code points of the characters whose last byte is at `last`; the text is valid UTF-8."""
+    """Code points of the characters whose last byte is at `last`; of invalid UTF-8 some code point or other."""
     one = data[last].astype(np.int64)
     two = data[np.maximum(last - 1, 0)].astype(np.int64)
     three = data[np.maximum(last - 2, 0)].astype(np.int64)
     four = data[np.maximum(last - 3, 0)].astype(np.int64)
     low = one & 63
     mid = low | (two & 63) << 6
-    return np.where(
+    points: npt.NDArray[np.int64] = np.where(
         one < 0x80,
         one,
         np.where(
@@ -209,14 +209,19 @@ def characters_before(data: Bytes, last: Positions) -> npt.NDArray[np.int64]:
             np.where(three >= 0xE0, mid | (three & 15) << 12, mid | (three & 63) << 12 | (four & 7) << 18),
         ),
     )
+    return np.minimum(points, 0x10FFFF)
+
+
+@functools.cache
+def _every_character() -> str:
+    return "".join(chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000)
 
 
 @functools.cache
 def code_point_class(members: str) -> Mask:
     """Membership of all 1 114 112 code points in a class of the `regex` module; 30 ms, 1.1 MB, kept."""
     table = np.zeros(0x110000, np.bool_)
-    every = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
-    for run in regex.finditer(members + "+", "".join(every)):
+    for run in regex.finditer(members + "+", _every_character()):
         first, last = ord(run.group()[0]), ord(run.group()[-1])
         table[first : last + 1] = True
     table[0xD800:0xE000] = False

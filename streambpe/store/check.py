@@ -93,6 +93,11 @@ def _check_files(spans: list[Span], config: CountConfig) -> list[Problem]:
         except SourceError as why:
             problems.append(Problem("source files", (str(why),)))
             continue
+        size = Path(path).stat().st_size
+        if size != mine[0].file_bytes:
+            problems.append(
+                Problem("source files", (path, f"has {size} bytes; it was counted with {mine[0].file_bytes}"))
+            )
         for (start, stop), digest in sorted(want.items()):
             if found.get((start, stop)) != digest:
                 problems.append(Problem("source files", (path, start, stop, "is not what was counted")))

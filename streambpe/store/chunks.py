@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.errors import RunError, StreambpeError
+from streambpe.failpoints import failpoint
 from streambpe.store.database import fsync_file, fsync_folder, open_store
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
@@ -125,8 +126,10 @@ class PartWriter:
         self._writer.add_key_value_metadata({"streambpe": json.dumps(facts)})
         self._writer.close()
         fsync_file(self._temporary)
+        failpoint("part-written")
         os.replace(self._temporary, self.target)
         fsync_folder(self.target.parent)
+        failpoint("part-committed")
         return part
 
     def abandon(self) -> None:
@@ -162,6 +165,10 @@ def list_parts(run: Run, *, clean: bool = False) -> list[Part]:
             (run.counts / name).unlink(missing_ok=True)
         for leftover in run.counts.glob("*.new"):
             leftover.unlink()
+        committed = {span.part for part in found for span in part.spans}
+        for leftover in run.sequences.glob("part-*"):  # a kill came before the part they belong to
+            if leftover.name.split(".")[0] not in committed:
+                leftover.unlink()
     return [part for part in found if part.path.name not in gone]
 
 
@@ -170,6 +177,18 @@ def next_number(run: Run) -> int:
     numbers = [int(p.stem.rsplit("-", 1)[1].split(".")[0]) for p in run.counts.glob("*-*.parquet")]
     numbers += [int(p.name.split(".")[0].rsplit("-", 1)[1]) for p in run.sequences.glob("part-*.parquet")]
     return max(numbers, default=0) + 1
+
+
+def check_total(parts: Sequence[Part], chunks: int, size: int, what: str) -> None:
+    """Refuse before it is committed what would make the run's chunks or bytes outgrow 64 bits."""
+    chunks += sum(part.total for part in parts)
+    size += sum(span.text_bytes for part in parts for span in part.spans)
+    for total, unit in ((chunks, "chunks"), (size, "bytes")):
+        if total > MAX_COUNT:
+            raise StreambpeError(
+                f"With {what} the run would hold {total} {unit}, more than a 64-bit count holds ({MAX_COUNT}). "
+                f"Nothing of it was added."
+            )
 
 
 def merge_ranges(parts: Sequence[Part], range_bytes: int) -> Iterator[pl.DataFrame]:
@@ -250,6 +269,7 @@ def merge_into(run: Run, batch: Sequence[Part], range_bytes: int, level: int, al
     except BaseException:
         writer.abandon()
         raise
+    failpoint("merge-committed")
     for part in batch:
         part.path.unlink()
     return merged
@@ -297,12 +317,17 @@ class CorpusDigest:
         }
 
 
-def fold(run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None) -> dict[str, int | str]:
-    """Bring state.duckdb up to the committed parts; returns the corpus facts. One transaction."""
+def fold(
+    run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None, again: bool = False
+) -> dict[str, int | str]:
+    """Bring state.duckdb up to the committed parts; returns the corpus facts. One transaction.
+
+    `again`: also if it says that it is up to them.
+    """
     parts = list_parts(run, clean=True)
     folded = json.dumps(sorted(part.path.name for part in parts))
     facts = run.facts()
-    if facts.get("folded") == folded and "corpus" in facts:
+    if facts.get("folded") == folded and "corpus" in facts and not again:
         corpus: dict[str, int | str] = json.loads(facts["corpus"])
         return corpus
     spare = max(memory_bytes - BASE_BYTES, 48 << 20)  # half of it for DuckDB, the rest for merging
@@ -335,7 +360,9 @@ def fold(run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None) ->
         corpus = digest.facts(sum(span.documents for span in spans))
         run_sql(con, "steps/put_run", key="corpus", value=json.dumps(corpus))
         run_sql(con, "steps/put_run", key="folded", value=json.dumps(names))
+        failpoint("fold-filled")
         con.commit()
+    failpoint("fold-committed")
     return corpus
 
 

@@ -18,9 +18,9 @@ from streambpe.config import CountConfig, Resources
 from streambpe.encode.patterns import find_pattern
 from streambpe.errors import RunMismatch, UsageError
 from streambpe.progress import Meter, Reporter
-from streambpe.store.chunks import PartWriter, Span, fold, list_parts, merge_ranges, next_number
+from streambpe.store.chunks import PartWriter, Span, check_total, fold, list_parts, merge_ranges, next_number
 from streambpe.store.database import fsync_file
-from streambpe.store.run import Run, program_versions
+from streambpe.store.run import Run, disk_full_explained, program_versions
 
 _RANGE_BYTES = 32 << 20
 
@@ -33,6 +33,8 @@ def export_counts(run: Path | str, output: Path | str) -> int:
     config = CountConfig(**json.loads(folder.facts()["config"]))
     expression = find_pattern(config.pattern, gaps=config.gaps).expression
     parts = list_parts(folder)
+    if not target.parent.is_dir():
+        raise UsageError(f"{target.parent} is no folder; nothing was written.")
     temporary = target.with_name(target.name + ".new")
     rows = 0
     try:
@@ -84,7 +86,7 @@ def merge_runs(
             )
     if mine.sequences:
         raise UsageError(f"{target.path} keeps sequences; merge-counts adds counts only. Merge into another RUN.")
-    with target.lock():
+    with target.lock(), disk_full_explained(target.path):
         target.create({"config": json.dumps(mine.as_facts()), "versions": json.dumps(program_versions())})
         meter = Meter("merging", total=len(opened), unit="runs")
         with Reporter(meter, target, progress):
@@ -100,21 +102,22 @@ def merge_runs(
 
 
 def _add_run(target: Run, other: Run, resources: Resources) -> None:
-    parts = list_parts(other)
-    known: dict[tuple[str, int], Span] = {
-        (span.path, span.start_at): span for part in list_parts(target) for span in part.spans
-    }
+    parts, mine = list_parts(other), list_parts(target)
+    size = sum(span.text_bytes for part in parts for span in part.spans)
+    check_total(mine, sum(part.total for part in parts), size, str(other.path))
+    held = [span for part in mine for span in part.spans]
+    paths = {span.path for span in held}
+    contents = {_content(span) for span in held}
     name = f"part-{next_number(target):05d}"
     spans = []
     for span in (span for part in parts for span in part.spans):
-        before = known.get((span.path, span.start_at))
-        if before is not None and (before.digest, before.stop_at) == (span.digest, span.stop_at):
+        if _content(span) in contents:
             raise UsageError(
                 f"{span.path} is counted in {target.path} already, and in {other.path}; merging would count it "
                 f"twice. Runs merged before this one are kept, nothing of this one was added."
             )
         # the same name on another machine is another file
-        path = span.path if before is None else f"{other.path.resolve()}:{span.path}"
+        path = span.path if span.path not in paths else f"{other.path.resolve()}:{span.path}"
         spans.append(replace(span, path=path, part=name))
     writer = PartWriter(target.counts / f"{name}.parquet")
     try:
@@ -124,6 +127,14 @@ def _add_run(target: Run, other: Run, resources: Resources) -> None:
     finally:
         with contextlib.suppress(OSError):
             writer.abandon()
+
+
+def _content(span: Span) -> tuple[str, ...]:
+    """What makes a source the one it is: the same file, in whatever stretches; of a stream, the same bytes."""
+    name = span.path.rsplit(":", 1)[-1]  # a merge puts the run's name before it
+    if span.file_bytes:
+        return name, str(span.file_bytes), str(span.mtime_ns)
+    return name, str(span.start_at), str(span.stop_at), span.digest
 
 
 def _told(config: CountConfig) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
@@ -44,7 +45,8 @@ def _write_json(names: list[str], blocks: Iterator[list[Any]], out: TextIO) -> N
     first = True
     for rows in blocks:
         for row in rows:
-            out.write(("" if first else ",") + "\n" + json.dumps(dict(zip(names, row, strict=True)), default=_plain))
+            plain = [str(v) if isinstance(v, float) and not math.isfinite(v) else v for v in row]  # JSON has no NaN
+            out.write(("" if first else ",") + "\n" + json.dumps(dict(zip(names, plain, strict=True)), default=_plain))
             first = False
     out.write("\n]\n")
 

@@ -11,9 +11,11 @@ RUN/
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
+import re
 import shutil
 import socket
 import sys
@@ -22,7 +24,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from streambpe.errors import RunError, RunLocked
+from streambpe.errors import RunError, RunLocked, StreambpeError
+from streambpe.failpoints import failpoint
 from streambpe.store.database import create_schema, fsync_folder, open_store
 from streambpe.store.sqlfiles import run_sql
 
@@ -36,6 +39,27 @@ def replace_file(path: Path, data: bytes) -> None:
         os.fsync(out.fileno())
     os.replace(temporary, path)
     fsync_folder(path.parent)
+
+
+_DISK_FULL = re.compile(r"No space left on device|File too large|[Qq]uota exceeded|os error (27|28|122)\b")
+
+
+@contextlib.contextmanager
+def disk_full_explained(folder: Path) -> Iterator[None]:
+    """One message for what Python, Arrow, Polars and DuckDB each say in their own way."""
+    try:
+        yield
+    except StreambpeError:
+        raise
+    except Exception as why:
+        full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        if not (getattr(why, "errno", None) in full or _DISK_FULL.search(str(why))):
+            raise
+        place = getattr(why, "filename", None) or folder
+        raise StreambpeError(
+            f"The disk is full ({place}: {str(why).splitlines()[0]}). Every committed part is kept. Make room, then "
+            f"give the same command again: it goes on from there."
+        ) from None
 
 
 class Run:
@@ -69,6 +93,8 @@ class Run:
             create_schema(con)
             for key, value in facts.items():
                 run_sql(con, "steps/put_run", key=key, value=value)
+            con.execute("CHECKPOINT")  # closing would do it too, but keep silent if the disk is full
+        failpoint("run-made")
         os.replace(temporary, self.state)
         fsync_folder(self.path)
 

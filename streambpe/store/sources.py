@@ -27,6 +27,7 @@ from typing import Any, Literal, Protocol, cast
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -79,7 +80,7 @@ class Source:
     column: str = "text"
     bytes: int = 0  # on disk; 0 if unknown
     mtime_ns: int = 0
-    texts: Iterable[str] | None = field(default=None, compare=False, repr=False)
+    texts: Iterable[str | None] | None = field(default=None, compare=False, repr=False)
     is_stdin: bool = False
 
     @property
@@ -134,6 +135,12 @@ def find_sources(
     for argument in arguments:
         for source in _expand(argument, lines, text_column, counts, kind, stdin_name):
             if source.path in found:
+                if source.kind in ("jsonl", "csv", "parquet") and source.column != found[source.path].column:
+                    raise UsageError(
+                        f"{source.path} is named with two fields, {found[source.path].column!r} and "
+                        f"{source.column!r}; a run counts one of a file. Count the other into another RUN, and "
+                        f"add it with merge-counts."
+                    )
                 warnings.append(f"{source.path} is named more than once; it is counted once.")
             found[source.path] = source
     return [found[path] for path in sorted(found)], warnings
@@ -204,10 +211,25 @@ def open_bytes(source: Source) -> tuple[Stream, Callable[[], int]]:
         raise SourceError(f"{source.path} cannot be read: {why.strerror}.") from None
     suffix = _strip_compression(source.path)[1]
     if suffix == ".gz":
-        return cast(Stream, gzip.GzipFile(fileobj=raw)), raw.tell
+        return _Decompressed(gzip.GzipFile(fileobj=raw), raw), raw.tell
     if suffix == ".zst":
-        return cast(Stream, zstd.ZstdFile(raw)), raw.tell
+        return _Decompressed(zstd.ZstdFile(raw), raw), raw.tell
     return raw, raw.tell
+
+
+class _Decompressed(io.BufferedReader):
+    """A decompressor that closes the file below it too: those of the libraries leave it open."""
+
+    def __init__(self, decompressor: Any, raw: io.BufferedReader) -> None:
+        super().__init__(decompressor)
+        self._file = raw
+
+    def close(self) -> None:
+        """Close both."""
+        try:
+            super().close()
+        finally:
+            self._file.close()
 
 
 def read_exactly(stream: Stream, size: int, source: Source, at: int) -> bytes:
@@ -323,16 +345,20 @@ class Reader:
             data = read_exactly(stream, want, source, at + len(held)) if want else b""
             held = held + data if held else data
             finished = len(data) < want or (stop is not None and at + len(held) == stop)
+            end = 0 if finished else self._border(held, source)
+            if end and end == len(held):
+                # look whether anything follows: the last block of a source is never empty, so that
+                # a source whose bytes are all committed is known to be complete
+                data = read_exactly(stream, 1, source, at + end)
+                held, finished = held + data, not data
             if finished:
                 end = len(held)
                 if stop is not None and at + end < stop:
                     raise SourceError(f"{source.path} is shorter than when it was counted. Nothing was changed.")
-            else:
-                end = self._border(held, source)
-                if end == 0:
-                    if len(held) >= self.most_bytes:
-                        self._refuse(source, at, len(held))
-                    continue
+            elif end == 0:
+                if len(held) >= self.most_bytes:
+                    self._refuse(source, at, len(held))
+                continue
             ends_inside = not finished and not (
                 source.kind in ("lines", "jsonl", "csv") and held[end - 1 : end] == b"\n"
             )
@@ -380,7 +406,7 @@ class Reader:
             kind = file.schema_arrow.field(source.column).type
             if pa.types.is_dictionary(kind):
                 kind = kind.value_type
-            if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
+            if not _is_text(kind):
                 raise SourceError(
                     f"{source.path}: column {source.column!r} holds {kind}, not strings. "
                     f"Pick another with --text-column."
@@ -413,10 +439,8 @@ class Reader:
                 batch_start, at = at, at + len(batch)
                 if at <= low or batch_start >= high:
                     continue
-                rows = (
-                    batch.column(0).slice(max(low - batch_start, 0), min(high, at) - max(low, batch_start)).to_pylist()
-                )
-                for text in rows:
+                rows = batch.column(0).slice(max(low - batch_start, 0), min(high, at) - max(low, batch_start))
+                for text in _strings(rows):
                     values.append(text)
                     size += len(text) if text else 0
                     if size >= self.block_bytes:
@@ -450,22 +474,48 @@ class Reader:
                     at = high
             values: list[str | None] = []
             size = 0
-            while stop is None or at + len(values) < stop:
-                text = next(texts, None)
-                if text is None:
-                    yield Block(source, at, at + len(values), list(values), True)
-                    return
-                values.append(_checked_text(source, at + len(values), text))
-                size += len(text)
+            for text in texts:
                 if size >= self.block_bytes:
+                    # told only now that more follows: the last block of a source is never empty
                     yield Block(source, at, at + len(values), values, False)
                     at, values, size = at + len(values), [], 0
-            if values:
-                yield Block(source, at, at + len(values), values, False)
-                at += len(values)
+                values.append(_checked_text(source, at + len(values), text))
+                size += len(text or "")
+                if stop is not None and at + len(values) == stop:
+                    break
+            else:
+                if values or not covered:
+                    yield Block(source, at, at + len(values), values, True)
+                return
+            yield Block(source, at, at + len(values), values, False)
+            at += len(values)
 
 
-def _take(texts: Iterator[str], n: int) -> Iterator[str]:
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _strings(column: pa.Array) -> list[str | None]:
+    """The values of a string column; an invalid sequence becomes a lone surrogate, so that the policy sees it."""
+    try:
+        values: list[str | None] = column.to_pylist()
+    except UnicodeDecodeError:
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        data = column.cast(pa.large_binary()).to_pylist()
+        return [None if value is None else value.decode("utf-8", "streambpe-surrogate") for value in data]
+    return values
+
+
+def _as_surrogate(why: UnicodeError) -> tuple[str, int]:
+    assert isinstance(why, UnicodeDecodeError)
+    return chr(0xDC00 + why.object[why.start]), why.end
+
+
+codecs.register_error("streambpe-surrogate", _as_surrogate)
+
+
+def _take(texts: Iterator[str | None], n: int) -> Iterator[str | None]:
     for _ in range(n):
         try:
             yield next(texts)
@@ -473,8 +523,8 @@ def _take(texts: Iterator[str], n: int) -> Iterator[str]:
             return
 
 
-def _checked_text(source: Source, index: int, text: object) -> str:
-    if not isinstance(text, str):
+def _checked_text(source: Source, index: int, text: object) -> str | None:
+    if text is not None and not isinstance(text, str):
         raise SourceError(
             f"{source.path}: document {index} is {type(text).__name__}, not str. Everything before is counted."
         )
@@ -491,6 +541,10 @@ def _name(source: Source) -> str:
 # Every invalid byte becomes a NUL, so that positions stay what they are.
 _BLANK_INVALID = "streambpe-blank"
 codecs.register_error(_BLANK_INVALID, lambda why: ("\0" * (why.end - why.start), why.end))  # type: ignore[attr-defined]
+
+
+_BLANK = np.zeros(256, np.bool_)
+_BLANK[[0x09, 0x0B, 0x0C, 0x20]] = True
 
 
 def find_border(held: bytes, pattern: Pattern) -> int:
@@ -538,22 +592,58 @@ def _border_in(window: bytes, pattern: Pattern, near: str) -> int:
         cuts = cuts[(around < 0x80).all(axis=1)]
     if near == "inert" and len(cuts):
         cuts = cuts[inert_around(data, cuts)]
+    if len(cuts):
+        # the last blank of several goes with what follows, which the block before would not see
+        cuts = cuts[~_BLANK[data[cuts - 1]]]
     if pattern.script_expression and len(cuts):
-        # a script run may go on behind the border only if the border follows its last letter
-        left, right = data[cuts - 1] | 0x20, data[cuts]
-        cuts = cuts[(left >= 97) & (left <= 122) & (right == 32)]
+        # the script run on both sides has to be one and the same: a letter before, and one right behind
+        # the space, else a mark could belong to the run before or another script begin
+        left, right, behind = data[cuts - 1] | 0x20, data[cuts], data[cuts + 1] | 0x20
+        cuts = cuts[(left >= 97) & (left <= 122) & (right == 32) & (behind >= 97) & (behind <= 122)]
     return int(cuts[-1]) if len(cuts) else 0
 
 
 def last_record_end(held: bytes) -> int:
-    """The end of the last whole csv record: a line break outside quotes. 0 if there is none."""
+    """The end of the last whole csv record: a line break outside quotes. 0 if there is none.
+
+    `held` begins with a record. Quotes pair up only if each opens or closes a whole field; with
+    others among them (`5" pipe`) the csv reader itself is asked, which costs five times as much.
+    """
     data = np.frombuffer(held, np.uint8)
     breaks = np.flatnonzero(data == 0x0A)
     if not len(breaks):
         return 0
-    quotes = np.searchsorted(np.flatnonzero(data == 0x22), breaks)
-    outside = breaks[quotes % 2 == 0]
+    quotes = np.flatnonzero(data == 0x22)
+    if not _are_field_quotes(data, quotes):
+        return _last_record_read(held)
+    outside = breaks[np.searchsorted(quotes, breaks) % 2 == 0]
     return int(outside[-1]) + 1 if len(outside) else 0
+
+
+def _are_field_quotes(data: npt.NDArray[np.uint8], quotes: npt.NDArray[np.int64]) -> bool:
+    opening, closing = quotes[::2], quotes[1::2]
+    before = data[opening[opening > 0] - 1]
+    after = data[closing[closing < len(data) - 1] + 1]
+    beside = np.array([0x22, 0x2C, 0x0A, 0x0D], np.uint8)
+    return bool(np.isin(before, beside).all() and np.isin(after, beside).all())
+
+
+def _last_record_read(held: bytes) -> int:
+    csv.field_size_limit(sys.maxsize)
+    read = end = 0
+    exhausted = False
+
+    def lines() -> Iterator[str]:
+        nonlocal read, exhausted
+        for line in io.StringIO(held.decode("latin-1"), newline=""):  # bytes as characters: only ASCII matters
+            read += len(line)
+            yield line
+        exhausted = True
+
+    for _ in csv.reader(lines()):
+        if not exhausted and held[read - 1] == 0x0A:
+            end = read
+    return end
 
 
 class _Prefixed:
@@ -636,7 +726,8 @@ def block_text(block: Block, bad_utf8: BadUtf8) -> BlockText:
         text = data.replace(b"\n", b"\xff")
         if block.ends_source and text and not text.endswith(b"\xff"):
             text += b"\xff"
-        made = BlockText(text, _count_lines(text, block), digest)
+        text = _without_empty_lines(text, block.inside_document)
+        made = BlockText(text, text.count(b"\xff"), digest)
     else:
         text = data + b"\xff" if block.ends_source else data
         made = BlockText(text, int(block.ends_source), digest)
@@ -645,15 +736,11 @@ def block_text(block: Block, bad_utf8: BadUtf8) -> BlockText:
     return made
 
 
-def _count_lines(text: bytes, block: Block) -> int:
-    """Lines that end here and are not empty; one that began in an earlier block is not."""
-    ends = np.flatnonzero(np.frombuffer(text, np.uint8) == 0xFF)
-    if not len(ends):
-        return 0
-    empty = np.diff(ends, prepend=-1) == 1
-    if block.inside_document:
-        empty[0] = False
-    return int(len(ends) - empty.sum())
+def _without_empty_lines(text: bytes, inside_document: bool) -> bytes:
+    """An empty line is no document; a block that begins inside a line ends it with its first mark."""
+    if b"\xff\xff" in text:
+        text = re.sub(b"\xff{2,}", b"\xff", text)
+    return text[1:] if text.startswith(b"\xff") and not inside_document else text
 
 
 def is_valid_utf8(data: bytes) -> bool:
@@ -735,7 +822,7 @@ def _values_line_by_line(data: bytes, block: Block) -> Iterator[str | None]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json.loads(line, parse_int=_parse_int)
         except (ValueError, RecursionError) as why:
             raise SourceError(f"{_at_line(block, number)} is not JSON ({why}). Everything before is counted.") from None
         if not isinstance(row, dict):
@@ -752,6 +839,11 @@ def _values_line_by_line(data: bytes, block: Block) -> Iterator[str | None]:
                 f"Everything before is counted."
             )
         yield value
+
+
+def _parse_int(digits: str) -> int | float:
+    """Python refuses integers of more than 4 300 digits; the fast reader skips them unread, so they are legal."""
+    return int(digits) if len(digits) < 4000 else float(digits)
 
 
 def _at_line(block: Block, number: int) -> str:
@@ -791,10 +883,23 @@ def _text_of_csv(data: bytes, block: Block, policy: BadUtf8, digest: str) -> Blo
     return _text_of_values(values, block, policy, digest)
 
 
+def digest_file(source: Source) -> str:
+    """sha256 of a file as it stands on disk."""
+    try:
+        with open(source.path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as why:
+        raise SourceError(f"{source.path} cannot be read: {why.strerror}.") from None
+
+
 def digest_stretches(
     source: Source, stretches: Sequence[tuple[int, int]], pattern: Pattern
 ) -> Iterator[tuple[int, int, str]]:
     """(start, stop, digest) of stretches of a source, read again; those it no longer has are left out."""
+    if source.kind == "counts":
+        whole = digest_file(source)  # its stretches are rows; it is read and committed whole
+        yield from ((start, stop, whole) for start, stop in stretches)
+        return
     if source.kind == "parquet":
         # any block size gives the same digest for the same rows: read each stretch as one block
         for start, stop in stretches:
@@ -867,10 +972,27 @@ def _read_count_parquet(source: Source, most_rows: int) -> Iterator[CountTable]:
             names = file.schema_arrow.names
             if names[:2] not in (["chunk", "count"], ["chunk", "n"]):
                 raise SourceError(f"{source.path} holds columns {', '.join(names)}; a count table has chunk and count.")
+            chunk_type, count_type = file.schema_arrow.types[:2]
+            if not (_is_text(chunk_type) and pa.types.is_integer(count_type)):
+                raise SourceError(
+                    f"{source.path} holds {chunk_type} and {count_type}; the chunks of a count table are strings, "
+                    f"the counts integers."
+                )
             facts = json.loads((file.schema_arrow.metadata or {}).get(b"streambpe-counts", b"{}"))
-            yield CountTable([], [], 0, facts.get("documents", 0), facts.get("expression"))
+            documents, expression = facts.get("documents", 0), facts.get("expression")
+            first_row = 0
             for batch in file.iter_batches(most_rows, use_threads=False):
-                yield CountTable(batch.column(0).to_pylist(), batch.column(1).to_pylist(), len(batch))
+                rows = [list(row) for row in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)]
+                pairs = list(_checked_rows(rows, source, first_row))
+                first_row += len(batch)
+                yield CountTable(
+                    [chunk for chunk, _ in pairs], [n for _, n in pairs], len(batch), documents, expression
+                )
+                documents = 0
+            if not first_row:
+                yield CountTable([], [], 0, documents, expression)
+    except UnicodeDecodeError as why:
+        raise SourceError(f"{source.path} holds a chunk that is not UTF-8 ({why.reason}).") from None
     except (OSError, pa.ArrowException) as why:
         raise SourceError(f"{source.path} is not a Parquet file: {str(why).splitlines()[0]}") from None
 
@@ -878,9 +1000,11 @@ def _read_count_parquet(source: Source, most_rows: int) -> Iterator[CountTable]:
 def _count_rows(source: Source) -> Iterator[tuple[str, int]]:
     stream, _ = open_bytes(source)
     try:
-        with io.TextIOWrapper(cast(Any, stream), encoding="utf-8-sig", newline="") as text:
-            name = _strip_compression(source.path)[0]
-            if name.endswith(".csv"):
+        name = _strip_compression(source.path)[0]
+        is_csv = name.endswith(".csv")
+        # only a line feed ends a row of the others: a carriage return may be part of a chunk
+        with io.TextIOWrapper(cast(Any, stream), encoding="utf-8-sig", newline="" if is_csv else "\n") as text:
+            if is_csv:
                 csv.field_size_limit(sys.maxsize)
                 rows: Iterator[list[str]] = csv.reader(text)
                 header = next(rows, [])
@@ -892,7 +1016,7 @@ def _count_rows(source: Source) -> Iterator[tuple[str, int]]:
                 yield from _checked_rows(rows, source, 2)
             else:
                 separator = "\t" if name.endswith(".tsv") else None
-                lines = (line for block in text for line in block.split("\n") if line)
+                lines = (line for line in text if line != "\n")
                 yield from _checked_rows((_word_and_count(line, separator) for line in lines), source, 1)
     except UnicodeDecodeError as why:
         raise SourceError(f"{source.path} is not UTF-8 near byte {why.start}; nothing of it was counted.") from None
@@ -901,22 +1025,24 @@ def _count_rows(source: Source) -> Iterator[tuple[str, int]]:
 
 
 def _word_and_count(line: str, separator: str | None) -> list[str]:
-    line = line.rstrip("\r\n")
+    line = line.removesuffix("\n").removesuffix("\r")
     if separator is None:
         separator = "\t" if "\t" in line else " "
     return line.rsplit(separator, 1)
 
 
-def _checked_rows(rows: Iterable[list[str]], source: Source, first_line: int) -> Iterator[tuple[str, int]]:
+def _checked_rows(rows: Iterable[list[Any]], source: Source, first_line: int) -> Iterator[tuple[str, int]]:
     for number, row in enumerate(rows, first_line):
         if not row or row == [""]:
             continue
         try:
             chunk, count = row
-            n = int(count)
+            n = -1 if count is None else int(count)
+            if not chunk:
+                raise ValueError
         except ValueError:
             raise SourceError(
-                f"{source.path} row {number} is {row!r}; a row is a chunk and a whole number. "
+                f"{source.path} row {number} is {row!r}; a row is a chunk, not empty, and a whole number. "
                 f"Nothing of it was counted."
             ) from None
         if n < 0 or n > 2**63 - 1:

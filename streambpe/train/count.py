@@ -14,7 +14,6 @@ from --memory and --threads; a worker's table of distinct pieces is committed wh
 from __future__ import annotations
 
 import contextlib
-import errno
 import itertools
 import json
 import queue
@@ -44,11 +43,22 @@ from streambpe.encode.segments import (
 )
 from streambpe.encode.split_worker import SplitProcess
 from streambpe.errors import SourceChanged, SourceError, Stopped, StreambpeError, UsageError
+from streambpe.failpoints import failpoint
 from streambpe.memory import release_memory
 from streambpe.progress import Meter, Reporter
 from streambpe.store import sequences
-from streambpe.store.chunks import BASE_BYTES, MAX_COUNT, Part, PartWriter, Span, fold, list_parts, next_number
-from streambpe.store.run import Run, program_versions
+from streambpe.store.chunks import (
+    BASE_BYTES,
+    MAX_COUNT,
+    Part,
+    PartWriter,
+    Span,
+    check_total,
+    fold,
+    list_parts,
+    next_number,
+)
+from streambpe.store.run import Run, disk_full_explained, program_versions
 from streambpe.store.sources import (
     BadUtf8,
     Block,
@@ -56,6 +66,7 @@ from streambpe.store.sources import (
     Reader,
     Source,
     block_text,
+    digest_file,
     digest_stretches,
     find_sources,
     gaps_between,
@@ -106,6 +117,9 @@ def count(
     `options` are fields of CountConfig; None or missing means the run's own, or the default.
     `counts`: the sources are count tables. Setting `stop` commits and raises Stopped.
     """
+    folder = Run(run)
+    if not sources and folder.state.exists():
+        return _fold_again(folder, resources or Resources.from_options(), progress)
     names = [s for s in sources if isinstance(s, str)]
     found, warnings = find_sources(
         names, lines=lines, text_column=text_column, counts=counts, kind=kind, stdin_name=stdin_name
@@ -113,7 +127,6 @@ def count(
     found += [s for s in sources if isinstance(s, Source)]
     if not found:
         raise UsageError("Nothing to count: name at least one SOURCE.")
-    folder = Run(run)
     resources = resources or Resources.from_options()
     if (folder.path / "state.duckdb").exists():
         asked = options or {}
@@ -125,10 +138,23 @@ def count(
     )
     if counts and config.sequences:
         raise UsageError("--sequences needs documents; count tables have none.")
-    with folder.lock():
+    with folder.lock(), disk_full_explained(folder.path):
         folder.create({"config": json.dumps(config.as_facts()), "versions": json.dumps(program_versions())})
         job = _Job(folder, config, pattern, resources, stop or threading.Event())
         return job.run(found, warnings, progress)
+
+
+def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult:
+    """Fill the tables from the committed parts, whatever stands in them: the way out if `check` finds a difference."""
+    with folder.lock(), disk_full_explained(folder.path), Reporter(Meter("folding"), folder, progress):
+        corpus = fold(
+            folder,
+            memory_bytes=resources.memory_bytes,
+            threads=resources.threads,
+            temp_dir=resources.temp_dir,
+            again=True,
+        )
+    return CountResult(corpus, 0, 0, ())
 
 
 def count_from_iterator(
@@ -173,7 +199,7 @@ class _Job:
         self.meter.facts.update(
             run=str(self.run_folder.path), sources=len(found), memory_limit_bytes=self.resources.memory_bytes
         )
-        with Reporter(self.meter, self.run_folder, progress), self._disk_full_explained():
+        with Reporter(self.meter, self.run_folder, progress):
             if plan.todo:
                 self._count_all(plan, {(s.path, s.start_at, s.stop_at): s.digest for p in parts for s in p.spans})
             if self.failed is not None:
@@ -212,6 +238,11 @@ class _Job:
                 raise UsageError(
                     f"{source.path} was counted as {known[0].kind}, not {source.kind}; nothing was changed. "
                     f"Give the options it was counted with, or count into another RUN."
+                )
+            if known and source.kind in ("jsonl", "csv", "parquet") and known[0].text_column != source.column:
+                raise UsageError(
+                    f"{source.path} was counted by its field {known[0].text_column!r}, not {source.column!r}; nothing "
+                    f"was changed. Count the other field into another RUN."
                 )
             done = [(span.start_at, span.stop_at) for span in known]
             complete = any(span.state == "last" for span in known) and len(gaps_between(done)) == 1
@@ -319,6 +350,7 @@ class _Job:
     def _count_table(self, source: Source) -> None:
         """Add a table of chunks and counts: read whole and checked, then committed in parts of a million rows."""
         writers: list[tuple[PartWriter, int, int, int]] = []  # with the rows it covers and its text bytes
+        digest = digest_file(source)
         documents, at = 0, 0
         try:
             for table in read_count_table(source, _TABLE_ROWS):
@@ -339,6 +371,8 @@ class _Job:
                 writer.write(frame)
                 self.sketch.add(frame["chunk"])
                 at += table.rows
+            chunks, size = sum(writer.total for writer, *_ in writers), sum(writer[3] for writer in writers)
+            check_total(list_parts(self.run_folder), chunks, size, source.path)
             for i, (writer, start, stop, size) in enumerate(writers):
                 last = i + 1 == len(writers)
                 writer.commit(
@@ -354,7 +388,7 @@ class _Job:
                             0,
                             0,
                             0,
-                            "",
+                            digest,
                             writer.target.stem,
                             source.bytes,
                             source.mtime_ns,
@@ -366,18 +400,6 @@ class _Job:
             for writer, *_ in writers:
                 writer.abandon()
         self.meter.done += source.bytes
-
-    @contextlib.contextmanager
-    def _disk_full_explained(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as why:
-            if why.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                raise
-            raise StreambpeError(
-                f"The disk is full ({why.filename or self.run_folder.path}: {why.strerror}). Every committed part is "
-                f"kept. Make room, then give the same command again: it goes on from there."
-            ) from None
 
 
 class _Worker(threading.Thread):
@@ -454,6 +476,7 @@ class _Worker(threading.Thread):
         frame = count_split(chunked, n)
         name = self.job.next_name("part")
         sequences.write_sequence(self.job.run_folder.sequences, name, frame, chunked, codes)
+        failpoint("sequence-written")
         self.job.commit(name, frame, [_span(block, made, name)])
 
 
@@ -519,6 +542,8 @@ class _DistinctSketch:
         self._lock = threading.Lock()
 
     def add(self, chunks: pl.Series) -> None:
+        if not len(chunks):
+            return
         with self._lock:
             hashes = chunks.hash().to_numpy()
             if len(self._hashes) == self._KEPT:

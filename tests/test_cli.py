@@ -1,0 +1,214 @@
+"""The command line: help, exit codes, one message for each mistake, data on stdout only."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from streambpe.cli import main
+from streambpe.store.run import Run
+
+MEMORY = ["--memory", "300MB"]
+
+
+def invoke(*arguments: str, stdin: bytes | None = None):
+    return CliRunner().invoke(main, list(arguments), input=stdin)
+
+
+@pytest.fixture
+def run(tmp_path) -> str:
+    """A counted run."""
+    (tmp_path / "a.txt").write_text('the cat, "the" dog\n')
+    result = invoke("count", str(tmp_path / "run"), str(tmp_path / "a.txt"), *MEMORY)
+    assert result.exit_code == 0, result.stderr
+    return str(tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", sorted(main.commands))
+def test_every_subcommand_has_help_with_an_example(name):
+    """What it does in a sentence, and a command that can be copied."""
+    result = invoke(name, "--help")
+    assert result.exit_code == 0
+    assert f"streambpe {name} " in result.output.split("example:")[1]
+    assert invoke("--help").output.count(f"  {name} ") >= 1
+
+
+def test_every_option_is_explained():
+    """No option without a word of help."""
+    for command in main.commands.values():
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                assert getattr(parameter, "help", None), f"{command.name} {parameter.opts}"
+
+
+WRONG = [
+    (2, []),
+    (2, ["nothing"]),
+    (2, ["count"]),
+    (2, ["count", "RUN"]),
+    (1, ["count", "RUN", "missing.txt"]),
+    (1, ["count", "RUN", "*.nothing"]),
+    (1, ["count", "RUN", "EMPTY"]),
+    (1, ["count", "FILE", "FILE"]),
+    (2, ["count", "RUN", "FILE", "--pattern", "gpt5"]),
+    (2, ["count", "RUN", "FILE", "--pattern", "("]),
+    (2, ["count", "RUN", "FILE", "--pattern", r"\w+"]),
+    (2, ["count", "RUN", "FILE", "--gaps", "drop"]),
+    (2, ["count", "RUN", "FILE", "--bad-utf8", "maybe"]),
+    (2, ["count", "RUN", "FILE", "--threads", "0"]),
+    (2, ["count", "RUN", "FILE", "--memory", "lots"]),
+    (3, ["count", "RUN", "FILE", "--memory", "1MB"]),
+    (2, ["count", "RUN", "FILE", "--format", "xml"]),
+    (2, ["count", "RUN", "FILE", "--pattern", "none", "--split-scripts"]),
+    (2, ["count", "RUN", "FILE", "--counts", "--sequences"]),
+    (1, ["count", "RUN", "FILE", "--format", "parquet"]),
+    (1, ["count", "RUN", "FILE", "--format", "jsonl"]),
+    (1, ["count", "RUN", "FILE", "--format", "csv"]),
+    (1, ["count", "RUN", "FILE", "--counts"]),
+    (1, ["status", "RUN"]),
+    (1, ["sql", "RUN", "SELECT 1"]),
+    (2, ["sql", "RUN"]),
+    (1, ["check", "RUN"]),
+    (1, ["check", "EMPTY"]),
+    (2, ["export-counts", "RUN"]),
+    (1, ["export-counts", "RUN", "-o", "x.csv"]),
+    (2, ["merge-counts", "RUN"]),
+    (1, ["merge-counts", "RUN", "EMPTY"]),
+    (1, ["count", "/proc/nothing", "FILE"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments"), WRONG, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
+)
+def test_wrong_invocations_give_one_message(tmp_path, monkeypatch, code, arguments):
+    """The documented exit code, a message on stderr, nothing on stdout, and never a traceback."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "EMPTY").mkdir()
+    (tmp_path / "FILE").write_text("some words here\n")
+    result = invoke(*arguments)
+    assert result.exit_code == code, (result.output, result.exception)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    assert "Traceback" not in result.output
+    if arguments:
+        assert result.stdout == ""
+        assert result.stderr.strip()
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["SELECT nonsense", "SELEC 1", "SELECT * FROM nothing", "DELETE FROM chunk_counts", "DROP TABLE run", "", ";"],
+)
+@pytest.mark.parametrize("form", [[], ["--json"], ["--csv"]])
+def test_queries_that_fail_are_one_message_and_change_nothing(run, query, form):
+    """Mistakes and attempts to write end with exit 1 and DuckDB's reason; an empty query is no crash."""
+    before = Path(run, "state.duckdb").read_bytes()
+    result = invoke("sql", run, query, *form)
+    assert result.exit_code == (1 if query.strip(";") else result.exit_code)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    assert Path(run, "state.duckdb").read_bytes() == before
+
+
+def test_sql_prints_tables_json_and_csv(run):
+    """The same rows three ways; JSON and CSV are read back by their own parsers."""
+    query = "SELECT chunk, n, n = 1 AS rare, NULL AS nothing FROM chunk_counts ORDER BY chunk"
+    rows = json.loads(invoke("sql", run, query, "--json").stdout)
+    assert {row["chunk"]: row["n"] for row in rows} == {
+        '"': 1, " \"": 1, ",": 1, " cat": 1, " dog": 1, "\n": 1, "the": 2,
+    }  # fmt: skip
+    assert rows[0] == {"chunk": "\n", "n": 1, "rare": True, "nothing": None}
+    table = list(csv.DictReader(io.StringIO(invoke("sql", run, query, "--csv").stdout, newline="")))
+    assert [(row["chunk"], int(row["n"])) for row in table] == [(row["chunk"], row["n"]) for row in rows]
+    shown = invoke("sql", run, query).stdout
+    assert "cat" in shown
+    assert "chunk" in shown
+    assert json.loads(invoke("sql", run, "SELECT 1 WHERE false", "--json").stdout) == []
+    kinds = "SELECT 'x'::BLOB AS b, DATE '2024-01-02' AS d, [1, 2] AS l, 1.5::DECIMAL(4,2) AS m, 'nan'::DOUBLE AS f"
+    (row,) = json.loads(invoke("sql", run, kinds, "--json").stdout, parse_constant=lambda name: pytest.fail(name))
+    assert (row["b"], row["d"], row["l"]) == ("78", "2024-01-02", [1, 2])
+
+
+def test_views_are_there(run):
+    """Each view that the help names gives rows."""
+    for view in ("source_files", "chunk_frequencies", "rare_chunks", "run", "sources", "chunk_counts"):
+        assert json.loads(invoke("sql", run, f"FROM {view}", "--json").stdout), view
+
+
+def test_data_goes_to_stdout_and_the_rest_to_stderr(tmp_path, run):
+    """Counting says what it did on stderr; its stdout is empty, so are those of export, merge and check."""
+    (tmp_path / "b.txt").write_text("more")
+    for arguments in (
+        ["count", run, str(tmp_path / "b.txt"), *MEMORY, "--progress", "jsonl"],
+        ["export-counts", run, "-o", str(tmp_path / "x.csv")],
+        ["merge-counts", str(tmp_path / "merged"), run, *MEMORY],
+        ["check", run, "--sources", *MEMORY],
+    ):
+        result = invoke(*arguments)
+        assert result.exit_code == 0, result.output
+        assert result.stdout == ""
+        assert result.stderr.strip()
+
+
+def test_progress_lines_are_json(tmp_path, run):
+    """--progress jsonl: every line but the summary is an object; the last says that it is done."""
+    (tmp_path / "b.txt").write_text("more")
+    lines = invoke("count", run, str(tmp_path / "b.txt"), *MEMORY, "--progress", "jsonl").stderr.splitlines()
+    states = [json.loads(line) for line in lines if line.startswith("{")]
+    assert len(states) == len(lines) - 1
+    assert (states[0]["state"], states[-1]["state"], states[-1]["stage"]) == ("running", "done", "counted")
+
+
+def test_status_says_what_was_last(run):
+    """For people and as JSON; a run whose process is gone says killed, not running."""
+    assert "counted, done" in invoke("status", run).stdout
+    found = json.loads(invoke("status", run, "--json").stdout)
+    assert (found["state"], found["corpus"]["documents"]) == ("done", 1)
+    Run(run).write_status({**found, "state": "running", "pid": 2**22 + 1})
+    assert json.loads(invoke("status", run, "--json").stdout)["state"] == "killed"
+    assert "goes on" in invoke("status", run).stdout
+
+
+def test_check_prints_differences_and_the_way_out(run):
+    """Exit 1, a line for each row on stdout; the command it names mends it."""
+    import duckdb
+
+    with duckdb.connect(str(Path(run, "state.duckdb"))) as con:
+        con.execute("DELETE FROM chunk_counts WHERE chunk = ' cat'")
+    result = invoke("check", run, *MEMORY)
+    assert result.exit_code == 1
+    assert " cat" in result.stdout
+    assert f"streambpe count {run}" in result.stderr
+    assert invoke("count", run, *MEMORY).exit_code == 0
+    assert invoke("check", run, *MEMORY).exit_code == 0
+
+
+def test_standard_input_is_counted_once(tmp_path):
+    """A second stream under the same name is refused; with a name of its own it adds."""
+    run = str(tmp_path / "run")
+    assert invoke("count", run, "-", *MEMORY, stdin=b"one two").exit_code == 0
+    again = invoke("count", run, "-", *MEMORY, stdin=b"three")
+    assert again.exit_code == 2
+    assert "--stdin-name" in again.stderr
+    assert invoke("count", run, "-", "--stdin-name", "second", *MEMORY, stdin=b"three").exit_code == 0
+    rows = json.loads(invoke("sql", run, "SELECT path, documents FROM source_files", "--json").stdout)
+    assert rows == [{"path": "-", "documents": 1}, {"path": "second", "documents": 1}]
+
+
+def test_warnings_are_shown(tmp_path):
+    """A source named twice is counted once, and told."""
+    (tmp_path / "a.txt").write_text("one")
+    result = invoke("count", str(tmp_path / "run"), str(tmp_path / "a.txt"), str(tmp_path / "a.txt"), *MEMORY)
+    assert result.exit_code == 0
+    assert "warning:" in result.stderr
+
+
+def test_version():
+    """The package's version."""
+    from streambpe import __version__
+
+    assert __version__ in invoke("--version").stdout

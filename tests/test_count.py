@@ -1,0 +1,601 @@
+"""Counting: the table is a Counter of find-all over the documents, whatever happens on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from streambpe.config import Resources
+from streambpe.encode.patterns import PRESETS, find_pattern
+from streambpe.errors import (
+    RunError,
+    RunLocked,
+    RunMismatch,
+    SourceChanged,
+    SourceError,
+    Stopped,
+    StreambpeError,
+    UsageError,
+)
+from streambpe.store.check import check
+from streambpe.store.chunks import MAX_COUNT, list_parts
+from streambpe.store.exchange import export_counts, merge_runs
+from streambpe.store.run import Run
+from streambpe.store.sequences import read_sequence
+from streambpe.train import count as counting
+from streambpe.train.count import count, count_from_iterator
+from tests.hostile import random_text
+from tests.test_sources import expected_documents, write
+
+SMALL = Resources(256 << 20, 2)
+ROOT = Path(__file__).parents[1]
+
+
+def table_of(run: Path) -> dict[str, int]:
+    with duckdb.connect(str(run / "state.duckdb"), read_only=True) as con:
+        return dict(con.sql("SELECT chunk, n FROM chunk_counts").fetchall())
+
+
+def tallies(texts: list[str], pattern: str = "gpt4o", **options) -> dict[str, int]:
+    split = find_pattern(pattern, **options).split
+    return dict(Counter(chunk for text in texts for chunk in split(text)))
+
+
+@pytest.fixture
+def tiny_blocks(monkeypatch):
+    """Blocks of a kilobyte and a part for each: what large corpora meet, in small."""
+    monkeypatch.setattr(counting, "_MOST_BLOCK", 1000)
+    monkeypatch.setattr(counting, "_LEAST_BLOCK", 1000)
+    monkeypatch.setattr(counting, "CHECKPOINT_SECONDS", -1.0)
+
+
+def corpus(folder: Path, seed: int = 1) -> tuple[list[Path], list[str]]:
+    """Files of every format, and their documents."""
+    rng = random.Random(seed)
+    folder.mkdir(exist_ok=True)
+    paths, documents = [], []
+    for kind in ("txt", "jsonl", "csv", "parquet"):
+        for suffix in ("", ".gz") if kind != "parquet" else ("",):
+            texts = [random_text(rng, rng.choice([0, 30, 200])).replace("\ufeff", "") for _ in range(6)]
+            texts.append("Plain words, more often: the cat and the dog. " * 20)
+            paths.append(write(folder / f"{kind}.{kind}{suffix}", texts, kind))
+            documents += expected_documents(texts, kind)
+    return paths, documents
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+def test_counts_are_a_counter_of_find_all(tmp_path, tiny_blocks, name):
+    """Every preset over every format, in many blocks and parts: the table is Python's Counter."""
+    paths, documents = corpus(tmp_path / "in")
+    result = count(tmp_path / "run", [str(p) for p in paths], options={"pattern": name}, resources=SMALL)
+    expected = tallies(documents, name)
+    assert table_of(tmp_path / "run") == expected
+    assert result.corpus["documents"] == len(documents)
+    assert result.corpus["chunks"] == sum(expected.values())
+    assert result.corpus["distinct"] == len(expected)
+    assert result.corpus["bytes"] == sum(len(text.encode()) for text in documents)
+    assert check(tmp_path / "run", rehash_sources=True, resources=SMALL) == []
+
+
+@pytest.mark.parametrize("name", ["gpt4o", "word-level"])
+def test_script_mode_counts(tmp_path, tiny_blocks, name):
+    """The same with script runs cut first."""
+    paths, documents = corpus(tmp_path / "in")
+    options = {"pattern": name, "split_scripts": True}
+    count(tmp_path / "run", [str(p) for p in paths], options=options, resources=SMALL)
+    assert table_of(tmp_path / "run") == tallies(documents, name, split_scripts=True)
+
+
+def test_a_users_own_pattern_counts(tmp_path):
+    """A regular expression with groups, and one whose gaps are kept."""
+    paths, documents = corpus(tmp_path / "in")
+    for i, options in enumerate([{"pattern": r"(\w+)|(?s:.)"}, {"pattern": r"\d+|[A-Z]", "gaps": "keep"}]):
+        count(tmp_path / f"run{i}", [str(p) for p in paths], options=options, resources=SMALL)
+        assert table_of(tmp_path / f"run{i}") == tallies(
+            documents, options["pattern"], gaps=options.get("gaps", "refuse")
+        )
+
+
+def test_nothing_but_the_documents_decides(tmp_path, monkeypatch):
+    """Any order of sources, threads, memory, block size, sequences or not: one digest, one table."""
+    paths, documents = corpus(tmp_path / "in")
+    names = [str(p) for p in paths]
+    monkeypatch.setattr(counting, "CHECKPOINT_SECONDS", -1.0)
+    digests, rng = set(), random.Random(5)
+    for i in range(8):
+        rng.shuffle(names)
+        monkeypatch.setattr(counting, "_MOST_BLOCK", rng.choice([300, 1000, 5000, 1 << 20]))
+        monkeypatch.setattr(counting, "_LEAST_BLOCK", 1)
+        resources = Resources(rng.choice([256, 300, 1000]) << 20, rng.choice([1, 2, 3]))
+        run = tmp_path / f"run{i}"
+        if i % 2:  # the sources come in two calls
+            count(run, names[:3], options={"sequences": i % 4 == 1}, resources=resources)
+        result = count(run, names, options={"sequences": i % 4 == 1}, resources=resources)
+        digests.add(json.dumps(result.corpus, sort_keys=True))
+        assert table_of(run) == tallies(documents)
+    assert len(digests) == 1
+
+
+def test_sequences_are_the_documents(tmp_path, tiny_blocks):
+    """Documents put together again from their parts, across parts, are Pattern.split of each, in order."""
+    for name in ("gpt4o", "boundless", "none"):
+        paths, _ = corpus(tmp_path / "in", seed=7)
+        lines = write(tmp_path / "lines.txt", ["one two", "", "three " * 400, "", "end"], "lines")
+        run = tmp_path / name
+        count(run, [str(p) for p in paths], options={"pattern": name, "sequences": True}, resources=SMALL)
+        count(run, [str(lines)], lines=True, resources=SMALL)
+        split = find_pattern(name).split
+        rng = random.Random(7)
+        expected = {str(lines): [split(t) for t in ("one two", "three " * 400, "end")]}
+        for path in paths:
+            texts = [random_text(rng, rng.choice([0, 30, 200])).replace("\ufeff", "") for _ in range(6)]
+            texts.append("Plain words, more often: the cat and the dog. " * 20)
+            expected[str(path)] = [split(t) for t in expected_documents(texts, path.name.split(".")[0])]
+        for path, documents in expected.items():
+            assert reassembled(Run(run), path) == documents, (name, path)
+        assert check(run, resources=SMALL) == []
+
+
+def reassembled(run: Run, path: str) -> list[list[str]]:
+    spans = sorted((s for p in list_parts(run) for s in p.spans if s.path == path), key=lambda s: s.start_at)
+    documents: list[list[str]] = [[]]
+    for span in spans:
+        chunks, ids = read_sequence(run.sequences, span.part)
+        text = chunks.to_list()
+        for i in ids:
+            if i < 0:
+                documents.append([])
+            else:
+                documents[-1].append(text[i])
+    assert documents.pop() == []
+    return documents
+
+
+def test_sources_are_added_and_skipped(tmp_path):
+    """What was counted is skipped, what is new is added, and the sum is that of one count of all."""
+    paths, documents = corpus(tmp_path / "in")
+    names = [str(p) for p in paths]
+    assert count(tmp_path / "a", names[:2], resources=SMALL).counted == 2
+    result = count(tmp_path / "a", names, resources=SMALL)
+    assert (result.counted, result.skipped) == (len(names) - 2, 2)
+    again = count(tmp_path / "a", names, resources=SMALL)
+    assert (again.counted, again.skipped, again.corpus) == (0, len(names), result.corpus)
+    assert table_of(tmp_path / "a") == tallies(documents)
+
+
+def test_changed_content_is_refused_and_a_touched_file_is_not(tmp_path):
+    """Other bytes under a counted name are refused, also of the same size; a new time stamp alone is nothing."""
+    path = write(tmp_path / "a.txt", ["the cat sat"], "txt")
+    table = tmp_path / "b.tsv"
+    table.write_text("word\t5\n")
+    run = tmp_path / "run"
+    before = count(run, [str(path)], resources=SMALL).corpus
+    before = count(run, [str(table)], counts=True, resources=SMALL).corpus
+    for touched, options in ((path, {}), (table, {"counts": True})):
+        os.utime(touched, ns=(1, 1))
+        again = count(run, [str(touched)], resources=SMALL, **options)
+        assert (again.skipped, again.corpus) == (1, before)
+    for changed, content, options in (
+        (path, "the dog sat", {}),
+        (path, "longer than it was", {}),
+        (table, "work\t5\n", {"counts": True}),
+    ):
+        changed.write_text(content)
+        with pytest.raises(SourceChanged, match=changed.name):
+            count(run, [str(changed)], resources=SMALL, **options)
+    assert table_of(run) == {**tallies(["the cat sat"]), "word": 5}
+    assert count(tmp_path / "run", [str(write(tmp_path / "c.txt", ["x"], "txt"))], resources=SMALL).counted == 1
+
+
+def test_a_source_keeps_its_format_and_field(tmp_path):
+    """Counted as one thing, a file is not skipped as if it had been counted as another."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "one", "body": "two"}\n')
+    run = tmp_path / "run"
+    count(run, [str(path)], resources=SMALL)
+    with pytest.raises(UsageError, match=r"a\.jsonl was counted"):
+        count(run, [str(path)], kind="txt", resources=SMALL)
+    with pytest.raises(UsageError, match=r"a\.jsonl was counted"):
+        count(run, [f"{path}:body"], resources=SMALL)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"pattern": "gpt2"}, {"gaps": "keep"}, {"split_scripts": True}, {"bad_utf8": "skip"}, {"sequences": True}],
+    ids=str,
+)
+def test_options_of_an_existing_run_do_not_change(tmp_path, changed):
+    """Another option than the run's own is refused by its name; left out or equal, it is the run's."""
+    path = str(write(tmp_path / "a.txt", ["x"], "txt"))
+    more = str(write(tmp_path / "b.txt", ["x"], "txt"))
+    count(tmp_path / "run", [path], options={"pattern": "gpt4"}, resources=SMALL)
+    flag = "--" + next(iter(changed)).replace("_", "-")
+    with pytest.raises(RunMismatch, match=flag):
+        count(tmp_path / "run", [more], options=changed, resources=SMALL)
+    assert table_of(tmp_path / "run") == {"x": 1}
+    assert count(tmp_path / "run", [more], options={"pattern": None}, resources=SMALL).corpus["chunks"] == 2
+
+
+# Bad input
+
+
+def test_an_error_keeps_what_was_counted_and_going_on_is_exact(tmp_path, tiny_blocks):
+    """A damaged source ends the count with its name; mended, the same command gives the unbroken result."""
+    paths, documents = corpus(tmp_path / "in")
+    bad = paths[3]
+    whole = bad.read_bytes()
+    bad.write_bytes(whole[: len(whole) // 2])
+    names = [str(p) for p in paths]
+    for _ in range(2):
+        with pytest.raises(SourceError, match=bad.name):
+            count(tmp_path / "run", names, resources=SMALL)
+    kept = {s.path for p in list_parts(Run(tmp_path / "run")) for s in p.spans}
+    assert kept >= {str(p.resolve()) for p in sorted(paths) if p < bad}
+    # a file that was read half while it was damaged is refused: give the mended one another name
+    mended = bad.with_name("mended-" + bad.name)
+    mended.write_bytes(whole)
+    if str(bad.resolve()) not in kept:
+        mended.rename(bad)
+        count(tmp_path / "run", names, resources=SMALL)
+        assert table_of(tmp_path / "run") == tallies(documents)
+
+
+@pytest.mark.parametrize("policy", ["replace", "skip"])
+def test_invalid_bytes_are_counted_and_reported(tmp_path, policy):
+    """Replaced or left out, they are told for each source."""
+    (tmp_path / "a.txt").write_bytes(b"one \xff\xfe two \xe2\x82 three")
+    count(tmp_path / "run", [str(tmp_path / "a.txt")], options={"bad_utf8": policy}, resources=SMALL)
+    text = b"one \xff\xfe two \xe2\x82 three".decode("utf-8", "replace" if policy == "replace" else "ignore")
+    assert table_of(tmp_path / "run") == tallies([text])
+    with duckdb.connect(str(tmp_path / "run/state.duckdb"), read_only=True) as con:
+        assert con.sql("SELECT bad_utf8 FROM source_files").fetchall() == [(3,)]
+
+
+def test_bad_utf8_error_ends_the_count(tmp_path):
+    """Under `error` the count ends with file and byte, and a good file beside it stays counted."""
+    (tmp_path / "a.txt").write_bytes(b"fine")
+    (tmp_path / "b.txt").write_bytes(b"one \xff")
+    with pytest.raises(SourceError, match=r"b\.txt is not UTF-8: byte 4 is 0xFF"):
+        count(tmp_path / "run", [str(tmp_path)], options={"bad_utf8": "error"}, resources=Resources(256 << 20, 1))
+    assert count(tmp_path / "run", [str(tmp_path / "a.txt")], resources=SMALL).skipped == 1
+
+
+def test_an_empty_corpus_is_counted(tmp_path):
+    """Empty files, empty iterators and null-only columns: no chunk, no error."""
+    (tmp_path / "a.txt").write_bytes(b"")
+    (tmp_path / "b.jsonl").write_bytes(b'{"text": null}\n')
+    result = count(tmp_path / "run", [str(tmp_path)], options={"sequences": True}, resources=SMALL)
+    assert (result.corpus["documents"], result.corpus["distinct"]) == (1, 0)
+    result = count_from_iterator(tmp_path / "run", [], resources=SMALL)
+    assert (result.corpus["documents"], result.corpus["distinct"]) == (1, 0)
+    assert check(tmp_path / "run", resources=SMALL) == []
+
+
+@pytest.mark.parametrize("suffix", ["txt", "jsonl"])
+def test_chunks_of_many_megabytes(tmp_path, suffix):
+    """A chunk of 5 MB, and lines of many, count right under the smallest memory."""
+    text = "a" * 5_000_000 + " " + "b" * 3_000_000 + " c" * 100_000
+    path = tmp_path / f"a.{suffix}"
+    path.write_text(text if suffix == "txt" else json.dumps({"text": text}) + "\n")
+    count(tmp_path / "run", [str(path)], resources=Resources(400 << 20, 1))
+    assert table_of(tmp_path / "run") == {"a" * 5_000_000: 1, " " + "b" * 3_000_000: 1, " c": 100_000}
+
+
+@pytest.mark.long
+def test_a_chunk_of_fifty_megabytes_under_500_mb(tmp_path):
+    """One chunk of 50 MB is counted right within --memory 500MB."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"x " + b"a" * 50_000_000 + b" y")
+    count(tmp_path / "run", [str(path)], resources=Resources(500_000_000, 2))
+    assert table_of(tmp_path / "run") == {"x": 1, " " + "a" * 50_000_000: 1, " y": 1}
+
+
+@pytest.mark.long
+def test_a_line_of_200_megabytes_under_500_mb(tmp_path):
+    """One document of 200 MB without a line break is read in blocks and counted right."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"the cat sat on the mat, " * (200_000_000 // 24))
+    count(tmp_path / "run", [str(path)], lines=True, resources=Resources(500_000_000, 2))
+    n = 200_000_000 // 24
+    expected = {"the": 1, " the": 2 * n - 1, " cat": n, " sat": n, " on": n, " mat": n, ",": n, " ": 1}
+    assert table_of(tmp_path / "run") == expected
+
+
+# Iterators
+
+
+def test_iterators_go_on_behind_what_was_counted(tmp_path, tiny_blocks):
+    """Called again with the same documents nothing is added; with more, the new ones; with others, it is refused."""
+    texts = [f"document {i} of some words " * 5 for i in range(100)]
+    run = tmp_path / "run"
+    for stop, counted in ((40, 40), (40, 40), (40, 40), (100, 100), (100, 100)):
+        result = count_from_iterator(run, texts[:stop], resources=SMALL)
+        assert result.corpus["documents"] == counted
+        assert table_of(run) == tallies(texts[:counted])
+    with pytest.raises(SourceChanged, match="not the input it was"):
+        count_from_iterator(run, ["other", *texts[1:]], resources=SMALL)
+    with pytest.raises(SourceError, match="gave 10 documents"):
+        count_from_iterator(run, texts[:10], resources=SMALL)
+    count_from_iterator(run, ["other"], name="second", resources=SMALL)
+    assert table_of(run) == tallies([*texts, "other"])
+
+
+def test_an_iterator_that_fails_keeps_what_it_gave(tmp_path, tiny_blocks):
+    """An exception of the user's own comes through, and a second attempt goes on."""
+    texts = [f"document {i} " * 50 for i in range(30)]
+
+    def failing():
+        yield from texts[:20]
+        raise OSError("the network is gone")
+
+    with pytest.raises(OSError, match="network"):
+        count_from_iterator(tmp_path / "run", failing(), resources=SMALL)
+    assert count_from_iterator(tmp_path / "run", texts, resources=SMALL).corpus["documents"] == 30
+    assert table_of(tmp_path / "run") == tallies(texts)
+
+
+def test_nulls_of_an_iterator_lose_nothing_behind_them(tmp_path):
+    """None is no document, and not the end either."""
+    result = count_from_iterator(tmp_path / "run", ["a b", None, "c"], resources=SMALL)
+    assert result.corpus["documents"] == 2
+    assert table_of(tmp_path / "run") == {"a": 1, " b": 1, "c": 1}
+
+
+# Two writers
+
+
+def test_two_writers_get_a_clear_error(tmp_path):
+    """The second is told the pid of the first, and nothing changes; when the first is gone, the lock is free."""
+    path = str(write(tmp_path / "a.txt", ["x"], "txt"))
+    run = Run(tmp_path / "run")
+    with run.lock():
+        with pytest.raises(RunLocked, match=f"process {os.getpid()} on"):
+            count(tmp_path / "run", [path], resources=SMALL)
+        assert not run.state.exists()
+    assert count(tmp_path / "run", [path], resources=SMALL).counted == 1
+
+
+def test_the_lock_of_a_killed_writer_is_free(tmp_path):
+    """A lock file left by a process that was killed holds nobody up."""
+    code = "import sys, time; from streambpe.store.run import Run\n"
+    code += "with Run(sys.argv[1]).lock(): print(1, flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "run")], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        path = str(write(tmp_path / "a.txt", ["x"], "txt"))
+        with pytest.raises(RunLocked, match=f"process {other.pid} on"):
+            count(tmp_path / "run", [path], resources=SMALL)
+        other.kill()
+        other.wait()
+    assert json.loads((tmp_path / "run/lock").read_text())["pid"] == other.pid, "it left its name behind"
+    assert count(tmp_path / "run", [path], resources=SMALL).counted == 1
+
+
+def test_a_reader_of_the_database_is_waited_for_or_named(tmp_path, monkeypatch):
+    """While another process holds state.duckdb open, counting keeps its parts and says who holds it."""
+    path = str(write(tmp_path / "a.txt", ["x y"], "txt"))
+    run = tmp_path / "run"
+    count(run, [path], resources=SMALL)
+    code = (
+        "import sys, duckdb; con = duckdb.connect(sys.argv[1], read_only=True); print(1, flush=True); sys.stdin.read()"
+    )
+    more = str(write(tmp_path / "b.txt", ["z"], "txt"))
+    monkeypatch.setattr(
+        "streambpe.store.database.open_store.__kwdefaults__",
+        {**__import__("streambpe.store.database", fromlist=["x"]).open_store.__kwdefaults__, "wait_seconds": 0.2},
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(run / "state.duckdb")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as reader:
+        assert reader.stdout is not None
+        reader.stdout.readline()
+        with pytest.raises(RunError, match=f"held open by process {reader.pid}"):
+            count(run, [more], resources=SMALL)
+        reader.communicate()
+    assert count(run, [more], resources=SMALL).skipped == 1, "its part was committed before"
+    assert table_of(run) == {"x": 1, " y": 1, "z": 1}
+
+
+# Count tables, export, merge
+
+
+def test_count_tables_add_up(tmp_path):
+    """Rows of tables add to documents; zero counts and repeated chunks are harmless."""
+    (tmp_path / "a.tsv").write_text("the\t5\n cat\t0\nthe\t2\n")
+    (tmp_path / "b.dict").write_text("the 1\ndog 3\n")
+    count(tmp_path / "run", [str(tmp_path / "a.tsv"), str(tmp_path / "b.dict")], counts=True, resources=SMALL)
+    count(tmp_path / "run", [str(write(tmp_path / "c.txt", ["the dog"], "txt"))], resources=SMALL)
+    assert table_of(tmp_path / "run") == {"the": 9, "dog": 3, " dog": 1}
+    assert check(tmp_path / "run", rehash_sources=True, resources=SMALL) == []
+
+
+def test_a_table_of_another_pattern_is_refused(tmp_path):
+    """A BatchBPE table names its pattern in the last row; another than the run's is refused, nothing is added."""
+    for name, pattern, fits in (("a", PRESETS["gpt4"].expression, True), ("b", PRESETS["gpt2"].expression, False)):
+        path = tmp_path / f"{name}.csv"
+        path.write_text("chunk,count\nthe,5\n" + '"' + pattern.replace('"', '""') + '",0\n')
+        if fits:
+            count(tmp_path / "run", [str(path)], counts=True, options={"pattern": "gpt4"}, resources=SMALL)
+        else:
+            with pytest.raises(UsageError, match="pattern"):
+                count(tmp_path / "run", [str(path)], counts=True, resources=SMALL)
+    assert table_of(tmp_path / "run") == {"the": 5}
+
+
+@pytest.mark.parametrize("kind", ["tsv", "parquet"])
+def test_counts_beyond_64_bits_are_refused(tmp_path, kind):
+    """Near 2^62 counts are exact; a table that would pass 2^63-1 is refused before it is added."""
+    run = tmp_path / "run"
+    half = 2**62 - 1
+    for i, n in enumerate([half, half, 3]):
+        path = tmp_path / f"{i}.{kind}"
+        if kind == "tsv":
+            path.write_text(f"t\t{n}\n")
+        else:
+            pq.write_table(pa.table({"chunk": ["t"], "count": [n]}), path)
+        if i < 2:
+            result = count(run, [str(path)], counts=True, resources=SMALL)
+            assert result.corpus["chunks"] == half * (i + 1)
+            assert result.corpus["bytes"] == half * (i + 1)
+        else:
+            with pytest.raises(StreambpeError, match=str(MAX_COUNT)):
+                count(run, [str(path)], counts=True, resources=SMALL)
+    assert table_of(run) == {"t": 2 * half}
+    assert check(run, resources=SMALL) == [], "the run is as it was before"
+    (tmp_path / "one.tsv").write_text("t\t1\n")
+    assert count(run, [str(tmp_path / "one.tsv")], counts=True, resources=SMALL).corpus["chunks"] == 2**63 - 1
+
+
+def test_bytes_beyond_64_bits_are_refused(tmp_path):
+    """Three bytes each, 2^62 times: the chunks could be counted, their bytes could not, so neither are."""
+    (tmp_path / "a.tsv").write_text(f"the\t{2**62}\n")
+    with pytest.raises(StreambpeError, match="bytes, more than a 64-bit count"):
+        count(tmp_path / "run", [str(tmp_path / "a.tsv")], counts=True, resources=SMALL)
+    (tmp_path / "a.tsv").write_text(f"the\t{2**61}\n")
+    assert count(tmp_path / "run", [str(tmp_path / "a.tsv")], counts=True, resources=SMALL).corpus["chunks"] == 2**61
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_exported_counts_come_back_exactly(tmp_path, suffix):
+    """Exported and read again, hostile chunks and large counts are the same table and the same digest."""
+    paths, _ = corpus(tmp_path / "in")
+    (tmp_path / "big.tsv").write_text("t\t4611686018427387904\n")
+    count(tmp_path / "a", [str(p) for p in paths], resources=SMALL)
+    before = count(tmp_path / "a", [str(tmp_path / "big.tsv")], counts=True, resources=SMALL).corpus
+    out = tmp_path / f"counts.{suffix}"
+    assert export_counts(tmp_path / "a", out) == before["distinct"]
+    after = count(tmp_path / "b", [str(out)], counts=True, resources=SMALL).corpus
+    assert table_of(tmp_path / "b") == table_of(tmp_path / "a")
+    assert after["sha256"] == before["sha256"]
+    if suffix == "parquet":
+        assert after == before
+    with pytest.raises(UsageError, match="pattern"):
+        count(tmp_path / "c", [str(out)], counts=True, options={"pattern": "gpt2"}, resources=SMALL)
+
+
+def test_a_failed_export_leaves_no_file(tmp_path):
+    """An export that cannot be written says so and leaves the target as it was."""
+    count(tmp_path / "a", [str(write(tmp_path / "a.txt", ["x"], "txt"))], resources=SMALL)
+    for target in (tmp_path / "missing" / "x.csv", tmp_path / "missing" / "x.parquet", tmp_path / "x.json"):
+        with pytest.raises(StreambpeError, match=str(target.parent)):
+            export_counts(tmp_path / "a", target)
+    assert not (tmp_path / "missing").exists()
+
+
+def test_merged_runs_are_a_run_over_all(tmp_path):
+    """Runs counted apart and added up have the table and digest of one run over everything."""
+    paths, documents = corpus(tmp_path / "in")
+    names = [str(p) for p in paths]
+    for i in range(3):
+        count(tmp_path / f"node{i}", names[i::3], resources=Resources(256 << 20, 1 + i % 2))
+    whole = count(tmp_path / "whole", names, resources=SMALL).corpus
+    merged = merge_runs(tmp_path / "all", [tmp_path / f"node{i}" for i in range(3)], SMALL)
+    assert merged == whole
+    assert table_of(tmp_path / "all") == tallies(documents)
+    assert check(tmp_path / "all", resources=SMALL) == []
+    for again in (tmp_path / "node1", tmp_path / "whole", tmp_path / "all"):
+        with pytest.raises(UsageError, match="twice"):
+            merge_runs(tmp_path / "all", [again], SMALL)
+    assert table_of(tmp_path / "all") == tallies(documents)
+
+
+def test_one_source_counted_in_different_blocks_is_not_merged_twice(tmp_path, monkeypatch):
+    """The same file read in other blocks is still the same file."""
+    path = str(write(tmp_path / "a.txt", ["the cat and the dog, " * 2000], "txt"))
+    count(tmp_path / "a", [path], resources=SMALL)
+    monkeypatch.setattr(counting, "_MOST_BLOCK", 1000)
+    monkeypatch.setattr(counting, "_LEAST_BLOCK", 1000)
+    count(tmp_path / "b", [path], resources=SMALL)
+    merge_runs(tmp_path / "all", [tmp_path / "a"], SMALL)
+    with pytest.raises(UsageError, match="twice"):
+        merge_runs(tmp_path / "all", [tmp_path / "b"], SMALL)
+
+
+def test_runs_that_do_not_add_up_are_refused(tmp_path):
+    """Another pattern, sequences, or a sum beyond 64 bits: refused, and the target is as it was."""
+    text = str(write(tmp_path / "a.txt", ["x"], "txt"))
+    for name, pattern, n in (("a", "gpt4o", 2**62), ("b", "gpt4o", 2**62), ("c", "gpt2", 1)):
+        (tmp_path / f"{name}.tsv").write_text(f"t\t{n}\n")
+        count(
+            tmp_path / name, [str(tmp_path / f"{name}.tsv")], counts=True, options={"pattern": pattern}, resources=SMALL
+        )
+    merge_runs(tmp_path / "all", [tmp_path / "a"], SMALL)
+    with pytest.raises(RunMismatch, match="pattern gpt2"):
+        merge_runs(tmp_path / "all", [tmp_path / "c"], SMALL)
+    with pytest.raises(StreambpeError, match=str(MAX_COUNT)):
+        merge_runs(tmp_path / "all", [tmp_path / "b"], SMALL)
+    assert table_of(tmp_path / "all") == {"t": 2**62}
+    assert count(tmp_path / "all", [text], resources=SMALL).corpus["chunks"] == 2**62 + 1
+    count(tmp_path / "s", [text], options={"sequences": True}, resources=SMALL)
+    with pytest.raises(UsageError, match="sequences"):
+        merge_runs(tmp_path / "s", [tmp_path / "a"], SMALL)
+    with pytest.raises(RunError, match="no run"):
+        merge_runs(tmp_path / "new", [tmp_path / "missing"], SMALL)
+
+
+# Stops
+
+
+def test_stop_commits_and_going_on_gives_the_same(tmp_path, tiny_blocks):
+    """Stopped after any number of blocks, the same call goes on to the same table."""
+    paths, documents = corpus(tmp_path / "in")
+    names = [str(p) for p in paths]
+    taken = counting._Worker._take
+    for after in (1, 3, 8):
+        stop, run, blocks = threading.Event(), tmp_path / f"run{after}", iter(range(10_000))
+
+        def take(self, block, stop=stop, blocks=blocks, after=after):
+            taken(self, block)
+            if next(blocks) + 1 >= after:
+                stop.set()
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(counting._Worker, "_take", take)
+            with pytest.raises(Stopped, match="streambpe count"):
+                count(run, names, resources=SMALL, stop=stop)
+        kept = sum(part.total for part in list_parts(Run(run)))
+        assert 0 < kept < sum(tallies(documents).values())
+        count(run, names, resources=SMALL)
+        assert table_of(run) == tallies(documents)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_end_with_their_code_and_the_command(tmp_path, number, code):
+    """Ctrl-C and SIGTERM commit, print how to go on, exit 130 and 143; going on gives the unbroken digest."""
+    fifo = tmp_path / "a.txt"
+    text = "".join(f"line {i} of the stream\n" for i in range(60_000))
+    command = [sys.executable, "-m", "streambpe.cli", "count", str(tmp_path / "run"), "-", "--memory", "300MB"]
+    command += ["--progress", "none", "--lines"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as child:
+        assert child.stdin is not None
+        child.stdin.write(text[: len(text) // 2].encode())
+        child.stdin.flush()
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "run/status.json").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        child.send_signal(number)
+        time.sleep(0.3)
+        child.stdin.close()
+        assert child.stderr is not None
+        message = child.stderr.read().decode()
+        assert child.wait() == code, message
+    assert f"streambpe count {tmp_path / 'run'}" in message
+    assert "Traceback" not in message
+    done = subprocess.run(command, input=text.encode(), stderr=subprocess.PIPE, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    fifo.write_text(text)
+    unbroken = count(tmp_path / "unbroken", [str(fifo)], lines=True, resources=SMALL).corpus
+    assert json.loads(Run(tmp_path / "run").facts()["corpus"]) == unbroken

@@ -1,0 +1,125 @@
+"""Killed at any moment and given the same command again, a count ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from streambpe.config import Resources
+from streambpe.progress import running_state
+from streambpe.store.check import check
+from streambpe.store.chunks import list_parts
+from streambpe.store.run import Run
+from tests.samples import sample_text
+
+ROOT = Path(__file__).parents[1]
+PLACES = ["run-made", "sequence-written", "part-written", "part-committed", "fold-filled", "fold-committed"]
+# Small blocks, a part each: a small corpus meets every commit that a large one does, compaction too.
+DRIVER = """
+import sys
+from streambpe.config import Resources
+from streambpe.train import count as counting
+counting._MOST_BLOCK = counting._LEAST_BLOCK = int(sys.argv[3])
+counting.CHECKPOINT_SECONDS = -1.0
+print("ready", flush=True)
+options = {"sequences": sys.argv[4] == "on"}
+counting.count(sys.argv[1], [sys.argv[2]], options=options, resources=Resources(256 << 20, 2))
+"""
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Path:
+    """Made-up text in three files, 700 KB."""
+    folder = tmp_path_factory.mktemp("corpus")
+    for i in range(3):
+        text = sample_text(i, words=25_000)
+        if i == 2:
+            (folder / "c.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in text.split("\n")))
+        else:
+            (folder / f"{'ab'[i]}.txt").write_text(text)
+    return folder
+
+
+def start(run: Path, corpus: Path, block: int, sequences: bool, failpoint: str = "") -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", DRIVER, str(run), str(corpus), str(block), "on" if sequences else "off"]
+    env = {**os.environ, "STREAMBPE_FAILPOINT": failpoint}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=env)
+
+
+def finish(run: Path, corpus: Path, block: int, sequences: bool) -> tuple[dict[str, str], list[tuple[str, int]]]:
+    """Run to the end; the corpus facts and the table."""
+    with start(run, corpus, block, sequences) as child:
+        child.communicate()
+    assert child.returncode == 0
+    with duckdb.connect(str(run / "state.duckdb"), read_only=True) as con:
+        table = con.sql("SELECT chunk, n FROM chunk_counts ORDER BY chunk").fetchall()
+    return json.loads(Run(run).facts()["corpus"]), table
+
+
+@pytest.fixture(scope="module")
+def unbroken(corpus, tmp_path_factory):
+    """What a count that nobody disturbs gives."""
+    return finish(tmp_path_factory.mktemp("unbroken"), corpus, 20_000, False)
+
+
+def kill_until_done(run: Path, corpus: Path, rng: random.Random, kills: int, sequences: bool) -> int:
+    """Start and kill; how many kills hit a process that was still at work."""
+    hits = 0
+    for _ in range(kills):
+        block = rng.choice([5_000, 20_000, 100_000])
+        with start(run, corpus, block, sequences) as child:
+            assert child.stdout is not None
+            child.stdout.readline()
+            time.sleep(rng.random() ** 2)
+            child.kill()
+            child.wait()
+        hits += child.returncode == -signal.SIGKILL
+        if (run / "status.json").exists() and child.returncode == -signal.SIGKILL:
+            found = running_state(Run(run).read_status())
+            assert found["state"] in ("killed", "done"), "a killed run does not say that it runs"
+    return hits
+
+
+@pytest.mark.parametrize("sequences", [False, True])
+def test_killed_twice_and_resumed(tmp_path, corpus, unbroken, sequences):
+    """SIGKILL at random moments: same table, same digest, and everything checks out."""
+    kill_until_done(tmp_path, corpus, random.Random(f"kill {sequences}"), 2, sequences)
+    assert finish(tmp_path, corpus, 20_000, sequences) == unbroken
+    assert check(tmp_path, rehash_sources=True, resources=Resources(256 << 20, 2)) == []
+
+
+@pytest.mark.long
+def test_killed_twenty_times(tmp_path, corpus, unbroken):
+    """Ten runs, two kills each, with sequences and without."""
+    rng = random.Random("long")
+    hits = 0
+    for i in range(10):
+        hits += kill_until_done(tmp_path / f"{i}", corpus, rng, 2, i % 2 == 1)
+        assert finish(tmp_path / f"{i}", corpus, 20_000, i % 2 == 1) == unbroken
+        assert check(tmp_path / f"{i}", rehash_sources=True, resources=Resources(256 << 20, 2)) == []
+    assert hits > 5, "kills that come too late show nothing"
+
+
+@pytest.mark.parametrize("place", [*PLACES, "part-written:20", "merge-committed", "merge-committed:2"])
+def test_killed_at_every_commit(tmp_path, corpus, unbroken, place):
+    """Right before and right after each rename and each commit, going on gives the unbroken result."""
+    sequences = place == "sequence-written"
+    block = 5_000 if place.startswith("merge") else 40_000
+    with start(tmp_path, corpus, block, sequences, place) as child:
+        child.communicate()
+    assert child.returncode == -signal.SIGKILL, "the place was reached"
+    if place in ("part-written", "run-made"):
+        assert list_parts(Run(tmp_path)) == [], "nothing is visible before it is renamed"
+    assert finish(tmp_path, corpus, 20_000, sequences) == unbroken
+    assert check(tmp_path, rehash_sources=True, resources=Resources(256 << 20, 2)) == []
+    leftovers = [p for p in tmp_path.rglob("*") if ".new" in p.name]
+    assert leftovers == [], "unfinished files do not stay"

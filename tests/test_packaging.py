@@ -1,0 +1,63 @@
+"""What is installed: the wheel holds every .sql file and every table the package reads."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> zipfile.ZipFile:
+    """The wheel, built offline."""
+    if importlib.util.find_spec("hatchling") is None:
+        pytest.skip("hatchling is not installed, so no wheel can be built here")
+    out = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    with zipfile.ZipFile(next(out.glob("*.whl"))) as file:
+        yield file
+
+
+def test_the_wheel_holds_all_sql(wheel):
+    """sql/ of the checkout is streambpe/sql/ of the wheel, file for file and byte for byte."""
+    ours = {f"streambpe/{p.relative_to(ROOT)}": p.read_bytes() for p in (ROOT / "sql").rglob("*.sql")}
+    theirs = {n: wheel.read(n) for n in wheel.namelist() if n.startswith("streambpe/sql/")}
+    assert len(ours) > 10
+    assert theirs == ours
+
+
+def test_the_wheel_holds_the_package_and_its_data(wheel):
+    """Every module, the typing mark and the script table are there; no test is."""
+    names = set(wheel.namelist())
+    wanted = {
+        str(p.relative_to(ROOT)) for p in (ROOT / "streambpe").rglob("*") if p.suffix in (".py", ".txt", ".typed")
+    }
+    assert any("encode/data/" in name for name in wanted)
+    assert wanted <= names
+    assert not any(name.startswith("tests/") for name in names)
+
+
+def test_an_unpacked_wheel_counts(wheel, tmp_path):
+    """From the wheel alone, without the checkout, a count finds its SQL and its tables."""
+    wheel.extractall(tmp_path / "site")
+    (tmp_path / "a.txt").write_text("the cat 中文")
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import streambpe;"
+        "assert streambpe.__file__.startswith(sys.argv[1]);"
+        "from streambpe.train.count import count;"
+        "print(count(sys.argv[2], [sys.argv[3]], options={'split_scripts': True}).corpus['chunks'])"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "site"), str(tmp_path / "run"), str(tmp_path / "a.txt")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stdout) == (0, "4\n"), done.stderr

@@ -1,0 +1,171 @@
+"""Patterns: what a split is by definition, which expressions are refused, and that cuts are true borders."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+import regex
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streambpe.encode.patterns import PRESETS, characters_before, code_point_class, find_pattern
+from streambpe.errors import PatternError
+from tests.hostile import hostile_text, preset_patterns, random_text
+
+CUTTING = [(name, pattern) for name, pattern in preset_patterns() if pattern.has_cuts and not pattern.script_expression]
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+@settings(max_examples=30)
+@given(text=hostile_text)
+def test_chunks_join_to_the_text(name, text):
+    """Nothing of a text is lost or doubled by splitting, whatever the preset."""
+    assert "".join(PRESETS[name].split(text)) == text
+
+
+@pytest.mark.parametrize("name", [n for n in PRESETS if n not in ("none", "superbpe2")])
+@settings(max_examples=30)
+@given(text=hostile_text)
+def test_a_presets_split_is_find_all(name, text):
+    """A preset that covers every text splits as find-all of its expression does."""
+    assert PRESETS[name].split(text) == regex.findall(PRESETS[name].expression, text)
+
+
+@given(text=hostile_text)
+def test_superbpe2_keeps_gaps_as_chunks(text):
+    """Chunks of superbpe2 are its matches in order, and whole gaps between them."""
+    matches = [m.span() for m in regex.finditer(PRESETS["superbpe2"].expression, text)]
+    borders = sorted({0, len(text), *(at for span in matches for at in span)})
+    assert PRESETS["superbpe2"].split(text) == [text[a:b] for a, b in itertools.pairwise(borders)]
+
+
+@given(text=hostile_text)
+def test_none_is_the_whole_document(text):
+    """Under `none` a document is one chunk, and an empty one is none at all."""
+    assert PRESETS["none"].split(text) == ([text] if text else [])
+
+
+@pytest.mark.parametrize(("name", "pattern"), CUTTING, ids=[n for n, _ in CUTTING])
+def test_every_cut_is_a_true_border(name, pattern):
+    """The byte offsets at which a preset cuts are chunk borders of the whole text, on seeded hostile text."""
+    rng = random.Random(f"cuts {name}")
+    cut_at_all = 0
+    for _ in range(60):
+        text = random_text(rng, 150)
+        lengths = [len(chunk.encode()) for chunk in pattern.split(text)]
+        borders = {0, *np.cumsum(lengths).tolist()}
+        cuts = set(pattern.rules.cut(text.encode()).tolist())
+        assert cuts <= borders, (text, sorted(cuts - borders))
+        cut_at_all += len(cuts)
+    assert cut_at_all > 200, "rules that cut nowhere would pass too"
+
+
+@given(text=st.text(min_size=1, max_size=40))
+def test_characters_before_reads_whole_characters(text):
+    """The code point that ends at a byte is found for characters of one to four bytes."""
+    text = text.encode("utf-8", "ignore").decode()
+    lengths = np.array([len(c.encode()) for c in text], np.int64)
+    if not len(lengths):
+        return
+    data = np.frombuffer(text.encode(), np.uint8)
+    assert characters_before(data, np.cumsum(lengths) - 1).tolist() == [ord(c) for c in text]
+
+
+@pytest.mark.parametrize("members", [r"\s", r"\p{L}", r"[\p{L}\p{N}\p{P}\p{S}]", r"\p{Cn}"])
+def test_code_point_classes_are_those_of_regex(members):
+    """Membership found by runs equals asking about one character at a time."""
+    table = code_point_class(members)
+    compiled = regex.compile(members)
+    rng = random.Random(7)
+    points = [*range(0x3100), *(rng.randrange(0x110000) for _ in range(5000)), 0x10FFFF]
+    for c in (c for c in points if not 0xD800 <= c < 0xE000):
+        assert table[c] == bool(compiled.match(chr(c))), hex(c)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        r"\w+",
+        r"\w+|\s+",
+        r" ?\p{L}+|\p{N}+|\s+",
+        r".+",  # loses line breaks
+        r"[^\r\n]+|\n",  # loses \r
+        r"(?=a)|",  # zero width only
+        r"\b",
+        r"[\x00-\U0000ffff]+",  # loses everything above the BMP
+        r"\P{Cn}+",  # loses unassigned code points
+        r"[^\x00]+",  # loses NUL
+        r"(?<=a).+|a",
+        r"[\s\S]{2}",  # loses the last of an odd number
+        r"^[\s\S]",
+    ],
+)
+def test_a_regex_with_gaps_is_refused_or_keeps_them(expression):
+    """A pattern that would lose text is refused with an example; with gaps kept it loses nothing."""
+    with pytest.raises(PatternError, match="unmatched"):
+        find_pattern(expression)
+    pattern = find_pattern(expression, gaps="keep")
+    rng = random.Random(3)
+    for _ in range(20):
+        text = random_text(rng, 60)
+        assert "".join(pattern.split(text)) == text
+        assert all(pattern.split(text))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        r"\w+|\W+",
+        r"(?s).",
+        r"[\s\S]+",
+        r"(?s:.)",
+        r"(\w+)|(\W)",
+        r"(?:(a)|b)+|(?s:.)",
+        r"(?s)\w*|.",
+        r"\X",
+        r"|(?s).|x",
+    ],
+)
+def test_a_regex_that_covers_everything_is_taken(expression):
+    """Capture groups and empty matches change no chunk: chunks are whole matches, and never empty."""
+    pattern = find_pattern(expression)
+    rng = random.Random(4)
+    for _ in range(20):
+        text = random_text(rng, 60)
+        chunks = pattern.split(text)
+        assert chunks == [m.group() for m in regex.finditer(expression, text) if m.group()]
+        assert "".join(chunks) == text
+
+
+@pytest.mark.parametrize("expression", ["(", "[", "*a", r"\p{NoSuchClass}", "(?P<a>x)(?P=b)"])
+def test_a_regex_that_does_not_compile_is_refused(expression):
+    """The message names the expression and what is wrong with it."""
+    with pytest.raises(PatternError, match="does not compile"):
+        find_pattern(expression)
+
+
+@pytest.mark.parametrize("name", ["gpt5", "cl200k", "script-aware", "GPT4O"])
+def test_an_unknown_name_is_not_taken_for_a_regex(name):
+    """A misspelt preset is refused and the known ones are listed."""
+    with pytest.raises(PatternError, match=r"no pattern named.*gpt4o"):
+        find_pattern(name)
+
+
+def test_none_has_no_script_mode():
+    """There is no pattern that script runs could be given to."""
+    with pytest.raises(PatternError, match="split-scripts"):
+        find_pattern("none", split_scripts=True)
+
+
+def test_a_contraction_folds_case_as_unicode_does():
+    """`(?i:s)` matches the long s under gpt4, and the published splits depend on it."""
+    assert PRESETS["gpt4"].split("ſ'ſ 'S") == ["ſ", "'ſ", " '", "S"]
+
+
+def test_cl100k_differs_from_gpt4_at_the_end_of_a_text():
+    """Mixed white space at the end is one chunk today, several in the classic pattern."""
+    assert PRESETS["cl100k"].split("a \n ") == ["a", " \n "]
+    assert PRESETS["gpt4"].split("a \n ") == ["a", " \n", " "]

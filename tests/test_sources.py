@@ -1,0 +1,699 @@
+"""Inputs: what a document is in every format, where a file is split never shows, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import random
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from streambpe.encode.patterns import find_pattern
+from streambpe.errors import LimitError, SourceError, UsageError
+from streambpe.store.sources import (
+    BlockText,
+    Reader,
+    Source,
+    block_text,
+    digest_stretches,
+    find_sources,
+    gaps_between,
+    last_record_end,
+    read_count_table,
+)
+from tests.hostile import fast_documents, random_text
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+GPT4O = find_pattern("gpt4o")
+NONE = find_pattern("none")
+TINY, WHOLE = 64, 1 << 24
+FORMATS = ["txt", "lines", "jsonl", "csv", "parquet"]
+TEXTS = [
+    "The first document, with several words in it.",
+    "",
+    'quotes " and, commas\nand a line break',
+    "\rcarriage\r\nreturns\r",
+    "日本語のテキスト 👩\u200d👩\u200d👧 naïve café",
+    " leading and trailing ",
+    "nul \x00 and \x7f controls \x1f",
+    "a" * 200 + " " + "b" * 300,
+    "\ufeffnot at the start of the file",
+    "{json: 'like'}\t\\n \\ \" ",
+    "\u2028line\u2029breaks\x85that are\x0bnone\x0c",
+    "last",
+]
+
+
+def write(path: Path, texts: list[str], kind: str) -> Path:
+    """A file of documents in one format; compressed if its name says so."""
+    if kind == "parquet":
+        pq.write_table(pa.table({"id": range(len(texts)), "text": texts}), path, row_group_size=3)
+        return path
+    out = io.StringIO()
+    if kind == "txt":
+        out.write("".join(texts))
+    elif kind == "lines":
+        out.write("".join(text + "\n" for text in texts))
+    elif kind == "jsonl":
+        for i, text in enumerate(texts):
+            out.write(json.dumps({"id": i, "text": text, "more": [1, {"text": 2}]}, ensure_ascii=i % 2 == 0) + "\n")
+    else:
+        writer = csv.writer(out)  # with CRLF: else Python leaves a lone carriage return unquoted
+        writer.writerow(["id", "text"])
+        writer.writerows([i, text] for i, text in enumerate(texts))
+    data = out.getvalue().encode()
+    if path.suffix == ".gz":
+        data = gzip.compress(data)
+    elif path.suffix == ".zst":
+        data = zstd.compress(data)
+    path.write_bytes(data)
+    return path
+
+
+def expected_documents(texts: list[str], kind: str) -> list[str]:
+    """The same documents by the definition of each format."""
+    if kind == "txt":
+        return ["".join(texts)]
+    if kind == "lines":
+        return [line for text in texts for line in text.split("\n") if line]
+    return texts
+
+
+def source_of(path: Path, kind: str = "auto", column: str = "text") -> Source:
+    (source,), _ = find_sources(
+        [str(path)], kind="auto" if kind == "lines" else kind, lines=kind == "lines", text_column=column
+    )
+    return source
+
+
+def blocks_of(source: Source, block_bytes: int, policy: str = "replace", pattern=GPT4O) -> list[BlockText]:
+    reader = Reader(pattern, block_bytes, 1 << 26)
+    return [block_text(block, policy) for block in reader.blocks(source)]
+
+
+def read(source: Source, block_bytes: int = TINY, policy: str = "replace", pattern=GPT4O) -> list[list[str]]:
+    """The documents of a source as chunks, read in blocks and put together again."""
+    made = blocks_of(source, block_bytes, policy, pattern)
+    documents: list[list[str]] = [[]]
+    for block in made:
+        ends = block.text.count(b"\xff")
+        found = fast_documents(block.text, pattern)
+        found += [[]] * (ends - len(found))  # empty documents at the end of a block
+        for i, document in enumerate(found):
+            documents[-1] += document
+            if i < ends:
+                documents.append([])
+    assert documents.pop() == [], "a source ends with a document's end"
+    assert len(documents) == sum(block.documents for block in made), "documents are counted as they are"
+    return documents
+
+
+@pytest.mark.parametrize("compression", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("block_bytes", [1, 3, TINY, 150, WHOLE])
+def test_where_a_file_is_split_never_shows(tmp_path, kind, compression, block_bytes):
+    """Documents are the same whatever the size of a block, in every format, compressed or not."""
+    if kind == "parquet" and compression:
+        pytest.skip("Parquet compresses its own columns")
+    suffix = "txt" if kind == "lines" else kind
+    path = write(tmp_path / f"a.{suffix}{compression}", TEXTS, kind)
+    expected = [GPT4O.split(text) for text in expected_documents(TEXTS, kind)]
+    assert read(source_of(path, kind), block_bytes) == expected
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("name", ["gpt2", "cl100k", "boundless", "word-level", "superbpe2", "none"])
+def test_hostile_documents_survive_every_format(tmp_path, kind, name):
+    """Seeded hostile documents come back chunk for chunk through tiny blocks, under patterns of each kind."""
+    rng = random.Random(f"{kind} {name}")
+    pattern = find_pattern(name)
+    for turn in range(6):
+        texts = [random_text(rng, rng.choice([0, 1, 10, 80])).replace("\ufeff", "") for _ in range(8)]
+        path = write(tmp_path / f"{turn}.{'txt' if kind == 'lines' else kind}", texts, kind)
+        expected = [pattern.split(text) for text in expected_documents(texts, kind)]
+        assert read(source_of(path, kind), rng.choice([7, TINY, 200]), pattern=pattern) == expected
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("seed", range(6))
+def test_going_on_from_any_gap(tmp_path, kind, seed):
+    """Blocks read before and the gaps between them, read later, are together the source, once."""
+    rng = random.Random(f"gaps {kind} {seed}")
+    path = write(tmp_path / f"a.{'txt' if kind == 'lines' else kind}", TEXTS * 3, kind)
+    source = source_of(path, kind)
+    unbroken = list(Reader(GPT4O, TINY, 1 << 26).blocks(source))
+    kept = [block for block in unbroken if rng.random() < 0.5]
+    done = [(block.start_at, block.stop_at) for block in kept]
+    again = list(Reader(GPT4O, rng.choice([40, 100, 1000]), 1 << 26).blocks(source, done))
+    both = sorted([*kept, *again], key=lambda block: (block.start_at, block.stop_at))
+    assert both[0].start_at == 0
+    assert [b.start_at for b in both[1:]] == [b.stop_at for b in both[:-1]], "nothing twice, nothing left out"
+    text = b"".join(block_text(block, "replace").text for block in both)
+    whole = b"".join(block_text(block, "replace").text for block in unbroken)
+    assert text.replace(b"\xff", b"") == whole.replace(b"\xff", b"")
+    if kind != "txt" or any(b.ends_source for b in again):
+        assert text == whole
+
+
+@pytest.mark.parametrize("kind", ["lines", "jsonl", "csv", "txt"])
+def test_a_source_whose_last_block_is_missing_can_be_finished(tmp_path, kind):
+    """If all bytes but the end of the source were recorded before, going on records the end, once."""
+    path = write(tmp_path / f"a.{'txt' if kind == 'lines' else kind}", ["one two three four"] * 8, kind)
+    source = source_of(path, kind)
+    blocks = list(Reader(GPT4O, TINY, 1 << 26).blocks(source))
+    for kept in range(len(blocks)):
+        done = [(block.start_at, block.stop_at) for block in blocks[:kept]]
+        again = list(Reader(GPT4O, TINY, 1 << 26).blocks(source, done))
+        assert [block.ends_source for block in again][-1:] == [True]
+        assert sum(block.ends_source for block in again) == 1
+
+
+# A8, sentence by sentence
+
+
+def test_lines_split_at_line_feeds_only(tmp_path):
+    """A carriage return and every other line break stay in the document; empty lines are skipped."""
+    path = tmp_path / "a.txt"
+    path.write_bytes("one\r\n\n\n\rtwo\x0b\x85\u2028three\r\r\n\r\nlast".encode())
+    for block_bytes in (1, 5, WHOLE):
+        found = read(source_of(path, "lines"), block_bytes, pattern=NONE)
+        assert found == [["one\r"], ["\rtwo\x0b\x85\u2028three\r\r"], ["\r"], ["last"]]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\n\n\n"])
+def test_files_of_empty_lines_hold_no_document(tmp_path, content):
+    """Nothing but line feeds: no document and no text."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+    assert read(source_of(path, "lines"), 1) == read(source_of(path, "lines"), WHOLE) == []
+
+
+def test_an_empty_text_file_is_one_empty_document(tmp_path):
+    """An empty document counts as a document."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"")
+    assert read(source_of(path)) == [[]]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_empty_documents_count(tmp_path, kind):
+    """Empty values are documents; an empty line is none."""
+    path = write(tmp_path / f"a.{'txt' if kind == 'lines' else kind}", ["", "x", "", ""], kind)
+    expected = [GPT4O.split(text) for text in expected_documents(["", "x", "", ""], kind)]
+    assert read(source_of(path, kind), 1) == read(source_of(path, kind), WHOLE) == expected
+
+
+@pytest.mark.parametrize("kind", ["txt", "lines", "jsonl", "csv"])
+def test_one_leading_bom_is_dropped_and_counted(tmp_path, kind):
+    """The byte order mark at the start of a file is no text; the same character elsewhere is."""
+    path = write(tmp_path / f"a.{'txt' if kind == 'lines' else kind}", ["x\ufeffy", "\ufeffz"], kind)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    for block_bytes in (1, 2, TINY, WHOLE):
+        source = source_of(path, kind)
+        assert sum(block.boms for block in blocks_of(source, block_bytes)) == 1
+        expected = [NONE.split(text) for text in expected_documents(["x\ufeffy", "\ufeffz"], kind)]
+        assert read(source, block_bytes, pattern=NONE) == expected
+
+
+def test_nulls_are_skipped_and_counted(tmp_path):
+    """A null in jsonl, Parquet or an iterator is no document; how many there were is kept."""
+    values = ["a", None, "", None, "b"]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"text": v}) + "\n" for v in values))
+    pq.write_table(pa.table({"text": values}), tmp_path / "a.parquet", row_group_size=2)
+    for source in (source_of(path), source_of(tmp_path / "a.parquet"), Source("it", "iterator", texts=values)):
+        for block_bytes in (1, WHOLE):
+            assert read(source, block_bytes) == [["a"], [], ["b"]]
+            assert sum(block.nulls for block in blocks_of(source, block_bytes)) == 2
+
+
+@pytest.mark.parametrize("value", ["5", "true", "[]", "{}", "1.5"])
+@pytest.mark.parametrize("block_bytes", [1, WHOLE])
+def test_other_values_are_errors_that_name_file_and_line(tmp_path, value, block_bytes):
+    """A number, a list, an object is no text; the message leads to it."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "fine"}\n\n{"text": "so far"}\n{"text": ' + value + '}\n{"text": "x"}\n')
+    with pytest.raises(SourceError, match=r"a\.jsonl line 4: field 'text' is \w+, not a string"):
+        read(source_of(path), block_bytes)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"text": "a"', "not JSON"),
+        ("[1]", "not a JSON object"),
+        ('"a"', "not a JSON object"),
+        ('{"body": "a"}', "no field 'text'; it has body"),
+        ("{}", "no field 'text'"),
+        ('{"text": "tab\there"}', "not JSON"),
+        ("\x00", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+    ],
+)
+def test_lines_that_hold_no_text_are_errors(tmp_path, line, message):
+    """Broken JSON and missing fields: file, line and what is wrong."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "fine"}\n' + line + "\n")
+    with pytest.raises(SourceError, match=rf"a\.jsonl line 2.*{message}"):
+        read(source_of(path), WHOLE)
+
+
+def test_both_json_readers_agree(tmp_path):
+    """What a line gives does not depend on whether another line of its block needs the slow reader."""
+    lines = [
+        r'{"text": "a\u00e9\ud83d\ude00\/\b\f\n\r\t\"\\"}',
+        '{"text":"first","text":"second"}',
+        '  {"text": "spaces"}  \r',
+        "   ",
+        '{"x": NaN, "text": "not strict"}',
+        '{"n": ' + "9" * 5000 + ', "text": "long number"}',
+        '{"n": 1e999, "text": "huge"}',
+        '{"text": null}',
+        '{"\\u0074ext": "escaped name"}',
+    ]
+    expected = ['aé😀/\b\f\n\r\t"\\', "second", "spaces", "not strict", "long number", "huge", "escaped name"]
+    fast, slow = tmp_path / "fast.jsonl", tmp_path / "slow.jsonl"
+    fast.write_text("\n".join(lines) + "\n")
+    slow.write_text("\n".join([*lines, r'{"text": "\ud800"}']) + "\n")
+    for block_bytes in (1, WHOLE):
+        assert read(source_of(fast), block_bytes, pattern=NONE) == [[text] for text in expected]
+        assert read(source_of(slow), block_bytes, pattern=NONE) == [[text] for text in [*expected, "\ufffd"]]
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("replace", "a\ufffdb\ufffd\ufffdc"), ("skip", "abc")])
+@pytest.mark.parametrize("block_bytes", [1, WHOLE])
+def test_lone_surrogates_fall_under_bad_utf8(tmp_path, policy, expected, block_bytes):
+    """Each lone surrogate is replaced or left out and counted, in jsonl and in iterators; a pair is a character."""
+    (tmp_path / "a.jsonl").write_text(r'{"text": "a\ud800b\udfff\udc00c"}' + "\n" + r'{"text": "\ud83d\ude00"}')
+    iterator = Source("it", "iterator", texts=["a\ud800b\udfff\udc00c", "😀"])
+    for source in (source_of(tmp_path / "a.jsonl"), iterator):
+        assert read(source, block_bytes, policy, NONE) == [[expected], ["😀"]]
+        assert sum(block.bad_utf8 for block in blocks_of(source, block_bytes, policy)) == 3
+        with pytest.raises(SourceError, match=r"lone surrogate U\+D800"):
+            read(source, block_bytes, "error")
+
+
+def test_json_fields_may_be_named_in_the_argument(tmp_path):
+    """FILE.jsonl:FIELD reads that field; a file whose own name has a colon is still a file."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "no", "body text": "yes"}\n')
+    (source,), _ = find_sources([f"{path}:body text"])
+    assert read(source, pattern=NONE) == [["yes"]]
+    odd = tmp_path / "a.jsonl:text"
+    odd.write_text("plain")
+    (source,), _ = find_sources([str(odd)], kind="txt")
+    assert read(source, pattern=NONE) == [["plain"]]
+
+
+def test_naming_two_fields_of_one_file_is_refused(tmp_path):
+    """Only one of the two would be counted, so neither is."""
+    (tmp_path / "a.jsonl").write_text('{"a": "x", "b": "y"}\n')
+    with pytest.raises(UsageError, match=r"a\.jsonl"):
+        find_sources([f"{tmp_path}/a.jsonl:a", f"{tmp_path}/a.jsonl:b"])
+
+
+def test_duplicates_are_counted_once_and_told(tmp_path):
+    """The same file by name, by glob, through a link and by its folder is one source."""
+    path = write(tmp_path / "a.txt", ["x"], "txt")
+    (tmp_path / "b.txt").symlink_to(path)
+    found, warnings = find_sources([str(path), f"{tmp_path}/*.txt", str(tmp_path), f"{tmp_path}/./a.txt"])
+    assert [source.path for source in found] == [str(path)]
+    assert warnings
+    assert all("once" in warning for warning in warnings)
+
+
+def test_folders_and_globs(tmp_path):
+    """A folder gives its sources at any depth, in order, and nothing else; a glob gives what matches."""
+    (tmp_path / "sub" / "deep").mkdir(parents=True)
+    for name in ("b.txt", "a.jsonl", "sub/c.csv.gz", "sub/deep/d.parquet", "e.md", "f.jsonl.zst"):
+        (tmp_path / name).write_bytes(b"")
+    for name in ("notes.pdf", "x.py", "sub/y.gz", "state.duckdb"):
+        (tmp_path / name).write_bytes(b"")
+    found, _ = find_sources([str(tmp_path)])
+    names = [str(Path(s.path).relative_to(tmp_path.resolve())) for s in found]
+    assert names == sorted(["b.txt", "a.jsonl", "sub/c.csv.gz", "sub/deep/d.parquet", "e.md", "f.jsonl.zst"])
+    assert {Path(s.path).name: s.kind for s in found}["f.jsonl.zst"] == "jsonl"
+    found, _ = find_sources([f"{tmp_path}/**/*.parquet"])
+    assert [Path(s.path).name for s in found] == ["d.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [("missing.txt", "missing.txt cannot be read"), ("*.nothing", "No file matches"), ("empty", "without sources")],
+)
+def test_what_is_not_there_is_named(tmp_path, monkeypatch, argument, message):
+    """A missing file, a glob and a folder without sources are errors, never an empty corpus."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SourceError, match=message):
+        find_sources([argument])
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_no_permission_is_an_error(tmp_path):
+    """A file that may not be read is named."""
+    path = write(tmp_path / "a.txt", ["x"], "txt")
+    path.chmod(0)
+    with pytest.raises(SourceError, match=r"a\.txt cannot be read: Permission denied"):
+        read(source_of(path))
+
+
+def test_standard_input_is_read_like_a_file(monkeypatch):
+    """`-` takes any streamed format."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"text": "a b"}\n{"text": "c"}\n')))
+    (source,), _ = find_sources(["-"], kind="jsonl")
+    assert read(source) == [["a", " b"], ["c"]]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'id,text\n1,"a\nb"\n')))
+    (source,), _ = find_sources(["-"], kind="csv", stdin_name="mine")
+    assert source.path == "mine"
+    assert read(source, pattern=NONE) == [["a\nb"]]
+
+
+def test_iterators_give_documents():
+    """Any iterable of strings; anything else in it is an error that says where."""
+    assert read(Source("it", "iterator", texts=(t for t in TEXTS)), pattern=NONE) == [NONE.split(t) for t in TEXTS]
+    with pytest.raises(SourceError, match="document 1 is bytes"):
+        read(Source("it", "iterator", texts=["a", b"b"]))
+
+
+# CSV
+
+
+def test_csv_quotes_in_unquoted_fields_do_not_move_records(tmp_path):
+    """A quote inside an unquoted field is a character: it opens nothing, wherever blocks end."""
+    content = 'id,text\n5" pipe,short\n1,"many\nlines\nof ""text"" here, yes"\n6" x,7" y\n2,"a\n\n\nb"\n'
+    path = tmp_path / "a.csv"
+    path.write_text(content)
+    expected = [[row["text"]] for row in csv.DictReader(io.StringIO(content, newline=""))]
+    assert len(expected) == 4
+    for block_bytes in (1, 9, 20, WHOLE):
+        assert read(source_of(path), block_bytes, pattern=NONE) == expected
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_csv_blocks_equal_pythons_reader(tmp_path, seed):
+    """Random csv, well formed or not: the rows are those that Python's reader gives for the whole file."""
+    rng = random.Random(seed)
+    body = "".join(rng.choices(['"', '""', ",", "\n", "\r\n", "a", "bc ", " ", '"x",', '\n"'], k=120))
+    path = tmp_path / "a.csv"
+    path.write_text("text\n" + body, newline="")
+    rows = list(csv.reader(io.StringIO("text\n" + body, newline="")))[1:]
+    expected = [NONE.split(row[0]) for row in rows if row]
+    for block_bytes in (1, 10, 50, WHOLE):
+        assert read(source_of(path), block_bytes, pattern=NONE) == expected
+
+
+def test_last_record_end_looks_outside_quotes():
+    """A line break inside quotes ends no record."""
+    assert last_record_end(b'a,"b\nc') == 0
+    assert last_record_end(b'a,"b\nc"\nd') == 8
+    assert last_record_end(b"a\nb\n") == 4
+    assert last_record_end(b"") == 0
+
+
+def test_csv_header_problems(tmp_path):
+    """A column that is not there and a row that is too short: file, line, and which columns there are."""
+    path = tmp_path / "a.csv"
+    path.write_text("id,body\n1,x\n")
+    with pytest.raises(SourceError, match=r"no column 'text'.*id, body"):
+        read(source_of(path))
+    path.write_text("id,text\n1,x\n2\n")
+    with pytest.raises(SourceError, match=r"a\.csv line 3 has 1 fields"):
+        read(source_of(path))
+    path.write_text('"id","te\nxt"\n1,x\n')
+    assert read(source_of(path, column="te\nxt")) == [["x"]]
+    path.write_bytes(b"")
+    with pytest.raises(SourceError, match="no column"):
+        read(source_of(path))
+
+
+# Parquet
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())], ids=str
+)
+def test_parquet_string_columns(tmp_path, kind):
+    """Plain, large, view and dictionary strings, in several row groups, null or not."""
+    values = [*TEXTS, None, *TEXTS]
+    array = (
+        pa.array(values, pa.string()).cast(kind)
+        if not pa.types.is_dictionary(kind)
+        else pa.array(values).dictionary_encode()
+    )
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": array}), path, row_group_size=5)
+    for block_bytes in (1, TINY, WHOLE):
+        assert read(source_of(path), block_bytes) == [GPT4O.split(text) for text in TEXTS * 2]
+
+
+def test_parquet_without_rows(tmp_path):
+    """An empty table holds no document and is a source that was read to its end."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": pa.array([], pa.string())}), path)
+    made = list(Reader(GPT4O, TINY, WHOLE).blocks(source_of(path)))
+    assert [(block.start_at, block.stop_at, block.ends_source) for block in made] == [(0, 0, True)]
+    assert read(source_of(path)) == []
+
+
+def test_parquet_problems(tmp_path):
+    """Not a Parquet file, a missing column, a column of numbers: each names the file."""
+    path = tmp_path / "a.parquet"
+    for content in (b"", b"PAR1", b"x" * 1000):
+        path.write_bytes(content)
+        with pytest.raises(SourceError, match=r"a\.parquet is not a Parquet file"):
+            read(source_of(path))
+    pq.write_table(pa.table({"text": [1, 2], "body": ["a", "b"]}), path)
+    with pytest.raises(SourceError, match="holds int64, not strings"):
+        read(source_of(path))
+    with pytest.raises(SourceError, match="no column 'nothing'; it has text, body"):
+        read(source_of(path, column="nothing"))
+
+
+def test_damaged_parquet_names_the_row_group(tmp_path):
+    """Bytes flipped inside a row group are an error with a place, not a crash or other text."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": [f"text number {i}" for i in range(3000)]}), path, row_group_size=1000)
+    data = bytearray(path.read_bytes())
+    data[4:400] = bytes(396)
+    path.write_bytes(data)
+    with pytest.raises(SourceError, match=r"a\.parquet is damaged in row group 0"):
+        read(source_of(path))
+
+
+def test_parquet_strings_that_are_no_utf8(tmp_path):
+    """A string column may hold invalid bytes in practice: they fall under the policy like any others."""
+    offsets = pa.py_buffer(b"\0\0\0\0\4\0\0\0\6\0\0\0")
+    array = pa.StringArray.from_buffers(2, offsets, pa.py_buffer(b"ab\xffcde"))
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": array}), path)
+    assert read(source_of(path), policy="replace", pattern=NONE) == [["ab\ufffdc"], ["de"]]
+    assert read(source_of(path), policy="skip", pattern=NONE) == [["abc"], ["de"]]
+    with pytest.raises(SourceError, match=r"a\.parquet"):
+        read(source_of(path), policy="error")
+
+
+# Invalid UTF-8
+
+
+BAD = [
+    b"\xff", b"\xfe", b"\xfd", b"\xff\xfe\xfd", b"\x80", b"\xc0\x80", b"\xc3", b"\xe2\x82", b"\xed\xa0\x80",
+    b"\xf0\x9f\x98", b"\xf4\x90\x80\x80", b"\xf8\x88\x80\x80\x80", b"\xef\xbf", b"\xef\xbb\xbf",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", ["replace", "skip"])
+@pytest.mark.parametrize("kind", ["txt", "lines"])
+@pytest.mark.parametrize("seed", range(8))
+def test_invalid_bytes_in_blocks_equal_those_of_the_whole(tmp_path, policy, kind, seed):
+    """Repaired in blocks, a document is what Python's decoder makes of the whole, and as many were counted.
+
+    Among the bytes are those that mark borders inside the program: they are text of nobody.
+    """
+    rng = random.Random(seed)
+    data = b""
+    while len(data) < 1500:
+        data += rng.choice([rng.choice(BAD), random_text(rng, 4).encode(), b" plain words ", b"\n", b"x", "é".encode()])
+    data = b"x" + data  # no byte order mark at the start
+    path = tmp_path / "a.txt"
+    path.write_bytes(data)
+    text = data.decode("utf-8", "replace" if policy == "replace" else "ignore")
+    texts = [text] if kind == "txt" else [line for line in text.split("\n") if line]
+    bad = data.decode("utf-8", "replace").count("\ufffd") - data.count(b"\xef\xbf\xbd")
+    for name in ("gpt4o", "gpt2", "boundless"):
+        pattern = find_pattern(name)
+        for block_bytes in (50, 200, WHOLE):
+            source = source_of(path, kind)
+            assert read(source, block_bytes, policy, pattern) == [pattern.split(t) for t in texts]
+            assert sum(b.bad_utf8 for b in blocks_of(source, block_bytes, policy, pattern)) == bad
+
+
+@pytest.mark.parametrize("bad", BAD[:-1])
+@pytest.mark.parametrize("block_bytes", [30, WHOLE])
+def test_bad_utf8_error_names_the_byte(tmp_path, bad, block_bytes):
+    """Under `error` the message names file and byte, wherever blocks end."""
+    path = tmp_path / "a.txt"
+    path.write_bytes("fine words and more é of them, ".encode() * 4 + bad + b" rest")
+    with pytest.raises(SourceError, match=r"a\.txt is not UTF-8: byte 128 is"):
+        read(source_of(path), block_bytes, "error")
+
+
+@pytest.mark.parametrize("cut", range(1, 40))
+def test_marks_in_the_text_are_no_marks(tmp_path, cut):
+    """0xFF, 0xFE and 0xFD at every place around a block's end are three replacement characters."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"word " * 4 + b"w" * cut + b"\xff\xfe\xfd end of it all, and so on and on\xff")
+    text = "word " * 4 + "w" * cut + "\ufffd\ufffd\ufffd end of it all, and so on and on\ufffd"
+    for name in ("gpt4o", "cl100k", "word-level"):
+        pattern = find_pattern(name, split_scripts=name == "word-level")
+        assert read(source_of(path), 32, "replace", pattern) == [pattern.split(text)]
+
+
+# Damage and limits
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+@pytest.mark.parametrize("kind", ["txt", "jsonl", "csv"])
+def test_truncated_compression_is_an_error(tmp_path, suffix, kind):
+    """Every truncation of a compressed file is told as damage with its file, never as an early end."""
+    whole = write(tmp_path / f"a.{kind}{suffix}", [f"text {i} {i * i}" for i in range(300)], kind)
+    data = whole.read_bytes()
+    for keep in (1, 5, 12, len(data) // 3, len(data) - 9, len(data) - 1):
+        whole.write_bytes(data[:keep])
+        with pytest.raises(SourceError, match="truncated or damaged"):
+            read(source_of(whole), 256)
+    whole.write_bytes(b"not compressed at all, whatever the name says")
+    with pytest.raises(SourceError, match="truncated or damaged"):
+        read(source_of(whole), 256)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_several_compressed_members_are_one_file(tmp_path, suffix):
+    """Concatenated members, as parallel compressors write them, are read to the end."""
+    compress = gzip.compress if suffix == ".gz" else zstd.compress
+    path = tmp_path / f"a.txt{suffix}"
+    path.write_bytes(b"".join(compress(f"part {i} ".encode()) for i in range(5)))
+    assert read(source_of(path), pattern=NONE) == [["part 0 part 1 part 2 part 3 part 4 "]]
+
+
+@pytest.mark.parametrize("kind", ["txt", "jsonl", "csv"])
+def test_a_document_that_cannot_be_held_is_refused_by_name(tmp_path, kind):
+    """Without cuts a document has to fit; the message names file, size and place."""
+    path = write(tmp_path / f"a.{kind}", ["x" * 5000], kind)
+    with pytest.raises(LimitError, match=rf"a\.{kind} holds a document"):
+        list(Reader(NONE, 100, 1000).blocks(source_of(path)))
+
+
+def test_gaps_between():
+    """What is not covered by given stretches, with an open end."""
+    assert gaps_between([]) == [(0, None)]
+    assert gaps_between([(0, 5), (7, 9)]) == [(5, 7), (9, None)]
+    assert gaps_between([(7, 9), (0, 7), (9, 9)]) == [(9, None)]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_stretches_have_the_digests_they_were_read_with(tmp_path, kind):
+    """Read again, every stretch has its digest; after any change of a byte, some stretch has another."""
+    path = write(tmp_path / f"a.{'txt' if kind == 'lines' else kind}", TEXTS, kind)
+    source = source_of(path, kind)
+    blocks = list(Reader(GPT4O, TINY, WHOLE).blocks(source))
+    want = [(b.start_at, b.stop_at, block_text(b, "replace").digest) for b in blocks]
+    stretches = [(start, stop) for start, stop, _ in want]
+    assert list(digest_stretches(source, stretches, GPT4O)) == want
+    write(path, [*TEXTS[:-1], "lasT"], kind)
+    assert list(digest_stretches(source, stretches, GPT4O)) != want
+
+
+# Count tables
+
+
+def table_rows(path: Path) -> tuple[dict[str, int], str | None]:
+    (source,), _ = find_sources([str(path)], counts=True)
+    tables = list(read_count_table(source, 2))
+    rows: dict[str, int] = {}
+    for table in tables:
+        for chunk, n in zip(table.chunks, table.counts, strict=True):
+            rows[chunk] = rows.get(chunk, 0) + n
+    patterns = [table.pattern for table in tables if table.pattern is not None]
+    return rows, patterns[0] if patterns else None
+
+
+def test_count_tables_of_every_kind(tmp_path):
+    """BatchBPE csv with its pattern row, sentencepiece tsv, subword-nmt words, our Parquet: the same rows."""
+    rows = {" the": 5, "a,b": 3, '"': 2, " ": 9, "\u2028": 1, "x y": 4}
+    with open(tmp_path / "a.csv", "w", newline="") as out:
+        csv.writer(out).writerows([("chunk", "count"), *rows.items(), ("(?s).", 0)])
+    (tmp_path / "a.tsv").write_text("".join(f"{chunk}\t{n}\n" for chunk, n in rows.items()))
+    (tmp_path / "a.dict").write_text("".join(f"{chunk} {n}\n" for chunk, n in rows.items()))
+    pq.write_table(pa.table({"chunk": list(rows), "count": list(rows.values())}), tmp_path / "a.parquet")
+    assert table_rows(tmp_path / "a.csv") == ({**rows, "(?s).": 0}, "(?s).")
+    for name in ("a.tsv", "a.dict", "a.parquet"):
+        assert table_rows(tmp_path / name) == (rows, None)
+
+
+def test_carriage_returns_in_count_tables_are_kept(tmp_path):
+    """Only a line feed ends a row of a tsv; a carriage return inside a chunk is part of it."""
+    (tmp_path / "a.tsv").write_bytes(b"a\rb\t2\n\r\t3\nc\t1\r\n")
+    assert table_rows(tmp_path / "a.tsv")[0] == {"a\rb": 2, "\r": 3, "c": 1}
+    with open(tmp_path / "a.csv", "w", newline="") as out:
+        csv.writer(out).writerows([("chunk", "count"), ("\r\n", 2), ("a\rb", 3)])
+    assert table_rows(tmp_path / "a.csv")[0] == {"\r\n": 2, "a\rb": 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.tsv", b"word\tmany\n"),
+        ("a.tsv", b"word 5\n"),
+        ("a.tsv", b"word\t-1\n"),
+        ("a.tsv", b"word\t1.5\n"),
+        ("a.tsv", b"word\t9223372036854775808\n"),
+        ("a.tsv", b"\t5\n"),
+        ("a.dict", b"word\n"),
+        ("a.csv", b"word,5\n"),
+        ("a.csv", b"chunk,count\nword\n"),
+        ("a.csv", b"chunk,count\na,1,2\n"),
+        ("a.csv", b"chunk,count,more\na,1,2\n"),
+        ("a.tsv", b"w\xff\t5\n"),
+        ("a.tsv.gz", b"not gzip"),
+        ("a.parquet", b"not parquet"),
+    ],
+)
+def test_broken_count_tables_are_refused(tmp_path, name, content):
+    """A row that is no chunk and count is an error that names the file."""
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SourceError, match=name.replace(".", r"\.")):
+        table_rows(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"word": ["a"], "count": [1]},
+        {"chunk": ["a"], "count": ["1"]},
+        {"chunk": ["a"], "count": [1.5]},
+        {"chunk": ["a"], "count": [-1]},
+        {"chunk": ["a", "b"], "count": [1, None]},
+        {"chunk": ["a", None], "count": [1, 1]},
+        {"chunk": ["a", ""], "count": [1, 1]},
+        {"chunk": [1], "count": [1]},
+        {"chunk": [b"\xff"], "count": [1]},
+    ],
+    ids=str,
+)
+def test_broken_parquet_count_tables_are_refused(tmp_path, columns):
+    """Columns of other names or types, negative or missing counts, missing chunks: an error that names the file."""
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match=r"a\.parquet"):
+        table_rows(tmp_path / "a.parquet")

@@ -1,0 +1,96 @@
+"""The .sql files: every one has its header, runs, and refuses to run without its inputs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from streambpe.errors import SqlInputError
+from streambpe.store.database import SCHEMA, VIEWS, create_schema, open_store
+from streambpe.store.sqlfiles import declared_inputs, read_sql, run_sql, sql_root
+
+ROOT = Path(__file__).parents[1]
+NAMES = sorted(str(p.relative_to(ROOT / "sql"))[:-4] for p in (ROOT / "sql").rglob("*.sql"))
+EXAMPLES = {"key": "note", "value": "mine", "sha256": "00"}
+
+
+@pytest.fixture
+def con(tmp_path):
+    """A fresh store with what callers of the steps register."""
+    with open_store(tmp_path / "state.duckdb") as con:
+        create_schema(con)
+        yield con
+
+
+def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
+    if name == "steps/insert_sources":
+        con.execute("CREATE TEMP TABLE incoming AS FROM sources LIMIT 0")
+    if name in ("steps/insert_chunk_counts", "steps/insert_recount"):
+        con.execute("CREATE TEMP TABLE incoming AS SELECT 'a' AS chunk, 1::BIGINT AS n")
+    if name in ("checks/chunk_counts", "steps/insert_recount"):
+        run_sql(con, "steps/make_recount")
+    if name == "checks/sources":
+        con.execute("CREATE TEMP TABLE recounted_sources AS FROM sources LIMIT 0")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_header_says_what_the_file_is(name):
+    """It opens with its own name; steps and checks also name their inputs, reads, returns, by hand."""
+    text = read_sql(name)
+    assert re.match(rf"-- {name.split('/')[-1]}: \S", text)
+    if name.split("/")[0] in ("steps", "checks", "migrations"):
+        for word in ("inputs:", "reads:", "returns:", "by hand:"):
+            assert re.search(rf"^-- {word}", text, re.M), f"{name} has no `{word}` line"
+    variables = set(re.findall(r"getvariable\('(\w+)'\)", text))
+    assert variables == set(declared_inputs(name)), "the header names the variables that the text uses"
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "shell"])
+def test_it_runs(con, name):
+    """Every file runs on a fresh store, twice if it says CREATE."""
+    prepare(con, name)
+    inputs = {key: EXAMPLES[key] for key in declared_inputs(name)}
+    rows = run_sql(con, name, **inputs)
+    assert isinstance(rows, list)
+    if "CREATE" in read_sql(name):
+        run_sql(con, name, **inputs)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if declared_inputs(n)])
+def test_missing_and_unknown_inputs_are_refused(con, name):
+    """A variable left out would read as NULL and quietly give nothing."""
+    inputs = {key: EXAMPLES[key] for key in declared_inputs(name)}
+    for wrong in ({}, {**inputs, "nobody": 1}):
+        with pytest.raises(SqlInputError, match="asks for"):
+            run_sql(con, name, **wrong)
+
+
+def test_a_file_that_is_not_there_is_an_error(con):
+    """Named as it would be written."""
+    with pytest.raises(SqlInputError, match=r"no sql/steps/nothing\.sql"):
+        run_sql(con, "steps/nothing")
+
+
+def test_the_shell_script_reads_everything(con):
+    """shell.sql lists every table and view, tables first, and nothing that is not there."""
+    read = re.findall(r"^\.read sql/(.+)\.sql$", read_sql("shell"), re.M)
+    assert sorted(read) == sorted(n for n in NAMES if n.startswith(("schema/", "views/")))
+    assert [n for n in read if n.startswith("schema/")] == [f"schema/{t}" for t in SCHEMA]
+    assert {n for n in read if n.startswith("views/")} == {f"views/{v}" for v in VIEWS}
+    for name in read:
+        con.execute(read_sql(name))
+
+
+def test_trace_shows_each_file(con, monkeypatch, capsys):
+    """STREAMBPE_TRACE_SQL=1 prints file and inputs to stderr."""
+    monkeypatch.setenv("STREAMBPE_TRACE_SQL", "1")
+    run_sql(con, "steps/put_run", key="a", value="b")
+    assert capsys.readouterr().err == "sql/steps/put_run.sql {'key': 'a', 'value': 'b'}\n"
+
+
+def test_sql_root_holds_what_the_checkout_has():
+    """The files are found, installed or not."""
+    assert sql_root().joinpath("shell.sql").is_file()

@@ -1,0 +1,215 @@
+"""The RUN folder and its database: versions, migrations, other shells, a full disk."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from streambpe.config import Resources, format_size, parse_size, reconcile
+from streambpe.errors import LimitError, RunError, RunMismatch, UsageError
+from streambpe.store import database
+from streambpe.store.chunks import list_parts
+from streambpe.store.database import create_schema, migrations_from, open_store
+from streambpe.store.run import Run, replace_file
+from streambpe.train.count import count
+
+SMALL = Resources(300 << 20, 2)
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def counted(tmp_path) -> Path:
+    """A run over two small files."""
+    (tmp_path / "a.txt").write_text("the cat and the dog")
+    (tmp_path / "b.txt").write_text("the end")
+    count(tmp_path / "run", [str(tmp_path / "a.txt"), str(tmp_path / "b.txt")], resources=SMALL)
+    return tmp_path / "run"
+
+
+def test_files_are_written_in_the_older_storage_format(counted):
+    """Shells of DuckDB 1.x open what we write: the storage version is pinned."""
+    with duckdb.connect(str(counted / "state.duckdb"), read_only=True) as con:
+        ((tags,),) = con.sql("SELECT tags FROM duckdb_databases() WHERE database_name = 'state'").fetchall()
+    assert "v1.4.0" in str(tags["storage_version"])
+
+
+def older_shell() -> list[str] | None:
+    """The command of a 1.x duckdb shell, if there is one."""
+    found = shutil.which("duckdb")
+    if found is None and importlib.util.find_spec("duckdb_cli"):
+        return [sys.executable, "-m", "duckdb_cli"]
+    return [found] if found else None
+
+
+@pytest.mark.skipif(older_shell() is None, reason="no duckdb shell on PATH (PyPI: duckdb-cli); nothing to open it with")
+def test_the_duckdb_shell_opens_a_run(counted):
+    """The shell reads the tables, and runs sql/shell.sql."""
+    shell = older_shell()
+    assert shell
+    query = [
+        *shell,
+        "-readonly",
+        "-csv",
+        str(counted / "state.duckdb"),
+        "SELECT n FROM chunk_counts WHERE chunk = ' the'",
+    ]
+    assert subprocess.run(query, capture_output=True, text=True, check=True).stdout.split() == ["n", "1"]
+    script = [*shell, str(counted / "state.duckdb"), "-f", "sql/shell.sql"]
+    assert subprocess.run(script, capture_output=True, text=True, cwd=ROOT, check=False).returncode == 0
+
+
+def test_a_later_format_is_refused(counted):
+    """A run of a later version is named as such and not touched."""
+    with duckdb.connect(str(counted / "state.duckdb")) as con:
+        con.execute("UPDATE run SET value = '99' WHERE key = 'format_version'")
+    with open_store(counted / "state.duckdb") as con, pytest.raises(RunError, match="format version 99"):
+        create_schema(con)
+
+
+def test_migrations_run_in_order_and_only_those_needed(tmp_path, monkeypatch):
+    """Files 0001_to_0002, 0002_to_0003 carry a run forward from where it is."""
+    root = tmp_path / "sql"
+    shutil.copytree(ROOT / "sql", root)
+    (root / "migrations").mkdir()
+    for n in (1, 2, 3):
+        (root / f"migrations/{n:04d}_to_{n + 1:04d}.sql").write_text(
+            f"INSERT INTO run VALUES ('step{n}', (SELECT count(*)::VARCHAR FROM run WHERE key LIKE 'step%'));"
+        )
+    monkeypatch.setattr(database, "sql_root", lambda: root)
+    monkeypatch.setattr("streambpe.store.sqlfiles.sql_root", lambda: root)
+    monkeypatch.setattr(database, "FORMAT_VERSION", 3)
+    from streambpe.store.sqlfiles import read_sql
+
+    read_sql.cache_clear()
+    try:
+        assert migrations_from(1) == ["0001_to_0002", "0002_to_0003"]
+        assert migrations_from(2) == ["0002_to_0003"]
+        assert migrations_from(3) == []
+        with open_store(tmp_path / "old.duckdb") as con:
+            create_schema(con)
+            con.execute("UPDATE run SET value = '1' WHERE key = 'format_version'")
+            create_schema(con)
+            facts = dict(con.sql("FROM run").fetchall())
+        assert facts == {"step1": "0", "step2": "1", "format_version": "3"}
+    finally:
+        read_sql.cache_clear()
+
+
+def test_damaged_files_are_named(counted):
+    """A part or a database of other bytes is an error with its path, not a crash."""
+    part = next((counted / "counts").glob("*.parquet"))
+    whole = part.read_bytes()
+    for content in (b"", b"PAR1", whole[:-3]):
+        part.write_bytes(content)
+        with pytest.raises(RunError, match=f"{part.name} is damaged"):
+            list_parts(Run(counted))
+    part.write_bytes(whole)
+    (counted / "state.duckdb").write_bytes(b"no database" * 1000)
+    with pytest.raises(RunError, match=r"state\.duckdb"):
+        Run(counted).facts()
+
+
+def test_not_a_run(tmp_path):
+    """A folder without a run, a file in its place, a status that is not there: each says what it is."""
+    with pytest.raises(RunError, match="is no run"):
+        Run.open(tmp_path)
+    with pytest.raises(RunError, match=r"no status\.json"):
+        Run(tmp_path).read_status()
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(RunError, match="is a file"), Run(tmp_path / "file").lock():
+        pass
+    (tmp_path / "status.json").write_text("{")
+    with pytest.raises(RunError, match="damaged"):
+        Run(tmp_path).read_status()
+
+
+def test_replace_file_is_all_or_nothing(tmp_path, monkeypatch):
+    """If writing fails the old bytes stay."""
+    replace_file(tmp_path / "f", b"old")
+    replace_file(tmp_path / "f", b"new")
+    assert (tmp_path / "f").read_bytes() == b"new"
+    monkeypatch.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "full")))
+    with pytest.raises(OSError, match="full"):
+        replace_file(tmp_path / "f", b"lost")
+    assert (tmp_path / "f").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("500MB", 500_000_000), ("1.5GiB", 3 << 29), ("2g", 2_000_000_000), ("1000000", 1_000_000), (" 4 kb ", 4000)],
+)
+def test_sizes_are_read(text, size):
+    """Powers of ten, or of two with an i."""
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "MB", "-1MB", "1XB", "many", "1e9", "1,5GB"])
+def test_what_is_no_size_is_refused(text):
+    """With an example of what is."""
+    with pytest.raises(UsageError, match="is no size"):
+        parse_size(text)
+
+
+def test_sizes_are_shown():
+    """As people write them."""
+    assert [format_size(n) for n in (0, 999, 12_345, 1_500_000, 2e9, 3e12)] == [
+        "0 B",
+        "999 B",
+        "12 KB",
+        "1.5 MB",
+        "2.0 GB",
+        "3.00 TB",
+    ]
+
+
+def test_too_little_memory_and_threads():
+    """Below the least the answer is exit 3 and the least; no threads is a mistake of usage."""
+    with pytest.raises(LimitError, match="least that works") as why:
+        Resources.from_options("100MB")
+    assert why.value.exit_code == 3
+    with pytest.raises(UsageError, match="at least 1"):
+        Resources.from_options(threads=-1)
+
+
+def test_reconcile_names_the_flag(tmp_path):
+    """The option that differs is named as it is written on the command line."""
+    saved = {"pattern": "gpt4o", "gaps": "refuse", "split_scripts": False, "bad_utf8": "replace", "sequences": True}
+    assert reconcile(saved, {"sequences": None, "pattern": "gpt4o"}, tmp_path).sequences
+    with pytest.raises(RunMismatch, match="--sequences on, not off"):
+        reconcile(saved, {"sequences": False}, tmp_path)
+
+
+def full_disk(run: Path, source: Path, size: int, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "streambpe.cli", "count", str(run), str(source), "--memory", "300MB", *more]
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, preexec_fn=limit)
+
+
+@pytest.mark.parametrize("options", [[], ["--sequences"]], ids=["counts", "sequences"])
+@pytest.mark.parametrize("size", [50_000, 900_000, 2_500_000], ids=["at the start", "in a part", "in the fold"])
+def test_a_full_disk_is_one_message(tmp_path, size, options):
+    """When nothing more can be written: one message, exit 1, no half part; with room, going on gives the result."""
+    source, rng = tmp_path / "a.txt", random.Random(1)
+    source.write_text(" ".join("".join(rng.choices("abcdefghijklmnopqrst", k=9)) for _ in range(240_000)))
+    failed = full_disk(tmp_path / "run", source, size, "--pattern", "gpt2", *options)
+    assert failed.returncode == 1, failed.stderr
+    assert "disk is full" in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert len(failed.stderr.strip().splitlines()) == 1
+    result = count(
+        tmp_path / "run", [str(source)], options={"pattern": "gpt2", "sequences": bool(options)}, resources=SMALL
+    )
+    fresh = count(tmp_path / "fresh", [str(source)], options={"pattern": "gpt2"}, resources=SMALL)
+    assert result.corpus == fresh.corpus
