@@ -91,6 +91,14 @@ def test_characters_on_which_the_engines_differ(name, pattern):
         assert chunks == pattern.split(text), [hex(ord(c)) for c in text]
 
 
+def test_a_piece_is_not_a_text():
+    """A piece that only `regex` can split does not end its document: `$` does not match behind it."""
+    pattern = find_pattern("cl100k")
+    for odd in ("\ua7ce", "\U00016ea0", "\u0378"):
+        for text in (f"{odd}\n\x85の", f"a{odd} \n x", f"{odd}\n \t{odd}\n "):
+            assert fast_documents(buffer_of(text), pattern) == [pattern.split(text)]
+
+
 def test_all_differing_characters_at_once():
     """One block that holds them all is split right too: their list must not outgrow an engine's limits."""
     pattern = find_pattern("gpt4o")

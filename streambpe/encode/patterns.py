@@ -407,6 +407,10 @@ class Pattern:
     def script_compiled(self) -> regex.Pattern[str] | None:
         return regex.compile(self.script_expression) if self.script_expression else None
 
+    @functools.cached_property
+    def linear_compiled(self) -> regex.Pattern[str] | None:
+        return regex.compile(self.linear) if self.linear else None
+
     @property
     def has_cuts(self) -> bool:
         """Whether a document can be read in pieces: false for `none` and for a user's own pattern."""

@@ -212,7 +212,7 @@ def _run_routes(
     lengths = np.zeros(len(texts), np.int64)
     flats: list[pl.Series] = []
     places: list[npt.NDArray[np.int64]] = []
-    for kind in (0, 1, 2):
+    for kind in (0, 1, 2, 3):
         where = np.flatnonzero(route == kind)
         if not len(where):
             continue
@@ -223,7 +223,10 @@ def _run_routes(
             lengths[where] = lists.list.len().to_numpy()
             flats.append(lists.explode(empty_as_null=False))
         else:
-            distinct, ids, counts = splitter.split(mine.to_list(), kind == 2)
+            if kind < 3:
+                distinct, ids, counts = splitter.split(mine.to_list(), kind == 2)
+            else:
+                distinct, ids, counts = split_texts(pattern.linear_compiled, mine.to_list(), pattern.keep_gaps)
             lengths[where] = np.asarray(counts, np.int64)
             flats.append(pl.Series(distinct, dtype=pl.String).gather(np.asarray(ids, np.int32)))
         places.append(where)
@@ -296,4 +299,5 @@ def _route_by_characters(texts: pl.Series, route: npt.NDArray[np.int64]) -> None
     differing = _agreement.differing("".join(wide.to_list()))
     if differing:
         odd = texts.str.contains("[" + "".join(f"\\x{{{ord(c):X}}}" for c in differing) + "]").to_numpy()
-        route[odd & (route == 0)] = 1
+        # still a piece: `$` of the whole expression would take its end for the document's
+        route[odd & (route == 0)] = 3
