@@ -519,6 +519,8 @@ class _DistinctSketch:
         self._lock = threading.Lock()
 
     def add(self, chunks: pl.Series) -> None:
+        if not len(chunks):
+            return
         with self._lock:
             hashes = chunks.hash().to_numpy()
             if len(self._hashes) == self._KEPT:

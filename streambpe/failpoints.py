@@ -1,0 +1,22 @@
+"""Die at a named place, as in a power cut: what the tests of resuming stand on.
+
+    STREAMBPE_FAILPOINT=part-written:3 streambpe count ...    # killed when it gets there the third time
+
+Places: run-made, sequence-written, part-written, part-committed, merge-committed, fold-filled,
+fold-committed; each stands right before or right after a rename or a commit.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+
+_passed = itertools.count(1)
+
+
+def failpoint(name: str) -> None:
+    """End this process by SIGKILL if the environment asks for it here; else nothing."""
+    asked = os.environ.get("STREAMBPE_FAILPOINT")
+    if asked and asked.split(":")[0] == name and next(_passed) >= int(asked.partition(":")[2] or 1):
+        os.kill(os.getpid(), signal.SIGKILL)
