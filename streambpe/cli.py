@@ -343,20 +343,31 @@ def train(
 
 @main.command()
 @click.argument("run")
+@click.option("--name", metavar="NAME", help="Of the training. [default: the last one that was started]")
 @resource_options
 @progress_option
-def resume(run: str, memory: str | None, threads: int | None, temp_dir: str | None, progress: str) -> None:
+def resume(
+    run: str, name: str | None, memory: str | None, threads: int | None, temp_dir: str | None, progress: str
+) -> None:
     """Go on with the last `train` of RUN after a stop, a kill or a power cut.
+
+    It goes on with the memory and the threads it had, unless others are given.
 
     \b
     example:
         streambpe resume runs/en
     """
-    resources = open_resources(memory, threads, temp_dir)
+    from streambpe.store.run import Run
+    from streambpe.train.job import find_job
+
+    before = find_job(Run(run), name)[1]["resources"]
+    resources = open_resources(
+        memory or str(before["memory_bytes"]), threads or before["threads"], temp_dir or before["temp_dir"]
+    )
     from streambpe.train.trainer import resume as go_on
 
     with stop_on_signals() as stop:
-        result = go_on(run, resources=resources, progress=progress, stop=stop)
+        result = go_on(run, name=name, resources=resources, progress=progress, stop=stop)
     tell_result(result)
 
 
@@ -366,6 +377,12 @@ def tell_result(result: TrainResult) -> None:
         click.echo("learned before; nothing to do.", err=True)
     if not result.reached:
         click.echo("no pair is left that counts --min-frequency: the vocabulary is smaller than asked for.", err=True)
+    if not result.folded:
+        click.echo(
+            "the vocabulary is written; state.duckdb is held by another process, so its tables are behind: "
+            "`streambpe resume` brings them up to date.",
+            err=True,
+        )
     if result.vetoed:
         click.echo(f"{result.vetoed} pairs vetoed by --block-token (table vetoed).", err=True)
     click.echo(f"{result.log}: {result.size:,} ids, {result.events:,} events. sha256 {result.sha256}", err=True)
@@ -443,20 +460,22 @@ def status(run: str, as_json: bool) -> None:
 @click.argument("query", required=False)
 @click.option("--json", "form", flag_value="json", help="One JSON list of rows.")
 @click.option("--csv", "form", flag_value="csv", help="Comma-separated, with a header.")
-def sql(run: str, query: str | None, form: str | None) -> None:
+@click.option("--name", default="main", show_default=True, metavar="NAME", help="The training to look at.")
+def sql(run: str, query: str | None, form: str | None, name: str) -> None:
     """Run a query on RUN's tables, read-only.
 
     \b
-    tables   run, sources, chunk_counts
-    views    source_files, chunk_frequencies, rare_chunks
+    tables   run, sources, chunk_counts; of a training: events, tokens, pair_counts, batches, vetoed, facts
+    views    source_files, chunk_frequencies, rare_chunks, vocabulary, top_pairs, merge_curve, progress
     example:
         streambpe sql runs/en "SELECT chunk, n FROM chunk_frequencies LIMIT 10"
+        streambpe sql runs/en "FROM vocabulary WHERE length > 10" --name other
     """
     from streambpe.store.inspect import print_query
 
     if query is None:
         raise click.UsageError('give a query in quotes, such as "SELECT * FROM source_files"')
-    print_query(run, query, form or "table", sys.stdout)
+    print_query(run, query, form or "table", sys.stdout, name)
 
 
 @main.command()
@@ -477,7 +496,12 @@ def check(run: str, rehash: bool, memory: str | None, threads: int | None, temp_
     for problem in problems:
         click.echo(str(problem))
     if problems:
-        raise StreambpeError(f"{run}: {len(problems)} differences. `streambpe count {run}` folds the tables again.")
+        remedies = {
+            f"`streambpe count {run}` folds the tables again." * any("." not in p.table for p in problems),
+            "Tables of a training (NAME.TABLE) are made anew when its event log is removed and it is trained again; "
+            "the counts are kept." * any("." in p.table for p in problems),
+        }
+        raise StreambpeError(" ".join([f"{run}: {len(problems)} differences.", *sorted(filter(None, remedies))]))
     click.echo(f"{run}: everything adds up.", err=True)
 
 

@@ -181,6 +181,13 @@ class TrainConfig:
             raise UsageError(
                 "--batch paper takes the first pairs of a round by ids; --ties bytes is not defined for it."
             )
+        least = {"gpt2": 256, "bytes": 256, "utf8": 243, "seen": 0}[self.alphabet]
+        least += self.extra_ids if self.count_specials else 0
+        if self.vocab_size < least:
+            raise UsageError(
+                f"--vocab-size {self.vocab_size} is less than the {least} ids that are there before anything is "
+                f"learned: base symbols, special and reserved ids."
+            )
         if len(set(self.specials)) != len(self.specials) or "" in self.specials:
             raise UsageError("--special: each must be given once and not be empty.")
 

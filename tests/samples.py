@@ -41,3 +41,43 @@ documents = st.lists(
     min_size=1,
     max_size=6,
 )
+
+
+def natural_text(seed: int, size: int) -> str:
+    """About `size` characters that look like prose to a tokenizer: a long tail of words, numbers, punctuation.
+
+    Words are built from a made-up language's syllables and drawn by Zipf's law, so that counts fall slowly
+    and ties are many towards the end; every tenth line is code, and some lines are in other scripts.
+    """
+    rng = random.Random(seed)
+    onsets = ["", "b", "c", "d", "f", "g", "h", "l", "m", "n", "p", "r", "s", "t", "st", "tr", "th", "sh", "w"]
+    syllables = [a + b + c for a in onsets for b in "aeiouy" for c in ["", "", "n", "r", "s", "t", "ng", "ll"]]
+    lexicon = list(
+        dict.fromkeys("".join(rng.choices(syllables, k=rng.choice([1, 1, 2, 2, 3, 4]))) for _ in range(40_000))
+    )
+    foreign = ["привет", "мир", "日本語", "です", "한국", "مرحبا", "é", "naïve", "שלום", "กรุงเทพ", "🙂", "😀👍"]
+    weights = [1 / (rank + 2.7) for rank in range(len(lexicon))]
+    lines: list[str] = []
+    made = 0
+    while made < size:
+        words = rng.choices(lexicon, weights, k=200)
+        for start in range(0, 200, 10):
+            some = words[start : start + 10]
+            kind = rng.random()
+            if kind < 0.1:
+                line = (
+                    f"    {some[0]}_{some[1]} = {some[2]}({rng.randint(0, 9999)}, '{some[3]}')  # {' '.join(some[4:])}"
+                )
+            elif kind < 0.13:
+                line = " ".join(rng.choices(foreign, k=8)) + "!" * rng.randint(1, 6)
+            else:
+                some[rng.randint(0, 9)] += ","
+                line = (
+                    some[0].capitalize()
+                    + " "
+                    + " ".join(some[1:])
+                    + rng.choice([".", ".", "?", "...", f" {rng.randint(1, 2030)}."])
+                )
+            lines.append(line)
+            made += len(line) + 1
+    return "\n".join(lines) + "\n"

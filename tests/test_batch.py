@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 import numpy as np
-from sequential import learn, run
 
 from streambpe.train import batch
 from streambpe.train.batch import Places
+from tests.sequential import learn, run
 
 
 def slow_executed(rank, linked):

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sequential import BASE, events_of, hard_words, learn, paper_learn, run, text_words
 
 from streambpe.train.engine import (
     CountOverflow,
@@ -19,6 +18,7 @@ from streambpe.train.engine import (
     ReplayMismatch,
     Words,
 )
+from tests.sequential import BASE, events_of, hard_words, learn, paper_learn, run, text_words
 
 RULES = [(ties, overlaps) for ties in ("ids", "bytes") for overlaps in ("all", "disjoint")]
 

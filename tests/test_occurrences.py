@@ -6,7 +6,6 @@ import random
 
 import numpy as np
 import pytest
-from sequential import count_pairs, hard_words, merge
 
 from streambpe.train import batch
 from streambpe.train.engine import Words
@@ -19,6 +18,7 @@ from streambpe.train.occurrences import (
     word_numbers,
     write_column,
 )
+from tests.sequential import count_pairs, hard_words, merge
 
 
 def columns(words, tmp_path, *, disjoint=False, block=12):

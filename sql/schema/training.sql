@@ -1,8 +1,9 @@
 -- training: the tables of one training, in the schema that the connection uses (SET schema).
 -- events:      one row is an event of the log, in order.
 -- tokens:      one row is an id: what it stands for, the events that made and removed it.
--- pair_counts: one row is a live pair, two ids side by side within words, and its count; every pair that
---              counts at least `pair_floor` (table facts) is here.
+-- pair_counts: one row is a live pair, two ids side by side within words, and its count; every pair that may
+--              be merged and counts at least `pair_floor` is here, as of event `pair_counts_at` (table facts;
+--              empty while a training goes on).
 -- batches:     one row is a pass: what it learned, what it touched, what it cost.
 -- vetoed:      one row is a pair that would have made a blocked token, with its count when it was the best.
 -- facts:       one row is a fact about this training: its options, how far it is, its digest.
@@ -47,6 +48,7 @@ CREATE TABLE IF NOT EXISTS batches (
     memory_bytes BIGINT NOT NULL     -- of the engine's arrays
 );
 CREATE TABLE IF NOT EXISTS vetoed (
+    seq      BIGINT NOT NULL,    -- events before it
     left_id  BIGINT NOT NULL,
     right_id BIGINT NOT NULL,
     n        BIGINT NOT NULL

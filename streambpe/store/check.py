@@ -14,6 +14,7 @@ from typing import Any
 from streambpe.config import CountConfig, Resources
 from streambpe.encode.patterns import find_pattern
 from streambpe.errors import SourceError
+from streambpe.store.check_training import check_trainings
 from streambpe.store.chunks import CorpusDigest, Part, Span, list_parts, merge_ranges, spans_frame
 from streambpe.store.database import open_store
 from streambpe.store.run import Run
@@ -68,12 +69,14 @@ def _check_tables(run: Run, parts: list[Part], resources: Resources) -> list[Pro
             run_sql(con, "steps/insert_recount")
             con.unregister("incoming")
         con.register("recounted_sources", spans_frame(span for part in parts for span in part.spans).to_arrow())
-        sha256 = digest.facts(0)["sha256"]
-        found = {
+        sha256 = str(digest.facts(0)["sha256"])
+        found: dict[str, list[tuple[Any, ...]]] = {
             "chunk_counts": run_sql(con, "checks/chunk_counts"),
             "sources": run_sql(con, "checks/sources"),
             "corpus": run_sql(con, "checks/corpus", sha256=sha256),
         }
+        for table, row in check_trainings(con, run, parts, sha256, max(resources.memory_bytes // 64, 2 << 20)):
+            found.setdefault(table, []).append(row)
     return [Problem(table, row) for table, rows in found.items() for row in rows[:_MOST_PROBLEMS]]
 
 

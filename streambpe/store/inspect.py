@@ -12,15 +12,22 @@ from typing import Any, TextIO
 
 import duckdb
 
-from streambpe.errors import StreambpeError
-from streambpe.store.database import open_store
+from streambpe.errors import RunError, StreambpeError
+from streambpe.store.database import list_trainings, open_store, use_training
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_query, show_query
 
 
-def print_query(run: Path | str, query: str, form: str, out: TextIO) -> None:
-    """Write a query's rows to `out` as a table, JSON or CSV, a block of rows at a time."""
+def print_query(run: Path | str, query: str, form: str, out: TextIO, name: str = "main") -> None:
+    """Write a query's rows to `out` as a table, JSON or CSV, a block of rows at a time.
+
+    `name`: the training whose tables and views are meant.
+    """
     with contextlib.closing(open_store(Run.open(run).state, read_only=True)) as con:
+        trainings = list_trainings(con)
+        if name != "main" and name not in trainings:
+            raise RunError(f"{run} has no training {name} in its tables; it has {', '.join(trainings)}.")
+        use_training(con, name)
         try:
             if form == "table":
                 show_query(con, query)

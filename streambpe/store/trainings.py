@@ -1,7 +1,8 @@
 """The tables of a training (sql/schema/training.sql), filled from its journal.
 
 Events, tokens, passes and vetoes only ever grow, so a fold appends what came since the last one; pair
-counts are replaced. Everything happens in the caller's transaction.
+counts are replaced. Tables that were filled from another journal (table facts names it) are made anew.
+Everything happens in the caller's transaction.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ _EVENT_COLUMNS = {
     "n": pl.Int64,
 }
 _TOKEN_COLUMNS = {"id": pl.Int64, "bytes": pl.Binary, "kind": pl.String, "born": pl.Int64, "died": pl.Int64}
+_BATCH_COLUMNS = (
+    "batch", "first_seq", "events", "seconds", "mode", "candidates", "occurrences", "executed", "positions",
+    "rounds", "stopped_by", "refills", "spills", "switched", "hot_pairs", "pair_floor", "places", "memory_bytes",
+)  # fmt: skip
+_VETO_COLUMNS = ("seq", "left", "right", "n")
 
 
 @dataclass
@@ -87,20 +93,44 @@ def event_rows(events: Sequence[Event], seq: int) -> pl.DataFrame:
     return pl.DataFrame(columns, schema=_EVENT_COLUMNS)
 
 
+def read_facts(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """Table facts of the connection's training."""
+    return dict(run_sql(con, "steps/get_facts"))
+
+
+def read_passes(
+    con: duckdb.DuckDBPyConnection, events: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]] | None:
+    """The passes and vetoes of a finished training; None if they are not those of so many events."""
+    batches = [dict(zip(_BATCH_COLUMNS, row, strict=True)) for row in run_sql(con, "steps/get_batches")]
+    vetoes = [dict(zip(_VETO_COLUMNS, row, strict=True)) for row in run_sql(con, "steps/get_vetoed")]
+    return (batches, vetoes) if sum(batch["events"] for batch in batches) == events else None
+
+
+def carried_pass(events: int) -> dict[str, Any]:
+    """A pass that stands for all events of a log whose own passes are not known."""
+    return {**dict.fromkeys(_BATCH_COLUMNS, 0), "events": events, "seconds": 0.0, "mode": "unknown",
+            "stopped_by": "unknown", "switched": False}  # fmt: skip
+
+
 def fold_training(
     con: duckdb.DuckDBPyConnection,
+    journal: str,
     events: Sequence[Event],
     batches: Sequence[dict[str, Any]],
     vetoes: Sequence[dict[str, Any]],
     book: TokenBook,
 ) -> None:
-    """Append to the tables of the connection's training what they do not hold yet."""
+    """Append to the tables of the connection's training what they do not hold yet of this journal."""
+    if read_facts(con).get("journal") != journal:
+        run_sql(con, "steps/drop_training")
+        run_sql(con, "schema/training")
     ((n_events, n_batches, n_tokens, n_vetoed),) = run_sql(con, "steps/count_folded")
     insert(con, "events", event_rows(events[n_events:], n_events))
     insert(con, "tokens", book.rows(n_tokens))
     if len(batches) > n_batches:
-        insert(con, "batches", pl.DataFrame([{k: v for k, v in b.items() if k != "op"} for b in batches[n_batches:]]))
+        insert(con, "batches", pl.DataFrame(batches[n_batches:], infer_schema_length=None))
     if len(vetoes) > n_vetoed:
-        rows = [(v["left"], v["right"], v["n"]) for v in vetoes[n_vetoed:]]
-        schema = {"left_id": pl.Int64, "right_id": pl.Int64, "n": pl.Int64}
+        rows = [[veto[key] for key in _VETO_COLUMNS] for veto in vetoes[n_vetoed:]]
+        schema = {"seq": pl.Int64, "left_id": pl.Int64, "right_id": pl.Int64, "n": pl.Int64}
         insert(con, "vetoed", pl.DataFrame(rows, schema=schema, orient="row"))

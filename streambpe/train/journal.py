@@ -2,18 +2,21 @@
 
 The first line is what the training is; each further line an event of the log, a pass, or a veto:
 
-    {"op":"training","config":{...},"corpus":"<sha256>"}
+    {"op":"training","journal":"6f1c...","begins":0,"config":{...},"corpus":"<sha256>"}
     {"op":"merge","left":101,"right":32,"id":256,"n":2359}
     {"op":"batch","batch":0,"first_seq":0,"events":1,...}
     {"op":"veto","left":97,"right":98,"n":7,"seq":12}
 
-A line that a kill cut short is dropped when the file is read: it was never reported.
+A pass is written with its events before it, so what stands behind the last whole pass was cut short by a
+kill: it is dropped when the file is read, and learned again. A round of BatchBPE's rule would otherwise go
+on from its middle and end differently.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +24,7 @@ from typing import Any
 
 from streambpe.encode.eventlog import Event, event_line, parse_event
 from streambpe.errors import RunError
+from streambpe.failpoints import failpoint
 from streambpe.store.database import fsync_folder
 
 
@@ -29,40 +33,60 @@ class Journal:
     """What a training has learned so far, in memory and on disk."""
 
     path: Path
-    training: dict[str, Any]
+    training: dict[str, Any]  # config, specials, reserve, corpus: what must not change
+    number: str  # of this journal alone: tables filled from another one are filled anew
     events: list[Event] = field(default_factory=list)
     batches: list[dict[str, Any]] = field(default_factory=list)
     vetoes: list[dict[str, Any]] = field(default_factory=list)
+    saved: bool = False
     _unwritten: list[bytes] = field(default_factory=list)
 
     @classmethod
-    def create(cls, path: Path, training: dict[str, Any], events: Iterable[Event] = ()) -> Journal:
-        """A new journal, on disk when this returns; `events`: those of a smaller vocabulary to go on from."""
-        journal = cls(path, {"op": "training", **training}, list(events))
-        temporary = path.with_name(path.name + ".new")
+    def start(
+        cls,
+        path: Path,
+        training: dict[str, Any],
+        events: Iterable[Event] = (),
+        batches: Iterable[dict[str, Any]] = (),
+        vetoes: Iterable[dict[str, Any]] = (),
+    ) -> Journal:
+        """A new journal, not on disk before `save`; events, passes and vetoes of a smaller vocabulary."""
+        return cls(path, training, uuid.uuid4().hex, list(events), list(batches), list(vetoes))
+
+    def save(self) -> None:
+        """Put a new journal on disk, whole or not at all."""
+        temporary = self.path.with_name(self.path.name + ".new")
+        begins = len(self.events) + len(self.vetoes) + len(self.batches)
         with temporary.open("wb") as out:
-            out.write(_line(journal.training))
-            out.writelines(event_line(event) for event in journal.events)
+            out.write(_line({"op": "training", "journal": self.number, "begins": begins, **self.training}))
+            out.writelines(event_line(event) for event in self.events)
+            out.writelines(_line({**veto, "op": "veto"}) for veto in self.vetoes)
+            out.writelines(_line({**batch, "op": "batch"}) for batch in self.batches)
             out.flush()
             os.fsync(out.fileno())
-        os.replace(temporary, path)
-        fsync_folder(path.parent)
-        return journal
+        failpoint("journal-written")
+        os.replace(temporary, self.path)
+        fsync_folder(self.path.parent)
+        failpoint("journal-created")
+        self.saved = True
 
     @classmethod
-    def read(cls, path: Path) -> Journal:
-        """What is on disk; a last line without its line feed is cut off, there and here."""
+    def read(cls, path: Path, *, mend: bool = True) -> Journal:
+        """What is on disk; what stands behind the last whole pass is cut off, here and (`mend`) there."""
         data = path.read_bytes()
-        whole = data.rfind(b"\n") + 1
-        lines = data[:whole].split(b"\n")[:-1]
+        lines = data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]
         if not lines:
             raise RunError(f"{path} is empty; remove it and train again: the counts are kept.")
-        journal = cls(path, {})
+        journal = cls(path, {}, "", saved=True)
+        at = begins = 0
+        whole = (0, 0, 0, 0)  # bytes, events, passes, vetoes up to the last whole pass
         for number, line in enumerate(lines, 1):
+            at += len(line) + 1
             try:
                 record = json.loads(line)
-                op = record["op"]
-                if op == "training":
+                op = record.pop("op")
+                if number == 1:
+                    journal.number, begins = record.pop("journal"), record.pop("begins")
                     journal.training = record
                 elif op == "batch":
                     journal.batches.append(record)
@@ -70,14 +94,17 @@ class Journal:
                     journal.vetoes.append(record)
                 else:
                     journal.events.append(parse_event(line))
-            except (ValueError, KeyError, TypeError) as why:
+            except (ValueError, KeyError, TypeError, AttributeError) as why:
                 raise RunError(
                     f"{path} line {number} is damaged ({why}). Cut the file off before that line and resume: "
                     f"learning is deterministic and goes on from there."
                 ) from None
-        if whole < len(data):
+            if number <= begins + 1 or op == "batch":
+                whole = (at, len(journal.events), len(journal.batches), len(journal.vetoes))
+        if mend and whole[0] < len(data):
             with path.open("r+b") as file:
-                file.truncate(whole)
+                file.truncate(whole[0])
+        del journal.events[whole[1] :], journal.batches[whole[2] :], journal.vetoes[whole[3] :]
         return journal
 
     def add_event(self, event: Event) -> None:
@@ -92,9 +119,9 @@ class Journal:
 
     def add_veto(self, left: int, right: int, n: int) -> None:
         """Remember a pair that may not be learned."""
-        veto = {"op": "veto", "left": left, "right": right, "n": n, "seq": len(self.events)}
+        veto = {"seq": len(self.events), "left": left, "right": right, "n": n}
         self.vetoes.append(veto)
-        self._unwritten.append(_line(veto))
+        self._unwritten.append(_line({"op": "veto", **veto}))
 
     def commit(self) -> None:
         """Append what is not on disk yet and fsync: from here on it survives anything."""
@@ -105,6 +132,7 @@ class Journal:
             out.flush()
             os.fsync(out.fileno())
         self._unwritten.clear()
+        failpoint("events-committed")
 
 
 def _line(record: dict[str, Any]) -> bytes:

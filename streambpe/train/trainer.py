@@ -9,6 +9,10 @@
 Learning is deterministic, so a checkpoint is only the events so far: after a kill the words are made
 again (or the last snapshot of them is loaded) and the events replayed, which is several times faster
 than learning them was.
+
+Places where tests let the process die (failpoints.py), in the order they are passed: job-written,
+journal-written, journal-created, events-committed, tables-filled, tables-committed, snapshot-written,
+snapshot-made, log-written, tables-filled, tables-committed, journal-removed.
 """
 
 from __future__ import annotations
@@ -21,16 +25,17 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from streambpe.config import CountConfig, Resources, TrainConfig
-from streambpe.encode.alphabet import Alphabet, bytes_alphabet, gpt2_alphabet, utf8_alphabet
+from streambpe.encode.alphabet import Alphabet
 from streambpe.encode.eventlog import (
     EventLog,
+    EventLogError,
     Header,
     Special,
     StopWord,
@@ -40,23 +45,26 @@ from streambpe.encode.eventlog import (
     write_event_log,
 )
 from streambpe.encode.patterns import find_pattern
-from streambpe.errors import LimitError, ResumeMismatch, RunError, Stopped, UsageError
+from streambpe.errors import ResumeMismatch, RunError, Stopped, StreambpeError, UsageError
+from streambpe.failpoints import failpoint
 from streambpe.memory import release_memory
 from streambpe.progress import Meter, Reporter
 from streambpe.store.chunks import BASE_BYTES, Part, fold, list_parts
-from streambpe.store.database import open_store, use_training
-from streambpe.store.run import Run, replace_file
-from streambpe.store.sources import Source
+from streambpe.store.database import fsync_file, fsync_folder, list_trainings, open_store, use_training
+from streambpe.store.run import Run
+from streambpe.store.sources import Source, find_sources
 from streambpe.store.sqlfiles import run_sql
-from streambpe.store.trainings import TokenBook, fold_training, insert
+from streambpe.store.trainings import TokenBook, carried_pass, fold_training, insert, read_passes
 from streambpe.train.count import count
-from streambpe.train.engine import Batch, Engine, EngineOptions
+from streambpe.train.engine import Batch, CountOverflow, Engine, EngineOptions, ReplayMismatch
+from streambpe.train.job import find_job, put_job, read_jobs, write_jobs
 from streambpe.train.journal import Journal
-from streambpe.train.words import WordFiles, bytes_seen, choose_stop_words, takes_part, write_words
+from streambpe.train.words import WordFiles, choose_symbols, takes_part, write_words
 
 CHECKPOINT_SECONDS = 5.0
 _SNAPSHOT_SHARE = 20  # a snapshot may cost one part in so many of the time since the last
 _SNAPSHOT_SECONDS = 60.0  # and none is made sooner: replaying a minute of learning takes seconds
+_LAST_FOLD_SECONDS = 30.0  # that a finished training waits for another process to close state.duckdb
 _FOLD_BYTES = 64 << 20  # of DuckDB, while the engine's arrays are in memory
 
 
@@ -71,6 +79,7 @@ class TrainResult:
     reached: bool  # the size asked for; else no pair was left
     vetoed: int
     skipped: bool = False  # it was done before
+    folded: bool = True  # into state.duckdb; else another process held it, and the next command does it
 
 
 def log_path(run: Run, name: str) -> Path:
@@ -81,6 +90,12 @@ def log_path(run: Run, name: str) -> Path:
 def journal_path(run: Run, name: str) -> Path:
     """Where the write-ahead log of a training is, while it is not finished."""
     return run.path / ("pending.events" if name == "main" else f"{name}.pending.events")
+
+
+def check_name(name: str) -> None:
+    """A training's name becomes a schema and a file name."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name in ("information_schema", "pg_catalog", "temp", "system"):
+        raise UsageError(f"--name {name}: small letters, digits and underscores, a letter first.")
 
 
 class Trainer:
@@ -104,8 +119,7 @@ class Trainer:
         snapshot_seconds: float = _SNAPSHOT_SECONDS,
         tuning: dict[str, Any] | None = None,
     ) -> None:
-        if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-            raise UsageError(f"--name {name}: small letters, digits and underscores, a letter first.")
+        check_name(name)
         self.folder = run if isinstance(run, Run) else Run.open(run)
         self.config = config or TrainConfig()
         self.name = name
@@ -118,6 +132,7 @@ class Trainer:
         self.tuning = tuning or {}
         self.private = self.folder.path / "training" / name  # words, snapshot, the engine's blocks
         self.meter = Meter("preparing", unit="tokens")
+        self.facts: dict[str, str] = {}  # table run, read at the start: later another process may hold it
 
     # ------------------------------------------------------------------ the story
 
@@ -132,12 +147,14 @@ class Trainer:
                 return self._learn(corpus, parts)
 
     def _learn(self, corpus: dict[str, Any], parts: list[Part]) -> TrainResult:
-        journal = self._open_journal(corpus)
-        stop_words, alphabet = self._choose_symbols(parts)
+        stop_words, alphabet = choose_symbols(parts, self.config)
         target = self._target(alphabet, stop_words)
+        journal = self._open_journal(corpus)
         self.book = TokenBook.of(alphabet.first_id, alphabet.symbols, [word.encode() for word in stop_words])
         self.book.add(journal.events, 0)
         engine = self._open_engine(parts, alphabet, stop_words, journal)
+        if not journal.saved:  # what the words refuse leaves no journal behind
+            journal.save()
         first_id = alphabet.first_id + len(alphabet) + len(stop_words)
         try:
             self.meter.stage, self.meter.total = "learning", target
@@ -148,21 +165,27 @@ class Trainer:
             learned = engine.next_id - first_id
             reached = learned >= target
             if self.stop.is_set() and not reached:
-                self._fold(journal, engine, wait_seconds=1.0)
+                self._try_fold(journal, engine, wait_seconds=1.0)
                 raise Stopped(
-                    f"Stopped after {len(journal.events):,} events, all kept. Go on with: "
-                    f"streambpe resume {self.folder.path}" + ("" if self.name == "main" else f" --name {self.name}"),
+                    f"Stopped after {len(journal.events):,} events, all kept. Go on with: {self._resume_command()}",
                     getattr(self.stop, "signal_number", signal.SIGINT),
                 )
             self.meter.stage = "writing"
             result = self._finish(journal, corpus, alphabet, stop_words, learned, reached)
-            self._fold(journal, engine, wait_seconds=30.0, finished=result)
+            failpoint("log-written")
+            folded = self._try_fold(journal, engine, wait_seconds=_LAST_FOLD_SECONDS, finished=result)
         finally:
             engine.close()
+        if not folded:  # the journal stays, and the next command folds it
+            return replace(result, folded=False)
         journal.path.unlink()
+        failpoint("journal-removed")
         shutil.rmtree(self.private, ignore_errors=True)
         self.meter.stage = "trained"
         return result
+
+    def _resume_command(self) -> str:
+        return f"streambpe resume {self.folder.path}" + ("" if self.name == "main" else f" --name {self.name}")
 
     def _pass_until(self, engine: Engine, journal: Journal, target: int, first_id: int) -> None:
         """Pass after pass, with a checkpoint every few seconds."""
@@ -181,7 +204,7 @@ class Trainer:
                 self.meter.facts["checkpoint"] = time.strftime("%Y-%m-%dT%H:%M:%S%z")
                 if self.stop.is_set():
                     return
-                self._try_fold(journal)
+                self._try_fold(journal, None, wait_seconds=0.0)
                 if now - last_snapshot > max(self.snapshot_seconds, _SNAPSHOT_SHARE * snapshot_cost):
                     began = time.monotonic()
                     self._snapshot(engine, len(journal.events))
@@ -219,12 +242,15 @@ class Trainer:
                 f"{self.folder.path} has no counts yet. `streambpe train {self.folder.path} SOURCE...` counts "
                 f"and learns."
             )
+        for leftover in self.folder.path.glob(f"{log_path(self.folder, self.name).name}.*.tmp"):
+            leftover.unlink()
         corpus = fold(
             self.folder,
             memory_bytes=self.resources.memory_bytes,
             threads=self.resources.threads,
             temp_dir=self.resources.temp_dir,
         )
+        self.facts = self.folder.facts()
         return corpus, list_parts(self.folder)
 
     def _identity(self, corpus: dict[str, Any]) -> dict[str, Any]:
@@ -232,13 +258,28 @@ class Trainer:
         return {"config": self.config.as_facts(), "specials": list(self.config.specials),
                 "reserve": self.config.reserve, "corpus": corpus["sha256"]}  # fmt: skip
 
+    def refuse_changes(self) -> bool:
+        """Compare the options with those this training was started with, before anything is read.
+
+        Returns whether it was started at all.
+        """
+        path, log = journal_path(self.folder, self.name), log_path(self.folder, self.name)
+        if path.exists():
+            before = Journal.read(path).training
+        elif log.exists():
+            before = self._identity_of(self._read_log())
+        else:
+            return False
+        self._refuse_changes(before, {"sha256": before["corpus"]})
+        return True
+
     def _refuse_changes(self, before: dict[str, Any], corpus: dict[str, Any]) -> None:
         """Only a larger vocab_size may differ from what a training was started with."""
         now = self._identity(corpus)
         where = f"{self.folder.path}, training {self.name},"
         if before["corpus"] != now["corpus"]:
             raise ResumeMismatch(
-                f"{where} was learned from other counts: sources were added since. Nothing was changed. "
+                f"{where} was learned from other counts: sources were added since. It was not changed. "
                 f"Learn from all of them beside it with --name NAME."
             )
         flat_before = {**before["config"], "special": before["specials"], "reserve": before["reserve"]}
@@ -251,10 +292,16 @@ class Trainer:
                         f"{where} was started with --vocab-size {saved}; {asked} is smaller. Nothing was changed. "
                         f"Every smaller vocabulary can be cut from it, or learned beside it with --name NAME."
                     )
+                if saved != asked and self.config.batch == "paper":
+                    raise ResumeMismatch(
+                        f"{where} was started with --vocab-size {saved}, not {asked}, and --batch paper: its batches "
+                        f"depend on the size asked for, so it cannot go on to another. Nothing was changed. Learn "
+                        f"the larger one beside it with --name NAME."
+                    )
             elif saved != asked:
                 raise ResumeMismatch(
                     f"{where} was started with --{key.replace('_', '-')} {saved}, not {asked}; nothing was changed. "
-                    f"Go on with `streambpe resume {self.folder.path}`, or learn beside it with --name NAME."
+                    f"Go on with `{self._resume_command()}`, or learn beside it with --name NAME."
                 )
 
     def _finished(self, corpus: dict[str, Any]) -> TrainResult | None:
@@ -262,7 +309,7 @@ class Trainer:
         path = log_path(self.folder, self.name)
         if not path.exists() or journal_path(self.folder, self.name).exists():
             return None
-        log = read_event_log(path)
+        log = self._read_log()
         self._refuse_changes(self._identity_of(log), corpus)
         if log.header.config["vocab_size"] < self.config.vocab_size:
             return None
@@ -270,6 +317,13 @@ class Trainer:
             path, _model_size(log), len(log.events), events_digest(log.events),
             _model_size(log) >= self._full_size(), 0, skipped=True,
         )  # fmt: skip
+
+    def _read_log(self) -> EventLog:
+        path = log_path(self.folder, self.name)
+        try:
+            return read_event_log(path)
+        except EventLogError as why:
+            raise RunError(f"{why}. Remove the file and train again: the counts are kept.") from None
 
     @staticmethod
     def _identity_of(log: EventLog) -> dict[str, Any]:
@@ -288,21 +342,20 @@ class Trainer:
         if path.exists():
             journal = Journal.read(path)
             self._refuse_changes(journal.training, corpus)
-            if journal.training["config"]["vocab_size"] != self.config.vocab_size:
-                grown = Journal.create(path, identity, journal.events)
-                grown.batches, grown.vetoes = journal.batches, journal.vetoes
-                return grown
-            return journal
-        log = log_path(self.folder, self.name)
-        return Journal.create(path, identity, read_event_log(log).events if log.exists() else ())
-
-    def _choose_symbols(self, parts: Sequence[Part]) -> tuple[list[str], Alphabet]:
-        stop_words = choose_stop_words(parts, self.config.stop_list)
-        if self.config.alphabet == "seen":
-            seen = bytes_seen(parts, takes_part(stop_words, self.config.freq_cutoff))
-            return stop_words, replace_symbols(gpt2_alphabet(), seen)
-        made = {"gpt2": gpt2_alphabet, "bytes": bytes_alphabet, "utf8": utf8_alphabet}[self.config.alphabet]()
-        return stop_words, made
+            if journal.training["config"]["vocab_size"] == self.config.vocab_size:
+                return journal
+            return Journal.start(path, identity, journal.events, journal.batches, journal.vetoes)
+        # what an earlier training of this name left belongs to other events
+        shutil.rmtree(self.private, ignore_errors=True)
+        if not log_path(self.folder, self.name).exists():
+            return Journal.start(path, identity)
+        events = self._read_log().events
+        passes = None
+        with contextlib.closing(open_store(self.folder.state, read_only=True)) as con:
+            if self.name in list_trainings(con):
+                use_training(con, self.name)
+                passes = read_passes(con, len(events))
+        return Journal.start(path, identity, events, *(passes or ([carried_pass(len(events))], [])))
 
     def _full_size(self) -> int:
         return self.config.vocab_size + (0 if self.config.count_specials else self.config.extra_ids)
@@ -320,10 +373,6 @@ class Trainer:
 
     def _engine_options(self) -> EngineOptions:
         room = self.resources.memory_bytes - BASE_BYTES - _FOLD_BYTES
-        if room < 0:
-            raise LimitError(
-                f"--memory must leave room for the engine: at least {(BASE_BYTES + _FOLD_BYTES) >> 20} MB."
-            )
         return EngineOptions(**{
             "ties": self.config.ties,
             "overlaps": self.config.overlaps,
@@ -362,10 +411,27 @@ class Trainer:
             keep = takes_part(stop_words, self.config.freq_cutoff)
             files = write_words(parts, keep, alphabet, self.private / "words", lambda rows: None)
             release_memory()
-            engine = Engine(files.open(), base, options, first_id=first_id)
+            try:
+                engine = Engine(files.open(), base, options, first_id=first_id)
+            except CountOverflow as why:
+                raise StreambpeError(str(why)) from None
         if len(events) > at or len(vetoes) > known:
             self.meter.stage = "replaying"
-            engine.replay(events[at:], vetoes[known:])
+            try:
+                engine.replay([], vetoes[known:])
+                borders = [len(events)]
+                if self.config.batch == "paper":  # counts are those of a round's start: replayed round by round
+                    borders = [batch["first_seq"] + batch["events"] for batch in journal.batches]
+                for border in borders:
+                    if border > at:
+                        engine.replay(events[at:border])
+                        at = border
+            except ReplayMismatch as why:
+                engine.close()
+                raise RunError(
+                    f"{self.folder.path}, training {self.name}: {why} Remove {journal.path.name} and "
+                    f"{log_path(self.folder, self.name).name} and train again: the counts are kept."
+                ) from None
         return engine
 
     # ------------------------------------------------------------------ what it leaves
@@ -378,10 +444,19 @@ class Trainer:
     def _snapshot(self, engine: Engine, events: int) -> None:
         """The words as they are now, under a name that says after how many events."""
         target = self.private / f"snapshot-{events:012d}"
+        if target.exists():  # a pass that only vetoed
+            return
         temporary = target.with_name(target.name + ".new")
         shutil.rmtree(temporary, ignore_errors=True)
         engine.snapshot(temporary)
+        # words half on disk after a power cut would lead to other events
+        for file in temporary.iterdir():
+            fsync_file(file)
+        fsync_folder(temporary)
+        failpoint("snapshot-written")
         temporary.rename(target)
+        fsync_folder(self.private)
+        failpoint("snapshot-made")
         for old in self.private.glob("snapshot-*"):
             if old != target:
                 shutil.rmtree(old, ignore_errors=True)
@@ -398,8 +473,7 @@ class Trainer:
         """Write the event log."""
         before = alphabet.first_id + len(alphabet)
         next_id = before + len(stop_words) + learned
-        facts = self.folder.facts()
-        count_config = {**CountConfig(**json.loads(facts["config"])).as_facts()}
+        count_config = {**CountConfig(**json.loads(self.facts["config"])).as_facts()}
         for key in ("bad_utf8", "sequences"):
             del count_config[key]
         pattern = find_pattern(count_config["pattern"], gaps=count_config["gaps"])
@@ -417,10 +491,15 @@ class Trainer:
         size = next_id - alphabet.first_id + self.config.extra_ids
         return TrainResult(path, size, len(journal.events), sha256, reached, len(journal.vetoes))
 
-    def _try_fold(self, journal: Journal) -> None:
-        """Bring the tables up to date if nobody holds the file; a reader only delays this."""
-        with contextlib.suppress(RunError):
-            self._fold(journal, None, wait_seconds=0.0)
+    def _try_fold(
+        self, journal: Journal, engine: Engine | None, *, wait_seconds: float, finished: TrainResult | None = None
+    ) -> bool:
+        """Bring the tables up to date unless somebody holds the file; that only delays this."""
+        try:
+            self._fold(journal, engine, wait_seconds=wait_seconds, finished=finished)
+        except RunError:
+            return False
+        return True
 
     def _fold(
         self,
@@ -444,10 +523,13 @@ class Trainer:
         with contextlib.closing(con):
             con.begin()
             use_training(con, self.name, create=True)
-            fold_training(con, journal.events, journal.batches, journal.vetoes, self.book)
+            fold_training(con, journal.number, journal.events, journal.batches, journal.vetoes, self.book)
             facts = {
+                "journal": journal.number,
                 "config": json.dumps(journal.training),
                 "events": str(len(journal.events)),
+                "batches": str(len(journal.batches)),
+                "vetoed": str(len(journal.vetoes)),
                 "state": "done" if finished else "unfinished",
                 "pair_counts_at": str(len(journal.events)) if engine else "",
             }
@@ -465,12 +547,9 @@ class Trainer:
                 }
             for key, value in facts.items():
                 run_sql(con, "steps/put_fact", key=key, value=value)
+            failpoint("tables-filled")
             con.commit()
-
-
-def replace_symbols(alphabet: Alphabet, seen: bytes) -> Alphabet:
-    """The symbols of an alphabet that were seen, in its order."""
-    return Alphabet("seen", tuple(symbol for symbol in alphabet.symbols if symbol[0] in seen))
+        failpoint("tables-committed")
 
 
 def _model_size(log: EventLog) -> int:
@@ -482,11 +561,6 @@ def _model_size(log: EventLog) -> int:
 
 # ---------------------------------------------------------------------------------------------------------
 # the calls behind the commands
-
-
-def job_path(run: Run) -> Path:
-    """What the last `train` was asked to do, for `resume`."""
-    return run.path / "job.json"
 
 
 def train(
@@ -509,17 +583,15 @@ def train(
     fields of TrainConfig, on top of what `like` sets.
     """
     config = TrainConfig.from_options(like, **options)
+    check_name(name)
     folder = Run(run)
+    if not sources:
+        folder = Run.open(run)
+    resources = resources or Resources.from_options()
     counting = counting or {}
     names = [source for source in sources if isinstance(source, str)]
-    job = {"sources": names, "counting": counting, "name": name, "config": asdict(config)}
-    if sources or folder.state.exists():
-        with folder.lock():
-            replace_file(job_path(folder), json.dumps(job).encode())
-    if sources:
-        count(run, sources, resources=resources, progress=progress, stop=stop, **counting)
     trainer = Trainer(
-        Run.open(run),
+        folder,
         config,
         name=name,
         resources=resources,
@@ -528,33 +600,104 @@ def train(
         on_batch=on_batch,
         checkpoint_seconds=checkpoint_seconds,
     )
-    return trainer.run()
+    if folder.path.is_dir():
+        with folder.lock():  # the journal of a running training is not to be touched
+            if trainer.refuse_changes():
+                _refuse_new_sources(folder, name, names, counting)
+    job = {
+        "sources": names,
+        "streams": [source.path for source in sources if not isinstance(source, str)],
+        "counting": counting,
+        "counted": not sources,
+        "config": asdict(config),
+        "resources": {
+            "memory_bytes": resources.memory_bytes,
+            "threads": resources.threads,
+            "temp_dir": str(resources.temp_dir) if resources.temp_dir else None,
+        },
+        "checkpoint_seconds": checkpoint_seconds,
+    }
+    before = put_job(folder, name, job)
+    failpoint("job-written")
+    try:
+        if sources:
+            _count(folder, name, job, sources, resources=resources, progress=progress, stop=stop)
+        return trainer.run()
+    except UsageError:
+        with folder.lock():
+            write_jobs(folder, before)  # what was refused is not what `resume` goes on with
+        raise
+
+
+def _count(folder: Run, name: str, job: dict[str, Any], sources: Sequence[str | Source], **arguments: Any) -> None:
+    """The counting half of a training; notes when it is complete."""
+    try:
+        count(folder.path, sources, **arguments, **job["counting"])
+    except Stopped as stopped:
+        command = f"streambpe resume {folder.path}" + ("" if name == "main" else f" --name {name}")
+        if job["streams"]:
+            command = "the same call of train_from_iterator"
+        raise Stopped(
+            f"Stopped; everything counted so far is kept in {folder.path}. Go on with: {command}",
+            stopped.exit_code - 128,
+        ) from None
+    with folder.lock():
+        jobs = read_jobs(folder)
+        jobs["trainings"][name]["counted"] = True
+        write_jobs(folder, jobs)
+
+
+def _refuse_new_sources(folder: Run, name: str, sources: Sequence[str], counting: dict[str, Any]) -> None:
+    """A training that was started learns from the counts it was started with: none may be added to it."""
+    arguments = {key: value for key, value in counting.items() if key != "options"}
+    found = find_sources(list(sources), **arguments)[0] if sources else []
+    complete = {span.path for part in list_parts(folder) for span in part.spans if span.state == "last"}
+    new = [source.path for source in found if source.path not in complete]
+    if new:
+        raise ResumeMismatch(
+            f"{folder.path}, training {name}, was started without {new[0]}"
+            + (f" and {len(new) - 1} more sources" if len(new) > 1 else "")
+            + ". Nothing was changed. Learn from all of them beside it with --name NAME."
+        )
 
 
 def resume(
     run: Path | str,
     *,
+    name: str | None = None,
     resources: Resources | None = None,
     progress: str = "none",
     stop: threading.Event | None = None,
 ) -> TrainResult:
-    """Go on with the last `train` of a run, wherever it was stopped or killed."""
+    """Go on with the last `train` of a run, or that of a name, wherever it was stopped or killed.
+
+    Without `resources` it goes on with those it had.
+    """
     folder = Run(run)
-    try:
-        job = json.loads(job_path(folder).read_text())
-    except FileNotFoundError:
-        raise RunError(
-            f"{folder.path} has no training to go on with. `streambpe train {folder.path}` learns from its counts; "
-            f"an unfinished count goes on with the same `streambpe count` command."
-        ) from None
+    name, job = find_job(folder, name)
     config = job["config"]
     for key in ("specials", "block_tokens"):
         config[key] = tuple(config[key])
-    counting = job["counting"]
-    if job["sources"]:
-        count(run, job["sources"], resources=resources, progress=progress, stop=stop, **counting)
+    if resources is None:
+        temp_dir = job["resources"]["temp_dir"]
+        resources = Resources(
+            job["resources"]["memory_bytes"], job["resources"]["threads"], Path(temp_dir) if temp_dir else None
+        )
+    if not job["counted"]:
+        if job["streams"]:
+            raise RunError(
+                f"{folder.path} was counting {job['streams'][0]}, which only its program can give again: call "
+                f"train_from_iterator as before and it goes on. Nothing was changed."
+            )
+        _count(folder, name, job, job["sources"], resources=resources, progress=progress, stop=stop)
     trainer = Trainer(
-        Run.open(run), TrainConfig(**config), name=job["name"], resources=resources, progress=progress, stop=stop
+        Run.open(run),
+        TrainConfig(**config),
+        name=name,
+        resources=resources,
+        progress=progress,
+        stop=stop,
+        checkpoint_seconds=job["checkpoint_seconds"],
     )
     return trainer.run()
 

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from streambpe.encode.alphabet import Alphabet
+from streambpe.config import TrainConfig
+from streambpe.encode.alphabet import Alphabet, bytes_alphabet, gpt2_alphabet, utf8_alphabet
 from streambpe.store.chunks import Part, merge_ranges
 from streambpe.train.engine import Words
 
@@ -40,9 +41,20 @@ def bytes_seen(parts: Sequence[Part], keep: pl.Expr) -> bytes:
     """The distinct bytes of the chunks that take part, in byte order. One pass over the counts."""
     seen = np.zeros(256, np.int64)
     for frame in merge_ranges(parts, _RANGE_BYTES):
-        for data, _ in _chunk_bytes(frame.filter(keep)):
+        for data, _ in chunk_bytes(frame.filter(keep)):
             seen += np.bincount(data, minlength=256)
     return bytes(np.flatnonzero(seen).astype(np.uint8))
+
+
+def choose_symbols(parts: Sequence[Part], config: TrainConfig) -> tuple[list[str], Alphabet]:
+    """The stop words and the alphabet of a training."""
+    stop_words = choose_stop_words(parts, config.stop_list)
+    if config.alphabet == "seen":
+        seen = bytes_seen(parts, takes_part(stop_words, config.freq_cutoff))
+        symbols = tuple(symbol for symbol in gpt2_alphabet().symbols if symbol[0] in seen)
+        return stop_words, Alphabet("seen", symbols)
+    made = {"gpt2": gpt2_alphabet, "bytes": bytes_alphabet, "utf8": utf8_alphabet}
+    return stop_words, made[config.alphabet]()
 
 
 def takes_part(stop_words: Sequence[str], freq_cutoff: int) -> pl.Expr:
@@ -51,7 +63,7 @@ def takes_part(stop_words: Sequence[str], freq_cutoff: int) -> pl.Expr:
     return keep & ~pl.col("chunk").is_in(list(stop_words)) if stop_words else keep
 
 
-def _chunk_bytes(frame: pl.DataFrame) -> Iterator[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]]:
+def chunk_bytes(frame: pl.DataFrame) -> Iterator[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]]:
     """A frame's chunks as one byte array and the offsets of its rows."""
     if frame.height:
         array = frame["chunk"].cast(pl.Binary).rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
@@ -96,7 +108,7 @@ def write_words(
         np.zeros(1, np.int64).tofile(offsets)
         for frame in merge_ranges(parts, _RANGE_BYTES):
             mine = frame.filter(keep & (pl.col("chunk").str.len_bytes() > 1))
-            for data, bounds in _chunk_bytes(mine):
+            for data, bounds in chunk_bytes(mine):
                 table[data].tofile(symbols)
                 (bounds[1:] + at).tofile(offsets)
                 mine["n"].to_numpy().tofile(weights)

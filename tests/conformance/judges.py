@@ -521,9 +521,10 @@ class Judge:
     name: str
     system: str
     judge: Callable[[Vector], Verdict]
+    when: Callable[[Vector], bool] = lambda vector: True
 
     def may_judge(self, vector: Vector) -> bool:
-        return vector.system.startswith(self.system)
+        return vector.system.startswith(self.system) and self.when(vector)
 
 
 JUDGES = [

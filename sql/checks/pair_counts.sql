@@ -1,0 +1,29 @@
+-- pair_counts: the table against the pairs that stand in the chunks after the last event.
+-- inputs:  pair_floor BIGINT, max_token_length BIGINT
+-- reads:   pair_counts, vetoed, recounted_tokens (registered by the caller), recounted_pairs (steps/make_pair_recount)
+-- returns: left_id, right_id, in_table, recounted: one row for every pair on which they differ
+-- by hand: needs the chunks encoded by the events; run `streambpe check RUN`
+WITH totals AS (
+    SELECT left_id, right_id, sum(n)::BIGINT AS n, count(*) AS copies FROM pair_counts GROUP BY ALL
+),
+counted AS (
+    SELECT left_id, right_id, sum(n)::BIGINT AS n FROM recounted_pairs GROUP BY ALL
+    HAVING sum(n) >= getvariable('pair_floor')
+),
+recounted AS (
+    SELECT c.*
+    FROM counted AS c
+    JOIN recounted_tokens AS l ON l.id = c.left_id
+    JOIN recounted_tokens AS r ON r.id = c.right_id
+    ANTI JOIN vetoed AS v ON v.left_id = c.left_id AND v.right_id = c.right_id
+    WHERE octet_length(l.bytes) + octet_length(r.bytes) <= getvariable('max_token_length')
+)
+SELECT
+    coalesce(totals.left_id, recounted.left_id)   AS left_id,
+    coalesce(totals.right_id, recounted.right_id) AS right_id,
+    totals.n                                      AS in_table,
+    recounted.n                                   AS recounted
+FROM totals
+FULL JOIN recounted ON totals.left_id = recounted.left_id AND totals.right_id = recounted.right_id
+WHERE totals.n IS DISTINCT FROM recounted.n OR totals.copies > 1
+ORDER BY 1, 2;

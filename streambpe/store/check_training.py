@@ -1,0 +1,259 @@
+"""Every table of a training against its event log and the chunk counts; part of `streambpe check`.
+
+    events       the event log; while a training goes on, its journal up to the last fold
+    tokens       the alphabet, the stop words, and what the events made
+    batches      cover the events without gap
+    vetoed       pairs of blocked tokens, counted in the chunks as they were then
+    pair_counts  counted in the chunks as the events leave them (store/recount.py, not the engine)
+    facts        how many rows, which digest, what size
+
+A training of fewer sources than the run has now can only be checked against its log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+
+from streambpe.config import TrainConfig
+from streambpe.encode.alphabet import Alphabet
+from streambpe.encode.eventlog import Event, EventLogError, events_digest, read_event_log
+from streambpe.encode.vocabulary import Vocabulary
+from streambpe.errors import RunError
+from streambpe.store.chunks import Part, merge_ranges
+from streambpe.store.database import list_trainings, use_training
+from streambpe.store.recount import Int64, Replay, recount_pairs
+from streambpe.store.run import Run
+from streambpe.store.sqlfiles import run_sql
+from streambpe.store.trainings import event_rows, read_facts
+from streambpe.train.journal import Journal
+from streambpe.train.trainer import journal_path, log_path
+from streambpe.train.words import choose_symbols, chunk_bytes, takes_part
+
+Row = tuple[Any, ...]
+_NO_LIMIT = 2**62
+_FACTS = {"journal", "config", "events", "batches", "vetoed", "state", "pair_counts_at", "pair_floor",
+          "sha256", "size", "reached"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a training's tables are to be judged by."""
+
+    config: TrainConfig
+    corpus: str  # sha256 of the counts it learns from
+    events: tuple[Event, ...]
+    symbols: tuple[Alphabet, list[str]] | None  # the log's own, with its stop words
+    finished: bool
+
+
+def check_trainings(
+    con: duckdb.DuckDBPyConnection, run: Run, parts: Sequence[Part], sha256: str, range_bytes: int
+) -> Iterator[tuple[str, Row]]:
+    """(table, row) for every row that does not add up. `con` is open read-only; `sha256`: of the counts."""
+    names = list_trainings(con)
+    logs = {path.name.removesuffix(".events.jsonl") for path in run.path.glob("*.events.jsonl")}
+    for name in sorted({"main" if log == "model" else log for log in logs} - set(names)):
+        if journal_path(run, name).exists():  # not folded yet
+            continue
+        yield f"{name}.events", ("the event log is there, the tables are not",)
+    for name in names:
+        con.begin()  # a transaction of its own, so that temporary tables go with it
+        use_training(con, name)
+        facts = read_facts(con)
+        try:
+            source = _read_source(run, name, facts)
+        except (EventLogError, RunError) as why:
+            yield f"{name}.events", (str(why),)
+            source = None
+        if source is not None:
+            for table, row in _check_one(con, parts, facts, source, sha256, range_bytes):
+                yield f"{name}.{table}", row
+        con.rollback()
+    use_training(con, "main")
+
+
+def _read_source(run: Run, name: str, facts: dict[str, str]) -> Source | None:
+    path, log_file = journal_path(run, name), log_path(run, name)
+    if path.exists():
+        journal = Journal.read(path, mend=False)
+        if facts.get("journal") == journal.number:
+            events = tuple(journal.events[: int(facts["events"])])
+            finished = facts.get("state") == "done"  # killed between the last fold and the journal's end
+            return Source(config_of(journal.training), journal.training["corpus"], events, None, finished)
+        if facts.get("state") != "done":
+            return None  # nothing of this journal is folded yet
+    if not log_file.exists():
+        if facts and not path.exists():
+            raise RunError(f"{log_file} is gone; train again to make it anew")
+        return None
+    log = read_event_log(log_file)
+    header = log.header
+    if path.exists() and facts.get("sha256") != events_digest(log.events):
+        return None  # a larger vocabulary was just written, the tables still show the smaller one
+    identity = {
+        "config": header.config,
+        "specials": [special.text for special in header.specials],
+        "reserve": header.reserved,
+    }
+    symbols = Alphabet.from_header(header.alphabet), [word.content.decode() for word in header.stop_words]
+    return Source(config_of(identity), header.corpus["sha256"], log.events, symbols, True)
+
+
+def config_of(training: dict[str, Any]) -> TrainConfig:
+    """The options of a training, from its journal or its log."""
+    ours = {f.name for f in fields(TrainConfig)}
+    given = {key: value for key, value in training["config"].items() if key in ours}
+    given["block_tokens"] = tuple(given["block_tokens"])
+    return TrainConfig(**given, specials=tuple(training["specials"]), reserve=training["reserve"])
+
+
+def _check_one(
+    con: duckdb.DuckDBPyConnection,
+    parts: Sequence[Part],
+    facts: dict[str, str],
+    source: Source,
+    sha256: str,
+    range_bytes: int,
+) -> Iterator[tuple[str, Row]]:
+    con.register("logged_events", event_rows(source.events, 0).to_arrow())
+    for row in run_sql(con, "checks/events"):
+        yield "events", row
+    for row in run_sql(con, "checks/batches", events=len(source.events), batches=int(facts.get("batches", -1))):
+        yield "batches", row
+    current = source.corpus == sha256
+    recounted = None
+    if current:
+        stop_words, alphabet = choose_symbols(parts, source.config)
+        recounted = alphabet, stop_words
+        if source.symbols is not None and source.symbols != recounted:
+            yield "events", ("the alphabet or the stop words of the log are not those of the counts",)
+    symbols = source.symbols or recounted
+    if symbols is None:
+        return
+    vocabulary = Vocabulary(symbols[0], [word.encode() for word in symbols[1]])
+    con.register("recounted_tokens", _tokens(vocabulary, source.events).to_arrow())
+    for row in run_sql(con, "checks/tokens"):
+        yield "tokens", row
+    for row in _check_facts(facts, source, vocabulary):
+        yield "facts", row
+    if current:
+        yield from _check_pairs(con, parts, facts, source, symbols, range_bytes)
+    con.unregister("logged_events")
+    con.unregister("recounted_tokens")
+
+
+def _tokens(vocabulary: Vocabulary, events: Sequence[Event]) -> pl.DataFrame:
+    base, stop_words = len(vocabulary.alphabet), len(vocabulary.stop_ids)
+    born: list[int | None] = [None] * (base + stop_words)
+    for seq, event in enumerate(events):
+        if vocabulary.learn(*event.pair) == vocabulary.first_id + len(born):
+            born.append(seq)
+    learned = len(born) - base - stop_words
+    return pl.DataFrame(
+        {
+            "id": range(vocabulary.first_id, vocabulary.first_id + len(born)),
+            "bytes": [token.content for token in vocabulary.tokens],
+            "kind": ["base"] * base + ["stop word"] * stop_words + ["learned"] * learned,
+            "born": born,
+        },
+        schema={"id": pl.Int64, "bytes": pl.Binary, "kind": pl.String, "born": pl.Int64},
+    )
+
+
+def _check_facts(facts: dict[str, str], source: Source, vocabulary: Vocabulary) -> Iterator[Row]:
+    """What table facts says of the training, where it can be worked out."""
+    found = {"state": "done" if source.finished else "unfinished", "events": str(len(source.events))}
+    if source.finished:
+        size = vocabulary.size + source.config.extra_ids
+        full = source.config.vocab_size + (0 if source.config.count_specials else source.config.extra_ids)
+        found |= {"sha256": events_digest(source.events), "size": str(size), "reached": str(size >= full).lower()}
+    for key in ("sha256", "size", "reached"):
+        found.setdefault(key, "")
+    for key, value in found.items():
+        if facts.get(key, "") != value:
+            yield key, facts.get(key), value
+    for key in sorted(facts.keys() - _FACTS):
+        yield key, facts[key], "no fact of a training"
+    for key in sorted(_FACTS - facts.keys() - {"sha256", "size", "reached", "pair_floor"}):
+        yield key, None, "missing"
+    if facts.get("pair_counts_at") and "pair_floor" not in facts:
+        yield "pair_floor", None, "missing"
+    stated = json.loads(facts.get("config", "{}"))
+    if "config" not in stated or config_of(stated) != source.config or stated["corpus"] != source.corpus:
+        yield "config", facts.get("config"), "not what the log says"
+    if facts.get("pair_counts_at") not in ("", str(len(source.events))):
+        yield "pair_counts_at", facts.get("pair_counts_at"), str(len(source.events))
+
+
+def _check_pairs(
+    con: duckdb.DuckDBPyConnection,
+    parts: Sequence[Part],
+    facts: dict[str, str],
+    source: Source,
+    symbols: tuple[Alphabet, list[str]],
+    range_bytes: int,
+) -> Iterator[tuple[str, Row]]:
+    """pair_counts and vetoed against the chunks: one pass over the counts."""
+    alphabet, stop_words = symbols
+    config = source.config
+    contents = dict(con.sql("SELECT id, bytes FROM recounted_tokens").fetchall())
+    vetoes = run_sql(con, "steps/get_vetoed")
+    if len(vetoes) != int(facts.get("vetoed", -1)):
+        yield "vetoed", (len(vetoes), "rows, where table facts says", facts.get("vetoed"))
+    blocked = {token.encode() for token in config.block_tokens}
+    open_vetoes = []
+    for seq, left, right, n in vetoes:
+        token = contents.get(left, b"") + contents.get(right, b"")
+        if token in blocked:
+            open_vetoes.append((seq, left, right, n, token))
+        else:
+            yield "vetoed", (seq, left, right, n, "makes no blocked token")
+    found = [0] * len(open_vetoes)
+
+    replay = Replay(source.events)
+    table = np.full(256, -1, np.int64)
+    for number, symbol in enumerate(alphabet.symbols, alphabet.first_id):
+        table[symbol[0]] = number
+    with_pairs = facts.get("pair_counts_at") == str(len(source.events))
+    run_sql(con, "steps/make_pair_recount")
+    keep = takes_part(stop_words, config.freq_cutoff) & (pl.col("chunk").str.len_bytes() > 1)
+    for frame in merge_ranges(parts, range_bytes):
+        mine = frame.filter(keep)
+        if with_pairs:
+            for counted in _frame_pairs(replay, mine, table, config.overlaps == "disjoint"):
+                con.register("incoming", counted.to_arrow())
+                run_sql(con, "steps/insert_pair_recount")
+                con.unregister("incoming")
+        for i, (seq, left, right, _, token) in enumerate(open_vetoes):
+            holds = mine.filter(pl.col("chunk").cast(pl.Binary).bin.contains(token))
+            for chunk, n in holds.iter_rows():
+                encoded = replay.encode_one(table[np.frombuffer(chunk.encode(), np.uint8)].tolist(), seq)
+                found[i] += n * _occurrences(encoded, (left, right), config.overlaps == "disjoint")
+    for (seq, left, right, n, _), counted_n in zip(open_vetoes, found, strict=True):
+        if n != counted_n:
+            yield "vetoed", (seq, left, right, n, counted_n)
+    if with_pairs:
+        floor, longest = int(facts.get("pair_floor", 1)), config.max_token_length or _NO_LIMIT
+        for row in run_sql(con, "checks/pair_counts", pair_floor=floor, max_token_length=longest):
+            yield "pair_counts", row
+
+
+def _frame_pairs(replay: Replay, frame: pl.DataFrame, table: Int64, disjoint: bool) -> Iterator[pl.DataFrame]:
+    for data, offsets in chunk_bytes(frame):
+        yield from recount_pairs(replay, table[data], np.diff(offsets), frame["n"].to_numpy(), disjoint=disjoint)
+
+
+def _occurrences(tokens: Sequence[int], pair: tuple[int, int], disjoint: bool) -> int:
+    count, i = 0, 0
+    while i + 1 < len(tokens):
+        hit = (tokens[i], tokens[i + 1]) == pair
+        count += hit
+        i += 2 if hit and disjoint and pair[0] == pair[1] else 1
+    return count

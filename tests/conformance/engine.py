@@ -1,0 +1,130 @@
+"""The engine as second judge: the real trainer, from a run folder to its event log, on a vector's own input.
+
+Plain BPE counts the vector's text with the vector's pattern. The word phases go through a table of chunk
+counts, because script-aware cutting is the vector's own. What the engine does not log (token counts before
+a merge) it does not claim.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from streambpe.config import Resources
+from streambpe.encode.alphabet import bytes_alphabet
+from streambpe.encode.eventlog import EventLog, read_event_log
+from streambpe.encode.replay import Model
+from streambpe.store.sources import Source
+from streambpe.train import reference
+from streambpe.train.count import count
+from streambpe.train.trainer import train
+from tests.conformance.golden import Vector, find_chunks, pretokenizer_chunks
+from tests.conformance.judges import Claim, Judge, Verdict, encoder
+
+RESOURCES = Resources(256 * 10**6, 2)
+
+
+def learn_from_text(vector: Vector, pattern: str, **options: Any) -> EventLog:
+    """Count the vector's documents with a pattern and learn."""
+    with TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        documents = Source("documents", "iterator", texts=vector.documents)
+        count(run, [documents], options={"pattern": pattern}, resources=RESOURCES)
+        return read_event_log(train(run, resources=RESOURCES, **options).log)
+
+
+def learn_from_counts(counts: dict[bytes, int], **options: Any) -> EventLog:
+    """Learn from a table of chunks."""
+    with TemporaryDirectory() as folder:
+        table = Path(folder) / "counts.csv"
+        with table.open("w", newline="", encoding="utf-8") as out:
+            writer = csv.writer(out)
+            writer.writerow(["chunk", "count"])
+            writer.writerows((chunk.decode(), n) for chunk, n in counts.items())
+        run = Path(folder) / "run"
+        count(run, [str(table)], counts=True, resources=RESOURCES)
+        return read_event_log(train(run, resources=RESOURCES, **options).log)
+
+
+def named_events(model: Model) -> list[list[Any]]:
+    """[left, right, n] of every event, tokens in hex."""
+    return [[*(model.content(number).hex() for number in event.pair), event.n] for event in model.events]
+
+
+def judge_hf(vector: Vector) -> Verdict:
+    """Merges, counts, vocabulary and encodings of Hugging Face's trainer."""
+    params = vector.params
+    pattern = params["pattern"]
+    alphabet = "gpt2" if params["initial_alphabet"] == "all 256 bytes" else "seen"
+    log = learn_from_text(
+        vector,
+        pattern,
+        alphabet=alphabet,
+        vocab_size=params["vocab_size"],
+        min_frequency=params["min_frequency"],
+    )
+    model = Model(log)
+    verdict = Verdict(encode=encoder(model, lambda text: find_chunks(pattern, text), alphabet == "seen"))
+    verdict.claim(vector, "events", [["m", *event] for event in named_events(model)])
+    verdict.claim(vector, "vocab", [model.content(number).hex() for number in model.vocabulary.living])
+    return verdict
+
+
+def merges_before_a_tie(vector: Vector) -> int:
+    """How many merges of the vector come before the first place where two pairs have the best count."""
+    params = vector.params
+    counts = reference.count_chunks([find_chunks(params["pattern"], document) for document in vector.documents])
+    trainer = reference.WordTrainer(counts, bytes_alphabet())
+    for place, (_, _, _, _, left, right, _) in enumerate(vector.data["events"]):
+        found = trainer.training.corpus.pair_counts
+        n = max(found.values())
+        if sum(count == n for count in found.values()) > 1:
+            return place
+        trainer.step((left, right), n)
+    return len(vector.data["events"])
+
+
+def judge_minbpe(vector: Vector) -> Verdict:
+    """minbpe's merges as far as counts alone decide: its ties go to the pair first seen."""
+    params = vector.params
+    log = learn_from_text(vector, params["pattern"], like="rustbpe", vocab_size=params["vocab_size"])
+    clear = merges_before_a_tie(vector)
+    ours = [[*event.pair, event.id, event.n] for event in log.events[:clear]]
+    theirs = [[left, right, new, n] for _, _, _, n, left, right, new in vector.data["events"][:clear]]
+    verdict = Verdict(claims=[Claim(f"the first {clear} events", ours, theirs)])
+    verdict.claims.append(Claim("more than a few events come before a tie", clear > 20, True))
+    return verdict
+
+
+def judge_kensho_words(vector: Vector) -> Verdict:
+    """The word phase without deletions of fastboundlessbpe: pairs and counts in order."""
+    params = vector.params
+    documents = [pretokenizer_chunks(params["pretokenizer"], document) for document in vector.documents]
+    counts = reference.count_chunks(documents)
+    log = learn_from_counts(dict(counts), like="kensho", vocab_size=params["word_phase"]["vocab_size"])
+    ours = named_events(Model(log))
+    if "word_events" in vector.data:
+        return Verdict([Claim("word_events", ours, [event[1:4] for event in vector.data["word_events"]])])
+    theirs = [event[1:4] for event in vector.data["events"] if event[0] == "m"]
+    kept = vector.data["word_ops_kept"]
+    return Verdict(
+        [
+            Claim("word_ops_total", len(ours), vector.data["word_ops_total"]),
+            Claim("merges among the events", ours[:kept], theirs),
+        ]
+    )
+
+
+def without_deletions(vector: Vector) -> bool:
+    """tau above 1: nothing is ever deleted."""
+    return bool(vector.params["word_phase"]["tau"] > 1)
+
+
+ENGINE_JUDGES = [
+    Judge("engine", "plain byte BPE (Hugging Face", judge_hf),
+    Judge("engine", "plain byte BPE (minbpe", judge_minbpe),
+    Judge("engine", "BoundlessBPE two-phase", judge_kensho_words, without_deletions),
+    Judge("engine", "SuperBPE second pass (SuperBpeTrainer)", judge_kensho_words, without_deletions),
+]

@@ -1,0 +1,142 @@
+"""Counted runs for the tests of training, and what trainings left in them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from streambpe.config import Resources
+from streambpe.encode.eventlog import EventLog, read_event_log
+from streambpe.train.count import count
+
+SMALL = Resources(256 * 10**6, 2)
+ROOT = Path(__file__).parents[1]
+
+
+def counted_run(run: Path, counts: Mapping[str, int]) -> Path:
+    """A run that holds exactly these chunks."""
+    run.parent.mkdir(parents=True, exist_ok=True)
+    table = run.with_suffix(".csv")
+    with table.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out)
+        writer.writerow(["chunk", "count"])
+        writer.writerows(counts.items())
+    count(run, [str(table)], counts=True, resources=SMALL)
+    return run
+
+
+def text_run(run: Path, text: str, pattern: str = "gpt4") -> Path:
+    """A run over one file of text, a document a line."""
+    run.parent.mkdir(parents=True, exist_ok=True)
+    source = run.with_suffix(".txt")
+    source.write_text(text, encoding="utf-8")
+    count(run, [str(source)], options={"pattern": pattern}, lines=True, resources=SMALL)
+    return run
+
+
+def log_of(run: Path, name: str = "model") -> EventLog:
+    """The event log a training left."""
+    return read_event_log(run / f"{name}.events.jsonl")
+
+
+def plain_events(run: Path, name: str = "model") -> list[tuple[int, int, int, int]]:
+    """(left, right, id, n) of every event."""
+    return [(*event.pair, event.id, event.n) for event in log_of(run, name).events]
+
+
+def rows(run: Path, query: str) -> list[tuple[Any, ...]]:
+    """What a query gives."""
+    with duckdb.connect(str(run / "state.duckdb"), read_only=True) as con:
+        return con.sql(query).fetchall()
+
+
+def cli(
+    *arguments: Any, expect: int | None = 0, timeout: float = 120, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run the command line; its exit code must be the one expected, and a traceback never is."""
+    command = [sys.executable, "-m", "streambpe.cli", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=timeout, **options)
+    assert "Traceback" not in done.stderr, done.stderr
+    if expect is not None:
+        assert done.returncode == expect, (command, done.returncode, done.stdout, done.stderr)
+    return done
+
+
+# Trains with private options, tells when it begins, and rests after every pass, so that a signal finds it at work.
+DRIVER = """
+import json, sys, threading, time
+from streambpe.cli import stop_on_signals
+from streambpe.config import Resources, TrainConfig
+from streambpe.errors import StreambpeError
+from streambpe.train import count as counting, trainer
+given = json.loads(sys.argv[1])
+if "block" in given:
+    counting._MOST_BLOCK = counting._LEAST_BLOCK = given["block"]
+    counting.CHECKPOINT_SECONDS = -1.0
+resources = Resources(256 * 10**6, 2)
+passes = 0
+def on_batch(batch):
+    global passes
+    passes += 1
+    if passes == 1:
+        print("learning", flush=True)
+    time.sleep(given.get("rest", 0.0))
+print("ready", flush=True)
+with stop_on_signals() as stop:
+    try:
+        if given.get("sources"):
+            trainer.train(
+                given["run"], given["sources"], counting=given["counting"], name=given.get("name", "main"),
+                resources=resources, stop=stop, on_batch=on_batch, **given["options"],
+            )
+        else:
+            trainer.Trainer(
+                given["run"], TrainConfig.from_options(**given["options"]), name=given.get("name", "main"),
+                resources=resources, stop=stop, on_batch=on_batch, **given.get("trainer", {}),
+            ).run()
+    except StreambpeError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+print("done", flush=True)
+"""
+
+
+class Driver:
+    """A training in a process of its own that can be signalled and killed."""
+
+    def __init__(self, env: Mapping[str, str] | None = None, **given: Any) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", DRIVER, json.dumps(given, default=str)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ, **(env or {})},
+        )  # fmt: skip
+
+    def wait_for(self, word: str) -> bool:
+        """Read until the process says so; False if it ends before."""
+        assert self.process.stdout is not None
+        return any(line.strip() == word for line in self.process.stdout)
+
+    def end(self, number: int | None = None) -> tuple[int, str]:
+        """Send a signal if one is given, wait; the exit code (negative: killed) and stderr."""
+        if number is not None:
+            self.process.send_signal(number)
+        try:
+            _, err = self.process.communicate(timeout=120)
+        except BaseException:
+            self.process.kill()
+            self.process.communicate()
+            raise
+        assert "Traceback" not in err, err
+        return self.process.returncode, err
+
+    def kill(self) -> None:
+        """SIGKILL, as the kernel or a power cut would."""
+        self.end(signal.SIGKILL)

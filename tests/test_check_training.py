@@ -1,0 +1,226 @@
+"""`check` finds every wrong row in the tables of a training, and nothing where all is right."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+from streambpe.encode.alphabet import bytes_alphabet
+from streambpe.encode.eventlog import EventLog, Header
+from streambpe.encode.replay import Model
+from streambpe.store import recount
+from streambpe.store.check import check
+from streambpe.train import reference
+from streambpe.train.trainer import Trainer, train
+from tests.runs import SMALL, counted_run, rows, text_run
+from tests.samples import natural_text
+
+DAMAGE = {
+    "events": [
+        "UPDATE events SET n = n + 1 WHERE seq = 5",
+        "UPDATE events SET left_id = left_id + 1 WHERE seq = 0",
+        "UPDATE events SET op = 'supermerge' WHERE seq = 7",
+        "DELETE FROM events WHERE seq = 3",
+        "DELETE FROM events WHERE seq = (SELECT max(seq) FROM events)",
+        "INSERT INTO events SELECT max(seq) + 1, 'merge', 0, 1, max(id) + 1, 1 FROM events",
+    ],
+    "tokens": [
+        "UPDATE tokens SET bytes = 'x'::BLOB WHERE id = 300",
+        "UPDATE tokens SET kind = 'base' WHERE kind = 'stop word'",
+        "UPDATE tokens SET born = born + 1 WHERE id = 300",
+        "UPDATE tokens SET died = 9 WHERE id = 300",
+        "DELETE FROM tokens WHERE id = 0",
+        "DELETE FROM tokens WHERE id = (SELECT max(id) FROM tokens)",
+        "INSERT INTO tokens SELECT max(id) + 1, 'zz'::BLOB, 'learned', 3, NULL FROM tokens",
+    ],
+    "pair_counts": [
+        "UPDATE pair_counts SET n = n + 1 WHERE rowid = 0",
+        "UPDATE pair_counts SET right_id = right_id + 1 WHERE rowid = 3",
+        "DELETE FROM pair_counts WHERE rowid = 2",
+        "INSERT INTO pair_counts VALUES (1, 2, 1000)",
+        "INSERT INTO pair_counts SELECT * FROM pair_counts LIMIT 1",
+    ],
+    "batches": [
+        "UPDATE batches SET events = events + 1 WHERE batch = 1",
+        "UPDATE batches SET first_seq = first_seq + 1 WHERE batch = 2",
+        "UPDATE batches SET batch = batch + 1000 WHERE batch = 0",
+        "DELETE FROM batches WHERE batch = 0",
+        "DELETE FROM batches WHERE batch = (SELECT max(batch) FROM batches)",
+        "INSERT INTO batches SELECT * REPLACE (batch + 1 AS batch, first_seq + events AS first_seq, 0 AS events) "
+        "FROM batches ORDER BY batch DESC LIMIT 1",
+    ],
+    "vetoed": [
+        "UPDATE vetoed SET n = n + 1",
+        "UPDATE vetoed SET left_id = left_id + 1",
+        "UPDATE vetoed SET seq = seq + 100",
+        "DELETE FROM vetoed WHERE rowid = 0",
+        "INSERT INTO vetoed VALUES (0, 1, 2, 3)",
+        "INSERT INTO vetoed SELECT * FROM vetoed LIMIT 1",
+    ],
+    "facts": [
+        "UPDATE facts SET value = '7' WHERE key = 'size'",
+        "UPDATE facts SET value = replace(value, 'a', 'b') WHERE key = 'sha256'",
+        "UPDATE facts SET value = 'unfinished' WHERE key = 'state'",
+        "UPDATE facts SET value = replace(value, 'disjoint', 'all') WHERE key = 'config'",
+        "UPDATE facts SET value = '5' WHERE key = 'pair_counts_at'",
+        "DELETE FROM facts WHERE key = 'reached'",
+        "DELETE FROM facts WHERE key = 'pair_floor'",
+        "DELETE FROM facts WHERE key = 'journal'",
+        "INSERT INTO facts VALUES ('note', 'mine')",
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """Two trainings in a run, one with stop words, vetoes and a long tail of pairs."""
+    run = text_run(tmp_path_factory.mktemp("check") / "run", natural_text(5, 60_000))
+    train(run, vocab_size=400, resources=SMALL)
+    options = {
+        "overlaps": "disjoint",
+        "stop_list": 2,
+        "freq_cutoff": 2,
+        "block_tokens": ("an", " s"),
+        "vocab_size": 700,
+    }
+    train(run, name="other", resources=SMALL, **options)
+    assert check(run, resources=SMALL) == []
+    assert len(rows(run, "FROM other.vetoed")) >= 2
+    assert len(rows(run, "FROM other.pair_counts")) > 500
+    return run
+
+
+@pytest.mark.parametrize("table", DAMAGE)
+def test_every_wrong_row_of_a_table_is_found(trained, tmp_path, table):
+    """A changed, a deleted and an added row: each is found, in the right training, and nothing else is."""
+    state = trained / "state.duckdb"
+    shutil.copy(state, tmp_path / "kept")
+    for place, statement in enumerate(DAMAGE[table]):
+        name = "other"
+        with duckdb.connect(str(state)) as con:
+            con.execute("SET schema = 'other'")
+            before = con.sql(f"FROM {table}").fetchall()
+            con.execute(statement)
+            assert con.sql(f"FROM {table}").fetchall() != before, "the statement changes something"
+        problems = {problem.table for problem in check(trained, resources=SMALL)}
+        shutil.copy(tmp_path / "kept", state)
+        assert f"{name}.{table}" in problems, statement
+        # tables that are judged by the damaged one may differ too
+        assert problems <= {f"{name}.{table}", f"{name}.facts", f"{name}.vetoed", f"{name}.pair_counts"}, (
+            place,
+            statement,
+        )
+    assert check(trained, resources=SMALL) == []
+
+
+def test_the_main_training_is_checked_too(trained, tmp_path):
+    """A wrong row of `main` is found there and not in `other`."""
+    state = trained / "state.duckdb"
+    shutil.copy(state, tmp_path / "kept")
+    with duckdb.connect(str(state)) as con:
+        con.execute("UPDATE main.pair_counts SET n = n - 1 WHERE rowid = 0")
+    problems = check(trained, resources=SMALL)
+    shutil.copy(tmp_path / "kept", state)
+    assert [problem.table for problem in problems] == ["main.pair_counts"]
+
+
+def test_a_changed_event_log_is_found(trained, tmp_path):
+    """A line changed by hand, a log that is gone, and a log whose tables are gone are each named."""
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    log = run / "other.events.jsonl"
+    whole = log.read_bytes()
+    log.write_bytes(whole.replace(b'"n":', b'"n":1', 1))
+    assert [problem.table for problem in check(run, resources=SMALL)] == ["other.events"]
+    log.unlink()
+    assert [problem.table for problem in check(run, resources=SMALL)] == ["other.events"]
+    log.write_bytes(whole)
+    log.rename(run / "third.events.jsonl")
+    assert {problem.table for problem in check(run, resources=SMALL)} == {"other.events", "third.events"}
+
+
+def test_damaged_tables_are_made_anew(trained, tmp_path):
+    """What `check` advises works: remove the event log, train again, and everything adds up."""
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    whole = (run / "model.events.jsonl").read_bytes()
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("DELETE FROM main.events WHERE seq < 10")
+        con.execute("UPDATE main.batches SET events = 0")
+    assert check(run, resources=SMALL) != []
+    (run / "model.events.jsonl").unlink()
+    train(run, vocab_size=400, resources=SMALL)
+    assert (run / "model.events.jsonl").read_bytes() == whole
+    assert check(run, resources=SMALL) == []
+
+
+def test_an_older_training_is_checked_against_its_log(trained, tmp_path):
+    """After sources were added, tokens and events are still judged; pairs of the old counts can not be."""
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    more = tmp_path / "more.txt"
+    more.write_text("entirely new words")
+    from streambpe.train.count import count
+
+    count(run, [str(more)], resources=SMALL)
+    assert check(run, resources=SMALL) == []
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("DELETE FROM other.tokens WHERE id = 300")
+    assert [problem.table for problem in check(run, resources=SMALL)] == ["other.tokens"]
+
+
+def test_the_recount_is_the_references(monkeypatch):
+    """Chunks encoded side by side, one by one, and by replay of the log give the same ids and pair counts."""
+    monkeypatch.setattr(recount, "_SYMBOLS", 40)
+    for seed in range(60):
+        rng = random.Random(seed)
+        words = {bytes(rng.choices(b"abc", k=rng.randint(1, 12))): rng.randint(1, 5) for _ in range(12)}
+        training = reference.train_words(words, bytes_alphabet(), 256 + rng.randint(0, 12))
+        model = Model(EventLog(Header(bytes_alphabet().to_header()), tuple(training.events)))
+        replay = recount.Replay(training.events)
+        flat = np.frombuffer(b"".join(words), np.uint8).astype(np.int64)
+        sizes = np.array([len(word) for word in words])
+        for word in words:
+            assert replay.encode_one(list(word)) == model.encode_chunk(word)
+        for overlaps in ("all", "disjoint"):
+            for longest in (3, 2048):
+                monkeypatch.setattr(recount, "_LONG", longest)
+                found: dict[tuple[int, int], int] = {}
+                weights = np.array(list(words.values()))
+                for frame in recount.recount_pairs(replay, flat, sizes, weights, disjoint=overlaps == "disjoint"):
+                    for left, right, n in frame.iter_rows():
+                        found[left, right] = found.get((left, right), 0) + n
+                expected: dict[tuple[int, int], int] = {}
+                for word, n in words.items():
+                    for pair in reference.count_pairs(model.encode_chunk(word), overlaps):
+                        expected[pair] = expected.get(pair, 0) + n
+                assert found == expected, (seed, overlaps, longest)
+
+
+def test_an_unfinished_training_is_checked(tmp_path):
+    """Stopped half-way, its tables are judged by the journal; a row that differs is found."""
+    run = counted_run(tmp_path / "run", {"abcabcd": 4, "abdcc": 3, "bcbcbd": 2})
+
+    class Enough(Exception):
+        pass
+
+    passes = []
+
+    def on_batch(batch):
+        passes.append(batch)
+        if len(passes) == 3:
+            raise Enough
+
+    trainer = Trainer(run, resources=SMALL, on_batch=on_batch, checkpoint_seconds=0, tuning={"candidates": 1})
+    with pytest.raises(Enough):
+        trainer.run()
+    assert rows(run, "SELECT count(*) FROM events") == [(2,)]
+    assert check(run, resources=SMALL) == []
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("UPDATE events SET n = n + 1 WHERE seq = 1")
+    assert {problem.table for problem in check(run, resources=SMALL)} == {"main.events"}

@@ -1,0 +1,198 @@
+"""The commands train, resume, status, sql and check around a training, as a user types them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from streambpe.cli import main
+from tests.runs import ROOT, cli
+from tests.samples import natural_text
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("source") / "text.txt"
+    path.write_text(natural_text(21, 60_000))
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(source, tmp_path_factory) -> Path:
+    """Two trainings in one run, by the command line."""
+    run = tmp_path_factory.mktemp("trained") / "run"
+    first = cli("train", run, source, "--vocab-size", 400, "--pattern", "gpt4")
+    assert "400 ids, 144 events. sha256 " in first.stderr
+    assert first.stdout == ""
+    cli("train", run, "--name", "other", "--vocab-size", 300, "--ties", "bytes", "--like", "kensho")
+    return run
+
+
+@pytest.mark.parametrize("command", ["train", "resume", "sql", "check", "status"])
+def test_help_has_an_example_that_parses(command):
+    """--help explains the command and ends with an example whose options exist."""
+    shown = CliRunner().invoke(main, [command, "--help"])
+    assert shown.exit_code == 0
+    example = next(line for line in shown.output.splitlines() if line.strip().startswith(f"streambpe {command} "))
+    options = {word for word in example.split() if word.startswith("--")}
+    assert all(option in shown.output.replace(example, "") for option in options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--vocab-size", "many"], "vocab-size"),
+        (["--vocab-size", "0"], "vocab-size"),
+        (["--vocab-size", "255"], "less than the 256 ids"),
+        (["--like", "gpt5"], "--like"),
+        (["--ties", "first"], "--ties"),
+        (["--batch", "2"], "--batch"),
+        (["--batch", "paper", "--ties", "bytes"], "--batch paper"),
+        (["--max-token-length", "0"], "--max-token-length"),
+        (["--special", "<s>", "--special", "<s>"], "--special"),
+        (["--name", "Big"], "--name Big"),
+        (["--name", "../x"], "--name ../x"),
+        (["--memory", "some"], "is no size"),
+        (["--threads", "0"], "--threads"),
+        (["--checkpoint-seconds", "-1"], "--checkpoint-seconds"),
+        (["--progress", "loud"], "--progress"),
+        (["--no-such-option"], "--no-such-option"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_options_are_usage_errors(source, tmp_path, arguments, message):
+    """Exit 2, a message that names the option, and no run is made."""
+    done = CliRunner().invoke(main, ["train", str(tmp_path / "run"), str(source), *arguments])
+    assert done.exit_code == 2, done.output
+    assert message in done.output
+    assert not (tmp_path / "run").exists()
+
+
+def test_too_little_memory_exits_with_3(source, tmp_path):
+    """--memory 200MB: exit 3, the least is named, no run is made; 256MB is enough."""
+    done = cli("train", tmp_path / "run", source, "--memory", "200MB", expect=3)
+    assert "256.0 MB is the least" in done.stderr
+    assert not (tmp_path / "run").exists()
+    cli("train", tmp_path / "run", source, "--memory", "256MB", "--vocab-size", 300)
+
+
+def test_errors_of_runs_exit_with_1(tmp_path):
+    """No such run, no such source, nothing to resume: exit 1 and a message, never a traceback."""
+    assert "is no run" in cli("train", tmp_path / "missing", expect=1).stderr
+    assert "no training to go on with" in cli("resume", tmp_path / "missing", expect=1).stderr
+    cli("train", tmp_path / "run", tmp_path / "missing.txt", expect=1)
+
+
+def test_the_end_is_told(source, trained, tmp_path):
+    """No pair left: said, exit 0. Done before: said, exit 0. Refused: exit 2 and how to go on."""
+    out = cli("train", trained, "--name", "rare", "--vocab-size", 9000, "--min-frequency", 50)
+    assert "no pair is left" in out.stderr
+    assert "nothing to do" in cli("train", trained, "--vocab-size", 400).stderr
+    assert "nothing to do" in cli("resume", trained, "--name", "other").stderr
+    refused = cli("train", trained, "--vocab-size", 400, "--ties", "bytes", expect=2)
+    assert f"streambpe resume {trained}" in refused.stderr
+    blocked = cli(
+        "train", trained, "--name", "blocked", "--vocab-size", 300, "--block-token", "an", "--block-token", "in"
+    )
+    assert "pairs vetoed" in blocked.stderr
+
+
+def test_progress_lines_parse(source, tmp_path):
+    """--progress jsonl: every line of stderr but the last is JSON; stages follow each other to the end."""
+    done = cli("train", tmp_path / "run", source, "--vocab-size", 1000, "--progress", "jsonl")
+    *lines, last = done.stderr.splitlines()
+    assert last.startswith(str(tmp_path / "run" / "model.events.jsonl"))
+    statuses = [json.loads(line) for line in lines]
+    stages = [status["stage"] for status in statuses]
+    assert {"counting", "preparing"} & set(stages)
+    assert stages[-1] == "trained"
+    assert statuses[-1]["state"] == "done"
+    assert statuses[-1]["done"] == statuses[-1]["total"] == 1000 - 256
+    for status in statuses:
+        assert status["memory_bytes"] > 0
+        assert {"state", "unit", "per_second", "pid", "updated"} <= status.keys()
+
+
+def test_status_while_it_learns_and_after(source, tmp_path):
+    """status says learning with a number of tokens, killed after a kill, and trained in the end."""
+    run = tmp_path / "run"
+    cli("count", run, source)
+    command = [sys.executable, "-m", "streambpe.cli", "train", str(run), "--vocab-size", "3000", "--batch", "1"]
+    command += ["--checkpoint-seconds", "0.5"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=ROOT) as process:
+        found: dict[str, object] = {}
+        give_up = time.monotonic() + 60
+        while found.get("stage") != "learning" or not found.get("done"):
+            assert time.monotonic() < give_up
+            assert process.poll() is None, "it ended too early"
+            found = json.loads(cli("status", run, "--json").stdout)
+        assert (found["state"], found["unit"], found["total"], found["pid"]) == ("running", "tokens", 2744, process.pid)
+        process.send_signal(signal.SIGKILL)
+    assert json.loads(cli("status", run, "--json").stdout)["state"] == "killed"
+    cli("resume", run)
+    assert json.loads(cli("status", run, "--json").stdout)["state"] == "done"
+    assert cli("status", run).stdout.startswith(f"{run}: trained, done")
+
+
+def table(run: Path, query: str, *arguments: str) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = json.loads(cli("sql", run, query, "--json", *arguments).stdout)
+    return rows
+
+
+def test_views_show_the_training_that_is_named(trained):
+    """vocabulary, top_pairs, merge_curve, progress: of main, of --name, and by SET VARIABLE; --name is checked."""
+    assert table(trained, "SELECT count(*) AS n FROM vocabulary") == [{"n": 400}]
+    assert table(trained, "SELECT count(*) AS n FROM vocabulary", "--name", "other") == [{"n": 300}]
+    by_hand = "SET VARIABLE training = 'other'; SELECT count(*) AS n FROM vocabulary"
+    assert table(trained, by_hand) == [{"n": 300}]
+    for view in ("top_pairs", "merge_curve", "progress"):
+        main_rows, other_rows = table(trained, f"FROM {view}"), table(trained, f"FROM {view}", "--name", "other")
+        assert main_rows, view
+        assert other_rows, view
+        assert main_rows != other_rows, view
+    assert len(table(trained, "FROM events", "--name", "other")) == 300 - 243
+    missing = cli("sql", trained, "FROM events", "--name", "none", expect=1)
+    assert "no training none" in missing.stderr
+    assert "main, other" in missing.stderr
+
+
+def test_views_agree_with_the_log(trained):
+    """merge_curve is the event log with texts; vocabulary has the count each token was made by."""
+    curve = table(trained, "SELECT seq, id, n FROM merge_curve")
+    log = [json.loads(line) for line in (trained / "model.events.jsonl").read_text().splitlines()[1:]]
+    assert [(row["seq"], row["id"], row["n"]) for row in curve] == [(i, e["id"], e["n"]) for i, e in enumerate(log)]
+    made = table(trained, "SELECT id, n FROM vocabulary WHERE kind = 'learned'")
+    assert [(row["id"], row["n"]) for row in made] == [(e["id"], e["n"]) for e in log]
+    assert table(trained, "SELECT max(events_so_far) AS n FROM progress") == [{"n": len(log)}]
+
+
+def test_check_speaks_for_trainings(trained, tmp_path):
+    """check: exit 0 when all adds up; exit 1, the rows and the way to mend them when not."""
+    import shutil
+
+    import duckdb
+
+    assert "everything adds up" in cli("check", trained).stderr
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("UPDATE other.pair_counts SET n = n + 1 WHERE rowid = 0")
+    found = cli("check", run, expect=1)
+    assert found.stdout.startswith("other.pair_counts: ")
+    assert "made anew when its event log is removed" in found.stderr
+
+
+def test_specials_and_reserve_reach_the_log(source, tmp_path):
+    """--special and --reserve take their ids from --vocab-size; the log's header has them."""
+    run = tmp_path / "run"
+    cli("train", run, source, "--vocab-size", 300, "--special", "<s>", "--special", "</s>", "--reserve", 3)
+    header = json.loads((run / "model.events.jsonl").read_text().split("\n", 1)[0])
+    assert header["specials"] == [{"text": "<s>", "id": 295}, {"text": "</s>", "id": 296}]
+    assert (header["reserved"], header["events"]["count"]) == (3, 300 - 256 - 5)

@@ -1,0 +1,628 @@
+"""Stopped, killed, continued, or run in another way: always the same bytes, and every table adds up."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streambpe.config import Resources, TrainConfig
+from streambpe.errors import ResumeMismatch, RunError, RunLocked, Stopped
+from streambpe.store.check import check
+from streambpe.store.run import Run
+from streambpe.train import trainer as training
+from streambpe.train.count import count
+from streambpe.train.engine import Engine
+from streambpe.train.journal import Journal
+from streambpe.train.trainer import Trainer, resume, train, train_from_iterator
+from tests.runs import ROOT, SMALL, Driver, cli, counted_run, log_of, rows, text_run
+from tests.samples import natural_text
+
+SIZE = 1200
+OPTIONS: dict[str, Any] = {"vocab_size": SIZE, "stop_list": 2, "block_tokens": ("an",), "freq_cutoff": 2}
+
+
+class Enough(Exception):
+    """Raised by a callback: a program that ends in the middle of learning."""
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory) -> Path:
+    """A counted run, 150 KB of text."""
+    return text_run(tmp_path_factory.mktemp("counted") / "run", natural_text(9, 150_000))
+
+
+@pytest.fixture(scope="module")
+def unbroken(counted, tmp_path_factory) -> bytes:
+    """The event log of a training that nobody disturbs."""
+    run = copy(counted, tmp_path_factory.mktemp("unbroken") / "run")
+    result = train(run, resources=SMALL, **OPTIONS)
+    assert (result.reached, result.size) == (True, SIZE)
+    assert check(run, resources=SMALL) == []
+    assert len(rows(run, "FROM batches")) > 30
+    return (run / "model.events.jsonl").read_bytes()
+
+
+def copy(run: Path, to: Path) -> Path:
+    shutil.copytree(run, to)
+    return to
+
+
+def learn(run: Path, *, stop_at: int | None = None, how: str = "raise", **arguments: Any) -> bytes | None:
+    """Train; after `stop_at` passes stop as `how` says. The log's bytes, None when it was stopped."""
+    options = {**OPTIONS, **arguments.pop("options", {})}
+    stop = threading.Event()
+    passes = 0
+
+    def on_batch(_batch: Any) -> None:
+        nonlocal passes
+        passes += 1
+        if passes == stop_at:
+            if how == "raise":
+                raise Enough
+            stop.set()
+
+    arguments = {"resources": SMALL, "checkpoint_seconds": 5 if stop_at is None else 0, **arguments}
+    job = Trainer(run, TrainConfig.from_options(**options), on_batch=on_batch, stop=stop, **arguments)
+    try:
+        job.run()
+    except (Enough, Stopped):
+        return None
+    return (run / ("model" if job.name == "main" else job.name)).with_suffix(".events.jsonl").read_bytes()
+
+
+# How it is run changes nothing
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mode"),
+    [
+        ({"resources": Resources(256 * 10**6, 1)}, "index"),
+        ({"resources": Resources(2 * 10**9, 2)}, "index"),
+        ({"resources": Resources(256 * 10**6, 3), "tuning": {"force_scan": True}}, "scan"),
+        ({"tuning": {"force_scan": True, "block_places": 3000}}, "scan"),
+        ({"options": {"batch": "1"}}, "index"),
+        ({"tuning": {"candidates": 3}}, "index"),
+        ({"tuning": {"floor_ratio": 2}}, "index"),
+    ],
+    ids=["one thread", "2 GB", "scan with three threads", "scan of small blocks", "one at a time", "threes", "refills"],
+)
+def test_equal_bytes_however_it_is_run(counted, unbroken, tmp_path, arguments, mode):
+    """Threads, memory, exact or one at a time, index or scan: the event log has the same bytes."""
+    run = copy(counted, tmp_path / "run")
+    assert learn(run, checkpoint_seconds=5, **arguments) == unbroken
+    assert {row[0] for row in rows(run, "SELECT DISTINCT mode FROM batches")} == {mode}
+    assert check(run, resources=SMALL) == []
+
+
+def test_tiny_budgets_refill_spill_and_switch(counted, unbroken, tmp_path):
+    """A frontier of a few pairs, a counter of a few rows and small blocks: all ways are taken, the bytes are equal."""
+    run = copy(counted, tmp_path / "run")
+    tuning = {"force_scan": True, "index_below": 8000, "hot_pairs": 150, "counter_rows": 50, "block_places": 4000}
+    assert learn(run, checkpoint_seconds=5, tuning=tuning) == unbroken
+    totals = "SELECT sum(refills), sum(spills), count_if(switched), list_sort(list(DISTINCT mode)) FROM batches"
+    refills, spills, switches, modes = rows(run, totals)[0]
+    assert refills >= 3
+    assert spills >= 1
+    assert switches == 1
+    assert modes == ["index", "scan"]
+    assert check(run, resources=SMALL) == []
+
+
+# Stops
+
+
+@pytest.mark.parametrize("how", ["raise", "stop"])
+def test_stopped_after_any_pass(counted, unbroken, tmp_path, how):
+    """A callback that raises, or the stop event, after pass 1, 2, 5, ...: going on ends with the same bytes."""
+    run = copy(counted, tmp_path / "run")
+    finished, stops = None, 0
+    for stop_at in (1, 1, 2, 5, 9, 3, 1, None):
+        finished = learn(run, stop_at=stop_at, how=how)
+        if stop_at is None:
+            break
+        assert finished is None
+        assert not (run / "model.events.jsonl").exists()
+        stops += 1
+        assert check(run, resources=SMALL) == []
+    assert (finished, stops) == (unbroken, 7)
+    assert check(run, resources=SMALL) == []
+    assert sorted(path.name for path in run.iterdir() if path.is_file()) == [
+        "lock", "model.events.jsonl", "state.duckdb", "status.json",
+    ]  # fmt: skip
+
+
+def test_the_stop_event_loses_nothing(counted, tmp_path):
+    """What was learned before the stop is in the journal and in the tables, also between two checkpoints."""
+    run = copy(counted, tmp_path / "run")
+    assert learn(run, stop_at=4, how="stop", checkpoint_seconds=1000) is None
+    journal = Journal.read(run / "pending.events")
+    assert len(journal.batches) == 4
+    assert rows(run, "SELECT count(*), sum(events)::BIGINT FROM batches") == [(4, len(journal.events))]
+    assert rows(run, "SELECT count(*) FROM pair_counts")[0][0] > 10
+    assert check(run, resources=SMALL) == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_stop_with_their_code_and_the_command(counted, unbroken, tmp_path, number, code):
+    """Ctrl-C and SIGTERM in the middle of learning: exit 130 or 143, the command to go on with, nothing lost."""
+    run = copy(counted, tmp_path / "run")
+    driver = Driver(run=run, options=OPTIONS, rest=0.05)
+    assert driver.wait_for("learning")
+    found, err = driver.end(number)
+    assert found == code
+    assert f"streambpe resume {run}" in err
+    assert Journal.read(run / "pending.events").events
+    assert check(run, resources=SMALL) == []
+    assert learn(run) == unbroken
+
+
+def test_the_printed_command_goes_on(counted, tmp_path):
+    """`streambpe train` stopped by Ctrl-C, also under a name, goes on with the very command it prints."""
+    run = copy(counted, tmp_path / "run")
+    command = [
+        sys.executable,
+        "-m",
+        "streambpe.cli",
+        "train",
+        str(run),
+        "--vocab-size",
+        "4000",
+        "--batch",
+        "1",
+        "--name",
+        "a",
+    ]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        wait_until(lambda: (run / "a.pending.events").exists() and (run / "a.pending.events").stat().st_size > 0)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    printed = next(line for line in err.splitlines() if "streambpe resume" in line).split("streambpe resume ")[1]
+    assert printed == f"{run} --name a"
+    train(run, resources=SMALL, name="b", vocab_size=300)  # the last training of the run is another one now
+    cli("resume", *printed.split())
+    alone = copy(counted, tmp_path / "alone")
+    train(alone, vocab_size=4000, resources=SMALL)
+    assert (run / "a.events.jsonl").read_bytes() == (alone / "model.events.jsonl").read_bytes()
+    assert check(run, resources=SMALL) == []
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < give_up, "it never happened"
+        time.sleep(0.005)
+
+
+# Kills
+
+
+def kill_and_go_on(counted: Path, folder: Path, rng: random.Random, kills: int) -> bytes | None:
+    run = copy(counted, folder / "run")
+    hits = 0
+    for _ in range(kills):
+        tuning = rng.choice([{}, {"force_scan": True}, {"candidates": 4}])
+        driver = Driver(
+            run=run, options=OPTIONS, rest=0.01,
+            trainer={"checkpoint_seconds": rng.choice([0, 0.2]), "snapshot_seconds": rng.choice([0, 1000]),
+                     "tuning": tuning},
+        )  # fmt: skip
+        driver.wait_for("ready")
+        time.sleep(rng.random() * 1.2)
+        driver.kill()
+        hits += driver.process.returncode == -signal.SIGKILL
+        if (run / "state.duckdb.wal").exists():
+            assert (run / "state.duckdb").exists()
+        assert check(run, resources=SMALL) == []
+    assert hits >= kills // 2, "kills that come too late show nothing"
+    return learn(run)
+
+
+def test_killed_at_random_moments(counted, unbroken, tmp_path):
+    """SIGKILL four times while it learns or makes ready to: the same bytes, every table adds up at each kill."""
+    assert kill_and_go_on(counted, tmp_path, random.Random(1), 4) == unbroken
+    assert check(tmp_path / "run", resources=SMALL) == []
+
+
+@pytest.mark.long
+def test_killed_thirty_times(counted, unbroken, tmp_path):
+    """Thirty SIGKILLs over ten trainings."""
+    rng = random.Random(2)
+    for i in range(10):
+        (tmp_path / f"{i}").mkdir()
+        assert kill_and_go_on(counted, tmp_path / f"{i}", rng, 3) == unbroken
+        assert check(tmp_path / f"{i}" / "run", resources=SMALL) == []
+
+
+PLACES = [
+    "journal-written", "journal-created", "events-committed", "events-committed:7", "tables-filled", "tables-filled:4",
+    "tables-committed", "tables-committed:5", "snapshot-written", "snapshot-written:3", "snapshot-made", "log-written",
+    "journal-removed",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", [*PLACES, "last tables-filled", "last tables-committed"])
+def test_killed_at_every_commit(counted, unbroken, tmp_path, place):
+    """Right before and right after each rename and each commit: going on gives the unbroken bytes and tables."""
+    run = copy(counted, tmp_path / "run")
+    settings = {"checkpoint_seconds": 0, "snapshot_seconds": 0}
+    if place.startswith(("last ", "log", "journal-removed")):  # behind the event log: nothing is folded before
+        place, settings = place.removeprefix("last "), {"checkpoint_seconds": 1000}
+    driver = Driver({"STREAMBPE_FAILPOINT": place}, run=run, options=OPTIONS, trainer=settings)
+    code, _ = driver.end()
+    assert code == -signal.SIGKILL, "the place was reached"
+    assert (run / "pending.events").exists() == (place not in ("journal-written", "journal-removed"))
+    assert check(run, resources=SMALL) == []
+    assert learn(run) == unbroken
+    assert check(run, resources=SMALL) == []
+    left = {path.name for path in run.rglob("*") if path.suffix in (".new", ".tmp")} | {
+        p.name for p in run.glob("pending*")
+    }
+    assert left == set(), "unfinished files do not stay"
+
+
+@pytest.mark.parametrize("options", [{}, {"batch": "paper", "overlaps": "disjoint"}], ids=["exact", "paper"])
+def test_a_journal_cut_anywhere(counted, tmp_path, options):
+    """A last write that is torn at any byte: what is whole is kept, the rest learned again, passes without gap."""
+    whole = learn(copy(counted, tmp_path / "whole"), options=options)
+    run = copy(counted, tmp_path / "run")
+    assert learn(run, stop_at=12, options=options) is None
+    written = (run / "pending.events").read_bytes()
+    header = written.index(b"\n") + 1
+    rng = random.Random(3)
+    cuts = [header, header + 1, len(written) - 1, *(rng.randrange(header, len(written)) for _ in range(5))]
+    for cut in cuts:
+        again = copy(counted, tmp_path / f"cut{cut}")
+        (again / "pending.events").write_bytes(written[:cut])
+        assert learn(again, options=options) == whole, cut
+        assert check(again, resources=SMALL) == []
+        shutil.rmtree(again)
+
+
+def test_a_damaged_journal_is_named(counted, tmp_path):
+    """A line that is no event, or a journal without a line: an error with file and line, and what to do."""
+    run = copy(counted, tmp_path / "run")
+    learn(run, stop_at=3)
+    journal = run / "pending.events"
+    written = journal.read_bytes()
+    lines = written.split(b"\n")
+    journal.write_bytes(b"\n".join([*lines[:3], b"nonsense", *lines[3:]]))
+    with pytest.raises(RunError, match=r"pending\.events line 4 is damaged"):
+        learn(run)
+    journal.write_bytes(b"")
+    with pytest.raises(RunError, match=r"pending\.events is empty"):
+        learn(run)
+    # an event that these words do not lead to
+    journal.write_bytes(written.replace(b'"n":', b'"n":1', 1))
+    with pytest.raises(RunError, match="were learned from other words"):
+        learn(run)
+
+
+# Snapshots
+
+
+def test_a_snapshot_is_gone_on_from(counted, unbroken, tmp_path, monkeypatch):
+    """With snapshots after every pass, going on loads the newest instead of replaying from the words."""
+    run = copy(counted, tmp_path / "run")
+    loaded: list[str] = []
+    restore = Engine.restore.__func__  # type: ignore[attr-defined]
+
+    def note(cls: type[Engine], folder: Path, *arguments: Any, **options: Any) -> Engine:
+        loaded.append(folder.name)
+        return restore(cls, folder, *arguments, **options)
+
+    monkeypatch.setattr(Engine, "restore", classmethod(note))
+    for stop_at in (6, 3):
+        assert learn(run, stop_at=stop_at, snapshot_seconds=0) is None
+        assert len(list((run / "training" / "main").glob("snapshot-*"))) == 1
+    assert learn(run, tuning={"force_scan": True}) == unbroken
+    assert len(loaded) == 2
+    assert loaded[0] < loaded[1]
+    assert check(run, resources=SMALL) == []
+
+
+def test_a_snapshot_of_another_training_is_never_used(counted, tmp_path):
+    """What an abandoned training of the same name left on disk does not find its way into another one."""
+    other = {"ties": "bytes", "overlaps": "disjoint", "alphabet": "bytes"}
+    fresh = learn(copy(counted, tmp_path / "fresh"), options=other)
+    run = copy(counted, tmp_path / "run")
+    assert learn(run, stop_at=6, snapshot_seconds=0) is None
+    (run / "pending.events").unlink()  # the user gives it up
+    assert learn(run, stop_at=12, options=other, snapshot_seconds=1000) is None
+    assert learn(run, options=other) == fresh
+    assert check(run, resources=SMALL) == []
+
+
+# Larger vocabularies
+
+
+@pytest.mark.parametrize("finished", [True, False], ids=["finished", "stopped"])
+def test_a_smaller_vocabulary_goes_on_to_a_larger(counted, unbroken, tmp_path, finished):
+    """300, then 700, then 1 200 ids: the bytes of 1 200 at once; passes and vetoes cover all of it."""
+    run = copy(counted, tmp_path / "run")
+    for size in (300, 700):
+        learn(run, stop_at=None if finished else 2, options={"vocab_size": size})
+        assert (run / "model.events.jsonl").exists() == finished
+        assert check(run, resources=SMALL) == []
+    passes = rows(run, "SELECT count(*) FROM batches")[0][0]
+    assert learn(run) == unbroken
+    assert rows(run, "SELECT count(*) FROM batches")[0][0] > passes
+    assert rows(run, "SELECT sum(events)::BIGINT FROM batches") == rows(run, "SELECT count(*) FROM events")
+    assert check(run, resources=SMALL) == []
+
+
+def test_killed_while_going_on_to_a_larger(counted, unbroken, tmp_path):
+    """A kill on the way from 700 to 1 200 ids leaves the smaller vocabulary whole, and going on ends the same."""
+    run = copy(counted, tmp_path / "run")
+    small = learn(run, options={"vocab_size": 700})
+    assert learn(run, stop_at=4) is None
+    assert (run / "model.events.jsonl").read_bytes() == small
+    assert check(run, resources=SMALL) == []
+    assert learn(run) == unbroken
+    assert check(run, resources=SMALL) == []
+
+
+def test_a_smaller_size_and_another_option_are_refused(counted, unbroken, tmp_path):
+    """Stopped or done: fewer ids, or another option, is an error that names it; nothing is changed."""
+    run = copy(counted, tmp_path / "run")
+    learn(run, stop_at=5)
+    before = (run / "pending.events").read_bytes()
+    for options, message in (({"vocab_size": 700}, "700 is smaller"), ({"ties": "bytes"}, "--ties ids, not bytes")):
+        with pytest.raises(ResumeMismatch, match=message):
+            learn(run, options=options)
+        with pytest.raises(ResumeMismatch, match=message):
+            train(run, resources=SMALL, **{**OPTIONS, **options})
+    assert (run / "pending.events").read_bytes() == before
+    assert learn(run) == unbroken
+
+
+def test_batchbpes_rule_does_not_go_on_to_another_size(counted, tmp_path):
+    """--batch paper depends on the size asked for: a larger one is refused, a new name learns it."""
+    run = copy(counted, tmp_path / "run")
+    options = {"like": "batch", "resources": SMALL}
+    train(run, vocab_size=400, **options)
+    with pytest.raises(ResumeMismatch, match="--batch paper"):
+        train(run, vocab_size=500, **options)
+    train(run, vocab_size=500, name="more", **options)
+    assert log_of(run).events != log_of(run, "more").events[:144]  # which is why
+    assert resume(run, name="main", resources=SMALL).skipped
+
+
+# Sources
+
+
+def test_sources_added_after_training(counted, unbroken, tmp_path):
+    """New sources are refused before they are counted; counted by themselves they leave the training as it was."""
+    run = copy(counted, tmp_path / "run")
+    more = tmp_path / "more.txt"
+    more.write_text("some new text")
+    learn(run, stop_at=5)
+    chunks = rows(run, "SELECT sum(n) FROM chunk_counts")
+    with pytest.raises(ResumeMismatch, match=r"without .*more\.txt"):
+        train(run, [str(more)], resources=SMALL, **OPTIONS)
+    assert rows(run, "SELECT sum(n) FROM chunk_counts") == chunks
+    assert learn(run) == unbroken
+    count(run, [str(more)], resources=SMALL)
+    with pytest.raises(ResumeMismatch, match="sources were added since"):
+        learn(run)
+    with pytest.raises(ResumeMismatch, match="sources were added since"):
+        train(run, resources=SMALL, **{**OPTIONS, "vocab_size": 2000})
+    assert (run / "model.events.jsonl").read_bytes() == unbroken
+    assert learn(run, name="all") != unbroken
+    assert check(run, resources=SMALL) == []
+
+
+def test_killed_in_counting_and_resumed(tmp_path):
+    """`train` killed while it counts: `resume` counts what is left, then learns; the bytes of an unbroken run."""
+    source = tmp_path / "text.txt"
+    source.write_text(natural_text(12, 400_000))
+    options = {"vocab_size": 600}
+    arguments: dict[str, Any] = {"sources": [str(source)], "counting": {"lines": True}, "options": options}
+    whole = tmp_path / "whole"
+    train(whole, [str(source)], counting={"lines": True}, resources=SMALL, **options)
+    run = tmp_path / "run"
+    hits = 0
+    for wanted in (1, 4):
+        driver = Driver(run=run, block=4000, **arguments)
+        wait_until(lambda wanted=wanted: len(list((run / "counts").glob("*.parquet"))) >= wanted)
+        driver.kill()
+        hits += not (run / "pending.events").exists() and not (run / "model.events.jsonl").exists()
+    assert hits == 2, "both kills came while it counted"
+    result = resume(run, resources=SMALL)
+    assert not result.skipped
+    assert (run / "model.events.jsonl").read_bytes() == (whole / "model.events.jsonl").read_bytes()
+    assert check(run, resources=SMALL) == []
+
+
+@pytest.mark.parametrize("place", ["job-written", "journal-created", "log-written"])
+def test_killed_before_anything_was_done(tmp_path, place):
+    """`train` killed right after it noted its job, began, or was all but done: `resume` does the rest."""
+    source = tmp_path / "text.txt"
+    source.write_text(natural_text(13, 20_000))
+    whole = tmp_path / "whole"
+    train(whole, [str(source)], resources=SMALL, vocab_size=400)
+    run = tmp_path / "run"
+    driver = Driver(
+        {"STREAMBPE_FAILPOINT": place}, run=run, sources=[str(source)], counting={}, options={"vocab_size": 400}
+    )
+    assert driver.end()[0] == -signal.SIGKILL
+    assert resume(run, resources=SMALL).events == 144
+    assert (run / "model.events.jsonl").read_bytes() == (whole / "model.events.jsonl").read_bytes()
+    assert check(run, resources=SMALL) == []
+
+
+def test_standard_input_is_not_read_again(tmp_path):
+    """A training from standard input, killed while it learns, is resumed without the input."""
+    text = natural_text(14, 30_000)
+    cli("train", tmp_path / "whole", "-", "--vocab-size", 500, input=text)
+    env = {"STREAMBPE_FAILPOINT": "journal-created", "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
+    killed = cli("train", tmp_path / "run", "-", "--vocab-size", 500, input=text, env=env, expect=None)
+    assert killed.returncode == -signal.SIGKILL
+    cli("resume", tmp_path / "run", stdin=subprocess.DEVNULL)
+    assert (tmp_path / "run" / "model.events.jsonl").read_bytes() == (
+        tmp_path / "whole" / "model.events.jsonl"
+    ).read_bytes()
+
+
+def test_an_iterator_stopped_in_counting_is_not_resumed_without_it(tmp_path):
+    """`resume` cannot give the strings again and says so, instead of learning from half of them."""
+    documents = [line for line in natural_text(15, 60_000).split("\n") if line]
+    stop = threading.Event()
+
+    def half():
+        for i, document in enumerate(documents):
+            if i == len(documents) // 2:
+                stop.set()
+            yield document
+
+    with pytest.raises(Stopped, match="the same call of train_from_iterator"):
+        train_from_iterator(tmp_path / "run", half(), vocab_size=400, resources=SMALL, stop=stop)
+    with pytest.raises(RunError, match="train_from_iterator as before"):
+        resume(tmp_path / "run", resources=SMALL)
+    train_from_iterator(tmp_path / "run", documents, vocab_size=400, resources=SMALL)
+    train_from_iterator(tmp_path / "whole", documents, vocab_size=400, resources=SMALL)
+    assert (tmp_path / "run" / "model.events.jsonl").read_bytes() == (
+        tmp_path / "whole" / "model.events.jsonl"
+    ).read_bytes()
+
+
+# Others at the same run
+
+
+def test_a_second_writer_is_refused(counted, unbroken, tmp_path):
+    """While one process learns, another is told who holds the run; the first is not disturbed."""
+    run = copy(counted, tmp_path / "run")
+    driver = Driver(run=run, options=OPTIONS, rest=0.03)
+    try:
+        assert driver.wait_for("learning")
+        for attempt in (lambda: learn(run), lambda: train(run, resources=SMALL, **OPTIONS)):
+            with pytest.raises(RunLocked, match=f"process {driver.process.pid}"):
+                attempt()
+        with pytest.raises(RunLocked):
+            count(run, [__file__], resources=SMALL)
+    finally:
+        code, _ = driver.end()
+    assert code == 0
+    assert (run / "model.events.jsonl").read_bytes() == unbroken
+    assert check(run, resources=SMALL) == []
+
+
+READER = """
+import duckdb, sys
+con = duckdb.connect(sys.argv[1], read_only=True)
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+class Reader:
+    """Another process that keeps state.duckdb open for reading."""
+
+    def __init__(self, run: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", READER, str(run / "state.duckdb")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == b"open\n"
+
+    def close(self) -> None:
+        self.process.communicate()
+
+
+def test_a_reader_delays_the_tables_and_nothing_else(counted, unbroken, tmp_path, monkeypatch):
+    """With state.duckdb held open: it learns, stops, goes on and ends as ever; the tables follow when it is free."""
+    monkeypatch.setattr(training, "_LAST_FOLD_SECONDS", 0.2)
+    run = copy(counted, tmp_path / "run")
+    reader = Reader(run)
+    try:
+        assert learn(run, stop_at=5, how="stop") is None  # Stopped, not an error about the file
+        kept = len(Journal.read(run / "pending.events").events)
+        assert kept > 0
+        job = Trainer(run, TrainConfig(**OPTIONS), resources=SMALL)
+        result = job.run()
+        assert not result.folded
+        assert (run / "model.events.jsonl").read_bytes() == unbroken
+        assert (run / "pending.events").exists()
+    finally:
+        reader.close()
+    assert check(run, resources=SMALL) == []
+    assert learn(run) == unbroken  # the same command brings the tables up to date
+    assert not (run / "pending.events").exists()
+    assert len(rows(run, "FROM events")) == len(log_of(run).events)
+    assert check(run, resources=SMALL) == []
+
+
+def test_tables_can_be_read_while_it_learns(counted, unbroken, tmp_path):
+    """Between two folds anyone may open state.duckdb; what is seen only grows."""
+    run = copy(counted, tmp_path / "run")
+    driver = Driver(run=run, options=OPTIONS, rest=0.02, trainer={"checkpoint_seconds": 0.05})
+    assert driver.wait_for("learning")
+    seen = [0]
+    while driver.process.poll() is None and len(seen) < 20:
+        done = cli("sql", run, "SELECT count(*) AS n FROM events", "--csv", expect=None)
+        if done.returncode == 0:
+            seen.append(int(done.stdout.split()[1]))
+    code, _ = driver.end()
+    assert code == 0
+    assert seen == sorted(seen)
+    assert len(set(seen)) > 1, "something was seen"
+    assert (run / "model.events.jsonl").read_bytes() == unbroken
+
+
+# resume without work
+
+
+def test_resume_with_nothing_to_resume(counted, tmp_path):
+    """No run, no training, no such name: an error each that says what to do; a finished one is said to be done."""
+    with pytest.raises(RunError, match="has no training to go on with"):
+        resume(tmp_path / "missing")
+    assert not (tmp_path / "missing").exists()
+    run = copy(counted, tmp_path / "run")
+    with pytest.raises(RunError, match="has no training to go on with"):
+        resume(run)
+    first = train(run, vocab_size=300, resources=SMALL)
+    with pytest.raises(RunError, match="no training other to go on with; it has main"):
+        resume(run, name="other")
+    again = resume(run)
+    assert (again.skipped, again.sha256, again.size) == (True, first.sha256, 300)
+    (run / "job.json").write_text("{")
+    with pytest.raises(RunError, match=r"job\.json is damaged"):
+        resume(run)
+
+
+def test_resume_keeps_the_resources(tmp_path):
+    """Memory and threads of the first call hold when it is resumed."""
+    run = counted_run(tmp_path / "run", {"abcabc": 3, "abd": 2})
+    train(run, vocab_size=260, resources=Resources(300 * 10**6, 1))
+    made: list[Resources] = []
+    original = Trainer.__init__
+
+    def note(self: Trainer, *arguments: Any, **options: Any) -> None:
+        original(self, *arguments, **options)
+        made.append(self.resources)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "__init__", note)
+        resume(run)
+    assert made == [Resources(300 * 10**6, 1)]
+
+
+def test_a_locked_run_is_free_after_a_kill(counted, tmp_path):
+    """The lock of a killed process holds nobody up."""
+    run = copy(counted, tmp_path / "run")
+    driver = Driver(run=run, options=OPTIONS, rest=0.05)
+    assert driver.wait_for("learning")
+    driver.kill()
+    with Run(run).lock():
+        pass

@@ -1,0 +1,454 @@
+"""Training as a whole, counts to event log: judged by the slow reference and by published trainers."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from streambpe.config import LIKE, Resources, TrainConfig
+from streambpe.encode.alphabet import (
+    Alphabet,
+    byte_to_character,
+    bytes_alphabet,
+    gpt2_alphabet,
+    seen_alphabet,
+    utf8_alphabet,
+)
+from streambpe.encode.patterns import find_pattern
+from streambpe.encode.replay import Model
+from streambpe.errors import LimitError, ResumeMismatch, RunError, StreambpeError, UsageError
+from streambpe.store.check import check
+from streambpe.store.chunks import PartWriter
+from streambpe.train import reference
+from streambpe.train.trainer import Trainer, resume, train, train_from_iterator
+from tests.runs import SMALL, counted_run, log_of, plain_events, rows, text_run
+from tests.samples import natural_text
+
+Counts = dict[str, int]
+
+
+def hard_counts(rng: random.Random) -> Counts:
+    """Few letters, runs of one letter, small counts: ties and overlaps everywhere; some letters of two bytes."""
+    letters = rng.sample("abcdxyzéñд日", rng.randint(2, 6))
+    counts: Counts = {}
+    for _ in range(rng.randint(5, 30)):
+        word = "".join(rng.choices(letters, k=rng.randint(1, 9))) + rng.choice(letters) * rng.choice([0, 0, 3, 6])
+        counts[word] = rng.choice([1, 1, 2, 2, 3, 5, 8])
+    return counts
+
+
+def base_alphabet(config: TrainConfig, counts: dict[bytes, int], stop_words: list[bytes]) -> Alphabet:
+    made = {"gpt2": gpt2_alphabet, "bytes": bytes_alphabet, "utf8": utf8_alphabet}
+    if config.alphabet == "seen":
+        return seen_alphabet(set(counts) - set(stop_words))
+    return made[config.alphabet]()
+
+
+def judge(config: TrainConfig, counts: Counts) -> reference.Training:
+    """What the reference learns from these counts under these options."""
+    chunks = {chunk.encode(): n for chunk, n in counts.items()}
+    stop_words = reference.choose_stop_words(chunks, config.stop_list)
+    kept = reference.cut_off(chunks, config.freq_cutoff)
+    alphabet = base_alphabet(config, kept, stop_words)
+    other_ids = config.extra_ids if config.count_specials else 0
+    if config.batch == "paper":
+        return reference.train_batches(
+            kept,
+            alphabet,
+            config.vocab_size,
+            ties="ids",
+            overlaps=config.overlaps,  # type: ignore[arg-type]
+            cap_divisor=config.cap_divisor,
+            max_batch_size=config.max_batch or 0,
+            stop_words=stop_words,
+            other_ids=other_ids,
+        )
+    return reference.train_words(
+        kept,
+        alphabet,
+        config.vocab_size,
+        ties=config.ties,  # type: ignore[arg-type]
+        overlaps=config.overlaps,  # type: ignore[arg-type]
+        min_frequency=config.min_frequency,
+        max_token_length=config.max_token_length,
+        blocked=[token.encode() for token in config.block_tokens],
+        stop_words=stop_words,
+        other_ids=other_ids,
+    )
+
+
+def assert_equal_to_reference(run: Path, counts: Counts, name: str, like: str = "hf", **options) -> reference.Training:
+    """Train, and compare events, ids, sizes and the header with the reference's."""
+    result = train(run, name=name, like=like, resources=SMALL, **options)
+    config = TrainConfig.from_options(like, **options)
+    expected = judge(config, counts)
+    log = log_of(run, name)
+    assert log.events == tuple(expected.events), (like, options)
+    header = log.header
+    assert Alphabet.from_header(header.alphabet) == expected.vocabulary.alphabet
+    assert [(w.id, w.content) for w in header.stop_words] == [(n, c) for c, n in expected.vocabulary.stop_ids.items()]
+    assert (result.events, result.reached) == (len(expected.events), expected.target_reached)
+    living = expected.vocabulary.size
+    assert [(s.text, s.id) for s in header.specials] == [(s, living + i) for i, s in enumerate(config.specials)]
+    assert result.size == living + config.extra_ids == Model(log).n_vocab
+    if expected.target_reached:
+        assert result.size == config.vocab_size + (0 if config.count_specials else config.extra_ids)
+    return expected
+
+
+def compare_on_random_corpora(tmp_path: Path, seeds: range) -> None:
+    """All of ties, overlaps and alphabet on each corpus, with other options drawn at random."""
+    learned = reached = 0
+    for seed in seeds:
+        rng = random.Random(seed)
+        counts = hard_counts(rng)
+        run = counted_run(tmp_path / f"{seed}", counts)
+        combinations = product(("ids", "bytes"), ("all", "disjoint"), ("gpt2", "bytes", "utf8", "seen"))
+        for i, (ties, overlaps, alphabet) in enumerate(combinations):
+            options = {
+                "ties": ties, "overlaps": overlaps, "alphabet": alphabet, "batch": rng.choice(["exact", "exact", "1"]),
+                "stop_list": rng.choice([0, 0, 1, 3]), "freq_cutoff": rng.choice([0, 1, 1, 2, 3]),
+                "min_frequency": rng.choice([0, 1, 1, 2, 4]), "max_token_length": rng.choice([None, None, 2, 4]),
+                "block_tokens": rng.choice([(), (), ("aa", "ab", "é", "abc")]),
+                "specials": rng.choice([(), ("<s>", "</s>")]), "reserve": rng.choice([0, 0, 5]),
+                "vocab_size": rng.choice([0, 5, 10, 40]) + (280 if alphabet != "seen" else 40),
+            }  # fmt: skip
+            expected = assert_equal_to_reference(run, counts, f"t{i}", **options)
+            learned += len(expected.events)
+            reached += expected.target_reached
+        assert check(run, resources=SMALL) == []
+    assert learned > 100 * len(seeds)
+    assert 0 < reached < 16 * len(seeds), "some reach their size and some run out of pairs"
+
+
+def test_every_combination_of_options_equals_the_reference(tmp_path):
+    """Events, ids, sizes, stop words, specials: as the slow reference has them; and every table adds up."""
+    compare_on_random_corpora(tmp_path, range(2))
+
+
+@pytest.mark.long
+def test_every_combination_of_options_equals_the_reference_on_many_corpora(tmp_path):
+    """The same on thirty corpora."""
+    compare_on_random_corpora(tmp_path, range(100, 130))
+
+
+def test_batchbpes_rule_equals_the_reference(tmp_path):
+    """--batch paper: events, stop words and sizes, for several caps, both ways to count, and with specials."""
+    for seed in range(1):
+        rng = random.Random(seed)
+        counts = hard_counts(rng)
+        run = counted_run(tmp_path / f"{seed}", counts)
+        for i, (cap, most) in enumerate(product((1, 2, 5), (None, 1, 7))):
+            expected = assert_equal_to_reference(
+                run, counts, f"t{i}", like="batch", vocab_size=300, cap_divisor=cap, max_batch=most,
+                overlaps=rng.choice(["all", "disjoint"]), stop_list=rng.choice([0, 2]),
+                freq_cutoff=rng.choice([1, 2]), specials=rng.choice([(), ("<s>",)]),
+            )  # fmt: skip
+            assert len(expected.events) > 10
+        assert check(run, resources=SMALL) == []
+
+
+@pytest.mark.parametrize("like", sorted(LIKE))
+def test_a_name_sets_its_knobs(tmp_path, like):
+    """--like NAME: the header records the knobs of that trainer, and the events are the reference's under them."""
+    counts = hard_counts(random.Random(like))
+    run = counted_run(tmp_path / "run", counts)
+    assert_equal_to_reference(run, counts, "x", like=like, vocab_size=290, specials=("<s>",), reserve=3)
+    config = log_of(run, "x").header.config
+    for knob, value in LIKE[like].items():
+        assert config[knob] == value, knob
+    knobs = {
+        "hf": ("gpt2", "all", "ids", "exact"),
+        "rustbpe": ("bytes", "all", "ids", "exact"),
+        "kensho": ("utf8", "disjoint", "bytes", "exact"),
+        "batch": ("bytes", "disjoint", "ids", "paper"),
+    }
+    assert tuple(config[k] for k in ("alphabet", "overlaps", "ties", "batch")) == knobs[like]
+
+
+def test_a_knob_of_a_name_can_be_set_alone(tmp_path):
+    """--like kensho --overlaps all: one knob differs, the others are the name's."""
+    counts = hard_counts(random.Random(7))
+    run = counted_run(tmp_path / "run", counts)
+    assert_equal_to_reference(run, counts, "x", like="kensho", overlaps="all", vocab_size=280)
+    config = log_of(run, "x").header.config
+    assert (config["overlaps"], config["ties"], config["alphabet"]) == ("all", "bytes", "utf8")
+
+
+# Published trainers
+
+
+def learn_with_hf(documents: list[str], vocab_size: int, pattern: str) -> list[tuple[bytes, bytes]]:
+    """The merges of Hugging Face's trainer, in order, as bytes."""
+    import json
+
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    split = pre_tokenizers.Split(Regex(pattern), "isolated")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+    )
+    tokenizer.train_from_iterator(documents, trainer)
+    byte_of = {character: byte for byte, character in byte_to_character().items()}
+
+    def raw(token: str) -> bytes:
+        return bytes(byte_of[character] for character in token)
+
+    return [(raw(left), raw(right)) for left, right in json.loads(tokenizer.to_str())["model"]["merges"]]
+
+
+def learned_pairs(run: Path, name: str) -> list[tuple[bytes, bytes]]:
+    model = Model(log_of(run, name))
+    return [(model.content(event.pair[0]), model.content(event.pair[1])) for event in model.events]
+
+
+def compare_with_published(tmp_path: Path, size: int, vocab_size: int) -> None:
+    text = natural_text(1, size)
+    documents = [line for line in text.split("\n") if line]
+    run = text_run(tmp_path / "run", text, "gpt4o")
+    train(run, name="hf", like="hf", vocab_size=vocab_size, resources=SMALL)
+    ours = learned_pairs(run, "hf")
+    pattern = find_pattern("gpt4o").expression
+    assert pattern is not None
+    assert len(ours) == vocab_size - 256
+    assert ours == learn_with_hf(documents, vocab_size, pattern)
+
+    import rustbpe
+
+    tokenizer = rustbpe.Tokenizer()
+    tokenizer.train_from_iterator(iter(documents), vocab_size, pattern=pattern)
+    ranks = [(bytes(token), rank) for token, rank in tokenizer.get_mergeable_ranks()]
+    theirs = [token for token, rank in sorted(ranks, key=lambda row: row[1]) if rank >= 256]
+    train(run, name="rustbpe", like="rustbpe", vocab_size=vocab_size, resources=SMALL)
+    assert [left + right for left, right in learned_pairs(run, "rustbpe")] == theirs
+    assert learned_pairs(run, "rustbpe") != ours, "ties go by other ids, or this text has no ties"
+    counts = [event.n for event in log_of(run, "hf").events]
+    assert len(set(counts)) < len(counts) // 2, "ties are tested"
+    assert check(run, resources=SMALL) == []
+
+
+def test_merges_equal_hugging_face_and_rustbpe(tmp_path):
+    """The whole merge list, ties included, from the same documents and pattern: 1 MB to 6 000 ids."""
+    compare_with_published(tmp_path, 1_000_000, 6_000)
+
+
+@pytest.mark.long
+def test_merges_equal_hugging_face_and_rustbpe_at_32_000(tmp_path):
+    """The same from 10 MB to 32 000 ids."""
+    compare_with_published(tmp_path, 10_000_000, 32_000)
+
+
+# The ends of learning
+
+
+def test_target_reached_and_no_pair_left(tmp_path):
+    """Exactly the size asked for; or fewer, when no pair is left or the best is below --min-frequency."""
+    run = counted_run(tmp_path / "run", {"abcabc": 4, "abd": 1})
+    reached = train(run, name="small", vocab_size=258, resources=SMALL)
+    assert (reached.size, reached.reached, reached.events) == (258, True, 2)
+    out = train(run, name="all", vocab_size=1000, resources=SMALL)
+    assert not out.reached
+    assert out.size == 256 + out.events < 1000
+    rare = train(run, name="often", vocab_size=1000, min_frequency=2, resources=SMALL)
+    assert not rare.reached
+    assert 0 < rare.events < out.events
+    assert min(event[3] for event in plain_events(run, "often")) >= 2
+    again = train(run, name="all", vocab_size=1000, resources=SMALL)
+    assert (again.skipped, again.reached, again.size, again.sha256) == (True, False, out.size, out.sha256)
+
+
+def test_a_vocabulary_of_the_base_alone(tmp_path):
+    """--vocab-size 256: no event, and a model all the same."""
+    run = counted_run(tmp_path / "run", {"ab": 3})
+    result = train(run, vocab_size=256, resources=SMALL)
+    assert (result.size, result.events, result.reached) == (256, 0, True)
+    assert check(run, resources=SMALL) == []
+
+
+@pytest.mark.parametrize("counts", [{"a": 3, "b": 2}, {}], ids=["single symbols", "nothing"])
+def test_chunks_without_pairs(tmp_path, counts):
+    """Nothing can merge: the base alphabet, said to be smaller than asked for."""
+    run = counted_run(tmp_path / "run", {"rare": 1, **counts})
+    result = train(run, vocab_size=300, freq_cutoff=2, resources=SMALL)
+    assert (result.size, result.events, result.reached) == (256, 0, False)
+    assert check(run, resources=SMALL) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "missing"),
+    [
+        ({"vocab_size": 255}, "256"),
+        ({"vocab_size": 242, "like": "kensho"}, "243"),
+        ({"vocab_size": 258, "specials": ("<s>",), "reserve": 2}, "259"),
+        ({"vocab_size": 257, "stop_list": 2}, "258"),
+        ({"vocab_size": 3, "alphabet": "seen"}, "4"),
+    ],
+    ids=str,
+)
+def test_a_size_below_the_base_is_refused(tmp_path, options, missing):
+    """Fewer ids than base, stop words, specials and reserved: refused with their number, nothing left behind."""
+    run = counted_run(tmp_path / "run", {"ab": 3, "cd": 2})
+    before = sorted(path.name for path in run.iterdir())
+    with pytest.raises(UsageError, match=f"less than the {missing} ids"):
+        train(run, resources=SMALL, **options)
+    assert {path.name for path in run.iterdir()} - {"job.json", "training", "status.json"} <= set(before)
+    # what was refused does not stand in the way of other options
+    assert train(run, vocab_size=300, ties="bytes", resources=SMALL).size == 258
+
+
+# Counts near 2^62
+
+
+def test_counts_near_2_62_are_exact(tmp_path):
+    """Pair counts near the limit are added and compared exactly, where a float would tie them."""
+    big = 2**60
+    counts = {"ab": big, "cd": big + 1, "ef": big - 1}
+    run = counted_run(tmp_path / "run", counts)
+    train(run, vocab_size=260, resources=SMALL)
+    assert [event[3] for event in plain_events(run)] == [big + 1, big, big - 1]
+    assert check(run, resources=SMALL) == []
+
+
+def test_sums_that_could_pass_2_63_are_refused(tmp_path):
+    """More pairs than 2^63 - 1 is an error that says so, before anything is learned, and leaves nothing behind."""
+    run = counted_run(tmp_path / "run", {"ab": 5})
+    writer = PartWriter(run / "counts" / "part-99999.parquet")  # counting itself would refuse so much text
+    writer.write(pl.DataFrame({"chunk": ["abcd"], "n": [2**62]}))
+    writer.commit([])
+    with pytest.raises(StreambpeError, match=r"2\^63"):
+        train(run, vocab_size=300, resources=SMALL)
+    assert not list(run.glob("*.events*"))
+    # without the chunk that is too frequent it learns
+    assert train(run, vocab_size=300, stop_list=1, resources=SMALL).events == 1
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ties": "first-seen"}, "--ties first-seen: one of ids, bytes"),
+        ({"like": "gpt5"}, "--like gpt5: one of"),
+        ({"batch": "paper", "ties": "bytes"}, "--batch paper"),
+        ({"specials": ("<s>", "<s>")}, "--special"),
+        ({"specials": ("",)}, "--special"),
+        ({"reserve": -1}, "--reserve -1: at least 0"),
+        ({"max_token_length": 0}, "--max-token-length 0: at least 1"),
+        ({"name": "Main"}, "--name Main"),
+        ({"name": "a/b"}, "--name a/b"),
+        ({"name": "temp"}, "--name temp"),
+    ],
+    ids=str,
+)
+def test_wrong_options_are_refused_before_anything_is_read(tmp_path, options, message):
+    """A value outside its range is named; no folder is made and no source read."""
+    with pytest.raises(UsageError, match=message):
+        train(tmp_path / "run", [str(tmp_path / "missing.txt")], resources=SMALL, **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_without_counts_is_an_error(tmp_path):
+    """train RUN without sources needs a counted run."""
+    with pytest.raises(RunError, match="is no run"):
+        train(tmp_path / "run", resources=SMALL)
+    assert not (tmp_path / "run").exists()
+
+
+def test_too_little_memory_is_refused_by_its_number():
+    """Below 256 MB: LimitError (exit 3) that names the least."""
+    with pytest.raises(LimitError, match=r"256\.0 MB is the least"):
+        Resources.from_options("255MB")
+    assert Resources.from_options("256MB").memory_bytes == 256 * 10**6
+
+
+def test_blocked_tokens_are_vetoed_with_their_counts(tmp_path):
+    """--block-token: the pairs that would have made it stand in table vetoed with the count they were best by."""
+    run = counted_run(tmp_path / "run", {"abc": 9, "ab": 2, "bcbc": 3})
+    result = train(run, vocab_size=300, block_tokens=("bc", "ab"), resources=SMALL)
+    a, b, c = (gpt2_alphabet().id_of[x] for x in (b"a", b"b", b"c"))
+    assert rows(run, "SELECT seq, left_id, right_id, n FROM vetoed ORDER BY n DESC") == [(0, b, c, 15), (0, a, b, 11)]
+    assert result.vetoed == 2
+    assert result.events == 3  # c b; b cb; bcb c: none of them spells a blocked token
+    assert check(run, resources=SMALL) == []
+
+
+# The Python calls
+
+
+def test_train_from_iterator_equals_a_file(tmp_path):
+    """Strings from a generator give the events that a file of them gives; done once, it is not learned again."""
+    text = natural_text(3, 20_000)
+    documents = [line for line in text.split("\n") if line]
+    run = text_run(tmp_path / "file", text, "gpt4")
+    train(run, vocab_size=500, resources=SMALL)
+    arguments = {"counting": {"options": {"pattern": "gpt4"}}, "vocab_size": 500, "resources": SMALL}
+    result = train_from_iterator(tmp_path / "it", (d for d in documents), **arguments)
+    assert (tmp_path / "it" / "model.events.jsonl").read_bytes() == (run / "model.events.jsonl").read_bytes()
+    assert resume(tmp_path / "it", resources=SMALL).skipped
+    assert train_from_iterator(tmp_path / "it", documents, **arguments).sha256 == result.sha256
+
+
+def test_on_batch_sees_every_event_once(tmp_path):
+    """The callback is given the passes in order; together they are the event log."""
+    run = text_run(tmp_path / "run", natural_text(4, 20_000))
+    seen: list[tuple[int, int, int, int]] = []
+    trainer = Trainer(
+        run,
+        TrainConfig(vocab_size=600),
+        resources=SMALL,
+        on_batch=lambda b: seen.extend(zip(*(x.tolist() for x in (b.left, b.right, b.id, b.n)), strict=True)),
+    )
+    trainer.run()
+    assert seen == plain_events(run)
+    assert len(seen) == 600 - 256
+
+
+def test_trainings_side_by_side(tmp_path):
+    """Several names in one run: each has its own tables, views and log, and learns as if it were alone."""
+    counts = hard_counts(random.Random(11))
+    together = counted_run(tmp_path / "together", counts)
+    jobs = {
+        "main": {"vocab_size": 270},
+        "other": {"vocab_size": 280, "ties": "bytes"},
+        "cut": {"freq_cutoff": 3, "vocab_size": 280},
+    }
+    for name, options in jobs.items():
+        train(together, name=name, resources=SMALL, **options)
+    for name, options in jobs.items():
+        alone = counted_run(tmp_path / name, counts)
+        train(alone, resources=SMALL, **options)
+        file = "model" if name == "main" else name
+        assert (together / f"{file}.events.jsonl").read_bytes() == (alone / "model.events.jsonl").read_bytes()
+        schema = "" if name == "main" else f"{name}."
+        for table in ("events", "tokens", "pair_counts", "vetoed"):
+            query = f"SELECT * FROM {{}}{table} ORDER BY ALL"
+            assert rows(together, query.format(schema)) == rows(alone, query.format(""))
+    assert check(together, resources=SMALL) == []
+
+
+def test_what_was_learned_is_not_learned_again(tmp_path):
+    """The same command once more says it is done; a changed option is refused by its name."""
+    run = counted_run(tmp_path / "run", {"abcabc": 4, "abd": 1})
+    first = train(run, vocab_size=258, resources=SMALL)
+    assert train(run, vocab_size=258, batch="1", resources=SMALL).sha256 == first.sha256  # exact and 1 are one rule
+    changes = [
+        {"ties": "bytes"}, {"overlaps": "disjoint"}, {"alphabet": "bytes"}, {"stop_list": 1}, {"reserve": 1},
+        {"specials": ("<s>",)}, {"block_tokens": ("x",)}, {"max_token_length": 4}, {"min_frequency": 2},
+    ]  # fmt: skip
+    for change in changes:
+        (key,) = change
+        flag = "--special" if key == "specials" else "--" + key.replace("_", "-")
+        with pytest.raises(ResumeMismatch, match=f"{flag} .*nothing was changed"):
+            train(run, **{"vocab_size": 258, **change}, resources=SMALL)
+    with pytest.raises(ResumeMismatch, match="257 is smaller"):
+        train(run, vocab_size=257, resources=SMALL)
+    assert resume(run, resources=SMALL).sha256 == first.sha256  # a refused call is not what resume goes on with
