@@ -36,9 +36,10 @@ import numpy as np
 import polars as pl
 
 from streambpe.train import batch as batches
-from streambpe.train.batch import MAX_COUNT, Bool, Candidates, Changes, Int32, Int64, Occurrences, Places
+from streambpe.train.batch import MAX_COUNT, Bool, Candidates, Changes, Int32, Int64, Occurrences, Places, Resolution
 from streambpe.train.frontier import FloorWish, Frontier, PairCounter
 from streambpe.train.occurrences import (
+    DIGEST_BYTES,
     INDEX_BYTES_PER_PLACE,
     OCCURRENCE_BYTES,
     SCAN_BYTES_PER_PLACE,
@@ -93,6 +94,7 @@ class EngineOptions:
     hot_pairs: int | None = None  # at most about so many in the frontier
     floor_ratio: int = 32  # a refill's floor is the best count over this
     block_places: int | None = None  # of a scan's block
+    digest_tokens: int | None = None  # in memory while a scan proves a batch
     counter_rows: int | None = None  # partial pair counts in memory while a scan counts
     candidates: int = 2048  # at most, in one batch
 
@@ -446,8 +448,9 @@ class Engine:
             return slots, self._candidates(slots, (-1, -1, -1))
         floor = (best.floor_count, best.floor_left, best.floor_right)
         stop = min(len(slots), batches.most_candidates(int(frontier.count[slots[0]]), len(slots)))
-        room = max(1, options.memory_bytes // 4 // OCCURRENCE_BYTES)
-        stop = min(stop, max(1, int(np.searchsorted(np.cumsum(frontier.places[slots]), room, side="right"))))
+        if isinstance(self.column, IndexColumn):
+            room = max(1, options.memory_bytes // 4 // OCCURRENCE_BYTES)
+            stop = min(stop, max(1, int(np.searchsorted(np.cumsum(frontier.places[slots]), room, side="right"))))
         alone = np.zeros(len(slots), bool)
         if options.blocked:
             alone |= [
@@ -488,8 +491,8 @@ class Engine:
     ) -> Batch:
         column, frontier = self.column, self.frontier
         record.mode = column.kind
-        if isinstance(column, ScanColumn) and len(slots) == 1:
-            return self._pass_alone(column, int(slots[0]), candidates, record, vetoed, began)
+        if isinstance(column, ScanColumn):
+            return self._pass_scan(column, slots, candidates, remaining, record, vetoed, began, given)
         touched = column.touched.positions
         found = column.find(frontier, slots)
         if self.disjoint and not given and self.options.batch == "exact" and len(slots) > 1:
@@ -537,7 +540,7 @@ class Engine:
                 column.rename(old, living)
             self._filled = False
         else:
-            self._add_born(changes)
+            self._add_born(column, changes)
         self.merges += committed
         record.merges = committed
         record.candidates = len(slots)
@@ -549,39 +552,82 @@ class Engine:
         self._finish_record(record, began)
         return Batch(left, right, ids, count, record, vetoed)
 
-    def _pass_alone(
+    def _pass_scan(
         self,
         column: ScanColumn,
-        slot: int,
+        slots: Int64,
         candidates: Candidates,
+        remaining: int,
         record: BatchRecord,
         vetoed: list[tuple[int, int, int]],
         began: float,
+        given: bool,
     ) -> Batch:
-        """One merge over blocks on disk: found and rewritten block by block, however many places it has."""
+        """The same over blocks on disk, in two sweeps: one boils the column down to what the proof needs,
+        one merges. Only one merge, or merges that need no proof, take the second alone."""
         frontier = self.frontier
-        ids, in_column, _, renamed = self._name(candidates.left, candidates.right)
-        merged = column.merge_alone(frontier, candidates, int(in_column[0]))
+        given = given or self.options.batch == "paper"
+        order, counts = np.arange(len(slots)), candidates.count
+        record.candidates, record.rounds, record.stopped_by = len(slots), 1, "all"
+        touched = column.touched.positions
+        if len(slots) > 1 and not given:
+            slots, candidates, result = self._prove_scan(column, slots, candidates, remaining)
+            order, counts = result.order, result.count
+            record.candidates, record.rounds, record.stopped_by = len(slots), result.rounds, result.stopped_by
+        if not given:
+            self._k = max(16, min(2 * len(order) + 8, self.options.candidates))
+        ids, in_column, committed, renamed = self._name(candidates.left[order], candidates.right[order])
+        order, counts = order[:committed], counts[:committed]
+        left, right = candidates.left[order], candidates.right[order]
+        merged = column.merge(frontier, left, right, in_column, int(in_column.max()) + 1)
+        at_turn = candidates.count[order] - merged.dropped
+        if given:
+            counts = at_turn if self.options.batch != "paper" else candidates.count[order]
+        elif not (counts == at_turn).all():
+            raise AssertionError("the merges of a scan did not have the counts they were proved with")
         frontier.count[: len(merged.lost)] -= merged.lost
-        frontier.retire(np.array([slot]))
+        frontier.retire(slots[order])
         if renamed:
-            column.rename(*renamed[0])
+            for old, living in renamed:
+                column.rename(old, living)
             self._filled = False
         else:
             born = merged.born.filter(pl.col("n") >= frontier.floor)
             key = born["key"].to_numpy()
-            left, right = key >> 32, key & 0xFFFFFFFF
-            keep = self._allowed(left, right) if self._filters else np.ones(len(key), bool)
+            born_left, born_right = key >> 32, key & 0xFFFFFFFF
+            keep = self._allowed(born_left, born_right) if self._filters else np.ones(len(key), bool)
             n, places = born["n"].to_numpy()[keep], born["places"].to_numpy()[keep]
-            frontier.add(left[keep], right[keep], n, np.zeros(len(n), np.int64), places)
-        self.merges += 1
-        self._k = max(8, self._k)
+            frontier.add(born_left[keep], born_right[keep], n, np.zeros(len(n), np.int64), places)
+        self.merges += committed
+        record.merges = committed
         record.occurrences, record.executed = merged.found, merged.executed
-        record.positions = column.places
-        record.candidates = record.merges = record.rounds = 1
-        record.stopped_by = "all"
+        record.positions = column.touched.positions - touched
         self._finish_record(record, began)
-        return Batch(candidates.left, candidates.right, ids, candidates.count[:1].copy(), record, vetoed)
+        return Batch(left, right, ids, counts.copy(), record, vetoed)
+
+    def _prove_scan(
+        self, column: ScanColumn, slots: Int64, candidates: Candidates, remaining: int
+    ) -> tuple[Int64, Candidates, Resolution]:
+        """How many of the candidates are the next merges, in which order, with which counts."""
+        # A digest of chains alone needs a floor that nothing outside ties with, and every pair of the
+        # words to be either a candidate or no better than the floor.
+        fit = int(np.count_nonzero(candidates.count > candidates.floor_count))
+        contexts = self.rule is not None or bool(self._banned) or 2 * fit < len(slots)
+        room = max(1 << 10, min(1 << 21, self.options.memory_bytes // 4 // DIGEST_BYTES))
+        if not contexts and fit < len(slots):
+            slots, candidates = slots[:fit], self._candidates(slots[:fit], self._key(int(slots[fit])))
+        fit, found, describe = column.digest(candidates, self.next_id, self.options.digest_tokens or room, contexts)
+        if self.disjoint:
+            fit = min(fit, batches.without_runs(found, candidates))
+            if not contexts and fit < len(slots) and candidates.count[fit - 1] == candidates.count[fit]:
+                fit = max(1, int(np.count_nonzero(candidates.count > candidates.count[fit])))
+        if fit < len(slots):
+            slots, candidates = slots[:fit], self._candidates(slots[:fit], self._key(int(slots[fit])))
+            found = found.take(found.pair < fit)
+        if not contexts:
+            candidates.floor_left = candidates.floor_right = -1  # the floor wins its ties
+        result = batches.resolve_batch(found, describe, candidates, limit=remaining, next_id=self.next_id)
+        return slots, candidates, result
 
     def _finish_record(self, record: BatchRecord, began: float) -> None:
         record.seconds = time.perf_counter() - began
@@ -625,13 +671,13 @@ class Engine:
             self.rule.born(left[:done][fresh], right[:done][fresh], np.array(ids, np.int64)[fresh])
         return np.array(ids, np.int64), np.array(in_column, np.int64), done, renamed
 
-    def _add_born(self, changes: Changes) -> None:
+    def _add_born(self, column: IndexColumn, changes: Changes) -> None:
         worth = changes.count >= self.frontier.floor
         chosen = np.flatnonzero(worth)
         if self._filters and len(chosen):
             chosen = chosen[self._allowed(changes.left[chosen], changes.right[chosen])]
         size = changes.groups.sizes()[chosen]
-        begin = self.column.index_born(changes, chosen, self.frontier.size)
+        begin = column.index_born(changes, chosen, self.frontier.size)
         self.frontier.add(changes.left[chosen], changes.right[chosen], changes.count[chosen], begin, size)
 
     # ------------------------------------------------------------------ state

@@ -32,16 +32,19 @@ are in column order, so the resolver sees the same occurrences and takes the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from streambpe.train.batch import (
-    Bool,
     Candidates,
     Changes,
     Int32,
@@ -49,9 +52,12 @@ from streambpe.train.batch import (
     Occurrences,
     Places,
     count_changes,
-    leftmost_of_equal,
+    group_pairs,
+    resolve_given,
 )
-from streambpe.train.frontier import FloorWish, Frontier, PairCounter, PairFilter
+from streambpe.train.frontier import FloorWish, Frontier, PairCounter, PairFilter, sum_pairs
+
+T = TypeVar("T")
 
 SEPARATOR = -1
 COLD = -1
@@ -59,6 +65,7 @@ DEAD = -2
 
 INDEX_BYTES_PER_PLACE = 32  # at its peak, while being built
 SCAN_BYTES_PER_PLACE = 40  # of a block at work
+DIGEST_BYTES = 200  # a token of a digest with the resolver's arrays
 OCCURRENCE_BYTES = 160  # a row of Occurrences with the resolver's and the changes' arrays
 
 
@@ -349,12 +356,62 @@ def count_block(column: Int32, weight: Int64, disjoint: bool) -> pl.DataFrame:
 
 @dataclass
 class Merged:
-    """What one merge did: losses by slot, born pairs (key, n, places), and how many places."""
+    """What a sweep of merges did: losses by slot, born pairs (key, n, places), what each merge's count lost
+    before its turn, and how many places were found and rewritten."""
 
     lost: Int64
     born: pl.DataFrame
-    found: int
-    executed: int
+    dropped: Int64
+    found: int = 0
+    executed: int = 0
+
+
+class _Matcher:
+    """Finds candidates in a column: a class per token on either side, then one look-up per pair of classes.
+
+    About 5 ns a place, whatever the number of candidates; memory is that of the table, at most 16 MB, and
+    some temporaries of a slice that stay in cache. More candidates than the table takes (BatchBPE's
+    rounds) are looked up by binary search instead.
+    """
+
+    SLICE = 1 << 16
+    TABLE = 1 << 22
+
+    def __init__(self, left: Int64, right: Int64, ids: int) -> None:
+        lefts, row = np.unique(left, return_inverse=True)
+        rights, entry = np.unique(right, return_inverse=True)
+        stride = len(rights) + 1
+        self._dense = stride * (len(lefts) + 1) <= self.TABLE
+        # The last entry is that of separators (-1); class 0 is in no candidate.
+        self._row = np.zeros(ids + 1, np.int64)
+        self._row[lefts] = np.arange(1, len(lefts) + 1) * stride
+        self._entry = np.zeros(ids + 1, np.int64)
+        self._entry[rights] = np.arange(1, stride)
+        key = (row + 1) * stride + entry + 1
+        if self._dense:
+            self._pair = np.full(stride * (len(lefts) + 1), -1, np.int32)
+            self._pair[key] = np.arange(len(left), dtype=np.int32)
+        else:
+            self._by = np.argsort(key)
+            self._keys = key[self._by]
+
+    def find(self, column: Int32) -> tuple[Int64, Int64]:
+        """Where candidates begin, and which they are, in column order."""
+        starts, pairs = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for at in range(0, len(column) - 1, self.SLICE):
+            piece = column[at : at + self.SLICE + 1]
+            key = self._row[piece[:-1]]
+            key += self._entry[piece[1:]]
+            if self._dense:
+                pair = self._pair[key]
+                start = np.flatnonzero(pair >= 0)
+                pairs.append(pair[start].astype(np.int64))
+            else:
+                place = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
+                start = np.flatnonzero(self._keys[place] == key)
+                pairs.append(self._by[place[start]])
+            starts.append(start + at)
+        return np.concatenate(starts), np.concatenate(pairs)
 
 
 class ScanColumn:
@@ -368,7 +425,6 @@ class ScanColumn:
         self.threads = max(1, threads)
         self.lengths: list[int] = []
         self.touched = Pass()
-        self._found = _joined([], disjoint)
         folder.mkdir(parents=True, exist_ok=True)
 
     def append(self, column: Int32, weights: Int64) -> None:
@@ -445,148 +501,131 @@ class ScanColumn:
                 counter.add(count_block(column, weight, self.disjoint))
         return counter
 
-    def find(self, frontier: Frontier, slots: Int64) -> Places:
-        """All occurrences of these pairs, in column order: one pass over all blocks."""
-        left, right = frontier.left[slots], frontier.right[slots]
-        ids = int(max(left.max(), right.max())) + 2
-        is_left, is_right = np.zeros(ids, bool), np.zeros(ids, bool)
-        is_left[left] = True
-        is_right[right] = True
-        key = (left << 32) | right
-        by = np.argsort(key)
-        base = np.cumsum([0, *self.lengths])
+    def digest(
+        self, candidates: Candidates, ids: int, room: int, contexts: bool
+    ) -> tuple[int, Places, Callable[[Places], Occurrences]]:
+        """What the proof of a batch needs to know of the column: one sweep, small whatever its length.
 
-        def one(number: int) -> Occurrences:
-            column, weights = self._read(number)
-            return self._find_in(column, weights, int(base[number]), is_left, is_right, key[by], by)
+        Two occurrences act on each other only where they overlap, so the column is boiled down to its
+        *chains*, stretches of tokens in which every two neighbours are a candidate, each distinct one once
+        with the sum of its words' weights:
 
-        if self.threads > 1 and len(self.lengths) > 1:
-            with ThreadPoolExecutor(self.threads) as pool:
-                found = list(pool.map(one, range(len(self.lengths))))
-        else:
-            found = [one(number) for number in range(len(self.lengths))]
-        self.touched.positions += self.places
-        self.touched.blocks += len(found)
-        self._found = _joined(found, self.disjoint)
-        return Places(self._found.start, self._found.second, self._found.pair, self._found.weight)
+            candidates (a,b) (b,c) (c,d)     words  xabcd x5 · abcy x2 · zabcd x4 · abx x8
+            digest                           abcd 9 · abc 2        (abx: nothing overlaps, nothing to prove)
 
-    def describe(self, places: Places, left: Int64, right: Int64) -> Occurrences:
-        """What stands around these places; `find` has looked already while it held the blocks."""
-        if len(places) == len(self._found):
-            return self._found
-        return self._found.take(np.searchsorted(self._found.start, places.start))
+        In this small corpus every candidate loses what it loses in the whole column, at every turn and in
+        any order. What stands around a chain can not matter when the floor wins its ties: if (x, a) is no
+        candidate it counts at most the floor, and so does every pair born of x and a token that begins
+        with this a. Where that does not hold (`contexts`: a rule or a veto keeps pairs out whatever they
+        count, or ties go on below the floor) a stretch also spans occurrences that abut, takes a token more on either
+        side, and is kept even if nothing overlaps in it.
 
-    def _find_in(
-        self, column: Int32, weights: Int64, base: int, is_left: Bool, is_right: Bool, keys: Int64, by: Int64
-    ) -> Occurrences:
-        # Ids above the candidates' share the last entry, separators (-1) too: neither is in any candidate.
-        table = np.minimum(column, len(is_left) - 1)
-        hit = is_left[table[:-1]]
-        hit &= is_right[table[1:]]
-        start = np.flatnonzero(hit)
-        key = (column[start].astype(np.int64) << 32) | column[start + 1]
-        place = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
-        true = keys[place] == key
-        start, pair = start[true], by[place[true]]
-        ends = np.flatnonzero(column == SEPARATOR)
-        word = np.searchsorted(ends, start) - 1
-        found = Occurrences(
-            start + base,
-            start + (base + 1),
-            start + (base + 2),
-            pair,
-            weights[word],
-            column[start - 1].astype(np.int64),
-            column[start + 2].astype(np.int64),
-            start + (base - 1),
-        )
-        if self.disjoint:
-            found.run_after = _run_in(column, start + 1, 1)
-            found.run_before = _run_in(column, start, -1)
-        return found
-
-    def merge_alone(self, frontier: Frontier, candidates: Candidates, new: int) -> Merged:
-        """Make one pair `new` everywhere, reading and writing each block once.
-
-        Nothing needs to be known about other blocks when only one pair merges, so memory is a few blocks
-        even when the pair stands at a tenth of all places, as the first ones do.
+        Returns how many candidates it was made for (fewer than given, when their chains outgrow `room`
+        tokens), their places in the digest, and what describes them. O(places) time; memory: a few blocks, and some
+        100 bytes per token of the digest.
         """
-        left, right = int(candidates.left[0]), int(candidates.right[0])
-        is_left, is_right = np.zeros(max(left, right) + 2, bool), np.zeros(max(left, right) + 2, bool)
-        is_left[left] = is_right[right] = True
-        keys = np.array([(left << 32) | right])
+        size = len(candidates.left)
+        wide = np.dtype(np.uint16 if ids < 1 << 16 else np.int32)
+
+        def matcher() -> _Matcher:
+            return _Matcher(candidates.left[:size], candidates.right[:size], ids)
+
+        match = matcher()
+
+        def one(number: int) -> pl.DataFrame:
+            return _chains(*self._read(number), match, wide, contexts)
+
+        frames: list[pl.DataFrame] = []
+        tokens, folded = 0, 0
+        for frame in self._each(one):
+            frames.append(frame)
+            tokens += int(frame["tokens"].sum())
+            if tokens <= max(room, 2 * folded):
+                continue
+            frames = [_sum_chains(frames)]
+            tokens = int(frames[0]["tokens"].sum())
+            while tokens > room and size > 1:
+                size = _cut(candidates.count, size // 2, contexts)
+                match = matcher()
+                frames = [_sum_chains([_chains(*_chain_column(frames[0], wide), match, wide, contexts)])]
+                tokens = int(frames[0]["tokens"].sum())
+            folded = tokens
+        self.touched.positions += self.places
+        column, weights = _chain_column(_sum_chains(frames), wide)
+        if size < len(candidates.left):  # blocks under way when it was cut
+            column, weights = _chain_column(_sum_chains([_chains(column, weights, match, wide, contexts)]), wide)
+        places = _find_in(column, weights, match)
+        return size, places, lambda rows: _describe_in(column, rows, self.disjoint)
+
+    def merge(self, frontier: Frontier, left: Int64, right: Int64, new: Int64, ids: int) -> Merged:
+        """Make these pairs the ids `new`, in this order: one sweep that reads and writes each block once.
+
+        Words do not cross blocks, so each block is resolved by itself, and memory is a few blocks even when
+        the pairs stand at a tenth of all places, as the first ones do. O(places) time.
+        """
         nothing = np.empty(0, np.int64)
         frontier.find(nothing, nothing)  # sorts new pairs in, so that the threads only read
+        match = _Matcher(left, right, ids)
+        none = np.zeros(len(left), np.int64)
+        given = Candidates(left, right, none, nothing, nothing)
+        lost = np.zeros(frontier.size + 1, np.int64)  # the last entry takes what cold pairs lose
+        adding = Lock()
 
         def one(number: int) -> Merged:
             column, weights = self._read(number)
-            found = self._find_in(column, weights, 0, is_left, is_right, keys, np.zeros(1, np.int64))
-            done = found
-            if left == right:
-                done = found.take(leftmost_of_equal(Places(found.start, found.second, found.pair, found.weight)))
-            if len(done) == 0:
-                return Merged(np.zeros(0, np.int64), _no_pairs(), 0, 0)
-            news, lefts, rights = (np.full(len(done), token) for token in (new, left, right))
-            changes = count_changes(done, news, lefts, rights, new + 1, self.disjoint)
-            lost = np.zeros(frontier.size + 1, np.int64)  # the last entry takes what cold pairs lose
-            slots = self.lost_slots(frontier, done, changes, lefts, rights)
-            np.add.at(lost, slots, changes.lost_weight)
-            places = changes.groups.sizes()
+            found = _find_in(column, weights, match)
+            if len(found) == 0:
+                return Merged(nothing, _no_pairs(), none)
+            result = resolve_given(found, lambda rows: _describe_in(column, rows, self.disjoint), given)
+            done, rank = result.done, result.rank
+            lefts, rights = left[rank], right[rank]
+            changes = count_changes(done, new[rank], lefts, rights, ids, self.disjoint)
+            row, behind = changes.lost_row, changes.lost_side == 1
+            loser_left = np.where(behind, rights[row], done.before[row])
+            loser_right = np.where(behind, done.after[row], lefts[row])
+            groups = group_pairs(loser_left, loser_right, ids)
+            head = groups.rows[groups.first]
+            slots = frontier.find(loser_left[head], loser_right[head])
+            sums = groups.sums(changes.lost_weight)
+            with adding:
+                lost[slots] += np.where(slots >= 0, sums, 0)
             key = (changes.left << 32) | changes.right
-            born = pl.DataFrame({"key": key, "n": changes.count, "places": places})
-            column[done.start] = new
+            born = pl.DataFrame({"key": key, "n": changes.count, "places": changes.groups.sizes()})
+            column[done.start] = new[rank]
             keep = np.ones(len(column), bool)
             keep[done.second] = False
             self._write(number, *drop_finished(column[keep], weights))
-            return Merged(lost[:-1], born, len(found), len(done))
+            return Merged(nothing, born, result.count, len(found), len(done))
 
-        if self.threads > 1 and len(self.lengths) > 1:
-            with ThreadPoolExecutor(self.threads) as pool:
-                parts = list(pool.map(one, range(len(self.lengths))))
-        else:
-            parts = [one(number) for number in range(len(self.lengths))]
-        lost = np.zeros(frontier.size, np.int64)
-        for part in parts:
-            lost[: len(part.lost)] += part.lost
         self.touched.positions += self.places
-        self.touched.blocks += len(parts)
-        born = pl.concat([part.born for part in parts]).group_by("key").agg(pl.col("n", "places").sum())
-        return Merged(lost, born.sort("key"), sum(part.found for part in parts), sum(part.executed for part in parts))
+        total = Merged(lost[:-1], _no_pairs(), none.copy())
+        born, rows = [_no_pairs()], 0
+        for part in self._each(one):
+            total.dropped -= part.dropped
+            total.found += part.found
+            total.executed += part.executed
+            born.append(part.born)
+            rows += len(part.born)
+            if rows > 2 * len(born[0]) + (1 << 20):
+                born = [sum_pairs(pl.concat(born))]
+                rows = len(born[0])
+        total.born = sum_pairs(pl.concat(born)).sort("key")
+        return total
 
-    def lost_slots(self, frontier: Frontier, done: Occurrences, changes: Changes, left: Int64, right: Int64) -> Int64:
-        """The hot pairs that lose an occurrence, -1 for cold ones."""
-        row = changes.lost_row
-        behind = changes.lost_side == 1
-        return frontier.find(
-            np.where(behind, right[row], done.before[row]), np.where(behind, done.after[row], left[row])
-        )
-
-    def apply(self, done: Occurrences, new: Int64, left: Int64, right: Int64, ids: int) -> None:
-        """Rewrite the blocks that hold executed occurrences."""
-        base = np.cumsum([0, *self.lengths])
-        cuts = np.searchsorted(done.start, base)
-
-        def one(number: int) -> None:
-            rows = slice(int(cuts[number]), int(cuts[number + 1]))
-            start = done.start[rows] - int(base[number])
-            column, weights = self._read(number)
-            column[start] = new[rows]
-            keep = np.ones(len(column), bool)
-            keep[start + 1] = False
-            self._write(number, *drop_finished(column[keep], weights))
-
-        dirty = [int(i) for i in np.flatnonzero(np.diff(cuts))]
-        if self.threads > 1 and len(dirty) > 1:
-            with ThreadPoolExecutor(self.threads) as pool:
-                list(pool.map(one, dirty))
-        else:
-            for number in dirty:
-                one(number)
-        self.touched.rewritten += len(dirty)
-
-    def index_born(self, changes: Changes, chosen: Int64, first_slot: int) -> Int64:
-        """A scan keeps no positions."""
-        return np.zeros(len(chosen), np.int64)
+    def _each(self, one: Callable[[int], T]) -> Iterator[T]:
+        """`one` of every block, in order, by all threads; no more than a few results wait at a time."""
+        numbers = range(len(self.lengths))
+        if self.threads == 1 or len(numbers) < 2:
+            yield from map(one, numbers)
+            return
+        with ThreadPoolExecutor(self.threads) as pool:
+            waiting: deque[Future[T]] = deque()
+            for number in numbers:
+                waiting.append(pool.submit(one, number))
+                if len(waiting) > 2 * self.threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
 
     def current_words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
         """The words as they are now, block by block."""
@@ -617,6 +656,76 @@ class ScanColumn:
         self.lengths = []
 
 
+def _words_at(column: Int32, start: Int64) -> Int64:
+    """The number of the word each of these places (ascending) is in: by search when they are few, else by
+    counting separators."""
+    if 64 * len(start) < len(column):
+        return np.searchsorted(np.flatnonzero(column == SEPARATOR), start) - 1
+    numbers = np.cumsum(column == SEPARATOR, dtype=np.int32)
+    return numbers[start].astype(np.int64) - 1
+
+
+def _find_in(column: Int32, weights: Int64, match: _Matcher) -> Places:
+    """All occurrences of the candidates in one compact column."""
+    start, pair = match.find(column)
+    return Places(start, start + 1, pair, weights[_words_at(column, start)])
+
+
+def _describe_in(column: Int32, places: Places, disjoint: bool) -> Occurrences:
+    """What stands around these places of a compact column."""
+    start = places.start
+    before, after = column[start - 1].astype(np.int64), column[start + 2].astype(np.int64)
+    found = Occurrences(start, places.second, start + 2, places.pair, places.weight, before, after, start - 1)
+    if disjoint:
+        found.run_after = _run_in(column, places.second, 1)
+        found.run_before = _run_in(column, start, -1)
+    return found
+
+
+def _chains(column: Int32, weights: Int64, match: _Matcher, wide: np.dtype[Any], contexts: bool) -> pl.DataFrame:
+    """The distinct chains of a column (see ScanColumn.digest): key (the tokens' bytes), n, tokens."""
+    start, _ = match.find(column)
+    ends = np.ones(len(start) + 1, bool)  # no chain goes on from row i - 1 to row i
+    ends[1:-1] = np.diff(start) > (2 if contexts else 1)
+    if not contexts:
+        linked = np.flatnonzero(~(ends[:-1] & ends[1:]))
+        start, ends = start[linked], np.append(ends[linked], True)
+    edge = np.flatnonzero(ends)
+    first, last = start[edge[:-1]], start[edge[1:] - 1] + 1
+    word = _words_at(column, first)
+    if contexts:
+        first -= column[first - 1] != SEPARATOR
+        last += column[last + 1] != SEPARATOR
+    tokens = last + 1 - first
+    offsets = np.concatenate(([0], np.cumsum(tokens)))
+    rows = np.arange(int(offsets[-1])) + np.repeat(first - offsets[:-1], tokens)
+    flat = column[rows].astype(wide)
+    keys = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(tokens), [None, pa.py_buffer(offsets * wide.itemsize), pa.py_buffer(flat)]
+    )
+    return _sum_chains([pl.DataFrame({"key": pl.Series(pl.from_arrow(keys)), "n": weights[word], "tokens": tokens})])
+
+
+def _sum_chains(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    if not frames:
+        return pl.DataFrame(schema={"key": pl.Binary, "n": pl.Int64, "tokens": pl.Int64})
+    return pl.concat(frames).group_by("key").agg(pl.col("n").sum(), pl.col("tokens").first())
+
+
+def _chain_column(chains: pl.DataFrame, wide: np.dtype[Any]) -> tuple[Int32, Int64]:
+    """Distinct chains as words of a small column."""
+    offsets = np.concatenate(([0], np.cumsum(chains["tokens"].to_numpy())))
+    flat = np.frombuffer(b"".join(chains["key"].to_list()), wide)
+    return write_column(flat.astype(np.int32), offsets, chains["n"].to_numpy())
+
+
+def _cut(count: Int64, size: int, contexts: bool) -> int:
+    """At most `size` candidates, cut where a count ends: without contexts those in must beat those out."""
+    if contexts or size >= len(count):
+        return max(1, min(size, len(count)))
+    return max(1, int(np.count_nonzero(count[:size] > count[size])))
+
+
 def _no_pairs() -> pl.DataFrame:
     return pl.DataFrame(schema={"key": pl.Int64, "n": pl.Int64, "places": pl.Int64})
 
@@ -632,13 +741,3 @@ def _run_in(column: Int32, place: Int64, step: int) -> Int64:
         if len(rows) == 0:
             return length
         length[rows] += 1
-
-
-def _joined(found: list[Occurrences], disjoint: bool) -> Occurrences:
-    def column(name: str) -> Int64:
-        parts = [getattr(f, name) for f in found]
-        return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-    names = ("start", "second", "end", "pair", "weight", "before", "after", "previous")
-    runs = ("run_before", "run_after") if disjoint else ()
-    return Occurrences(*(column(name) for name in names), *(column(name) for name in runs))
