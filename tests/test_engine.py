@@ -63,7 +63,7 @@ def test_scan_spills_and_switch_change_nothing(tmp_path, ties, overlaps):
     """Scanned in blocks of twenty places with counts spilled, and moved to the index half way: the same
     events."""
     spills = switches = scans = 0
-    for seed in range(7):
+    for seed in range(16):
         rng = random.Random(2000 + seed)
         words = hard_words(rng)
         events, batches = run(

@@ -36,15 +36,16 @@ import numpy as np
 import polars as pl
 
 from streambpe.train import batch as batches
-from streambpe.train.batch import MAX_COUNT, Bool, Candidates, Changes, Int32, Int64, Occurrences, Places, Resolution
+from streambpe.train.batch import MAX_COUNT, Bool, Candidates, Changes, Int32, Int64, Occurrences, Places
 from streambpe.train.frontier import FloorWish, Frontier, PairCounter
 from streambpe.train.occurrences import (
-    DIGEST_BYTES,
     INDEX_BYTES_PER_PLACE,
     OCCURRENCE_BYTES,
     SCAN_BYTES_PER_PLACE,
     SEPARATOR,
+    Digest,
     IndexColumn,
+    Links,
     ScanColumn,
     write_column,
 )
@@ -209,6 +210,16 @@ class _TieOrder:
         self.label[new] = label
 
 
+@dataclass
+class _Stage:
+    """Learning from a digest while the column waits on disk."""
+
+    column: ScanColumn
+    digest: Digest
+    least: int  # pairs that count less may be more than the digest holds
+    over: bool = False
+
+
 class Engine:
     """Learns merges over a set of words. See the module's docstring; `close` removes temporary files."""
 
@@ -257,6 +268,8 @@ class Engine:
         self.vetoed: list[tuple[int, int, int]] = []
         self.merges = 0  # events so far, merges onto a living token included
         self._k = 16
+        self._links = 64
+        self._stage: _Stage | None = None
         self._own_folder = self.options.work_dir is None
         self._folder: Path | None = self.options.work_dir
         self.frontier = Frontier()
@@ -330,6 +343,9 @@ class Engine:
         while True:
             self._make_ready(record)
             chosen = self._choose(remaining, record)
+            if chosen is None and self._stage is not None:
+                self._end_stage()
+                continue
             if chosen is None:
                 return self._finish_vetoes(vetoed, record, began)
             slots, candidates = chosen
@@ -350,8 +366,10 @@ class Engine:
         record.seconds = time.perf_counter() - began
         return Batch(none, none, none, none, record, vetoed)
 
-    def _make_ready(self, record: BatchRecord) -> None:
-        """Move from scan to index when it fits now; fill the frontier for the first time."""
+    def _make_ready(self, record: BatchRecord, given: bool = False) -> None:
+        """Move from scan to index when it fits now; fill the frontier for the first time; begin a stage."""
+        if self._stage is not None and self._stage.over:
+            self._end_stage()
         column = self.column
         if isinstance(column, ScanColumn):
             limit = self.options.memory_bytes // INDEX_BYTES_PER_PLACE
@@ -365,6 +383,8 @@ class Engine:
             self._filled = False
         if not self._filled:
             self._refill(record)
+        if isinstance(self.column, ScanColumn) and not given and self.options.batch != "paper":
+            self._begin_stage(record)
 
     @property
     def memory_bytes(self) -> int:
@@ -375,7 +395,7 @@ class Engine:
         options = self.options
         most = options.hot_pairs or max(1 << 12, min(1 << 20, options.memory_bytes // 4 // 64))
         wish = FloorWish(
-            at_least=max(1, options.min_frequency),
+            at_least=self._at_least,
             most=max(most, fewest),
             ratio=options.floor_ratio if isinstance(self.column, IndexColumn) else 1 << 62,
             fewest=fewest,
@@ -393,6 +413,11 @@ class Engine:
         )
         record.refills += 1
         self._filled = True
+
+    @property
+    def _at_least(self) -> int:
+        """Pairs that count less are of no use now."""
+        return max(1, self.options.min_frequency, self._stage.least if self._stage else 1)
 
     @property
     def _filters(self) -> bool:
@@ -421,7 +446,7 @@ class Engine:
     def _choose(self, remaining: int, record: BatchRecord) -> tuple[Int64, Candidates] | None:
         """The best pairs as candidates, refilling the frontier where it has run low."""
         options = self.options
-        at_least = max(1, options.min_frequency)
+        at_least = self._at_least
         k = {"exact": min(self._k, options.candidates), "1": 1, "paper": 0}[options.batch]
         if options.batch == "paper":
             vocabulary = self.next_id
@@ -448,7 +473,9 @@ class Engine:
             return slots, self._candidates(slots, (-1, -1, -1))
         floor = (best.floor_count, best.floor_left, best.floor_right)
         stop = min(len(slots), batches.most_candidates(int(frontier.count[slots[0]]), len(slots)))
-        if isinstance(self.column, IndexColumn):
+        if isinstance(self.column, ScanColumn):
+            stop = 1
+        else:
             room = max(1, options.memory_bytes // 4 // OCCURRENCE_BYTES)
             stop = min(stop, max(1, int(np.searchsorted(np.cumsum(frontier.places[slots]), room, side="right"))))
         alone = np.zeros(len(slots), bool)
@@ -490,7 +517,7 @@ class Engine:
         given: bool = False,
     ) -> Batch:
         column, frontier = self.column, self.frontier
-        record.mode = column.kind
+        record.mode = column.kind if self._stage is None else "scan"
         if isinstance(column, ScanColumn):
             return self._pass_scan(column, slots, candidates, remaining, record, vetoed, began, given)
         touched = column.touched.positions
@@ -539,6 +566,8 @@ class Engine:
             for old, living in renamed:
                 column.rename(old, living)
             self._filled = False
+            if self._stage is not None:
+                self._stage.over = True
         else:
             self._add_born(column, changes)
         self.merges += committed
@@ -546,7 +575,7 @@ class Engine:
         record.candidates = len(slots)
         record.occurrences = len(found)
         record.executed = len(done)
-        record.positions = column.touched.positions - touched
+        record.positions += column.touched.positions - touched
         record.rounds = result.rounds
         record.stopped_by = result.stopped_by
         self._finish_record(record, began)
@@ -563,28 +592,18 @@ class Engine:
         began: float,
         given: bool,
     ) -> Batch:
-        """The same over blocks on disk, in two sweeps: one boils the column down to what the proof needs,
-        one merges. Only one merge, or merges that need no proof, take the second alone."""
+        """Merges that need no proof, over blocks on disk in one sweep: known ones, BatchBPE's, or the best one."""
         frontier = self.frontier
-        given = given or self.options.batch == "paper"
+        assert given or self.options.batch == "paper" or len(slots) == 1
         order, counts = np.arange(len(slots)), candidates.count
         record.candidates, record.rounds, record.stopped_by = len(slots), 1, "all"
         touched = column.touched.positions
-        if len(slots) > 1 and not given:
-            slots, candidates, result = self._prove_scan(column, slots, candidates, remaining)
-            order, counts = result.order, result.count
-            record.candidates, record.rounds, record.stopped_by = len(slots), result.rounds, result.stopped_by
-        if not given:
-            self._k = max(16, min(2 * len(order) + 8, self.options.candidates))
         ids, in_column, committed, renamed = self._name(candidates.left[order], candidates.right[order])
         order, counts = order[:committed], counts[:committed]
         left, right = candidates.left[order], candidates.right[order]
         merged = column.merge(frontier, left, right, in_column, int(in_column.max()) + 1)
-        at_turn = candidates.count[order] - merged.dropped
         if given:
-            counts = at_turn if self.options.batch != "paper" else candidates.count[order]
-        elif not (counts == at_turn).all():
-            raise AssertionError("the merges of a scan did not have the counts they were proved with")
+            counts = counts - merged.dropped
         frontier.count[: len(merged.lost)] -= merged.lost
         frontier.retire(slots[order])
         if renamed:
@@ -605,35 +624,65 @@ class Engine:
         self._finish_record(record, began)
         return Batch(left, right, ids, counts.copy(), record, vetoed)
 
-    def _prove_scan(
-        self, column: ScanColumn, slots: Int64, candidates: Candidates, remaining: int
-    ) -> tuple[Int64, Candidates, Resolution]:
-        """How many of the candidates are the next merges, in which order, with which counts."""
-        # A digest of chains alone needs a floor that nothing outside ties with, and every pair of the
-        # words to be either a candidate or no better than the floor.
-        fit = int(np.count_nonzero(candidates.count > candidates.floor_count))
-        contexts = self.rule is not None or bool(self._banned) or 2 * fit < len(slots)
-        room = max(1 << 10, min(1 << 21, self.options.memory_bytes // 4 // DIGEST_BYTES))
-        if not contexts and fit < len(slots):
-            slots, candidates = slots[:fit], self._candidates(slots[:fit], self._key(int(slots[fit])))
-        fit, found, describe = column.digest(candidates, self.next_id, self.options.digest_tokens or room, contexts)
-        if self.disjoint:
-            fit = min(fit, batches.without_runs(found, candidates))
-            if not contexts and fit < len(slots) and candidates.count[fit - 1] == candidates.count[fit]:
-                fit = max(1, int(np.count_nonzero(candidates.count > candidates.count[fit])))
-        if fit < len(slots):
-            slots, candidates = slots[:fit], self._candidates(slots[:fit], self._key(int(slots[fit])))
-            found = found.take(found.pair < fit)
-        if not contexts:
-            candidates.floor_left = candidates.floor_right = -1  # the floor wins its ties
-        result = batches.resolve_batch(found, describe, candidates, limit=remaining, next_id=self.next_id)
-        return slots, candidates, result
+    # ------------------------------------------------------------------ stages of a scan
+
+    def _begin_stage(self, record: BatchRecord) -> None:
+        """Boil the column on disk down to a digest and learn from that for a while (see ScanColumn.digest)."""
+        column, frontier = self.column, self.frontier
+        assert isinstance(column, ScanColumn)
+        options = self.options
+        at_least = max(1, options.min_frequency)
+        best = frontier.best(self._links, self._ties.label, at_least)
+        slots = best.slots
+        count = frontier.count[slots]
+        if len(slots) == 0 or frontier.needs_refill(int(count[0])):
+            return
+        refused = None if self.rule is None else self.rule.allows
+        links = Links(
+            frontier.left[slots], frontier.right[slots], count, max(best.floor_count, 0), sorted(self._banned), refused
+        )
+        size = links.cut(len(slots))
+        if size == 0:
+            return  # more pairs tie for the best than are looked at
+        links = Links(
+            links.left[:size], links.right[:size], count[:size], links.floor_of(size), links.banned, links.allowed
+        )
+        room = options.digest_tokens or max(1 << 10, options.memory_bytes // 4 // INDEX_BYTES_PER_PLACE)
+        touched = column.touched.positions
+        digest = column.digest(links, self.next_id, room)
+        record.positions += column.touched.positions - touched
+        if digest is None:
+            self._links = max(64, self._links // 2)
+            return
+        if digest.size < size:
+            self._links = max(64, digest.size)
+        elif len(digest.column) < room // 2:
+            self._links = min(2 * self._links, options.candidates * 4)
+        self._stage = _Stage(column, digest, links.floor_of(digest.size) + 1)
+        self.column = IndexColumn(
+            digest.column, digest.weights, self.next_id, disjoint=self.disjoint, drop_finished=False
+        )
+        self.frontier = Frontier()
+        self._filled = False
+        self._refill(record)
+
+    def _end_stage(self) -> None:
+        """Bring the column on disk to where learning is; its pairs are counted again when they are needed."""
+        stage, self._stage = self._stage, None
+        if stage is None:
+            return
+        assert isinstance(self.column, IndexColumn)
+        self.column.compact()
+        made = self.column.token
+        self.column, self.frontier = stage.column, Frontier()
+        self._filled = False
+        stage.column.rewrite(stage.digest, made)
 
     def _finish_record(self, record: BatchRecord, began: float) -> None:
         record.seconds = time.perf_counter() - began
         record.hot_pairs = self.frontier.size
         record.floor = self.frontier.floor
-        record.places = self.column.places
+        record.places = (self._stage or self).column.places
         record.memory_bytes = self.memory_bytes
 
     def _name(self, left: Int64, right: Int64) -> tuple[Int64, Int64, int, list[tuple[int, int]]]:
@@ -685,12 +734,14 @@ class Engine:
     def pair_counts(self) -> PairCounter:
         """Every pair with its count, counted from scratch (a check of the frontier, and table
         pair_counts)."""
+        self._end_stage()
         rows = self.options.counter_rows or max(1 << 14, self.options.memory_bytes // 4 // 96)
         folder = self.folder / "pairs" if isinstance(self.column, ScanColumn) else None
         return self.column.count_all(rows, folder)
 
     def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
         """(left, right, count, floor): every pair that counts at least the floor, which is at least 1."""
+        self._end_stage()
         if not self._filled:
             self._refill(BatchRecord())
         frontier = self.frontier
@@ -704,7 +755,12 @@ class Engine:
             return []
         wrong = []
         frontier = self.frontier
-        hot = {(int(frontier.left[i]), int(frontier.right[i])): int(frontier.count[i]) for i in range(frontier.size)}
+        least = self._at_least if self._stage else 1
+        hot = {
+            (int(frontier.left[i]), int(frontier.right[i])): int(frontier.count[i])
+            for i in range(frontier.size)
+            if frontier.count[i] >= least
+        }
         for part in self.pair_counts().parts():
             for key, n, _ in part.iter_rows():
                 pair = (key >> 32, key & 0xFFFFFFFF)
@@ -712,7 +768,7 @@ class Engine:
                     if hot[pair] != n and pair not in self._banned:
                         wrong.append(f"hot pair {pair} is kept as {hot[pair]} but counts {n}")
                     hot[pair] = 0
-                elif n >= frontier.floor and self._allowed(np.array([pair[0]]), np.array([pair[1]]))[0]:
+                elif n >= max(frontier.floor, least) and self._allowed(np.array([pair[0]]), np.array([pair[1]]))[0]:
                     wrong.append(f"cold pair {pair} counts {n}, the floor is {frontier.floor}")
         wrong += [f"hot pair {pair} is kept as {n} but has no occurrence" for pair, n in hot.items() if n]
         return wrong
@@ -728,7 +784,8 @@ class Engine:
         record = BatchRecord()
         at = 0
         while at < len(events):
-            self._make_ready(record)
+            self._end_stage()
+            self._make_ready(record, given=True)
             stop = at + 1
             limit = self.next_id
             if not (self.disjoint and events[at][0] == events[at][1]):
@@ -767,6 +824,7 @@ class Engine:
 
         The caller renames the folder into place when this returns: a folder half written is not a snapshot.
         """
+        self._end_stage()
         folder.mkdir(parents=True, exist_ok=True)
         part = 0
         for symbols, offsets, weights in self.column.current_words():
@@ -832,6 +890,8 @@ class Engine:
 
     def close(self) -> None:
         """Remove block files, and the work folder if it was a temporary one."""
+        if self._stage is not None:
+            self._stage.column.remove()
         if isinstance(self.column, ScanColumn):
             self.column.remove()
         if self._own_folder and self._folder is not None:

@@ -43,6 +43,7 @@ from typing import Any, TypeVar
 import numpy as np
 import polars as pl
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from streambpe.train.batch import (
     Candidates,
@@ -65,7 +66,6 @@ DEAD = -2
 
 INDEX_BYTES_PER_PLACE = 32  # at its peak, while being built
 SCAN_BYTES_PER_PLACE = 40  # of a block at work
-DIGEST_BYTES = 200  # a token of a digest with the resolver's arrays
 OCCURRENCE_BYTES = 160  # a row of Occurrences with the resolver's and the changes' arrays
 
 
@@ -130,8 +130,9 @@ class IndexColumn:
 
     kind = "index"
 
-    def __init__(self, column: Int32, weights: Int64, ids: int, *, disjoint: bool) -> None:
+    def __init__(self, column: Int32, weights: Int64, ids: int, *, disjoint: bool, drop_finished: bool = True) -> None:
         self.token = column
+        self.drop_finished = drop_finished
         self.weights = weights
         self.disjoint = disjoint
         self.word = word_numbers(column)
@@ -156,8 +157,12 @@ class IndexColumn:
         """Close the gaps left by merges, drop words of one token, forget the positions. O(places)."""
         self.arena = np.empty(0, np.int32)
         self.used = 0
-        self.token, self.weights = drop_finished(self.token[self.slot != DEAD], self.weights)
+        live = self.slot != DEAD
         del self.slot, self.word
+        self.token = self.token[live]
+        del live
+        if self.drop_finished:
+            self.token, self.weights = drop_finished(self.token, self.weights)
         self.word = word_numbers(self.token)
         self.slot = np.full(len(self.token), COLD, np.int32)
         self.width[:] = 1
@@ -377,7 +382,14 @@ class _Matcher:
     SLICE = 1 << 16
     TABLE = 1 << 22
 
-    def __init__(self, left: Int64, right: Int64, ids: int) -> None:
+    def __init__(
+        self, left: Int64, right: Int64, ids: int, idle: int | None = None, allowed: PairFilter | None = None
+    ) -> None:
+        """`idle`: pairs from this number on may not merge, nor may those that `allowed` refuses; all such pairs
+        are found too, the refused ones under the number len(left)."""
+        self._size = len(left)
+        self._allowed = allowed
+        self.idle = len(left) if idle is None else idle
         lefts, row = np.unique(left, return_inverse=True)
         rights, entry = np.unique(right, return_inverse=True)
         stride = len(rights) + 1
@@ -395,8 +407,23 @@ class _Matcher:
             self._by = np.argsort(key)
             self._keys = key[self._by]
 
+    def __len__(self) -> int:
+        return self._size + (self._allowed is not None)
+
     def find(self, column: Int32) -> tuple[Int64, Int64]:
         """Where candidates begin, and which they are, in column order."""
+        start, pair = self._find(column)
+        if self._allowed is None:
+            return start, pair
+        numbers = np.full(len(column), -1, np.int64)
+        inside = np.flatnonzero((column[:-1] >= 0) & (column[1:] >= 0))
+        refused = ~self._allowed(column[inside].astype(np.int64), column[inside + 1].astype(np.int64))
+        numbers[inside[refused]] = self._size
+        numbers[start] = pair
+        start = np.flatnonzero(numbers >= 0)
+        return start, numbers[start]
+
+    def _find(self, column: Int32) -> tuple[Int64, Int64]:
         starts, pairs = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for at in range(0, len(column) - 1, self.SLICE):
             piece = column[at : at + self.SLICE + 1]
@@ -412,6 +439,48 @@ class _Matcher:
                 pairs.append(self._by[place[start]])
             starts.append(start + at)
         return np.concatenate(starts), np.concatenate(pairs)
+
+
+@dataclass
+class Links:
+    """The pairs that chains are made of: best first those that may merge, then those that may not (`banned`,
+    and what `allowed` refuses)."""
+
+    left: Int64
+    right: Int64
+    count: Int64
+    floor: int  # the count of the best pair left out
+    banned: list[tuple[int, int]]
+    allowed: PairFilter | None
+
+    def cut(self, size: int) -> int:
+        """The most pairs, `size` at most, that all count more than the next one does; 0 if there are none."""
+        if size >= len(self.count):
+            return int(np.count_nonzero(self.count > self.floor))
+        return int(np.count_nonzero(self.count[:size] > self.count[size]))
+
+    def floor_of(self, size: int) -> int:
+        """The count of the best pair that is not among the first `size`."""
+        return int(self.count[size]) if size < len(self.count) else self.floor
+
+    def matcher(self, size: int, ids: int) -> _Matcher:
+        """Finds the first `size` pairs, and those that may not merge."""
+        banned = np.array(self.banned, np.int64).reshape(-1, 2)
+        left, right = np.append(self.left[:size], banned[:, 0]), np.append(self.right[:size], banned[:, 1])
+        return _Matcher(left, right, ids, size, self.allowed)
+
+
+@dataclass
+class Digest:
+    """The distinct chains as a small column; word i has the hash hashes[i], which is in ascending order."""
+
+    column: Int32
+    weights: Int64
+    hashes: NDArray[np.uint64]
+    seed: int
+    match: _Matcher
+    wide: np.dtype[Any]
+    size: int  # of the links, those that it was made for
 
 
 class ScanColumn:
@@ -501,39 +570,33 @@ class ScanColumn:
                 counter.add(count_block(column, weight, self.disjoint))
         return counter
 
-    def digest(
-        self, candidates: Candidates, ids: int, room: int, contexts: bool
-    ) -> tuple[int, Places, Callable[[Places], Occurrences]]:
-        """What the proof of a batch needs to know of the column: one sweep, small whatever its length.
+    def digest(self, links: Links, ids: int, room: int) -> Digest | None:
+        """The stretches in which merges above a count can happen: one sweep, small whatever the column's length.
 
-        Two occurrences act on each other only where they overlap, so the column is boiled down to its
-        *chains*, stretches of tokens in which every two neighbours are a candidate, each distinct one once
-        with the sum of its words' weights:
+        Take all pairs that count more than some floor. A *chain* is a longest stretch of tokens in which every
+        two neighbours are one of those pairs; each distinct chain is kept once with the sum of its words' weights:
 
-            candidates (a,b) (b,c) (c,d)     words  xabcd x5 · abcy x2 · zabcd x4 · abx x8
-            digest                           abcd 9 · abc 2        (abx: nothing overlaps, nothing to prove)
+            pairs above 10   (a,b) (b,c) (c,d)     words   xabcd x5 · abcy x2 · zabcd x4 · abxcd x8
+            digest                                 abcd 9 · abc 2 · ab 8 · cd 8
 
-        In this small corpus every candidate loses what it loses in the whole column, at every turn and in
-        any order. What stands around a chain can not matter when the floor wins its ties: if (x, a) is no
-        candidate it counts at most the floor, and so does every pair born of x and a token that begins
-        with this a. Where that does not hold (`contexts`: a rule or a veto keeps pairs out whatever they
-        count, or ties go on below the floor) a stretch also spans occurrences that abut, takes a token more on either
-        side, and is kept even if nothing overlaps in it.
+        Learning from the digest gives the very merges of the whole column, with their counts, for as long as the
+        best pair counts more than the floor. For take any pair (x, y) that counts so much after some merges of
+        this stage. The last token that x had at the start and the first of y stood next to each other wherever
+        (x, y) stands now, so this pair of theirs counted no less: it is above the floor, hence inside a chain,
+        and so is each token that x and y were made of. All occurrences of (x, y) are in the digest, and what is
+        best there is best everywhere. Pairs that may not merge do not count for the floor, yet something may
+        be born across them: they are links of chains too (`Links`). Two ways to one token would break "the last
+        token that x had": a merge onto a living token ends the stage.
 
-        Returns how many candidates it was made for (fewer than given, when their chains outgrow `room`
-        tokens), their places in the digest, and what describes them. O(places) time; memory: a few blocks, and some
-        100 bytes per token of the digest.
+        Chains that outgrow `room` tokens are cut to those of fewer pairs, with a higher floor; None when not even
+        the best pairs' fit. O(places) time; memory: a few blocks, and some 60 bytes a token of the digest.
         """
-        size = len(candidates.left)
+        size = len(links.left)
+        match = links.matcher(size, ids)
         wide = np.dtype(np.uint16 if ids < 1 << 16 else np.int32)
 
-        def matcher() -> _Matcher:
-            return _Matcher(candidates.left[:size], candidates.right[:size], ids)
-
-        match = matcher()
-
         def one(number: int) -> pl.DataFrame:
-            return _chains(*self._read(number), match, wide, contexts)
+            return _distinct_chains(*self._read(number), match, wide)
 
         frames: list[pl.DataFrame] = []
         tokens, folded = 0, 0
@@ -544,18 +607,59 @@ class ScanColumn:
                 continue
             frames = [_sum_chains(frames)]
             tokens = int(frames[0]["tokens"].sum())
-            while tokens > room and size > 1:
-                size = _cut(candidates.count, size // 2, contexts)
-                match = matcher()
-                frames = [_sum_chains([_chains(*_chain_column(frames[0], wide), match, wide, contexts)])]
+            while tokens > room:
+                size = links.cut(size // 2)
+                if size == 0:
+                    return None
+                match = links.matcher(size, ids)
+                frames = [_distinct_chains(*_chain_column(frames[0], wide), match, wide)]
                 tokens = int(frames[0]["tokens"].sum())
             folded = tokens
         self.touched.positions += self.places
-        column, weights = _chain_column(_sum_chains(frames), wide)
-        if size < len(candidates.left):  # blocks under way when it was cut
-            column, weights = _chain_column(_sum_chains([_chains(column, weights, match, wide, contexts)]), wide)
-        places = _find_in(column, weights, match)
-        return size, places, lambda rows: _describe_in(column, rows, self.disjoint)
+        chains = _sum_chains(frames)
+        if size < len(links.left):  # blocks that were under way when it was cut
+            chains = _distinct_chains(*_chain_column(chains, wide), match, wide)
+        if int(chains["tokens"].sum()) > room:
+            return None
+        seed = 0
+        while (hashes := chains["key"].hash(seed)).n_unique() < len(chains):
+            seed += 1
+        chains = chains.with_columns(hash=hashes).sort("hash")
+        column, weights = _chain_column(chains, wide)
+        return Digest(column, weights, chains["hash"].to_numpy(), seed, match, wide, size)
+
+    def rewrite(self, digest: Digest, column: Int32) -> None:
+        """Every chain becomes what learning made of it in the digest: one sweep that reads and writes each block.
+
+        O(places) time; memory: a few blocks.
+        """
+        ends = np.flatnonzero(column == SEPARATOR)
+        made_first, made_size = ends[:-1] + 1, np.diff(ends) - 1
+
+        def one(number: int) -> None:
+            block, weights = self._read(number)
+            chains = _chains(block, digest.match)
+            if len(chains.first) == 0:
+                return
+            found = chains.keys(block, digest.wide).hash(digest.seed).to_numpy()
+            which = np.searchsorted(digest.hashes, found)
+            size = made_size[which]
+            length = chains.last + 1 - chains.first
+            shorter = np.flatnonzero(size < length)
+            if len(shorter) == 0:
+                return
+            first, which, size, length = chains.first[shorter], which[shorter], size[shorter], length[shorter]
+            at = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
+            block[np.repeat(first, size) + at] = column[np.repeat(made_first[which], size) + at]
+            gone = length - size
+            at = np.arange(int(gone.sum())) - np.repeat(np.cumsum(gone) - gone, gone)
+            keep = np.ones(len(block), bool)
+            keep[np.repeat(first + size, gone) + at] = False
+            self._write(number, *drop_finished(block[keep], weights))
+
+        for _ in self._each(one):
+            pass
+        self.touched.positions += self.places
 
     def merge(self, frontier: Frontier, left: Int64, right: Int64, new: Int64, ids: int) -> Merged:
         """Make these pairs the ids `new`, in this order: one sweep that reads and writes each block once.
@@ -682,28 +786,44 @@ def _describe_in(column: Int32, places: Places, disjoint: bool) -> Occurrences:
     return found
 
 
-def _chains(column: Int32, weights: Int64, match: _Matcher, wide: np.dtype[Any], contexts: bool) -> pl.DataFrame:
-    """The distinct chains of a column (see ScanColumn.digest): key (the tokens' bytes), n, tokens."""
-    start, _ = match.find(column)
+@dataclass
+class _Chains:
+    """Where chains are in a column: their first and last places."""
+
+    first: Int64
+    last: Int64
+
+    def keys(self, column: Int32, wide: np.dtype[Any]) -> pl.Series:
+        """Each chain's tokens as bytes."""
+        tokens = self.last + 1 - self.first
+        offsets = np.concatenate(([0], np.cumsum(tokens)))
+        rows = np.arange(int(offsets[-1])) + np.repeat(self.first - offsets[:-1], tokens)
+        flat = column[rows].astype(wide)
+        keys = pa.LargeBinaryArray.from_buffers(
+            pa.large_binary(), len(tokens), [None, pa.py_buffer(offsets * wide.itemsize), pa.py_buffer(flat)]
+        )
+        return pl.Series(pl.from_arrow(keys))
+
+
+def _chains(column: Int32, match: _Matcher) -> _Chains:
+    """The chains of a column (see ScanColumn.digest) that hold a pair which may merge."""
+    start, pair = match.find(column)
     ends = np.ones(len(start) + 1, bool)  # no chain goes on from row i - 1 to row i
-    ends[1:-1] = np.diff(start) > (2 if contexts else 1)
-    if not contexts:
-        linked = np.flatnonzero(~(ends[:-1] & ends[1:]))
-        start, ends = start[linked], np.append(ends[linked], True)
+    ends[1:-1] = np.diff(start) > 1
     edge = np.flatnonzero(ends)
-    first, last = start[edge[:-1]], start[edge[1:] - 1] + 1
-    word = _words_at(column, first)
-    if contexts:
-        first -= column[first - 1] != SEPARATOR
-        last += column[last + 1] != SEPARATOR
-    tokens = last + 1 - first
-    offsets = np.concatenate(([0], np.cumsum(tokens)))
-    rows = np.arange(int(offsets[-1])) + np.repeat(first - offsets[:-1], tokens)
-    flat = column[rows].astype(wide)
-    keys = pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), len(tokens), [None, pa.py_buffer(offsets * wide.itemsize), pa.py_buffer(flat)]
-    )
-    return _sum_chains([pl.DataFrame({"key": pl.Series(pl.from_arrow(keys)), "n": weights[word], "tokens": tokens})])
+    chains = _Chains(start[edge[:-1]], start[edge[1:] - 1] + 1)
+    if match.idle < len(match) and len(start):
+        busy = np.logical_or.reduceat(pair < match.idle, edge[:-1])
+        chains = _Chains(chains.first[busy], chains.last[busy])
+    return chains
+
+
+def _distinct_chains(column: Int32, weights: Int64, match: _Matcher, wide: np.dtype[Any]) -> pl.DataFrame:
+    """key (the tokens' bytes), n, tokens of each distinct chain of a column."""
+    chains = _chains(column, match)
+    n = weights[_words_at(column, chains.first)]
+    tokens = chains.last + 1 - chains.first
+    return _sum_chains([pl.DataFrame({"key": chains.keys(column, wide), "n": n, "tokens": tokens})])
 
 
 def _sum_chains(frames: list[pl.DataFrame]) -> pl.DataFrame:
@@ -717,13 +837,6 @@ def _chain_column(chains: pl.DataFrame, wide: np.dtype[Any]) -> tuple[Int32, Int
     offsets = np.concatenate(([0], np.cumsum(chains["tokens"].to_numpy())))
     flat = np.frombuffer(b"".join(chains["key"].to_list()), wide)
     return write_column(flat.astype(np.int32), offsets, chains["n"].to_numpy())
-
-
-def _cut(count: Int64, size: int, contexts: bool) -> int:
-    """At most `size` candidates, cut where a count ends: without contexts those in must beat those out."""
-    if contexts or size >= len(count):
-        return max(1, min(size, len(count)))
-    return max(1, int(np.count_nonzero(count[:size] > count[size])))
 
 
 def _no_pairs() -> pl.DataFrame:
