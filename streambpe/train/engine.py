@@ -40,6 +40,7 @@ from streambpe.train.batch import MAX_COUNT, Bool, Candidates, Changes, Int32, I
 from streambpe.train.frontier import FloorWish, Frontier, PairCounter
 from streambpe.train.occurrences import (
     INDEX_BYTES_PER_PLACE,
+    LEAN_INDEX_BYTES_PER_PLACE,
     OCCURRENCE_BYTES,
     SCAN_BYTES_PER_PLACE,
     SEPARATOR,
@@ -51,6 +52,7 @@ from streambpe.train.occurrences import (
 )
 
 SNAPSHOT_VERSION = 1
+MOST_LINKS = 1 << 15  # pairs that make chains in one stage of a scan
 
 
 class CountOverflow(ValueError):
@@ -91,6 +93,7 @@ class EngineOptions:
     work_dir: Path | None = None  # for blocks and spills; None: a temporary folder, removed by close()
     # The rest is for tests and experiments.
     force_scan: bool = False  # scan although the index fits, until `index_below`
+    lean: bool = False  # build every index in pieces
     index_below: int = 0  # with force_scan: places at which to move to the index
     hot_pairs: int | None = None  # at most about so many in the frontier
     floor_ratio: int = 32  # a refill's floor is the best count over this
@@ -268,7 +271,7 @@ class Engine:
         self.vetoed: list[tuple[int, int, int]] = []
         self.merges = 0  # events so far, merges onto a living token included
         self._k = 16
-        self._links = 64
+        self._links = 256
         self._stage: _Stage | None = None
         self._own_folder = self.options.work_dir is None
         self._folder: Path | None = self.options.work_dir
@@ -307,7 +310,8 @@ class Engine:
         places = int(words.offsets[-1] - words.offsets[0]) + len(words.weights) + 1
         if not options.force_scan and places * INDEX_BYTES_PER_PLACE <= options.memory_bytes:
             column, weights = write_column(words.symbols, words.offsets, words.weights)
-            self.column = IndexColumn(column, weights, self.next_id, disjoint=self.disjoint)
+            lean = self._lean(len(column))
+            self.column = IndexColumn(column, weights, self.next_id, disjoint=self.disjoint, lean=lean)
             return
         scan = ScanColumn(self.folder / "column", disjoint=self.disjoint, threads=options.threads)
         room = options.memory_bytes // (2 * SCAN_BYTES_PER_PLACE * max(1, options.threads))
@@ -372,19 +376,32 @@ class Engine:
             self._end_stage()
         column = self.column
         if isinstance(column, ScanColumn):
-            limit = self.options.memory_bytes // INDEX_BYTES_PER_PLACE
+            limit = self.options.memory_bytes // LEAN_INDEX_BYTES_PER_PLACE
             if self.options.force_scan:
                 limit = self.options.index_below
             if column.places <= limit:
-                self.column = column.to_index(self.next_id)
+                self.column = column.to_index(self.next_id, self._lean(column.places))
                 record.switched = True
                 self._filled = False
-        elif self._filled and self.memory_bytes > self.options.memory_bytes and column.used > 2 * column.places:
+        elif self._filled and (self._is_full(column) if column.lean else self._is_stale(column)):
             self._filled = False
         if not self._filled:
             self._refill(record)
         if isinstance(self.column, ScanColumn) and not given and self.options.batch != "paper":
             self._begin_stage(record)
+
+    def _lean(self, places: int) -> bool:
+        """Whether so many places must be indexed in pieces."""
+        return self.options.lean or places * INDEX_BYTES_PER_PLACE > self.options.memory_bytes
+
+    def _is_stale(self, column: IndexColumn) -> bool:
+        """Whether most positions of an index are out of date, and it is larger than it should be."""
+        return column.used > 2 * column.places and self.memory_bytes > self.options.memory_bytes
+
+    def _is_full(self, column: IndexColumn) -> bool:
+        """Whether positions have outgrown a lean index: pairs that are gone, or ended, still hold theirs."""
+        grown = column.used > column.used_at_fill + column.used_at_fill // 4
+        return grown and 10 * self.memory_bytes > 9 * self.options.memory_bytes
 
     @property
     def memory_bytes(self) -> int:
@@ -402,14 +419,18 @@ class Engine:
             at_most=at_most,
         )
         rows = options.counter_rows or max(1 << 14, options.memory_bytes // 4 // 96)
-        self.column.compact()
+        column = self.column
+        column.compact()
+        if isinstance(column, IndexColumn):
+            column.lean = column.lean and self._lean(column.places)
+        on_disk = not isinstance(column, IndexColumn) or column.lean
         record.spills += self.column.fill(
             self.frontier,
             self.next_id,
             wish,
             self._allowed if self._filters else None,
             rows,
-            self.folder / "pairs" if isinstance(self.column, ScanColumn) else None,
+            self.folder / "pairs" if on_disk else None,
         )
         record.refills += 1
         self._filled = True
@@ -476,7 +497,10 @@ class Engine:
         if isinstance(self.column, ScanColumn):
             stop = 1
         else:
-            room = max(1, options.memory_bytes // 4 // OCCURRENCE_BYTES)
+            room = options.memory_bytes // 4
+            if self.column.lean:
+                room = min(room, max(room // 4, (options.memory_bytes - self.memory_bytes) // 2))
+            room = max(1, room // OCCURRENCE_BYTES)
             stop = min(stop, max(1, int(np.searchsorted(np.cumsum(frontier.places[slots]), room, side="right"))))
         alone = np.zeros(len(slots), bool)
         if options.blocked:
@@ -654,10 +678,12 @@ class Engine:
         if digest is None:
             self._links = max(64, self._links // 2)
             return
+        tokens = len(digest.column)
         if digest.size < size:
             self._links = max(64, digest.size)
-        elif len(digest.column) < room // 2:
-            self._links = min(2 * self._links, options.candidates * 4)
+        elif tokens < room // 3:
+            # Tokens grow a little faster than links.
+            self._links = min(self._links * (8 if tokens < room // 32 else 2), MOST_LINKS)
         self._stage = _Stage(column, digest, links.floor_of(digest.size) + 1)
         self.column = IndexColumn(
             digest.column, digest.weights, self.next_id, disjoint=self.disjoint, drop_finished=False

@@ -64,8 +64,10 @@ SEPARATOR = -1
 COLD = -1
 DEAD = -2
 
-INDEX_BYTES_PER_PLACE = 32  # at its peak, while being built
+INDEX_BYTES_PER_PLACE = 32  # at its peak, while being built by one sort
+LEAN_INDEX_BYTES_PER_PLACE = 22  # built in pieces, with what a pass needs and some room to grow
 SCAN_BYTES_PER_PLACE = 40  # of a block at work
+DENSE_PAIRS = 1 << 21  # counted in a table
 OCCURRENCE_BYTES = 160  # a row of Occurrences with the resolver's and the changes' arrays
 
 
@@ -94,9 +96,9 @@ def read_column(column: Int32, weights: Int64) -> tuple[Int32, Int64, Int64]:
 
 def word_numbers(column: Int32) -> Int32:
     """For each place, the number of its word (separators belong to the word behind them)."""
-    length = np.diff(np.flatnonzero(column == SEPARATOR))
-    numbers = np.repeat(np.arange(len(length), dtype=np.int32), length)
-    return np.append(numbers, np.int32(len(length)))
+    numbers = np.cumsum(column == SEPARATOR, dtype=np.int32)
+    numbers -= 1
+    return numbers
 
 
 def pair_weights(column: Int32, starts: Int64, weight: Int64, disjoint: bool) -> Int64:
@@ -130,7 +132,19 @@ class IndexColumn:
 
     kind = "index"
 
-    def __init__(self, column: Int32, weights: Int64, ids: int, *, disjoint: bool, drop_finished: bool = True) -> None:
+    def __init__(
+        self,
+        column: Int32,
+        weights: Int64,
+        ids: int,
+        *,
+        disjoint: bool,
+        drop_finished: bool = True,
+        lean: bool = False,
+    ) -> None:
+        """`lean`: build in pieces, slower but with less memory than one sort takes. Words of one token leave
+        unless `drop_finished` says that the caller wants all of them back."""
+        self.lean = lean
         self.token = column
         self.drop_finished = drop_finished
         self.weights = weights
@@ -140,6 +154,7 @@ class IndexColumn:
         self.slot = np.full(len(column), COLD, np.int32)
         self.arena = np.empty(0, np.int32)
         self.used = 0
+        self.used_at_fill = 0
         self.touched = Pass()
 
     @property
@@ -150,8 +165,9 @@ class IndexColumn:
     @property
     def nbytes(self) -> int:
         """Bytes held by the arrays."""
-        arrays = (self.token, self.weights, self.word, self.width, self.slot, self.arena)
-        return sum(a.nbytes for a in arrays)
+        arrays = (self.token, self.weights, self.word, self.width, self.slot)
+        # Of the arena only what was written takes memory.
+        return sum(a.nbytes for a in arrays) + 4 * self.used
 
     def compact(self) -> None:
         """Close the gaps left by merges, drop words of one token, forget the positions. O(places)."""
@@ -180,10 +196,13 @@ class IndexColumn:
         counter_rows: int,
         folder: Path | None,
     ) -> int:
-        """Count all pairs of the compact column and index those that count enough; returns 0 (spills).
+        """Count all pairs of the compact column and index those that count enough; returns the number of spills.
 
-        One sort does both: the key is pair and place in one integer.
+        One sort does both: the key is pair and place in one integer. 32 bytes a place at the peak; `lean`, 13
+        and the counter's rows, then 17.
         """
+        if self.lean:
+            return self._fill_lean(frontier, ids, wish, allowed, counter_rows, folder)
         token = self.token
         bits = len(token).bit_length()
         fits = 2 * int(ids).bit_length() + bits < 63
@@ -235,6 +254,53 @@ class IndexColumn:
         self.used = len(places)
         frontier.fill(lefts[hot], rights[hot], count[hot], begin, size, floor)
         return 0
+
+    def _fill_lean(
+        self,
+        frontier: Frontier,
+        ids: int,
+        wish: FloorWish,
+        allowed: PairFilter | None,
+        counter_rows: int,
+        folder: Path | None,
+    ) -> int:
+        """The same in pieces: pairs are counted first, then every place is told its slot, then the places are
+        dealt out to their pairs. O(places) time, about 100 ns a place; temporaries of a piece."""
+        counter = PairCounter(counter_rows, folder)
+        weights = np.append(self.weights, 0)
+        for at, stop in _pieces(self.token):
+            counter.add(count_block(self.token[at:stop], weights[self.word[at:stop]], self.disjoint, ids))
+        kept, floor = counter.best(wish, allowed)
+        kept = kept.sort("key")
+        key = kept["key"].to_numpy()
+        hot = pl.DataFrame({"key": key, "slot": np.arange(len(key), dtype=np.int32)})
+        size = np.zeros(len(key), np.int64)
+        for at, stop in _pieces(self.token):
+            piece = self.token[at:stop]
+            starts = np.flatnonzero((piece[:-1] >= 0) & (piece[1:] >= 0))
+            keys = pl.DataFrame({"key": (piece[starts].astype(np.int64) << 32) | piece[starts + 1]})
+            found = keys.join(hot, on="key", how="left", maintain_order="left")
+            slot = found["slot"].fill_null(COLD).to_numpy()
+            self.slot[at + starts] = slot
+            size += np.bincount(slot[slot >= 0], minlength=len(key))
+        begin = np.cumsum(size) - size
+        self.used = self.used_at_fill = int(size.sum())
+        # Untouched pages of the room to grow take no memory, and it need not be copied when it fills.
+        self.arena = np.empty(max(2 * len(self.token), self.used), np.int32)
+        free = begin.copy()
+        for at in range(0, len(self.slot), 1 << 20):
+            piece_slot = self.slot[at : at + (1 << 20)]
+            rows = np.flatnonzero(piece_slot >= 0)
+            packed = (piece_slot[rows].astype(np.int64) << 32) | rows
+            packed.sort()
+            slot = packed >> 32
+            first = np.flatnonzero(np.concatenate(([True], slot[1:] != slot[:-1])) if len(slot) else rows)
+            many = np.diff(np.append(first, len(slot)))
+            which = slot[first]
+            self.arena[np.arange(len(slot)) + np.repeat(free[which] - first, many)] = (packed & 0xFFFFFFFF) + at
+            free[which] += many
+        frontier.fill(key >> 32, key & 0xFFFFFFFF, kept["n"].to_numpy().copy(), begin, size, floor)
+        return counter.spills
 
     def find(self, frontier: Frontier, slots: Int64) -> Places:
         """All occurrences of these pairs, in column order."""
@@ -345,15 +411,37 @@ def drop_finished(column: Int32, weights: Int64) -> tuple[Int32, Int64]:
     return column[keep], np.delete(weights, finished)
 
 
-def count_block(column: Int32, weight: Int64, disjoint: bool) -> pl.DataFrame:
-    """Pair counts of a compact column whose places weigh `weight`: key (left << 32 | right), n, places."""
+def _pieces(column: Int32) -> Iterator[tuple[int, int]]:
+    """Cut a column into stretches (at, stop) of about a million places, a separator on both ends of each."""
+    at = 0
+    while at < len(column) - 1:
+        stop = min(at + (1 << 20), len(column) - 1)
+        while column[stop] != SEPARATOR:
+            stop += 1
+        yield at, stop + 1
+        at = stop
+
+
+def count_block(column: Int32, weight: Int64, disjoint: bool, ids: int = 1 << 31) -> pl.DataFrame:
+    """Pair counts of a compact column whose places weigh `weight`: key (left << 32 | right), n, places.
+
+    40 ns a place; 10 while there are so few ids that a table of all pairs fits the processor's cache.
+    """
     starts = np.flatnonzero((column[:-1] >= 0) & (column[1:] >= 0))
-    key = column[starts].astype(np.int64)
-    key <<= 32
-    key |= column[starts + 1]
     n = pair_weights(column, starts, weight[starts], disjoint)
+    left, right = column[starts].astype(np.int64), column[starts + 1]
+    if ids * ids <= min(DENSE_PAIRS, len(column)) and len(n) and int(n.max()) < (1 << 53) // len(n):
+        left *= ids
+        left += right
+        places = np.bincount(left, minlength=ids * ids)
+        sums = np.bincount(left, n, minlength=ids * ids)  # doubles, exact below 2^53
+        pairs = np.flatnonzero(places)
+        key = ((pairs // ids) << 32) | (pairs % ids)
+        return pl.DataFrame({"key": key, "n": sums[pairs].astype(np.int64), "places": places[pairs]})
+    left <<= 32
+    left |= right
     return (
-        pl.DataFrame({"key": key, "n": n})
+        pl.DataFrame({"key": left, "n": n})
         .group_by("key")
         .agg(pl.col("n").sum(), pl.len().cast(pl.Int64).alias("places"))
     )
@@ -546,7 +634,7 @@ class ScanColumn:
         folder: Path | None,
     ) -> int:
         """Count all pairs block by block and keep those that count enough; returns the number of spills."""
-        counter = self.count_all(counter_rows, folder)
+        counter = self.count_all(counter_rows, folder, ids)
         kept, floor = counter.best(wish, allowed)
         kept = kept.sort("key")
         key = kept["key"].to_numpy()
@@ -560,14 +648,16 @@ class ScanColumn:
         )
         return counter.spills
 
-    def count_all(self, rows: int, folder: Path | None) -> PairCounter:
+    def count_all(self, rows: int, folder: Path | None, ids: int = 1 << 31) -> PairCounter:
         """Every pair with its count, from scratch."""
         counter = PairCounter(rows, folder)
-        for number in range(len(self.lengths)):
+
+        def one(number: int) -> pl.DataFrame:
             column, weights = self._read(number)
-            if len(weights):
-                weight = np.append(weights, 0)[word_numbers(column)]
-                counter.add(count_block(column, weight, self.disjoint))
+            return count_block(column, np.append(weights, 0)[word_numbers(column)], self.disjoint, ids)
+
+        for frame in self._each(one):
+            counter.add(frame)
         return counter
 
     def digest(self, links: Links, ids: int, room: int) -> Digest | None:
@@ -608,7 +698,7 @@ class ScanColumn:
             frames = [_sum_chains(frames)]
             tokens = int(frames[0]["tokens"].sum())
             while tokens > room:
-                size = links.cut(size // 2)
+                size = links.cut(size * 3 // 4)
                 if size == 0:
                     return None
                 match = links.matcher(size, ids)
@@ -736,21 +826,23 @@ class ScanColumn:
         for number in range(len(self.lengths)):
             yield read_column(*self._read(number))
 
-    def to_index(self, ids: int) -> IndexColumn:
-        """The same column in memory, read block by block; the files are deleted."""
-        column = np.empty(self.places - max(len(self.lengths) - 1, 0), np.int32)
-        weights = []
+    def to_index(self, ids: int, lean: bool) -> IndexColumn:
+        """The same column in memory, read block by block; each file is deleted when it has been read."""
+        column = np.empty(max(1, self.places - max(len(self.lengths) - 1, 0)), np.int32)
+        count = sum(self._paths(number)[1].stat().st_size // 8 for number in range(len(self.lengths)))
+        weights = np.empty(count, np.int64)
         column[0] = SEPARATOR
-        at = 1
+        at, words = 1, 0
         for number in range(len(self.lengths)):
             block, weight = self._read(number)
             column[at : at + len(block) - 1] = block[1:]
+            weights[words : words + len(weight)] = weight
             at += len(block) - 1
-            weights.append(weight)
-        self.remove()
-        return IndexColumn(
-            column, np.concatenate(weights) if weights else np.empty(0, np.int64), ids, disjoint=self.disjoint
-        )
+            words += len(weight)
+            for path in self._paths(number):
+                path.unlink()
+        self.lengths = []
+        return IndexColumn(column, weights, ids, disjoint=self.disjoint, lean=lean)
 
     def remove(self) -> None:
         """Delete the block files."""
