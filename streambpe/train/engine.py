@@ -271,7 +271,7 @@ class Engine:
         self.vetoed: list[tuple[int, int, int]] = []
         self.merges = 0  # events so far, merges onto a living token included
         self._k = 16
-        self._links = 256
+        self._links = 64
         self._stage: _Stage | None = None
         self._own_folder = self.options.work_dir is None
         self._folder: Path | None = self.options.work_dir
@@ -681,9 +681,9 @@ class Engine:
         tokens = len(digest.column)
         if digest.size < size:
             self._links = max(64, digest.size)
-        elif tokens < room // 3:
-            # Tokens grow a little faster than links.
-            self._links = min(self._links * (8 if tokens < room // 32 else 2), MOST_LINKS)
+        elif tokens < room // 4:
+            # Tokens grow faster than links, and making chains of too many links costs more than a stage.
+            self._links = min(self._links * (6 if tokens < room // 32 else 3) // 2, MOST_LINKS)
         self._stage = _Stage(column, digest, links.floor_of(digest.size) + 1)
         self.column = IndexColumn(
             digest.column, digest.weights, self.next_id, disjoint=self.disjoint, drop_finished=False

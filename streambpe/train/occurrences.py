@@ -483,10 +483,10 @@ class _Matcher:
         stride = len(rights) + 1
         self._dense = stride * (len(lefts) + 1) <= self.TABLE
         # The last entry is that of separators (-1); class 0 is in no candidate.
-        self._row = np.zeros(ids + 1, np.int64)
-        self._row[lefts] = np.arange(1, len(lefts) + 1) * stride
-        self._entry = np.zeros(ids + 1, np.int64)
-        self._entry[rights] = np.arange(1, stride)
+        # One look-up a token gives both classes: as a left token above, as a right one in the low 32 bits.
+        self._classes = np.zeros(ids + 1, np.int64)
+        self._classes[lefts] = (np.arange(1, len(lefts) + 1) * stride) << 32
+        self._classes[rights] |= np.arange(1, stride)
         key = (row + 1) * stride + entry + 1
         if self._dense:
             self._pair = np.full(stride * (len(lefts) + 1), -1, np.int32)
@@ -515,8 +515,10 @@ class _Matcher:
         starts, pairs = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for at in range(0, len(column) - 1, self.SLICE):
             piece = column[at : at + self.SLICE + 1]
-            key = self._row[piece[:-1]]
-            key += self._entry[piece[1:]]
+            classes = self._classes[piece]
+            key = classes[:-1] >> 32
+            classes &= 0xFFFFFFFF
+            key += classes[1:]
             if self._dense:
                 pair = self._pair[key]
                 start = np.flatnonzero(pair >= 0)
