@@ -12,8 +12,12 @@ index or scan, nor on where a run was cut by `snapshot` / `restore` or `replay`.
 Symbols are any integers below len(base_tokens): bytes, characters, SCRIPT symbols, or whole chunks
 (superwords).
 
-Memory (`memory_bytes`): the index takes 32 bytes a place (symbols + words) at its peak and is used when
-that fits in the budget; otherwise blocks on disk are scanned until merges have shrunk the column enough.
+Memory (`memory_bytes`): the index takes 32 bytes a place (symbols + words) at its peak, 22 when it is built in
+pieces, and is used when that fits in the budget. Otherwise the words lie in blocks on disk and learning goes in
+stages (see ScanColumn.digest): the stretches in which pairs above a floor stand, each distinct one once, make a
+small index in memory; its merges are those of all words until the best pair falls to the floor; then the blocks
+are rewritten and counted again. Merges shrink the column until the index fits.
+
 What is counted is the engine's own data: the interpreter and its libraries come on top (about 120 MB). The
 words given are read in slices and may be memory maps.
 """
