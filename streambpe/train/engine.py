@@ -12,7 +12,7 @@ index or scan, nor on where a run was cut by `snapshot` / `restore` or `replay`.
 Symbols are any integers below len(base_tokens): bytes, characters, SCRIPT symbols, or whole chunks
 (superwords).
 
-Memory (`memory_bytes`): the index takes 32 bytes a place (symbols + words) at its peak, 20 when it is built in
+Memory (`memory_bytes`): the index takes 32 bytes a place (symbols + words) at its peak, 22 when it is built in
 pieces, and is used when that fits in the budget. Otherwise the words lie in blocks on disk and learning goes in
 stages (see ScanColumn.digest): the stretches in which pairs above a floor stand, each distinct one once, make a
 small index in memory; its merges are those of all words until the best pair falls to the floor; then the blocks

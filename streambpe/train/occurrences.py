@@ -67,7 +67,7 @@ COLD = -1
 DEAD = -2
 
 INDEX_BYTES_PER_PLACE = 32  # at its peak, while being built by one sort
-LEAN_INDEX_BYTES_PER_PLACE = 20  # built in pieces; 14 between passes, so there is room to grow
+LEAN_INDEX_BYTES_PER_PLACE = 22  # built in pieces; 14 between passes, so there is room to grow
 SCAN_BYTES_PER_PLACE = 40  # of a block at work
 DENSE_PAIRS = 1 << 21  # counted in a table
 OCCURRENCE_BYTES = 160  # a row of Occurrences with the resolver's and the changes' arrays
