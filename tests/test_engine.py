@@ -21,6 +21,21 @@ from streambpe.train.engine import (
 from tests.sequential import BASE, events_of, hard_words, learn, paper_learn, run, text_words
 
 RULES = [(ties, overlaps) for ties in ("ids", "bytes") for overlaps in ("all", "disjoint")]
+LETTER_PAIRS = frozenset(bytes([a, b]) for a in range(97, 123) for b in range(97, 123, 5))
+
+
+class SameKind:
+    """A rule by a property that tokens hand down: vowels join vowels, other letters join others."""
+
+    def __init__(self):
+        self.vowel = np.zeros(4096, bool)
+        self.vowel[list(b"aeiou")] = True
+
+    def allows(self, left, right):
+        return self.vowel[left] == self.vowel[right]
+
+    def born(self, left, right, new):
+        self.vowel[new] = self.vowel[left]
 
 
 @pytest.mark.parametrize(("ties", "overlaps"), RULES)
@@ -63,7 +78,7 @@ def test_scan_spills_and_switch_change_nothing(tmp_path, ties, overlaps):
     """Scanned in blocks of twenty places with counts spilled, and moved to the index half way: the same
     events."""
     spills = switches = scans = 0
-    for seed in range(7):
+    for seed in range(16):
         rng = random.Random(2000 + seed)
         words = hard_words(rng)
         events, batches = run(
@@ -87,6 +102,54 @@ def test_scan_spills_and_switch_change_nothing(tmp_path, ties, overlaps):
     assert spills > 5
     assert switches > 1
     assert scans > 20
+
+
+def test_stages_of_a_scan_are_the_sequential_merges():
+    """Ties, overlaps, tiny blocks, tiny digests, vetoes, rules, lean indexes: merges learned from digests
+    of the blocks are the sequential ones, and most passes make several."""
+    together = digests_cut = 0
+    for seed in range(120):
+        rng = random.Random(5000 + seed)
+        words = hard_words(rng, rng.choice([10, 25, 40]))
+        ties, overlaps = rng.choice(RULES)
+        options = {
+            "ties": ties,
+            "overlaps": overlaps,
+            "force_scan": True,
+            "block_places": rng.choice([5, 20, 60, 1000]),
+            "threads": rng.choice([1, 2]),
+            "hot_pairs": rng.choice([None, 3, 8]),
+            "digest_tokens": rng.choice([None, None, 8, 30]),
+            "candidates": rng.choice([3, 8, 2048]),
+            "index_below": rng.choice([0, 0, 0, 40, 80]),
+            "lean": rng.random() < 0.5,
+        }
+        limits, judge = rng.choice(
+            [
+                ({}, {}),
+                ({}, {}),
+                ({"blocked": LETTER_PAIRS}, {"blocked": LETTER_PAIRS}),
+                ({"max_token_length": 3}, {"most": 3}),
+                ({"rule": SameKind()}, {"allows": lambda a, b: (a[0] in b"aeiou") == (b[0] in b"aeiou")}),
+            ]
+        )
+        events, batches = run(words, 30, check=seed % 8 == 0, **options, **limits)
+        assert events == learn(words, 30, ties=ties, overlaps=overlaps, **judge), f"seed {seed}"
+        scans = [batch.record for batch in batches if batch.record.mode == "scan"]
+        together += sum(record.merges > 1 for record in scans)
+        digests_cut += options["digest_tokens"] == 8
+    assert together > 200
+    assert digests_cut > 20
+
+
+def test_a_scan_of_text_sweeps_the_blocks_rarely():
+    """A thousand merges over scanned blocks take a few dozen sweeps, not one or more a merge."""
+    words = text_words(6, 3000)
+    events, batches = run(words, 1000, force_scan=True, block_places=5000, threads=2)
+    assert events == run(words, 1000)[0]
+    swept = sum(batch.record.positions for batch in batches if batch.record.refills)
+    assert swept / batches[0].record.places < 60
+    assert all(batch.record.mode == "scan" for batch in batches)
 
 
 @settings(max_examples=150, deadline=None)
@@ -191,20 +254,6 @@ def test_vetoes_are_the_same_in_every_batch_mode():
             _, batches = run(words, 30, blocked=blocked, **options)
             vetoes.append([veto for batch in batches for veto in batch.vetoed])
         assert vetoes[0] == vetoes[1] == vetoes[2]
-
-
-class SameKind:
-    """A rule by a property that tokens hand down: vowels join vowels, other letters join others."""
-
-    def __init__(self):
-        self.vowel = np.zeros(4096, bool)
-        self.vowel[list(b"aeiou")] = True
-
-    def allows(self, left, right):
-        return self.vowel[left] == self.vowel[right]
-
-    def born(self, left, right, new):
-        self.vowel[new] = self.vowel[left]
 
 
 def test_a_rule_decides_which_pairs_may_merge():

@@ -12,8 +12,12 @@ index or scan, nor on where a run was cut by `snapshot` / `restore` or `replay`.
 Symbols are any integers below len(base_tokens): bytes, characters, SCRIPT symbols, or whole chunks
 (superwords).
 
-Memory (`memory_bytes`): the index takes 32 bytes a place (symbols + words) at its peak and is used when
-that fits in the budget; otherwise blocks on disk are scanned until merges have shrunk the column enough.
+Memory (`memory_bytes`): the index takes 32 bytes a place (symbols + words) at its peak, 22 when it is built in
+pieces, and is used when that fits in the budget. Otherwise the words lie in blocks on disk and learning goes in
+stages (see ScanColumn.digest): the stretches in which pairs above a floor stand, each distinct one once, make a
+small index in memory; its merges are those of all words until the best pair falls to the floor; then the blocks
+are rewritten and counted again. Merges shrink the column until the index fits.
+
 What is counted is the engine's own data: the interpreter and its libraries come on top (about 120 MB). The
 words given are read in slices and may be memory maps.
 """
@@ -40,15 +44,19 @@ from streambpe.train.batch import MAX_COUNT, Bool, Candidates, Changes, Int32, I
 from streambpe.train.frontier import FloorWish, Frontier, PairCounter
 from streambpe.train.occurrences import (
     INDEX_BYTES_PER_PLACE,
+    LEAN_INDEX_BYTES_PER_PLACE,
     OCCURRENCE_BYTES,
     SCAN_BYTES_PER_PLACE,
     SEPARATOR,
+    Digest,
     IndexColumn,
+    Links,
     ScanColumn,
     write_column,
 )
 
 SNAPSHOT_VERSION = 1
+MOST_LINKS = 1 << 15  # pairs that make chains in one stage of a scan
 
 
 class CountOverflow(ValueError):
@@ -89,10 +97,12 @@ class EngineOptions:
     work_dir: Path | None = None  # for blocks and spills; None: a temporary folder, removed by close()
     # The rest is for tests and experiments.
     force_scan: bool = False  # scan although the index fits, until `index_below`
+    lean: bool = False  # build every index in pieces
     index_below: int = 0  # with force_scan: places at which to move to the index
     hot_pairs: int | None = None  # at most about so many in the frontier
     floor_ratio: int = 32  # a refill's floor is the best count over this
     block_places: int | None = None  # of a scan's block
+    digest_tokens: int | None = None  # in memory while a scan proves a batch
     counter_rows: int | None = None  # partial pair counts in memory while a scan counts
     candidates: int = 2048  # at most, in one batch
 
@@ -207,6 +217,16 @@ class _TieOrder:
         self.label[new] = label
 
 
+@dataclass
+class _Stage:
+    """Learning from a digest while the column waits on disk."""
+
+    column: ScanColumn
+    digest: Digest
+    least: int  # pairs that count less may be more than the digest holds
+    over: bool = False
+
+
 class Engine:
     """Learns merges over a set of words. See the module's docstring; `close` removes temporary files."""
 
@@ -255,6 +275,8 @@ class Engine:
         self.vetoed: list[tuple[int, int, int]] = []
         self.merges = 0  # events so far, merges onto a living token included
         self._k = 16
+        self._links = 64
+        self._stage: _Stage | None = None
         self._own_folder = self.options.work_dir is None
         self._folder: Path | None = self.options.work_dir
         self.frontier = Frontier()
@@ -292,7 +314,8 @@ class Engine:
         places = int(words.offsets[-1] - words.offsets[0]) + len(words.weights) + 1
         if not options.force_scan and places * INDEX_BYTES_PER_PLACE <= options.memory_bytes:
             column, weights = write_column(words.symbols, words.offsets, words.weights)
-            self.column = IndexColumn(column, weights, self.next_id, disjoint=self.disjoint)
+            lean = self._lean(len(column))
+            self.column = IndexColumn(column, weights, self.next_id, disjoint=self.disjoint, lean=lean)
             return
         scan = ScanColumn(self.folder / "column", disjoint=self.disjoint, threads=options.threads)
         room = options.memory_bytes // (2 * SCAN_BYTES_PER_PLACE * max(1, options.threads))
@@ -328,6 +351,9 @@ class Engine:
         while True:
             self._make_ready(record)
             chosen = self._choose(remaining, record)
+            if chosen is None and self._stage is not None:
+                self._end_stage()
+                continue
             if chosen is None:
                 return self._finish_vetoes(vetoed, record, began)
             slots, candidates = chosen
@@ -348,21 +374,38 @@ class Engine:
         record.seconds = time.perf_counter() - began
         return Batch(none, none, none, none, record, vetoed)
 
-    def _make_ready(self, record: BatchRecord) -> None:
-        """Move from scan to index when it fits now; fill the frontier for the first time."""
+    def _make_ready(self, record: BatchRecord, given: bool = False) -> None:
+        """Move from scan to index when it fits now; fill the frontier for the first time; begin a stage."""
+        if self._stage is not None and self._stage.over:
+            self._end_stage()
         column = self.column
         if isinstance(column, ScanColumn):
-            limit = self.options.memory_bytes // INDEX_BYTES_PER_PLACE
+            limit = self.options.memory_bytes // LEAN_INDEX_BYTES_PER_PLACE
             if self.options.force_scan:
                 limit = self.options.index_below
             if column.places <= limit:
-                self.column = column.to_index(self.next_id)
+                self.column = column.to_index(self.next_id, self._lean(column.places))
                 record.switched = True
                 self._filled = False
-        elif self._filled and self.memory_bytes > self.options.memory_bytes and column.used > 2 * column.places:
+        elif self._filled and (self._is_full(column) if column.lean else self._is_stale(column)):
             self._filled = False
         if not self._filled:
             self._refill(record)
+        if isinstance(self.column, ScanColumn) and not given and self.options.batch != "paper":
+            self._begin_stage(record)
+
+    def _lean(self, places: int) -> bool:
+        """Whether so many places must be indexed in pieces."""
+        return self.options.lean or places * INDEX_BYTES_PER_PLACE > self.options.memory_bytes
+
+    def _is_stale(self, column: IndexColumn) -> bool:
+        """Whether most positions of an index are out of date, and it is larger than it should be."""
+        return column.used > 2 * column.places and self.memory_bytes > self.options.memory_bytes
+
+    def _is_full(self, column: IndexColumn) -> bool:
+        """Whether positions have outgrown a lean index: pairs that are gone, or ended, still hold theirs."""
+        grown = column.used > column.used_at_fill + column.used_at_fill // 4
+        return grown and 10 * self.memory_bytes > 9 * self.options.memory_bytes
 
     @property
     def memory_bytes(self) -> int:
@@ -373,24 +416,33 @@ class Engine:
         options = self.options
         most = options.hot_pairs or max(1 << 12, min(1 << 20, options.memory_bytes // 4 // 64))
         wish = FloorWish(
-            at_least=max(1, options.min_frequency),
+            at_least=self._at_least,
             most=max(most, fewest),
             ratio=options.floor_ratio if isinstance(self.column, IndexColumn) else 1 << 62,
             fewest=fewest,
             at_most=at_most,
         )
         rows = options.counter_rows or max(1 << 14, options.memory_bytes // 4 // 96)
-        self.column.compact()
+        column = self.column
+        column.compact()
+        if isinstance(column, IndexColumn):
+            column.lean = column.lean and self._lean(column.places)
+        on_disk = not isinstance(column, IndexColumn) or column.lean
         record.spills += self.column.fill(
             self.frontier,
             self.next_id,
             wish,
             self._allowed if self._filters else None,
             rows,
-            self.folder / "pairs" if isinstance(self.column, ScanColumn) else None,
+            self.folder / "pairs" if on_disk else None,
         )
         record.refills += 1
         self._filled = True
+
+    @property
+    def _at_least(self) -> int:
+        """Pairs that count less are of no use now."""
+        return max(1, self.options.min_frequency, self._stage.least if self._stage else 1)
 
     @property
     def _filters(self) -> bool:
@@ -419,7 +471,7 @@ class Engine:
     def _choose(self, remaining: int, record: BatchRecord) -> tuple[Int64, Candidates] | None:
         """The best pairs as candidates, refilling the frontier where it has run low."""
         options = self.options
-        at_least = max(1, options.min_frequency)
+        at_least = self._at_least
         k = {"exact": min(self._k, options.candidates), "1": 1, "paper": 0}[options.batch]
         if options.batch == "paper":
             vocabulary = self.next_id
@@ -446,8 +498,14 @@ class Engine:
             return slots, self._candidates(slots, (-1, -1, -1))
         floor = (best.floor_count, best.floor_left, best.floor_right)
         stop = min(len(slots), batches.most_candidates(int(frontier.count[slots[0]]), len(slots)))
-        room = max(1, options.memory_bytes // 4 // OCCURRENCE_BYTES)
-        stop = min(stop, max(1, int(np.searchsorted(np.cumsum(frontier.places[slots]), room, side="right"))))
+        if isinstance(self.column, ScanColumn):
+            stop = 1
+        else:
+            room = options.memory_bytes // 4
+            if self.column.lean:
+                room = min(room, max(room // 4, (options.memory_bytes - self.memory_bytes) // 2))
+            room = max(1, room // OCCURRENCE_BYTES)
+            stop = min(stop, max(1, int(np.searchsorted(np.cumsum(frontier.places[slots]), room, side="right"))))
         alone = np.zeros(len(slots), bool)
         if options.blocked:
             alone |= [
@@ -487,9 +545,9 @@ class Engine:
         given: bool = False,
     ) -> Batch:
         column, frontier = self.column, self.frontier
-        record.mode = column.kind
-        if isinstance(column, ScanColumn) and len(slots) == 1:
-            return self._pass_alone(column, int(slots[0]), candidates, record, vetoed, began)
+        record.mode = column.kind if self._stage is None else "scan"
+        if isinstance(column, ScanColumn):
+            return self._pass_scan(column, slots, candidates, remaining, record, vetoed, began, given)
         touched = column.touched.positions
         found = column.find(frontier, slots)
         if self.disjoint and not given and self.options.batch == "exact" and len(slots) > 1:
@@ -536,58 +594,125 @@ class Engine:
             for old, living in renamed:
                 column.rename(old, living)
             self._filled = False
+            if self._stage is not None:
+                self._stage.over = True
         else:
-            self._add_born(changes)
+            self._add_born(column, changes)
         self.merges += committed
         record.merges = committed
         record.candidates = len(slots)
         record.occurrences = len(found)
         record.executed = len(done)
-        record.positions = column.touched.positions - touched
+        record.positions += column.touched.positions - touched
         record.rounds = result.rounds
         record.stopped_by = result.stopped_by
         self._finish_record(record, began)
         return Batch(left, right, ids, count, record, vetoed)
 
-    def _pass_alone(
+    def _pass_scan(
         self,
         column: ScanColumn,
-        slot: int,
+        slots: Int64,
         candidates: Candidates,
+        remaining: int,
         record: BatchRecord,
         vetoed: list[tuple[int, int, int]],
         began: float,
+        given: bool,
     ) -> Batch:
-        """One merge over blocks on disk: found and rewritten block by block, however many places it has."""
+        """Merges that need no proof, over blocks on disk in one sweep: known ones, BatchBPE's, or the best one."""
         frontier = self.frontier
-        ids, in_column, _, renamed = self._name(candidates.left, candidates.right)
-        merged = column.merge_alone(frontier, candidates, int(in_column[0]))
+        assert given or self.options.batch == "paper" or len(slots) == 1
+        order, counts = np.arange(len(slots)), candidates.count
+        record.candidates, record.rounds, record.stopped_by = len(slots), 1, "all"
+        touched = column.touched.positions
+        ids, in_column, committed, renamed = self._name(candidates.left[order], candidates.right[order])
+        order, counts = order[:committed], counts[:committed]
+        left, right = candidates.left[order], candidates.right[order]
+        merged = column.merge(frontier, left, right, in_column, int(in_column.max()) + 1)
+        if given:
+            counts = counts - merged.dropped
         frontier.count[: len(merged.lost)] -= merged.lost
-        frontier.retire(np.array([slot]))
+        frontier.retire(slots[order])
         if renamed:
-            column.rename(*renamed[0])
+            for old, living in renamed:
+                column.rename(old, living)
             self._filled = False
         else:
             born = merged.born.filter(pl.col("n") >= frontier.floor)
             key = born["key"].to_numpy()
-            left, right = key >> 32, key & 0xFFFFFFFF
-            keep = self._allowed(left, right) if self._filters else np.ones(len(key), bool)
+            born_left, born_right = key >> 32, key & 0xFFFFFFFF
+            keep = self._allowed(born_left, born_right) if self._filters else np.ones(len(key), bool)
             n, places = born["n"].to_numpy()[keep], born["places"].to_numpy()[keep]
-            frontier.add(left[keep], right[keep], n, np.zeros(len(n), np.int64), places)
-        self.merges += 1
-        self._k = max(8, self._k)
+            frontier.add(born_left[keep], born_right[keep], n, np.zeros(len(n), np.int64), places)
+        self.merges += committed
+        record.merges = committed
         record.occurrences, record.executed = merged.found, merged.executed
-        record.positions = column.places
-        record.candidates = record.merges = record.rounds = 1
-        record.stopped_by = "all"
+        record.positions = column.touched.positions - touched
         self._finish_record(record, began)
-        return Batch(candidates.left, candidates.right, ids, candidates.count[:1].copy(), record, vetoed)
+        return Batch(left, right, ids, counts.copy(), record, vetoed)
+
+    # ------------------------------------------------------------------ stages of a scan
+
+    def _begin_stage(self, record: BatchRecord) -> None:
+        """Boil the column on disk down to a digest and learn from that for a while (see ScanColumn.digest)."""
+        column, frontier = self.column, self.frontier
+        assert isinstance(column, ScanColumn)
+        options = self.options
+        at_least = max(1, options.min_frequency)
+        best = frontier.best(self._links, self._ties.label, at_least)
+        slots = best.slots
+        count = frontier.count[slots]
+        if len(slots) == 0 or frontier.needs_refill(int(count[0])):
+            return
+        refused = None if self.rule is None else self.rule.allows
+        links = Links(
+            frontier.left[slots], frontier.right[slots], count, max(best.floor_count, 0), sorted(self._banned), refused
+        )
+        size = links.cut(len(slots))
+        if size == 0:
+            return  # more pairs tie for the best than are looked at
+        links = Links(
+            links.left[:size], links.right[:size], count[:size], links.floor_of(size), links.banned, links.allowed
+        )
+        room = options.digest_tokens or max(1 << 10, options.memory_bytes // 4 // INDEX_BYTES_PER_PLACE)
+        touched = column.touched.positions
+        digest = column.digest(links, self.next_id, room)
+        record.positions += column.touched.positions - touched
+        if digest is None:
+            self._links = max(64, self._links // 2)
+            return
+        tokens = len(digest.column)
+        if digest.size < size:
+            self._links = max(64, digest.size)
+        elif tokens < room // 4:
+            # Tokens grow faster than links, and making chains of too many links costs more than a stage.
+            self._links = min(self._links * (6 if tokens < room // 32 else 3) // 2, MOST_LINKS)
+        self._stage = _Stage(column, digest, links.floor_of(digest.size) + 1)
+        self.column = IndexColumn(
+            digest.column, digest.weights, self.next_id, disjoint=self.disjoint, drop_finished=False
+        )
+        self.frontier = Frontier()
+        self._filled = False
+        self._refill(record)
+
+    def _end_stage(self) -> None:
+        """Bring the column on disk to where learning is; its pairs are counted again when they are needed."""
+        stage, self._stage = self._stage, None
+        if stage is None:
+            return
+        assert isinstance(self.column, IndexColumn)
+        self.column.compact()
+        made = self.column.token
+        self.column, self.frontier = stage.column, Frontier()
+        self._filled = False
+        stage.column.rewrite(stage.digest, made)
 
     def _finish_record(self, record: BatchRecord, began: float) -> None:
         record.seconds = time.perf_counter() - began
         record.hot_pairs = self.frontier.size
         record.floor = self.frontier.floor
-        record.places = self.column.places
+        record.places = (self._stage or self).column.places
         record.memory_bytes = self.memory_bytes
 
     def _name(self, left: Int64, right: Int64) -> tuple[Int64, Int64, int, list[tuple[int, int]]]:
@@ -625,13 +750,13 @@ class Engine:
             self.rule.born(left[:done][fresh], right[:done][fresh], np.array(ids, np.int64)[fresh])
         return np.array(ids, np.int64), np.array(in_column, np.int64), done, renamed
 
-    def _add_born(self, changes: Changes) -> None:
+    def _add_born(self, column: IndexColumn, changes: Changes) -> None:
         worth = changes.count >= self.frontier.floor
         chosen = np.flatnonzero(worth)
         if self._filters and len(chosen):
             chosen = chosen[self._allowed(changes.left[chosen], changes.right[chosen])]
         size = changes.groups.sizes()[chosen]
-        begin = self.column.index_born(changes, chosen, self.frontier.size)
+        begin = column.index_born(changes, chosen, self.frontier.size)
         self.frontier.add(changes.left[chosen], changes.right[chosen], changes.count[chosen], begin, size)
 
     # ------------------------------------------------------------------ state
@@ -639,12 +764,14 @@ class Engine:
     def pair_counts(self) -> PairCounter:
         """Every pair with its count, counted from scratch (a check of the frontier, and table
         pair_counts)."""
+        self._end_stage()
         rows = self.options.counter_rows or max(1 << 14, self.options.memory_bytes // 4 // 96)
         folder = self.folder / "pairs" if isinstance(self.column, ScanColumn) else None
         return self.column.count_all(rows, folder)
 
     def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
         """(left, right, count, floor): every pair that counts at least the floor, which is at least 1."""
+        self._end_stage()
         if not self._filled:
             self._refill(BatchRecord())
         frontier = self.frontier
@@ -658,7 +785,12 @@ class Engine:
             return []
         wrong = []
         frontier = self.frontier
-        hot = {(int(frontier.left[i]), int(frontier.right[i])): int(frontier.count[i]) for i in range(frontier.size)}
+        least = self._at_least if self._stage else 1
+        hot = {
+            (int(frontier.left[i]), int(frontier.right[i])): int(frontier.count[i])
+            for i in range(frontier.size)
+            if frontier.count[i] >= least
+        }
         for part in self.pair_counts().parts():
             for key, n, _ in part.iter_rows():
                 pair = (key >> 32, key & 0xFFFFFFFF)
@@ -666,7 +798,7 @@ class Engine:
                     if hot[pair] != n and pair not in self._banned:
                         wrong.append(f"hot pair {pair} is kept as {hot[pair]} but counts {n}")
                     hot[pair] = 0
-                elif n >= frontier.floor and self._allowed(np.array([pair[0]]), np.array([pair[1]]))[0]:
+                elif n >= max(frontier.floor, least) and self._allowed(np.array([pair[0]]), np.array([pair[1]]))[0]:
                     wrong.append(f"cold pair {pair} counts {n}, the floor is {frontier.floor}")
         wrong += [f"hot pair {pair} is kept as {n} but has no occurrence" for pair, n in hot.items() if n]
         return wrong
@@ -682,7 +814,8 @@ class Engine:
         record = BatchRecord()
         at = 0
         while at < len(events):
-            self._make_ready(record)
+            self._end_stage()
+            self._make_ready(record, given=True)
             stop = at + 1
             limit = self.next_id
             if not (self.disjoint and events[at][0] == events[at][1]):
@@ -721,6 +854,7 @@ class Engine:
 
         The caller renames the folder into place when this returns: a folder half written is not a snapshot.
         """
+        self._end_stage()
         folder.mkdir(parents=True, exist_ok=True)
         part = 0
         for symbols, offsets, weights in self.column.current_words():
@@ -786,6 +920,8 @@ class Engine:
 
     def close(self) -> None:
         """Remove block files, and the work folder if it was a temporary one."""
+        if self._stage is not None:
+            self._stage.column.remove()
         if isinstance(self.column, ScanColumn):
             self.column.remove()
         if self._own_folder and self._folder is not None:

@@ -277,7 +277,7 @@ class PairCounter:
 
     def _fold(self) -> None:
         if len(self._frames) > 1:
-            frame = _sum_pairs(pl.concat(self._frames))
+            frame = sum_pairs(pl.concat(self._frames))
             self._frames = [frame]
             self._rows = len(frame)
 
@@ -305,7 +305,7 @@ class PairCounter:
                 pl.scan_ipc(path).filter(pl.col("part") == part).select("key", "n", "places").collect()
                 for path in self._files
             ]
-            yield _sum_pairs(pl.concat(scans))
+            yield sum_pairs(pl.concat(scans))
         for path in self._files:
             path.unlink()
         self._files = []
@@ -328,5 +328,6 @@ class PairCounter:
         return kept.filter(pl.col("n") >= floor), floor
 
 
-def _sum_pairs(frame: pl.DataFrame) -> pl.DataFrame:
+def sum_pairs(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add up the rows of equal pairs: key, n, places."""
     return frame.group_by("key").agg(pl.col("n").sum(), pl.col("places").sum())

@@ -4,9 +4,11 @@ Both hold the words as one *column* of token ids with a separator (-1) on either
 
     words  hello x3 · he x9      column  -1 h e l l o -1 h e -1      weights 3 9
 
-and answer the same four questions for the engine: count all pairs (`count_pairs`), find the occurrences of
-the candidates (`find`), rewrite those that were executed (`apply`), and say which pairs lost by it
-(`lost_slots`). Words that have become one token leave the column whenever it is compacted.
+The index answers the engine's questions itself: count all pairs (`fill`), find the occurrences of the
+candidates (`find`), rewrite those that were executed (`apply`), say which pairs lost by it (`lost_slots`). The
+scan boils the column down to a *digest* that fits in memory as an index (`digest`), and when the engine has
+learned from that as far as it reaches, does the same to the whole column (`rewrite`). Words that have become one
+token leave the column whenever it is compacted.
 
 **Index** (`IndexColumn`). No pointers: a merged token covers the places of its parts and its id stands on
 the first and the last of them; `width[id]` says how many they are. The token in front of place p ends at p
@@ -18,30 +20,34 @@ the first and the last of them; `width[id]` says how many they are. The token in
 "is this entry of the index still true" and "which pair loses an occurrence" are one look-up each. The
 positions of a hot pair are one stretch of `arena`: pairs get all of their positions when counted or when
 born. Entries are never removed, only found out of date. Memory: 12 bytes a place (column, slot, word), 4
-per position of a hot pair, 8 per word; building it sorts one 8-byte key per place for the moment. Cost of
-a pass: the candidates' positions.
+per position of a hot pair, 8 per word. Building it sorts one 8-byte key per place, 32 bytes a place at the
+peak; where that does not fit it is built in pieces, slower, with 17 (`lean`). Cost of a pass: the candidates'
+positions.
 
 **Scan** (`ScanColumn`). The column lies in files, one per block of some million places, always compact. A
-pass reads each block twice: two boolean look-ups per place find the candidates; blocks with executed
-occurrences are rewritten. Memory: some 16 bytes a place of the blocks at work (one per thread), whatever
-the number of blocks. Cost of a pass: all the places.
+stage of learning sweeps the blocks three times, whatever the number of its merges: count all pairs, make the
+digest, rewrite; about 120 ns a place together. Memory: some 40 bytes a place of the blocks at work (one per thread),
+whatever the number of blocks, and the digest within its room.
 
-The index is the faster one as soon as it fits; `ScanColumn.to_index` moves over. Positions found by either
-are in column order, so the resolver sees the same occurrences and takes the same decisions.
+The index is the faster one as soon as it fits; `ScanColumn.to_index` moves over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from streambpe.train.batch import (
-    Bool,
     Candidates,
     Changes,
     Int32,
@@ -49,16 +55,21 @@ from streambpe.train.batch import (
     Occurrences,
     Places,
     count_changes,
-    leftmost_of_equal,
+    group_pairs,
+    resolve_given,
 )
-from streambpe.train.frontier import FloorWish, Frontier, PairCounter, PairFilter
+from streambpe.train.frontier import FloorWish, Frontier, PairCounter, PairFilter, sum_pairs
+
+T = TypeVar("T")
 
 SEPARATOR = -1
 COLD = -1
 DEAD = -2
 
-INDEX_BYTES_PER_PLACE = 32  # at its peak, while being built
+INDEX_BYTES_PER_PLACE = 32  # at its peak, while being built by one sort
+LEAN_INDEX_BYTES_PER_PLACE = 22  # built in pieces; 14 between passes, so there is room to grow
 SCAN_BYTES_PER_PLACE = 40  # of a block at work
+DENSE_PAIRS = 1 << 21  # counted in a table
 OCCURRENCE_BYTES = 160  # a row of Occurrences with the resolver's and the changes' arrays
 
 
@@ -87,9 +98,9 @@ def read_column(column: Int32, weights: Int64) -> tuple[Int32, Int64, Int64]:
 
 def word_numbers(column: Int32) -> Int32:
     """For each place, the number of its word (separators belong to the word behind them)."""
-    length = np.diff(np.flatnonzero(column == SEPARATOR))
-    numbers = np.repeat(np.arange(len(length), dtype=np.int32), length)
-    return np.append(numbers, np.int32(len(length)))
+    numbers = np.cumsum(column == SEPARATOR, dtype=np.int32)
+    numbers -= 1
+    return numbers
 
 
 def pair_weights(column: Int32, starts: Int64, weight: Int64, disjoint: bool) -> Int64:
@@ -123,8 +134,21 @@ class IndexColumn:
 
     kind = "index"
 
-    def __init__(self, column: Int32, weights: Int64, ids: int, *, disjoint: bool) -> None:
+    def __init__(
+        self,
+        column: Int32,
+        weights: Int64,
+        ids: int,
+        *,
+        disjoint: bool,
+        drop_finished: bool = True,
+        lean: bool = False,
+    ) -> None:
+        """`lean`: build in pieces, slower but with less memory than one sort takes. Words of one token leave
+        unless `drop_finished` says that the caller wants all of them back."""
+        self.lean = lean
         self.token = column
+        self.drop_finished = drop_finished
         self.weights = weights
         self.disjoint = disjoint
         self.word = word_numbers(column)
@@ -132,6 +156,7 @@ class IndexColumn:
         self.slot = np.full(len(column), COLD, np.int32)
         self.arena = np.empty(0, np.int32)
         self.used = 0
+        self.used_at_fill = 0
         self.touched = Pass()
 
     @property
@@ -142,15 +167,20 @@ class IndexColumn:
     @property
     def nbytes(self) -> int:
         """Bytes held by the arrays."""
-        arrays = (self.token, self.weights, self.word, self.width, self.slot, self.arena)
-        return sum(a.nbytes for a in arrays)
+        arrays = (self.token, self.weights, self.word, self.width, self.slot)
+        # Of the arena only what was written takes memory.
+        return sum(a.nbytes for a in arrays) + 4 * self.used
 
     def compact(self) -> None:
         """Close the gaps left by merges, drop words of one token, forget the positions. O(places)."""
         self.arena = np.empty(0, np.int32)
         self.used = 0
-        self.token, self.weights = drop_finished(self.token[self.slot != DEAD], self.weights)
+        live = self.slot != DEAD
         del self.slot, self.word
+        self.token = self.token[live]
+        del live
+        if self.drop_finished:
+            self.token, self.weights = drop_finished(self.token, self.weights)
         self.word = word_numbers(self.token)
         self.slot = np.full(len(self.token), COLD, np.int32)
         self.width[:] = 1
@@ -168,10 +198,13 @@ class IndexColumn:
         counter_rows: int,
         folder: Path | None,
     ) -> int:
-        """Count all pairs of the compact column and index those that count enough; returns 0 (spills).
+        """Count all pairs of the compact column and index those that count enough; returns the number of spills.
 
-        One sort does both: the key is pair and place in one integer.
+        One sort does both: the key is pair and place in one integer. 32 bytes a place at the peak; `lean`, 13
+        and the counter's rows, then 17.
         """
+        if self.lean:
+            return self._fill_lean(frontier, ids, wish, allowed, counter_rows, folder)
         token = self.token
         bits = len(token).bit_length()
         fits = 2 * int(ids).bit_length() + bits < 63
@@ -223,6 +256,53 @@ class IndexColumn:
         self.used = len(places)
         frontier.fill(lefts[hot], rights[hot], count[hot], begin, size, floor)
         return 0
+
+    def _fill_lean(
+        self,
+        frontier: Frontier,
+        ids: int,
+        wish: FloorWish,
+        allowed: PairFilter | None,
+        counter_rows: int,
+        folder: Path | None,
+    ) -> int:
+        """The same in pieces: pairs are counted first, then every place is told its slot, then the places are
+        dealt out to their pairs. O(places) time, about 100 ns a place; temporaries of a piece."""
+        counter = PairCounter(counter_rows, folder)
+        weights = np.append(self.weights, 0)
+        for at, stop in _pieces(self.token):
+            counter.add(count_block(self.token[at:stop], weights[self.word[at:stop]], self.disjoint, ids))
+        kept, floor = counter.best(wish, allowed)
+        kept = kept.sort("key")
+        key = kept["key"].to_numpy()
+        hot = pl.DataFrame({"key": key, "slot": np.arange(len(key), dtype=np.int32)})
+        size = np.zeros(len(key), np.int64)
+        for at, stop in _pieces(self.token):
+            piece = self.token[at:stop]
+            starts = np.flatnonzero((piece[:-1] >= 0) & (piece[1:] >= 0))
+            keys = pl.DataFrame({"key": (piece[starts].astype(np.int64) << 32) | piece[starts + 1]})
+            found = keys.join(hot, on="key", how="left", maintain_order="left")
+            slot = found["slot"].fill_null(COLD).to_numpy()
+            self.slot[at + starts] = slot
+            size += np.bincount(slot[slot >= 0], minlength=len(key))
+        begin = np.cumsum(size) - size
+        self.used = self.used_at_fill = int(size.sum())
+        # Untouched pages of the room to grow take no memory, and it need not be copied when it fills.
+        self.arena = np.empty(max(2 * len(self.token), self.used), np.int32)
+        free = begin.copy()
+        for at in range(0, len(self.slot), 1 << 20):
+            piece_slot = self.slot[at : at + (1 << 20)]
+            rows = np.flatnonzero(piece_slot >= 0)
+            packed = (piece_slot[rows].astype(np.int64) << 32) | rows
+            packed.sort()
+            slot = packed >> 32
+            first = np.flatnonzero(np.concatenate(([True], slot[1:] != slot[:-1])) if len(slot) else rows)
+            many = np.diff(np.append(first, len(slot)))
+            which = slot[first]
+            self.arena[np.arange(len(slot)) + np.repeat(free[which] - first, many)] = (packed & 0xFFFFFFFF) + at
+            free[which] += many
+        frontier.fill(key >> 32, key & 0xFFFFFFFF, kept["n"].to_numpy().copy(), begin, size, floor)
+        return counter.spills
 
     def find(self, frontier: Frontier, slots: Int64) -> Places:
         """All occurrences of these pairs, in column order."""
@@ -333,15 +413,37 @@ def drop_finished(column: Int32, weights: Int64) -> tuple[Int32, Int64]:
     return column[keep], np.delete(weights, finished)
 
 
-def count_block(column: Int32, weight: Int64, disjoint: bool) -> pl.DataFrame:
-    """Pair counts of a compact column whose places weigh `weight`: key (left << 32 | right), n, places."""
+def _pieces(column: Int32) -> Iterator[tuple[int, int]]:
+    """Cut a column into stretches (at, stop) of about a million places, a separator on both ends of each."""
+    at = 0
+    while at < len(column) - 1:
+        stop = min(at + (1 << 20), len(column) - 1)
+        while column[stop] != SEPARATOR:
+            stop += 1
+        yield at, stop + 1
+        at = stop
+
+
+def count_block(column: Int32, weight: Int64, disjoint: bool, ids: int = 1 << 31) -> pl.DataFrame:
+    """Pair counts of a compact column whose places weigh `weight`: key (left << 32 | right), n, places.
+
+    40 ns a place; 10 while there are so few ids that a table of all pairs fits the processor's cache.
+    """
     starts = np.flatnonzero((column[:-1] >= 0) & (column[1:] >= 0))
-    key = column[starts].astype(np.int64)
-    key <<= 32
-    key |= column[starts + 1]
     n = pair_weights(column, starts, weight[starts], disjoint)
+    left, right = column[starts].astype(np.int64), column[starts + 1]
+    if ids * ids <= min(DENSE_PAIRS, len(column)) and len(n) and int(n.max()) < (1 << 53) // len(n):
+        left *= ids
+        left += right
+        places = np.bincount(left, minlength=ids * ids)
+        sums = np.bincount(left, n, minlength=ids * ids)  # doubles, exact below 2^53
+        pairs = np.flatnonzero(places)
+        key = ((pairs // ids) << 32) | (pairs % ids)
+        return pl.DataFrame({"key": key, "n": sums[pairs].astype(np.int64), "places": places[pairs]})
+    left <<= 32
+    left |= right
     return (
-        pl.DataFrame({"key": key, "n": n})
+        pl.DataFrame({"key": left, "n": n})
         .group_by("key")
         .agg(pl.col("n").sum(), pl.len().cast(pl.Int64).alias("places"))
     )
@@ -349,16 +451,132 @@ def count_block(column: Int32, weight: Int64, disjoint: bool) -> pl.DataFrame:
 
 @dataclass
 class Merged:
-    """What one merge did: losses by slot, born pairs (key, n, places), and how many places."""
+    """What a sweep of merges did: losses by slot, born pairs (key, n, places), what each merge's count lost
+    before its turn, and how many places were found and rewritten."""
 
     lost: Int64
     born: pl.DataFrame
-    found: int
-    executed: int
+    dropped: Int64
+    found: int = 0
+    executed: int = 0
+
+
+class _Matcher:
+    """Finds candidates in a column: a class per token on either side, then one look-up per pair of classes.
+
+    About 5 ns a place, whatever the number of candidates; memory is that of the table, at most 16 MB, and
+    some temporaries of a slice that stay in cache. More candidates than the table takes (BatchBPE's
+    rounds) are looked up by binary search instead.
+    """
+
+    SLICE = 1 << 16
+    TABLE = 1 << 22
+
+    def __init__(
+        self, left: Int64, right: Int64, ids: int, idle: int | None = None, allowed: PairFilter | None = None
+    ) -> None:
+        """`idle`: pairs from this number on may not merge, nor may those that `allowed` refuses; all such pairs
+        are found too, the refused ones under the number len(left)."""
+        self._size = len(left)
+        self._allowed = allowed
+        self.idle = len(left) if idle is None else idle
+        lefts, row = np.unique(left, return_inverse=True)
+        rights, entry = np.unique(right, return_inverse=True)
+        stride = len(rights) + 1
+        self._dense = stride * (len(lefts) + 1) <= self.TABLE
+        # The last entry is that of separators (-1); class 0 is in no candidate.
+        # One look-up a token gives both classes: as a left token above, as a right one in the low 32 bits.
+        self._classes = np.zeros(ids + 1, np.int64)
+        self._classes[lefts] = (np.arange(1, len(lefts) + 1) * stride) << 32
+        self._classes[rights] |= np.arange(1, stride)
+        key = (row + 1) * stride + entry + 1
+        if self._dense:
+            self._pair = np.full(stride * (len(lefts) + 1), -1, np.int32)
+            self._pair[key] = np.arange(len(left), dtype=np.int32)
+        else:
+            self._by = np.argsort(key)
+            self._keys = key[self._by]
+
+    def __len__(self) -> int:
+        return self._size + (self._allowed is not None)
+
+    def find(self, column: Int32) -> tuple[Int64, Int64]:
+        """Where candidates begin, and which they are, in column order."""
+        start, pair = self._find(column)
+        if self._allowed is None:
+            return start, pair
+        numbers = np.full(len(column), -1, np.int64)
+        inside = np.flatnonzero((column[:-1] >= 0) & (column[1:] >= 0))
+        refused = ~self._allowed(column[inside].astype(np.int64), column[inside + 1].astype(np.int64))
+        numbers[inside[refused]] = self._size
+        numbers[start] = pair
+        start = np.flatnonzero(numbers >= 0)
+        return start, numbers[start]
+
+    def _find(self, column: Int32) -> tuple[Int64, Int64]:
+        starts, pairs = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for at in range(0, len(column) - 1, self.SLICE):
+            piece = column[at : at + self.SLICE + 1]
+            classes = self._classes[piece]
+            key = classes[:-1] >> 32
+            classes &= 0xFFFFFFFF
+            key += classes[1:]
+            if self._dense:
+                pair = self._pair[key]
+                start = np.flatnonzero(pair >= 0)
+                pairs.append(pair[start].astype(np.int64))
+            else:
+                place = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
+                start = np.flatnonzero(self._keys[place] == key)
+                pairs.append(self._by[place[start]])
+            starts.append(start + at)
+        return np.concatenate(starts), np.concatenate(pairs)
+
+
+@dataclass
+class Links:
+    """The pairs that chains are made of: best first those that may merge, then those that may not (`banned`,
+    and what `allowed` refuses)."""
+
+    left: Int64
+    right: Int64
+    count: Int64
+    floor: int  # the count of the best pair left out
+    banned: list[tuple[int, int]]
+    allowed: PairFilter | None
+
+    def cut(self, size: int) -> int:
+        """The most pairs, `size` at most, that all count more than the next one does; 0 if there are none."""
+        if size >= len(self.count):
+            return int(np.count_nonzero(self.count > self.floor))
+        return int(np.count_nonzero(self.count[:size] > self.count[size]))
+
+    def floor_of(self, size: int) -> int:
+        """The count of the best pair that is not among the first `size`."""
+        return int(self.count[size]) if size < len(self.count) else self.floor
+
+    def matcher(self, size: int, ids: int) -> _Matcher:
+        """Finds the first `size` pairs, and those that may not merge."""
+        banned = np.array(self.banned, np.int64).reshape(-1, 2)
+        left, right = np.append(self.left[:size], banned[:, 0]), np.append(self.right[:size], banned[:, 1])
+        return _Matcher(left, right, ids, size, self.allowed)
+
+
+@dataclass
+class Digest:
+    """The distinct chains as a small column; word i has the hash hashes[i], which is in ascending order."""
+
+    column: Int32
+    weights: Int64
+    hashes: NDArray[np.uint64]
+    seed: int
+    match: _Matcher
+    wide: np.dtype[Any]
+    size: int  # of the links, those that it was made for
 
 
 class ScanColumn:
-    """The column as compact blocks in files; memory does not grow with its length."""
+    """The column as compact blocks in files; memory does not grow with its length. See the module."""
 
     kind = "scan"
 
@@ -368,7 +586,6 @@ class ScanColumn:
         self.threads = max(1, threads)
         self.lengths: list[int] = []
         self.touched = Pass()
-        self._found = _joined([], disjoint)
         folder.mkdir(parents=True, exist_ok=True)
 
     def append(self, column: Int32, weights: Int64) -> None:
@@ -421,7 +638,7 @@ class ScanColumn:
         folder: Path | None,
     ) -> int:
         """Count all pairs block by block and keep those that count enough; returns the number of spills."""
-        counter = self.count_all(counter_rows, folder)
+        counter = self.count_all(counter_rows, folder, ids)
         kept, floor = counter.best(wish, allowed)
         kept = kept.sort("key")
         key = kept["key"].to_numpy()
@@ -435,179 +652,201 @@ class ScanColumn:
         )
         return counter.spills
 
-    def count_all(self, rows: int, folder: Path | None) -> PairCounter:
+    def count_all(self, rows: int, folder: Path | None, ids: int = 1 << 31) -> PairCounter:
         """Every pair with its count, from scratch."""
         counter = PairCounter(rows, folder)
-        for number in range(len(self.lengths)):
+
+        def one(number: int) -> pl.DataFrame:
             column, weights = self._read(number)
-            if len(weights):
-                weight = np.append(weights, 0)[word_numbers(column)]
-                counter.add(count_block(column, weight, self.disjoint))
+            return count_block(column, np.append(weights, 0)[word_numbers(column)], self.disjoint, ids)
+
+        for frame in self._each(one):
+            counter.add(frame)
         return counter
 
-    def find(self, frontier: Frontier, slots: Int64) -> Places:
-        """All occurrences of these pairs, in column order: one pass over all blocks."""
-        left, right = frontier.left[slots], frontier.right[slots]
-        ids = int(max(left.max(), right.max())) + 2
-        is_left, is_right = np.zeros(ids, bool), np.zeros(ids, bool)
-        is_left[left] = True
-        is_right[right] = True
-        key = (left << 32) | right
-        by = np.argsort(key)
-        base = np.cumsum([0, *self.lengths])
+    def digest(self, links: Links, ids: int, room: int) -> Digest | None:
+        """The stretches in which merges above a count can happen: one sweep, small whatever the column's length.
 
-        def one(number: int) -> Occurrences:
-            column, weights = self._read(number)
-            return self._find_in(column, weights, int(base[number]), is_left, is_right, key[by], by)
+        Take all pairs that count more than some floor. A *chain* is a longest stretch of tokens in which every
+        two neighbours are one of those pairs; each distinct chain is kept once with the sum of its words' weights:
 
-        if self.threads > 1 and len(self.lengths) > 1:
-            with ThreadPoolExecutor(self.threads) as pool:
-                found = list(pool.map(one, range(len(self.lengths))))
-        else:
-            found = [one(number) for number in range(len(self.lengths))]
-        self.touched.positions += self.places
-        self.touched.blocks += len(found)
-        self._found = _joined(found, self.disjoint)
-        return Places(self._found.start, self._found.second, self._found.pair, self._found.weight)
+            pairs above 10   (a,b) (b,c) (c,d)     words   xabcd x5 · abcy x2 · zabcd x4 · abxcd x8
+            digest                                 abcd 9 · abc 2 · ab 8 · cd 8
 
-    def describe(self, places: Places, left: Int64, right: Int64) -> Occurrences:
-        """What stands around these places; `find` has looked already while it held the blocks."""
-        if len(places) == len(self._found):
-            return self._found
-        return self._found.take(np.searchsorted(self._found.start, places.start))
+        Learning from the digest gives the very merges of the whole column, with their counts, for as long as the
+        best pair counts more than the floor. For take any pair (x, y) that counts so much after some merges of
+        this stage. The last token that x had at the start and the first of y stood next to each other wherever
+        (x, y) stands now, so this pair of theirs counted no less: it is above the floor, hence inside a chain,
+        and so is each token that x and y were made of. All occurrences of (x, y) are in the digest, and what is
+        best there is best everywhere. Pairs that may not merge do not count for the floor, yet something may
+        be born across them: they are links of chains too (`Links`). Two ways to one token would break "the last
+        token that x had": a merge onto a living token ends the stage.
 
-    def _find_in(
-        self, column: Int32, weights: Int64, base: int, is_left: Bool, is_right: Bool, keys: Int64, by: Int64
-    ) -> Occurrences:
-        # Ids above the candidates' share the last entry, separators (-1) too: neither is in any candidate.
-        table = np.minimum(column, len(is_left) - 1)
-        hit = is_left[table[:-1]]
-        hit &= is_right[table[1:]]
-        start = np.flatnonzero(hit)
-        key = (column[start].astype(np.int64) << 32) | column[start + 1]
-        place = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
-        true = keys[place] == key
-        start, pair = start[true], by[place[true]]
-        ends = np.flatnonzero(column == SEPARATOR)
-        word = np.searchsorted(ends, start) - 1
-        found = Occurrences(
-            start + base,
-            start + (base + 1),
-            start + (base + 2),
-            pair,
-            weights[word],
-            column[start - 1].astype(np.int64),
-            column[start + 2].astype(np.int64),
-            start + (base - 1),
-        )
-        if self.disjoint:
-            found.run_after = _run_in(column, start + 1, 1)
-            found.run_before = _run_in(column, start, -1)
-        return found
-
-    def merge_alone(self, frontier: Frontier, candidates: Candidates, new: int) -> Merged:
-        """Make one pair `new` everywhere, reading and writing each block once.
-
-        Nothing needs to be known about other blocks when only one pair merges, so memory is a few blocks
-        even when the pair stands at a tenth of all places, as the first ones do.
+        Chains that outgrow `room` tokens are cut to those of fewer pairs, with a higher floor; None when not even
+        the best pairs' fit. O(places) time; memory: a few blocks, and some 60 bytes a token of the digest.
         """
-        left, right = int(candidates.left[0]), int(candidates.right[0])
-        is_left, is_right = np.zeros(max(left, right) + 2, bool), np.zeros(max(left, right) + 2, bool)
-        is_left[left] = is_right[right] = True
-        keys = np.array([(left << 32) | right])
+        size = len(links.left)
+        match = links.matcher(size, ids)
+        wide = np.dtype(np.uint16 if ids < 1 << 16 else np.int32)
+
+        def one(number: int) -> pl.DataFrame:
+            return _distinct_chains(*self._read(number), match, wide)
+
+        frames: list[pl.DataFrame] = []
+        tokens, folded = 0, 0
+        for frame in self._each(one):
+            frames.append(frame)
+            tokens += int(frame["tokens"].sum())
+            if tokens <= max(room, 2 * folded):
+                continue
+            frames = [_sum_chains(frames)]
+            tokens = int(frames[0]["tokens"].sum())
+            while tokens > room:
+                size = links.cut(size * 3 // 4)
+                if size == 0:
+                    return None
+                match = links.matcher(size, ids)
+                frames = [_distinct_chains(*_chain_column(frames[0], wide), match, wide)]
+                tokens = int(frames[0]["tokens"].sum())
+            folded = tokens
+        self.touched.positions += self.places
+        chains = _sum_chains(frames)
+        if size < len(links.left):  # blocks that were under way when it was cut
+            chains = _distinct_chains(*_chain_column(chains, wide), match, wide)
+        if int(chains["tokens"].sum()) > room:
+            return None
+        seed = 0
+        while (hashes := chains["key"].hash(seed)).n_unique() < len(chains):
+            seed += 1
+        chains = chains.with_columns(hash=hashes).sort("hash")
+        column, weights = _chain_column(chains, wide)
+        return Digest(column, weights, chains["hash"].to_numpy(), seed, match, wide, size)
+
+    def rewrite(self, digest: Digest, column: Int32) -> None:
+        """Every chain becomes what learning made of it in the digest: one sweep that reads and writes each block.
+
+        O(places) time; memory: a few blocks.
+        """
+        ends = np.flatnonzero(column == SEPARATOR)
+        made_first, made_size = ends[:-1] + 1, np.diff(ends) - 1
+
+        def one(number: int) -> None:
+            block, weights = self._read(number)
+            chains = _chains(block, digest.match)
+            if len(chains.first) == 0:
+                return
+            found = chains.keys(block, digest.wide).hash(digest.seed).to_numpy()
+            which = np.searchsorted(digest.hashes, found)
+            size = made_size[which]
+            length = chains.last + 1 - chains.first
+            shorter = np.flatnonzero(size < length)
+            if len(shorter) == 0:
+                return
+            first, which, size, length = chains.first[shorter], which[shorter], size[shorter], length[shorter]
+            at = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
+            block[np.repeat(first, size) + at] = column[np.repeat(made_first[which], size) + at]
+            gone = length - size
+            at = np.arange(int(gone.sum())) - np.repeat(np.cumsum(gone) - gone, gone)
+            keep = np.ones(len(block), bool)
+            keep[np.repeat(first + size, gone) + at] = False
+            self._write(number, *drop_finished(block[keep], weights))
+
+        for _ in self._each(one):
+            pass
+        self.touched.positions += self.places
+
+    def merge(self, frontier: Frontier, left: Int64, right: Int64, new: Int64, ids: int) -> Merged:
+        """Make these pairs the ids `new`, in this order: one sweep that reads and writes each block once.
+
+        Words do not cross blocks, so each block is resolved by itself, and memory is a few blocks even when
+        the pairs stand at a tenth of all places, as the first ones do. O(places) time.
+        """
         nothing = np.empty(0, np.int64)
         frontier.find(nothing, nothing)  # sorts new pairs in, so that the threads only read
+        match = _Matcher(left, right, ids)
+        none = np.zeros(len(left), np.int64)
+        given = Candidates(left, right, none, nothing, nothing)
+        lost = np.zeros(frontier.size + 1, np.int64)  # the last entry takes what cold pairs lose
+        adding = Lock()
 
         def one(number: int) -> Merged:
             column, weights = self._read(number)
-            found = self._find_in(column, weights, 0, is_left, is_right, keys, np.zeros(1, np.int64))
-            done = found
-            if left == right:
-                done = found.take(leftmost_of_equal(Places(found.start, found.second, found.pair, found.weight)))
-            if len(done) == 0:
-                return Merged(np.zeros(0, np.int64), _no_pairs(), 0, 0)
-            news, lefts, rights = (np.full(len(done), token) for token in (new, left, right))
-            changes = count_changes(done, news, lefts, rights, new + 1, self.disjoint)
-            lost = np.zeros(frontier.size + 1, np.int64)  # the last entry takes what cold pairs lose
-            slots = self.lost_slots(frontier, done, changes, lefts, rights)
-            np.add.at(lost, slots, changes.lost_weight)
-            places = changes.groups.sizes()
+            found = _find_in(column, weights, match)
+            if len(found) == 0:
+                return Merged(nothing, _no_pairs(), none)
+            result = resolve_given(found, lambda rows: _describe_in(column, rows, self.disjoint), given)
+            done, rank = result.done, result.rank
+            lefts, rights = left[rank], right[rank]
+            changes = count_changes(done, new[rank], lefts, rights, ids, self.disjoint)
+            row, behind = changes.lost_row, changes.lost_side == 1
+            loser_left = np.where(behind, rights[row], done.before[row])
+            loser_right = np.where(behind, done.after[row], lefts[row])
+            groups = group_pairs(loser_left, loser_right, ids)
+            head = groups.rows[groups.first]
+            slots = frontier.find(loser_left[head], loser_right[head])
+            sums = groups.sums(changes.lost_weight)
+            with adding:
+                lost[slots] += np.where(slots >= 0, sums, 0)
             key = (changes.left << 32) | changes.right
-            born = pl.DataFrame({"key": key, "n": changes.count, "places": places})
-            column[done.start] = new
+            born = pl.DataFrame({"key": key, "n": changes.count, "places": changes.groups.sizes()})
+            column[done.start] = new[rank]
             keep = np.ones(len(column), bool)
             keep[done.second] = False
             self._write(number, *drop_finished(column[keep], weights))
-            return Merged(lost[:-1], born, len(found), len(done))
+            return Merged(nothing, born, result.count, len(found), len(done))
 
-        if self.threads > 1 and len(self.lengths) > 1:
-            with ThreadPoolExecutor(self.threads) as pool:
-                parts = list(pool.map(one, range(len(self.lengths))))
-        else:
-            parts = [one(number) for number in range(len(self.lengths))]
-        lost = np.zeros(frontier.size, np.int64)
-        for part in parts:
-            lost[: len(part.lost)] += part.lost
         self.touched.positions += self.places
-        self.touched.blocks += len(parts)
-        born = pl.concat([part.born for part in parts]).group_by("key").agg(pl.col("n", "places").sum())
-        return Merged(lost, born.sort("key"), sum(part.found for part in parts), sum(part.executed for part in parts))
+        total = Merged(lost[:-1], _no_pairs(), none.copy())
+        born, rows = [_no_pairs()], 0
+        for part in self._each(one):
+            total.dropped -= part.dropped
+            total.found += part.found
+            total.executed += part.executed
+            born.append(part.born)
+            rows += len(part.born)
+            if rows > 2 * len(born[0]) + (1 << 20):
+                born = [sum_pairs(pl.concat(born))]
+                rows = len(born[0])
+        total.born = sum_pairs(pl.concat(born)).sort("key")
+        return total
 
-    def lost_slots(self, frontier: Frontier, done: Occurrences, changes: Changes, left: Int64, right: Int64) -> Int64:
-        """The hot pairs that lose an occurrence, -1 for cold ones."""
-        row = changes.lost_row
-        behind = changes.lost_side == 1
-        return frontier.find(
-            np.where(behind, right[row], done.before[row]), np.where(behind, done.after[row], left[row])
-        )
-
-    def apply(self, done: Occurrences, new: Int64, left: Int64, right: Int64, ids: int) -> None:
-        """Rewrite the blocks that hold executed occurrences."""
-        base = np.cumsum([0, *self.lengths])
-        cuts = np.searchsorted(done.start, base)
-
-        def one(number: int) -> None:
-            rows = slice(int(cuts[number]), int(cuts[number + 1]))
-            start = done.start[rows] - int(base[number])
-            column, weights = self._read(number)
-            column[start] = new[rows]
-            keep = np.ones(len(column), bool)
-            keep[start + 1] = False
-            self._write(number, *drop_finished(column[keep], weights))
-
-        dirty = [int(i) for i in np.flatnonzero(np.diff(cuts))]
-        if self.threads > 1 and len(dirty) > 1:
-            with ThreadPoolExecutor(self.threads) as pool:
-                list(pool.map(one, dirty))
-        else:
-            for number in dirty:
-                one(number)
-        self.touched.rewritten += len(dirty)
-
-    def index_born(self, changes: Changes, chosen: Int64, first_slot: int) -> Int64:
-        """A scan keeps no positions."""
-        return np.zeros(len(chosen), np.int64)
+    def _each(self, one: Callable[[int], T]) -> Iterator[T]:
+        """`one` of every block, in order, by all threads; no more than a few results wait at a time."""
+        numbers = range(len(self.lengths))
+        if self.threads == 1 or len(numbers) < 2:
+            yield from map(one, numbers)
+            return
+        with ThreadPoolExecutor(self.threads) as pool:
+            waiting: deque[Future[T]] = deque()
+            for number in numbers:
+                waiting.append(pool.submit(one, number))
+                if len(waiting) > 2 * self.threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
 
     def current_words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
         """The words as they are now, block by block."""
         for number in range(len(self.lengths)):
             yield read_column(*self._read(number))
 
-    def to_index(self, ids: int) -> IndexColumn:
-        """The same column in memory, read block by block; the files are deleted."""
-        column = np.empty(self.places - max(len(self.lengths) - 1, 0), np.int32)
-        weights = []
+    def to_index(self, ids: int, lean: bool) -> IndexColumn:
+        """The same column in memory, read block by block; each file is deleted when it has been read."""
+        column = np.empty(max(1, self.places - max(len(self.lengths) - 1, 0)), np.int32)
+        count = sum(self._paths(number)[1].stat().st_size // 8 for number in range(len(self.lengths)))
+        weights = np.empty(count, np.int64)
         column[0] = SEPARATOR
-        at = 1
+        at, words = 1, 0
         for number in range(len(self.lengths)):
             block, weight = self._read(number)
             column[at : at + len(block) - 1] = block[1:]
+            weights[words : words + len(weight)] = weight
             at += len(block) - 1
-            weights.append(weight)
-        self.remove()
-        return IndexColumn(
-            column, np.concatenate(weights) if weights else np.empty(0, np.int64), ids, disjoint=self.disjoint
-        )
+            words += len(weight)
+            for path in self._paths(number):
+                path.unlink()
+        self.lengths = []
+        return IndexColumn(column, weights, ids, disjoint=self.disjoint, lean=lean)
 
     def remove(self) -> None:
         """Delete the block files."""
@@ -615,6 +854,85 @@ class ScanColumn:
             for path in self._paths(number):
                 path.unlink(missing_ok=True)
         self.lengths = []
+
+
+def _words_at(column: Int32, start: Int64) -> Int64:
+    """The number of the word each of these places (ascending) is in: by search when they are few, else by
+    counting separators."""
+    if 64 * len(start) < len(column):
+        return np.searchsorted(np.flatnonzero(column == SEPARATOR), start) - 1
+    numbers = np.cumsum(column == SEPARATOR, dtype=np.int32)
+    return numbers[start].astype(np.int64) - 1
+
+
+def _find_in(column: Int32, weights: Int64, match: _Matcher) -> Places:
+    """All occurrences of the candidates in one compact column."""
+    start, pair = match.find(column)
+    return Places(start, start + 1, pair, weights[_words_at(column, start)])
+
+
+def _describe_in(column: Int32, places: Places, disjoint: bool) -> Occurrences:
+    """What stands around these places of a compact column."""
+    start = places.start
+    before, after = column[start - 1].astype(np.int64), column[start + 2].astype(np.int64)
+    found = Occurrences(start, places.second, start + 2, places.pair, places.weight, before, after, start - 1)
+    if disjoint:
+        found.run_after = _run_in(column, places.second, 1)
+        found.run_before = _run_in(column, start, -1)
+    return found
+
+
+@dataclass
+class _Chains:
+    """Where chains are in a column: their first and last places."""
+
+    first: Int64
+    last: Int64
+
+    def keys(self, column: Int32, wide: np.dtype[Any]) -> pl.Series:
+        """Each chain's tokens as bytes."""
+        tokens = self.last + 1 - self.first
+        offsets = np.concatenate(([0], np.cumsum(tokens)))
+        rows = np.arange(int(offsets[-1])) + np.repeat(self.first - offsets[:-1], tokens)
+        flat = column[rows].astype(wide)
+        keys = pa.LargeBinaryArray.from_buffers(
+            pa.large_binary(), len(tokens), [None, pa.py_buffer(offsets * wide.itemsize), pa.py_buffer(flat)]
+        )
+        return pl.Series(pl.from_arrow(keys))
+
+
+def _chains(column: Int32, match: _Matcher) -> _Chains:
+    """The chains of a column (see ScanColumn.digest) that hold a pair which may merge."""
+    start, pair = match.find(column)
+    ends = np.ones(len(start) + 1, bool)  # no chain goes on from row i - 1 to row i
+    ends[1:-1] = np.diff(start) > 1
+    edge = np.flatnonzero(ends)
+    chains = _Chains(start[edge[:-1]], start[edge[1:] - 1] + 1)
+    if match.idle < len(match) and len(start):
+        busy = np.logical_or.reduceat(pair < match.idle, edge[:-1])
+        chains = _Chains(chains.first[busy], chains.last[busy])
+    return chains
+
+
+def _distinct_chains(column: Int32, weights: Int64, match: _Matcher, wide: np.dtype[Any]) -> pl.DataFrame:
+    """key (the tokens' bytes), n, tokens of each distinct chain of a column."""
+    chains = _chains(column, match)
+    n = weights[_words_at(column, chains.first)]
+    tokens = chains.last + 1 - chains.first
+    return _sum_chains([pl.DataFrame({"key": chains.keys(column, wide), "n": n, "tokens": tokens})])
+
+
+def _sum_chains(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    if not frames:
+        return pl.DataFrame(schema={"key": pl.Binary, "n": pl.Int64, "tokens": pl.Int64})
+    return pl.concat(frames).group_by("key").agg(pl.col("n").sum(), pl.col("tokens").first())
+
+
+def _chain_column(chains: pl.DataFrame, wide: np.dtype[Any]) -> tuple[Int32, Int64]:
+    """Distinct chains as words of a small column."""
+    offsets = np.concatenate(([0], np.cumsum(chains["tokens"].to_numpy())))
+    flat = np.frombuffer(b"".join(chains["key"].to_list()), wide)
+    return write_column(flat.astype(np.int32), offsets, chains["n"].to_numpy())
 
 
 def _no_pairs() -> pl.DataFrame:
@@ -632,13 +950,3 @@ def _run_in(column: Int32, place: Int64, step: int) -> Int64:
         if len(rows) == 0:
             return length
         length[rows] += 1
-
-
-def _joined(found: list[Occurrences], disjoint: bool) -> Occurrences:
-    def column(name: str) -> Int64:
-        parts = [getattr(f, name) for f in found]
-        return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-    names = ("start", "second", "end", "pair", "weight", "before", "after", "previous")
-    runs = ("run_before", "run_after") if disjoint else ()
-    return Occurrences(*(column(name) for name in names), *(column(name) for name in runs))
