@@ -27,11 +27,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from streambpe.errors import StreambpeError
+
 FORMAT = "streambpe-events"
 VERSION = 1
 
 
-class EventLogError(ValueError):
+class EventLogError(StreambpeError, ValueError):
     """An event log that cannot be trusted: what is wrong, in which file, on which line."""
 
 
