@@ -19,6 +19,7 @@ length of a chunk: one of 50 MB and 10 million of 5 bytes take the same. Memory:
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -226,7 +227,7 @@ class BulkReplay:
         if not len(places):
             return
         if self._left[first] == self._right[first]:
-            won = _alternate(places, rights)
+            won = alternate(places, rights)
             places, ranks = places[won], ranks[won]
         else:
             places, ranks = _resolve(places, ranks, rights)
@@ -243,7 +244,7 @@ class BulkReplay:
         after = work.next[places]
         before = places
         made = [places]
-        for left, part in zip(parts, parts[1:], strict=False):
+        for left, part in itertools.pairwise(parts):
             here = before + np.int32(self._lengths[left])
             work.next[before] = here
             work.previous[here] = before
@@ -309,7 +310,7 @@ class _Work:
         return np.concatenate([before, fresh])
 
 
-def _alternate(places: Ids, rights: Ids) -> Mask:
+def alternate(places: Ids, rights: Ids) -> Mask:
     """Left to right without overlap, for a token paired with itself: every second one of a stretch."""
     starts = np.concatenate([[True], rights[:-1] != places[1:]])
     first = np.flatnonzero(starts)

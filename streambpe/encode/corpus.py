@@ -24,6 +24,7 @@ import shutil
 import signal
 import threading
 import time
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -38,7 +39,7 @@ import pyarrow.parquet as pq
 
 from streambpe.config import Resources
 from streambpe.encode.bulk import Ids
-from streambpe.encode.encoder import DOCUMENT_END, Encoder, _ranges
+from streambpe.encode.encoder import DOCUMENT_END, Encoder, ranges
 from streambpe.encode.eventlog import header_line
 from streambpe.encode.segments import InlineSplitter, TextSplitter, cut_pieces, split_pieces
 from streambpe.encode.split_worker import SplitProcess
@@ -109,7 +110,7 @@ def _gather_rows(flat: Ids, starts: Lengths, counts: Lengths, rows: npt.NDArray[
     if not len(rows):
         return np.zeros(0, np.int32)
     # lists in the order of `starts` may lie anywhere in flat: gather each once, then take
-    own = flat[_ranges(starts, counts)]
+    own = flat[ranges(starts, counts)]
     offsets = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
     lists = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(own))
@@ -134,11 +135,11 @@ def encode_pieces(pieces: pl.Series, encoder: Encoder, splitter: TextSplitter) -
     chunks_of = chunked.lengths + ends
     order = np.full(int(chunks_of.sum()), len(distinct), np.int64)
     piece_starts = np.cumsum(chunks_of) - chunks_of
-    order[_ranges(piece_starts, chunked.lengths)] = codes[_ranges(chunked.starts, chunked.lengths)]
+    order[ranges(piece_starts, chunked.lengths)] = codes[ranges(chunked.starts, chunked.lengths)]
     row_counts = counts[order]
     running = np.concatenate([np.zeros(1, np.int64), np.cumsum(row_counts)])
     starts = np.cumsum(counts) - counts
-    flat = ids[_ranges(starts[order], row_counts)]
+    flat = ids[ranges(starts[order], row_counts)]
     return flat, running[piece_starts + chunks_of] - running[piece_starts]
 
 
@@ -181,6 +182,10 @@ class _BlockEncoder:
 
     def stream(self, text: bytes) -> Ids:
         """A counting buffer -> its stream of ids."""
+        if self.encoder.nfc:
+            # an ASCII character stands on one side of nearly every block border, and none composes across it
+            documents = text.decode("utf-8", "surrogateescape").split("\udcff")
+            text = b"\xff".join(unicodedata.normalize("NFC", document).encode() for document in documents)
         pieces, codes = cut_pieces(text, self.encoder.pattern).encode()
         return self.table.look_up(pieces, codes, self.splitter())
 
@@ -405,9 +410,7 @@ class _Job:
             encode.close()
         self._finish()
         state = self.state
-        return EncodeResult(
-            self.path, state.ids, state.documents, state.bytes, self.dtype.name, resumed, warnings
-        )
+        return EncodeResult(self.path, state.ids, state.documents, state.bytes, self.dtype.name, resumed, warnings)
 
     # Reading and encoding.
 
@@ -559,9 +562,7 @@ class _Job:
 # text out, text in
 
 
-def encode_to_text(
-    tokenizer: Tokenizer, sources: Sequence[str], *, as_json: bool = False, **how: Any
-) -> Iterator[str]:
+def encode_to_text(tokenizer: Tokenizer, sources: Sequence[str], *, as_json: bool = False, **how: Any) -> Iterator[str]:
     """A line for each document: its ids, or a JSON list of them."""
     found, _ = find_sources(sources or ["-"], **how)
     reader = Reader(tokenizer.encoder.pattern, 1 << 20, 1 << 30)

@@ -13,6 +13,7 @@ Everything here speaks log ids; `model_ids` holds the model id of each.
 from __future__ import annotations
 
 import threading
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
@@ -48,6 +49,7 @@ class Encoder:
         self.header = log.header
         self.codec = codec_for(log.header)
         self.pattern = encoding_pattern(log.header.config)
+        self.nfc = log.header.config.get("normalize") == "nfc"
         self._mark = WORD_MARK if self.pattern.name == "whitespace" else ""
         self._lock = threading.Lock()
         vocabulary = self.model.vocabulary
@@ -66,6 +68,12 @@ class Encoder:
 
     # One chunk.
 
+    def split(self, text: str) -> list[str]:
+        """The chunks of one text, brought to NFC first if the model was trained so."""
+        if self.nfc and not unicodedata.is_normalized("NFC", text):
+            text = unicodedata.normalize("NFC", text)
+        return self.pattern.split(text)
+
     def encode_chunk(self, chunk: str) -> list[int]:
         """One chunk of text -> log ids."""
         if self.stop_ids:
@@ -79,7 +87,8 @@ class Encoder:
         if len(symbols) < 2:
             return symbols
         if len(symbols) >= _LONG_CHUNK:
-            return self.encode_many(np.array(symbols, np.int32), np.array([len(symbols)]))[0].tolist()
+            long: list[int] = self.encode_many(np.array(symbols, np.int32), np.array([len(symbols)]))[0].tolist()
+            return long
         if self._simple and len(symbols) < 16:
             return self._encode_short(symbols)
         return self._encode_heap(symbols)
@@ -223,9 +232,7 @@ class Encoder:
     def _grows(self) -> bool:
         """Whether smallest-first never goes back: every superword is made only before it is used."""
         last_made = {new: rank for rank, (_, new) in enumerate(self._super_events)}
-        return all(
-            last_made.get(part, -1) < rank for rank, (pair, _) in enumerate(self._super_events) for part in pair
-        )
+        return all(last_made.get(part, -1) < rank for rank, (pair, _) in enumerate(self._super_events) for part in pair)
 
     @cached_property
     def borders(self) -> set[Pair]:
@@ -273,7 +280,7 @@ class Encoder:
     @cached_property
     def super_bulk(self) -> BulkReplay:
         """The supermerges as arrays."""
-        first = {index for index in self.model.supermerges.values()}
+        first = set(self.model.supermerges.values())
         events = [event for index, event in enumerate(self.model.events) if index in first]
         return BulkReplay(events, self.n_log)
 
@@ -315,7 +322,7 @@ class Encoder:
         ends = np.cumsum(width)
         result = np.empty(int(ends[-1]), np.int32)
         result[ends[~in_run] - 1] = plain[~in_run]
-        result[_ranges(ends[starts] - counts, counts)] = joined
+        result[ranges(ends[starts] - counts, counts)] = joined
         return result
 
     # Model ids.
@@ -359,7 +366,7 @@ _NEVER_VALUE = 1 << 62
 _NEVER = _Never()
 
 
-def _ranges(starts: Lengths, counts: Lengths) -> Lengths:
+def ranges(starts: Lengths, counts: Lengths) -> Lengths:
     """[starts[0], starts[0] + 1, ... counts[0] of them, starts[1], ...] in one array."""
     total = int(counts.sum())
     result = np.arange(total, dtype=np.int64)
@@ -367,9 +374,7 @@ def _ranges(starts: Lengths, counts: Lengths) -> Lengths:
     return result
 
 
-def _replace_rows(
-    flat: Ids, lengths: Lengths, rows: npt.NDArray[np.bool_], values: Ids
-) -> tuple[Ids, Lengths]:
+def _replace_rows(flat: Ids, lengths: Lengths, rows: npt.NDArray[np.bool_], values: Ids) -> tuple[Ids, Lengths]:
     """Rows of a ragged array replaced by one value each."""
     if not rows.any():
         return flat, lengths
@@ -378,6 +383,6 @@ def _replace_rows(
     new_starts = np.cumsum(new_lengths) - new_lengths
     result = np.empty(int(new_lengths.sum()), np.int32)
     keep = ~rows
-    result[_ranges(new_starts[keep], lengths[keep])] = flat[_ranges(starts[keep], lengths[keep])]
+    result[ranges(new_starts[keep], lengths[keep])] = flat[ranges(starts[keep], lengths[keep])]
     result[new_starts[rows]] = values
     return result, new_lengths

@@ -110,7 +110,9 @@ class CharacterCodec:
     def split_many(self, chunks: pl.Series) -> tuple[Ids, npt.NDArray[np.int64]]:
         """See Codec."""
         if self.mark:
-            chunks = (pl.lit(self.mark) + chunks.cast(pl.String)).pipe(lambda e: chunks.to_frame().select(e)).to_series()
+            chunks = (
+                (pl.lit(self.mark) + chunks.cast(pl.String)).pipe(lambda e: chunks.to_frame().select(e)).to_series()
+            )
         data, offsets = utf8_of(chunks)
         at, points = decode_code_points(data)
         symbols = self._table[points]

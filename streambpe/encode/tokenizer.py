@@ -216,7 +216,7 @@ class Tokenizer:
             return self._encode_text(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
     def _encode_text(self, text: str) -> list[int]:
-        chunks = self._encoder.pattern.split(text)
+        chunks = self._encoder.split(text)
         if not self._encoder.has_superwords:
             return list(chain.from_iterable(map(self._chunks.__getitem__, chunks)))
         return self._join_runs(chunks)
@@ -231,10 +231,10 @@ class Tokenizer:
         `run` is what the part before left open; `ends`: the text ends here.
         """
         try:
-            chunks = self._encoder.pattern.split(text)
+            chunks = self._encoder.split(text)
             ids, run = self._join_whole(chunks, run)
         except UnicodeEncodeError:
-            chunks = self._encoder.pattern.split(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+            chunks = self._encoder.split(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
             ids, run = self._join_whole(chunks, run)
         return (ids + self._runs[tuple(run)], []) if ends and run else (ids, run)
 
@@ -262,9 +262,7 @@ class Tokenizer:
                 result += map(names, value)  # type: ignore[arg-type]
         return result, run
 
-    def _allowed(
-        self, text: str, allowed: Specials, disallowed: Literal["all"] | Collection[str]
-    ) -> AbstractSet[str]:
+    def _allowed(self, text: str, allowed: Specials, disallowed: Literal["all"] | Collection[str]) -> AbstractSet[str]:
         every = self._specials.keys()
         wanted: AbstractSet[str] = every if allowed == "all" else set(allowed)
         refused: AbstractSet[str] = every - wanted if disallowed == "all" else set(disallowed)
@@ -398,9 +396,7 @@ class Tokenizer:
         """`decode` over many lists."""
         return self._map(lambda ids: self.decode(ids, errors), batch, num_threads)
 
-    def decode_bytes_batch(
-        self, batch: Sequence[Iterable[int]], *, num_threads: int | None = None
-    ) -> list[bytes]:
+    def decode_bytes_batch(self, batch: Sequence[Iterable[int]], *, num_threads: int | None = None) -> list[bytes]:
         """`decode_bytes` over many lists."""
         return self._map(self.decode_bytes, batch, num_threads)
 
@@ -434,6 +430,3 @@ class Tokenizer:
 def _any_of(texts: frozenset[str]) -> regex.Pattern[str]:
     """Matches any of the texts, the longest first."""
     return regex.compile("|".join(regex.escape(text) for text in sorted(texts, key=lambda t: (-len(t), t))))
-
-
-
