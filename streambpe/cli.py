@@ -509,7 +509,7 @@ def import_(file: str, output: str, pattern: str | None, specials: tuple[str, ..
 @click.option("--token/--text", "as_token", default=None, help="Settle what is meant. [default: a token if it is one]")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def explain(model: str, what: str, as_token: bool | None, as_json: bool) -> None:
-    """Show how a text splits, step by step, or how a token (its text, or id:N) was made.
+    """Show how a text splits, step by step, or how a token (its text, id:N, or log:N for a log id) was made.
 
     A token's rivals, the pairs that were next in line, are shown if MODEL is a RUN: they are counted anew
     from its chunks.

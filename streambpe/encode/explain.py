@@ -54,7 +54,7 @@ def shown(content: bytes) -> str:
 
 
 def explain(tokenizer: Tokenizer, what: str, *, as_text: bool | None = None, run: Path | None = None) -> Explanation:
-    """Explain a token if `what` spells one that the model ever had (or is id:N), else a text.
+    """Explain a token if `what` spells one that the model ever had (or is id:N, or log:N), else a text.
 
     as_text=True or False settles it either way. run: where the chunk counts are, for the rivals.
     """
@@ -77,6 +77,12 @@ def _find_token(encoder: Encoder, what: str) -> int | None:
             if special == number:
                 raise UsageError(f"id {number} is the special token {text!r}: it was given, not learned.")
         raise UsageError(f"The model has no token with id {number}.")
+    if (
+        what.startswith("log:")
+        and what[4:].isdigit()
+        and 0 <= int(what[4:]) - model.vocabulary.first_id < len(model.vocabulary.tokens)
+    ):
+        return int(what[4:])
     wanted = what.encode()
     for token in model.vocabulary.tokens:
         if token.content == wanted:

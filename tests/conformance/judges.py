@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import polars as pl
 
 from streambpe.encode.alphabet import (
     bytes_alphabet,
@@ -20,6 +22,7 @@ from streambpe.encode.alphabet import (
     seen_alphabet,
     utf8_alphabet,
 )
+from streambpe.encode.encoder import Encoder
 from streambpe.encode.eventlog import EventLog, Header, Op, Special, StopWord, merge_event
 from streambpe.encode.replay import Model
 from streambpe.train import reference
@@ -74,10 +77,20 @@ def model_of(training: reference.Training, **header: Any) -> Model:
 def encoder(
     model: Model, cut: Callable[[str], list[bytes]], drop_unknown: bool = False
 ) -> Callable[[Row], dict[str, Any]]:
-    """Encode a text by replay; a token without a model id makes ids None, as the vectors write it."""
+    """Encode a text by replay; a token without a model id makes ids None, as the vectors write it.
+
+    The fast encoder, chunk by chunk and in arrays, has to agree with replay on every text.
+    """
+    config = {**model.header.config, **({"unencodable": "drop"} if drop_unknown else {})}
+    fast = Encoder(EventLog(replace(model.header, config=config), tuple(model.events)))
 
     def encode(row: Row) -> dict[str, Any]:
-        log_ids = model.encode_chunks(cut(row["text"]), unknown="drop" if drop_unknown else None)
+        chunks = cut(row["text"])
+        log_ids = model.encode_chunks(chunks, unknown="drop" if drop_unknown else None)
+        texts = [chunk.decode() for chunk in chunks]
+        stream, _ = fast.encode_distinct(pl.Series(texts, dtype=pl.String))
+        assert (fast.join_stream(stream) if fast.has_superwords else stream).tolist() == log_ids
+        assert model.join_chunks(map(fast.encode_chunk, texts)) == log_ids
         try:
             ids: list[int] | None = model.to_model_ids(log_ids)
         except KeyError:

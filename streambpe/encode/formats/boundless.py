@@ -45,7 +45,10 @@ def export_boundless(encoder: Encoder, path: Path) -> tuple[list[Path], list[str
         )
     lost: list[str] = []
     if encoder.stop_ids:
-        lost.append(f"{len(encoder.stop_ids)} stop words: a .model file has none; they are ordinary chunks there.")
+        lost.append(
+            f"{len(encoder.stop_ids)} stop words: a .model file has none; they are ordinary chunks there, and ids "
+            f"behind theirs are smaller by {len(encoder.stop_ids)}."
+        )
     if header.config.get("superwords") == "uw" or encoder.pattern.keep_gaps:
         lost.append("text that the pattern leaves between matches: the reader of .model files drops it.")
     if not encoder.pattern.expression:
@@ -73,11 +76,12 @@ def export_boundless(encoder: Encoder, path: Path) -> tuple[list[Path], list[str
     supers = {event.id for event in model.events if event.op is Op.SUPERMERGE}
     supers -= {event.id for event in model.events if event.op is Op.MERGE}
     stops = set(encoder.stop_ids.values())
-    for log_id, number in model.model_id.items():
-        if log_id not in stops:
-            lines.append(f"{number} {shown(model.content(log_id))} 0 {int(log_id in supers)}")
+    listed = [log_id for log_id in model.model_id if log_id not in stops]
+    lines += [f"{i} {shown(model.content(log_id))} 0 {int(log_id in supers)}" for i, log_id in enumerate(listed)]
     lines += ["special_tokens", str(len(model.special_ids))]
-    lines += [f"{number} {text}" for text, number in model.special_ids.items()]
+    lines += [f"{number - len(stops)} {text}" for text, number in model.special_ids.items()]
+    if model.alphabet.first_id or header.config.get("specials_first"):
+        lost.append("ids: a .model file numbers from 0, special tokens last.")
     words = [event for event in model.events if event.op is not Op.SUPERMERGE]
     lines += ["words", json.dumps(config), *_operations(model, words)]
     if encoder.has_superwords:
@@ -243,8 +247,7 @@ def _read_v2(lines: _Lines, kind: str) -> EventLog:
     for place, (mine, theirs) in enumerate(zip(ours, listed, strict=False)):
         if mine != theirs:
             raise ModelError(
-                f"{lines.path} gives id {place} to {theirs!r}; merges and deletions in their order give it to "
-                f"{mine!r}."
+                f"{lines.path} gives id {place} to {theirs!r}; merges and deletions in their order give it to {mine!r}."
             )
     if len(ours) != len(listed):
         raise ModelError(f"{lines.path} lists {len(listed)} tokens; its merges and deletions leave {len(ours)} alive.")

@@ -49,30 +49,36 @@ class Comparison:
         """Whether all ids were equal."""
         return not self.documents_that_differ
 
-    def add(self, ours: Sequence[int], theirs: Sequence[int], content: Callable[[int], bytes]) -> None:
-        """Compare one text's ids."""
+    def add(
+        self,
+        ours: Sequence[int],
+        theirs: Sequence[int],
+        content: Callable[[int], bytes],
+        their_content: Callable[[int], bytes] | None = None,
+    ) -> None:
+        """Compare one text's ids; `their_content` if ids there are other numbers."""
         self.documents += 1
         self.spans += len(ours)
         if list(ours) == list(theirs):
             return
         self.documents_that_differ += 1
-        mine, other = list(_spans(ours, content)), list(_spans(theirs, content))
-        found = {(start, number) for start, _, number in other}
-        for place, (start, end, number) in enumerate(mine):
-            if (start, number) in found:
+        mine, other = list(_spans(ours, content)), list(_spans(theirs, their_content or content))
+        found = {(start, end) for start, end, _ in other}
+        for place, (start, end, token) in enumerate(mine):
+            if (start, end) in found:
                 continue
             self.spans_lost += 1
-            if len(self.examples) < _EXAMPLES and (not place or (mine[place - 1][0], mine[place - 1][2]) in found):
-                around = [content(n) for s, e, n in other if s < end and e > start]
-                self.examples.append(f"{_shown([content(number)])}  there: {_shown(around)}")
+            if len(self.examples) < _EXAMPLES and (not place or mine[place - 1][:2] in found):
+                around = [theirs for low, high, theirs in other if low < end and high > start]
+                self.examples.append(f"{_shown([token])}  there: {_shown(around)}")
 
 
-def _spans(ids: Iterable[int], content: Callable[[int], bytes]) -> Iterator[tuple[int, int, int]]:
+def _spans(ids: Iterable[int], content: Callable[[int], bytes]) -> Iterator[tuple[int, int, bytes]]:
     at = 0
     for number in ids:
-        size = len(content(number))
-        yield at, at + size, number
-        at += size
+        token = content(number)
+        yield at, at + len(token), token
+        at += len(token)
 
 
 def _shown(parts: Iterable[bytes]) -> str:
@@ -184,12 +190,17 @@ def _export_one(log: EventLog, to: str, path: Path, verify: str | None) -> Expor
         files, lost = write[to](encoder, path)
     result = ExportResult(files, tokenizer.n_vocab, lost)
     if verify is not None:
-        encode, result.checked_by = _reader(to, files)
-        result.comparison = compare(tokenizer, encode, documents(verify))
+        encode, content, result.checked_by = _reader(to, files)
+        result.comparison = compare(tokenizer, encode, documents(verify), content)
     return result
 
 
-def compare(tokenizer: Tokenizer, encode: Callable[[str], list[int]], texts: Iterable[str]) -> Comparison:
+def compare(
+    tokenizer: Tokenizer,
+    encode: Callable[[str], list[int]],
+    texts: Iterable[str],
+    their_content: Callable[[int], bytes] | None = None,
+) -> Comparison:
     """Encode texts both ways."""
     comparison = Comparison()
 
@@ -200,7 +211,7 @@ def compare(tokenizer: Tokenizer, encode: Callable[[str], list[int]], texts: Ite
             return b"?"  # an id that only the other knows, for a byte the model lacks
 
     for text in texts:
-        comparison.add(tokenizer.encode_ordinary(text), encode(text), content)
+        comparison.add(tokenizer.encode_ordinary(text), encode(text), content, their_content)
     return comparison
 
 
@@ -218,30 +229,32 @@ def documents(source: str) -> Iterator[str]:
                         yield text.decode()
 
 
-def _reader(to: str, files: list[Path]) -> tuple[Callable[[str], list[int]], str]:
-    """(text -> ids as the exported file encodes it, what did that)."""
+def _reader(to: str, files: list[Path]) -> tuple[Callable[[str], list[int]], Callable[[int], bytes] | None, str]:
+    """(text -> ids as the exported file encodes it, id -> bytes if its ids may be others, what did that)."""
     if to == "tiktoken":
         _need("tiktoken")
         encoding = runpy.run_path(str(files[1]))["encoding"]
-        return encoding.encode_ordinary, "tiktoken"
+        return encoding.encode_ordinary, None, "tiktoken"
     if to in ("hf", "gpt2"):
         tokenizers = _need("tokenizers")
         if to == "hf":
             loaded = tokenizers.Tokenizer.from_file(str(files[0]))
+            loaded.encode_special_tokens = True  # special tokens in the text are ordinary text on both sides
         else:
             loaded = tokenizers.Tokenizer(tokenizers.models.BPE.from_file(str(files[0]), str(files[1])))
             loaded.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-        return lambda text: list(loaded.encode(text, add_special_tokens=False).ids), "tokenizers"
+        return lambda text: list(loaded.encode(text, add_special_tokens=False).ids), None, "tokenizers"
     if to == "boundless":
         back = Tokenizer.from_event_log(import_model(files[0]))
-        return back.encode_ordinary, "the file read back by streambpe (fastboundlessbpe was not run)"
+        by = "the file read back by streambpe (fastboundlessbpe was not run)"
+        return back.encode_ordinary, back.decode_single_token_bytes, by
     if to == "gguf":
         raise UsageError(
             f"{files[0]} was written and read back, but only llama.cpp can encode with it: leave --verify out, and "
             f"compare there."
         )
     back = Tokenizer.load(files[0])
-    return back.encode_ordinary, "the file read back by streambpe"
+    return back.encode_ordinary, None, "the file read back by streambpe"
 
 
 def _need(name: str) -> Any:
