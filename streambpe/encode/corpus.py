@@ -28,6 +28,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import chain, repeat
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
@@ -87,13 +88,13 @@ class PieceTable:
             if self._bytes > self.most_bytes:
                 self._clear()
             numbers = self._numbers
-            known = np.array([numbers.get(piece, -1) for piece in values], np.int64)
+            known = np.fromiter(map(numbers.get, values, repeat(-1)), np.int64, len(values))
             new = np.flatnonzero(known < 0)
             if len(new):
-                self._add(pieces.gather(new), splitter)
-                fresh = range(len(self._numbers), len(self._numbers) + len(new))
-                known[new] = fresh
-                numbers.update(zip((values[i] for i in new.tolist()), fresh, strict=True))
+                fresh = pieces.gather(new)
+                self._add(fresh, splitter)
+                known[new] = np.arange(len(numbers), len(numbers) + len(new))
+                numbers.update(zip(fresh.to_list(), range(len(numbers), len(numbers) + len(new)), strict=True))
             flat, starts, counts = self._flat, self._starts, self._counts
         return _gather_rows(flat, starts[known], counts[known], codes)
 
@@ -143,6 +144,19 @@ def encode_pieces(pieces: pl.Series, encoder: Encoder, splitter: TextSplitter) -
     return flat, running[piece_starts + chunks_of] - running[piece_starts]
 
 
+class _ListSplitter(InlineSplitter):
+    """Many short texts at once: find-all by `map`, and equal chunks are found later, with array work."""
+
+    def split(self, texts: Sequence[str], script_runs: bool) -> tuple[list[str], Sequence[int], Sequence[int]]:
+        """As `split_texts`, but that chunks are listed as often as they occur."""
+        compiled = self.pattern.script_compiled if script_runs else self.pattern.compiled
+        if compiled is None or self.pattern.keep_gaps or compiled.groups or self.pattern.name == "regex":
+            return super().split(texts, script_runs)
+        lists = list(map(compiled.findall, texts))
+        chunks: list[str] = list(chain.from_iterable(lists))
+        return chunks, range(len(chunks)), list(map(len, lists))
+
+
 @dataclass
 class _Stream:
     """One block's ids: what is final, and what may still join with the blocks around."""
@@ -167,7 +181,7 @@ class _BlockEncoder:
     def splitter(self) -> TextSplitter:
         """Patterns without cuts run on whole documents: in a process beside each worker."""
         if self.encoder.pattern.has_cuts or self.encoder.pattern.compiled is None:
-            return InlineSplitter(self.encoder.pattern)
+            return _ListSplitter(self.encoder.pattern)
         if not hasattr(self._local, "process"):
             pattern = self.encoder.pattern
             self._local.process = SplitProcess(pattern.expression, pattern.script_expression, pattern.keep_gaps)

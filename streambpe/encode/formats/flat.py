@@ -7,14 +7,15 @@ Plain BPE without stop words and `uw` models are exactly that. Of the others som
   runs of word chunks whole. A flat list cannot ask that both sides be whole chunks, so here and there a
   superword forms over part of a word.
 - deletions: deleted tokens are left out, with the merges they took part in, and whole chunks that are
-  tokens are taken at once (`ignore_merges`). Tokens that were built through a deleted one and are no
-  whole chunk are out of reach.
+  tokens are taken at once (`ignore_merges`). A token that was built through a deleted one is built of
+  what the other merges leave of its text, if that is two tokens; else it is out of reach, but for chunks.
 - stop words: likewise by `ignore_merges`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import regex
 
@@ -67,24 +68,13 @@ def flatten(encoder: Encoder, to: str) -> FlatModel:
             twice += 1
             continue
         tokens[number] = content
-    alive = set(tokens.values())
-    merges: dict[tuple[bytes, bytes], None] = {}
     deletes = any(event.op is Op.DELETE for event in model.events)
-    events = reversed(model.events) if deletes else iter(model.events)
-    for event in events:
-        if event.op is Op.DELETE:
-            continue
-        pair = (model.content(event.pair[0]), model.content(event.pair[1]))
-        if not deletes or (pair[0] in alive and pair[1] in alive and pair[0] + pair[1] in alive):
-            merges.setdefault(pair)
-    ranked = list(reversed(merges)) if deletes else list(merges)
+    ranked = _merges_of_the_living(encoder, set(tokens.values())) if deletes else _merges_in_order(encoder)
     ignore_merges = False
     if deletes:
         ignore_merges = True
-        reachable = {left + right for left, right in ranked}
-        behind = sum(
-            1 for content in tokens.values() if len(content) > 1 and content not in reachable and content not in taken
-        )
+        reachable = {left + right for left, right in ranked} | {*taken, *model.alphabet.symbols}
+        behind = sum(1 for content in tokens.values() if content not in reachable)
         deleted = sum(1 for event in model.events if event.op is Op.DELETE)
         lost.append(
             f"{deleted} deletions: merge lists cannot take a token back. Deleted tokens are left out; {behind} living "
@@ -122,6 +112,45 @@ def flatten(encoder: Encoder, to: str) -> FlatModel:
         model.n_vocab,
         lost,
     )
+
+
+def _merges_in_order(encoder: Encoder) -> list[tuple[bytes, bytes]]:
+    content = encoder.model.content
+    pairs = (event.pair for event in encoder.model.events)
+    return list(dict.fromkeys((content(left), content(right)) for left, right in pairs))
+
+
+def _merges_of_the_living(encoder: Encoder, alive: set[bytes]) -> list[tuple[bytes, bytes]]:
+    """Merges among living tokens, in the order of latest births.
+
+    A token whose parts were deleted later gets the two tokens that the merges before it make of its text, if
+    they make two.
+    """
+    model = encoder.model
+    makers: dict[int, list[tuple[bytes, bytes]]] = {}
+    for event in model.events:
+        if event.op is not Op.DELETE:
+            pair = (model.content(event.pair[0]), model.content(event.pair[1]))
+            if pair[0] in alive and pair[1] in alive:
+                makers.setdefault(event.id, []).append(pair)
+    ranks: dict[tuple[bytes, bytes], int] = {}
+    for number in model.vocabulary.living:
+        token = model.vocabulary[number]
+        if len(token.base) < 2:
+            continue
+        for pair in makers.get(number, []):
+            ranks.setdefault(pair, len(ranks))
+        if number not in makers:
+            parts = [model.content(symbol) for symbol in token.base]
+            while len(parts) > 2:
+                found = [(ranks[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in ranks]
+                if not found:
+                    break
+                i = min(found)[1]
+                parts[i : i + 2] = [parts[i] + parts[i + 1]]
+            if len(parts) == 2:
+                ranks.setdefault((parts[0], parts[1]), len(ranks))
+    return list(ranks)
 
 
 def _reserved(encoder: Encoder) -> list[int]:
