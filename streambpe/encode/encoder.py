@@ -18,7 +18,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from itertools import pairwise
+from itertools import pairwise, repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,7 @@ Lengths = npt.NDArray[np.int64]
 
 _LONG_CHUNK = 20_000  # symbols from which array work beats the heap
 _LONG_RUN = 64  # whole chunks from which it beats the plain loop
+_NEVER = 1 << 62  # an event index behind all others
 DOCUMENT_END = -2  # in a stream of ids, beside UNKNOWN = -1
 WHOLE = 1 << 30  # set on an id in a stream: it is a chunk by itself and may become part of a superword
 
@@ -80,6 +81,10 @@ class Encoder:
             number = self.stop_ids.get(self._mark + chunk)
             if number is not None:
                 return [number]
+        if len(chunk) >= _LONG_CHUNK:
+            symbols, lengths = self.codec.split_many(pl.Series([chunk], dtype=pl.String))
+            long: list[int] = self.encode_many(symbols, lengths)[0].tolist()
+            return long
         return self.encode_symbols(self.codec.split(chunk))
 
     def encode_symbols(self, symbols: list[int]) -> list[int]:
@@ -98,8 +103,8 @@ class Encoder:
         find = self._first.get
         events = self.model.events
         while True:
-            best = min(map(find, pairwise(sequence), _NEVER), default=_NEVER_VALUE)
-            if best == _NEVER_VALUE:
+            best = min(map(find, pairwise(sequence), repeat(_NEVER)))
+            if best == _NEVER:
                 return sequence
             event = events[best]
             sequence = merge(sequence, event.pair, event.id)
@@ -350,20 +355,6 @@ class Encoder:
             f"model id. Only models whose deletions split into pairs (--delete-to pair) leave such tokens; train with "
             f"--delete-to bytes."
         )
-
-
-class _Never:
-    """An endless supply of "no event" for `map` to pass as the default of dict.get."""
-
-    def __iter__(self) -> _Never:
-        return self
-
-    def __next__(self) -> int:
-        return _NEVER_VALUE
-
-
-_NEVER_VALUE = 1 << 62
-_NEVER = _Never()
 
 
 def ranges(starts: Lengths, counts: Lengths) -> Lengths:
