@@ -485,7 +485,8 @@ def import_(file: str, output: str, pattern: str | None, specials: tuple[str, ..
     """Read a vocabulary made elsewhere into an event log, with the same ids.
 
     FILE is a Hugging Face tokenizer.json (byte-level BPE), tiktoken ranks, a .model file of fastboundlessbpe,
-    BoundlessBPE, minbpe or BatchBPE, or the Parquet twin of an event log. What an event log cannot say is
+    BoundlessBPE, minbpe or BatchBPE, a JSON file of PickyBPE or SCRIPT-BPE (over bytes), or the Parquet twin of
+    an event log. What an event log cannot say is
     refused, never dropped.
 
     \b

@@ -26,12 +26,12 @@ PAIRS = [
     ("boundless_v2_swift_t09.model", "boundless_twophase_swift_t09"),
     ("superbpe_v2_swift.model", "superbpe_kensho_swift"),
     ("boundless_v1_swift_t09.model", "boundless_original_swift_t09"),
+    ("picky_code_t09_v250.json.gz", "picky_char_code_t09_small"),
+    ("script_bytes_gpt4_cb_swift_n200.json", "script_bytes_gpt4_cb_swift"),
 ]
 # Formats that no import reads yet, with what would have to.
 NOT_READ = {
-    "picky_code_t09_v250.json.gz": "PickyBPE's json",
-    "script_bytes_gpt4_cb_swift_n200.json": "SCRIPT-BPE's json",
-    "script_scriptenc_cb_swift_n400.json.gz": "SCRIPT-BPE's json",
+    "script_scriptenc_cb_swift_n400.json.gz": "SCRIPT-BPE's json over script symbols: needs the character tables",
 }
 
 

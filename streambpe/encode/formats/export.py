@@ -7,7 +7,9 @@ how far the two drift.
 
 from __future__ import annotations
 
+import gzip
 import importlib
+import json
 import os
 import runpy
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,6 +23,7 @@ from streambpe.encode.formats.boundless import export_boundless, import_model
 from streambpe.encode.formats.gguf import export_gguf
 from streambpe.encode.formats.gpt2 import export_gpt2
 from streambpe.encode.formats.hf import export_hf, import_hf
+from streambpe.encode.formats.papers_json import import_picky, import_script_bytes
 from streambpe.encode.formats.parquet import read_parquet, write_parquet
 from streambpe.encode.formats.tiktoken_ranks import export_tiktoken, import_tiktoken
 from streambpe.encode.model import read_model
@@ -268,7 +271,7 @@ def _need(name: str) -> Any:
 
 
 def import_file(path: str | os.PathLike[str], *, pattern: str | None = None, specials: Sequence[str] = ()) -> EventLog:
-    """A vocabulary made elsewhere as an event log: tokenizer.json, tiktoken ranks, or a .model file.
+    """A vocabulary made elsewhere as an event log: tokenizer.json, tiktoken ranks, a .model file, research JSON.
 
     pattern and specials are for tiktoken ranks, which carry neither.
     """
@@ -282,14 +285,30 @@ def import_file(path: str | os.PathLike[str], *, pattern: str | None = None, spe
         return read_parquet(file)
     if file.suffix == ".model" or head.startswith((b"BoundlessBPE v2", b"word v1", b"minbpe v1", b"BatchBPE v1")):
         return import_model(file)
-    if head.lstrip().startswith(b"{"):
-        return import_hf(file)
+    if head.lstrip().startswith(b"{") or head.startswith(b"\x1f\x8b"):
+        return _import_json(file)
     if pattern is None:
         raise UsageError(
             f"{path} looks like tiktoken ranks, which carry no pattern; say how its text is split with --pattern, "
             f"for instance --pattern cl100k."
         )
     return import_tiktoken(file, pattern, tuple(specials))
+
+
+def _import_json(file: Path) -> EventLog:
+    """A JSON file, gzipped or not, by what is in it."""
+    try:
+        data = file.read_bytes()
+        document = json.loads(gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data)
+        if "merge_rules" in document and "pretokenizer" in document:
+            return import_script_bytes(document, str(file))
+        if "id2int" in document and "splits" in document:
+            return import_picky(document, str(file))
+    except ModelError:
+        raise
+    except (OSError, EOFError, KeyError, TypeError, ValueError) as why:
+        raise ModelError(f"{file} is no tokenizer.json, nor a model of PickyBPE or SCRIPT-BPE: {why!r:.200}.") from None
+    return import_hf(file)
 
 
 __all__ = ["FORMATS", "Comparison", "ExportResult", "compare", "cut_log", "export", "import_file"]
