@@ -116,7 +116,9 @@ def contender(
     name: str, path: str, mb: int, threads: int, folder: Path
 ) -> tuple[Callable[[], Any], Callable[[Any], Any]]:
     """(the timed job, its result as lists of ids)."""
-    documents = read_documents(path, mb)
+    source = folder / f"{mb}.jsonl"
+    # files are read as a part of the job, so that the texts in memory are not counted as the job's
+    documents = [] if name.endswith("corpus") and source.exists() else read_documents(path, mb)
     if name.startswith(("streambpe", "boundless")):
         from streambpe.config import Resources
         from streambpe.encode.corpus import encode_corpus
@@ -125,7 +127,6 @@ def contender(
         boundless = name.startswith("boundless")
         tokenizer = Tokenizer.load(folder / ("boundless.events.jsonl" if boundless else "v.events.jsonl"))
         if name.endswith("corpus"):
-            source = folder / f"{mb}.jsonl"
             if not source.exists():
                 source.write_text("".join(json.dumps({"text": d}, ensure_ascii=False) + "\n" for d in documents))
             output = folder / f"{os.getpid()}.npy"
