@@ -25,6 +25,7 @@ _HOMES = {
     "Trainer": "streambpe.train.trainer",
     "TrainResult": "streambpe.train.trainer",
     "check": "streambpe.store.check",
+    "Tokenizer": "streambpe.encode.tokenizer",
     "Run": "streambpe.store.run",
     "CountConfig": "streambpe.config",
     "TrainConfig": "streambpe.config",
@@ -37,6 +38,7 @@ __all__ = [
     "Resources",
     "Run",
     "StreambpeError",
+    "Tokenizer",
     "TrainConfig",
     "TrainResult",
     "Trainer",
@@ -51,6 +53,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from streambpe.config import CountConfig, Resources, TrainConfig
+    from streambpe.encode.tokenizer import Tokenizer
     from streambpe.errors import StreambpeError
     from streambpe.store.check import check
     from streambpe.store.run import Run

@@ -505,5 +505,244 @@ def check(run: str, rehash: bool, memory: str | None, threads: int | None, temp_
     click.echo(f"{run}: everything adds up.", err=True)
 
 
+# ---------------------------------------------------------------------------------------------------------
+# encode, decode, export, import, explain
+
+
+@main.command()
+@click.argument("model")
+@click.argument("files", nargs=-1, metavar="[FILE...]")
+@click.option("-o", "--output", metavar="OUT", help="A .npy, .parquet or .bin file. [default: lines on stdout]")
+@click.option(
+    "--dtype",
+    type=click.Choice(["auto", "uint16", "uint32", "int32", "int64"]),
+    default="auto",
+    show_default=True,
+    help="Of the numbers in OUT; auto is uint16 up to 65 536 ids, else uint32.",
+)
+@click.option("--eot", metavar="TOKEN", help="A special token to put behind every document of OUT.")
+@click.option("--json", "as_json", is_flag=True, help="On stdout: a JSON list a line instead of numbers.")
+@click.option("--lines", is_flag=True, help="In text files every line is a document.")
+@click.option("--text-column", default="text", show_default=True, metavar="NAME", help="Of jsonl, csv and parquet.")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["auto", "txt", "lines", "jsonl", "csv", "parquet"]),
+    default="auto",
+    help="Of all files, instead of judging by the file's name.",
+)
+@click.option(
+    "--bad-utf8",
+    type=click.Choice(["replace", "skip", "error"]),
+    default="replace",
+    show_default=True,
+    help="Invalid bytes become U+FFFD, are left out, or end the job.",
+)
+@resource_options
+def encode(
+    model: str,
+    files: tuple[str, ...],
+    output: str | None,
+    dtype: str,
+    eot: str | None,
+    as_json: bool,
+    lines: bool,
+    text_column: str,
+    kind: str,
+    bad_utf8: Any,
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+) -> None:
+    """Encode FILEs (standard input if none is given) with MODEL.
+
+    \b
+    MODEL    an event log, a RUN, or RUN:NAME
+    FILE     as SOURCE of `count`; special tokens in the text are ordinary text
+
+    With -o, ids of all documents go into one file, one after another in the order of the files' paths;
+    OUT.offsets.npy says where each document begins (a .parquet file has a row a document). Safe to stop
+    and to kill: the same command goes on. Without -o, one line a document.
+
+    \b
+    example:
+        streambpe encode runs/en corpus/*.jsonl.zst -o ids.npy
+        echo "Hello world" | streambpe encode runs/en
+    """
+    if threads:
+        os.environ.setdefault("POLARS_MAX_THREADS", str(threads))
+    from streambpe.config import Resources
+    from streambpe.encode.corpus import encode_corpus, encode_to_text
+    from streambpe.encode.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer.load(model)
+    if output is None:
+        for line in encode_to_text(tokenizer, files, as_json=as_json, lines=lines, text_column=text_column, kind=kind):
+            click.echo(line)
+        return
+    with stop_on_signals() as stop:
+        result = encode_corpus(
+            tokenizer,
+            files or ("-",),
+            output,
+            dtype=dtype,
+            eot=eot,
+            lines=lines,
+            text_column=text_column,
+            kind=kind,
+            bad_utf8=bad_utf8,
+            resources=Resources.from_options(memory, threads, temp_dir),
+            stop=stop,
+        )
+    for warning in result.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    click.echo(f"{result.path}: {result.ids:,} ids ({result.dtype}) of {result.documents:,} documents", err=True)
+
+
+@main.command()
+@click.argument("model")
+@click.argument("file", required=False)
+@click.option("--dtype", default="auto", metavar="TYPE", help="Of the numbers in a .bin file.")
+def decode(model: str, file: str | None, dtype: str) -> None:
+    """Print the text behind ids: lines of numbers or JSON lists (standard input if no FILE is given), or a
+    .npy, .parquet or .bin file that `encode` wrote.
+
+    Each document ends with a line feed, unless it ends with one itself. Bytes come out as they are.
+
+    \b
+    example:
+        echo "Hello world" | streambpe encode runs/en | streambpe decode runs/en
+        streambpe decode runs/en ids.npy | head
+    """
+    from pathlib import Path
+
+    from streambpe.encode.corpus import decode_array, decode_file
+    from streambpe.encode.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer.load(model)
+    if file is not None and Path(file).suffix in (".npy", ".parquet", ".bin"):
+        documents = decode_array(tokenizer, Path(file), dtype)
+    else:
+        with contextlib.ExitStack() as stack:
+            stream = sys.stdin.buffer if file in (None, "-") else stack.enter_context(_opened(file))
+            for document in decode_file(tokenizer, stream, file or "standard input"):
+                click.echo(document, nl=not document.endswith(b"\n"))
+        return
+    for document in documents:
+        click.echo(document, nl=not document.endswith(b"\n"))
+
+
+def _opened(file: str | None) -> Any:
+    from streambpe.errors import SourceError
+
+    try:
+        return open(str(file), "rb")
+    except OSError as why:
+        raise SourceError(f"{file} cannot be read: {why.strerror}.") from None
+
+
+@main.command()
+@click.argument("model")
+@click.option(
+    "--to",
+    type=click.Choice(["hf", "tiktoken", "gpt2", "boundless", "gguf", "events", "parquet"]),
+    required=True,
+    help="The format.",
+)
+@click.option("-o", "--output", required=True, metavar="PATH", help="The file; for gpt2 a folder.")
+@click.option("--vocab-size", metavar="N[,N...]", help="Cut smaller vocabularies; several get the size in their name.")
+@click.option("--verify", metavar="TEXT", help="A SOURCE to encode both ways; prints how far the two are apart.")
+@click.option("--strict", is_flag=True, help="Exit 4 unless the export is exact.")
+def export(model: str, to: str, output: str, vocab_size: str | None, verify: str | None, strict: bool) -> None:
+    """Write MODEL for other programs, and say what they cannot hold.
+
+    \b
+    hf         tokenizer.json, for tokenizers and transformers
+    tiktoken   ranks, and a Python file that makes the Encoding
+    gpt2       vocab.json and merges.txt in the folder PATH
+    boundless  a .model file, version 2, for fastboundlessbpe
+    gguf       vocabulary metadata for llama.cpp; needs `pip install gguf`
+    events     the event log; parquet: the same as a table
+
+    Plain BPE without stop words and uw models are exact in hf. Of the others the best form that can be said
+    is written, and what is lost is printed.
+
+    \b
+    example:
+        streambpe export runs/en --to hf -o tokenizer.json --verify held-out.txt --strict
+        streambpe export runs/en --to tiktoken -o en.tiktoken --vocab-size 8000,16000
+    """
+    from streambpe.encode.formats.export import export as export_model
+    from streambpe.errors import NotExact, UsageError
+
+    try:
+        sizes = [int(size) for size in vocab_size.split(",")] if vocab_size else []
+    except ValueError:
+        raise UsageError(f"--vocab-size {vocab_size}: one number, or several with commas between.") from None
+    results = export_model(model, to, output, vocab_sizes=sizes, verify=verify)
+    for result in results:
+        for line in result.lines():
+            click.echo(line, err=True)
+    if strict and not all(result.exact for result in results):
+        raise NotExact(f"{output} is not exact. It was written all the same; see above for what is lost.")
+
+
+@main.command("import")
+@click.argument("file")
+@click.option("-o", "--output", required=True, metavar="LOG", help="The event log to write, as MODEL.events.jsonl.")
+@click.option("--pattern", metavar="NAME|REGEX", help="For tiktoken ranks, which carry none.")
+@click.option("--special", "specials", multiple=True, metavar="TOKEN", help="Likewise; ids follow the last rank.")
+def import_(file: str, output: str, pattern: str | None, specials: tuple[str, ...]) -> None:
+    """Read a vocabulary made elsewhere into an event log, with the same ids.
+
+    FILE is a Hugging Face tokenizer.json (byte-level BPE), tiktoken ranks, a .model file of fastboundlessbpe,
+    BoundlessBPE, minbpe or BatchBPE, a JSON file of PickyBPE or SCRIPT-BPE (over bytes), or the Parquet twin of
+    an event log. What an event log cannot say is
+    refused, never dropped.
+
+    \b
+    example:
+        streambpe import tokenizer.json -o theirs.events.jsonl
+        streambpe import cl100k_base.tiktoken --pattern cl100k --special "<|endoftext|>" -o cl100k.events.jsonl
+    """
+    from streambpe.encode.eventlog import write_event_log
+    from streambpe.encode.formats.export import import_file
+    from streambpe.encode.tokenizer import Tokenizer
+
+    log = import_file(file, pattern=pattern, specials=specials)
+    tokenizer = Tokenizer.from_event_log(log)
+    write_event_log(output, log)
+    click.echo(f"{output}: {tokenizer.n_vocab:,} ids, {len(log.events):,} events", err=True)
+
+
+@main.command()
+@click.argument("model")
+@click.argument("what", metavar="TOKEN_OR_TEXT")
+@click.option("--token/--text", "as_token", default=None, help="Settle what is meant. [default: a token if it is one]")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def explain(model: str, what: str, as_token: bool | None, as_json: bool) -> None:
+    """Show how a text splits, step by step, or how a token (its text, id:N, or log:N for a log id) was made.
+
+    A token's rivals, the pairs that were next in line, are shown if MODEL is a RUN: they are counted anew
+    from its chunks.
+
+    \b
+    example:
+        streambpe explain runs/en " the"
+        streambpe explain runs/en "unbelievable things" --json
+    """
+    from streambpe.encode.explain import explain as explain_model
+    from streambpe.encode.explain import print_explanation
+    from streambpe.encode.model import run_of
+    from streambpe.encode.tokenizer import Tokenizer
+
+    as_text = None if as_token is None else not as_token
+    found = explain_model(Tokenizer.load(model), what, as_text=as_text, run=run_of(model))
+    if as_json:
+        click.echo(json.dumps(found.as_json(), ensure_ascii=False))
+    else:
+        print_explanation(found, sys.stdout)
+
+
 if __name__ == "__main__":
     main()

@@ -34,6 +34,16 @@ class PatternError(UsageError):
     """A splitting pattern does not compile, or leaves part of the text unmatched."""
 
 
+class ModelError(StreambpeError):
+    """A model cannot be found, or holds something that this job cannot express."""
+
+
+class NotExact(StreambpeError):
+    """An export under --strict encodes some text otherwise than the model does; the files were written."""
+
+    exit_code = 4
+
+
 class RunError(StreambpeError):
     """A RUN folder is missing, damaged, or of another format version."""
 

@@ -82,6 +82,14 @@ def test_characters_of_every_kind(name, pattern):
         assert chunks == pattern.split(text), [hex(ord(c)) for c in text]
 
 
+def test_a_piece_is_not_a_text():
+    """A piece does not end its document: `$` does not match behind it."""
+    pattern = find_pattern("cl100k")
+    for odd in ("\ua7ce", "\U00016ea0", "\u0378"):
+        for text in (f"{odd}\n\x85の", f"a{odd} \n x", f"{odd}\n \t{odd}\n "):
+            assert fast_documents(buffer_of(text), pattern) == [pattern.split(text)]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "pattern"), PATTERNS, ids=NAMES)
 def test_every_code_point(name, pattern):

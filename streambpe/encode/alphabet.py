@@ -23,13 +23,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from streambpe.errors import StreambpeError
+
 UNKNOWN = -1  # stands in a sequence for a symbol outside the alphabet; no pair with it is ever counted
 
 BYTE_KINDS = ("gpt2", "bytes", "utf8", "seen")
 Unknown = Literal["error", "drop", "unk"]
 
 
-class UnknownSymbol(ValueError):
+class UnknownSymbol(StreambpeError, ValueError):
     """The text holds a symbol the model's alphabet lacks; encoding it would lose text."""
 
 

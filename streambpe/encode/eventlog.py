@@ -21,17 +21,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from streambpe.errors import StreambpeError
+
 FORMAT = "streambpe-events"
 VERSION = 1
 
 
-class EventLogError(ValueError):
+class EventLogError(StreambpeError, ValueError):
     """An event log that cannot be trusted: what is wrong, in which file, on which line."""
 
 
@@ -364,26 +366,32 @@ def read_event_log(path: str | os.PathLike[str]) -> EventLog:
             f"{path}: line {last}: the file ends inside this line; it was cut off while written or copied. "
             f"Copy it again, or write it anew from its RUN with `streambpe export`."
         )
-    header, count, sha256 = _parse_header(lines[0], f"{path}: line 1")
+    return read_event_lines(lines, str(path))
+
+
+def read_event_lines(lines: Sequence[bytes], name: str) -> EventLog:
+    """The log made of these lines, without their line feeds; `name` begins the message if one is damaged."""
+    last = len(lines)
+    header, count, sha256 = _parse_header(lines[0], f"{name}: line 1")
     first_learned = header.alphabet["first_id"] + _alphabet_size(header.alphabet) + len(header.stop_words)
     learnable = range(header.alphabet["first_id"], first_learned - len(header.stop_words))
     next_id = first_learned
     events = []
     digest = hashlib.sha256()
     for number, line in enumerate(lines[1:], 2):
-        where = f"{path}: line {number}"
+        where = f"{name}: line {number}"
         event = parse_event(line, where)
         next_id = _check_ids(where, event, next_id, learnable, first_learned)
         events.append(event)
         digest.update(line + b"\n")
     if len(events) != count:
         raise EventLogError(
-            f"{path}: line {last}: the header promises {count} events, the file holds {len(events)}; "
+            f"{name}: line {last}: the header promises {count} events, the file holds {len(events)}; "
             f"it was cut off or added to"
         )
     if digest.hexdigest() != sha256:
         raise EventLogError(
-            f"{path}: lines 2 to {last}: the events do not match the header's sha256 {sha256[:12]}...; "
+            f"{name}: lines 2 to {last}: the events do not match the header's sha256 {sha256[:12]}...; "
             f"a line was changed after the log was written"
         )
     return EventLog(header, tuple(events))

@@ -11,9 +11,11 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
+
+import polars as pl
 
 from streambpe.encode.alphabet import (
     bytes_alphabet,
@@ -21,6 +23,7 @@ from streambpe.encode.alphabet import (
     seen_alphabet,
     utf8_alphabet,
 )
+from streambpe.encode.encoder import Encoder
 from streambpe.encode.eventlog import EventLog, Header, Op, Special, StopWord
 from streambpe.encode.prepare import prepare
 from streambpe.encode.replay import Model
@@ -78,10 +81,20 @@ def model_of(training: reference.Training, **header: Any) -> Model:
 def encoder(
     model: Model, cut: Callable[[str], list[bytes]], drop_unknown: bool = False
 ) -> Callable[[Row], dict[str, Any]]:
-    """Encode a text by replay; a token without a model id makes ids None, as the vectors write it."""
+    """Encode a text by replay; a token without a model id makes ids None, as the vectors write it.
+
+    The fast encoder, chunk by chunk and in arrays, has to agree with replay on every text.
+    """
+    config = {**model.header.config, **({"unencodable": "drop"} if drop_unknown else {})}
+    fast = Encoder(EventLog(replace(model.header, config=config), tuple(model.events)))
 
     def encode(row: Row) -> dict[str, Any]:
-        log_ids = model.encode_chunks(cut(row["text"]), unknown="drop" if drop_unknown else None)
+        chunks = cut(row["text"])
+        log_ids = model.encode_chunks(chunks, unknown="drop" if drop_unknown else None)
+        texts = [chunk.decode() for chunk in chunks]
+        stream, _ = fast.encode_distinct(pl.Series(texts, dtype=pl.String))
+        assert (fast.join_stream(stream) if fast.has_superwords else stream).tolist() == log_ids
+        assert model.join_chunks(map(fast.encode_chunk, texts)) == log_ids
         try:
             ids: list[int] | None = model.to_model_ids(log_ids)
         except KeyError:

@@ -1,0 +1,1 @@
+"""One module for each format a model can be written to or read from."""

@@ -1,0 +1,314 @@
+"""`export`: write a model in other programs' formats, and measure how exact the hand-over is.
+
+The measure: texts are encoded by the exported file in its own library and by the model. A token span is
+the stretch of bytes one token stands for; the share of the model's spans that the other did not find says
+how far the two drift.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import json
+import os
+import runpy
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from streambpe.encode.encoder import Encoder
+from streambpe.encode.eventlog import EventLog, Special, write_event_log
+from streambpe.encode.formats.boundless import export_boundless, import_model
+from streambpe.encode.formats.gguf import export_gguf
+from streambpe.encode.formats.gpt2 import export_gpt2
+from streambpe.encode.formats.hf import export_hf, import_hf
+from streambpe.encode.formats.papers_json import import_picky, import_script_bytes
+from streambpe.encode.formats.parquet import read_parquet, write_parquet
+from streambpe.encode.formats.tiktoken_ranks import export_tiktoken, import_tiktoken
+from streambpe.encode.model import read_model
+from streambpe.encode.patterns import NO_CUTS, Pattern
+from streambpe.encode.replay import Model, events_for_size
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import ModelError, UsageError
+from streambpe.store.sources import Reader, block_text, find_sources
+
+FORMATS = ("hf", "tiktoken", "gpt2", "boundless", "gguf", "events", "parquet")
+_EXAMPLES = 5
+
+
+@dataclass
+class Comparison:
+    """An exported file against the model, on some texts."""
+
+    documents: int = 0
+    documents_that_differ: int = 0
+    spans: int = 0
+    spans_lost: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    @property
+    def exact(self) -> bool:
+        """Whether all ids were equal."""
+        return not self.documents_that_differ
+
+    def add(
+        self,
+        ours: Sequence[int],
+        theirs: Sequence[int],
+        content: Callable[[int], bytes],
+        their_content: Callable[[int], bytes] | None = None,
+    ) -> None:
+        """Compare one text's ids; `their_content` if ids there are other numbers."""
+        self.documents += 1
+        self.spans += len(ours)
+        if list(ours) == list(theirs):
+            return
+        self.documents_that_differ += 1
+        mine, other = list(_spans(ours, content)), list(_spans(theirs, their_content or content))
+        found = {(start, end) for start, end, _ in other}
+        for place, (start, end, token) in enumerate(mine):
+            if (start, end) in found:
+                continue
+            self.spans_lost += 1
+            if len(self.examples) < _EXAMPLES and (not place or mine[place - 1][:2] in found):
+                around = [theirs for low, high, theirs in other if low < end and high > start]
+                self.examples.append(f"{_shown([token])}  there: {_shown(around)}")
+
+
+def _spans(ids: Iterable[int], content: Callable[[int], bytes]) -> Iterator[tuple[int, int, bytes]]:
+    at = 0
+    for number in ids:
+        token = content(number)
+        yield at, at + len(token), token
+        at += len(token)
+
+
+def _shown(parts: Iterable[bytes]) -> str:
+    return " ".join(repr(part.decode("utf-8", "backslashreplace")) for part in parts) or "nothing"
+
+
+@dataclass
+class ExportResult:
+    """One size of one export."""
+
+    files: list[Path]
+    n_vocab: int
+    lost: list[str]
+    checked_by: str = ""  # which library encoded
+    comparison: Comparison | None = None
+
+    @property
+    def exact(self) -> bool:
+        """What --strict asks for: nothing known to be lost and, where it was compared, nothing lost in fact."""
+        return self.comparison.exact if self.comparison else not self.lost
+
+    def lines(self) -> Iterator[str]:
+        """What to tell the user."""
+        yield f"{', '.join(map(str, self.files))}: {self.n_vocab} ids"
+        for loss in self.lost:
+            yield f"  lost: {loss}"
+        if self.comparison is None:
+            yield (
+                "  exact by construction; not compared on text (--verify TEXT does)"
+                if not self.lost
+                else ("  not exact; --verify TEXT says how far")
+            )
+            return
+        c = self.comparison
+        if c.exact:
+            yield f"  exact: {c.spans:,} ids of {c.documents:,} texts are equal in {self.checked_by}"
+            return
+        share = 100 * c.spans_lost / max(c.spans, 1)
+        yield (
+            f"  not exact: {share:.2f} % of {c.spans:,} token spans are not found by {self.checked_by}; "
+            f"{c.documents_that_differ:,} of {c.documents:,} texts differ"
+        )
+        for example in c.examples:
+            yield f"    {example}"
+
+
+def cut_log(log: EventLog, vocab_size: int) -> EventLog:
+    """The log of the model of this size: cut at the end of the step that reached it."""
+    if log.header.config.get("batch") == "paper":
+        raise UsageError(
+            "A model trained with --batch paper cannot be cut: its merges are ordered by batch, and a smaller "
+            "vocabulary trained that way would be another. Train it at the size wanted."
+        )
+    try:
+        events = log.events[: events_for_size(log.header, log.events, vocab_size)]
+    except ValueError as why:
+        raise UsageError(f"--vocab-size {vocab_size}: {why}. Nothing was written.") from None
+    config = {**log.header.config, "vocab_size": vocab_size}
+    ids = Model(EventLog(log.header, events)).special_ids
+    specials = tuple(Special(s.text, ids[s.text]) for s in log.header.specials)
+    return EventLog(replace(log.header, config=config, specials=specials), events)
+
+
+def export(
+    model: str | os.PathLike[str] | EventLog,
+    to: str,
+    output: str | os.PathLike[str],
+    *,
+    vocab_sizes: Sequence[int] = (),
+    verify: str | None = None,
+) -> list[ExportResult]:
+    """Write a model in one format, once for each size (none: as it is); verify: a source to compare on.
+
+    With several sizes the size goes into the name: tok.json -> tok-8000.json, tok-16000.json.
+    """
+    if to not in FORMATS:
+        raise UsageError(f"--to {to}: one of {', '.join(FORMATS)}.")
+    log = model if isinstance(model, EventLog) else read_model(model)
+    path = Path(output)
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{path.parent} is no folder; make it first. Nothing was written.")
+    logs = [cut_log(log, size) for size in vocab_sizes] or [log]
+    results = []
+    for one in logs:
+        target = (
+            path.with_name(f"{path.stem}-{one.header.config['vocab_size']}{path.suffix}") if len(logs) > 1 else path
+        )
+        results.append(_export_one(one, to, target, verify))
+    return results
+
+
+def _export_one(log: EventLog, to: str, path: Path, verify: str | None) -> ExportResult:
+    tokenizer = Tokenizer.from_event_log(log)
+    encoder = tokenizer.encoder
+    lost: list[str] = []
+    files = [path]
+    if to == "events":
+        write_event_log(path, log)
+    elif to == "parquet":
+        write_parquet(path, log)
+    else:
+        write: dict[str, Callable[[Encoder, Path], tuple[list[Path], list[str]]]] = {
+            "hf": export_hf,
+            "tiktoken": export_tiktoken,
+            "gpt2": export_gpt2,
+            "boundless": export_boundless,
+            "gguf": export_gguf,
+        }
+        files, lost = write[to](encoder, path)
+    result = ExportResult(files, tokenizer.n_vocab, lost)
+    if verify is not None:
+        encode, content, result.checked_by = _reader(to, files)
+        result.comparison = compare(tokenizer, encode, documents(verify), content)
+    return result
+
+
+def compare(
+    tokenizer: Tokenizer,
+    encode: Callable[[str], list[int]],
+    texts: Iterable[str],
+    their_content: Callable[[int], bytes] | None = None,
+) -> Comparison:
+    """Encode texts both ways."""
+    comparison = Comparison()
+
+    def content(number: int) -> bytes:
+        try:
+            return tokenizer.decode_single_token_bytes(number)
+        except KeyError:
+            return b"?"  # an id that only the other knows, for a byte the model lacks
+
+    for text in texts:
+        comparison.add(tokenizer.encode_ordinary(text), encode(text), content, their_content)
+    return comparison
+
+
+def documents(source: str) -> Iterator[str]:
+    """The documents of a source; a .txt file is cut into paragraphs, so that examples and counts say more."""
+    reader = Reader(Pattern("none", "", NO_CUTS), 1 << 24, 1 << 30)
+    found, _ = find_sources([source])
+    for one in found:
+        for block in reader.blocks(one):
+            for document in block_text(block, "replace").text.split(b"\xff"):
+                parts = document.split(b"\n\n") if one.kind == "txt" else [document]
+                for i, part in enumerate(parts):
+                    text = part + b"\n\n" if i < len(parts) - 1 else part
+                    if text:
+                        yield text.decode()
+
+
+def _reader(to: str, files: list[Path]) -> tuple[Callable[[str], list[int]], Callable[[int], bytes] | None, str]:
+    """(text -> ids as the exported file encodes it, id -> bytes if its ids may be others, what did that)."""
+    if to == "tiktoken":
+        _need("tiktoken")
+        encoding = runpy.run_path(str(files[1]))["encoding"]
+        return encoding.encode_ordinary, None, "tiktoken"
+    if to in ("hf", "gpt2"):
+        tokenizers = _need("tokenizers")
+        if to == "hf":
+            loaded = tokenizers.Tokenizer.from_file(str(files[0]))
+            loaded.encode_special_tokens = True  # special tokens in the text are ordinary text on both sides
+        else:
+            loaded = tokenizers.Tokenizer(tokenizers.models.BPE.from_file(str(files[0]), str(files[1])))
+            loaded.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        return lambda text: list(loaded.encode(text, add_special_tokens=False).ids), None, "tokenizers"
+    if to == "boundless":
+        back = Tokenizer.from_event_log(import_model(files[0]))
+        by = "the file read back by streambpe (fastboundlessbpe was not run)"
+        return back.encode_ordinary, back.decode_single_token_bytes, by
+    if to == "gguf":
+        raise UsageError(
+            f"{files[0]} was written and read back, but only llama.cpp can encode with it: leave --verify out, and "
+            f"compare there."
+        )
+    back = Tokenizer.load(files[0])
+    return back.encode_ordinary, None, "the file read back by streambpe"
+
+
+def _need(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise ModelError(
+            f"--verify encodes with the library {name}, which is not installed: `pip install {name}`. The files were "
+            f"written."
+        ) from None
+
+
+def import_file(path: str | os.PathLike[str], *, pattern: str | None = None, specials: Sequence[str] = ()) -> EventLog:
+    """A vocabulary made elsewhere as an event log: tokenizer.json, tiktoken ranks, a .model file, research JSON.
+
+    pattern and specials are for tiktoken ranks, which carry neither.
+    """
+    file = Path(path)
+    try:
+        with open(file, "rb") as opened:
+            head = opened.read(512)
+    except OSError as why:
+        raise ModelError(f"{path} cannot be read: {why.strerror}.") from None
+    if head.startswith(b"PAR1"):
+        return read_parquet(file)
+    if file.suffix == ".model" or head.startswith((b"BoundlessBPE v2", b"word v1", b"minbpe v1", b"BatchBPE v1")):
+        return import_model(file)
+    if head.lstrip().startswith(b"{") or head.startswith(b"\x1f\x8b"):
+        return _import_json(file)
+    if pattern is None:
+        raise UsageError(
+            f"{path} looks like tiktoken ranks, which carry no pattern; say how its text is split with --pattern, "
+            f"for instance --pattern cl100k."
+        )
+    return import_tiktoken(file, pattern, tuple(specials))
+
+
+def _import_json(file: Path) -> EventLog:
+    """A JSON file, gzipped or not, by what is in it."""
+    try:
+        data = file.read_bytes()
+        document = json.loads(gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data)
+        if "merge_rules" in document and "pretokenizer" in document:
+            return import_script_bytes(document, str(file))
+        if "id2int" in document and "splits" in document:
+            return import_picky(document, str(file))
+    except ModelError:
+        raise
+    except (OSError, EOFError, KeyError, TypeError, ValueError) as why:
+        raise ModelError(f"{file} is no tokenizer.json, nor a model of PickyBPE or SCRIPT-BPE: {why!r:.200}.") from None
+    return import_hf(file)
+
+
+__all__ = ["FORMATS", "Comparison", "ExportResult", "compare", "cut_log", "export", "import_file"]

@@ -1,0 +1,256 @@
+"""What every other program's tokenizer can hold: a list of tokens, a list of merges, one pattern.
+
+Plain BPE without stop words and `uw` models are exactly that. Of the others something is lost, and
+`FlatModel.lost` says what in words; nothing is lost silently. The forms were chosen by measurement:
+
+- superwords (boundless, superbpe): one list of merges in the order of the log, and a pattern that keeps
+  runs of word chunks whole. A flat list cannot ask that both sides be whole chunks, so here and there a
+  superword forms over part of a word.
+- deletions: deleted tokens are left out, with the merges they took part in, and whole chunks that are
+  tokens are taken at once (`ignore_merges`). A token that was built through a deleted one is built of
+  what the other merges leave of its text, if that is two tokens; else it is out of reach, but for chunks.
+- stop words: likewise by `ignore_merges`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import regex
+
+from streambpe.encode.alphabet import BYTE_KINDS
+from streambpe.encode.encoder import Encoder
+from streambpe.encode.eventlog import Op
+from streambpe.encode.patterns import Pattern
+from streambpe.errors import ModelError
+
+
+@dataclass(frozen=True)
+class FlatModel:
+    """Tokens by model id, merges by rank."""
+
+    tokens: dict[int, bytes]
+    merges: list[tuple[bytes, bytes]]
+    specials: dict[str, int]
+    reserved: list[int]
+    expression: str  # as `regex` reads it; "" for none
+    is_preset: bool  # $ then never stands before a last line break
+    keeps_gaps: bool
+    ignore_merges: bool
+    kind: str  # of the alphabet
+    n_vocab: int
+    lost: list[str]
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing is lost by the form itself."""
+        return not self.lost
+
+
+def flatten(encoder: Encoder, to: str) -> FlatModel:
+    """The model as tokens, merges and a pattern. ModelError if its symbols are nothing `to` could read."""
+    model, header = encoder.model, encoder.header
+    kind = header.alphabet["kind"]
+    if kind not in (*BYTE_KINDS, "chars"):
+        raise ModelError(
+            f"No program that reads {to} knows base symbols of kind {kind!r}. Nothing was written. The model itself "
+            f"can be handed over with --to events or --to parquet; train with --encoding bytes for {to}."
+        )
+    lost: list[str] = []
+    stops = set(encoder.stop_ids.values())
+    tokens: dict[int, bytes] = {}
+    taken = {chunk: model.model_id[number] for chunk, number in model.vocabulary.stop_ids.items()}
+    twice = 0
+    for log_id, number in model.model_id.items():
+        content = model.content(log_id)
+        if log_id not in stops and content in taken:
+            twice += 1
+            continue
+        tokens[number] = content
+    deletes = any(event.op is Op.DELETE for event in model.events)
+    ranked = _merges_of_the_living(encoder, set(tokens.values())) if deletes else _merges_in_order(encoder)
+    ignore_merges = False
+    if deletes:
+        ignore_merges = True
+        reachable = {left + right for left, right in ranked} | {*taken, *model.alphabet.symbols}
+        behind = sum(1 for content in tokens.values() if content not in reachable)
+        deleted = sum(1 for event in model.events if event.op is Op.DELETE)
+        lost.append(
+            f"{deleted} deletions: merge lists cannot take a token back. Deleted tokens are left out; {behind} living "
+            f"ones were made through them and are found only where they are a whole chunk."
+        )
+    if stops:
+        ignore_merges = True
+        lost.append(
+            f"{len(stops)} stop words: kept as whole chunks that are taken at once; so is then every chunk that is a "
+            f"token." + (f" {twice} learned tokens that spell a stop word have no id of their own." if twice else "")
+        )
+    pattern = encoder.pattern
+    expression = pattern.expression
+    if encoder.has_superwords:
+        expression = whole_runs(pattern)
+        lost.append(
+            "superwords: a flat list of merges cannot ask that both sides be whole chunks. The pattern keeps runs of "
+            "word chunks together, and a superword may form over part of a word."
+        )
+    if pattern.script_expression:
+        lost.append("--split-scripts: other programs run one pattern on the whole text; the main one was written.")
+    config = header.config
+    if config.get("normalize") == "nfc" and to not in ("hf",):
+        lost.append("--normalize nfc: the reader has to bring text to NFC itself.")
+    return FlatModel(
+        tokens,
+        ranked,
+        dict(model.special_ids),
+        _reserved(encoder),
+        expression,
+        pattern.name != "regex",
+        pattern.keep_gaps,
+        ignore_merges,
+        kind,
+        model.n_vocab,
+        lost,
+    )
+
+
+def _merges_in_order(encoder: Encoder) -> list[tuple[bytes, bytes]]:
+    content = encoder.model.content
+    pairs = (event.pair for event in encoder.model.events)
+    return list(dict.fromkeys((content(left), content(right)) for left, right in pairs))
+
+
+def _merges_of_the_living(encoder: Encoder, alive: set[bytes]) -> list[tuple[bytes, bytes]]:
+    """Merges among living tokens, in the order of latest births.
+
+    A token whose parts were deleted later gets the two tokens that the merges before it make of its text, if
+    they make two.
+    """
+    model = encoder.model
+    makers: dict[int, list[tuple[bytes, bytes]]] = {}
+    for event in model.events:
+        if event.op is not Op.DELETE:
+            pair = (model.content(event.pair[0]), model.content(event.pair[1]))
+            if pair[0] in alive and pair[1] in alive:
+                makers.setdefault(event.id, []).append(pair)
+    ranks: dict[tuple[bytes, bytes], int] = {}
+    for number in model.vocabulary.living:
+        token = model.vocabulary[number]
+        if len(token.base) < 2:
+            continue
+        for pair in makers.get(number, []):
+            ranks.setdefault(pair, len(ranks))
+        if number not in makers:
+            parts = [model.content(symbol) for symbol in token.base]
+            while len(parts) > 2:
+                found = [(ranks[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in ranks]
+                if not found:
+                    break
+                i = min(found)[1]
+                parts[i : i + 2] = [parts[i] + parts[i + 1]]
+            if len(parts) == 2:
+                ranks.setdefault((parts[0], parts[1]), len(ranks))
+    return list(ranks)
+
+
+def _reserved(encoder: Encoder) -> list[int]:
+    first = encoder.model.alphabet.first_id
+    end = first + encoder.model.n_vocab
+    return list(range(end - encoder.header.reserved, end))
+
+
+# Chunks that a pattern's alternatives are tried on, to find those that match words.
+_WORDS = (
+    " the",
+    "the",
+    " The",
+    "The",
+    " THE",
+    "I",
+    " a",
+    "'s",
+    "don't",
+    " don't",
+    " d'été",
+    "_name",
+    "über",
+    "中文",
+    " 中",
+)
+
+
+def split_alternatives(expression: str) -> list[str]:
+    """The alternatives of an expression at its top level: "a|(b|c)|[|]" -> ["a", "(b|c)", "[|]"]."""
+    parts, depth, in_class, start, i = [], 0, False, 0, 0
+    while i < len(expression):
+        c = expression[i]
+        if c == "\\":
+            i += 2
+            continue
+        if in_class:
+            in_class = c != "]"
+        elif c == "[":
+            in_class = True
+            if expression[i + 1 : i + 2] == "]" or expression[i + 1 : i + 3] == "^]":
+                i += 1
+        elif c == "(":
+            depth += 1
+        elif c == ")":
+            depth -= 1
+        elif c == "|" and not depth:
+            parts.append(expression[start:i])
+            start = i + 1
+        i += 1
+    return [*parts, expression[start:]]
+
+
+def whole_runs(pattern: Pattern) -> str:
+    """The pattern with its alternatives for words gathered into one that takes a run of words whole."""
+    alternatives = split_alternatives(pattern.expression)
+    words = [a for a in alternatives if any(regex.fullmatch(a, word) for word in _WORDS)]
+    rest = [a for a in alternatives if a not in words]
+    # an alternative that covers everything (.+) would swallow the text
+    everything = [a for a in words if regex.fullmatch(a, "a. 1-b")]
+    words = [a for a in words if a not in everything]
+    if not words:
+        return pattern.expression
+    return "|".join([f"(?:{'|'.join(words)})+", *rest, *everything])
+
+
+def portable(expression: str, is_preset: bool, engine: str) -> str:
+    """An expression of the `regex` module for another engine: "oniguruma" (Hugging Face) or "rust" (tiktoken).
+
+    Escapes of code points become characters; {m,n}+ is possessive here and in Rust but a repetition there;
+    and the engines differ in what $ is: here the end of the text or a last line break before it.
+    """
+    out: list[str] = []
+    in_class, i = False, 0
+    while i < len(expression):
+        c = expression[i]
+        if c == "\\" and (match := regex.match(r"\\u([0-9a-fA-F]{4})|\\U([0-9a-fA-F]{8})", expression, pos=i)):
+            character = chr(int(match.group(1) or match.group(2), 16))
+            out.append("\\" + character if character in r"\[](){}.*+?^$|-" else character)
+            i = match.end()
+            continue
+        if c == "\\":
+            brace = expression.find("}", i) if expression[i + 1 : i + 3] in ("p{", "P{") else -1
+            end = brace + 1 if brace > 0 else i + 2
+            out.append(expression[i:end])
+            i = end
+            continue
+        if in_class:
+            in_class = c != "]"
+        elif c == "[":
+            in_class = True
+        elif c == "$" and engine == "oniguruma":
+            c = r"\Z"
+        elif c == "$" and not is_preset:
+            c = r"(?=\n?\z)"
+        out.append(c)
+        i += 1
+    text = "".join(out)
+    if engine == "oniguruma":
+        text = regex.sub(
+            r"((?:\\[pP]\{\w+\}|\[(?:\\.|[^\]\\])*\]|\\.|[^\\\[\](){}|*+?]))(\{\d+(?:,\d*)?\})\+", r"(?>\1\2)", text
+        )
+    return text

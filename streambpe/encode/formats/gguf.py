@@ -1,0 +1,101 @@
+"""GGUF: tokens, merges and token types as llama.cpp's vocabulary metadata. Needs the package `gguf`.
+
+A GGUF file does not carry a pattern, only the name of one compiled into llama.cpp; a model whose pattern
+has no name there is refused. The file is checked by reading it back. It is not run in llama.cpp.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from streambpe.encode.encoder import Encoder
+from streambpe.encode.formats.flat import FlatModel, flatten
+from streambpe.encode.formats.hf import token_text
+from streambpe.errors import ModelError
+
+# Our patterns that llama.cpp has compiled in, by its names.
+_NAMES = {"gpt2": "gpt-2", "r50k": "gpt-2", "gpt4o": "gpt-4o"}
+_LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+"
+)
+_NORMAL, _CONTROL, _UNUSED = 1, 3, 5
+
+
+def export_gguf(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
+    """Write a vocabulary-only GGUF file and read it back; (files, what is lost)."""
+    library = _library()
+    flat = flatten(encoder, "gguf")
+    if flat.kind == "chars":
+        raise ModelError("llama.cpp's BPE tokens are bytes; this model's symbols are characters. Nothing was written.")
+    if encoder.has_superwords:
+        raise ModelError(
+            "llama.cpp has no pattern that keeps runs of words whole under a name this program knows, so superwords "
+            "cannot be handed over. Nothing was written. Use --to hf."
+        )
+    name = "llama-bpe" if flat.expression == _LLAMA3 else _NAMES.get(encoder.pattern.name)
+    if name is None:
+        raise ModelError(
+            f"llama.cpp has no pattern named like {encoder.pattern.name!r}: a GGUF file can only name one of its own. "
+            f"Nothing was written. Train with --pattern {' or '.join(sorted(_NAMES))}, or use --to hf."
+        )
+    lost = list(flat.lost)
+    if flat.ignore_merges:
+        lost.append("ignore_merges cannot be said in GGUF: llama.cpp decides it by the pattern's name.")
+    if name == "gpt-4o":
+        lost.append("pattern: llama.cpp runs its own rewriting of gpt4o; it was not compared.")
+    tokens, types = _tokens(flat, encoder.model.alphabet.first_id)
+    merges = [f"{token_text(flat, left)} {token_text(flat, right)}" for left, right in flat.merges]
+    writer = library.GGUFWriter(path, "llama")
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(name)
+    writer.add_token_list(tokens)
+    writer.add_token_types(types)
+    writer.add_token_merges(merges)
+    if "<|endoftext|>" in flat.specials:
+        writer.add_eos_token_id(flat.specials["<|endoftext|>"])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    back = read_back(path)
+    if (back["tokens"], back["merges"], back["pre"], back["types"]) != (tokens, merges, name, types):
+        raise ModelError(f"{path} does not read back as it was written; do not use it.")
+    lost.append("not run in llama.cpp: the file was read back and holds what was written, no more is known.")
+    return [path], lost
+
+
+def _library() -> Any:
+    try:
+        return importlib.import_module("gguf")
+    except ImportError:
+        raise ModelError("--to gguf needs the package gguf: `pip install gguf`. Nothing was written.") from None
+
+
+def _tokens(flat: FlatModel, first_id: int) -> tuple[list[str], list[int]]:
+    size = first_id + flat.n_vocab
+    tokens = [f"<|unused_{i}|>" for i in range(size)]
+    types = [_UNUSED] * size
+    for number, content in flat.tokens.items():
+        tokens[number], types[number] = token_text(flat, content), _NORMAL
+    for text, number in flat.specials.items():
+        tokens[number], types[number] = text, _CONTROL
+    return tokens, types
+
+
+def read_back(path: Path) -> dict[str, Any]:
+    """tokens, merges, types and pattern name of a GGUF file."""
+    reader = _library().GGUFReader(path)
+
+    def values(key: str) -> list[Any]:
+        field = reader.fields[f"tokenizer.ggml.{key}"]
+        return [bytes(field.parts[i]).decode() for i in field.data]
+
+    types = reader.fields["tokenizer.ggml.token_type"]
+    return {
+        "tokens": values("tokens"),
+        "merges": values("merges") if "tokenizer.ggml.merges" in reader.fields else [],
+        "types": [int(types.parts[i][0]) for i in types.data],
+        "pre": values("pre")[0],
+    }

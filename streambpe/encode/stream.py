@@ -1,0 +1,90 @@
+"""Encoding a text that comes in pieces, and decoding ids one by one.
+
+What comes out piece by piece is exactly what the whole would give: text is let go only up to a place
+where the pattern has a border whatever follows, superwords only up to neighbours that none can join,
+bytes only up to the end of a character.
+"""
+
+from __future__ import annotations
+
+import codecs
+from typing import TYPE_CHECKING
+
+from streambpe.encode.model import WORD_MARK
+from streambpe.store.sources import find_border
+
+if TYPE_CHECKING:
+    from streambpe.encode.tokenizer import Tokenizer
+
+_FIRST_TRY = 256  # characters held before the first look for a border
+
+
+class StreamEncoder:
+    """`feed` pieces of one text, then `finish`. Holds the text since the last certain border."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._encoder = tokenizer.encoder
+        self._held: list[str] = []
+        self._size = 0
+        self._try_at = _FIRST_TRY
+        self._run: list[int] = []  # whole chunks at the end that a superword may still take further
+
+    def feed(self, text: str) -> list[int]:
+        """The ids that are certain now."""
+        self._held.append(text)
+        self._size += len(text)
+        if self._size < self._try_at:
+            return []
+        held = "".join(self._held)
+        data = held.encode("utf-8", "surrogatepass")
+        end = find_border(data, self._encoder.pattern)
+        if not end:
+            self._held, self._try_at = [held], 2 * self._size  # so that the looking stays linear
+            return []
+        ready, rest = data[:end].decode("utf-8", "surrogatepass"), data[end:].decode("utf-8", "surrogatepass")
+        self._held, self._size = [rest], len(rest)
+        self._try_at = len(rest) + _FIRST_TRY
+        return self._encode(ready, ends=False)
+
+    def finish(self) -> list[int]:
+        """The rest of the ids; the encoder is then ready for another text."""
+        text = "".join(self._held)
+        self._held, self._size, self._try_at = [], 0, _FIRST_TRY
+        return self._encode(text, ends=True)
+
+    def _encode(self, text: str, ends: bool) -> list[int]:
+        if not self._encoder.has_superwords:
+            return self._tokenizer.encode_ordinary(text)
+        values, self._run = self._tokenizer.encode_part(text, self._run, ends)
+        return values
+
+
+class StreamDecoder:
+    """`feed` ids one by one, then `finish`. Holds back at most three bytes."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        self._marked = tokenizer.encoder.pattern.name == "whitespace"
+        self._started = False
+
+    def feed(self, token: int) -> str:
+        """The text that is complete with this id; empty while a character is not."""
+        return self._shown(self._utf8.decode(self._tokenizer.decode_single_token_bytes(token)))
+
+    def finish(self) -> str:
+        """U+FFFD if the ids ended inside a character, else nothing; ready for another text."""
+        text = self._shown(self._utf8.decode(b"", final=True))
+        self._utf8.reset()
+        self._started = False
+        return text
+
+    def _shown(self, text: str) -> str:
+        if not self._marked:
+            return text
+        text = text.replace(WORD_MARK, " ")
+        if not self._started:
+            text = text.lstrip()
+        self._started = self._started or bool(text)
+        return text

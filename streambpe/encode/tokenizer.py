@@ -1,0 +1,432 @@
+"""Tokenizer: text to ids and back, with the method names people know from tiktoken.
+
+    tok = Tokenizer.load("runs/en")                    # a RUN, RUN:NAME, or an event log
+    tok.encode("in the beginning")              -> [259, 1042, 88]
+    tok.decode([259, 1042, 88])                 -> "in the beginning"
+    tok.encode("<|end|>", allowed_special="all")-> [32000]
+
+Special tokens follow tiktoken: text that spells one is refused with a ValueError unless the caller
+says that it is meant (allowed_special) or is ordinary text (disallowed_special=()).
+
+Ids are model ids. Cost: a chunk that was seen before is a look-up, a new one about 10 us; the regular
+expression takes most of the time. Memory: the model, and a cache of at most 2^18 chunks.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import regex
+
+from streambpe.encode.encoder import Encoder
+from streambpe.encode.eventlog import EventLog
+from streambpe.encode.model import WORD_MARK, read_model
+from streambpe.encode.stream import StreamDecoder, StreamEncoder
+
+CACHED_CHUNKS = 1 << 18
+_LONGEST_CACHED = 256  # characters; longer chunks hardly ever come again
+
+Specials = Literal["all"] | AbstractSet[str]
+T = TypeVar("T")
+
+
+class _ChunkCache(dict[str, list[int]]):
+    """chunk -> its model ids. Filled on first use, emptied when full."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self._encoder = encoder
+
+    def __missing__(self, chunk: str) -> list[int]:
+        encoder = self._encoder
+        ids = [encoder.model_id(number) for number in encoder.encode_chunk(chunk)]
+        if len(chunk) <= _LONGEST_CACHED:
+            if len(self) >= CACHED_CHUNKS:
+                self.clear()
+            self[chunk] = ids
+        return ids
+
+
+class _WholeCache(dict[str, int | list[int]]):
+    """chunk -> the log id of its only token if a superword may take it up, else its log ids."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self._encoder = encoder
+        self._stops = frozenset(encoder.stop_ids.values())
+
+    def __missing__(self, chunk: str) -> int | list[int]:
+        ids = self._encoder.encode_chunk(chunk)
+        value = ids[0] if len(ids) == 1 and ids[0] >= 0 and ids[0] not in self._stops else ids
+        if len(chunk) <= _LONGEST_CACHED:
+            if len(self) >= CACHED_CHUNKS:
+                self.clear()
+            self[chunk] = value
+        return value
+
+
+class _RunCache(dict[tuple[int, ...], list[int]]):
+    """Neighbouring whole chunks, as log ids -> model ids after the supermerges."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self._encoder = encoder
+
+    def __missing__(self, run: tuple[int, ...]) -> list[int]:
+        encoder = self._encoder
+        ids = [encoder.model_id(number) for number in encoder.join_run(run)]
+        if len(run) <= 32:
+            if len(self) >= CACHED_CHUNKS:
+                self.clear()
+            self[run] = ids
+        return ids
+
+
+class Tokenizer:
+    """A model that encodes and decodes. Never changes; one object may serve many threads."""
+
+    def __init__(self, log: EventLog, vocab_size: int | None = None) -> None:
+        self._log, self._vocab_size = log, vocab_size
+        self._encoder = encoder = Encoder(log, vocab_size)
+        self._chunks = _ChunkCache(encoder)
+        self._wholes = _WholeCache(encoder)
+        self._runs = _RunCache(encoder)
+        model = encoder.model
+        self._specials: dict[str, int] = dict(model.special_ids)
+        codec = encoder.codec
+        self._bytes_of: dict[int, bytes] = {
+            number: codec.text_bytes(model.content(log_id)) for number, log_id in model.log_id.items()
+        }
+        self._bytes_of.update((number, text.encode()) for text, number in self._specials.items())
+
+    # Making one.
+
+    @classmethod
+    def load(cls, model: str | os.PathLike[str], vocab_size: int | None = None) -> Tokenizer:
+        """The tokenizer of a MODEL: an event log, its Parquet twin, a RUN, or RUN:NAME.
+
+        vocab_size: cut the model to this many ids, as if it had been trained to that size.
+        """
+        return cls(read_model(model), vocab_size)
+
+    @classmethod
+    def from_event_log(cls, log: EventLog, vocab_size: int | None = None) -> Tokenizer:
+        """The tokenizer of an event log that was read already."""
+        return cls(log, vocab_size)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Tokenizer, (self._log, self._vocab_size)
+
+    def __copy__(self) -> Tokenizer:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tokenizer:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<Tokenizer {self._encoder.pattern.name} n_vocab={self.n_vocab}>"
+
+    # Facts.
+
+    @property
+    def n_vocab(self) -> int:
+        """How many ids there are, reserved ones too."""
+        return self._encoder.model.n_vocab
+
+    @property
+    def max_token_value(self) -> int:
+        """The largest id; n_vocab - 1 but for models whose first id is not 0."""
+        return self._encoder.model.n_vocab - 1 + self._encoder.model.alphabet.first_id
+
+    @property
+    def event_log(self) -> EventLog:
+        """What the model is."""
+        return self._log
+
+    @property
+    def encoder(self) -> Encoder:
+        """The working parts, for corpora, exports and `explain`."""
+        return self._encoder
+
+    @property
+    def special_tokens_set(self) -> set[str]:
+        """The texts of the special tokens."""
+        return set(self._specials)
+
+    @property
+    def special_tokens(self) -> dict[str, int]:
+        """Text of each special token -> its id."""
+        return dict(self._specials)
+
+    @property
+    def eot_token(self) -> int:
+        """The id of `<|endoftext|>`, or of the only special token there is."""
+        if "<|endoftext|>" in self._specials:
+            return self._specials["<|endoftext|>"]
+        if len(self._specials) == 1:
+            return next(iter(self._specials.values()))
+        raise KeyError(
+            f"The model has no special token <|endoftext|>; it has {', '.join(self._specials) or 'none'}. "
+            f"Train with --special '<|endoftext|>'."
+        )
+
+    def is_special_token(self, token: int) -> bool:
+        """Whether an id is a special token's."""
+        return token in self._specials.values()
+
+    def token_byte_values(self) -> list[bytes]:
+        """The bytes of all ordinary tokens, in id order."""
+        special = set(self._specials.values())
+        return [self._bytes_of[number] for number in sorted(self._bytes_of) if number not in special]
+
+    # Encoding.
+
+    def encode(
+        self,
+        text: str,
+        *,
+        allowed_special: Specials = frozenset(),
+        disallowed_special: Literal["all"] | Collection[str] = "all",
+    ) -> list[int]:
+        """Text -> ids. A special token in the text is its id if allowed, a ValueError if disallowed, else text."""
+        allowed = self._allowed(text, allowed_special, disallowed_special)
+        if not allowed:
+            return self.encode_ordinary(text)
+        ids: list[int] = []
+        for part, number in self._cut_specials(text, allowed):
+            ids += self.encode_ordinary(part)
+            if number >= 0:
+                ids.append(number)
+        return ids
+
+    def encode_ordinary(self, text: str) -> list[int]:
+        """Text -> ids; whatever looks like a special token is ordinary text."""
+        try:
+            return self._encode_text(text)
+        except UnicodeEncodeError:
+            # lone surrogates are no characters: pairs become what they stand for, others U+FFFD
+            return self._encode_text(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+
+    def _encode_text(self, text: str) -> list[int]:
+        chunks = self._encoder.split(text)
+        if not self._encoder.has_superwords:
+            return list(chain.from_iterable(map(self._chunks.__getitem__, chunks)))
+        return self._join_runs(chunks)
+
+    def _join_runs(self, chunks: Sequence[str]) -> list[int]:
+        ids, run = self._join_whole(chunks, [])
+        return ids + self._runs[tuple(run)] if run else ids
+
+    def encode_part(self, text: str, run: list[int], ends: bool) -> tuple[list[int], list[int]]:
+        """For a model with superwords, one part of a text: (ids that are certain, whole chunks that may go on).
+
+        `run` is what the part before left open; `ends`: the text ends here.
+        """
+        try:
+            chunks = self._encoder.split(text)
+            ids, run = self._join_whole(chunks, run)
+        except UnicodeEncodeError:
+            chunks = self._encoder.split(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+            ids, run = self._join_whole(chunks, run)
+        return (ids + self._runs[tuple(run)], []) if ends and run else (ids, run)
+
+    def _join_whole(self, chunks: Sequence[str], run: list[int]) -> tuple[list[int], list[int]]:
+        """Chunks -> (model ids, the run left open): runs of whole chunks are collected while a superword may go on."""
+        borders, find, runs = self._encoder.borders, self._wholes.__getitem__, self._runs
+        names = self._encoder.model_id
+        result: list[int] = []
+        run = list(run)
+        last = run[-1] if run else -1  # the whole chunk before, or -1
+        for value in map(find, chunks):
+            if type(value) is int:
+                if (last, value) in borders:
+                    run.append(value)
+                else:
+                    if run:
+                        result += runs[tuple(run)]
+                    run = [value]
+                last = value
+            else:
+                if run:
+                    result += runs[tuple(run)]
+                    run = []
+                last = -1
+                result += map(names, value)  # type: ignore[arg-type]
+        return result, run
+
+    def _allowed(self, text: str, allowed: Specials, disallowed: Literal["all"] | Collection[str]) -> AbstractSet[str]:
+        every = self._specials.keys()
+        wanted: AbstractSet[str] = every if allowed == "all" else set(allowed)
+        refused: AbstractSet[str] = every - wanted if disallowed == "all" else set(disallowed)
+        if refused and (match := _any_of(frozenset(refused)).search(text)):
+            found = match.group()
+            raise ValueError(
+                f"The text holds the special token {found!r} at character {match.start()}. If it is meant, pass "
+                f"allowed_special={{{found!r}}}; if it is ordinary text, pass "
+                f"disallowed_special=(tok.special_tokens_set - {{{found!r}}}), or () to let all pass as text."
+            )
+        return every & wanted
+
+    def _cut_specials(self, text: str, allowed: AbstractSet[str]) -> Iterator[tuple[str, int]]:
+        """(ordinary text, id of the special token behind it, -1 at the end)."""
+        at = 0
+        for match in _any_of(frozenset(allowed)).finditer(text):
+            yield text[at : match.start()], self._specials[match.group()]
+            at = match.end()
+        yield text[at:], -1
+
+    def encode_to_numpy(
+        self,
+        text: str,
+        *,
+        allowed_special: Specials = frozenset(),
+        disallowed_special: Literal["all"] | Collection[str] = "all",
+    ) -> npt.NDArray[np.uint32]:
+        """As `encode`, as an array of 32-bit numbers."""
+        ids = self.encode(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
+        return np.array(ids, np.uint32)
+
+    def encode_batch(
+        self,
+        text: Sequence[str],
+        *,
+        num_threads: int | None = None,
+        allowed_special: Specials = frozenset(),
+        disallowed_special: Literal["all"] | Collection[str] = "all",
+    ) -> list[list[int]]:
+        """`encode` over many texts; many and long ones go the way of corpora, on `num_threads` (default: all cores)."""
+        texts = list(text)
+        for one in texts:
+            allowed = self._allowed(one, allowed_special, disallowed_special)
+            if allowed and _any_of(frozenset(allowed)).search(one):
+                return [self.encode(t, allowed_special=allowed, disallowed_special=disallowed_special) for t in texts]
+        return self.encode_ordinary_batch(texts, num_threads=num_threads)
+
+    def encode_ordinary_batch(self, text: Sequence[str], *, num_threads: int | None = None) -> list[list[int]]:
+        """`encode_ordinary` over many texts."""
+        texts = list(text)
+        if sum(map(len, texts)) < 1 << 20:
+            return [self.encode_ordinary(one) for one in texts]
+        from streambpe.encode.corpus import encode_texts
+
+        return encode_texts(self, texts, num_threads or len(os.sched_getaffinity(0)))
+
+    def encode_single_token(self, text_or_bytes: str | bytes) -> int:
+        """The id of the token with exactly this text or these bytes; KeyError if there is none."""
+        content = text_or_bytes.encode() if isinstance(text_or_bytes, str) else text_or_bytes
+        return self._id_of_bytes[content]
+
+    @functools.cached_property
+    def _id_of_bytes(self) -> dict[bytes, int]:
+        return {content: number for number, content in sorted(self._bytes_of.items(), reverse=True)}
+
+    def encode_stream(self, texts: Iterable[str]) -> Iterator[int]:
+        """The ids of one text that comes in pieces, each as soon as nothing that follows can change it.
+
+        Under a pattern without certain borders (`none`, a regular expression of one's own) that is at the end.
+        """
+        stream = self.stream_encoder()
+        for text in texts:
+            yield from stream.feed(text)
+        yield from stream.finish()
+
+    def stream_encoder(self) -> StreamEncoder:
+        """For text in pieces: `feed` each piece, then `finish`; special tokens are ordinary text."""
+        return StreamEncoder(self)
+
+    # Decoding.
+
+    def decode_bytes(self, tokens: Iterable[int]) -> bytes:
+        """Ids -> bytes, exactly. KeyError names an id that the model does not have."""
+        try:
+            return b"".join(map(self._bytes_of.__getitem__, tokens))
+        except KeyError as error:
+            raise self._no_such_token(error.args[0]) from None
+
+    def decode(self, tokens: Iterable[int], errors: str = "replace") -> str:
+        """Ids -> text; bytes that are no UTF-8 become U+FFFD, or errors="strict"."""
+        return self._as_text(self.decode_bytes(tokens).decode("utf-8", errors))
+
+    def _as_text(self, text: str) -> str:
+        if self._encoder.pattern.name == "whitespace":
+            return text.replace(WORD_MARK, " ").strip()
+        return text
+
+    def decode_single_token_bytes(self, token: int) -> bytes:
+        """The bytes of one id."""
+        try:
+            return self._bytes_of[token]
+        except KeyError:
+            raise self._no_such_token(token) from None
+
+    def decode_tokens_bytes(self, tokens: Iterable[int]) -> list[bytes]:
+        """The bytes of each id."""
+        return [self.decode_single_token_bytes(token) for token in tokens]
+
+    def decode_with_offsets(
+        self, tokens: Iterable[int], unit: Literal["characters", "bytes"] = "characters"
+    ) -> tuple[str, list[int]]:
+        """(the text, where each token begins in it). A token that begins inside a character counts from that
+        character's start. The ids must spell valid UTF-8."""
+        parts = self.decode_tokens_bytes(tokens)
+        text = b"".join(parts).decode()
+        offsets: list[int] = []
+        at = 0
+        for part in parts:
+            if unit == "bytes":
+                offsets.append(at)
+                at += len(part)
+            else:
+                inside = len(part) > 0 and part[0] & 0xC0 == 0x80
+                offsets.append(max(0, at - inside))
+                at += sum(byte & 0xC0 != 0x80 for byte in part)
+        return text, offsets
+
+    def decode_batch(
+        self, batch: Sequence[Iterable[int]], *, errors: str = "replace", num_threads: int | None = None
+    ) -> list[str]:
+        """`decode` over many lists."""
+        return self._map(lambda ids: self.decode(ids, errors), batch, num_threads)
+
+    def decode_bytes_batch(self, batch: Sequence[Iterable[int]], *, num_threads: int | None = None) -> list[bytes]:
+        """`decode_bytes` over many lists."""
+        return self._map(self.decode_bytes, batch, num_threads)
+
+    @staticmethod
+    def _map(function: Any, batch: Sequence[Any], num_threads: int | None) -> list[Any]:
+        if not num_threads or num_threads < 2:
+            return [function(item) for item in batch]
+        with ThreadPoolExecutor(num_threads) as pool:
+            return list(pool.map(function, batch))
+
+    def decode_stream(self, tokens: Iterable[int]) -> Iterator[str]:
+        """Text as the ids come in, never a part of a character; ends with U+FFFD if the last is cut off."""
+        stream = self.stream_decoder()
+        for token in tokens:
+            if text := stream.feed(token):
+                yield text
+        if text := stream.finish():
+            yield text
+
+    def stream_decoder(self) -> StreamDecoder:
+        """For ids one by one: `feed` gives the text that is complete, `finish` the rest."""
+        return StreamDecoder(self)
+
+    def _no_such_token(self, token: object) -> KeyError:
+        first = self._encoder.model.alphabet.first_id
+        what = "is reserved and stands for no text" if token in range(first, first + self.n_vocab) else "does not exist"
+        return KeyError(f"id {token!r} {what}; the model has ids {first} to {first + self.n_vocab - 1}")
+
+
+@functools.lru_cache(maxsize=128)
+def _any_of(texts: frozenset[str]) -> regex.Pattern[str]:
+    """Matches any of the texts, the longest first."""
+    return regex.compile("|".join(regex.escape(text) for text in sorted(texts, key=lambda t: (-len(t), t))))

@@ -1,0 +1,207 @@
+"""Corpora to files: every document's ids are what the tokenizer gives, wherever blocks are cut and jobs are killed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from streambpe.cli import main
+from streambpe.config import Resources
+from streambpe.encode import corpus
+from streambpe.encode.corpus import decode_array, encode_corpus
+from streambpe.encode.eventlog import write_event_log
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import SourceError, Stopped, UsageError
+from tests.trained import DOCUMENTS, HOSTILE, KINDS, TEXT, trained
+
+RESOURCES = Resources(1 << 30, 2)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of a kilobyte or two, so that these small texts are many blocks."""
+    monkeypatch.setattr(corpus, "_MOST_BLOCK", 1500)
+    monkeypatch.setattr(corpus, "_LEAST_BLOCK", 1500)
+
+
+def write_jsonl(path, documents):
+    path.write_text("".join(json.dumps({"text": document}) + "\n" for document in documents))
+    return str(path)
+
+
+def lists_of(path):
+    """The ids of each document of a .npy file."""
+    ids, offsets = np.load(path), np.load(f"{path}.offsets.npy")
+    return [ids[a:b].tolist() for a, b in itertools.pairwise(offsets)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_documents_of_a_file_encode_as_one_by_one(tmp_path, small_blocks, kind, threads):
+    """jsonl in many blocks, empty and hostile documents among them: one list of ids each, in order."""
+    tokenizer = Tokenizer(trained(kind))
+    documents = [*HOSTILE, *DOCUMENTS, "", "last"]
+    source = write_jsonl(tmp_path / "a.jsonl", documents)
+    result = encode_corpus(tokenizer, [source], tmp_path / "ids.npy", resources=Resources(1 << 30, threads))
+    assert lists_of(tmp_path / "ids.npy") == [tokenizer.encode_ordinary(document) for document in documents]
+    assert (result.documents, result.dtype) == (len(documents), "uint16")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.jsonl", "ids.npy", "ids.npy.offsets.npy"]
+
+
+@pytest.mark.parametrize("kind", ["plain", "boundless", "superbpe"])
+def test_one_long_document_encodes_whole(tmp_path, small_blocks, kind):
+    """A text file is one document however many blocks it is read in; superwords reach across the cuts."""
+    tokenizer = Tokenizer(trained(kind))
+    text = TEXT + " the end of the day" * 400 + TEXT
+    (tmp_path / "a.txt").write_text(text)
+    encode_corpus(tokenizer, [str(tmp_path / "a.txt")], tmp_path / "ids.npy", resources=RESOURCES)
+    assert lists_of(tmp_path / "ids.npy") == [tokenizer.encode_ordinary(text)]
+
+
+def test_lines_skip_the_empty_ones(tmp_path, small_blocks):
+    """--lines: every line that is not empty is a document, across blocks and without a last line feed."""
+    tokenizer = Tokenizer(trained("boundless"))
+    (tmp_path / "a.txt").write_text("\n\n" + "\n\n\n".join(DOCUMENTS))
+    encode_corpus(tokenizer, [str(tmp_path / "a.txt")], tmp_path / "ids.npy", lines=True, resources=RESOURCES)
+    assert lists_of(tmp_path / "ids.npy") == [tokenizer.encode_ordinary(document) for document in DOCUMENTS]
+
+
+def test_all_outputs_hold_the_same_ids(tmp_path):
+    """npy, bin and parquet; --eot puts a special token behind each document; they decode to the documents."""
+    tokenizer = Tokenizer(trained("plain"))
+    source = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)
+    wanted = [tokenizer.encode_ordinary(document) for document in DOCUMENTS]
+    for name in ("ids.npy", "ids.bin", "ids.parquet"):
+        encode_corpus(tokenizer, [source], tmp_path / name, dtype="uint32", resources=RESOURCES)
+        decoded = list(decode_array(tokenizer, tmp_path / name, "uint32"))
+        assert decoded == [document.encode() for document in DOCUMENTS]
+    assert lists_of(tmp_path / "ids.npy") == wanted
+    assert np.fromfile(tmp_path / "ids.bin", "<u4").tolist() == [number for ids in wanted for number in ids]
+    assert pq.read_table(tmp_path / "ids.parquet")["ids"].to_pylist() == wanted
+    assert pl.read_parquet(tmp_path / "ids.parquet")["ids"].to_list() == wanted
+    encode_corpus(tokenizer, [source], tmp_path / "eot.npy", eot="<|endoftext|>", resources=RESOURCES)
+    assert lists_of(tmp_path / "eot.npy") == [[*ids, tokenizer.eot_token] for ids in wanted]
+
+
+def test_sources_of_all_kinds_in_order_of_their_paths(tmp_path):
+    """Folders, Parquet columns and csv records, as `count` reads them."""
+    tokenizer = Tokenizer(trained("superbpe"))
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "b.txt").write_text(DOCUMENTS[0])
+    pl.DataFrame({"text": [DOCUMENTS[1], None, ""]}).write_parquet(folder / "a.parquet")
+    (folder / "c.csv").write_text('id,text\n1,"the end, ""of"" the\nday"\n')
+    encode_corpus(tokenizer, [str(folder)], tmp_path / "ids.npy", resources=RESOURCES)
+    texts = [DOCUMENTS[1], "", DOCUMENTS[0], 'the end, "of" the\nday']
+    assert lists_of(tmp_path / "ids.npy") == [tokenizer.encode_ordinary(text) for text in texts]
+
+
+class StopAfter(threading.Event):
+    """Set after it was looked at so many times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+
+    def is_set(self) -> bool:
+        self.times -= 1
+        return self.times < 0
+
+
+@pytest.mark.parametrize("kind", ["plain", "boundless"])
+@pytest.mark.parametrize("name", ["ids.npy", "ids.parquet"])
+def test_a_stopped_job_goes_on_to_the_same_bytes(tmp_path, small_blocks, monkeypatch, kind, name):
+    """Stopped again and again, with torn tails behind what was committed: the file is that of an unbroken job."""
+    monkeypatch.setattr(corpus, "COMMIT_SECONDS", 0)
+    tokenizer = Tokenizer(trained(kind))
+    text = TEXT + " the end of the day" * 300
+    (tmp_path / "a.txt").write_text(text)
+    sources = [str(tmp_path / "a.txt"), write_jsonl(tmp_path / "b.jsonl", DOCUMENTS)]
+    unbroken, broken = tmp_path / f"unbroken-{name}", tmp_path / name
+    encode_corpus(tokenizer, sources, unbroken, resources=RESOURCES)
+    stops, messages = 0, []
+    while not broken.exists():
+        try:
+            result = encode_corpus(tokenizer, sources, broken, resources=RESOURCES, stop=StopAfter(3 + stops))
+        except Stopped as stopped:
+            stops += 1
+            messages.append(str(stopped))
+            with open(f"{broken}.part", "ab") as part:
+                part.write(b"torn")
+    assert stops > 2
+    assert all("Go on with the same command" in message for message in messages)
+    assert result.resumed
+    assert broken.read_bytes() == unbroken.read_bytes()
+
+
+def test_a_job_begun_otherwise_is_refused(tmp_path, small_blocks):
+    """Half a file is never finished with another model, other options or changed inputs."""
+    source = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)
+    output = tmp_path / "ids.npy"
+    with pytest.raises(Stopped):
+        encode_corpus(Tokenizer(trained("plain")), [source], output, resources=RESOURCES, stop=StopAfter(2))
+    with pytest.raises(UsageError, match="another model"):
+        encode_corpus(Tokenizer(trained("superbpe")), [source], output, resources=RESOURCES)
+    with pytest.raises(UsageError, match="another options"):
+        encode_corpus(Tokenizer(trained("plain")), [source], output, dtype="int64", resources=RESOURCES)
+    write_jsonl(tmp_path / "a.jsonl", [*DOCUMENTS, "more"])
+    with pytest.raises(UsageError, match="another inputs"):
+        encode_corpus(Tokenizer(trained("plain")), [source], output, resources=RESOURCES)
+
+
+def test_a_small_table_of_pieces_gives_the_same_ids(tmp_path, small_blocks, monkeypatch):
+    """The table is emptied when it outgrows its bound; nothing but time depends on it."""
+    tokenizer = Tokenizer(trained("boundless"))
+    source = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS * 3)
+    emptied = []
+    clear = corpus.PieceTable._clear
+    monkeypatch.setattr(corpus.PieceTable, "_clear", lambda self: (emptied.append(1), clear(self))[1])
+    init = corpus.PieceTable.__init__
+    monkeypatch.setattr(corpus.PieceTable, "__init__", lambda self, encoder, _: init(self, encoder, 5000))
+    encode_corpus(tokenizer, [source], tmp_path / "ids.npy", resources=RESOURCES)
+    assert len(emptied) > 3
+    assert lists_of(tmp_path / "ids.npy") == [tokenizer.encode_ordinary(document) for document in DOCUMENTS] * 3
+
+
+def test_wrong_wishes_are_refused_with_the_way_out(tmp_path):
+    """A type too small, an unknown ending, a missing special token, no such folder, no such file."""
+    tokenizer = Tokenizer(trained("superbpe"))
+    source = write_jsonl(tmp_path / "a.jsonl", ["a"])
+    for arguments, message in [
+        ({"output": tmp_path / "ids.csv"}, r"\.npy \(numpy\), \.parquet"),
+        ({"output": tmp_path / "ids.npy", "eot": "<s>"}, "no special token '<s>'"),
+        ({"output": tmp_path / "no" / "ids.npy"}, "make it first"),
+        ({"output": tmp_path / "ids.npy", "dtype": "int8"}, "one of auto"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            encode_corpus(tokenizer, [source], **arguments)
+    with pytest.raises(SourceError, match="cannot be read"):
+        encode_corpus(tokenizer, [str(tmp_path / "none.txt")], tmp_path / "ids.npy")
+    with pytest.raises(UsageError, match="ids up to 99999"):
+        corpus.pick_dtype("uint16", 100_000, tmp_path)
+
+
+@pytest.mark.parametrize("json", [False, True])
+def test_shell_round_trip(tmp_path, json):
+    """encode | decode gives the text back, through lines of numbers and through a file."""
+    write_event_log(tmp_path / "model.events.jsonl", trained("boundless"))
+    text = "in the end of the day ñu 日本\n"
+    run = CliRunner().invoke(main, ["encode", str(tmp_path), *(["--json"] if json else [])], input=text)
+    assert run.exit_code == 0, run.output
+    back = CliRunner().invoke(main, ["decode", str(tmp_path)], input=run.stdout)
+    assert back.stdout == text
+    (tmp_path / "a.txt").write_text(text)
+    out = tmp_path / "ids.npy"
+    run = CliRunner().invoke(main, ["encode", str(tmp_path), str(tmp_path / "a.txt"), "-o", str(out)])
+    assert run.exit_code == 0, run.output
+    assert "1 documents" in run.stderr
+    assert CliRunner().invoke(main, ["decode", str(tmp_path), str(out)]).stdout == text
+    bad = CliRunner().invoke(main, ["decode", str(tmp_path)], input="1 2 x\n")
+    assert (bad.exit_code, "line 1 is no list of ids" in bad.stderr) == (1, True)

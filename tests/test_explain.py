@@ -1,0 +1,101 @@
+"""`explain` shows the steps that encoding takes, and how a token came to be."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+
+import pytest
+from click.testing import CliRunner
+
+from streambpe.cli import main
+from streambpe.encode.eventlog import Op, write_event_log
+from streambpe.encode.explain import explain, find_rivals
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import UsageError
+from streambpe.train.count import count
+from tests.trained import DOCUMENTS, HOSTILE, KINDS, trained
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_steps_end_where_encoding_ends(kind):
+    """Per chunk the last row's tokens, after supermerges, are the tokens that encoding gives."""
+    tokenizer = Tokenizer(trained(kind))
+    for text in [*DOCUMENTS[:5], HOSTILE[4], HOSTILE[8]]:
+        found = explain(tokenizer, text, as_text=True)
+        assert str(tokenizer.encode_ordinary(text)) in found.about
+        for before, row in zip(found.rows, found.rows[1:], strict=False):
+            if row["step"] and not row["chunk"].startswith("(across"):
+                assert row["step"] == before["step"] + 1
+                assert row["event"] > (before["event"] if before["event"] is not None else -1)
+
+
+def test_a_text_shows_each_step():
+    """The rows of a small text, as a reader sees them."""
+    tokenizer = Tokenizer(trained("plain"))
+    found = explain(tokenizer, " the", as_text=True)
+    assert found.rows[0]["tokens"] == ['" "', '"t"', '"h"', '"e"']
+    assert found.rows[-1]["tokens"] == ['" the"']
+    assert all(row["did"].startswith("merge ") for row in found.rows[1:])
+
+
+def test_a_token_shows_its_path_and_its_end():
+    """Every event on the way from base symbols, with counts; a deleted token says when it went."""
+    tokenizer = Tokenizer(trained("plain"))
+    found = explain(tokenizer, " the")
+    assert found.rows[-1]["makes"] == '" the"'
+    assert all(row["n"] > 0 for row in found.rows)
+    assert "event log alone" in found.notes[-1]
+    picky = Tokenizer(trained("picky"))
+    model = picky.encoder.model
+    dead = next(e.id for e in model.events if e.op is Op.DELETE and e.id not in model.model_id)
+    gone = explain(picky, f"log:{dead}")
+    assert "deleted, no id" in gone.about
+    assert any(note.startswith("Deleted at event") for note in gone.notes)
+    assert explain(tokenizer, "id:3").about.startswith('"')
+    assert "base symbol" in explain(tokenizer, "a").notes[0]
+
+
+def test_rivals_are_the_counts_of_that_moment(tmp_path):
+    """With a RUN the pairs next in line are counted anew; the first one is the pair that was chosen, by its n."""
+    corpus = tmp_path / "a.jsonl"
+    corpus.write_text("".join(json.dumps({"text": document}) + "\n" for document in DOCUMENTS))
+    run = tmp_path / "run"
+    count(run, [str(corpus)], options={"pattern": "gpt4o"})
+    write_event_log(run / "model.events.jsonl", trained("plain"))
+    tokenizer = Tokenizer.load(run)
+    for index in (0, 5, 60, 200):
+        event = tokenizer.encoder.model.events[index]
+        rivals = find_rivals(tokenizer.encoder, run, index)
+        assert rivals[0]["n"] == event.n
+        assert [rival["n"] for rival in rivals] == sorted((rival["n"] for rival in rivals), reverse=True)
+        pairs = Counter()
+        for document in DOCUMENTS:
+            for chunk in tokenizer.encoder.split(document):
+                model = Tokenizer(type(trained("plain"))(trained("plain").header, trained("plain").events[:index]))
+                ids = model.encoder.encode_chunk(chunk)
+                pairs.update(itertools.pairwise(ids))
+            if index:
+                break
+        if not index:
+            assert rivals[0]["n"] == pairs.most_common(1)[0][1]
+    shown = CliRunner().invoke(main, ["explain", str(run), " the"])
+    assert shown.exit_code == 0, shown.output
+    assert "The most frequent pairs just before:" in shown.stdout
+
+
+def test_the_command_tells_tokens_from_texts(tmp_path):
+    """A token if it is one, else a text; --token and --text settle it; --json is the same as data."""
+    log = tmp_path / "m.jsonl"
+    write_event_log(log, trained("boundless"))
+    text = CliRunner().invoke(main, ["explain", str(log), "the end of the day"])
+    assert text.exit_code == 0, text.output
+    assert "(across chunks)" in text.stdout
+    data = json.loads(CliRunner().invoke(main, ["explain", str(log), "--json", "--text", " the"]).stdout)
+    assert data["rows"][0]["did"] == "base symbols"
+    none = CliRunner().invoke(main, ["explain", str(log), "--token", "no such token"])
+    assert (none.exit_code, "never had a token" in none.stderr) == (2, True)
+    tokenizer = Tokenizer(trained("boundless"))
+    with pytest.raises(UsageError, match="was given, not learned"):
+        explain(tokenizer, f"id:{tokenizer.eot_token}")

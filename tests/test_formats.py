@@ -1,0 +1,345 @@
+"""Exports say the same as the model where they can and say what is lost where they cannot; imports keep ids."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer as HfTokenizer
+
+from streambpe.cli import main
+from streambpe.encode.eventlog import EventLogError, log_lines, read_event_log, write_event_log
+from streambpe.encode.formats.export import FORMATS, Comparison, cut_log, export, import_file
+from streambpe.encode.formats.flat import flatten, portable, split_alternatives, whole_runs
+from streambpe.encode.formats.hf import tokenizer_json
+from streambpe.encode.formats.parquet import read_parquet, write_parquet
+from streambpe.encode.patterns import PRESETS
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import ModelError, UsageError
+from tests.trained import HOSTILE, KINDS, TEXT, random_log, trained
+
+EXACT = {("plain", "hf"), ("plain", "tiktoken"), ("uw", "hf")}
+
+
+@pytest.fixture(scope="module")
+def held_out(tmp_path_factory):
+    """A text to verify on, hostile parts included."""
+    path = tmp_path_factory.mktemp("text") / "held-out.txt"
+    path.write_text("\n\n".join([*HOSTILE, TEXT]))
+    return str(path)
+
+
+# The event log's twin.
+
+
+@given(st.integers(0, 10**6))
+def test_log_to_parquet_to_log_is_byte_equal(seed):
+    """Through tables and back: the same bytes, for any log."""
+    import tempfile
+
+    log = random_log(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        write_parquet(f"{folder}/m.parquet", log)
+        assert b"".join(log_lines(read_parquet(f"{folder}/m.parquet"))) == b"".join(log_lines(log))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_trained_logs_survive_both_forms(tmp_path, kind):
+    """events -> parquet -> events by the commands: the same file."""
+    first, table, last = tmp_path / "a.events.jsonl", tmp_path / "m.parquet", tmp_path / "b.events.jsonl"
+    write_event_log(first, trained(kind))
+    export(first, "parquet", table)
+    export(table, "events", last)
+    assert first.read_bytes() == last.read_bytes()
+
+
+def test_damaged_parquet_is_refused(tmp_path):
+    """A table that is no log, a changed row, a file that is no Parquet: each says what is wrong."""
+    import polars as pl
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "m.parquet"
+    write_parquet(path, trained("plain"))
+    table = pq.read_table(path)
+    changed = table.set_column(5, "n", [[7] * table.num_rows])
+    pq.write_table(changed, path)
+    with pytest.raises(EventLogError, match="sha256"):
+        read_parquet(path)
+    pq.write_table(table.slice(3), path)
+    with pytest.raises(EventLogError, match="line 2"):
+        read_parquet(path)
+    pl.DataFrame({"a": [1]}).write_parquet(path)
+    with pytest.raises(EventLogError, match="cannot be read"):
+        read_parquet(path)
+    path.write_bytes(b"PAR1 no more")
+    with pytest.raises(EventLogError, match="cannot be read"):
+        read_parquet(path)
+
+
+def test_a_damaged_log_ends_a_command_with_one_line(tmp_path):
+    """No traceback: file, line and what is wrong, exit 1; a newer version says who can read it."""
+    path = tmp_path / "m.events.jsonl"
+    write_event_log(path, trained("plain"))
+    data = path.read_bytes()
+    for damaged, message in [
+        (data[:-9], "cut off"),
+        (data.replace(b'"version":1', b'"version":2', 1), "newer one"),
+        (data.replace(b'"op":"merge"', b'"op":"merge', 1), "line 2: not a JSON line"),
+        (data[: data.rstrip().rfind(b"\n") + 1], "promises"),
+    ]:
+        path.write_bytes(damaged)
+        run = CliRunner().invoke(main, ["encode", str(path)], input="x")
+        assert run.exit_code == 1
+        assert run.stderr.startswith("streambpe: ")
+        assert message in run.stderr
+
+
+# Exports.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("to", [f for f in FORMATS if f != "gguf"])
+def test_every_export_is_exact_or_says_what_is_lost(tmp_path, held_out, kind, to):
+    """Encoded by the other library: ids equal, or a list of losses that is not empty."""
+    output = tmp_path / {"hf": "tokenizer.json", "gpt2": "folder", "boundless": "m.model"}.get(to, f"out.{to}")
+    if kind == "whitespace" and to in ("tiktoken", "gpt2", "boundless"):
+        with pytest.raises(ModelError, match=r"characters|base symbols are bytes"):
+            export(trained(kind), to, output, verify=held_out)
+        return
+    [result] = export(trained(kind), to, output if to != "events" else tmp_path / "e.jsonl", verify=held_out)
+    assert all(file.exists() for file in result.files)
+    assert result.comparison.documents >= len(HOSTILE) - 1
+    if (kind, to) in EXACT or to in ("events", "parquet"):
+        assert result.exact
+        assert result.lost == []
+    assert result.exact or result.lost, list(result.lines())
+    assert "lost:" in "\n".join(result.lines()) or not result.lost
+
+
+@pytest.mark.parametrize("kind", ["plain", "uw"])
+@given(text=st.text(max_size=60) | st.text("ab the\n\r\t'.19é日 ", max_size=60))
+def test_exact_exports_encode_any_text_alike(kind, text):
+    """Plain and uw models in tokenizer.json: equal ids on any text, in the tokenizers library."""
+    ours, theirs = LOADED[kind]
+    assert theirs.encode(text, add_special_tokens=False).ids == ours.encode_ordinary(text)
+    assert theirs.decode(ours.encode_ordinary(text), skip_special_tokens=False) == text
+
+
+def _load(kind):
+    ours = Tokenizer(trained(kind))
+    return ours, HfTokenizer.from_str(json.dumps(tokenizer_json(ours.encoder)[0]))
+
+
+LOADED = {kind: _load(kind) for kind in ("plain", "uw")}
+
+
+def test_superwords_drift_little_with_runs_kept_whole(tmp_path, held_out):
+    """Boundless in tokenizer.json: the pattern that keeps runs whole loses far less than the word pattern would."""
+    [result] = export(trained("boundless"), "hf", tmp_path / "t.json", verify=held_out)
+    assert result.comparison.spans_lost < 0.1 * result.comparison.spans
+    document = json.loads((tmp_path / "t.json").read_text())
+    split = document["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"]
+    document["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = portable(
+        PRESETS["boundless"].expression, True, "oniguruma"
+    )
+    assert document["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] != split
+    plain = HfTokenizer.from_str(json.dumps(document))
+    tokenizer = Tokenizer(trained("boundless"))
+    words = Comparison()
+    words.add(tokenizer.encode_ordinary(TEXT), plain.encode(TEXT).ids, tokenizer.decode_single_token_bytes)
+    assert words.spans_lost > 2 * result.comparison.spans_lost
+
+
+def test_special_tokens_go_with_the_export():
+    """<|endoftext|> and <s> are special tokens there, with their ids."""
+    ours, theirs = LOADED["plain"]
+    ids = ours.encode("a<|endoftext|><s>", allowed_special="all")
+    assert theirs.encode("a<|endoftext|><s>").ids == ids
+
+
+def test_sizes_are_cut_from_one_model(tmp_path, held_out):
+    """--vocab-size A,B writes a file for each, exact, with special tokens at their ids there."""
+    results = export(trained("plain"), "hf", tmp_path / "t.json", vocab_sizes=[300, 400], verify=held_out)
+    assert [result.n_vocab for result in results] == [300, 400]
+    assert [result.files[0].name for result in results] == ["t-300.json", "t-400.json"]
+    assert all(result.exact for result in results)
+    log = cut_log(trained("plain"), 300)
+    assert log.header.specials[0].id == 300 - 2 - 2
+    with pytest.raises(UsageError, match="never holds 9999"):
+        cut_log(trained("plain"), 9999)
+    paper = trained("plain")
+    paper = type(paper)(type(paper.header)(paper.header.alphabet, {"batch": "paper"}), paper.events)
+    with pytest.raises(UsageError, match="--batch paper"):
+        cut_log(paper, 300)
+
+
+def test_strict_exits_4_unless_exact(tmp_path, held_out):
+    """The file is written either way; the exit code tells a script."""
+    for kind, code in (("plain", 0), ("picky", 4)):
+        write_event_log(tmp_path / "m.jsonl", trained(kind))
+        arguments = ["export", str(tmp_path / "m.jsonl"), "--to", "hf", "-o", str(tmp_path / f"{kind}.json")]
+        run = CliRunner().invoke(main, [*arguments, "--verify", held_out, "--strict"])
+        assert run.exit_code == code, run.output
+        assert ("  exact: " in run.stderr) == (code == 0)
+        assert (tmp_path / f"{kind}.json").exists()
+        assert CliRunner().invoke(main, [*arguments, "--strict"]).exit_code == code
+
+
+def test_gguf_reads_back_or_is_refused(tmp_path):
+    """With the package: what was written is read back, and it says that llama.cpp was not run. Names or nothing."""
+    pytest.importorskip("gguf")
+    [result] = export(trained("plain"), "gguf", tmp_path / "v.gguf")
+    assert "not run in llama.cpp" in "\n".join(result.lost)
+    with pytest.raises(ModelError, match="superwords"):
+        export(trained("boundless"), "gguf", tmp_path / "b.gguf")
+    other = trained("plain")
+    other = type(other)(type(other.header)(other.header.alphabet, {"pattern": "punct"}), other.events)
+    with pytest.raises(ModelError, match="no pattern named like 'punct'"):
+        export(other, "gguf", tmp_path / "p.gguf")
+
+
+def test_gguf_without_the_package_says_so(tmp_path, monkeypatch):
+    """One line that names the package."""
+    import sys
+
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(ModelError, match="pip install gguf"):
+        export(trained("plain"), "gguf", tmp_path / "v.gguf")
+
+
+def test_tiktoken_file_makes_an_encoding(tmp_path):
+    """The Python file beside the ranks runs by itself."""
+    import runpy
+
+    export(trained("plain"), "tiktoken", tmp_path / "en.tiktoken")
+    encoding = runpy.run_path(str(tmp_path / "en.tiktoken.py"))["encoding"]
+    assert encoding.encode_ordinary(TEXT) == Tokenizer(trained("plain")).encode_ordinary(TEXT)
+
+
+# Imports.
+
+
+@pytest.mark.parametrize(
+    ("kind", "to"),
+    [
+        ("plain", "hf"),
+        ("uw", "hf"),
+        ("plain", "tiktoken"),
+        ("picky", "boundless"),
+        ("boundless", "boundless"),
+        ("superbpe", "boundless"),
+        ("stops", "parquet"),
+    ],
+)
+def test_what_was_exported_can_be_imported(tmp_path, kind, to):
+    """Export, import: the same ids on every text."""
+    [result] = export(trained(kind), to, tmp_path / f"out.{'model' if to == 'boundless' else to}")
+    specials = [special.text for special in trained(kind).header.specials] if to == "tiktoken" else []
+    log = import_file(result.files[0], pattern="gpt4o" if to == "tiktoken" else None, specials=specials)
+    ours, back = Tokenizer(trained(kind)), Tokenizer(log)
+    for text in [*HOSTILE, TEXT]:
+        assert back.encode_ordinary(text) == ours.encode_ordinary(text)
+    write_event_log(tmp_path / "back.jsonl", log)
+    assert read_event_log(tmp_path / "back.jsonl") == log
+
+
+def test_import_command_writes_a_log(tmp_path):
+    """tokenizer.json -> log by the command; ranks without a pattern are refused with the option to give."""
+    export(trained("plain"), "hf", tmp_path / "t.json")
+    run = CliRunner().invoke(main, ["import", str(tmp_path / "t.json"), "-o", str(tmp_path / "m.jsonl")])
+    assert run.exit_code == 0, run.output
+    assert Tokenizer.load(tmp_path / "m.jsonl").encode("the day") == Tokenizer(trained("plain")).encode("the day")
+    export(trained("plain"), "tiktoken", tmp_path / "r.tiktoken")
+    run = CliRunner().invoke(main, ["import", str(tmp_path / "r.tiktoken"), "-o", str(tmp_path / "m.jsonl")])
+    assert (run.exit_code, "--pattern cl100k" in run.stderr) == (2, True)
+
+
+def _edited(**changes):
+    document = tokenizer_json(Tokenizer(trained("plain")).encoder)[0]
+    for key, value in changes.items():
+        part, _, name = key.partition("__")
+        if name:
+            document[part][name] = value
+        else:
+            document[part] = value
+    return json.dumps(document)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is no tokenizer.json"),
+        ('{"model": {"type": "WordPiece"}}', "holds no BPE model"),
+        (_edited(model__byte_fallback=True), "byte_fallback"),
+        (_edited(model__ignore_merges=True), "ignore_merges"),
+        (_edited(normalizer={"type": "Lowercase"}), "Lowercase"),
+        (_edited(pre_tokenizer={"type": "Whitespace"}), "does not cut text by ByteLevel"),
+        (_edited(pre_tokenizer={"type": "ByteLevel", "add_prefix_space": True}), "add_prefix_space"),
+        (_edited(model__merges=[["zz", "qq"]]), "needs a token that is not there"),
+        (_edited(added_tokens=[{"id": 5000, "content": "<x>"}]), "cannot be kept"),
+    ],
+)
+def test_what_a_log_cannot_say_is_refused(tmp_path, content, message):
+    """An import never drops a rule in silence."""
+    (tmp_path / "t.json").write_text(content)
+    with pytest.raises(ModelError, match=message):
+        import_file(tmp_path / "t.json")
+
+
+def test_damaged_model_files_name_the_line(tmp_path):
+    """A `.model` file that ends early, or holds nonsense, is refused with its line."""
+    export(trained("boundless"), "boundless", tmp_path / "m.model")
+    lines = (tmp_path / "m.model").read_text().splitlines(keepends=True)
+    (tmp_path / "m.model").write_text("".join(lines[:400]))
+    with pytest.raises(ModelError, match=r"ends at line 401|line 401"):
+        import_file(tmp_path / "m.model")
+    (tmp_path / "m.model").write_text("".join(["BoundlessBPE v2 word\n", "vocabulary\n", "x\n"]))
+    with pytest.raises(ModelError, match="line 3"):
+        import_file(tmp_path / "m.model")
+    (tmp_path / "m.model").write_text("BoundlessBPE v9\n")
+    with pytest.raises(ModelError, match="known are"):
+        import_file(tmp_path / "m.model")
+
+
+# Patterns elsewhere.
+
+
+@pytest.mark.parametrize("name", [name for name in PRESETS if PRESETS[name].expression])
+@given(text=st.text(max_size=50) | st.text("aB \n\r\t'’/.19é日\u0301ſ\u200d🇩", max_size=50))
+def test_presets_split_alike_in_oniguruma(name, text):
+    """A Split with the rewritten pattern gives our chunks, for every preset."""
+    from tokenizers import Regex, pre_tokenizers
+
+    pattern = PRESETS[name]
+    if name not in _SPLITS:
+        expression = portable(pattern.expression, True, "oniguruma")
+        _SPLITS[name] = pre_tokenizers.Split(Regex(expression), "isolated")
+    pieces = [piece for piece, _ in _SPLITS[name].pre_tokenize_str(text)]
+    if any(ord(c) >= 0x250 and c not in "’日\u0301ſ\u200d🇩" for c in text):
+        return  # the engines follow different versions of Unicode
+    assert pieces == pattern.split(text)
+
+
+_SPLITS: dict = {}
+
+
+def test_whole_runs_keep_words_together():
+    """ "the end of" is one match of the run pattern, and what is no word splits as before."""
+    import regex
+
+    for name in ("gpt2", "gpt4", "cl100k", "gpt4o", "punct", "boundless", "ultimate1", "word-level", "superbpe1"):
+        runs = whole_runs(PRESETS[name])
+        assert regex.findall(runs, "the end of it, 12") != PRESETS[name].split("the end of it, 12")
+        assert regex.match(runs, "the end of it, 12").group() == "the end of it"
+    assert split_alternatives(r"a|(b|c)|[|\]|]|\|") == ["a", "(b|c)", r"[|\]|]", r"\|"]
+
+
+def test_flat_models_name_their_losses():
+    """Deletions, stop words and superwords are each told; plain and uw models lose nothing."""
+    losses = {kind: " ".join(flatten(Tokenizer(trained(kind)).encoder, "hf").lost) for kind in KINDS}
+    assert losses["plain"] == losses["uw"] == ""
+    for kind, word in [("picky", "deletions"), ("stops", "stop words"), ("boundless", "superwords")]:
+        assert word in losses[kind]

@@ -1,0 +1,362 @@
+"""The tokenizer encodes as replay does, decodes what it encodes, and treats special tokens as tiktoken does."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import polars as pl
+import pytest
+import tiktoken
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streambpe.encode import encoder as encoder_module
+from streambpe.encode.alphabet import Alphabet, bytes_alphabet
+from streambpe.encode.bulk import BulkReplay, PairTable
+from streambpe.encode.encoder import Encoder
+from streambpe.encode.eventlog import EventLog, Header, Op, delete_event, merge_event, write_event_log
+from streambpe.encode.formats.parquet import write_parquet
+from streambpe.encode.formats.tiktoken_ranks import ranks_and_pattern
+from streambpe.encode.replay import Model, events_for_size
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import ModelError
+from tests.trained import DOCUMENTS, HOSTILE, KINDS, TEXT, random_log, trained
+
+BYTE_KINDS = [kind for kind in KINDS if kind != "whitespace"]
+odd_text = st.lists(st.sampled_from(["a", "b", "ab", " a", " ab", " b", "c", " bc", ".", " "]), max_size=60).map(
+    "".join
+)
+any_text = st.text(max_size=40) | st.text("ab \n\r\t'.1é日", max_size=40)
+
+
+def replayed(encoder: Encoder, text: str) -> list[int]:
+    """The meaning of the model, by definition: log ids."""
+    mark = "▁" if encoder.pattern.name == "whitespace" else ""
+    return encoder.model.encode_chunks((mark + chunk).encode() for chunk in encoder.split(text))
+
+
+def in_bulk(encoder: Encoder, text: str) -> list[int]:
+    """The way of corpora: all chunks at once, in arrays."""
+    ids, _ = encoder.encode_distinct(pl.Series(encoder.split(text), dtype=pl.String))
+    return (encoder.join_stream(ids) if encoder.has_superwords else ids).tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_trained_models_encode_as_replay_says(kind):
+    """Loop, heap and arrays give what replaying event by event gives, on training text and hostile text."""
+    tokenizer = Tokenizer(trained(kind))
+    encoder = tokenizer.encoder
+    for text in [*DOCUMENTS[:40], *HOSTILE]:
+        wanted = replayed(encoder, text)
+        assert in_bulk(encoder, text) == wanted
+        assert tokenizer.encode_ordinary(text) == encoder.model.to_model_ids(wanted)
+
+
+@settings(max_examples=250)
+@given(st.integers(0, 10**6), st.lists(odd_text, min_size=1, max_size=4))
+def test_random_models_encode_as_replay_says(seed, texts):
+    """So do models with every oddity: repeated pairs, revived tokens, supermerges that go back, stop words."""
+    tokenizer = Tokenizer(random_log(seed))
+    encoder = tokenizer.encoder
+    for text in texts:
+        wanted = replayed(encoder, text)
+        assert in_bulk(encoder, text) == wanted
+        try:
+            ids = encoder.model.to_model_ids(wanted)
+        except KeyError:
+            with pytest.raises(ModelError, match="deleted"):
+                tokenizer.encode_ordinary(text)
+            continue
+        assert tokenizer.encode_ordinary(text) == ids
+        assert list(tokenizer.encode_stream([text[i : i + 5] for i in range(0, len(text), 5)])) == ids
+        assert tokenizer.decode(ids) == text
+
+
+@settings(max_examples=150)
+@given(st.integers(0, 10**6), st.lists(st.lists(st.sampled_from([97, 98, 99]), max_size=40), max_size=6))
+def test_heap_and_arrays_agree_on_symbols(seed, sequences):
+    """One chunk at a time on the heap, all at once in arrays: the same ids as replay."""
+    encoder = Encoder(random_log(seed, supers=False))
+    flat = np.array([symbol for sequence in sequences for symbol in sequence], np.int32)
+    ids, counts = encoder.encode_many(flat, np.array([len(sequence) for sequence in sequences], np.int64))
+    ends = np.cumsum(counts).tolist()
+    for sequence, low, high in zip(sequences, [0, *ends], ends, strict=False):
+        wanted = encoder.model.encode_symbols(sequence)
+        assert ids[low:high].tolist() == wanted
+        assert encoder._encode_heap(list(sequence)) == wanted
+
+
+@settings(max_examples=200)
+@given(any_text)
+@pytest.mark.parametrize("kind", BYTE_KINDS)
+def test_decoding_gives_the_text_back(kind, text):
+    """decode(encode(x)) == x for every byte alphabet, whatever the text."""
+    tokenizer = Tokenizer.from_event_log(trained(kind)) if kind not in _CACHE else _CACHE[kind]
+    _CACHE[kind] = tokenizer
+    assert tokenizer.decode(tokenizer.encode_ordinary(text)) == text
+
+
+_CACHE: dict[str, Tokenizer] = {}
+
+
+def test_stream_encoding_equals_encoding_whole():
+    """However a text comes in pieces, for every kind of model: the same ids, and not all of them at the end."""
+    for kind in KINDS:
+        tokenizer = Tokenizer(trained(kind))
+        text = " ".join(DOCUMENTS[:60])
+        wanted = tokenizer.encode_ordinary(text)
+        for size in (1, 17, 1000):
+            pieces = [text[i : i + size] for i in range(0, len(text), size)]
+            stream = tokenizer.stream_encoder()
+            early = [number for piece in pieces for number in stream.feed(piece)]
+            assert early + stream.finish() == wanted
+            if tokenizer.encoder.pattern.has_cuts and kind != "uw":  # cut only at numbers; there are none
+                assert len(early) > len(wanted) // 2
+
+
+def test_stream_decoding_never_splits_a_character():
+    """Every piece is valid text, and together they are the text; a cut-off character ends as U+FFFD."""
+    tokenizer = Tokenizer(trained("plain"))
+    text = "".join(HOSTILE)
+    ids = tokenizer.encode_ordinary(text)
+    pieces = list(tokenizer.decode_stream(ids))
+    assert "".join(pieces) == text
+    assert not any("\ufffd" in piece for piece in pieces)
+    cut = tokenizer.encode_ordinary("日")[:1]
+    assert "".join(tokenizer.decode_stream(cut)) == "\ufffd" == tokenizer.decode(cut)
+
+
+def test_whitespace_words_lose_their_spacing_only():
+    """--pattern whitespace puts the words back with single spaces, whole or as a stream; unknown characters are UNK."""
+    tokenizer = Tokenizer(trained("whitespace"))
+    ids = tokenizer.encode("  the   end\n of ba ")
+    assert tokenizer.decode(ids) == "the end of ba"
+    assert "".join(tokenizer.decode_stream(ids)) == "the end of ba"
+    assert tokenizer.special_tokens["<UNK>"] in tokenizer.encode("Ж")
+
+
+# Special tokens.
+
+
+def as_tiktoken(tokenizer: Tokenizer) -> tiktoken.Encoding:
+    ranks, pattern, specials, _ = ranks_and_pattern(tokenizer.encoder)
+    return tiktoken.Encoding("test", pat_str=pattern, mergeable_ranks=ranks, special_tokens=specials)
+
+
+@pytest.mark.parametrize("allowed", [set(), {"<s>"}, "all"])
+@pytest.mark.parametrize("disallowed", [set(), {"<s>"}, {"<|endoftext|>"}, "all"])
+@pytest.mark.parametrize("text", ["no specials", "<s>a<|endoftext|>b<s>", "<s", "<|endoftext|>", "<<s>>"])
+def test_special_tokens_are_treated_as_tiktoken_treats_them(allowed, disallowed, text):
+    """Same ids where tiktoken gives ids, ValueError where it raises one."""
+    ours = Tokenizer(trained("plain"))
+    theirs = as_tiktoken(ours)
+    try:
+        wanted = theirs.encode(text, allowed_special=allowed, disallowed_special=disallowed)
+    except ValueError:
+        with pytest.raises(ValueError, match="special token"):
+            ours.encode(text, allowed_special=allowed, disallowed_special=disallowed)
+        return
+    assert ours.encode(text, allowed_special=allowed, disallowed_special=disallowed) == wanted
+    assert ours.encode_batch([text], allowed_special=allowed, disallowed_special=disallowed) == [wanted]
+
+
+def test_facts_and_single_tokens_equal_tiktoken():
+    """n_vocab apart (reserved ids count here), every fact tiktoken tells is told alike."""
+    ours = Tokenizer(trained("plain"))
+    theirs = as_tiktoken(ours)
+    assert ours.n_vocab == theirs.n_vocab + 2
+    assert ours.eot_token == theirs.eot_token
+    assert ours.special_tokens_set == theirs.special_tokens_set
+    assert sorted(ours.token_byte_values()) == theirs.token_byte_values()
+    assert [ours.decode_single_token_bytes(i) for i in range(300)] == [
+        theirs.decode_single_token_bytes(i) for i in range(300)
+    ]
+    assert ours.encode_single_token(b" the") == theirs.encode_single_token(b" the")
+    assert ours.is_special_token(ours.eot_token)
+
+
+@given(any_text)
+def test_encoding_and_offsets_equal_tiktoken(text):
+    """Plain models: the same ids as tiktoken on the exported ranks, the same offsets, the same arrays."""
+    ours, theirs = _PLAIN
+    ids = theirs.encode_ordinary(text)
+    assert ours.encode_ordinary(text) == ids
+    assert ours.decode_with_offsets(ids) == theirs.decode_with_offsets(ids)
+    assert ours.encode_to_numpy(text).tolist() == ids
+    assert ours.decode_tokens_bytes(ids) == theirs.decode_tokens_bytes(ids)
+
+
+_PLAIN = (Tokenizer(trained("plain")), as_tiktoken(Tokenizer(trained("plain"))))
+
+
+def test_byte_offsets_are_where_the_bytes_are():
+    """unit="bytes": each token's bytes stand at its offset."""
+    tokenizer = Tokenizer(trained("plain"))
+    ids = tokenizer.encode_ordinary(HOSTILE[4])
+    text, offsets = tokenizer.decode_with_offsets(ids, unit="bytes")
+    for number, at in zip(ids, offsets, strict=True):
+        content = tokenizer.decode_single_token_bytes(number)
+        assert text.encode()[at : at + len(content)] == content
+
+
+def test_lone_surrogates_become_what_tiktoken_makes_of_them():
+    """A pair is the character it stands for, a lone one U+FFFD."""
+    ours, theirs = _PLAIN
+    for text in ("a\ud83d\udc4db", "a\ud83db"):
+        assert ours.encode(text) == theirs.encode(text)
+
+
+# The object.
+
+
+def test_pickles_and_copies_encode_alike():
+    """A pickle carries the whole model and its cut; a copy is the same object, for nothing in it changes."""
+    tokenizer = Tokenizer(trained("boundless"), vocab_size=500)
+    again = pickle.loads(pickle.dumps(tokenizer))
+    assert again.n_vocab == tokenizer.n_vocab == 500
+    assert again.encode_ordinary(TEXT) == tokenizer.encode_ordinary(TEXT)
+    assert copy.copy(tokenizer) is copy.deepcopy(tokenizer) is tokenizer
+
+
+def test_many_threads_share_one_tokenizer(monkeypatch):
+    """Eight threads on one cold tokenizer, its caches small enough to be emptied all the time: right ids."""
+    monkeypatch.setattr("streambpe.encode.tokenizer.CACHED_CHUNKS", 16)
+    for kind in ("plain", "boundless"):
+        tokenizer = Tokenizer(trained(kind))
+        wanted = [Tokenizer(trained(kind)).encode_ordinary(document) for document in DOCUMENTS]
+        with ThreadPoolExecutor(8) as pool:
+            for _ in range(3):
+                assert list(pool.map(tokenizer.encode_ordinary, DOCUMENTS)) == wanted
+        assert len(tokenizer._chunks) <= 16
+
+
+def test_batches_equal_one_by_one():
+    """A large batch goes another way than a small one; the ids are the same."""
+    for kind in KINDS:
+        tokenizer = Tokenizer(trained(kind))
+        texts = [*HOSTILE, TEXT, *DOCUMENTS] * (1 + (1 << 20) // len(TEXT) // 2)
+        one_by_one = {text: tokenizer.encode_ordinary(text) for text in set(texts)}
+        got = tokenizer.encode_ordinary_batch(texts, num_threads=2)
+        assert got == [one_by_one[text] for text in texts]
+    assert tokenizer.decode_batch(got[:50], num_threads=2) == [tokenizer.decode(ids) for ids in got[:50]]
+    assert tokenizer.decode_bytes_batch(got[:5]) == [tokenizer.decode_bytes(ids) for ids in got[:5]]
+
+
+def test_loading_finds_logs_runs_and_names(tmp_path):
+    """A log, its Parquet twin, a RUN, and RUN:NAME; what is missing is said with what is there."""
+    log = trained("plain")
+    write_event_log(tmp_path / "model.events.jsonl", log)
+    write_event_log(tmp_path / "small.events.jsonl", log)
+    write_parquet(tmp_path / "m.parquet", log)
+    wanted = Tokenizer(log).encode_ordinary(TEXT)
+    for model in (tmp_path, f"{tmp_path}:small", tmp_path / "m.parquet", tmp_path / "model.events.jsonl"):
+        assert Tokenizer.load(model).encode_ordinary(TEXT) == wanted
+    with pytest.raises(ModelError, match="it holds model, small"):
+        Tokenizer.load(f"{tmp_path}:other")
+    with pytest.raises(ModelError, match="There is no model"):
+        Tokenizer.load(tmp_path / "nothing")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ModelError, match="no training was finished"):
+        Tokenizer.load(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("kind", ["plain", "picky", "boundless"])
+def test_a_cut_model_is_the_model_of_that_size(kind):
+    """vocab_size cuts where the log had that many ids alive; special tokens move down."""
+    log = trained(kind)
+    tokenizer = Tokenizer(log, vocab_size=400)
+    kept = events_for_size(log.header, log.events, 400)
+    shorter = Tokenizer(EventLog(log.header, log.events[:kept]))
+    assert tokenizer.n_vocab == 400
+    assert tokenizer.encode_ordinary(TEXT) == shorter.encode_ordinary(TEXT)
+
+
+def test_encoding_the_corpus_gives_the_counts_of_training():
+    """The training corpus, encoded, holds every pair as often as training left it: the last event's count is exact."""
+    log = trained("plain")
+    before = Tokenizer(EventLog(log.header, log.events[:-1]))
+    last = log.events[-1]
+    n = 0
+    for document in DOCUMENTS:
+        for chunk in before.encoder.split(document):
+            ids = before.encoder.encode_chunk(chunk)
+            n += sum((a, b) == last.pair for a, b in itertools.pairwise(ids))
+    assert n == last.n
+
+
+def test_unknown_ids_and_symbols_are_named():
+    """KeyError for an id that does not exist or is reserved; a symbol outside the alphabet names itself."""
+    tokenizer = Tokenizer(trained("plain"))
+    with pytest.raises(KeyError, match="does not exist"):
+        tokenizer.decode([10**6])
+    with pytest.raises(KeyError, match="reserved"):
+        tokenizer.decode([tokenizer.n_vocab - 1])
+    few = Tokenizer(EventLog(Header(Alphabet("seen", (b"a", b"b")).to_header(), {"pattern": "gpt2"}), ()))
+    with pytest.raises(ValueError, match=r"b'c'.*not in the 'seen' alphabet"):
+        few.encode("abc")
+    with pytest.raises(ValueError, match="not in the 'seen' alphabet"):
+        in_bulk(few.encoder, "abc")
+    log = EventLog(Header(Alphabet("seen", (b"a", b"b")).to_header(), {"pattern": "gpt2", "unencodable": "drop"}), ())
+    assert Tokenizer(log).encode("acb") == in_bulk(Tokenizer(log).encoder, "acb") == [0, 1]
+    odd = EventLog(Header({"kind": "runes", "first_id": 0, "symbols": []}), ())
+    with pytest.raises(ModelError, match="kind 'runes'"):
+        Tokenizer(odd)
+
+
+# Speed.
+
+
+def seconds(encoder: Encoder, n: int) -> float:
+    symbols = np.random.default_rng(0).choice(np.array([97, 98, 99, 32], np.int32), n)
+    started = time.process_time()
+    encoder.encode_many(symbols, np.array([n]))
+    return time.process_time() - started
+
+
+def test_a_long_chunk_takes_near_linear_time():
+    """Eight times the length takes less than twenty times as long, with deletions too; quadratic would be 64."""
+    rng = random.Random(1)
+    events = [merge_event(97, 98, 256, 9), merge_event(256, 99, 257, 8), delete_event(256, (97, 98), 1)]
+    events += [merge_event(98, 99, 258, 7), merge_event(257, 257, 259, 6), merge_event(259, 258, 260, 5)]
+    encoder = Encoder(EventLog(Header(bytes_alphabet().to_header(), {"pattern": "none"}), tuple(events)))
+    seconds(encoder, 1000)
+    small = max(min(seconds(encoder, 100_000) for _ in range(3)), 0.005)
+    assert min(seconds(encoder, 800_000) for _ in range(2)) < 20 * small
+    symbols = [rng.choice([97, 98, 99]) for _ in range(encoder_module._LONG_CHUNK)]
+    assert encoder.encode_symbols(symbols) == encoder._encode_heap(symbols)
+    spaces = Tokenizer(trained("plain"))
+    assert spaces.decode(spaces.encode(" " * 100_000)) == " " * 100_000
+
+
+def test_batches_of_events_hold_what_cannot_breed():
+    """A batch ends where an event uses a token made in it; deletions and (a, a) stand alone."""
+    events = [merge_event(97, 98, 256, 1), merge_event(99, 100, 257, 1), merge_event(256, 257, 258, 1)]
+    events += [merge_event(97, 97, 259, 1), delete_event(258, (256, 257), 1), merge_event(98, 99, 260, 1)]
+    assert BulkReplay(events, 300, [1] * 300).n_batches == 5
+    assert events[3].op is Op.MERGE
+
+
+def test_pair_table_finds_pairs_and_only_those():
+    """Every pair under its number, -1 for all others."""
+    pairs = [(i * 7 % 1000, i * 13 % 997) for i in range(1000)]
+    table = PairTable(pairs, 1000)
+    left, right = np.meshgrid(np.arange(1000, dtype=np.int32), np.arange(1000, dtype=np.int32))
+    found = table.find(left.ravel(), right.ravel())
+    assert (found >= 0).sum() == len(pairs)
+    for number, (a, b) in enumerate(pairs):
+        assert table.find(np.array([a], np.int32), np.array([b], np.int32))[0] == number
+    assert (PairTable([], 10).find(np.array([1], np.int32), np.array([2], np.int32)) == -1).all()
+
+
+def test_model_and_tokenizer_agree_on_ids():
+    """Model ids are replay's, whatever the order of tokens and specials."""
+    for kind in KINDS:
+        tokenizer, model = Tokenizer(trained(kind)), Model(trained(kind))
+        assert tokenizer.n_vocab == model.n_vocab
+        assert tokenizer.special_tokens == model.special_ids
