@@ -16,8 +16,10 @@ $(VENV)/installed: pyproject.toml
 
 demo: $(VENV)/installed
 	rm -rf demo-run
-	$(BIN)/streambpe count demo-run tests/data/sample --pattern gpt4o
-	$(BIN)/streambpe sql demo-run "SELECT chunk, n, round(100 * share, 2) AS percent FROM chunk_frequencies LIMIT 10"
+	$(BIN)/streambpe train demo-run tests/data/sample --vocab-size 2000
+	$(BIN)/streambpe sql demo-run "SELECT chunk, n, round(100 * share, 2) AS percent FROM chunk_frequencies LIMIT 5"
+	$(BIN)/streambpe sql demo-run "SELECT id, text, n FROM vocabulary WHERE length > 5 LIMIT 10"
+	$(BIN)/streambpe explain demo-run " the"
 	$(BIN)/streambpe check demo-run
 
 test: $(VENV)/installed
