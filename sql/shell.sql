@@ -4,6 +4,11 @@
 .read sql/schema/run.sql
 .read sql/schema/sources.sql
 .read sql/schema/chunk_counts.sql
+.read sql/schema/training.sql
 .read sql/views/source_files.sql
 .read sql/views/chunk_frequencies.sql
 .read sql/views/rare_chunks.sql
+.read sql/views/vocabulary.sql
+.read sql/views/top_pairs.sql
+.read sql/views/merge_curve.sql
+.read sql/views/progress.sql

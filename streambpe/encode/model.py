@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from streambpe.encode.eventlog import EventLog, read_event_log
-from streambpe.encode.patterns import PRESETS, Pattern, find_pattern
+from streambpe.encode.patterns import Pattern, find_pattern
 from streambpe.errors import ModelError
 
 WORD_MARK = "▁"  # stands before every word under --pattern whitespace
@@ -72,7 +72,7 @@ def encoding_pattern(config: dict[str, Any]) -> Pattern:
     name = config.get("pattern", "none")
     if config.get("superwords") == "uw":
         name = config.get("stage2_pattern", "superbpe2")
-    if name == "whitespace" and name not in PRESETS:
+    if name == "whitespace":  # the mark is put before a word by the encoder, not by the pattern
         return _WHITESPACE
     # A pattern that training accepted is not questioned again: what it leaves out is told by `gaps`.
     gaps = "keep" if config.get("gaps") == "keep" else "drop"

@@ -592,7 +592,7 @@ def _border_in(window: bytes, pattern: Pattern, near: str) -> int:
         cuts = cuts[(around < 0x80).all(axis=1)]
     if near == "inert" and len(cuts):
         cuts = cuts[inert_around(data, cuts)]
-    if len(cuts):
+    if len(cuts) and pattern.definition is None:
         # the last blank of several goes with what follows, which the block before would not see
         cuts = cuts[~_BLANK[data[cuts - 1]]]
     if pattern.script_expression and len(cuts):
