@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS batches (
     first_seq    BIGINT NOT NULL,    -- of its events
     events       BIGINT NOT NULL,
     seconds      DOUBLE NOT NULL,
-    mode         VARCHAR NOT NULL,   -- where occurrences were found: dense, index, scan
+    mode         VARCHAR NOT NULL,   -- where occurrences were found: index, scan
     candidates   BIGINT NOT NULL,    -- pairs looked at together
     occurrences  BIGINT NOT NULL,    -- found
     executed     BIGINT NOT NULL,    -- and rewritten
