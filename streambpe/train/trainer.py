@@ -18,6 +18,7 @@ snapshot-made, log-written, tables-filled, tables-committed, journal-removed.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import re
 import shutil
@@ -176,6 +177,7 @@ class Trainer:
             folded = self._try_fold(journal, engine, wait_seconds=_LAST_FOLD_SECONDS, finished=result)
         finally:
             engine.close()
+            shutil.rmtree(self.blocks, ignore_errors=True)
         if not folded:  # the journal stays, and the next command folds it
             return replace(result, folded=False)
         journal.path.unlink()
@@ -371,6 +373,14 @@ class Trainer:
             )
         return self.config.vocab_size - taken
 
+    @property
+    def blocks(self) -> Path:
+        """Where the engine's blocks and spills go: under --temp-dir if it is given, named after the run."""
+        if self.resources.temp_dir is None:
+            return self.private / "blocks"
+        run = hashlib.sha256(str(self.folder.path.resolve()).encode()).hexdigest()[:16]
+        return self.resources.temp_dir / f"streambpe-{run}-{self.name}"
+
     def _engine_options(self) -> EngineOptions:
         room = self.resources.memory_bytes - BASE_BYTES - _FOLD_BYTES
         return EngineOptions(**{
@@ -384,7 +394,7 @@ class Trainer:
             "blocked": frozenset(token.encode() for token in self.config.block_tokens),
             "memory_bytes": max(room, 8 << 20),
             "threads": self.resources.threads,
-            "work_dir": self.private / "blocks",
+            "work_dir": self.blocks,
             **self.tuning,
         })  # fmt: skip
 
@@ -397,8 +407,8 @@ class Trainer:
         first_id = len(base) + len(stop_words)
         events = [(*event.pair, event.id, event.n) for event in journal.events]
         vetoes = [(v["left"], v["right"], v["n"]) for v in journal.vetoes]
-        shutil.rmtree(self.private / "blocks", ignore_errors=True)
-        (self.private / "blocks").mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(self.blocks, ignore_errors=True)
+        self.blocks.mkdir(parents=True, exist_ok=True)
         snapshot = self._newest_snapshot(len(events))
         if snapshot is not None:
             at = int(snapshot.name.split("-")[1])
