@@ -17,6 +17,7 @@ from streambpe.encode.segments import (
     PieceCounts,
     Pieces,
     count_chunks,
+    count_giants,
     cut_pieces,
     pieces_from_keys,
 )
@@ -172,6 +173,39 @@ def test_counts_are_a_counter_of_find_all(texts):
     in_order = frame["chunk"].to_list()
     assert [c.encode() for c in in_order] == sorted(c.encode() for c in in_order)
     assert counts.take()[0].len() == 0, "the table is empty after it was taken"
+
+
+@pytest.mark.parametrize(("name", "pattern"), PATTERNS, ids=NAMES)
+def test_windows_cut_where_the_whole_is_cut(monkeypatch, name, pattern):
+    """A long text is cut a window at a time: the same borders as in one go."""
+    rng = random.Random(f"windows {name}")
+    for _ in range(3):
+        buffer = buffer_of(random_text(rng, 300), random_text(rng, 40))
+        whole = cut_pieces(buffer, pattern).offsets.tolist()
+        with monkeypatch.context() as small:
+            small.setattr("streambpe.encode.patterns._WINDOW", 41)
+            assert cut_pieces(buffer, pattern).offsets.tolist() == whole
+
+
+@pytest.mark.parametrize("name", ["gpt4o", "gpt2", "boundless", "superbpe2", "script", "whitespace"])
+def test_giants_are_counted_alone(monkeypatch, name):
+    """Pieces above a size go another way, in stretches: the same counts."""
+    pattern = find_pattern(name)
+    rng = random.Random(f"giants {name}")
+    texts = [random_text(rng, 200) + "ab" * rng.randrange(60) + " " + "\u00e9" * 90 for _ in range(4)]
+    monkeypatch.setattr("streambpe.encode.segments.GIANT_BYTES", 12)
+    counts = PieceCounts()
+    for text in texts:
+        for stretch in cut_pieces(buffer_of(text), pattern).stretches(50):
+            counts.add(stretch)
+    assert counts.giants
+    splitter = InlineSplitter(pattern)
+    frames = [count_chunks(*counts.take(), pattern, splitter), *count_giants(counts.giants, pattern, splitter)]
+    found: Counter[str] = Counter()
+    for frame in frames:
+        for chunk, n in frame.iter_rows():
+            found[chunk] += n
+    assert found == Counter(chunk for text in texts for chunk in pattern.split(text))
 
 
 @given(parts=st.lists(st.binary(max_size=20), min_size=1, max_size=40))

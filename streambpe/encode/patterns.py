@@ -54,6 +54,8 @@ _CONTROLS = frozenset(map(chr, [*range(9), *range(14, 32), 127]))
 _SYMBOLS = frozenset(map(chr, range(33, 127))) - _LETTERS - _DIGITS  # ASCII punctuation and symbols
 _OTHER = _SYMBOLS | _CONTROLS  # what the GPT family calls [^\s\p{L}\p{N}]
 _APOSTROPHE = frozenset("'")
+_WINDOW = 2 << 20  # bytes that are cut together
+_NEAR = 32  # more than any rule looks at on either side of a border
 
 Pair = tuple[frozenset[str], frozenset[str]]
 
@@ -118,13 +120,24 @@ class CutRules:
         return left.tobytes(), right.tobytes()
 
     def cut(self, text: bytes, ends: bool = True) -> npt.NDArray[np.int32]:
-        """Offsets of the pieces of `text`: 0 first, len(text) last. About 8 ns a byte, 4 bytes a byte.
+        """Offsets of the pieces of `text`: 0 first, len(text) last. About 8 ns a byte.
 
         `ends`: whether the text holds any of the three marks besides a last DOCUMENT_END.
+
+        Every rule looks at a few bytes to the left and right, so the text is cut a window at a time: the
+        arrays stay small, whatever its length.
         """
+        found = [np.zeros(1, np.int32)]
+        view = memoryview(text)
+        for start in range(0, len(text), _WINDOW):
+            low, stop = max(0, start - _NEAR), min(len(text), start + _WINDOW)
+            near = bytes(view[low : stop + _NEAR]) if len(text) > _WINDOW else text
+            cuts = self._cut_window(near, ends) + np.int32(low)
+            found.append(cuts[np.searchsorted(cuts, start, "right") : np.searchsorted(cuts, stop, "right")])
+        return np.concatenate(found)
+
+    def _cut_window(self, text: bytes, ends: bool) -> npt.NDArray[np.int32]:
         data = np.frombuffer(text, np.uint8)
-        if not len(data):
-            return np.zeros(1, np.int32)
         left, right = self.tables
         met = np.frombuffer(text.translate(left), np.uint8)[:-1] & np.frombuffer(text.translate(right), np.uint8)[1:]
         cut = np.empty(len(data) + 1, np.bool_)

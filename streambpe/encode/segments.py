@@ -15,7 +15,8 @@ Cost: about 22 ns a byte on one core for English text; memory about 16 bytes a b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -37,7 +38,7 @@ _KEY_MASK = np.array([(1 << 8 * k) - 1 for k in range(8)], np.uint64)
 _LENGTH_SHIFT = np.uint64(56)
 _SPACE_FIRST = "^[" + "".join(f"\\x{{{ord(c):X}}}" for c in SPACES) + "]"
 _SLICE_BYTES = 4 << 20  # of pieces that are split together: about 30 bytes of memory for each
-_GIANT_BYTES = 1 << 20
+GIANT_BYTES = 1 << 20  # a piece above this is handled alone: arrays for it would take 20 times its size
 
 
 class TextSplitter(Protocol):
@@ -65,6 +66,24 @@ class Pieces:
 
     data: bytes
     offsets: Offsets
+
+    def stretches(self, size: int) -> Iterator[Pieces | bytes]:
+        """The same pieces in stretches of about `size` bytes; a giant alone, as its bytes."""
+        offsets = self.offsets
+        if offsets[-1] <= size:
+            yield self
+            return
+        giants = np.flatnonzero(np.diff(offsets) > GIANT_BYTES)
+        first = 0
+        for stop in [*giants.tolist(), len(offsets) - 1]:
+            while first < stop:
+                last = int(np.searchsorted(offsets, offsets[first] + size, "right")) - 1
+                last = min(max(last, first + 1), stop)
+                yield Pieces(self.data[offsets[first] : offsets[last]], offsets[first : last + 1] - offsets[first])
+                first = last
+            if stop < len(offsets) - 1:
+                yield self.data[offsets[stop] : offsets[stop + 1]]
+                first = stop + 1
 
     def _keys(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """(keys of the short pieces, their indices, the indices of the long ones)."""
@@ -140,10 +159,15 @@ class PieceCounts:
     def __init__(self) -> None:
         self._short: list[pl.DataFrame] = []
         self._long: list[pl.DataFrame] = []
+        self.giants: Counter[bytes] = Counter()
         self.bytes = 0  # held now, an estimate
 
-    def add(self, pieces: Pieces) -> None:
-        """Count one buffer's pieces; folds now and then, so that repeated pieces are held once or twice."""
+    def add(self, pieces: Pieces | bytes) -> None:
+        """Count one buffer's pieces, or a giant; folds now and then, so that what repeats is held once or twice."""
+        if isinstance(pieces, bytes):
+            self.giants[pieces] += 1
+            self.bytes += len(pieces)
+            return
         short, long = pieces.count()
         self._short.append(short)
         self._long.append(long)
@@ -151,18 +175,19 @@ class PieceCounts:
             self._fold()
         self.bytes = sum(f.height * 16 for f in self._short)
         self.bytes += sum(f.height * 40 + int(f["piece"].bin.size().sum() or 0) for f in self._long)
+        self.bytes += sum(map(len, self.giants))
 
     def _fold(self) -> None:
         self._short = [pl.concat(self._short).group_by("key").agg(pl.col("n").sum())]
         self._long = [pl.concat(self._long).group_by("piece").agg(pl.col("n").sum())]
 
     def take(self) -> tuple[pl.Series, pl.Series]:
-        """(distinct pieces, their counts); the table is empty afterwards."""
+        """(distinct pieces, their counts); nothing but the giants is left afterwards."""
         if not self._short:
             return pl.Series("piece", [], pl.Binary), pl.Series("n", [], pl.Int64)
         self._fold()
         short, long = self._short[0], self._long[0]
-        self._short, self._long, self.bytes = [], [], 0
+        self._short, self._long, self.bytes = [], [], sum(map(len, self.giants))
         pieces = pl.concat([pieces_from_keys(short["key"].to_numpy()), long["piece"]])
         return pieces, pl.concat([short["n"], long["n"]])
 
@@ -194,7 +219,7 @@ def split_pieces(pieces: pl.Series, pattern: Pattern, splitter: TextSplitter) ->
     elif not getattr(pattern.rules, "keeps_end", False):
         # a giant would take 20 times its size in arrays; find-all takes it as a stream. (Not where the
         # pattern asks for the end of the text: a piece's end is none.)
-        route[(np.diff(offsets) > _GIANT_BYTES) & (route == 0)] = 1
+        route[(np.diff(offsets) > GIANT_BYTES) & (route == 0)] = 1
     lengths = np.zeros(len(pieces), np.int64)
     flats: list[pl.Series] = []
     places: list[npt.NDArray[np.int64]] = []
@@ -220,6 +245,27 @@ def split_pieces(pieces: pl.Series, pattern: Pattern, splitter: TextSplitter) ->
     starts[order] = np.cumsum(lengths[order]) - lengths[order]
     together = pl.concat(flats).alias("chunk") if flats else pl.Series("chunk", [], pl.String)
     return Chunked(together, starts, lengths, last == DOCUMENT_END)
+
+
+def count_giants(giants: Counter[bytes], pattern: Pattern, splitter: TextSplitter) -> Iterator[pl.DataFrame]:
+    """The chunks of giant pieces and their counts, one giant at a time, which is let go of: few copies of it are
+    ever held. Find-all takes each as a stream."""
+    keeps_end = pattern.linear is not None and getattr(pattern.rules, "keeps_end", False)
+    while giants:
+        piece, n = giants.popitem()
+        if pattern.definition is not None or keeps_end:
+            series = pl.Series("piece", [piece], pl.Binary), pl.Series("n", [n], pl.Int64)
+            yield count_chunks(*series, pattern, splitter)
+            continue
+        mark = piece[-1]
+        text = str(memoryview(piece)[: len(piece) - (mark >= RUN_END)], "utf-8")
+        del piece
+        distinct, ids, _ = splitter.split([text], mark == SCRIPT_RUN_END)
+        del text
+        many = np.bincount(np.asarray(ids, np.int64), minlength=len(distinct)) * n
+        frame = pl.DataFrame({"chunk": distinct, "n": many}, schema={"chunk": pl.String, "n": pl.Int64})
+        del distinct
+        yield frame
 
 
 def _buffers(pieces: pl.Series) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -85,7 +86,12 @@ class PartWriter:
         self.target = target
         self._temporary = target.with_name(target.name + ".new")
         self._writer = pq.ParquetWriter(
-            self._temporary, _SCHEMA, compression="zstd", compression_level=1, use_dictionary=False
+            self._temporary,
+            _SCHEMA,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=False,
+            write_statistics=False,
         )
         self._groups: list[tuple[str, str, int]] = []
         self.rows = 0
@@ -101,8 +107,8 @@ class PartWriter:
             below = int(np.searchsorted(sizes, _GROUP_BYTES + (sizes[start - 1] if start else 0), side="right"))
             stop = min(frame.height, start + _GROUP_ROWS, max(below, start + 1))
             group = frame.slice(start, stop - start)
-            self._writer.write_table(group.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_SCHEMA))
-            low, high = group["chunk"][0], group["chunk"][-1]
+            self._writer.write_table(_as_arrow(group))
+            low, high = (group["chunk"].slice(i, 1).str.head(_KEY_CHARS + 1)[0] for i in (0, group.height - 1))
             if len(high) > _KEY_CHARS:
                 high = high[:_KEY_CHARS] + "\U0010ffff" * 8
             size = int(sizes[stop - 1] - (sizes[start - 1] if start else 0))
@@ -137,6 +143,12 @@ class PartWriter:
         with contextlib.suppress(Exception):
             self._writer.close()
         self._temporary.unlink(missing_ok=True)
+
+
+def _as_arrow(group: pl.DataFrame) -> pa.Table:
+    if group.height == 1:  # it may be a giant, of which Polars' way makes two copies more
+        return pa.table([pa.array(group["chunk"].to_list(), pa.large_string()), group["n"].to_arrow()], schema=_SCHEMA)
+    return group.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_SCHEMA)
 
 
 def read_part(path: Path) -> Part:
@@ -286,19 +298,13 @@ class CorpusDigest:
         """The next rows, in byte order. About 60 bytes of memory a row beside the frame."""
         lengths = frame["chunk"].str.len_bytes().to_numpy().astype(np.int64)
         n = frame["n"].to_numpy()
-        starts = np.cumsum(lengths + 16) - lengths - 16
-        out = np.empty(int(lengths.sum()) + 16 * len(n), np.uint8)
-        eight = np.arange(8)
-        out[starts[:, None] + eight] = lengths.astype("<i8").view(np.uint8).reshape(-1, 8)
-        out[(starts + 8 + lengths)[:, None] + eight] = n.astype("<i8").view(np.uint8).reshape(-1, 8)
-        text = np.ones(len(out), np.bool_)
-        text[starts[:, None] + eight] = False
-        text[(starts + 8 + lengths)[:, None] + eight] = False
-        data = frame["chunk"].cast(pl.Binary).to_arrow(compat_level=pl.CompatLevel.oldest())
-        offsets = np.frombuffer(data.buffers()[1], np.int64)[data.offset : data.offset + len(data) + 1]
-        if len(data):
-            out[text] = np.frombuffer(data.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
-        self._hash.update(out.data)
+        if len(n) and int(lengths.max()) > _GROUP_BYTES:  # giants among them: one row at a time
+            for chunk, length, count in zip(frame["chunk"].cast(pl.Binary), lengths, n, strict=True):
+                self._hash.update(int(length).to_bytes(8, "little"))
+                self._hash.update(chunk)
+                self._hash.update(int(count).to_bytes(8, "little"))
+        else:
+            self._hash.update(_packed(frame["chunk"], lengths, n).data)
         self.distinct += frame.height
         self.chunks += int(n.sum())
         if len(n) and int(n.max()) * int(lengths.max()) < MAX_COUNT // len(n):
@@ -315,6 +321,23 @@ class CorpusDigest:
             "distinct": self.distinct,
             "sha256": self._hash.hexdigest(),
         }
+
+
+def _packed(chunks: pl.Series, lengths: npt.NDArray[np.int64], n: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    """(length, chunk, n) of each row, one after another."""
+    starts = np.cumsum(lengths + 16) - lengths - 16
+    out = np.empty(int(lengths.sum()) + 16 * len(n), np.uint8)
+    eight = np.arange(8)
+    out[starts[:, None] + eight] = lengths.astype("<i8").view(np.uint8).reshape(-1, 8)
+    out[(starts + 8 + lengths)[:, None] + eight] = n.astype("<i8").view(np.uint8).reshape(-1, 8)
+    text = np.ones(len(out), np.bool_)
+    text[starts[:, None] + eight] = False
+    text[(starts + 8 + lengths)[:, None] + eight] = False
+    data = chunks.cast(pl.Binary).to_arrow(compat_level=pl.CompatLevel.oldest())
+    offsets = np.frombuffer(data.buffers()[1], np.int64)[data.offset : data.offset + len(data) + 1]
+    if len(data):
+        out[text] = np.frombuffer(data.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+    return out
 
 
 def fold(

@@ -547,6 +547,9 @@ _BLANK = np.zeros(256, np.bool_)
 _BLANK[[0x09, 0x0B, 0x0C, 0x20]] = True
 
 
+_WINDOW_OVERLAP = 64  # bytes; a border has to stand clear of the ends of a window
+
+
 def find_border(held: bytes, pattern: Pattern) -> int:
     """The last certain chunk border in `held` whatever follows it, or 0. Looks at the end first.
 
@@ -557,15 +560,13 @@ def find_border(held: bytes, pattern: Pattern) -> int:
     if not pattern.has_cuts:
         return 0
     for near in ("ascii", "inert") if pattern.prepared else ("ascii", "inert", "any"):
-        size = 1 << 16
-        while True:
-            low = max(0, len(held) - size)
-            border = _border_in(held[low:], pattern, near)
+        stop, size = len(held), 1 << 16
+        while stop:
+            low = max(0, stop - size)
+            border = _border_in(held[low:stop], pattern, near)
             if border:
                 return low + border
-            if not low:
-                break
-            size *= 16
+            stop, size = low + _WINDOW_OVERLAP if low else 0, 1 << 20
     return 0
 
 

@@ -37,6 +37,7 @@ from streambpe.encode.segments import (
     Pieces,
     TextSplitter,
     count_chunks,
+    count_giants,
     count_split,
     cut_pieces,
     split_pieces,
@@ -75,6 +76,8 @@ from streambpe.store.sources import (
 
 CHECKPOINT_SECONDS = 5.0  # of work a kill can lose, for each worker
 _BYTES_A_BYTE = 26  # peak memory of cutting and counting a block, for each byte of it
+_GIANT_COST = 10  # the same for a block that is one chunk, beside which no other worker works
+_GIANT_SEQUENCE_COST = 16  # and with --sequences
 _MOST_BLOCK = 8 << 20  # 16 MB measured slower (page faults of larger arrays) and 200 MB larger
 _LEAST_BLOCK = 256 << 10
 _TABLE_ROWS = 1_000_000  # rows of a count table in one part
@@ -187,7 +190,9 @@ class _Job:
         self.meter = Meter("counting")
         share = (resources.memory_bytes - BASE_BYTES) // (resources.threads + 1)
         self.block_bytes = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, share // _BYTES_A_BYTE)))
-        self.most_bytes = int(max(self.block_bytes, (resources.memory_bytes - BASE_BYTES) // 10))
+        giant_cost = _GIANT_SEQUENCE_COST if config.sequences else _GIANT_COST
+        self.most_bytes = int(max(self.block_bytes, (resources.memory_bytes - BASE_BYTES) // giant_cost))
+        self.room = _Room()
         self.table_bytes = int(max(share // 8, 4 << 20))
 
     def run(self, found: list[Source], warnings: list[str], progress: str) -> CountResult:
@@ -284,15 +289,13 @@ class _Job:
         for worker in workers:
             worker.start()
         try:
-            for block in self._read(texts, digests):
+            reading = self._read(texts, digests)
+            while (block := next(reading, None)) is not None and not self._halted():
                 while not self._halted():
-                    try:
+                    with contextlib.suppress(queue.Full):
                         blocks.put(block, timeout=0.2)
                         break
-                    except queue.Full:
-                        continue
-                if self._halted():
-                    break
+                del block  # here it would be held until the next one is read
         except BaseException as why:
             self.failed = self.failed or why
         # one end mark for each: any worker may take any of them, also one whose turn here has not come
@@ -403,6 +406,33 @@ class _Job:
         self.meter.done += source.bytes
 
 
+class _Room:
+    """Memory that workers share: all have their part of it, or one has it alone."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._holders = 0
+        self._waiting = 0  # to have it alone
+
+    @contextlib.contextmanager
+    def held(self, alone: bool) -> Iterator[None]:
+        with self._changed:
+            if alone:
+                self._waiting += 1
+                self._changed.wait_for(lambda: self._holders == 0)
+                self._waiting -= 1
+                self._holders = -1
+            else:
+                self._changed.wait_for(lambda: self._holders >= 0 and not self._waiting)
+                self._holders += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._holders = 0 if alone else self._holders - 1
+                self._changed.notify_all()
+
+
 class _Worker(threading.Thread):
     """Takes blocks, adds up their pieces, commits parts."""
 
@@ -420,7 +450,16 @@ class _Worker(threading.Thread):
             while (block := self.blocks.get()) is not None:
                 if self.job.failed is not None:
                     continue
-                self._take(block)
+                size = 0 if isinstance(block.data, list) else len(block.data)
+                giant = size > 2 * self.job.block_bytes
+                with self.job.room.held(alone=giant):
+                    if giant:
+                        self._commit()
+                    self._take(block)
+                    del block  # a giant one is not to be held while it is committed
+                    late = time.monotonic() - self.since > CHECKPOINT_SECONDS
+                    if giant or late or self.counts.bytes > self.job.table_bytes:
+                        self._commit()
             told_to_end = True
             self._commit()
         except BaseException as why:  # told to the thread that reads, which raises it
@@ -451,12 +490,10 @@ class _Worker(threading.Thread):
         if self.job.config.sequences:
             self._commit_sequence(block, made, pieces)
             return
-        self.counts.add(pieces)
+        for stretch in pieces.stretches(2 * self.job.block_bytes):
+            self.counts.add(stretch)
         # the text itself is not kept: only what its span says of it
         self.spans.append(_span(block, made, ""))
-        late = time.monotonic() - self.since > CHECKPOINT_SECONDS
-        if late or self.counts.bytes > self.job.table_bytes:
-            self._commit()
 
     def _commit(self) -> None:
         """Turn the pieces added up so far into chunks and commit them."""
@@ -466,6 +503,9 @@ class _Worker(threading.Thread):
         spans, self.spans = self.spans, []
         pieces, n = self.counts.take()
         frame = count_chunks(pieces, n, self.job.pattern, self._splitter())
+        if self.counts.giants:
+            frame = pl.concat([frame, *count_giants(self.counts.giants, self.job.pattern, self._splitter())])
+            frame = frame.group_by("chunk").agg(pl.col("n").sum()).sort("chunk")
         name = self.job.next_name("part")
         self.job.commit(name, frame, [replace(span, part=name) for span in spans])
 
