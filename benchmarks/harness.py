@@ -271,6 +271,7 @@ def compare(
     about: Mapping[str, str],
     timeout_seconds: float = 3600,
     same: Mapping[str, float] | None = None,
+    warm_up: bool = True,
 ) -> bool:
     """Measure all contenders in turns and write results/NAME.tsv and .md; ratios are to the first.
 
@@ -283,7 +284,7 @@ def compare(
         for line in _preamble(about):
             table.write(f"# {line}\n")
         table.write("contender\trun\t" + "\t".join(f"{f}_{u}" for f, u in FIGURES.items()) + "\tload\tmarks\tfacts\n")
-        for number in range(runs + 1):
+        for number in range(0 if warm_up else 1, runs + 1):
             for contender in contenders:
                 if any(run.failed for run in measured[contender.name]):
                     continue
@@ -295,7 +296,9 @@ def compare(
                 print(_row(contender.name, number, run).replace("\t", "  "), file=sys.stderr)
     failed = [contender for contender in contenders if any(run.failed for run in measured[contender.name])]
     differ = _differences(contenders, measured, same or {})
-    report = _report(name, contenders, measured, about, runs, differ)
+    counted = {name: runs_of[-runs:] if runs else [] for name, runs_of in measured.items()}
+    how = f"{runs} runs after a warm-up" if warm_up else f"{runs} run{'s' * (runs > 1)} without a warm-up"
+    report = _report(name, contenders, measured, counted, how, about, differ)
     (RESULTS / f"{name}.md").write_text(report)
     print(report)
     return not failed and not differ
@@ -338,18 +341,18 @@ def _report(
     name: str,
     contenders: Sequence[Contender],
     measured: Mapping[str, list[Run]],
+    counted: Mapping[str, list[Run]],
+    how: str,
     about: Mapping[str, str],
-    runs: int,
     differ: Sequence[str],
 ) -> str:
-    ran = {c.name: measured[c.name][1:] for c in contenders if not any(run.failed for run in measured[c.name])}
+    ran = {c.name: counted[c.name] for c in contenders if not any(run.failed for run in measured[c.name])}
     ran = {who: runs_of for who, runs_of in ran.items() if runs_of}
     lines = [f"# {name}", "", *(f"- {line}" for line in _preamble(about)), ""]
-    if runs and ran:
+    if ran:
         base = next(iter(ran))
         lines += [
-            f"min / **median** / max of {runs} runs after a warm-up, contenders in turns; "
-            f"x: ratio of medians to {base}.",
+            f"min / **median** / max of {how}, contenders in turns; x: ratio of medians to {base}.",
             "",
             "| contender | " + " | ".join(f"{figure}, {unit} | x" for figure, unit in FIGURES.items()) + " |",
             "|---|" + "---|---|" * len(FIGURES),

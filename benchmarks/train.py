@@ -175,10 +175,13 @@ def inside(run: str) -> dict[str, Any]:
 
     try:
         with duckdb.connect(f"{run}/state.duckdb", read_only=True) as con:
-            passes, seconds = con.execute("SELECT count(*), sum(seconds) FROM batches").fetchone()  # type: ignore[misc]
+            found = con.execute(
+                "SELECT mode, count(*), sum(seconds) FROM batches GROUP BY mode ORDER BY mode"
+            ).fetchall()
     except duckdb.Error as why:
         return {"batches": f"unknown ({type(why).__name__})"}
-    return {"passes": passes, "batches_s": round(float(seconds or 0), 3)}
+    passes = " + ".join(f"{n} {mode}" for mode, n, _ in found)
+    return {"passes": passes, "batches_s": round(sum(float(seconds) for _, _, seconds in found), 3)}
 
 
 def main() -> None:
