@@ -12,3 +12,4 @@
 .read sql/views/top_pairs.sql
 .read sql/views/merge_curve.sql
 .read sql/views/progress.sql
+.read sql/views/left_out.sql

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import random
 from itertools import product
 from pathlib import Path
@@ -23,6 +25,7 @@ from streambpe.encode.replay import Model
 from streambpe.errors import LimitError, ResumeMismatch, RunError, StreambpeError, UsageError
 from streambpe.store.check import check
 from streambpe.store.chunks import PartWriter
+from streambpe.store.inspect import print_query
 from streambpe.train import reference
 from streambpe.train.trainer import Trainer, resume, train, train_from_iterator
 from tests.runs import SMALL, counted_run, log_of, plain_events, rows, text_run
@@ -452,3 +455,40 @@ def test_what_was_learned_is_not_learned_again(tmp_path):
     with pytest.raises(ResumeMismatch, match="257 is smaller"):
         train(run, vocab_size=257, resources=SMALL)
     assert resume(run, resources=SMALL).sha256 == first.sha256  # a refused call is not what resume goes on with
+
+
+def test_what_is_left_out_is_told_with_its_reason(tmp_path):
+    """View left_out holds the stop words and the chunks under the cut-off of each training, and no other chunk."""
+    counts = {"the": 9, "cat": 5, "sat": 5, "a": 4, "mat": 2, "hat": 1}
+    run = counted_run(tmp_path / "run", counts)
+    train(run, vocab_size=260, stop_list=2, freq_cutoff=3, resources=SMALL)
+    train(run, name="rest", vocab_size=260, freq_cutoff=2, resources=SMALL)
+    train(run, name="all", vocab_size=260, resources=SMALL)
+    asked = {}
+    for name in ("main", "rest", "all"):
+        out = io.StringIO()
+        print_query(run, "SELECT chunk, n, reason FROM left_out", "json", out, name)
+        asked[name] = [tuple(row.values()) for row in json.loads(out.getvalue())]
+    assert asked["main"] == [
+        ("the", 9, "stop list"), ("cat", 5, "stop list"), ("mat", 2, "cut-off"), ("hat", 1, "cut-off"),
+    ]  # fmt: skip
+    assert asked["rest"] == [("hat", 1, "cut-off")]
+    assert asked["all"] == []
+
+
+def test_blocks_lie_under_temp_dir_while_learning(tmp_path):
+    """--temp-dir holds the engine's blocks during a scan; afterwards it is empty."""
+    temp = tmp_path / "elsewhere"
+    temp.mkdir()
+    run = counted_run(tmp_path / "run", hard_counts(random.Random(5)))
+    seen = set()
+
+    def look(_):
+        seen.update(path.name for path in temp.rglob("*") if path.is_file())
+        assert not list((run / "training").rglob("*.npy"))
+
+    resources = Resources(SMALL.memory_bytes, 1, temp)
+    tuning = {"force_scan": True, "block_places": 20}
+    Trainer(run, TrainConfig(vocab_size=300), resources=resources, on_batch=look, tuning=tuning).run()
+    assert seen
+    assert list(temp.iterdir()) == []

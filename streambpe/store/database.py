@@ -28,6 +28,7 @@ VIEWS = (
     "top_pairs",
     "merge_curve",
     "progress",
+    "left_out",
 )
 
 
