@@ -30,10 +30,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from streambpe.train.batch import Bool, Int64
 
@@ -285,9 +287,13 @@ class PairCounter:
         if self.folder is None:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        parts = self._frames[0].with_columns(part=pl.col("key").hash(0) % self.split)
+        parts = self._frames[0].with_columns(part=pl.col("key").hash(0) % self.split).sort("part")
+        bounds = np.searchsorted(parts["part"].to_numpy(), np.arange(self.split + 1))
+        (rows,) = parts.select("key", "n", "places").to_arrow().combine_chunks().to_batches()
         path = self.folder / f"pairs_{self.spills:05d}.arrow"
-        parts.sort("part").write_ipc(path, record_batch_size=max(1024, len(parts) // self.split))
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+            for start, stop in pairwise(bounds.tolist()):  # one record batch a part
+                writer.write_batch(rows.slice(start, stop - start))
         self._files.append(path)
         self._frames, self._rows = [], 0
         self.spills += 1
@@ -301,11 +307,7 @@ class PairCounter:
         if self._frames:
             self._spill()
         for part in range(self.split):
-            scans = [
-                pl.scan_ipc(path).filter(pl.col("part") == part).select("key", "n", "places").collect()
-                for path in self._files
-            ]
-            yield sum_pairs(pl.concat(scans))
+            yield sum_pairs(pl.concat([_read_batch(path, part) for path in self._files]))
         for path in self._files:
             path.unlink()
         self._files = []
@@ -326,6 +328,14 @@ class PairCounter:
                 kept = kept.filter(pl.col("n") >= floor)
         floor = max(floor, wish.floor(kept["n"].to_numpy()))
         return kept.filter(pl.col("n") >= floor), floor
+
+
+def _read_batch(path: Path, number: int) -> pl.DataFrame:
+    """One record batch of a file, and nothing else of it: a memory map's pages would count as ours."""
+    with pa.OSFile(str(path), "rb") as file:
+        frame = pl.from_arrow(pa.ipc.open_file(file).get_batch(number))
+    assert isinstance(frame, pl.DataFrame)
+    return frame
 
 
 def sum_pairs(frame: pl.DataFrame) -> pl.DataFrame:

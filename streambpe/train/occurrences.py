@@ -249,8 +249,9 @@ class IndexColumn:
         hot = np.flatnonzero(usable & (count >= floor))
         size = size[hot]
         begin = np.cumsum(size) - size
-        rows = np.arange(int(size.sum())) + np.repeat(first[hot] - begin, size)
-        places = starts[rows]
+        at_row = np.repeat(first[hot] - begin, size)
+        at_row += np.arange(len(at_row))
+        places = starts[at_row]
         self.slot[places] = np.repeat(np.arange(len(hot), dtype=np.int32), size)
         self.arena = places
         self.used = len(places)

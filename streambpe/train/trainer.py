@@ -49,7 +49,7 @@ from streambpe.encode.patterns import find_pattern
 from streambpe.errors import ResumeMismatch, RunError, Stopped, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.memory import release_memory
-from streambpe.progress import Meter, Reporter
+from streambpe.progress import Meter, Reporter, tree_memory
 from streambpe.store.chunks import BASE_BYTES, Part, fold, list_parts
 from streambpe.store.database import fsync_file, fsync_folder, list_trainings, open_store, use_training
 from streambpe.store.run import Run
@@ -66,6 +66,8 @@ CHECKPOINT_SECONDS = 5.0
 _SNAPSHOT_SHARE = 20  # a snapshot may cost one part in so many of the time since the last
 _SNAPSHOT_SECONDS = 60.0  # and none is made sooner: replaying a minute of learning takes seconds
 _LAST_FOLD_SECONDS = 30.0  # that a finished training waits for another process to close state.duckdb
+_LEFT_BEHIND_BYTES = 64 << 20
+_TRANSIENT_SHARE = 16  # of the limit is kept for what Polars takes for a moment
 _FOLD_BYTES = 64 << 20  # of DuckDB, while the engine's arrays are in memory
 
 
@@ -382,7 +384,10 @@ class Trainer:
         return self.resources.temp_dir / f"streambpe-{run}-{self.name}"
 
     def _engine_options(self) -> EngineOptions:
-        room = self.resources.memory_bytes - BASE_BYTES - _FOLD_BYTES
+        # libraries, and what counting left behind in the allocators (not what a caller's program holds)
+        release_memory()
+        base = min(max(BASE_BYTES, tree_memory()), BASE_BYTES + _LEFT_BEHIND_BYTES)
+        room = self.resources.memory_bytes - base - _FOLD_BYTES - self.resources.memory_bytes // _TRANSIENT_SHARE
         return EngineOptions(**{
             "ties": self.config.ties,
             "overlaps": self.config.overlaps,

@@ -21,7 +21,7 @@ from streambpe.encode.alphabet import Alphabet, bytes_alphabet, gpt2_alphabet, u
 from streambpe.store.chunks import Part, merge_ranges
 from streambpe.train.engine import Words
 
-_RANGE_BYTES = 8 << 20
+_RANGE_BYTES = 4 << 20
 
 
 def choose_stop_words(parts: Sequence[Part], wanted: int) -> list[str]:
