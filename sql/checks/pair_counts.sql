@@ -16,7 +16,7 @@ recounted AS (
     JOIN recounted_tokens AS l ON l.id = c.left_id
     JOIN recounted_tokens AS r ON r.id = c.right_id
     ANTI JOIN vetoed AS v ON v.left_id = c.left_id AND v.right_id = c.right_id
-    WHERE octet_length(l.bytes) + octet_length(r.bytes) <= getvariable('max_token_length')
+    WHERE l.length + r.length <= getvariable('max_token_length')
 )
 SELECT
     coalesce(totals.left_id, recounted.left_id)   AS left_id,

@@ -83,9 +83,10 @@ def _find_token(encoder: Encoder, what: str) -> int | None:
         and 0 <= int(what[4:]) - model.vocabulary.first_id < len(model.vocabulary.tokens)
     ):
         return int(what[4:])
-    wanted = what.encode()
+    wanted = encoder.codec.content(what)
+    stops = set(encoder.stop_ids.values())
     for token in model.vocabulary.tokens:
-        if token.content == wanted:
+        if token.content == wanted or (token.id in stops and token.content == what.encode()):
             return token.id
     return None
 
@@ -161,7 +162,8 @@ def _row(encoder: Encoder, chunk: str, step: int, index: int | None, did: str, s
 def _content(encoder: Encoder, number: int) -> str:
     if number < 0:
         return str(encoder.header.unk)
-    return shown(encoder.codec.text_bytes(encoder.model.content(number)))
+    content = encoder.model.content(number)
+    return shown(content if number in encoder.stop_ids.values() else encoder.codec.text_bytes(content, "name"))
 
 
 def _did(encoder: Encoder, event: Event) -> str:

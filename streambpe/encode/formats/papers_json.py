@@ -54,7 +54,7 @@ def import_script_bytes(document: dict[str, Any], name: str) -> EventLog:
     pattern, _ = preset_of(config["regex"])
     settings: dict[str, Any] = {"pattern": pattern, "gaps": "refuse" if pattern in PRESETS else "drop"}
     if config.get("normalization", "NFC") == "NFC":
-        settings["normalize"] = "nfc"
+        settings |= {"normalize": "nfc", "unencodable": "drop"}
     events = []
     for rule in document["merge_rules"]:
         left, right = rule["tokens_from"]
