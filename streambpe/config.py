@@ -44,7 +44,7 @@ class CountConfig:
     split_scripts: bool = False
     bad_utf8: str = "replace"
     sequences: bool = False
-    normalize: str = "none"
+    normalize: Literal["none", "nfc"] = "none"
     unencodable: Literal["bytes", "drop", "error"] = "bytes"
 
     @property
