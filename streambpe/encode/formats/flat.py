@@ -130,7 +130,7 @@ def lost_preparation(config: dict[str, Any], normalizes: bool) -> list[str]:
         lost.append("--normalize nfc: the reader has to bring text to NFC itself.")
     if config.get("unencodable", "bytes") != "bytes":
         lost.append(
-            f"--unencodable {config['unencodable']}: the reader takes characters outside the SCRIPT table as any others."
+            f"--unencodable {config['unencodable']}: the reader takes characters outside the SCRIPT table as any."
         )
     return lost
 
