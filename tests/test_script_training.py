@@ -64,10 +64,10 @@ def words_of(texts: list[str], alphabet: Alphabet, rng: random.Random) -> list[t
     "alphabet", [script_alphabet(), bytes_alphabet(1), gpt2_alphabet()], ids=["script", "1", "gpt2"]
 )
 def test_the_engine_equals_the_reference(alphabet, constrained):
-    """On 40 hostile corpora the engine's events are the reference's: index, scan in stages, tiny frontiers, one at a
+    """On 12 hostile corpora the engine's events are the reference's: index, scan in stages, tiny frontiers, one at a
     time, either tie rule, either way of counting."""
     batched = staged = 0
-    for seed in range(40):
+    for seed in range(12):
         rng = random.Random(seed)
         texts = hostile_texts(seed, rng.randint(1, 25)) + rng.choices(LINES, k=2)
         words = words_of(texts, alphabet, rng)
@@ -91,8 +91,8 @@ def test_the_engine_equals_the_reference(alphabet, constrained):
                 staged += batch.record.mode == "scan"
             engine.close()
             assert events_of(found) == wanted, (seed, way)
-    assert batched > 100
-    assert staged > 100
+    assert batched > 50
+    assert staged > 50
 
 
 def test_a_whole_character_rule_obeys_the_slow_one():
@@ -171,7 +171,7 @@ def test_no_token_of_a_constrained_model_joins_parts():
 
 @pytest.mark.parametrize("constrained", [True, False])
 @pytest.mark.parametrize("encoding", ENCODINGS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(texts=st.lists(_any_text, min_size=1, max_size=3), size=st.integers(1, 9))
 def test_what_is_encoded_comes_back(encoding, constrained, texts, size):
     """decode(encode(x)) == x; the array way, the stream of text, the stream of ids and the definition agree."""
