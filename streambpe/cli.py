@@ -385,6 +385,8 @@ def resume(
 
 def tell_result(result: TrainResult) -> None:
     """What a training came to, on stderr."""
+    for warning in result.warnings:
+        click.echo(f"warning: {warning}", err=True)
     if result.skipped:
         click.echo("learned before; nothing to do.", err=True)
     if not result.reached:

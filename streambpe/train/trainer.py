@@ -85,6 +85,7 @@ class TrainResult:
     vetoed: int
     skipped: bool = False  # it was done before
     folded: bool = True  # into state.duckdb; else another process held it, and the next command does it
+    warnings: tuple[str, ...] = ()  # of counting, by this call
 
 
 def log_path(run: Run, name: str) -> Path:
@@ -644,19 +645,22 @@ def train(
     before = put_job(folder, name, job)
     failpoint("job-written")
     try:
+        warnings: tuple[str, ...] = ()
         if sources:
-            _count(folder, name, job, sources, resources=resources, progress=progress, stop=stop)
-        return trainer.run()
+            warnings = _count(folder, name, job, sources, resources=resources, progress=progress, stop=stop)
+        return replace(trainer.run(), warnings=warnings)
     except UsageError:
         with folder.lock():
             write_jobs(folder, before)  # what was refused is not what `resume` goes on with
         raise
 
 
-def _count(folder: Run, name: str, job: dict[str, Any], sources: Sequence[str | Source], **arguments: Any) -> None:
-    """The counting half of a training; notes when it is complete."""
+def _count(
+    folder: Run, name: str, job: dict[str, Any], sources: Sequence[str | Source], **arguments: Any
+) -> tuple[str, ...]:
+    """The counting half of a training; notes when it is complete. What there is to warn of."""
     try:
-        count(folder.path, sources, **arguments, **job["counting"])
+        result = count(folder.path, sources, **arguments, **job["counting"])
     except Stopped as stopped:
         command = f"streambpe resume {folder.path}" + ("" if name == "main" else f" --name {name}")
         if job["streams"]:
@@ -669,6 +673,7 @@ def _count(folder: Run, name: str, job: dict[str, Any], sources: Sequence[str | 
         jobs = read_jobs(folder)
         jobs["trainings"][name]["counted"] = True
         write_jobs(folder, jobs)
+    return result.warnings
 
 
 def _refuse_new_sources(folder: Run, name: str, sources: Sequence[str], counting: dict[str, Any]) -> None:
@@ -707,13 +712,14 @@ def resume(
         resources = Resources(
             job["resources"]["memory_bytes"], job["resources"]["threads"], Path(temp_dir) if temp_dir else None
         )
+    warnings: tuple[str, ...] = ()
     if not job["counted"]:
         if job["streams"]:
             raise RunError(
                 f"{folder.path} was counting {job['streams'][0]}, which only its program can give again: call "
                 f"train_from_iterator as before and it goes on. Nothing was changed."
             )
-        _count(folder, name, job, job["sources"], resources=resources, progress=progress, stop=stop)
+        warnings = _count(folder, name, job, job["sources"], resources=resources, progress=progress, stop=stop)
     trainer = Trainer(
         Run.open(run),
         TrainConfig(**config),
@@ -723,7 +729,7 @@ def resume(
         stop=stop,
         checkpoint_seconds=job["checkpoint_seconds"],
     )
-    return trainer.run()
+    return replace(trainer.run(), warnings=warnings)
 
 
 def train_from_iterator(

@@ -24,7 +24,7 @@ from streambpe.store.chunks import Part, merge_ranges
 from streambpe.train.engine import Words
 
 _RANGE_BYTES = 8 << 20
-_SLICE_BYTES = 1 << 20  # of chunks, cut into symbols at once: 40 bytes a byte
+_SLICE_BYTES = 1 << 18  # of chunks, cut into symbols at once: 40 bytes a byte
 
 
 def choose_stop_words(parts: Sequence[Part], wanted: int) -> list[str]:
