@@ -64,10 +64,10 @@ def words_of(texts: list[str], alphabet: Alphabet, rng: random.Random) -> list[t
     "alphabet", [script_alphabet(), bytes_alphabet(1), gpt2_alphabet()], ids=["script", "1", "gpt2"]
 )
 def test_the_engine_equals_the_reference(alphabet, constrained):
-    """On 12 hostile corpora the engine's events are the reference's: index, scan in stages, tiny frontiers, one at a
+    """On 5 hostile corpora the engine's events are the reference's: index, scan in stages, tiny frontiers, one at a
     time, either tie rule, either way of counting."""
     batched = staged = 0
-    for seed in range(12):
+    for seed in range(5):
         rng = random.Random(seed)
         texts = hostile_texts(seed, rng.randint(1, 25)) + rng.choices(LINES, k=2)
         words = words_of(texts, alphabet, rng)
@@ -91,8 +91,8 @@ def test_the_engine_equals_the_reference(alphabet, constrained):
                 staged += batch.record.mode == "scan"
             engine.close()
             assert events_of(found) == wanted, (seed, way)
-    assert batched > 50
-    assert staged > 50
+    assert batched > 20
+    assert staged > 20
 
 
 def test_a_whole_character_rule_obeys_the_slow_one():
@@ -205,7 +205,7 @@ def test_all_of_unicode_comes_back(encoding, tmp_path):
     """Every code point but surrogates, 50 to a text: there and back as single texts and as a corpus."""
     tokenizer = model(encoding)
     points = [*range(0xD800), *range(0xE000, 0x110000)]
-    random.Random(1).shuffle(points)
+    random.Random(1).shuffle(points)  # so that texts mix scripts
     texts = ["".join(map(chr, points[i : i + 50])) for i in range(0, len(points), 50)]
     assert sum(map(len, texts)) == 0x110000 - 0x800
     batch = tokenizer.encode_ordinary_batch(texts)
@@ -372,10 +372,10 @@ def test_exports_say_what_they_cannot_hold(tmp_path):
 def counted(request, tmp_path_factory) -> tuple[Path, dict[str, Any], bytes]:
     """A counted run, the options, and the log of a training that nobody disturbs."""
     folder = tmp_path_factory.mktemp("counted")
-    (folder / "text.txt").write_text(TEXT * 2, encoding="utf-8")
+    (folder / "text.txt").write_text(TEXT, encoding="utf-8")
     count(folder / "run", [str(folder / "text.txt")], options={"pattern": "script"}, resources=SMALL)
     options = {"encoding": request.param, "whole_characters": True, "block_tokens": ("не",), "stop_list": 2}
-    options["vocab_size"] = 2900 if request.param == "script" else 1000
+    options["vocab_size"] = 2600 if request.param == "script" else 700
     train(folder / "run", resources=SMALL, **options)
     assert check(folder / "run", resources=SMALL) == []
     return folder, options, (folder / "run" / "model.events.jsonl").read_bytes()
@@ -422,7 +422,7 @@ def test_stopped_and_gone_on_with(counted, tmp_path, monkeypatch, scan):
         return real(cls, *arguments, **more)
 
     monkeypatch.setattr(Engine, "restore", classmethod(restore))
-    for stop_at in (1, 3, 4, None):
+    for stop_at in (1, 4, None):
         stop, passes = threading.Event(), 0
 
         def on_batch(_batch, stop_at=stop_at, stop=stop):
@@ -433,7 +433,7 @@ def test_stopped_and_gone_on_with(counted, tmp_path, monkeypatch, scan):
 
         trainer = Trainer(
             run, TrainConfig.from_options(**options), name="other", resources=SMALL, stop=stop, on_batch=on_batch,
-            checkpoint_seconds=0, snapshot_seconds=0, tuning=tuning,
+            checkpoint_seconds=5 if stop_at is None else 0, snapshot_seconds=0, tuning=tuning,
         )  # fmt: skip
         if stop_at is None:
             trainer.run()
@@ -441,7 +441,7 @@ def test_stopped_and_gone_on_with(counted, tmp_path, monkeypatch, scan):
             with pytest.raises(Stopped):
                 trainer.run()
             assert check(run, resources=SMALL) == []
-    assert restored >= 2
+    assert restored >= 1
     assert (run / "other.events.jsonl").read_bytes() == wanted
     assert check(run, resources=SMALL) == []
 

@@ -24,7 +24,6 @@ from streambpe.encode.eventlog import Header
 from streambpe.encode.model import WORD_MARK
 from streambpe.encode.script import (
     FIRST_ESCAPE,
-    UNICODE,
     DecodeErrors,
     UndecodableSymbols,
     Unencodable,
@@ -32,7 +31,6 @@ from streambpe.encode.script import (
     encode_text,
     encode_texts,
     read_characters,
-    symbol_table,
 )
 from streambpe.encode.scripts import decode_code_points
 from streambpe.errors import ModelError
@@ -180,12 +178,7 @@ class ScriptCodec:
     """Symbols are SCRIPT's: a block and an index make a character, escapes make the UTF-8 of one."""
 
     def __init__(self, alphabet: Alphabet, unknown: Unknown) -> None:
-        mine = symbol_table().sha256
-        if alphabet.table_facts.get("sha256", mine) != mine:
-            raise ModelError(
-                f"The model was made with another character table ({alphabet.table_facts.get('table')}, sha256 "
-                f"{alphabet.table_facts['sha256'][:16]}) than the one here (unicode-{UNICODE}, {mine[:16]})."
-            )
+        alphabet.check_table()
         self._unencodable: Unencodable = "drop" if unknown == "drop" else "error"
         if alphabet.first_id + len(alphabet) > FIRST_ESCAPE:
             self._unencodable = "bytes"
