@@ -112,9 +112,8 @@ def contenders(
     made = []
     for pattern in PATTERNS:
         counted = work / f"counted-{pattern}-{learned.stem}"
-        if not (counted / "state.duckdb").exists():
-            command = streambpe("count", str(counted), str(learned), "--pattern", pattern)
-            subprocess.run(command, check=True, capture_output=True)
+        command = streambpe("count", str(counted), str(learned), "--pattern", pattern)
+        subprocess.run(command, check=True, capture_output=True)  # what was counted before is skipped
         for encoding in ("bytes", "script"):
             for whole in (False, True):
                 options = ["--encoding", encoding, "--vocab-size", str(BASE[encoding] + arguments.merges)]

@@ -27,6 +27,7 @@ from streambpe.encode.encoder import Encoder
 from streambpe.encode.eventlog import Event, Op
 from streambpe.encode.replay import merge, split
 from streambpe.encode.tokenizer import Tokenizer
+from streambpe.encode.whole_characters import merging_pairs
 from streambpe.errors import UsageError
 
 Row = dict[str, Any]
@@ -243,6 +244,8 @@ def find_rivals(encoder: Encoder, run: Path, index: int, most: int = _RIVALS) ->
     if encoder.header.config.get("overlaps") == "disjoint":
         same = np.flatnonzero(left == right)
         known[same[~alternate(at[same].astype(np.int32), at[same].astype(np.int32) + 1)]] = False
+    if encoder.header.config.get("whole_characters"):
+        known[known] = merging_pairs(vocabulary)(left[known], right[known])
     table = pl.DataFrame({"left": left[known], "right": right[known], "n": weights[at][known]})
     top = (
         table.group_by("left", "right")

@@ -19,7 +19,6 @@ from typing import Any
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from streambpe.config import TrainConfig
@@ -28,7 +27,7 @@ from streambpe.encode.eventlog import Event, EventLogError, events_digest, read_
 from streambpe.encode.script import Unencodable
 from streambpe.encode.symbols import Codec, shown_content
 from streambpe.encode.vocabulary import Vocabulary
-from streambpe.encode.whole_characters import whole_characters
+from streambpe.encode.whole_characters import merging_pairs
 from streambpe.errors import RunError
 from streambpe.store.chunks import Part, merge_ranges
 from streambpe.store.database import list_trainings, use_training
@@ -236,7 +235,7 @@ def _check_pairs(
     found = [0] * len(open_vetoes)
 
     replay = Replay(source.events)
-    may_merge = _MayMerge(alphabet, vocabulary) if config.whole_characters else None
+    may_merge = merging_pairs(vocabulary) if config.whole_characters else None
     with_pairs = facts.get("pair_counts_at") == str(len(source.events))
     run_sql(con, "steps/make_pair_recount")
     keep = takes_part(stop_words, config.freq_cutoff)
@@ -245,7 +244,8 @@ def _check_pairs(
         if with_pairs:
             for counted in _frame_pairs(replay, mine, codec, config.overlaps == "disjoint"):
                 if may_merge is not None:
-                    counted = counted.filter(pl.Series(may_merge.allows(counted)))
+                    left, right = counted["left_id"].to_numpy(), counted["right_id"].to_numpy()
+                    counted = counted.filter(pl.Series(may_merge(left, right)))
                 con.register("incoming", counted.to_arrow())
                 run_sql(con, "steps/insert_pair_recount")
                 con.unregister("incoming")
@@ -268,24 +268,6 @@ def _frame_pairs(replay: Replay, frame: pl.DataFrame, codec: Codec, disjoint: bo
         some = sizes > 0
         n = rows["n"].to_numpy()[some]
         yield from recount_pairs(replay, symbols.astype(np.int64), sizes[some], n, disjoint=disjoint)
-
-
-class _MayMerge:
-    """--whole-characters for finished tokens: the state of each from its base symbols, not from the engine's births."""
-
-    def __init__(self, alphabet: Alphabet, vocabulary: Vocabulary) -> None:
-        self._rule = whole_characters(alphabet)
-        stops = set(vocabulary.stop_ids.values())
-        states = [0] * alphabet.first_id + [
-            0 if token.id in stops else self._rule.state(token.base, alphabet.first_id) for token in vocabulary.tokens
-        ]
-        self._state = np.array(states, np.uint8)
-
-    def allows(self, pairs: pl.DataFrame) -> npt.NDArray[np.bool_]:
-        """Which of the pairs (left_id, right_id) may merge."""
-        left, right = (self._state[pairs[name].to_numpy()] for name in ("left_id", "right_id"))
-        allowed: npt.NDArray[np.bool_] = self._rule.allowed[left, right]
-        return allowed
 
 
 def _occurrences(tokens: Sequence[int], pair: tuple[int, int], disjoint: bool) -> int:
