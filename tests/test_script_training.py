@@ -458,7 +458,7 @@ def test_resume_reads_the_options_again(counted, tmp_path):
 
 
 def test_rivals_are_pairs_that_may_merge(counted):
-    """`explain` counts the pairs next in line: the first is the one that was chosen, those with half characters aside."""
+    """`explain` counts the pairs next in line: the first is the one that was chosen, half characters aside."""
     folder, _, _ = counted
     tokenizer = Tokenizer.load(folder / "run")
     for index in (0, 10, 120):
