@@ -1,6 +1,7 @@
 -- pair_counts: the table against the pairs that stand in the chunks after the last event.
 -- inputs:  pair_floor BIGINT, max_token_length BIGINT
--- reads:   pair_counts, vetoed, recounted_tokens (registered by the caller), recounted_pairs (steps/make_pair_recount)
+-- reads:   pair_counts, vetoed, recounted_tokens (registered by the caller; length: in base symbols),
+--          recounted_pairs (steps/make_pair_recount)
 -- returns: left_id, right_id, in_table, recounted: one row for every pair on which they differ
 -- by hand: needs the chunks encoded by the events; run `streambpe check RUN`
 WITH totals AS (
