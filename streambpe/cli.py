@@ -106,15 +106,27 @@ def train_options(command: F) -> F:
         ),
         click.option(
             "--like",
-            type=click.Choice(["hf", "rustbpe", "kensho", "batch"]),
+            type=click.Choice(["hf", "rustbpe", "kensho", "script", "batch"]),
             default="hf",
             show_default=True,
-            help="Learn exactly as that trainer does; sets the knobs below.",
+            help="Learn exactly as that trainer does; sets the knobs below. script is SCRIPT-BPE: --encoding script "
+            "(or bytes with ids from 1) and, while counting, --normalize nfc --unencodable drop.",
+        ),
+        click.option(
+            "--encoding",
+            type=click.Choice(["bytes", "script"]),
+            help="Base symbols: bytes of UTF-8, or SCRIPT's block and index, two for every character. [default: bytes]",
+        ),
+        click.option(
+            "--whole-characters/--no-whole-characters",
+            default=None,
+            help="A part of a character merges with nothing but the rest of it.",
         ),
         click.option(
             "--alphabet",
-            type=click.Choice(["gpt2", "bytes", "utf8", "seen"]),
-            help="Base ids: 256 bytes in GPT-2's order, in byte order, 243 bytes of UTF-8, or bytes seen.",
+            type=click.Choice(["gpt2", "bytes", "bytes1", "utf8", "seen"]),
+            help="Base ids of bytes: 256 in GPT-2's order, in byte order (from 0; bytes1: from 1), 243 of UTF-8, "
+            "or bytes seen.",
         ),
         click.option(
             "--ties", type=click.Choice(["ids", "bytes"]), help="Between pairs of equal count: lowest ids, or bytes."
@@ -135,7 +147,7 @@ def train_options(command: F) -> F:
             metavar="N",
             help="Stop when the best pair is rarer. [default: 1]",
         ),
-        click.option("--max-token-length", type=click.IntRange(1), metavar="N", help="In bytes."),
+        click.option("--max-token-length", type=click.IntRange(1), metavar="N", help="In base symbols."),
         click.option(
             "--stop-list",
             type=click.IntRange(0),
@@ -373,6 +385,8 @@ def resume(
 
 def tell_result(result: TrainResult) -> None:
     """What a training came to, on stderr."""
+    for warning in result.warnings:
+        click.echo(f"warning: {warning}", err=True)
     if result.skipped:
         click.echo("learned before; nothing to do.", err=True)
     if not result.reached:
@@ -596,6 +610,10 @@ def encode(
         )
     for warning in result.warnings:
         click.echo(f"warning: {warning}", err=True)
+    if result.dropped:
+        click.echo(
+            f"warning: {result.dropped:,} characters outside the SCRIPT table were left out, as in training", err=True
+        )
     click.echo(f"{result.path}: {result.ids:,} ids ({result.dtype}) of {result.documents:,} documents", err=True)
 
 

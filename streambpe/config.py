@@ -6,7 +6,7 @@ import os
 import re
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import psutil
 
@@ -44,8 +44,8 @@ class CountConfig:
     split_scripts: bool = False
     bad_utf8: str = "replace"
     sequences: bool = False
-    normalize: str = "none"
-    unencodable: str = "bytes"
+    normalize: Literal["none", "nfc"] = "none"
+    unencodable: Literal["bytes", "drop", "error"] = "bytes"
 
     @property
     def prepares(self) -> bool:
@@ -111,14 +111,19 @@ def available_memory() -> int:
     return int(limit)
 
 
-# What each compatibility name changes; see docs/training.md.
+# What each compatibility name changes; see docs/training.md. An encoding that leaves no choice of alphabet
+# overrides `alphabet`.
 LIKE: dict[str, dict[str, Any]] = {
     "hf": {},
     "rustbpe": {"alphabet": "bytes"},
     "kensho": {"alphabet": "utf8", "overlaps": "disjoint", "ties": "bytes", "count_specials": False},
+    "script": {"encoding": "script", "alphabet": "bytes1"},
     "batch": {"alphabet": "bytes", "overlaps": "disjoint", "batch": "paper"},
 }
-ALPHABETS = ("gpt2", "bytes", "utf8", "seen")
+# The same for counting, where nothing else is asked for.
+LIKE_COUNTING: dict[str, dict[str, Any]] = {"script": {"normalize": "nfc", "unencodable": "drop"}}
+ENCODINGS = ("bytes", "script")
+ALPHABETS = ("gpt2", "bytes", "bytes1", "utf8", "seen")
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,8 @@ class TrainConfig:
     """How a vocabulary is learned from counts. Every field can change the events."""
 
     vocab_size: int = 32_000  # model ids: base symbols, stop words, learned tokens, specials, reserved
+    encoding: str = "bytes"  # what a base symbol is
+    whole_characters: bool = False  # a part of a character merges with nothing but the rest of it
     alphabet: str = "gpt2"
     ties: str = "ids"  # after the higher count: lowest (left, right) by id, or by bytes
     overlaps: str = "all"  # "aaa" holds (a, a) twice, or once
@@ -149,6 +156,13 @@ class TrainConfig:
         chosen = {**LIKE[like], **{key: value for key, value in given.items() if value is not None}}
         for name in ("specials", "block_tokens"):
             chosen[name] = tuple(chosen.get(name, ()))
+        if chosen.get("encoding") == "script":
+            if given.get("alphabet") not in (None, "script"):
+                raise UsageError(
+                    f"--alphabet {given['alphabet']}: the base symbols of --encoding script are those of its table. "
+                    f"Leave --alphabet out."
+                )
+            chosen["alphabet"] = "script"
         config = cls(**chosen)
         config.check()
         return config
@@ -156,7 +170,8 @@ class TrainConfig:
     def check(self) -> None:
         """Refuse what cannot work, before anything is read."""
         choices = {
-            "alphabet": ALPHABETS,
+            "encoding": ENCODINGS,
+            "alphabet": ("script",) if self.encoding == "script" else ALPHABETS,
             "ties": ("ids", "bytes"),
             "overlaps": ("all", "disjoint"),
             "batch": ("exact", "1", "paper"),
@@ -181,7 +196,7 @@ class TrainConfig:
             raise UsageError(
                 "--batch paper takes the first pairs of a round by ids; --ties bytes is not defined for it."
             )
-        least = {"gpt2": 256, "bytes": 256, "utf8": 243, "seen": 0}[self.alphabet]
+        least = {"gpt2": 256, "bytes": 256, "bytes1": 256, "utf8": 243, "seen": 0, "script": 1916}[self.alphabet]
         least += self.extra_ids if self.count_specials else 0
         if self.vocab_size < least:
             raise UsageError(

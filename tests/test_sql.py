@@ -40,7 +40,7 @@ def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
     if name in ("checks/events", "checks/batches"):
         con.execute("CREATE TEMP TABLE logged_events AS FROM events LIMIT 0")
     if name in ("checks/tokens", "checks/pair_counts"):
-        con.execute("CREATE TEMP TABLE recounted_tokens AS FROM tokens LIMIT 0")
+        con.execute("CREATE TEMP TABLE recounted_tokens AS SELECT *, 1::BIGINT AS length FROM tokens LIMIT 0")
     if name in ("checks/pair_counts", "steps/insert_pair_recount"):
         run_sql(con, "steps/make_pair_recount")
     if name == "steps/insert_pair_recount":

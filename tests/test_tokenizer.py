@@ -302,7 +302,7 @@ def test_unknown_ids_and_symbols_are_named():
         few.encode("abc")
     with pytest.raises(ValueError, match="not in the 'seen' alphabet"):
         in_bulk(few.encoder, "abc")
-    log = EventLog(Header(Alphabet("seen", (b"a", b"b")).to_header(), {"pattern": "gpt2", "unencodable": "drop"}), ())
+    log = EventLog(Header(Alphabet("seen", (b"a", b"b")).to_header(), {"pattern": "gpt2", "unknown": "drop"}), ())
     assert Tokenizer(log).encode("acb") == in_bulk(Tokenizer(log).encoder, "acb") == [0, 1]
     odd = EventLog(Header({"kind": "runes", "first_id": 0, "symbols": []}), ())
     with pytest.raises(ModelError, match="kind 'runes'"):

@@ -1,6 +1,7 @@
 -- pair_counts: the table against the pairs that stand in the chunks after the last event.
 -- inputs:  pair_floor BIGINT, max_token_length BIGINT
--- reads:   pair_counts, vetoed, recounted_tokens (registered by the caller), recounted_pairs (steps/make_pair_recount)
+-- reads:   pair_counts, vetoed, recounted_tokens (registered by the caller; length: in base symbols),
+--          recounted_pairs (steps/make_pair_recount)
 -- returns: left_id, right_id, in_table, recounted: one row for every pair on which they differ
 -- by hand: needs the chunks encoded by the events; run `streambpe check RUN`
 WITH totals AS (
@@ -16,7 +17,7 @@ recounted AS (
     JOIN recounted_tokens AS l ON l.id = c.left_id
     JOIN recounted_tokens AS r ON r.id = c.right_id
     ANTI JOIN vetoed AS v ON v.left_id = c.left_id AND v.right_id = c.right_id
-    WHERE octet_length(l.bytes) + octet_length(r.bytes) <= getvariable('max_token_length')
+    WHERE l.length + r.length <= getvariable('max_token_length')
 )
 SELECT
     coalesce(totals.left_id, recounted.left_id)   AS left_id,

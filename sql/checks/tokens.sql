@@ -1,6 +1,6 @@
 -- tokens: the table against the alphabet, the stop words and what the events made.
 -- inputs:
--- reads:   tokens, recounted_tokens (one row = id, bytes, kind, born; registered by the caller)
+-- reads:   tokens, recounted_tokens (one row = id, bytes, kind, born, length; registered by the caller)
 -- returns: id, problem, bytes, kind, born, died: one row for every token that is missing, extra or different
 -- by hand: needs the event log; run `streambpe check RUN`
 WITH recounted AS (

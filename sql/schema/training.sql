@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS events (
 );
 CREATE TABLE IF NOT EXISTS tokens (
     id       BIGINT PRIMARY KEY,   -- log id
-    bytes    BLOB NOT NULL,
+    bytes    BLOB NOT NULL,        -- UTF-8; <names> for SCRIPT symbols that make no character
     kind     VARCHAR NOT NULL,     -- base, stop word, learned
     born     BIGINT,               -- seq of the event that first made it; NULL for the alphabet and stop words
     died     BIGINT                -- seq of the event that took it back; NULL while it lives

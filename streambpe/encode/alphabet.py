@@ -35,6 +35,10 @@ class UnknownSymbol(StreambpeError, ValueError):
     """The text holds a symbol the model's alphabet lacks; encoding it would lose text."""
 
 
+class OtherTable(StreambpeError, ValueError):
+    """SCRIPT symbols of a table of characters that this program does not have."""
+
+
 @dataclass(frozen=True)
 class Alphabet:
     """Base symbols in id order: symbol number i has log id first_id + i."""
@@ -83,14 +87,9 @@ class Alphabet:
         return ids
 
     def _split_script(self, chunk: bytes, unknown: Unknown) -> list[int]:
-        from streambpe.encode.script import FIRST_ESCAPE, UNICODE, encode_text, symbol_table
+        from streambpe.encode.script import FIRST_ESCAPE, encode_text
 
-        mine = symbol_table().sha256
-        if self.table_facts.get("sha256", mine) != mine:
-            raise ValueError(
-                f"this alphabet was made from another character table ({self.table_facts.get('table')}, sha256 "
-                f"{self.table_facts['sha256'][:16]}) than the one here (unicode-{UNICODE}, {mine[:16]})"
-            )
+        self.check_table()
         if len(self) >= FIRST_ESCAPE or unknown != "unk":
             policy: Literal["bytes", "drop", "error"] = "drop" if unknown == "drop" else "error"
             return encode_text(chunk.decode(), "bytes" if len(self) >= FIRST_ESCAPE else policy)
@@ -98,6 +97,17 @@ class Alphabet:
         for character in chunk.decode():
             ids += encode_text(character, "drop") or [UNKNOWN]
         return ids
+
+    def check_table(self) -> None:
+        """Refuse SCRIPT symbols of another table of characters than the one here."""
+        from streambpe.encode.script import UNICODE, symbol_table
+
+        mine = symbol_table().sha256
+        if self.table_facts.get("sha256", mine) != mine:
+            raise OtherTable(
+                f"The model's symbols were made from another character table ({self.table_facts.get('table')}, sha256 "
+                f"{self.table_facts['sha256'][:16]}) than the one here (unicode-{UNICODE}, {mine[:16]})."
+            )
 
     def to_header(self) -> dict[str, Any]:
         """The alphabet as the event log's header writes it."""

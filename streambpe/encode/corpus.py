@@ -24,7 +24,6 @@ import shutil
 import signal
 import threading
 import time
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -166,6 +165,7 @@ class _Stream:
     tail: Ids  # may join with the block behind
     closed: bool  # whether anything in the block ends a run: else head goes on into the next block
     block: Block
+    dropped: int
 
 
 class _BlockEncoder:
@@ -194,23 +194,22 @@ class _BlockEncoder:
         for process in self._processes:
             process.close()
 
-    def stream(self, text: bytes) -> Ids:
-        """A counting buffer -> its stream of ids."""
-        if self.encoder.nfc:
-            # an ASCII character stands on one side of nearly every block border, and none composes across it
-            documents = text.decode("utf-8", "surrogateescape").split("\udcff")
-            text = b"\xff".join(unicodedata.normalize("NFC", document).encode() for document in documents)
+    def stream(self, text: bytes) -> tuple[Ids, int]:
+        """A counting buffer -> its stream of ids, and how many characters the model's --unencodable drop left out."""
+        dropped = 0
+        if self.encoder.prepares:
+            text, dropped = self.encoder.prepare(text)
         pieces, codes = cut_pieces(text, self.encoder.pattern).encode()
-        return self.table.look_up(pieces, codes, self.splitter())
+        return self.table.look_up(pieces, codes, self.splitter()), dropped
 
     def __call__(self, block: Block) -> _Stream:
         text = block_text(block, self.bad_utf8).text
         if block.source.kind == "lines":
             text = _without_empty_lines(text, block.inside_document)
-        stream = self.stream(text) if text else np.zeros(0, np.int32)
         none = np.zeros(0, np.int32)
+        stream, dropped = self.stream(text) if text else (none, 0)
         if not self.encoder.has_superwords:
-            return _Stream(none, stream, none, True, block)
+            return _Stream(none, stream, none, True, block, dropped)
         stops = np.flatnonzero(~self.encoder.joinable(stream)) + 1
         low, high = 0, len(stream)
         if block.inside_document:
@@ -218,7 +217,7 @@ class _BlockEncoder:
         if block.ends_inside:
             high = int(stops[-1]) if len(stops) else low
         body = self.encoder.to_model_ids(self.encoder.join_stream(stream[low:high]))
-        return _Stream(stream[:low], body, stream[high:], bool(len(stops)) or not block.ends_inside, block)
+        return _Stream(stream[:low], body, stream[high:], bool(len(stops)) or not block.ends_inside, block, dropped)
 
 
 def _without_empty_lines(text: bytes, inside_document: bool) -> bytes:
@@ -240,7 +239,7 @@ def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], threads: int) -> li
 
     def encode(group: Sequence[str]) -> list[list[int]]:
         whole = [t.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode() for t in group]
-        stream = block_encoder.stream(b"\xff".join(whole) + b"\xff")
+        stream, _ = block_encoder.stream(b"\xff".join(whole) + b"\xff")
         encoder = tokenizer.encoder
         if encoder.has_superwords:
             stream = encoder.to_model_ids(encoder.join_stream(stream))
@@ -276,6 +275,7 @@ class EncodeResult:
     bytes: int  # of text
     dtype: str
     resumed: bool
+    dropped: int = 0  # characters, by the model's --unencodable drop
     warnings: tuple[str, ...] = ()
 
 
@@ -290,6 +290,7 @@ class _State:
     ids: int = 0
     documents: int = 0
     bytes: int = 0
+    dropped: int = 0
     carry: list[int] = field(default_factory=list)  # whole chunks that the next block may join with
 
 
@@ -389,8 +390,10 @@ class _Job:
         # half for the blocks in hand (one more than workers), a quarter for the table of pieces
         room = max(resources.memory_bytes - _BASE_BYTES, 64 << 20)
         share = room // 2 // (resources.threads + 1)
-        self.block_bytes = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, share // _BYTES_A_BYTE)))
-        self.most_bytes = int(max(self.block_bytes, room // 2 // _BYTES_A_BYTE))
+        # SCRIPT has two symbols for a character of one byte
+        bytes_a_byte = _BYTES_A_BYTE * (2 if tokenizer.event_log.header.alphabet["kind"] == "script" else 1)
+        self.block_bytes = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, share // bytes_a_byte)))
+        self.most_bytes = int(max(self.block_bytes, room // 2 // bytes_a_byte))
         self.table_bytes = room // 4
 
     def run(self, warnings: tuple[str, ...], on_progress: Callable[[int, int], None] | None) -> EncodeResult:
@@ -424,7 +427,9 @@ class _Job:
             encode.close()
         self._finish()
         state = self.state
-        return EncodeResult(self.path, state.ids, state.documents, state.bytes, self.dtype.name, resumed, warnings)
+        return EncodeResult(
+            self.path, state.ids, state.documents, state.bytes, self.dtype.name, resumed, state.dropped, warnings
+        )
 
     # Reading and encoding.
 
@@ -475,6 +480,7 @@ class _Job:
             state.carry = np.concatenate([head, stream.tail]).tolist()
         block = stream.block
         state.source, state.stop_at, state.inside = number, block.stop_at, block.ends_inside
+        state.dropped += stream.dropped
         state.bytes += len(block.data) if isinstance(block.data, bytes) else sum(len(v or "") for v in block.data)
         if block.ends_source:
             state.source, state.stop_at = number + 1, 0

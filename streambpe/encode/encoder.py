@@ -13,7 +13,6 @@ Everything here speaks log ids; `model_ids` holds the model id of each.
 from __future__ import annotations
 
 import threading
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
@@ -24,11 +23,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from streambpe.encode.alphabet import UNKNOWN
+from streambpe.encode.alphabet import UNKNOWN, UnknownSymbol
 from streambpe.encode.bulk import BulkReplay, Ids, PairTable
 from streambpe.encode.eventlog import EventLog, Op
 from streambpe.encode.model import WORD_MARK, encoding_pattern
+from streambpe.encode.prepare import Normalize, UnencodableText, prepare
 from streambpe.encode.replay import Model, merge
+from streambpe.encode.script import Unencodable
 from streambpe.encode.symbols import codec_for
 from streambpe.errors import ModelError
 
@@ -50,7 +51,8 @@ class Encoder:
         self.header = log.header
         self.codec = codec_for(log.header)
         self.pattern = encoding_pattern(log.header.config)
-        self.nfc = log.header.config.get("normalize") == "nfc"
+        self.normalize: Normalize = log.header.config.get("normalize", "none")
+        self.unencodable: Unencodable = log.header.config.get("unencodable", "bytes")
         self._mark = WORD_MARK if self.pattern.name == "whitespace" else ""
         self._lock = threading.Lock()
         vocabulary = self.model.vocabulary
@@ -70,10 +72,22 @@ class Encoder:
     # One chunk.
 
     def split(self, text: str) -> list[str]:
-        """The chunks of one text, brought to NFC first if the model was trained so."""
-        if self.nfc and not unicodedata.is_normalized("NFC", text):
-            text = unicodedata.normalize("NFC", text)
+        """The chunks of one text, made ready as the training's text was (--unencodable, --normalize)."""
+        if self.prepares and not text.isascii():
+            text = self.prepare(text.encode())[0].decode()
         return self.pattern.split(text)
+
+    @property
+    def prepares(self) -> bool:
+        """Whether text may be changed, or refused, before it is split."""
+        return self.normalize != "none" or self.unencodable != "bytes"
+
+    def prepare(self, text: bytes) -> tuple[bytes, int]:
+        """Text in UTF-8, with or without marks, ready to be split, and how many characters were dropped."""
+        try:
+            return prepare(text, self.normalize, self.unencodable)
+        except UnencodableText as why:
+            raise UnknownSymbol(f"{why}, and the model was trained with --unencodable error.") from None
 
     def encode_chunk(self, chunk: str) -> list[int]:
         """One chunk of text -> log ids."""

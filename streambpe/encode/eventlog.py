@@ -302,14 +302,15 @@ def _parse_header(line: bytes, where: str) -> tuple[Header, int, str]:
         ),
         reserved=_count(where, "reserved", record["reserved"]),
     )
-    base = header.alphabet["first_id"] + _alphabet_size(header.alphabet)
+    base = header.alphabet["first_id"] + alphabet_size(header.alphabet)
     if [word.id for word in header.stop_words] != list(range(base, base + len(header.stop_words))):
         raise EventLogError(f"{where}: stop words must be numbered from {base}, right after the alphabet")
     count = _count(where, "events count", record["events"]["count"])
     return header, count, _text(where, "events sha256", record["events"]["sha256"])
 
 
-def _alphabet_size(alphabet: dict[str, Any]) -> int:
+def alphabet_size(alphabet: dict[str, Any]) -> int:
+    """How many symbols the alphabet of a header has."""
     return alphabet["size"] if alphabet["kind"] == "script" else len(alphabet["symbols"])
 
 
@@ -373,7 +374,7 @@ def read_event_lines(lines: Sequence[bytes], name: str) -> EventLog:
     """The log made of these lines, without their line feeds; `name` begins the message if one is damaged."""
     last = len(lines)
     header, count, sha256 = _parse_header(lines[0], f"{name}: line 1")
-    first_learned = header.alphabet["first_id"] + _alphabet_size(header.alphabet) + len(header.stop_words)
+    first_learned = header.alphabet["first_id"] + alphabet_size(header.alphabet) + len(header.stop_words)
     learnable = range(header.alphabet["first_id"], first_learned - len(header.stop_words))
     next_id = first_learned
     events = []

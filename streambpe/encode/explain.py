@@ -27,6 +27,7 @@ from streambpe.encode.encoder import Encoder
 from streambpe.encode.eventlog import Event, Op
 from streambpe.encode.replay import merge, split
 from streambpe.encode.tokenizer import Tokenizer
+from streambpe.encode.whole_characters import merging_pairs
 from streambpe.errors import UsageError
 
 Row = dict[str, Any]
@@ -83,9 +84,10 @@ def _find_token(encoder: Encoder, what: str) -> int | None:
         and 0 <= int(what[4:]) - model.vocabulary.first_id < len(model.vocabulary.tokens)
     ):
         return int(what[4:])
-    wanted = what.encode()
+    wanted = encoder.codec.content(what)
+    stops = set(encoder.stop_ids.values())
     for token in model.vocabulary.tokens:
-        if token.content == wanted:
+        if token.content == wanted or (token.id in stops and token.content == what.encode()):
             return token.id
     return None
 
@@ -161,7 +163,8 @@ def _row(encoder: Encoder, chunk: str, step: int, index: int | None, did: str, s
 def _content(encoder: Encoder, number: int) -> str:
     if number < 0:
         return str(encoder.header.unk)
-    return shown(encoder.codec.text_bytes(encoder.model.content(number)))
+    content = encoder.model.content(number)
+    return shown(content if number in encoder.stop_ids.values() else encoder.codec.text_bytes(content, "name"))
 
 
 def _did(encoder: Encoder, event: Event) -> str:
@@ -241,6 +244,8 @@ def find_rivals(encoder: Encoder, run: Path, index: int, most: int = _RIVALS) ->
     if encoder.header.config.get("overlaps") == "disjoint":
         same = np.flatnonzero(left == right)
         known[same[~alternate(at[same].astype(np.int32), at[same].astype(np.int32) + 1)]] = False
+    if encoder.header.config.get("whole_characters"):
+        known[known] = merging_pairs(vocabulary)(left[known], right[known])
     table = pl.DataFrame({"left": left[known], "right": right[known], "n": weights[at][known]})
     top = (
         table.group_by("left", "right")

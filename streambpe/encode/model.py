@@ -76,4 +76,5 @@ def encoding_pattern(config: dict[str, Any]) -> Pattern:
         return _WHITESPACE
     # A pattern that training accepted is not questioned again: what it leaves out is told by `gaps`.
     gaps = "keep" if config.get("gaps") == "keep" else "drop"
-    return find_pattern(name, gaps=gaps, split_scripts=bool(config.get("split_scripts", False)))
+    prepared = config.get("normalize", "none") != "none" or config.get("unencodable", "bytes") == "drop"
+    return find_pattern(name, gaps=gaps, split_scripts=bool(config.get("split_scripts", False)), prepared=prepared)

@@ -25,10 +25,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from streambpe.encode.alphabet import UNKNOWN, Alphabet, Unknown, UnknownSymbol
 from streambpe.encode.eventlog import Event, EventLog, Header, Op
+from streambpe.encode.symbols import shown_content
 from streambpe.encode.vocabulary import Vocabulary
 
 Pair = tuple[int, int]
@@ -232,7 +233,15 @@ class Model:
     def decode_bytes(self, model_ids: Iterable[int]) -> bytes:
         """Model ids -> the bytes they stand for; special tokens give their text."""
         texts = {number: text.encode() for text, number in self.special_ids.items()}
-        return b"".join(texts[number] if number in texts else self.content(self.log_id[number]) for number in model_ids)
+        texts |= {self.model_id[number]: chunk for chunk, number in self.vocabulary.stop_ids.items()}
+        decoded: list[bytes] = []
+        for is_text, stretch in groupby(model_ids, texts.__contains__):
+            if is_text:
+                decoded += [texts[number] for number in stretch]
+            else:
+                contents = b"".join(self.content(self.log_id[number]) for number in stretch)
+                decoded.append(shown_content(self.alphabet, contents))
+        return b"".join(decoded)
 
 
 def _next_index(indices: Sequence[int], last: int) -> int | None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Literal
@@ -216,6 +216,31 @@ def symbol_name(symbol: int) -> str:
     return f"<{symbol}>"
 
 
+def read_characters(symbols: Sequence[int], ends: bool = True) -> Iterator[tuple[str | None, int]]:
+    """(a character and how many symbols make it; None and 1 for a symbol that begins none), one after another.
+
+    With `ends` False more symbols may follow: it stops before those that may be the front of a character.
+    """
+    table = symbol_table()
+    size = len(symbols)
+    at = 0
+    while at < size:
+        character: str | None
+        if FIRST_ESCAPE <= symbols[at] < FIRST_ESCAPE + ESCAPE_SYMBOLS:
+            character, used = _escaped(symbols, at)
+            wanted = _escapes_wanted(symbols[at])
+            open_end = at + wanted > size and all(s >= FIRST_ESCAPE for s in symbols[at:])
+        else:
+            character, used = table.character(symbols[at], symbols[at + 1] if at + 1 < size else 0), 2
+            open_end = at + 1 == size and FIRST_BLOCK <= symbols[at] < FIRST_ESCAPE
+        if character is None:
+            if open_end and not ends:
+                return
+            used = 1
+        yield character, used
+        at += used
+
+
 def decode_symbols(symbols: Iterable[int], errors: DecodeErrors = "replace") -> str:
     """The text behind symbols. A block and an index of it make a character; escapes make UTF-8.
 
@@ -223,32 +248,29 @@ def decode_symbols(symbols: Iterable[int], errors: DecodeErrors = "replace") -> 
     UndecodableSymbols ("strict"); reading goes on with the symbol after it.
     """
     listed = list(symbols)
-    table = symbol_table()
     out: list[str] = []
     at = 0
-    while at < len(listed):
-        if FIRST_ESCAPE <= listed[at] < FIRST_ESCAPE + ESCAPE_SYMBOLS:
-            character, used = _escaped(listed, at)
-        else:
-            following = listed[at + 1] if at + 1 < len(listed) else 0
-            character, used = table.character(listed[at], following), 2
-        if character is not None:
-            out.append(character)
-            at += used
-            continue
-        if errors == "strict":
-            raise UndecodableSymbols(
-                f"symbol {at} of {len(listed)}, {listed[at]} {symbol_name(listed[at])}, does not begin a character"
-            )
-        out.append("\ufffd" if errors == "replace" else symbol_name(listed[at]))
-        at += 1
+    for character, used in read_characters(listed):
+        if character is None:
+            if errors == "strict":
+                raise UndecodableSymbols(
+                    f"symbol {at} of {len(listed)}, {listed[at]} {symbol_name(listed[at])}, does not begin a character"
+                )
+            character = "\ufffd" if errors == "replace" else symbol_name(listed[at])
+        out.append(character)
+        at += used
     return "".join(out)
 
 
-def _escaped(listed: list[int], at: int) -> tuple[str | None, int]:
+def _escapes_wanted(symbol: int) -> int:
+    """How many escapes the character has whose first byte this one is."""
+    lead = symbol - FIRST_ESCAPE
+    return 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+
+
+def _escaped(listed: Sequence[int], at: int) -> tuple[str | None, int]:
     """The character whose UTF-8 bytes stand as escapes from `at` on, and how many they are."""
-    lead = listed[at] - FIRST_ESCAPE
-    size = 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+    size = _escapes_wanted(listed[at])
     values = [symbol - FIRST_ESCAPE for symbol in listed[at : at + size]]
     if all(0 <= value < ESCAPE_SYMBOLS for value in values):
         try:

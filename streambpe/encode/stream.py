@@ -11,6 +11,7 @@ import codecs
 from typing import TYPE_CHECKING
 
 from streambpe.encode.model import WORD_MARK
+from streambpe.encode.symbols import ScriptCodec
 from streambpe.store.sources import find_border
 
 if TYPE_CHECKING:
@@ -61,21 +62,33 @@ class StreamEncoder:
 
 
 class StreamDecoder:
-    """`feed` ids one by one, then `finish`. Holds back at most three bytes."""
+    """`feed` ids one by one, then `finish`. Holds back at most three bytes or SCRIPT symbols."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self._marked = tokenizer.encoder.pattern.name == "whitespace"
         self._started = False
+        self._symbols = b""  # SCRIPT symbols, as content, of a character that is not complete
 
     def feed(self, token: int) -> str:
         """The text that is complete with this id; empty while a character is not."""
-        return self._shown(self._utf8.decode(self._tokenizer.decode_single_token_bytes(token)))
+        part = self._tokenizer.part_content(token)
+        codec = self._tokenizer.encoder.codec
+        if part is None or not isinstance(codec, ScriptCodec):
+            data = self._dropped_symbols() + self._tokenizer.decode_single_token_bytes(token)
+        else:
+            data, self._symbols = codec.settled(self._symbols + part)
+        return self._shown(self._utf8.decode(data))
+
+    def _dropped_symbols(self) -> bytes:
+        """U+FFFD for each of the symbols that nothing will complete."""
+        held, self._symbols = self._symbols, b""
+        return self._tokenizer.encoder.codec.text_bytes(held) if held else b""
 
     def finish(self) -> str:
         """U+FFFD if the ids ended inside a character, else nothing; ready for another text."""
-        text = self._shown(self._utf8.decode(b"", final=True))
+        text = self._shown(self._utf8.decode(self._dropped_symbols(), final=True))
         self._utf8.reset()
         self._started = False
         return text

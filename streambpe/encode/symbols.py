@@ -1,8 +1,8 @@
 """Text to base symbols and back, for each kind of alphabet.
 
 A `Codec` knows how one alphabet cuts a chunk into symbols and what the symbols' contents say as
-text. Kinds whose symbols are bytes or characters are here; a kind that needs a character table of
-its own (SCRIPT) registers a factory in CODECS under the alphabet's kind.
+text. Symbols are bytes, characters, or SCRIPT's blocks and indices: there two make a character, and a
+token that holds one of the two alone is no text by itself.
 
     codec = codec_for(header)
     codec.split("hi")                       -> [104, 105]
@@ -12,7 +12,7 @@ its own (SCRIPT) registers a factory in CODECS under the alphabet's kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -22,6 +22,16 @@ import polars as pl
 from streambpe.encode.alphabet import BYTE_KINDS, UNKNOWN, Alphabet, Unknown
 from streambpe.encode.eventlog import Header
 from streambpe.encode.model import WORD_MARK
+from streambpe.encode.script import (
+    FIRST_ESCAPE,
+    DecodeErrors,
+    UndecodableSymbols,
+    Unencodable,
+    decode_symbols,
+    encode_text,
+    encode_texts,
+    read_characters,
+)
 from streambpe.encode.scripts import decode_code_points
 from streambpe.errors import ModelError
 
@@ -37,8 +47,14 @@ class Codec(Protocol):
     def split_many(self, chunks: pl.Series) -> tuple[Ids, npt.NDArray[np.int64]]:
         """Many chunks -> (their symbols one after another, symbols of each)."""
 
-    def text_bytes(self, content: bytes) -> bytes:
-        """Contents of symbols, joined -> the UTF-8 they stand for."""
+    def content(self, text: str) -> bytes:
+        """The content that a token of exactly this text has, whether the alphabet holds its symbols or not."""
+
+    def text_bytes(self, content: bytes, errors: DecodeErrors = "replace") -> bytes:
+        """Contents of symbols, joined -> the UTF-8 they stand for; `errors`: for symbols that make no character."""
+
+    def is_text(self, content: bytes) -> bool:
+        """Whether a token's content says the same whatever stands around it."""
 
 
 def utf8_of(chunks: pl.Series) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
@@ -89,9 +105,17 @@ class ByteCodec:
         at = int(np.flatnonzero(symbols < 0)[0])
         self.alphabet.split(data[at : at + 1].tobytes(), "error")
 
-    def text_bytes(self, content: bytes) -> bytes:
+    def content(self, text: str) -> bytes:
+        """See Codec."""
+        return text.encode()
+
+    def text_bytes(self, content: bytes, errors: DecodeErrors = "replace") -> bytes:
         """See Codec."""
         return content
+
+    def is_text(self, content: bytes) -> bool:
+        """See Codec."""
+        return True
 
 
 class CharacterCodec:
@@ -124,41 +148,128 @@ class CharacterCodec:
             self.alphabet.split(chr(points[np.flatnonzero(~known)[0]]).encode(), "error")
         return symbols[known], _lengths(known, starts)
 
-    def text_bytes(self, content: bytes) -> bytes:
+    def content(self, text: str) -> bytes:
+        """See Codec."""
+        return text.encode()
+
+    def text_bytes(self, content: bytes, errors: DecodeErrors = "replace") -> bytes:
         """See Codec."""
         return content
 
-
-def split_each(codec: Codec, chunks: Sequence[str]) -> tuple[Ids, npt.NDArray[np.int64]]:
-    """`split_many` by way of `split`, for a codec without array work of its own."""
-    parts = [codec.split(chunk) for chunk in chunks]
-    flat = np.array([symbol for part in parts for symbol in part], np.int32)
-    return flat, np.array([len(part) for part in parts], np.int64)
+    def is_text(self, content: bytes) -> bool:
+        """See Codec."""
+        return True
 
 
-CODECS: dict[str, Callable[[Header], Codec]] = {}
+class _SymbolsOfCharacters(dict[str, tuple[int, ...]]):
+    """Character -> its SCRIPT symbols; filled on first use."""
+
+    def __init__(self, unencodable: Unencodable) -> None:
+        super().__init__()
+        self._unencodable = unencodable
+
+    def __missing__(self, character: str) -> tuple[int, ...]:
+        symbols = tuple(encode_text(character, self._unencodable))
+        self[character] = symbols
+        return symbols
 
 
-def codec_for(header: Header) -> Codec:
-    """The codec of a model. A symbol outside the alphabet is an error, unless the model has an
-    unknown token or its config says `"unencodable": "drop"`."""
-    kind = header.alphabet["kind"]
-    if kind in CODECS:
-        return CODECS[kind](header)
-    unknown: Unknown = "error"
-    if header.unk is not None:
-        unknown = "unk"
-    elif header.config.get("unencodable") == "drop":
-        unknown = "drop"
-    alphabet = Alphabet.from_header(header.alphabet)
-    if kind in BYTE_KINDS:
+class ScriptCodec:
+    """Symbols are SCRIPT's: a block and an index make a character, escapes make the UTF-8 of one."""
+
+    def __init__(self, alphabet: Alphabet, unknown: Unknown) -> None:
+        alphabet.check_table()
+        self._unencodable: Unencodable = "drop" if unknown == "drop" else "error"
+        if alphabet.first_id + len(alphabet) > FIRST_ESCAPE:
+            self._unencodable = "bytes"
+        self._symbols = _SymbolsOfCharacters(self._unencodable)
+
+    def split(self, chunk: str) -> list[int]:
+        """See Codec."""
+        of = self._symbols
+        return [symbol for character in chunk for symbol in of[character]]
+
+    def split_many(self, chunks: pl.Series) -> tuple[Ids, npt.NDArray[np.int64]]:
+        """See Codec."""
+        symbols, offsets = encode_texts(chunks, self._unencodable)
+        return symbols, np.diff(offsets)
+
+    def content(self, text: str) -> bytes:
+        """See Codec."""
+        return symbols_content(encode_text(text, "bytes"))
+
+    def text_bytes(self, content: bytes, errors: DecodeErrors = "replace") -> bytes:
+        """See Codec."""
+        return decode_symbols(content_symbols(content), errors).encode()
+
+    def is_text(self, content: bytes) -> bool:
+        """See Codec."""
+        return all(character is not None for character, _ in read_characters(content_symbols(content)))
+
+    def settled(self, content: bytes) -> tuple[bytes, bytes]:
+        """(the UTF-8 of the front that nothing after it can change, the content that may still be completed)."""
+        symbols = content_symbols(content)
+        text, used = [], 0
+        for character, size in read_characters(symbols, ends=False):
+            text.append(character or "\ufffd")
+            used += size
+        return "".join(text).encode(), content[2 * used :]
+
+    def spread(self, contents: Sequence[bytes]) -> Iterator[tuple[bytes, int]]:
+        """For tokens in a row: (the UTF-8 of the characters that begin in it, the size in UTF-8 of the character that
+        it begins inside of, 0 if it begins with one). UndecodableSymbols if they are no text."""
+        ends = np.cumsum([len(content) // 2 for content in contents]).tolist()
+        symbols = content_symbols(b"".join(contents))
+        at, held, inside, token = 0, b"", 0, 0
+        for character, size in read_characters(symbols):
+            if character is None:
+                raise UndecodableSymbols(f"symbol {at} of {len(symbols)} does not begin a character")
+            encoded = character.encode()
+            held += encoded
+            at += size
+            while token < len(ends) and ends[token] <= at:
+                yield held, inside
+                held, inside = b"", len(encoded) if ends[token] < at else 0
+                token += 1
+
+
+def symbols_content(symbols: Sequence[int]) -> bytes:
+    """SCRIPT symbols -> the content of a token of them."""
+    return np.array(symbols, ">u2").tobytes()
+
+
+def content_symbols(content: bytes) -> list[int]:
+    """The content of a token -> its SCRIPT symbols."""
+    symbols: list[int] = np.frombuffer(content, ">u2").tolist()
+    return symbols
+
+
+def shown_content(alphabet: Alphabet, content: bytes) -> bytes:
+    """A token's content for people, as the tables have it: UTF-8; names for SCRIPT symbols that make no character."""
+    return decode_symbols(content_symbols(content), "name").encode() if alphabet.kind == "script" else content
+
+
+def codec_of(alphabet: Alphabet, unknown: Unknown, mark: str = "") -> Codec:
+    """The codec of an alphabet; `unknown`: what a symbol outside it becomes; `mark`: stands before every chunk."""
+    if alphabet.kind in BYTE_KINDS:
         return ByteCodec(alphabet, unknown)
-    if kind == "chars":
-        return CharacterCodec(alphabet, unknown, WORD_MARK if header.config.get("pattern") == "whitespace" else "")
+    if alphabet.kind == "chars":
+        return CharacterCodec(alphabet, unknown, mark)
+    if alphabet.kind == "script":
+        return ScriptCodec(alphabet, unknown)
     raise ModelError(
-        f"The model's base symbols are of kind {kind!r}, and this program knows no way from text to them. "
-        f"Kinds it knows: {', '.join([*BYTE_KINDS, 'chars', *CODECS])}. A newer streambpe may."
+        f"The model's base symbols are of kind {alphabet.kind!r}, and this program knows no way from text to them. "
+        f"Kinds it knows: {', '.join([*BYTE_KINDS, 'chars', 'script'])}. A newer streambpe may."
     )
 
 
-__all__ = ["CODECS", "ByteCodec", "CharacterCodec", "Codec", "codec_for", "split_each", "utf8_of"]
+def codec_for(header: Header) -> Codec:
+    """The codec of a model. A symbol outside the alphabet is an error, unless the model has an unknown token, or its
+    config says `"unknown": "drop"` (Hugging Face's, without all bytes) or, for SCRIPT, `"unencodable": "drop"`."""
+    unknown: Unknown = "error"
+    if header.unk is not None:
+        unknown = "unk"
+    elif header.config.get("unencodable" if header.alphabet["kind"] == "script" else "unknown") == "drop":
+        unknown = "drop"
+    mark = WORD_MARK if header.config.get("pattern") == "whitespace" else ""
+    return codec_of(Alphabet.from_header(header.alphabet), unknown, mark)

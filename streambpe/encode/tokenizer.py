@@ -19,7 +19,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -29,7 +29,9 @@ import regex
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.eventlog import EventLog
 from streambpe.encode.model import WORD_MARK, read_model
+from streambpe.encode.script import DecodeErrors
 from streambpe.encode.stream import StreamDecoder, StreamEncoder
+from streambpe.encode.symbols import ScriptCodec
 
 CACHED_CHUNKS = 1 << 18
 _LONGEST_CACHED = 256  # characters; longer chunks hardly ever come again
@@ -102,9 +104,18 @@ class Tokenizer:
         model = encoder.model
         self._specials: dict[str, int] = dict(model.special_ids)
         codec = encoder.codec
-        self._bytes_of: dict[int, bytes] = {
-            number: codec.text_bytes(model.content(log_id)) for number, log_id in model.log_id.items()
-        }
+        self._codec = codec
+        stops = set(encoder.stop_ids.values())
+        self._bytes_of: dict[int, bytes] = {}
+        self._parts: dict[int, bytes] = {}  # tokens that say something only beside others: their contents
+        for number, log_id in model.log_id.items():
+            content = model.content(log_id)
+            if log_id in stops:
+                self._bytes_of[number] = content
+            elif codec.is_text(content):
+                self._bytes_of[number] = codec.text_bytes(content)
+            else:
+                self._parts[number] = content
         self._bytes_of.update((number, text.encode()) for text, number in self._specials.items())
 
     # Making one.
@@ -183,9 +194,9 @@ class Tokenizer:
         return token in self._specials.values()
 
     def token_byte_values(self) -> list[bytes]:
-        """The bytes of all ordinary tokens, in id order."""
-        special = set(self._specials.values())
-        return [self._bytes_of[number] for number in sorted(self._bytes_of) if number not in special]
+        """The bytes of all ordinary tokens, in id order; U+FFFD for SCRIPT symbols that make no character."""
+        ids = sorted({*self._bytes_of, *self._parts} - set(self._specials.values()))
+        return self.decode_tokens_bytes(ids)
 
     # Encoding.
 
@@ -346,14 +357,30 @@ class Tokenizer:
 
     def decode_bytes(self, tokens: Iterable[int]) -> bytes:
         """Ids -> bytes, exactly. KeyError names an id that the model does not have."""
+        return self._decode_bytes(tokens, "replace")
+
+    def _decode_bytes(self, tokens: Iterable[int], errors: DecodeErrors) -> bytes:
+        tokens = tokens if isinstance(tokens, list) else list(tokens)
         try:
             return b"".join(map(self._bytes_of.__getitem__, tokens))
         except KeyError as error:
-            raise self._no_such_token(error.args[0]) from None
+            if error.args[0] not in self._parts:
+                raise self._no_such_token(error.args[0]) from None
+        decoded: list[bytes] = []
+        # no character reaches into a token that is text by itself, so stretches of the others stand alone
+        for is_part, stretch in groupby(tokens, self._parts.__contains__):
+            if is_part:
+                contents = b"".join(map(self._parts.__getitem__, stretch))
+                decoded.append(self._codec.text_bytes(contents, errors))
+            else:
+                decoded += map(self.decode_single_token_bytes, stretch)
+        return b"".join(decoded)
 
     def decode(self, tokens: Iterable[int], errors: str = "replace") -> str:
-        """Ids -> text; bytes that are no UTF-8 become U+FFFD, or errors="strict"."""
-        return self._as_text(self.decode_bytes(tokens).decode("utf-8", errors))
+        """Ids -> text; bytes that are no UTF-8, and SCRIPT symbols that make no character, become U+FFFD, or are a
+        ValueError with errors="strict"."""
+        strict: DecodeErrors = "strict" if errors == "strict" else "replace"
+        return self._as_text(self._decode_bytes(tokens, strict).decode("utf-8", errors))
 
     def _as_text(self, text: str) -> str:
         if self._encoder.pattern.name == "whitespace":
@@ -361,11 +388,17 @@ class Tokenizer:
         return text
 
     def decode_single_token_bytes(self, token: int) -> bytes:
-        """The bytes of one id."""
+        """The bytes of one id; U+FFFD for SCRIPT symbols that make no character."""
         try:
             return self._bytes_of[token]
         except KeyError:
+            if token in self._parts:
+                return self._codec.text_bytes(self._parts[token])
             raise self._no_such_token(token) from None
+
+    def part_content(self, token: int) -> bytes | None:
+        """The content of a token that says something only beside others; None for all other ids."""
+        return self._parts.get(token)
 
     def decode_tokens_bytes(self, tokens: Iterable[int]) -> list[bytes]:
         """The bytes of each id."""
@@ -376,19 +409,29 @@ class Tokenizer:
     ) -> tuple[str, list[int]]:
         """(the text, where each token begins in it). A token that begins inside a character counts from that
         character's start. The ids must spell valid UTF-8."""
-        parts = self.decode_tokens_bytes(tokens)
-        text = b"".join(parts).decode()
+        text: list[bytes] = []
         offsets: list[int] = []
         at = 0
-        for part in parts:
+        for part, inside in self._spread(list(tokens)):
+            text.append(part)
             if unit == "bytes":
-                offsets.append(at)
+                offsets.append(max(0, at - inside))
                 at += len(part)
             else:
-                inside = len(part) > 0 and part[0] & 0xC0 == 0x80
-                offsets.append(max(0, at - inside))
+                begun = inside > 0 or (len(part) > 0 and part[0] & 0xC0 == 0x80)
+                offsets.append(max(0, at - begun))
                 at += sum(byte & 0xC0 != 0x80 for byte in part)
-        return text, offsets
+        return b"".join(text).decode(), offsets
+
+    def _spread(self, tokens: list[int]) -> Iterator[tuple[bytes, int]]:
+        """(the bytes of each token, the size of the character of the tokens before that it goes on). A SCRIPT symbol
+        alone has no bytes: those of its character belong to the token that the character begins in."""
+        codec = self._codec
+        for is_part, stretch in groupby(tokens, self._parts.__contains__):
+            if is_part and isinstance(codec, ScriptCodec):
+                yield from codec.spread([self._parts[token] for token in stretch])
+            else:
+                yield from ((self.decode_single_token_bytes(token), 0) for token in stretch)
 
     def decode_batch(
         self, batch: Sequence[Iterable[int]], *, errors: str = "replace", num_threads: int | None = None

@@ -41,9 +41,9 @@ def check(run: Path | str, *, rehash_sources: bool = False, resources: Resources
     folder = Run.open(run)
     resources = resources or Resources.from_options()
     parts = list_parts(folder)
-    problems = _check_tables(folder, parts, resources)
-    spans = [span for part in parts for span in part.spans]
     config = CountConfig(**json.loads(folder.facts()["config"]))
+    problems = _check_tables(folder, parts, resources, config)
+    spans = [span for part in parts for span in part.spans]
     if config.sequences:
         problems += [Problem("sequences", row) for row in check_sequences(folder, parts)]
     if rehash_sources:
@@ -51,7 +51,7 @@ def check(run: Path | str, *, rehash_sources: bool = False, resources: Resources
     return problems
 
 
-def _check_tables(run: Run, parts: list[Part], resources: Resources) -> list[Problem]:
+def _check_tables(run: Run, parts: list[Part], resources: Resources, config: CountConfig) -> list[Problem]:
     """The tables in state.duckdb against the committed parts, added up again in temporary tables."""
     digest = CorpusDigest()
     con = open_store(
@@ -75,7 +75,8 @@ def _check_tables(run: Run, parts: list[Part], resources: Resources) -> list[Pro
             "sources": run_sql(con, "checks/sources"),
             "corpus": run_sql(con, "checks/corpus", sha256=sha256),
         }
-        for table, row in check_trainings(con, run, parts, sha256, max(resources.memory_bytes // 64, 2 << 20)):
+        range_bytes = max(resources.memory_bytes // 64, 2 << 20)
+        for table, row in check_trainings(con, run, parts, sha256, range_bytes, config.unencodable):
             found.setdefault(table, []).append(row)
     return [Problem(table, row) for table, rows in found.items() for row in rows[:_MOST_PROBLEMS]]
 

@@ -24,17 +24,20 @@ import polars as pl
 from streambpe.config import TrainConfig
 from streambpe.encode.alphabet import Alphabet
 from streambpe.encode.eventlog import Event, EventLogError, events_digest, read_event_log
+from streambpe.encode.script import Unencodable
+from streambpe.encode.symbols import Codec, shown_content
 from streambpe.encode.vocabulary import Vocabulary
+from streambpe.encode.whole_characters import merging_pairs
 from streambpe.errors import RunError
 from streambpe.store.chunks import Part, merge_ranges
 from streambpe.store.database import list_trainings, use_training
-from streambpe.store.recount import Int64, Replay, recount_pairs
+from streambpe.store.recount import Replay, recount_pairs
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.trainings import event_rows, read_facts
 from streambpe.train.journal import Journal
 from streambpe.train.trainer import journal_path, log_path
-from streambpe.train.words import choose_symbols, chunk_bytes, takes_part
+from streambpe.train.words import choose_symbols, takes_part, training_codec, word_symbols
 
 Row = tuple[Any, ...]
 _NO_LIMIT = 2**62
@@ -51,12 +54,19 @@ class Source:
     events: tuple[Event, ...]
     symbols: tuple[Alphabet, list[str]] | None  # the log's own, with its stop words
     finished: bool
+    unencodable: Unencodable  # how the run was counted
 
 
 def check_trainings(
-    con: duckdb.DuckDBPyConnection, run: Run, parts: Sequence[Part], sha256: str, range_bytes: int
+    con: duckdb.DuckDBPyConnection,
+    run: Run,
+    parts: Sequence[Part],
+    sha256: str,
+    range_bytes: int,
+    unencodable: Unencodable,
 ) -> Iterator[tuple[str, Row]]:
-    """(table, row) for every row that does not add up. `con` is open read-only; `sha256`: of the counts."""
+    """(table, row) for every row that does not add up. `con` is open read-only; `sha256`: of the counts;
+    `unencodable`: how they were counted."""
     names = list_trainings(con)
     logs = {path.name.removesuffix(".events.jsonl") for path in run.path.glob("*.events.jsonl")}
     for name in sorted({"main" if log == "model" else log for log in logs} - set(names)):
@@ -68,7 +78,7 @@ def check_trainings(
         use_training(con, name)
         facts = read_facts(con)
         try:
-            source = _read_source(run, name, facts)
+            source = _read_source(run, name, facts, unencodable)
         except (EventLogError, RunError) as why:
             yield f"{name}.events", (str(why),)
             source = None
@@ -79,14 +89,15 @@ def check_trainings(
     use_training(con, "main")
 
 
-def _read_source(run: Run, name: str, facts: dict[str, str]) -> Source | None:
+def _read_source(run: Run, name: str, facts: dict[str, str], unencodable: Unencodable) -> Source | None:
     path, log_file = journal_path(run, name), log_path(run, name)
     if path.exists():
         journal = Journal.read(path, mend=False)
         if facts.get("journal") == journal.number:
             events = tuple(journal.events[: int(facts["events"])])
             finished = facts.get("state") == "done"  # killed between the last fold and the journal's end
-            return Source(config_of(journal.training), journal.training["corpus"], events, None, finished)
+            config = config_of(journal.training)
+            return Source(config, journal.training["corpus"], events, None, finished, unencodable)
         if facts.get("state") != "done":
             return None  # nothing of this journal is folded yet
     if not log_file.exists():
@@ -103,7 +114,7 @@ def _read_source(run: Run, name: str, facts: dict[str, str]) -> Source | None:
         "reserve": header.reserved,
     }
     symbols = Alphabet.from_header(header.alphabet), [word.content.decode() for word in header.stop_words]
-    return Source(config_of(identity), header.corpus["sha256"], log.events, symbols, True)
+    return Source(config_of(identity), header.corpus["sha256"], log.events, symbols, True, unencodable)
 
 
 def config_of(training: dict[str, Any]) -> TrainConfig:
@@ -130,7 +141,7 @@ def _check_one(
     current = source.corpus == sha256
     recounted = None
     if current:
-        stop_words, alphabet = choose_symbols(parts, source.config)
+        stop_words, alphabet = choose_symbols(parts, source.config, source.unencodable)
         recounted = alphabet, stop_words
         if source.symbols is not None and source.symbols != recounted:
             yield "events", ("the alphabet or the stop words of the log are not those of the counts",)
@@ -144,7 +155,7 @@ def _check_one(
     for row in _check_facts(facts, source, vocabulary):
         yield "facts", row
     if current:
-        yield from _check_pairs(con, parts, facts, source, symbols, range_bytes)
+        yield from _check_pairs(con, parts, facts, source, vocabulary, range_bytes)
     con.unregister("logged_events")
     con.unregister("recounted_tokens")
 
@@ -156,14 +167,19 @@ def _tokens(vocabulary: Vocabulary, events: Sequence[Event]) -> pl.DataFrame:
         if vocabulary.learn(*event.pair) == vocabulary.first_id + len(born):
             born.append(seq)
     learned = len(born) - base - stop_words
+    kinds = ["base"] * base + ["stop word"] * stop_words + ["learned"] * learned
     return pl.DataFrame(
         {
             "id": range(vocabulary.first_id, vocabulary.first_id + len(born)),
-            "bytes": [token.content for token in vocabulary.tokens],
-            "kind": ["base"] * base + ["stop word"] * stop_words + ["learned"] * learned,
+            "bytes": [
+                token.content if kind == "stop word" else shown_content(vocabulary.alphabet, token.content)
+                for token, kind in zip(vocabulary.tokens, kinds, strict=True)
+            ],
+            "kind": kinds,
             "born": born,
+            "length": [len(token.base) for token in vocabulary.tokens],
         },
-        schema={"id": pl.Int64, "bytes": pl.Binary, "kind": pl.String, "born": pl.Int64},
+        schema={"id": pl.Int64, "bytes": pl.Binary, "kind": pl.String, "born": pl.Int64, "length": pl.Int64},
     )
 
 
@@ -197,44 +213,46 @@ def _check_pairs(
     parts: Sequence[Part],
     facts: dict[str, str],
     source: Source,
-    symbols: tuple[Alphabet, list[str]],
+    vocabulary: Vocabulary,
     range_bytes: int,
 ) -> Iterator[tuple[str, Row]]:
     """pair_counts and vetoed against the chunks: one pass over the counts."""
-    alphabet, stop_words = symbols
-    config = source.config
-    contents = dict(con.sql("SELECT id, bytes FROM recounted_tokens").fetchall())
+    alphabet, config = vocabulary.alphabet, source.config
+    stop_words = [word.decode() for word in vocabulary.stop_ids]
+    codec = training_codec(alphabet, source.unencodable)
+    contents = {token.id: token.content for token in vocabulary.tokens}
     vetoes = run_sql(con, "steps/get_vetoed")
     if len(vetoes) != int(facts.get("vetoed", -1)):
         yield "vetoed", (len(vetoes), "rows, where table facts says", facts.get("vetoed"))
-    blocked = {token.encode() for token in config.block_tokens}
+    blocked = {codec.content(token): token for token in config.block_tokens}
     open_vetoes = []
     for seq, left, right, n in vetoes:
         token = contents.get(left, b"") + contents.get(right, b"")
         if token in blocked:
-            open_vetoes.append((seq, left, right, n, token))
+            open_vetoes.append((seq, left, right, n, blocked[token]))
         else:
             yield "vetoed", (seq, left, right, n, "makes no blocked token")
     found = [0] * len(open_vetoes)
 
     replay = Replay(source.events)
-    table = np.full(256, -1, np.int64)
-    for number, symbol in enumerate(alphabet.symbols, alphabet.first_id):
-        table[symbol[0]] = number
+    may_merge = merging_pairs(vocabulary) if config.whole_characters else None
     with_pairs = facts.get("pair_counts_at") == str(len(source.events))
     run_sql(con, "steps/make_pair_recount")
-    keep = takes_part(stop_words, config.freq_cutoff) & (pl.col("chunk").str.len_bytes() > 1)
+    keep = takes_part(stop_words, config.freq_cutoff)
     for frame in merge_ranges(parts, range_bytes):
         mine = frame.filter(keep)
         if with_pairs:
-            for counted in _frame_pairs(replay, mine, table, config.overlaps == "disjoint"):
+            for counted in _frame_pairs(replay, mine, codec, config.overlaps == "disjoint"):
+                if may_merge is not None:
+                    left, right = counted["left_id"].to_numpy(), counted["right_id"].to_numpy()
+                    counted = counted.filter(pl.Series(may_merge(left, right)))
                 con.register("incoming", counted.to_arrow())
                 run_sql(con, "steps/insert_pair_recount")
                 con.unregister("incoming")
-        for i, (seq, left, right, _, token) in enumerate(open_vetoes):
-            holds = mine.filter(pl.col("chunk").cast(pl.Binary).bin.contains(token))
+        for i, (seq, left, right, _, text) in enumerate(open_vetoes):
+            holds = mine.filter(pl.col("chunk").str.contains(text, literal=True))
             for chunk, n in holds.iter_rows():
-                encoded = replay.encode_one(table[np.frombuffer(chunk.encode(), np.uint8)].tolist(), seq)
+                encoded = replay.encode_one(codec.split(chunk), seq)
                 found[i] += n * _occurrences(encoded, (left, right), config.overlaps == "disjoint")
     for (seq, left, right, n, _), counted_n in zip(open_vetoes, found, strict=True):
         if n != counted_n:
@@ -245,9 +263,11 @@ def _check_pairs(
             yield "pair_counts", row
 
 
-def _frame_pairs(replay: Replay, frame: pl.DataFrame, table: Int64, disjoint: bool) -> Iterator[pl.DataFrame]:
-    for data, offsets in chunk_bytes(frame):
-        yield from recount_pairs(replay, table[data], np.diff(offsets), frame["n"].to_numpy(), disjoint=disjoint)
+def _frame_pairs(replay: Replay, frame: pl.DataFrame, codec: Codec, disjoint: bool) -> Iterator[pl.DataFrame]:
+    for symbols, sizes, rows in word_symbols(frame, codec):
+        some = sizes > 0
+        n = rows["n"].to_numpy()[some]
+        yield from recount_pairs(replay, symbols.astype(np.int64), sizes[some], n, disjoint=disjoint)
 
 
 def _occurrences(tokens: Sequence[int], pair: tuple[int, int], disjoint: bool) -> int:

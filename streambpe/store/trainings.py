@@ -14,7 +14,9 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from streambpe.encode.alphabet import Alphabet
 from streambpe.encode.eventlog import Event, Op
+from streambpe.encode.symbols import shown_content
 from streambpe.store.sqlfiles import run_sql
 
 _EVENT_COLUMNS = {
@@ -37,34 +39,37 @@ _VETO_COLUMNS = ("seq", "left", "right", "n")
 class TokenBook:
     """What every log id stands for and when it was born; grows with the events."""
 
-    first_id: int
+    alphabet: Alphabet
     contents: list[bytes]  # of id first_id + i: the alphabet, the stop words, then what was learned
-    base: int  # symbols of the alphabet
     stop_words: int
     born: list[int | None]
 
     @classmethod
-    def of(cls, first_id: int, symbols: Sequence[bytes], stop_words: Sequence[bytes]) -> TokenBook:
+    def of(cls, alphabet: Alphabet, stop_words: Sequence[bytes]) -> TokenBook:
         """Before the first event."""
-        contents = [*symbols, *stop_words]
-        return cls(first_id, contents, len(symbols), len(stop_words), [None] * len(contents))
+        contents = [*alphabet.symbols, *stop_words]
+        return cls(alphabet, contents, len(stop_words), [None] * len(contents))
 
     def add(self, events: Sequence[Event], seq: int) -> None:
         """Take in events, the first of which is number `seq`."""
         for at, event in enumerate(events, seq):
-            if event.op is not Op.DELETE and event.id == self.first_id + len(self.contents):
+            first_id = self.alphabet.first_id
+            if event.op is not Op.DELETE and event.id == first_id + len(self.contents):
                 left, right = event.pair
-                self.contents.append(self.contents[left - self.first_id] + self.contents[right - self.first_id])
+                self.contents.append(self.contents[left - first_id] + self.contents[right - first_id])
                 self.born.append(at)
 
     def rows(self, start: int) -> pl.DataFrame:
         """Rows of table tokens from the start-th on."""
-        kinds = ["base"] * self.base + ["stop word"] * self.stop_words
+        kinds = ["base"] * len(self.alphabet) + ["stop word"] * self.stop_words
         kinds += ["learned"] * (len(self.contents) - len(kinds))
-        ids = range(self.first_id, self.first_id + len(self.contents))
+        ids = range(self.alphabet.first_id, self.alphabet.first_id + len(self.contents))
         columns = {
             "id": list(ids)[start:],
-            "bytes": self.contents[start:],
+            "bytes": [
+                content if kind == "stop word" else shown_content(self.alphabet, content)
+                for content, kind in zip(self.contents[start:], kinds[start:], strict=True)
+            ],
             "kind": kinds[start:],
             "born": self.born[start:],
             "died": [None] * (len(self.contents) - start),

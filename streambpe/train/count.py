@@ -30,7 +30,7 @@ import polars as pl
 
 from streambpe.config import CountConfig, Resources, reconcile
 from streambpe.encode.patterns import Pattern, find_pattern
-from streambpe.encode.prepare import UnencodableText, prepare
+from streambpe.encode.prepare import UnencodableText, drop_unencodable, prepare
 from streambpe.encode.segments import (
     InlineSplitter,
     PieceCounts,
@@ -355,7 +355,7 @@ class _Job:
         """Add a table of chunks and counts: read whole and checked, then committed in parts of a million rows."""
         writers: list[tuple[PartWriter, int, int, int]] = []  # with the rows it covers and its text bytes
         digest = digest_file(source)
-        documents, at = 0, 0
+        documents, at, dropped = 0, 0, 0
         try:
             for table in read_count_table(source, _TABLE_ROWS):
                 if table.pattern is not None and table.pattern != self.pattern.expression:
@@ -369,7 +369,11 @@ class _Job:
                 )
                 if sum(table.counts) > MAX_COUNT:
                     raise StreambpeError(f"{source.path} holds more than {MAX_COUNT} chunks. Nothing was changed.")
-                frame = frame.filter(pl.col("n") > 0).group_by("chunk").agg(pl.col("n").sum()).sort("chunk")
+                frame = frame.filter(pl.col("n") > 0)
+                if self.config.unencodable != "bytes":
+                    frame, gone = _without_unencodable(frame, source.path, self.config.unencodable == "error")
+                    dropped += gone
+                frame = frame.group_by("chunk").agg(pl.col("n").sum()).sort("chunk")
                 writer = PartWriter(self.run_folder.counts / f"{self.next_name('part')}.parquet")
                 writers.append((writer, at, at + table.rows, text_bytes(frame)))
                 writer.write(frame)
@@ -397,9 +401,12 @@ class _Job:
                             source.bytes,
                             source.mtime_ns,
                             "last" if last else "part",
+                            dropped if last else 0,
                         )
                     ]
                 )
+            if dropped:
+                self.dropped[source.path] = dropped
         finally:
             for writer, *_ in writers:
                 writer.abandon()
@@ -546,13 +553,30 @@ def _span(block: Block, made: BlockText, part: str) -> Span:
 def _prepared(block: Block, made: BlockText, config: CountConfig) -> BlockText:
     """The block's text as it is to be split: --unencodable, then --normalize."""
     try:
-        text, dropped = prepare(made.text, config.normalize, config.unencodable)  # type: ignore[arg-type]
+        text, dropped = prepare(made.text, config.normalize, config.unencodable)
     except UnencodableText as why:
         raise SourceError(
             f"{block.source.path}: {why}; it stands between {block.start_at} and {block.stop_at}. Everything "
             f"committed is kept. Leave the character out, or count with --unencodable bytes or drop."
         ) from None
     return replace(made, text=text, dropped=dropped)
+
+
+def _without_unencodable(frame: pl.DataFrame, path: str, refuse: bool) -> tuple[pl.DataFrame, int]:
+    """A table's chunks as --unencodable drop or error has them, and how many characters of the text are gone."""
+    buffer = b"\xff".join(chunk.encode() for chunk in frame["chunk"])
+    try:
+        kept, gone = drop_unencodable(buffer, raise_first=refuse)
+    except UnencodableText as why:
+        raise SourceError(
+            f"{path}: {why}. Nothing was changed. Leave the chunk out, or count with --unencodable bytes or drop."
+        ) from None
+    if not gone:
+        return frame, 0
+    left = frame.with_columns(pl.Series("chunk", [chunk.decode() for chunk in kept.split(b"\xff")], dtype=pl.String))
+    lost = frame["chunk"].str.len_chars().cast(pl.Int64) - left["chunk"].str.len_chars().cast(pl.Int64)
+    total = sum(chars * n for chars, n in zip(lost.to_list(), frame["n"].to_list(), strict=True) if chars)
+    return left.filter(pl.col("chunk") != ""), total
 
 
 def text_bytes(frame: pl.DataFrame) -> int:

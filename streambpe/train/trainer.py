@@ -32,7 +32,7 @@ from typing import Any
 
 import polars as pl
 
-from streambpe.config import CountConfig, Resources, TrainConfig
+from streambpe.config import LIKE_COUNTING, CountConfig, Resources, TrainConfig
 from streambpe.encode.alphabet import Alphabet
 from streambpe.encode.eventlog import (
     EventLog,
@@ -40,12 +40,15 @@ from streambpe.encode.eventlog import (
     Header,
     Special,
     StopWord,
+    alphabet_size,
     events_digest,
     merge_event,
     read_event_log,
     write_event_log,
 )
 from streambpe.encode.patterns import find_pattern
+from streambpe.encode.script import Unencodable
+from streambpe.encode.symbols import Codec
 from streambpe.errors import ResumeMismatch, RunError, Stopped, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.memory import release_memory
@@ -60,7 +63,8 @@ from streambpe.train.count import count
 from streambpe.train.engine import Batch, CountOverflow, Engine, EngineOptions, ReplayMismatch
 from streambpe.train.job import find_job, put_job, read_jobs, write_jobs
 from streambpe.train.journal import Journal
-from streambpe.train.words import WordFiles, choose_symbols, takes_part, write_words
+from streambpe.train.whole import WholeCharacterRule
+from streambpe.train.words import WordFiles, choose_symbols, takes_part, training_codec, write_words
 
 CHECKPOINT_SECONDS = 5.0
 _SNAPSHOT_SHARE = 20  # a snapshot may cost one part in so many of the time since the last
@@ -83,6 +87,7 @@ class TrainResult:
     vetoed: int
     skipped: bool = False  # it was done before
     folded: bool = True  # into state.duckdb; else another process held it, and the next command does it
+    warnings: tuple[str, ...] = ()  # of counting, by this call
 
 
 def log_path(run: Run, name: str) -> Path:
@@ -150,10 +155,11 @@ class Trainer:
                 return self._learn(corpus, parts)
 
     def _learn(self, corpus: dict[str, Any], parts: list[Part]) -> TrainResult:
-        stop_words, alphabet = choose_symbols(parts, self.config)
+        self.unencodable: Unencodable = self._counting().unencodable
+        stop_words, alphabet = choose_symbols(parts, self.config, self.unencodable)
         target = self._target(alphabet, stop_words)
         journal = self._open_journal(corpus)
-        self.book = TokenBook.of(alphabet.first_id, alphabet.symbols, [word.encode() for word in stop_words])
+        self.book = TokenBook.of(alphabet, [word.encode() for word in stop_words])
         self.book.add(journal.events, 0)
         engine = self._open_engine(parts, alphabet, stop_words, journal)
         if not journal.saved:  # what the words refuse leaves no journal behind
@@ -383,7 +389,7 @@ class Trainer:
         run = hashlib.sha256(str(self.folder.path.resolve()).encode()).hexdigest()[:16]
         return self.resources.temp_dir / f"streambpe-{run}-{self.name}"
 
-    def _engine_options(self) -> EngineOptions:
+    def _engine_options(self, codec: Codec) -> EngineOptions:
         # libraries, and what counting left behind in the allocators (not what a caller's program holds)
         release_memory()
         base = min(max(BASE_BYTES, tree_memory()), BASE_BYTES + _LEFT_BEHIND_BYTES)
@@ -396,7 +402,7 @@ class Trainer:
             "max_batch": self.config.max_batch,
             "min_frequency": self.config.min_frequency,
             "max_token_length": self.config.max_token_length,
-            "blocked": frozenset(token.encode() for token in self.config.block_tokens),
+            "blocked": frozenset(map(codec.content, self.config.block_tokens)),
             "memory_bytes": max(room, 8 << 20),
             "threads": self.resources.threads,
             "work_dir": self.blocks,
@@ -407,9 +413,11 @@ class Trainer:
         self, parts: Sequence[Part], alphabet: Alphabet, stop_words: Sequence[str], journal: Journal
     ) -> Engine:
         """The engine at the journal's last event: from a snapshot if there is one, else from the words."""
-        options = self._engine_options()
+        codec = training_codec(alphabet, self.unencodable)
+        options = self._engine_options(codec)
         base: list[bytes] = [b""] * alphabet.first_id + list(alphabet.symbols)
         first_id = len(base) + len(stop_words)
+        rule = WholeCharacterRule(alphabet, first_id) if self.config.whole_characters else None
         events = [(*event.pair, event.id, event.n) for event in journal.events]
         vetoes = [(v["left"], v["right"], v["n"]) for v in journal.vetoes]
         shutil.rmtree(self.blocks, ignore_errors=True)
@@ -417,17 +425,17 @@ class Trainer:
         snapshot = self._newest_snapshot(len(events))
         if snapshot is not None:
             at = int(snapshot.name.split("-")[1])
-            engine = Engine.restore(snapshot, base, options, first_id=first_id, events=events[:at])
+            engine = Engine.restore(snapshot, base, options, first_id=first_id, rule=rule, events=events[:at])
             known = len(engine.vetoed)
         else:
             at = known = 0
             files = WordFiles(self.private / "words")
             self.meter.stage = "words"
             keep = takes_part(stop_words, self.config.freq_cutoff)
-            files = write_words(parts, keep, alphabet, self.private / "words", lambda rows: None)
+            files = write_words(parts, keep, codec, self.private / "words", lambda rows: None)
             release_memory()
             try:
-                engine = Engine(files.open(), base, options, first_id=first_id)
+                engine = Engine(files.open(), base, options, first_id=first_id, rule=rule)
             except CountOverflow as why:
                 raise StreambpeError(str(why)) from None
         if len(events) > at or len(vetoes) > known:
@@ -476,6 +484,10 @@ class Trainer:
             if old != target:
                 shutil.rmtree(old, ignore_errors=True)
 
+    def _counting(self) -> CountConfig:
+        """How the run was counted."""
+        return CountConfig(**json.loads(self.facts["config"]))
+
     def _finish(
         self,
         journal: Journal,
@@ -488,7 +500,7 @@ class Trainer:
         """Write the event log."""
         before = alphabet.first_id + len(alphabet)
         next_id = before + len(stop_words) + learned
-        count_config = {**CountConfig(**json.loads(self.facts["config"])).as_facts()}
+        count_config = self._counting().as_facts()
         for key in ("bad_utf8", "sequences"):
             del count_config[key]
         pattern = find_pattern(count_config["pattern"], gaps=count_config["gaps"])
@@ -570,7 +582,7 @@ class Trainer:
 def _model_size(log: EventLog) -> int:
     """Model ids of a finished training without deletions."""
     made = {event.id for event in log.events}
-    symbols = len(log.header.alphabet["symbols"])
+    symbols = alphabet_size(log.header.alphabet)
     return symbols + len(log.header.stop_words) + len(made) + len(log.header.specials) + log.header.reserved
 
 
@@ -603,7 +615,10 @@ def train(
     if not sources:
         folder = Run.open(run)
     resources = resources or Resources.from_options()
-    counting = counting or {}
+    counting = dict(counting or {})
+    if like in LIKE_COUNTING:
+        asked = {key: value for key, value in counting.get("options", {}).items() if value is not None}
+        counting["options"] = LIKE_COUNTING[like] | asked
     names = [source for source in sources if isinstance(source, str)]
     trainer = Trainer(
         folder,
@@ -635,19 +650,22 @@ def train(
     before = put_job(folder, name, job)
     failpoint("job-written")
     try:
+        warnings: tuple[str, ...] = ()
         if sources:
-            _count(folder, name, job, sources, resources=resources, progress=progress, stop=stop)
-        return trainer.run()
+            warnings = _count(folder, name, job, sources, resources=resources, progress=progress, stop=stop)
+        return replace(trainer.run(), warnings=warnings)
     except UsageError:
         with folder.lock():
             write_jobs(folder, before)  # what was refused is not what `resume` goes on with
         raise
 
 
-def _count(folder: Run, name: str, job: dict[str, Any], sources: Sequence[str | Source], **arguments: Any) -> None:
-    """The counting half of a training; notes when it is complete."""
+def _count(
+    folder: Run, name: str, job: dict[str, Any], sources: Sequence[str | Source], **arguments: Any
+) -> tuple[str, ...]:
+    """The counting half of a training; notes when it is complete. What there is to warn of."""
     try:
-        count(folder.path, sources, **arguments, **job["counting"])
+        result = count(folder.path, sources, **arguments, **job["counting"])
     except Stopped as stopped:
         command = f"streambpe resume {folder.path}" + ("" if name == "main" else f" --name {name}")
         if job["streams"]:
@@ -660,6 +678,7 @@ def _count(folder: Run, name: str, job: dict[str, Any], sources: Sequence[str | 
         jobs = read_jobs(folder)
         jobs["trainings"][name]["counted"] = True
         write_jobs(folder, jobs)
+    return result.warnings
 
 
 def _refuse_new_sources(folder: Run, name: str, sources: Sequence[str], counting: dict[str, Any]) -> None:
@@ -698,13 +717,14 @@ def resume(
         resources = Resources(
             job["resources"]["memory_bytes"], job["resources"]["threads"], Path(temp_dir) if temp_dir else None
         )
+    warnings: tuple[str, ...] = ()
     if not job["counted"]:
         if job["streams"]:
             raise RunError(
                 f"{folder.path} was counting {job['streams'][0]}, which only its program can give again: call "
                 f"train_from_iterator as before and it goes on. Nothing was changed."
             )
-        _count(folder, name, job, job["sources"], resources=resources, progress=progress, stop=stop)
+        warnings = _count(folder, name, job, job["sources"], resources=resources, progress=progress, stop=stop)
     trainer = Trainer(
         Run.open(run),
         TrainConfig(**config),
@@ -714,7 +734,7 @@ def resume(
         stop=stop,
         checkpoint_seconds=job["checkpoint_seconds"],
     )
-    return trainer.run()
+    return replace(trainer.run(), warnings=warnings)
 
 
 def train_from_iterator(

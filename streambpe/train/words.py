@@ -3,7 +3,7 @@
     "low" 5, "lower" 2   ->   symbols 78 81 89 78 81 89 71 84, offsets 0 3 8, weights 5 2     (gpt2 ids)
 
 Left out: stop words (they are one id and never merge), chunks rarer than the cut-off, and chunks of one
-symbol (nothing in them can merge). Streams the counts in ranges, so memory does not grow with them.
+symbol (nothing in them can merge). Streams the counts in ranges and slices, so memory does not grow with them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ import numpy.typing as npt
 import polars as pl
 
 from streambpe.config import TrainConfig
-from streambpe.encode.alphabet import Alphabet, bytes_alphabet, gpt2_alphabet, utf8_alphabet
+from streambpe.encode.alphabet import Alphabet, Unknown, bytes_alphabet, gpt2_alphabet, utf8_alphabet
+from streambpe.encode.script import Unencodable, script_alphabet
+from streambpe.encode.symbols import Codec, codec_of
 from streambpe.store.chunks import Part, merge_ranges
 from streambpe.train.engine import Words
 
 _RANGE_BYTES = 4 << 20
+_SLICE_BYTES = 1 << 18  # of chunks, cut into symbols at once: 40 bytes a byte
 
 
 def choose_stop_words(parts: Sequence[Part], wanted: int) -> list[str]:
@@ -46,15 +49,25 @@ def bytes_seen(parts: Sequence[Part], keep: pl.Expr) -> bytes:
     return bytes(np.flatnonzero(seen).astype(np.uint8))
 
 
-def choose_symbols(parts: Sequence[Part], config: TrainConfig) -> tuple[list[str], Alphabet]:
-    """The stop words and the alphabet of a training."""
+def choose_symbols(parts: Sequence[Part], config: TrainConfig, unencodable: Unencodable) -> tuple[list[str], Alphabet]:
+    """The stop words and the alphabet of a training; `unencodable`: how the text was counted."""
     stop_words = choose_stop_words(parts, config.stop_list)
+    if config.encoding == "script":
+        return stop_words, script_alphabet(unencodable)
     if config.alphabet == "seen":
         seen = bytes_seen(parts, takes_part(stop_words, config.freq_cutoff))
         symbols = tuple(symbol for symbol in gpt2_alphabet().symbols if symbol[0] in seen)
         return stop_words, Alphabet("seen", symbols)
+    if config.alphabet == "bytes1":
+        return stop_words, bytes_alphabet(first_id=1)
     made = {"gpt2": gpt2_alphabet, "bytes": bytes_alphabet, "utf8": utf8_alphabet}
     return stop_words, made[config.alphabet]()
+
+
+def training_codec(alphabet: Alphabet, unencodable: Unencodable) -> Codec:
+    """How a training cuts chunks into symbols."""
+    unknown: Unknown = "drop" if alphabet.kind == "script" and unencodable == "drop" else "error"
+    return codec_of(alphabet, unknown)
 
 
 def takes_part(stop_words: Sequence[str], freq_cutoff: int) -> pl.Expr:
@@ -93,25 +106,39 @@ class WordFiles:
         )
 
 
+def word_symbols(
+    frame: pl.DataFrame, codec: Codec
+) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], pl.DataFrame]]:
+    """The chunks of a frame as base symbols, in slices: (symbols, how many each chunk has, the rows)."""
+    ends = np.cumsum(frame["chunk"].str.len_bytes().to_numpy().astype(np.int64))
+    start = 0
+    while start < frame.height:
+        done = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, done + _SLICE_BYTES, side="right")))
+        rows = frame[start:stop]
+        yield *codec.split_many(rows["chunk"]), rows
+        start = stop
+
+
 def write_words(
-    parts: Sequence[Part], keep: pl.Expr, alphabet: Alphabet, folder: Path, advance: Callable[[int], None]
+    parts: Sequence[Part], keep: pl.Expr, codec: Codec, folder: Path, advance: Callable[[int], None]
 ) -> WordFiles:
     """Write the words of a training; `advance` is told how many chunks were looked at."""
     folder.mkdir(parents=True, exist_ok=True)
-    table = np.full(256, -1, np.int32)
-    for number, symbol in enumerate(alphabet.symbols, alphabet.first_id):
-        table[symbol[0]] = number
     files = WordFiles(folder)
     at = 0
     symbol_path, offset_path, weight_path = files.paths
     with symbol_path.open("wb") as symbols, offset_path.open("wb") as offsets, weight_path.open("wb") as weights:
         np.zeros(1, np.int64).tofile(offsets)
         for frame in merge_ranges(parts, _RANGE_BYTES):
-            mine = frame.filter(keep & (pl.col("chunk").str.len_bytes() > 1))
-            for data, bounds in chunk_bytes(mine):
-                table[data].tofile(symbols)
-                (bounds[1:] + at).tofile(offsets)
-                mine["n"].to_numpy().tofile(weights)
-                at += len(data)
+            for cut, sizes, rows in word_symbols(frame.filter(keep), codec):
+                n = rows["n"].to_numpy()
+                several = sizes > 1
+                if not several.all():
+                    cut, sizes, n = cut[np.repeat(several, sizes)], sizes[several], n[several]
+                cut.tofile(symbols)
+                (np.cumsum(sizes) + at).tofile(offsets)
+                n.tofile(weights)
+                at += len(cut)
             advance(frame.height)
     return files

@@ -16,6 +16,7 @@ from streambpe.config import Resources
 from streambpe.encode.alphabet import bytes_alphabet
 from streambpe.encode.eventlog import EventLog, read_event_log
 from streambpe.encode.replay import Model
+from streambpe.encode.tokenizer import Tokenizer
 from streambpe.store.sources import Source
 from streambpe.train import reference
 from streambpe.train.count import count
@@ -117,6 +118,47 @@ def judge_kensho_words(vector: Vector) -> Verdict:
     )
 
 
+def judge_script(vector: Vector) -> Verdict:
+    """SCRIPT-BPE from text to ids: counted, normalised, learned and encoded as a user would have it.
+
+    The vector has occurrences merged where our log has the count: equal unless a token meets itself.
+    """
+    params = vector.params
+    name = params["pretokenizer"]
+    script = name.startswith("scriptenc")
+    with TemporaryDirectory() as folder:
+        result = train(
+            Path(folder) / "run",
+            [Source("documents", "iterator", texts=vector.documents)],
+            like="script",
+            counting={"options": {"pattern": "script" if script else "gpt4o" if "gpt4o" in name else "gpt4"}},
+            resources=RESOURCES,
+            encoding="script" if script else "bytes",
+            whole_characters=params["enforce_char_boundaries"],
+            vocab_size=params["base_tokens"] + params["additional_vocab_size"],
+        )
+        log = read_event_log(result.log)
+    tokenizer = Tokenizer(log)
+    model = tokenizer.encoder.model
+
+    def encode(row: dict[str, Any]) -> dict[str, Any]:
+        ids = tokenizer.encode(row["text"])
+        base = [list(model.vocabulary[model.log_id[number]].base) for number in ids]
+        found = {"ids": ids, "base": base, "chunks": tokenizer.encoder.split(row["text"])}
+        found["decoded"] = tokenizer.decode(ids)
+        return found if script else found | {"tok": [tokenizer.decode_single_token_bytes(n).hex() for n in ids]}
+
+    def told(events: list[list[Any]]) -> list[list[Any]]:
+        return [[left, right, new, n if left != right else None] for left, right, new, n in events]
+
+    ours = told([[*event.pair, event.id, event.n] for event in log.events])
+    theirs = told([event[1:5] for event in vector.data["events"]])
+    texts = [tokenizer.decode([model.model_id[event.id]]).encode().hex() for event in log.events]
+    return Verdict(
+        [Claim("events", ours, theirs), Claim("decoded", texts, [event[6] for event in vector.data["events"]])], encode
+    )
+
+
 def without_deletions(vector: Vector) -> bool:
     """tau above 1: nothing is ever deleted."""
     return bool(vector.params["word_phase"]["tau"] > 1)
@@ -126,5 +168,6 @@ ENGINE_JUDGES = [
     Judge("engine", "plain byte BPE (Hugging Face", judge_hf),
     Judge("engine", "plain byte BPE (minbpe", judge_minbpe),
     Judge("engine", "BoundlessBPE two-phase", judge_kensho_words, without_deletions),
+    Judge("engine", "SCRIPT-BPE trainer", judge_script),
     Judge("engine", "SuperBPE second pass (SuperBpeTrainer)", judge_kensho_words, without_deletions),
 ]

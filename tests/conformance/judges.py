@@ -85,7 +85,7 @@ def encoder(
 
     The fast encoder, chunk by chunk and in arrays, has to agree with replay on every text.
     """
-    config = {**model.header.config, **({"unencodable": "drop"} if drop_unknown else {})}
+    config = {**model.header.config, **({"unknown": "drop"} if drop_unknown else {})}
     fast = Encoder(EventLog(replace(model.header, config=config), tuple(model.events)))
 
     def encode(row: Row) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from streambpe.encode.eventlog import (
     merge_event,
     supermerge_event,
 )
+from streambpe.encode.formats.flat import lost_preparation, refuse_rules
 from streambpe.encode.formats.hf import named_alphabet, preset_of, shown, unshown
 from streambpe.encode.patterns import SCRIPT_SPECIFIC, SCRIPT_SPECIFIC_GPT4O
 from streambpe.encode.replay import Model
@@ -43,7 +44,8 @@ def export_boundless(encoder: Encoder, path: Path) -> tuple[list[Path], list[str
             f"A .model file's base symbols are bytes; this model's are of kind {header.alphabet['kind']!r}. Nothing "
             f"was written."
         )
-    lost: list[str] = []
+    refuse_rules(encoder, ".model files")
+    lost = lost_preparation(header.config, normalizes=False)
     if encoder.stop_ids:
         lost.append(
             f"{len(encoder.stop_ids)} stop words: a .model file has none; they are ordinary chunks there, and ids "

@@ -23,7 +23,7 @@ from streambpe.encode.formats.boundless import export_boundless, import_model
 from streambpe.encode.formats.gguf import export_gguf
 from streambpe.encode.formats.gpt2 import export_gpt2
 from streambpe.encode.formats.hf import export_hf, import_hf
-from streambpe.encode.formats.papers_json import import_picky, import_script_bytes
+from streambpe.encode.formats.papers_json import import_picky, import_script
 from streambpe.encode.formats.parquet import read_parquet, write_parquet
 from streambpe.encode.formats.tiktoken_ranks import export_tiktoken, import_tiktoken
 from streambpe.encode.model import read_model
@@ -301,7 +301,7 @@ def _import_json(file: Path) -> EventLog:
         data = file.read_bytes()
         document = json.loads(gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data)
         if "merge_rules" in document and "pretokenizer" in document:
-            return import_script_bytes(document, str(file))
+            return import_script(document, str(file))
         if "id2int" in document and "splits" in document:
             return import_picky(document, str(file))
     except ModelError:

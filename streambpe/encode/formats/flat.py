@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import regex
 
@@ -57,6 +58,7 @@ def flatten(encoder: Encoder, to: str) -> FlatModel:
             f"No program that reads {to} knows base symbols of kind {kind!r}. Nothing was written. The model itself "
             f"can be handed over with --to events or --to parquet; train with --encoding bytes for {to}."
         )
+    refuse_rules(encoder, to)
     lost: list[str] = []
     stops = set(encoder.stop_ids.values())
     tokens: dict[int, bytes] = {}
@@ -96,9 +98,7 @@ def flatten(encoder: Encoder, to: str) -> FlatModel:
         )
     if pattern.script_expression:
         lost.append("--split-scripts: other programs run one pattern on the whole text; the main one was written.")
-    config = header.config
-    if config.get("normalize") == "nfc" and to not in ("hf",):
-        lost.append("--normalize nfc: the reader has to bring text to NFC itself.")
+    lost += lost_preparation(header.config, to == "hf")
     return FlatModel(
         tokens,
         ranked,
@@ -112,6 +112,27 @@ def flatten(encoder: Encoder, to: str) -> FlatModel:
         model.n_vocab,
         lost,
     )
+
+
+def refuse_rules(encoder: Encoder, to: str) -> None:
+    """ModelError for a pattern that is no regular expression."""
+    if encoder.pattern.definition is not None:
+        raise ModelError(
+            f"--pattern {encoder.pattern.name} splits by rules, and programs that read {to} know regular expressions "
+            f"only. Nothing was written. The model itself can be handed over with --to events or --to parquet."
+        )
+
+
+def lost_preparation(config: dict[str, Any], normalizes: bool) -> list[str]:
+    """What a reader leaves undone that this model's training did to its text; `normalizes`: it can do NFC."""
+    lost = []
+    if config.get("normalize") == "nfc" and not normalizes:
+        lost.append("--normalize nfc: the reader has to bring text to NFC itself.")
+    if config.get("unencodable", "bytes") != "bytes":
+        lost.append(
+            f"--unencodable {config['unencodable']}: the reader takes characters outside the SCRIPT table as any."
+        )
+    return lost
 
 
 def _merges_in_order(encoder: Encoder) -> list[tuple[bytes, bytes]]:

@@ -214,7 +214,7 @@ def log_from_merges(
         number_of[left + right] = number
         events.append(merge_event(number_of[left], number_of[right], number, 0))
     if drop_unknown and len(symbols) < 256:
-        config = {**config, "unencodable": "drop"}
+        config = {**config, "unknown": "drop"}
     ordered = sorted(specials.items(), key=lambda item: item[1])
     config = dict(config)
     first = min(contents.values(), default=0)

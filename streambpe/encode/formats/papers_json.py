@@ -1,7 +1,4 @@
-"""JSON files of two research trainers, read: PickyBPE (pchizhov/picky_bpe) and SCRIPT-BPE over bytes.
-
-Each may be gzipped. A SCRIPT-BPE file over script symbols needs the character tables; those over bytes do not.
-"""
+"""JSON files of two research trainers, read: PickyBPE (pchizhov/picky_bpe) and SCRIPT-BPE. Each may be gzipped."""
 
 from __future__ import annotations
 
@@ -12,7 +9,11 @@ from streambpe.encode.eventlog import Event, EventLog, Header, Special, delete_e
 from streambpe.encode.formats.hf import preset_of
 from streambpe.encode.patterns import PRESETS
 from streambpe.encode.replay import Model
+from streambpe.encode.script import INDEX_SYMBOLS, UNICODE, script_alphabet, symbol_table
+from streambpe.encode.script_rules import SPACED_SCRIPTS
 from streambpe.errors import ModelError
+
+_NO_SPLIT = r"\A.*\Z"  # the published trainer's way to say that a document is one chunk
 
 
 def import_picky(document: dict[str, Any], name: str) -> EventLog:
@@ -42,23 +43,46 @@ def import_picky(document: dict[str, Any], name: str) -> EventLog:
     return log
 
 
-def import_script_bytes(document: dict[str, Any], name: str) -> EventLog:
-    """SCRIPT-BPE's file over bytes: id = byte + 1, merges from 257 on, text brought to NFC first."""
-    kind = document["pretokenizer"]["class"]
-    if kind != "RegexBytePretokenizer":
-        raise ModelError(
-            f"{name} is over script symbols ({kind}), which only this program's own script models carry; files over "
-            f"bytes can be read."
-        )
-    config = document["pretokenizer"]["config"]
-    pattern, _ = preset_of(config["regex"])
-    settings: dict[str, Any] = {"pattern": pattern, "gaps": "refuse" if pattern in PRESETS else "drop"}
+def import_script(document: dict[str, Any], name: str) -> EventLog:
+    """SCRIPT-BPE's file, over script symbols or over bytes with id = byte + 1; text is thinned and brought to NFC."""
+    kind, config = document["pretokenizer"]["class"], document["pretokenizer"]["config"]
+    if kind == "RegexBytePretokenizer":
+        alphabet = bytes_alphabet(first_id=1)
+    elif kind.startswith("ScriptEncodingPretokenizer"):
+        _check_blocks(config, name)
+        alphabet = script_alphabet("drop")
+    else:
+        raise ModelError(f"{name} was made by a pretokenizer that is not known here ({kind}).")
+    pattern = "script"
+    if "regex" in config:
+        pattern = "none" if config["regex"] == _NO_SPLIT else preset_of(config["regex"])[0]
+    settings: dict[str, Any] = {
+        "pattern": pattern,
+        "gaps": "refuse" if pattern in PRESETS else "drop",
+        "whole_characters": bool(config.get("enforce_char_boundaries", False)),
+    }
     if config.get("normalization", "NFC") == "NFC":
-        settings["normalize"] = "nfc"
+        settings |= {"normalize": "nfc", "unencodable": "drop"}
     events = []
     for rule in document["merge_rules"]:
         left, right = rule["tokens_from"]
         events.append(merge_event(left, right, rule["token_to"], 0))
-    log = EventLog(Header(bytes_alphabet(first_id=1).to_header(), settings), tuple(events))
+    log = EventLog(Header(alphabet.to_header(), settings), tuple(events))
     Model(log)  # refuses merges whose ids are not the next ones
     return log
+
+
+def _check_blocks(config: dict[str, Any], name: str) -> None:
+    """ModelError unless the file's own table of characters, and its rules for spaces, are those here."""
+    ours = [
+        [block.script_id, block.script, block.supercategory, block.sub_block, "".join(map(chr, block.characters))]
+        for block in symbol_table().blocks
+    ]
+    if config["num_index_tokens"] != INDEX_SYMBOLS or config["blocks"] != ours:
+        raise ModelError(
+            f"{name} has a table of characters of its own, not that of Unicode {UNICODE}: its symbols mean other "
+            f"characters, which an event log cannot say."
+        )
+    spaced = {(script, "LM") for script in SPACED_SCRIPTS} | {("Common", "PS")}
+    if "regex" not in config and {tuple(group) for group in config["script_cat_with_space"]} != spaced:
+        raise ModelError(f"{name} joins spaces to other scripts than --pattern script does.")

@@ -1,0 +1,36 @@
+"""--whole-characters while learning: which pairs the engine may merge, by a state it keeps for every token.
+
+The rule itself is encode/whole_characters.py. Cost: one byte a token and two look-ups a pair.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streambpe.encode.alphabet import Alphabet
+from streambpe.encode.whole_characters import whole_characters
+from streambpe.train.batch import Bool, Int64
+
+
+class WholeCharacterRule:
+    """A PairRule (train/engine.py). `first_id`: of the first learned token; ids before it that are no symbol of
+    the alphabet (stop words) stand in no pair."""
+
+    def __init__(self, alphabet: Alphabet, first_id: int) -> None:
+        self._rule = whole_characters(alphabet)
+        self._state = np.zeros(2 * first_id, np.uint8)
+        self._state[alphabet.first_id : alphabet.first_id + len(alphabet)] = self._rule.base_states
+
+    def allows(self, left: Int64, right: Int64) -> Bool:
+        """See PairRule."""
+        allowed: Bool = self._rule.allowed[self._state[left], self._state[right]]
+        return allowed
+
+    def born(self, left: Int64, right: Int64, new: Int64) -> None:
+        """See PairRule. No token of one call is made of another one of it."""
+        if not len(new):
+            return
+        most = int(new.max())
+        if most >= len(self._state):
+            self._state = np.concatenate((self._state, np.zeros(most + 1, np.uint8)))
+        self._state[new] = self._rule.merged[self._state[left], self._state[right]]

@@ -1,0 +1,473 @@
+"""Learning over SCRIPT symbols and with whole characters, from text to ids and back."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import threading
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streambpe.config import Resources, TrainConfig
+from streambpe.encode.alphabet import Alphabet, UnknownSymbol, bytes_alphabet, gpt2_alphabet
+from streambpe.encode.corpus import encode_corpus
+from streambpe.encode.eventlog import EventLog, Header, merge_event, write_event_log
+from streambpe.encode.explain import explain, find_rivals
+from streambpe.encode.formats.export import export
+from streambpe.encode.patterns import PRESETS
+from streambpe.encode.script import FIRST_ESCAPE, INDEX_SYMBOLS, decode_symbols, script_alphabet
+from streambpe.encode.script_rules import split_by_rules
+from streambpe.encode.symbols import codec_of, content_symbols
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.encode.vocabulary import Token
+from streambpe.errors import ModelError, ResumeMismatch, Stopped, UsageError
+from streambpe.store.check import check
+from streambpe.train import reference
+from streambpe.train.count import count
+from streambpe.train.engine import Engine, EngineOptions, Words
+from streambpe.train.trainer import Trainer, resume, train
+from streambpe.train.whole import WholeCharacterRule
+from tests.runs import SMALL, cli, log_of, rows
+from tests.script_samples import LINES, hostile_texts, long_text
+from tests.sequential import events_of
+
+ENCODINGS = ["bytes", "script"]
+TEXT = long_text(3, 1500)
+
+# what may come between two tokens of any kind
+_any_text = st.text(max_size=30) | st.text("ab é東\n\u0301\ue000\ue001\U000f0000中文กاא", max_size=40)
+
+
+def slow_rule(alphabet: Alphabet) -> reference.words.TokenTest:
+    """The reference's own test of two tokens."""
+    if alphabet.kind != "script":
+        return reference.whole_characters_bytes
+    return reference.whole_characters_script(INDEX_SYMBOLS, FIRST_ESCAPE)
+
+
+def words_of(texts: list[str], alphabet: Alphabet, rng: random.Random) -> list[tuple[list[int], int]]:
+    codec = codec_of(alphabet, "error")
+    return [(codec.split(text), rng.choice([1, 1, 2, 3, 5])) for text in texts if text]
+
+
+@pytest.mark.parametrize("constrained", [True, False])
+@pytest.mark.parametrize(
+    "alphabet", [script_alphabet(), bytes_alphabet(1), gpt2_alphabet()], ids=["script", "1", "gpt2"]
+)
+def test_the_engine_equals_the_reference(alphabet, constrained):
+    """On 5 hostile corpora the engine's events are the reference's: index, scan in stages, tiny frontiers, one at a
+    time, either tie rule, either way of counting."""
+    batched = staged = 0
+    for seed in range(5):
+        rng = random.Random(seed)
+        texts = hostile_texts(seed, rng.randint(1, 25)) + rng.choices(LINES, k=2)
+        words = words_of(texts, alphabet, rng)
+        ties, overlaps = rng.choice(["ids", "bytes"]), rng.choice(["all", "disjoint"])
+        size = len(alphabet) + rng.choice([10, 60])
+        slow = slow_rule(alphabet) if constrained else None
+        training = reference.train_words(words, alphabet, size, ties=ties, overlaps=overlaps, may_merge=slow)
+        wanted = [(*event.pair, event.id, event.n) for event in training.events]
+        base = [b""] * alphabet.first_id + list(alphabet.symbols)
+        ways: list[dict[str, Any]] = [{}, {"batch": "1"}, {"hot_pairs": 3}, {"lean": True, "memory_bytes": 1 << 16}]
+        ways.append({"force_scan": True, "block_places": 40, "counter_rows": 16})
+        for way in ways:
+            rule = WholeCharacterRule(alphabet, len(base)) if constrained else None
+            options = EngineOptions(**{"ties": ties, "overlaps": overlaps, **way})
+            engine = Engine(Words.of(words), base, options, rule=rule)
+            found = []
+            for batch in engine.batches(size - len(alphabet)):
+                assert seed % 8 or engine.check() == []
+                found.append(batch)
+                batched += batch.record.merges > 1
+                staged += batch.record.mode == "scan"
+            engine.close()
+            assert events_of(found) == wanted, (seed, way)
+    assert batched > 20
+    assert staged > 20
+
+
+def test_a_whole_character_rule_obeys_the_slow_one():
+    """Every event of a constrained training passes the reference's test; without the constraint some do not."""
+    rng = random.Random(5)
+    for alphabet in (bytes_alphabet(), script_alphabet()):
+        words = Words.of(words_of([*LINES, *hostile_texts(1, 50)], alphabet, rng))
+        base = [b""] * alphabet.first_id + list(alphabet.symbols)
+        broken = []
+        for rule in (WholeCharacterRule(alphabet, len(base)), None):
+            engine = Engine(words, base, rule=rule)
+            pairs = [event[:2] for event in events_of(list(engine.batches(300)))]
+            contents = [token or b"" for token in engine.tokens]
+            engine.close()
+
+            def token(number: int, contents: list[bytes] = contents, kind: str = alphabet.kind) -> Token:
+                content = contents[number]
+                return Token(number, tuple(content_symbols(content) if kind == "script" else content), content)
+
+            allowed = slow_rule(alphabet)
+            broken.append(sum(not allowed(token(left), token(right)) for left, right in pairs))
+        assert broken[0] == 0
+        assert broken[1] > 20
+
+
+# From text to ids, by the trainer
+
+
+@cache
+def model(encoding: str, constrained: bool = True, pattern: str = "script", **more: Any) -> Tokenizer:
+    """A small model of the sample text."""
+    with TemporaryDirectory() as folder:
+        source = Path(folder) / "text.txt"
+        source.write_text(TEXT, encoding="utf-8")
+        result = train(
+            Path(folder) / "run", [str(source)], counting={"options": {"pattern": pattern}}, resources=SMALL,
+            encoding=encoding, whole_characters=constrained, vocab_size=3000 if encoding == "script" else 1100,
+            specials=("<|end|>",), stop_list=3, **more,
+        )  # fmt: skip
+        assert check(Path(folder) / "run", resources=SMALL) == []
+        assert result.reached
+        return Tokenizer(log_of(Path(folder) / "run"))
+
+
+@pytest.mark.parametrize("pattern", ["script", "gpt4o"])
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_training_equals_the_reference(tmp_path, encoding, pattern):
+    """From a file of 25 scripts: the events, stop words aside, are the reference's on the same chunks."""
+    source = tmp_path / "text.txt"
+    source.write_text(TEXT[:30_000], encoding="utf-8")
+    alphabet = script_alphabet() if encoding == "script" else gpt2_alphabet()
+    train(
+        tmp_path / "run", [str(source)], counting={"options": {"pattern": pattern}}, resources=SMALL,
+        encoding=encoding, whole_characters=True, vocab_size=len(alphabet) + 250,
+    )  # fmt: skip
+    chunks = Counter(chunk.encode() for chunk in PRESETS[pattern].split(TEXT[:30_000]))
+    training = reference.train_words(chunks, alphabet, len(alphabet) + 250, may_merge=slow_rule(alphabet))
+    log = log_of(tmp_path / "run")
+    assert log.events == tuple(training.events)
+    assert log.header.config["whole_characters"] is True
+    assert log.header.config["encoding"] == encoding
+    assert check(tmp_path / "run", resources=SMALL) == []
+
+
+def test_no_token_of_a_constrained_model_joins_parts():
+    """With the constraint every learned SCRIPT token is text by itself, or a front of an escaped character."""
+    for constrained in (True, False):
+        tokenizer = model("script", constrained)
+        encoder = tokenizer.encoder
+        learned = [encoder.model.content(event.id) for event in encoder.model.events]
+        parts = [content for content in learned if not encoder.codec.is_text(content)]
+        escapes = [c for c in parts if all(s >= FIRST_ESCAPE for s in content_symbols(c))]
+        assert len(learned) > 500
+        assert (len(parts) == len(escapes)) == constrained
+
+
+@pytest.mark.parametrize("constrained", [True, False])
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@settings(max_examples=40, deadline=None)
+@given(texts=st.lists(_any_text, min_size=1, max_size=3), size=st.integers(1, 9))
+def test_what_is_encoded_comes_back(encoding, constrained, texts, size):
+    """decode(encode(x)) == x; the array way, the stream of text, the stream of ids and the definition agree."""
+    tokenizer = model(encoding, constrained)
+    encoder = tokenizer.encoder
+    for text in texts:
+        ids = tokenizer.encode_ordinary(text)
+        assert tokenizer.decode(ids) == text
+        assert tokenizer.decode(ids, errors="strict") == text
+        assert tokenizer.decode_bytes(ids) == text.encode() == encoder.model.decode_bytes(ids)
+        assert "".join(tokenizer.decode_stream(ids)) == text
+        assert list(tokenizer.encode_stream([text[i : i + size] for i in range(0, len(text), size)])) == ids
+        chunks = encoder.split(text)
+        assert encoder.encode_distinct(pl.Series(chunks, dtype=pl.String))[0].tolist() == [
+            number for chunk in chunks for number in encoder.encode_chunk(chunk)
+        ]
+        assert encoder.model.to_model_ids(encoder.model.encode_chunks(chunk.encode() for chunk in chunks)) == ids
+        found, offsets = tokenizer.decode_with_offsets(ids)
+        assert found == text
+        for at, prefix in zip(offsets, range(len(ids)), strict=True):
+            whole = tokenizer.decode_bytes(ids[:prefix]).decode("utf-8", "ignore").rstrip("\ufffd")
+            assert text.startswith(whole) or "\ufffd" in text
+            assert at <= len(text)
+        _, byte_offsets = tokenizer.decode_with_offsets(ids, unit="bytes")
+        if encoding == "script":
+            assert byte_offsets == [len(text[:at].encode()) for at in offsets]
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_all_of_unicode_comes_back(encoding, tmp_path):
+    """Every code point but surrogates, 50 to a text: there and back as single texts and as a corpus."""
+    tokenizer = model(encoding)
+    points = [*range(0xD800), *range(0xE000, 0x110000)]
+    random.Random(1).shuffle(points)  # so that texts mix scripts
+    texts = ["".join(map(chr, points[i : i + 50])) for i in range(0, len(points), 50)]
+    assert sum(map(len, texts)) == 0x110000 - 0x800
+    batch = tokenizer.encode_ordinary_batch(texts)
+    for ids, text in zip(batch, texts, strict=True):
+        assert tokenizer.decode(ids) == text
+    sample = texts[::40]
+    assert [tokenizer.encode_ordinary(text) for text in sample] == batch[::40]
+    frame = pl.DataFrame({"text": sample})
+    frame.write_parquet(tmp_path / "sample.parquet")
+    encode_corpus(tokenizer, [str(tmp_path / "sample.parquet")], tmp_path / "out.npy", resources=SMALL)
+    assert np.load(tmp_path / "out.npy").tolist() == [number for ids in batch[::40] for number in ids]
+
+
+def test_offsets_inside_characters():
+    """A token that begins inside a character counts from that character; specials and stop words stand in between."""
+    header = Header(script_alphabet().to_header(), {"pattern": "script"})
+    tokenizer = Tokenizer(EventLog(header, ()))
+    ids = tokenizer.encode("aé\ue000中")
+    assert len(ids) == 2 + 2 + 3 + 2
+    assert tokenizer.decode_with_offsets(ids) == ("aé\ue000中", [0, 0, 1, 1, 2, 2, 2, 3, 3])
+    assert tokenizer.decode_with_offsets(ids, unit="bytes")[1] == [0, 0, 1, 1, 3, 3, 3, 6, 6]
+    with pytest.raises(ValueError, match="does not begin a character"):
+        tokenizer.decode_with_offsets(ids[1:])
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.sampled_from([34, 35, 95, 1550, 1454, 848, 1917 + 0xEE, 1917 + 0x80, 1917 + 0xC3, 1917 + 0xA9, 2173]))
+)
+def test_any_ids_decode_alike_in_a_stream(ids):
+    """Symbols in any order: the stream gives what the whole gives, and holds nothing back for good."""
+    header = Header(script_alphabet().to_header(), {"pattern": "script"})
+    tokenizer = Tokenizer(EventLog(header, (merge_event(1550, 34, 2173, 1),)))
+    whole = tokenizer.decode(ids)
+    assert "".join(tokenizer.decode_stream(ids)) == whole
+    flat = [symbol for number in ids for symbol in ((1550, 34) if number == 2173 else (number,))]
+    assert whole == decode_symbols(flat)
+
+
+def test_facts_of_half_characters():
+    """A symbol alone has no bytes: U+FFFD where bytes are asked for, its name for people, and no text finds it."""
+    tokenizer = model("script")
+    assert tokenizer.decode_single_token_bytes(34) == "\ufffd".encode()
+    assert len(tokenizer.token_byte_values()) == tokenizer.n_vocab - 1
+    assert tokenizer.decode([tokenizer.encode_single_token("a")]) == "a"
+    with pytest.raises(KeyError):
+        tokenizer.encode_single_token("\ufffd")
+    with pytest.raises(ValueError, match="does not begin a character"):
+        tokenizer.decode([34], errors="strict")
+    with pytest.raises(KeyError, match="does not exist"):
+        tokenizer.decode([34, 10**6])
+    assert "<Latin LM 0>" in str(explain(tokenizer, "Hxq", as_text=True).rows)
+    assert explain(tokenizer, "a").about.startswith('"a": log id')
+    assert tokenizer.decode([34, tokenizer.special_tokens["<|end|>"], 34]) == "\ufffd<|end|>\ufffd"
+
+
+# Options
+
+
+def test_like_script_prepares_text(tmp_path):
+    """--like script: ids from 1, NFC, dropped characters counted and named; the encoder prepares text the same way."""
+    source = tmp_path / "text.txt"
+    source.write_text("e\u0301te\u0301 \ue000\ue001 cafe\u0301 " * 20, encoding="utf-8")
+    done = cli("train", tmp_path / "run", source, "--like", "script", "--pattern", "script", "--vocab-size", 1930)
+    assert "40 characters outside the SCRIPT table were dropped" in done.stderr
+    log = log_of(tmp_path / "run")
+    assert log.header.alphabet["size"] == FIRST_ESCAPE - 1
+    assert log.events[0].id == FIRST_ESCAPE
+    config = log.header.config
+    assert (config["encoding"], config["normalize"], config["unencodable"]) == ("script", "nfc", "drop")
+    tokenizer = Tokenizer(log)
+    assert tokenizer.decode(tokenizer.encode("cafe\u0301\ue000s")) == "cafés"
+    assert list(tokenizer.encode_stream(["cafe", "\u0301\ue000", "s"])) == tokenizer.encode("cafés")
+    out = tmp_path / "out.npy"
+    done = cli("encode", tmp_path / "run", source, "-o", out)
+    assert "40 characters outside the SCRIPT table were left out" in done.stderr
+    assert tokenizer.decode(np.load(out).tolist()) == "été  café " * 20
+    again = cli("train", tmp_path / "b", source, "--like", "script", "--encoding", "bytes", "--vocab-size", 280)
+    assert "40 characters" in again.stderr
+    assert log_of(tmp_path / "b").header.alphabet["first_id"] == 1
+    assert log_of(tmp_path / "b").events[0].id == 257
+    own = cli("train", tmp_path / "c", source, "--like", "script", "--normalize", "none", "--unencodable", "bytes",
+              "--vocab-size", 2180)  # fmt: skip
+    assert "dropped" not in own.stderr
+    assert log_of(tmp_path / "c").events[0].id == FIRST_ESCAPE + 256
+
+
+def test_unencodable_error_is_an_error_everywhere(tmp_path):
+    """The first character outside the table ends the count, and a model counted so refuses to encode one."""
+    source = tmp_path / "text.txt"
+    source.write_text("plain text, plain text", encoding="utf-8")
+    counting = {"options": {"pattern": "script", "unencodable": "error"}}
+    train(tmp_path / "run", [str(source)], counting=counting, resources=SMALL, encoding="script", vocab_size=1925)
+    tokenizer = Tokenizer(log_of(tmp_path / "run"))
+    assert tokenizer.decode(tokenizer.encode("plain é")) == "plain é"
+    with pytest.raises(UnknownSymbol, match=r"U\+E000"):
+        tokenizer.encode("plain \ue000")
+
+
+def test_count_tables_follow_the_policy(tmp_path):
+    """Chunks of a table are prepared as far as single chunks can be: drops are counted, an error is an error."""
+    table = tmp_path / "counts.csv"
+    table.write_text("chunk,count\na\ue000b,3\nab,2\n\ue001,5\nxx,1\n", encoding="utf-8")
+    result = count(tmp_path / "run", [str(table)], counts=True, options={"unencodable": "drop"}, resources=SMALL)
+    assert any("8 characters outside" in warning for warning in result.warnings)
+    assert rows(tmp_path / "run", "SELECT chunk, n FROM chunk_counts ORDER BY chunk") == [("ab", 5), ("xx", 1)]
+    train(tmp_path / "run", resources=SMALL, encoding="script", whole_characters=True, vocab_size=1919)
+    assert check(tmp_path / "run", resources=SMALL) == []
+    done = cli("count", tmp_path / "no", table, "--counts", "--unencodable", "error", expect=1)
+    assert "U+E000" in done.stderr
+
+
+def test_wrong_options_are_refused(tmp_path):
+    """An alphabet beside SCRIPT symbols, a size below the base symbols, another encoding on resuming."""
+    with pytest.raises(UsageError, match="--alphabet bytes"):
+        TrainConfig.from_options(encoding="script", alphabet="bytes")
+    with pytest.raises(UsageError, match="1916"):
+        TrainConfig.from_options(encoding="script", vocab_size=1000)
+    with pytest.raises(UsageError, match="--encoding words"):
+        TrainConfig.from_options(encoding="words")
+    table = tmp_path / "counts.csv"
+    table.write_text("chunk,count\nabab,3\nabc,2\n")
+    count(tmp_path / "run", [str(table)], counts=True, resources=SMALL)
+    with pytest.raises(UsageError, match="2172 base symbols"):
+        train(tmp_path / "run", resources=SMALL, encoding="script", vocab_size=2000)
+    train(tmp_path / "run", resources=SMALL, encoding="script", vocab_size=2174)
+    with pytest.raises(ResumeMismatch, match="--whole-characters False"):
+        train(tmp_path / "run", resources=SMALL, encoding="script", vocab_size=2174, whole_characters=True)
+
+
+def test_blocked_tokens_and_lengths(tmp_path):
+    """--block-token spells text, --max-token-length counts symbols, and check recounts the vetoed pairs."""
+    table = tmp_path / "counts.csv"
+    table.write_text("chunk,count\nabab,30\nabc,20\ndé,4\ndéd,1\n")
+    count(tmp_path / "run", [str(table)], counts=True, resources=SMALL)
+    options: dict[str, Any] = {"encoding": "script", "whole_characters": True, "vocab_size": 2172 + 12}
+    options |= {"block_tokens": ("ab",), "max_token_length": 4}
+    result = train(tmp_path / "run", resources=SMALL, **options)
+    assert result.vetoed == 1
+    assert check(tmp_path / "run", resources=SMALL) == []
+    texts = [text for (text,) in rows(tmp_path / "run", "SELECT text FROM vocabulary WHERE kind = 'learned'")]
+    assert "ab" not in texts
+    assert {"a", "b", "dé"} <= set(texts)
+    assert max(map(len, texts)) == 2
+
+
+def test_exports_say_what_they_cannot_hold(tmp_path):
+    """Formats of other programs refuse SCRIPT symbols and rules; a model with dropped characters says so."""
+    for encoding, refused in (("script", "kind 'script'"), ("bytes", "--pattern script")):
+        log = tmp_path / f"{encoding}.events.jsonl"
+        write_event_log(log, model(encoding).event_log)
+        for to in ("hf", "tiktoken", "gpt2", "boundless"):
+            with pytest.raises(ModelError, match=refused):
+                export(log, to, tmp_path / "out")
+    copy = tmp_path / "copy.parquet"
+    export(tmp_path / "script.events.jsonl", "parquet", copy)
+    assert Tokenizer.load(copy).encode("naïve 東京") == model("script").encode("naïve 東京")
+
+
+# How it is run changes nothing
+
+
+@pytest.fixture(scope="module", params=ENCODINGS)
+def counted(request, tmp_path_factory) -> tuple[Path, dict[str, Any], bytes]:
+    """A counted run, the options, and the log of a training that nobody disturbs."""
+    folder = tmp_path_factory.mktemp("counted")
+    (folder / "text.txt").write_text(TEXT, encoding="utf-8")
+    count(folder / "run", [str(folder / "text.txt")], options={"pattern": "script"}, resources=SMALL)
+    options = {"encoding": request.param, "whole_characters": True, "block_tokens": ("не",), "stop_list": 2}
+    options["vocab_size"] = 2600 if request.param == "script" else 700
+    train(folder / "run", resources=SMALL, **options)
+    assert check(folder / "run", resources=SMALL) == []
+    return folder, options, (folder / "run" / "model.events.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        {"resources": Resources(2 * 10**9, 1)},
+        {"batch": "1"},
+        {"tuning": {"force_scan": True, "block_places": 3000, "counter_rows": 60}},
+        {"tuning": {"force_scan": True, "index_below": 9000, "hot_pairs": 150}, "resources": Resources(256 * 10**6, 3)},
+    ],
+    ids=["2 GB", "one at a time", "scan of small blocks", "scan, then index"],
+)
+def test_equal_bytes_however_it_is_run(counted, tmp_path, way):
+    """Threads, memory, exact or one at a time, index or scan, killed and gone on with: the same bytes."""
+    folder, options, wanted = counted
+    run = _fresh(folder, tmp_path)
+    given = {"resources": SMALL, **{key: value for key, value in way.items() if key != "batch"}}
+    config = TrainConfig.from_options(**options, **({"batch": "1"} if "batch" in way else {}))
+    Trainer(run, config, name="other", **given).run()
+    assert (run / "other.events.jsonl").read_bytes() == wanted
+    assert check(run, resources=SMALL) == []
+
+
+def _fresh(folder: Path, to: Path) -> Path:
+    shutil.copytree(folder / "run", to / "run")
+    return to / "run"
+
+
+@pytest.mark.parametrize("scan", [False, True])
+def test_stopped_and_gone_on_with(counted, tmp_path, monkeypatch, scan):
+    """Stopped after several passes, from a snapshot or from the journal alone: the same bytes, and states are right."""
+    folder, options, wanted = counted
+    run = _fresh(folder, tmp_path)
+    tuning = {"force_scan": True, "block_places": 3000, "index_below": 9000} if scan else {}
+    restored = 0
+    real = Engine.restore.__func__
+
+    def restore(cls, *arguments, **more):
+        nonlocal restored
+        restored += 1
+        return real(cls, *arguments, **more)
+
+    monkeypatch.setattr(Engine, "restore", classmethod(restore))
+    for stop_at in (1, 4, None):
+        stop, passes = threading.Event(), 0
+
+        def on_batch(_batch, stop_at=stop_at, stop=stop):
+            nonlocal passes
+            passes += 1
+            if passes == stop_at:
+                stop.set()
+
+        trainer = Trainer(
+            run, TrainConfig.from_options(**options), name="other", resources=SMALL, stop=stop, on_batch=on_batch,
+            checkpoint_seconds=5 if stop_at is None else 0, snapshot_seconds=0, tuning=tuning,
+        )  # fmt: skip
+        if stop_at is None:
+            trainer.run()
+        else:
+            with pytest.raises(Stopped):
+                trainer.run()
+            assert check(run, resources=SMALL) == []
+    assert restored >= 1
+    assert (run / "other.events.jsonl").read_bytes() == wanted
+    assert check(run, resources=SMALL) == []
+
+
+def test_resume_reads_the_options_again(counted, tmp_path):
+    """`resume` goes on with the encoding and the rule it was started with."""
+    folder, options, wanted = counted
+    run = _fresh(folder, tmp_path)
+    stop = threading.Event()
+    with pytest.raises(Stopped):
+        train(run, name="other", resources=SMALL, stop=stop, on_batch=lambda _: stop.set(), **options)
+    resume(run, resources=SMALL)
+    assert (run / "other.events.jsonl").read_bytes() == wanted
+
+
+def test_rivals_are_pairs_that_may_merge(counted):
+    """`explain` counts the pairs next in line: the first is the one that was chosen, half characters aside."""
+    folder, _, _ = counted
+    tokenizer = Tokenizer.load(folder / "run")
+    for index in (0, 10, 120):
+        rivals = find_rivals(tokenizer.encoder, folder / "run", index)
+        best = next(rival for rival in rivals if (rival["left"], rival["right"]) != ('"н"', '"е"'))
+        assert best["n"] == tokenizer.encoder.model.events[index].n
+
+
+def test_rules_split_texts_as_training_did():
+    """The encoder's chunks under --pattern script are those of the rules."""
+    for text in hostile_texts(9, 200):
+        assert model("script").encoder.split(text) == split_by_rules(text)
