@@ -458,23 +458,38 @@ def status(run: str, as_json: bool) -> None:
 @main.command()
 @click.argument("run")
 @click.argument("query", required=False)
+@click.option("--list", "listing", is_flag=True, help="Say what views and tables there are, and stop.")
+@click.option("--file", "file", metavar="F", help="Read the query from a file; - is standard input.")
 @click.option("--json", "form", flag_value="json", help="One JSON list of rows.")
+@click.option("--jsonl", "form", flag_value="jsonl", help="A JSON object a line.")
 @click.option("--csv", "form", flag_value="csv", help="Comma-separated, with a header.")
 @click.option("--name", default="main", show_default=True, metavar="NAME", help="The training to look at.")
-def sql(run: str, query: str | None, form: str | None, name: str) -> None:
-    """Run a query on RUN's tables, read-only.
+def sql(run: str, query: str | None, listing: bool, file: str | None, form: str | None, name: str) -> None:
+    """Run a query on RUN's tables, read-only, also while it learns.
+
+    QUERY is SQL in quotes, or just the name of a view or table. docs/cookbook.md answers twenty
+    questions with a query each.
 
     \b
-    tables   run, sources, chunk_counts; of a training: events, tokens, pair_counts, batches, vetoed, facts
-    views    source_files, chunk_frequencies, rare_chunks, vocabulary, top_pairs, merge_curve, progress
     example:
+        streambpe sql runs/en --list
+        streambpe sql runs/en merge_curve --csv
         streambpe sql runs/en "SELECT chunk, n FROM chunk_frequencies LIMIT 10"
         streambpe sql runs/en "FROM vocabulary WHERE length > 10" --name other
     """
-    from streambpe.store.inspect import print_query
+    from streambpe.store.inspect import print_names, print_query
 
+    if listing:
+        print_names(form or "table", sys.stdout)
+        return
+    if (query is None) == (file is None):
+        raise click.UsageError(
+            'give one query in quotes, such as "SELECT * FROM source_files", or --file F; --list says what there is'
+        )
     if query is None:
-        raise click.UsageError('give a query in quotes, such as "SELECT * FROM source_files"')
+        with contextlib.ExitStack() as stack:
+            stream = sys.stdin.buffer if file == "-" else stack.enter_context(_opened(file))
+            query = stream.read().decode()
     print_query(run, query, form or "table", sys.stdout, name)
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import duckdb
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from streambpe.encode.eventlog import Event, Op
@@ -134,3 +136,12 @@ def fold_training(
         rows = [[veto[key] for key in _VETO_COLUMNS] for veto in vetoes[n_vetoed:]]
         schema = {"seq": pl.Int64, "left_id": pl.Int64, "right_id": pl.Int64, "n": pl.Int64}
         insert(con, "vetoed", pl.DataFrame(rows, schema=schema, orient="row"))
+
+
+def fill_token_counts(
+    con: duckdb.DuckDBPyConnection, ids: npt.NDArray[np.int64], inside: npt.NDArray[np.int64], freq_cutoff: int
+) -> None:
+    """Table token_counts, from how often each token stands inside chunks of several tokens."""
+    con.register("incoming", pl.DataFrame({"id": ids, "n": inside}).to_arrow())
+    run_sql(con, "steps/fill_token_counts", freq_cutoff=freq_cutoff)
+    con.unregister("incoming")

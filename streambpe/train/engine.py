@@ -779,6 +779,19 @@ class Engine:
         keep = np.flatnonzero(frontier.count[: frontier.size] >= floor)
         return frontier.left[keep], frontier.right[keep], frontier.count[keep], floor
 
+    def token_counts(self) -> tuple[Int64, Int64]:
+        """(id, n): how often each token stands in the words of several tokens, as they are now. One pass."""
+        self._end_stage()
+        counted = []
+        for symbols, offsets, weights in self.column.current_words():
+            lengths = np.diff(offsets)
+            n = np.repeat(np.where(lengths > 1, weights, 0), lengths)
+            counted.append(pl.DataFrame({"id": symbols, "n": n}).group_by("id").agg(pl.col("n").sum()))
+        if not counted:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        total = pl.concat(counted).group_by("id").agg(pl.col("n").sum()).filter(pl.col("n") > 0).sort("id")
+        return total["id"].cast(pl.Int64).to_numpy(), total["n"].to_numpy()
+
     def check(self) -> list[str]:
         """Recount every pair and compare: hot counts are exact, cold pairs are under the floor."""
         if not self._filled:

@@ -55,7 +55,14 @@ from streambpe.store.database import fsync_file, fsync_folder, list_trainings, o
 from streambpe.store.run import Run
 from streambpe.store.sources import Source, find_sources
 from streambpe.store.sqlfiles import run_sql
-from streambpe.store.trainings import TokenBook, carried_pass, fold_training, insert, read_passes
+from streambpe.store.trainings import (
+    TokenBook,
+    carried_pass,
+    fill_token_counts,
+    fold_training,
+    insert,
+    read_passes,
+)
 from streambpe.train.count import count
 from streambpe.train.engine import Batch, CountOverflow, Engine, EngineOptions, ReplayMismatch
 from streambpe.train.job import find_job, put_job, read_jobs, write_jobs
@@ -549,6 +556,9 @@ class Trainer:
                 run_sql(con, "steps/clear_pair_counts")
                 insert(con, "pair_counts", pairs)
                 facts["pair_floor"] = str(floor)
+                fill_token_counts(con, *engine.token_counts(), self.config.freq_cutoff)
+            else:
+                run_sql(con, "steps/clear_token_counts")
             if finished:
                 facts |= {
                     "sha256": finished.sha256,
