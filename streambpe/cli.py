@@ -435,24 +435,51 @@ def merge_counts(
 
 @main.command()
 @click.argument("run")
-@click.option("--json", "as_json", is_flag=True, help="As RUN/status.json has it.")
+@click.option("--json", "as_json", is_flag=True, help="As RUN/status.json has it, and the disk.")
 def status(run: str, as_json: bool) -> None:
     """Say what RUN is doing, or did last. Reads one small file; never disturbs the run.
+
+    The time left is a range: at the fastest and at the slowest of the speeds seen since the start and of late.
 
     \b
     example:
         streambpe status runs/en --json
     """
-    from streambpe.progress import describe, running_state
+    from streambpe.progress import describe, describe_more, look_at
     from streambpe.store.run import Run
 
-    found = running_state(Run(run).read_status())
+    found = look_at(Run(run))
     if as_json:
         click.echo(json.dumps(found))
     else:
         click.echo(f"{run}: {found['stage']}, {found['state']} ({found['updated']}): {describe(found)}")
+        for line in describe_more(found):
+            click.echo(f"  {line}")
         if found.get("message"):
             click.echo(found["message"])
+
+
+@main.command()
+@click.argument("run")
+@click.option("--name", default="main", show_default=True, metavar="NAME", help="The training to show tokens of.")
+@click.option("--every", type=click.FloatRange(0.1), default=0.5, show_default=True, metavar="S", help="Seconds.")
+@click.option("--once", is_flag=True, help="Show it once; so it is done where stdout is no terminal.")
+def watch(run: str, name: str, every: float, once: bool) -> None:
+    """Watch RUN live: stage, speed, passes, memory against the limit, disk, the latest tokens.
+
+    Ends when the run does; Ctrl-C only ends the watching. Of a finished run it shows how it went.
+
+    \b
+    example:
+        streambpe watch runs/en
+    """
+    from rich.console import Console
+
+    from streambpe.report.watch import watch as watch_run
+
+    console = Console()
+    with contextlib.suppress(KeyboardInterrupt):
+        watch_run(run, console, name=name, every=every, once=once or not console.is_terminal)
 
 
 @main.command()

@@ -46,7 +46,7 @@ DAMAGE = {
         "INSERT INTO pair_counts SELECT * FROM pair_counts LIMIT 1",
     ],
     "token_counts": [
-        "UPDATE token_counts SET n = n + 1 WHERE id = 97",
+        "UPDATE token_counts SET n = n + 1 WHERE id = 7",
         "UPDATE token_counts SET alone = alone + 1 WHERE id = (SELECT max(id) FROM token_counts)",
         "DELETE FROM token_counts WHERE rowid = 0",
         "INSERT INTO token_counts VALUES (100000, 1, 0)",

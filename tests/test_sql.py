@@ -23,6 +23,7 @@ EXAMPLES = {
     "max_token_length": 9,
     "batches": 0,
     "freq_cutoff": 1,
+    "max_rows": 5,
 }
 
 

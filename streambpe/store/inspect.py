@@ -17,7 +17,6 @@ from streambpe.store.database import SCHEMA, VIEWS, list_trainings, open_store, 
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import described, run_query, show_query
 
-
 FORMS = ("table", "json", "jsonl", "csv")
 
 

@@ -139,7 +139,7 @@ class Trainer:
         self.snapshot_seconds = snapshot_seconds
         self.tuning = tuning or {}
         self.private = self.folder.path / "training" / name  # words, snapshot, the engine's blocks
-        self.meter = Meter("preparing", unit="tokens")
+        self.meter = Meter("preparing", unit="tokens", memory_limit=self.resources.memory_bytes)
         self.facts: dict[str, str] = {}  # table run, read at the start: later another process may hold it
 
     # ------------------------------------------------------------------ the story
@@ -203,7 +203,12 @@ class Trainer:
         for batch in engine.batches(target - (engine.next_id - first_id)):
             self._record(batch, journal)
             self.meter.done = engine.next_id - first_id
-            self.meter.facts.update(events=len(journal.events), mode=batch.record.mode)
+            self.meter.facts.update(
+                events=len(journal.events),
+                passes=len(journal.batches),
+                batch_events=len(batch.id),
+                mode=batch.record.mode,
+            )
             if self.on_batch:
                 self.on_batch(batch)
             now = time.monotonic()
