@@ -758,6 +758,60 @@ def import_(file: str, output: str, pattern: str | None, specials: tuple[str, ..
 
 
 @main.command()
+@click.argument("models", nargs=-1, metavar="MODEL...")
+@click.option("--text", "texts", multiple=True, required=True, metavar="FILE", help="A SOURCE; may be given again.")
+@click.option("--by", type=click.Choice(["source"]), help="Also a row for every file, with its parity.")
+@click.option("--tokenizer", "rivals", multiple=True, metavar="FILE", help="A vocabulary made elsewhere (see import).")
+@click.option("--pattern", metavar="NAME|REGEX", help="For tiktoken ranks given as --tokenizer, which carry none.")
+@click.option("--lines", is_flag=True, help="In text files every line is a document.")
+@click.option("--text-column", default="text", show_default=True, metavar="NAME", help="Of jsonl, csv and parquet.")
+@click.option("--json", "form", flag_value="json", help="One JSON list.")
+@click.option("--csv", "form", flag_value="csv", help="Comma-separated, with a header.")
+@resource_options
+def evaluate(
+    models: tuple[str, ...],
+    texts: tuple[str, ...],
+    by: str | None,
+    rivals: tuple[str, ...],
+    pattern: str | None,
+    lines: bool,
+    text_column: str,
+    form: str | None,
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+) -> None:
+    """Measure MODELs on texts: bytes per token, Renyi efficiency, vocabulary used, and more.
+
+    \b
+    MODEL    an event log, a RUN, or RUN:NAME; docs/evaluate.md says what every measure is
+
+    With --by source, parity is a file's tokens beside those of the first file: what a language pays, if the
+    files say the same in several languages.
+
+    \b
+    example:
+        streambpe evaluate runs/en runs/en:small --text held-out.txt
+        streambpe evaluate runs/multi --text flores/en.txt --text 'flores/*.txt' --by source --tokenizer tokenizer.json
+    """
+    resources = open_resources(memory, threads, temp_dir)
+    from streambpe.report.evaluate import evaluate as evaluate_models
+    from streambpe.report.evaluate import print_evaluations
+
+    found = evaluate_models(
+        models,
+        texts,
+        by_source=by == "source",
+        rivals=rivals,
+        pattern=pattern,
+        resources=resources,
+        lines=lines,
+        text_column=text_column,
+    )
+    print_evaluations(found, form or "table", sys.stdout)
+
+
+@main.command()
 @click.argument("model")
 @click.argument("what", metavar="TOKEN_OR_TEXT")
 @click.option("--token/--text", "as_token", default=None, help="Settle what is meant. [default: a token if it is one]")

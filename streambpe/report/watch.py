@@ -11,6 +11,7 @@ Nothing here writes, and nothing waits: where another process holds the tables, 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -150,4 +151,4 @@ def _thinned(values: Sequence[float]) -> list[float]:
     if len(values) <= _WIDTH:
         return list(values)
     edges = [round(i * len(values) / _WIDTH) for i in range(_WIDTH + 1)]
-    return [sum(values[a:b]) / (b - a) for a, b in zip(edges, edges[1:], strict=False)]
+    return [sum(values[a:b]) / (b - a) for a, b in itertools.pairwise(edges)]

@@ -233,14 +233,14 @@ def _check_pairs(
         mine = frame.filter(keep)
         if with_pairs:
             weights = mine["n"].to_numpy()
-            for encoded, word in _encoded(replay, mine, table):
-                counted = pair_counts(encoded, word, weights, disjoint=config.overlaps == "disjoint")
+            for tokens, word in _encoded(replay, mine, table):
+                counted = pair_counts(tokens, word, weights, disjoint=config.overlaps == "disjoint")
                 con.register("incoming", counted.to_arrow())
                 run_sql(con, "steps/insert_pair_recount")
                 con.unregister("incoming")
-                np.add.at(uses, encoded, weights[word])
+                np.add.at(uses, tokens, weights[word])
                 whole = np.bincount(word)[word] == 1
-                np.add.at(alone, encoded[whole], weights[word[whole]])
+                np.add.at(alone, tokens[whole], weights[word[whole]])
         for i, (seq, left, right, _, token) in enumerate(open_vetoes):
             holds = mine.filter(pl.col("chunk").cast(pl.Binary).bin.contains(token))
             for chunk, n in holds.iter_rows():
