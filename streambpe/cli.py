@@ -758,6 +758,42 @@ def import_(file: str, output: str, pattern: str | None, specials: tuple[str, ..
 
 
 @main.command()
+@click.argument("run")
+@click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
+@click.option("--name", default="main", show_default=True, metavar="NAME", help="The training it is about.")
+@click.option("--text", "texts", multiple=True, metavar="FILE", help="Measure on this SOURCE; may be given again.")
+@click.option("--lines", is_flag=True, help="In text files every line is a document.")
+@click.option("--text-column", default="text", show_default=True, metavar="NAME", help="Of jsonl, csv and parquet.")
+@resource_options
+def report(
+    run: str,
+    output: str,
+    name: str,
+    texts: tuple[str, ...],
+    lines: bool,
+    text_column: str,
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+) -> None:
+    """Write one page about RUN: merge counts, token frequencies, compression, Renyi efficiency, speed, and more.
+
+    The page is one file that fetches nothing. How the vocabulary fares as it grows is measured on the chunks
+    of RUN, or on --text, which models with superwords need.
+
+    \b
+    example:
+        streambpe report runs/en -o report.html
+        streambpe report runs/en --name boundless --text held-out.txt
+    """
+    resources = open_resources(memory, threads, temp_dir)
+    from streambpe.report.page import report as write_report
+
+    facts = write_report(run, output, name=name, texts=texts, resources=resources, lines=lines, text_column=text_column)
+    click.echo(f"{output}: {facts['events']:,} events of {run}, training {name}", err=True)
+
+
+@main.command()
 @click.argument("models", nargs=-1, metavar="MODEL...")
 @click.option("--text", "texts", multiple=True, required=True, metavar="FILE", help="A SOURCE; may be given again.")
 @click.option("--by", type=click.Choice(["source"]), help="Also a row for every file, with its parity.")

@@ -100,11 +100,16 @@ def read_facts(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
     return dict(run_sql(con, "steps/get_facts"))
 
 
+def list_batches(con: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    """Table batches of the connection's training, in order."""
+    return [dict(zip(_BATCH_COLUMNS, row, strict=True)) for row in run_sql(con, "steps/get_batches")]
+
+
 def read_passes(
     con: duckdb.DuckDBPyConnection, events: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]] | None:
     """The passes and vetoes of a finished training; None if they are not those of so many events."""
-    batches = [dict(zip(_BATCH_COLUMNS, row, strict=True)) for row in run_sql(con, "steps/get_batches")]
+    batches = list_batches(con)
     vetoes = [dict(zip(_VETO_COLUMNS, row, strict=True)) for row in run_sql(con, "steps/get_vetoed")]
     return (batches, vetoes) if sum(batch["events"] for batch in batches) == events else None
 
