@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from rich.console import Console
 
 from streambpe.progress import Meter, clock, describe_range, eta_range, look_at
 from streambpe.report.watch import sparkline, watch
+from streambpe.store.inspect import print_query
 from streambpe.store.run import Run
 from streambpe.train.trainer import train
 from tests.runs import SMALL, Driver, cli, rows, text_run
@@ -80,6 +83,30 @@ def test_a_running_training_is_followed_to_its_end(tmp_path):
     assert "learning, running" in text
     assert re.search(r"\d:\d\d left", text)
     assert "trained, done" in text
+
+
+def test_a_run_asked_every_100_ms_answers_and_is_not_hurt(tmp_path):
+    """From another process, by query, view and page, while it counts its passes: no failure, the same vocabulary."""
+    text = natural_text(6, 60_000)
+    expected = train(text_run(tmp_path / "alone", text), resources=SMALL, vocab_size=900).sha256
+    run = text_run(tmp_path / "asked", text)
+    driver = Driver(run=run, options={"vocab_size": 900}, rest=0.03, trainer={"checkpoint_seconds": 0.05})
+    assert driver.wait_for("learning")
+    seen: list[int] = []
+    views = itertools.cycle(["vocabulary", "top_pairs", "merge_curve", "token_usage", "progress", "facts"])
+    while driver.process.poll() is None:
+        began = time.monotonic()
+        out = io.StringIO()
+        print_query(run, "SELECT count(*) AS n FROM events", "json", out)
+        seen.append(json.loads(out.getvalue())[0]["n"])
+        print_query(run, next(views), "csv", io.StringIO())
+        look_at(Run(run))
+        time.sleep(max(0.0, 0.1 - (time.monotonic() - began)))
+    assert driver.end()[0] == 0
+    assert len(seen) > 5
+    assert seen == sorted(seen)
+    assert len(set(seen)) > 2, "something was seen"
+    assert dict(rows(run, "FROM facts"))["sha256"] == expected
 
 
 def test_what_is_gone_or_held_is_no_crash(trained, tmp_path):

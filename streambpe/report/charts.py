@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from html import escape
 
 WIDTH, HEIGHT = 440, 270
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 14, 42
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 28, 42
 _MOST_POINTS = 400  # drawn of a line; the eye sees no more
 
 Point = tuple[float, float]
@@ -72,7 +72,9 @@ def thinned(points: Sequence[Point], log_x: bool = False) -> list[Point]:
 class _Scale:
     """Numbers -> places along an axis."""
 
-    def __init__(self, values: Sequence[float], start: float, stop: float, log: bool, zero: bool) -> None:
+    def __init__(
+        self, values: Sequence[float], start: float, stop: float, log: bool, zero: bool, round_up: bool
+    ) -> None:
         low, high = min(values), max(values)
         self.log, self.start, self.stop = log, start, stop
         if log:
@@ -82,7 +84,7 @@ class _Scale:
         self.low = min(low, 0.0) if zero else low
         self.high = high if high > self.low else self.low + 1
         self.ticks = linear_ticks(self.low, self.high)
-        if zero and len(self.ticks) > 1:  # the top of the picture is a round number
+        if round_up and len(self.ticks) > 1:  # the top of the picture is a round number
             step = self.ticks[1] - self.ticks[0]
             self.high = max(self.high, math.ceil(self.high / step - 1e-9) * step)
             self.ticks = linear_ticks(self.low, self.high)
@@ -101,22 +103,20 @@ def line_chart(
     y: str,
     log_x: bool = False,
     log_y: bool = False,
-    zero: bool = True,
-    thin: bool = True,
 ) -> str:
     """An SVG with a line for each series that has points; on a log axis points at or below 0 are left out.
 
-    `zero`: a linear y axis begins at 0. `thin`: draw a selection of very many points.
+    Linear axes begin at 0. Of very many points a selection is drawn.
     """
     lines = []
     for one in series:
         points = [p for p in one.points if (p[0] > 0 or not log_x) and (p[1] > 0 or not log_y)]
-        lines.append(Series(one.name, thinned(points, log_x) if thin else points))
+        lines.append(Series(one.name, thinned(points, log_x)))
     every = [point for one in lines for point in one.points]
     if not every:
         return ""
-    across = _Scale([p[0] for p in every], _LEFT, WIDTH - _RIGHT, log_x, False)
-    up = _Scale([p[1] for p in every], HEIGHT - _BOTTOM, _TOP, log_y, zero)
+    across = _Scale([p[0] for p in every], _LEFT, WIDTH - _RIGHT, log_x, True, False)
+    up = _Scale([p[1] for p in every], HEIGHT - _BOTTOM, _TOP, log_y, True, True)
     out = [
         f'<svg class="chart" id="chart-{name}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-label="{escape(y)} by {escape(x)}">'
@@ -135,6 +135,7 @@ def line_chart(
         f'<text class="label" x="{(_LEFT + WIDTH - _RIGHT) / 2}" y="{HEIGHT - 8}" text-anchor="middle">'
         f"{escape(x)}{' (log)' if log_x else ''}</text>"
     )
+    out.append(f'<text class="label" x="4" y="12">{escape(y)}{" (log)" if log_y else ""}</text>')
     for number, one in enumerate(lines):
         if not one.points:
             continue

@@ -206,8 +206,8 @@ def print_evaluations(found: Sequence[Evaluation], form: str, out: TextIO) -> No
         shown = ["bytes", "tokens", "bytes_per_token", "tokens_per_word", "single_token_chunks", "vocab_used", "renyi",
                  "partial_share", "parity"]  # fmt: skip
         heads = ["model", "source", *(MEASURES[name][0] for name in shown)]
-        rows = [[one.model, one.source, *(_cell(name, one.values.get(name)) for name in shown)] for one in found]
-        _print_columns([heads, *_shortened(rows)], 2, out)
+        cells = [[one.model, one.source, *(_cell(name, one.values.get(name)) for name in shown)] for one in found]
+        _print_columns([heads, *_shortened(cells)], 2, out)
     else:  # few columns, so a measure a line
         out_rows = [["", *_names([one.model for one in found])]]
         for name in MEASURES:

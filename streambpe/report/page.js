@@ -10,7 +10,7 @@ for (const chart of document.querySelectorAll("svg.chart")) {
     const near = lines.map(line => line.points.reduce((a, b) => Math.abs(b[0] - x) < Math.abs(a[0] - x) ? b : a));
     const at = near.reduce((a, b) => Math.abs(b[0] - x) < Math.abs(a[0] - x) ? b : a);
     const shown = near.map((p, i) => (lines.length > 1 ? lines[i].name + "  " : "") + say(p[2]) + ": " + say(p[3]));
-    for (const [key, value] of [["x1", at[0]], ["x2", at[0]], ["y1", 14], ["y2", view.height - 42]]) cross.setAttribute(key, value);
+    for (const [key, value] of [["x1", at[0]], ["x2", at[0]], ["y1", 28], ["y2", view.height - 42]]) cross.setAttribute(key, value);
     cross.style.visibility = "visible";
     tip.textContent = shown.join("\n");
     tip.hidden = false;

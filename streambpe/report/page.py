@@ -33,6 +33,7 @@ from streambpe.store.trainings import list_batches, read_facts
 from streambpe.train.trainer import log_path
 
 _LISTED = 20  # of the longest tokens
+_MOST_PASSES = 120  # drawn; of more, means
 
 
 @dataclass(frozen=True)
@@ -80,16 +81,19 @@ def report(
 def gather(run: Run, name: str, texts: Sequence[str], resources: Resources, **how: Any) -> dict[str, Any]:
     """Everything the page says."""
     with contextlib.closing(open_store(run.state, read_only=True)) as con:
-        if name not in list_trainings(con):
+        trainings = list_trainings(con)
+        known = {}
+        if name in trainings:
+            use_training(con, name)
+            known = read_facts(con)
+        if not known:
             raise RunError(
-                f"{run.path} has no tables of a training {name} yet; it has "
-                f"{', '.join(list_trainings(con)) or 'none'}. `streambpe train {run.path}` learns one."
+                f"{run.path} has nothing of a training {name} in its tables yet. `streambpe train {run.path}` learns "
+                f"one; another is named with --name ({', '.join(trainings)})."
             )
-        use_training(con, name)
-        known = read_facts(con)
         events = run_sql(con, "steps/list_event_counts")
         batches = list_batches(con)
-        config = json.loads(known["config"])["config"] if "config" in known else {}
+        config = json.loads(known["config"])["config"]
         cutoff = int(config.get("freq_cutoff") or 0)
         ((chunks, occurrences, chunks_below, occurrences_below),) = run_sql(
             con, "steps/sum_left_out", freq_cutoff=cutoff
@@ -128,7 +132,8 @@ def _growth(
     log = read_event_log(log_path(run, name))
     if texts:
         return growth_on_texts(log, texts, resources, **how)
-    return [] if facts["supermerges"] else growth_on_chunks(run, log)
+    joins = facts["supermerges"] or log.header.config.get("superwords", "none") != "none"
+    return [] if joins else growth_on_chunks(run, log)
 
 
 def _tokens(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
@@ -162,7 +167,7 @@ def panels(facts: dict[str, Any]) -> list[Panel]:
         _merge_counts(facts),
         _supermerge_share(facts),
         _frequencies(facts),
-        _growth_panel(facts, "used", "Vocabulary used", "ids that occur", [("used_share", "share used")],
+        _growth_panel(facts, "used", "Vocabulary used", "share of the ids", [("used_share", "share used")],
                       "Share of the ids that occur at all, by the size of the vocabulary."),
         _growth_panel(facts, "renyi", "Rényi efficiency", "efficiency", [("renyi", "over ids that occur"),
                       ("renyi_vocab", "over all ids")],
@@ -254,39 +259,71 @@ def _deletions(facts: dict[str, Any]) -> Panel:
                  heads=["event", "deleted so far"], rows=thinned(points))  # fmt: skip
 
 
+def grouped(passes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Passes, or where there are very many, stretches of neighbouring ones: their means, at their last pass."""
+    size = -(-len(passes) // _MOST_PASSES) or 1
+    found = []
+    before = 0.0
+    for start in range(0, len(passes), size):
+        some = passes[start : start + size]
+        events = sum(one["events"] for one in some)
+        last = some[-1]
+        found.append(
+            {
+                "events_so_far": last["events_so_far"],
+                "seconds_so_far": last["seconds_so_far"],
+                "events": events / len(some),
+                "events_per_second": events / (last["seconds_so_far"] - before),
+            }
+        )
+        before = last["seconds_so_far"]
+    return found
+
+
+def _means(passes: Sequence[dict[str, Any]]) -> str:
+    size = -(-len(passes) // _MOST_PASSES) or 1
+    return f" A point is the mean of {size} passes." if size > 1 else ""
+
+
 def _batch_sizes(facts: dict[str, Any]) -> Panel:
     passes = facts["passes"]
     if not passes:
         return Panel("batches", "Events a pass", "No pass is in the tables.")
-    points = [(p["events_so_far"], p["events"]) for p in passes if p["events"]]
+    points = [(p["events_so_far"], p["events"]) for p in grouped(passes)]
     chart = line_chart("batches", [Series("events", points)], x="event", y="events a pass", log_y=True)
     mean = sum(p["events"] for p in passes) / len(passes)
-    says = f"Merges proved and made together: {mean:,.1f} a pass over {len(passes):,} passes."
-    return Panel("batches", "Events a pass", says, chart, heads=["event", "events in the pass"], rows=thinned(points))
+    says = f"Merges proved and made together: {mean:,.1f} a pass over {len(passes):,} passes.{_means(passes)}"
+    return Panel("batches", "Events a pass", says, chart, heads=["event", "events a pass"], rows=points)
 
 
 def _speed(facts: dict[str, Any]) -> Panel:
     passes = facts["passes"]
     if not passes:
         return Panel("speed", "Events a second", "No pass is in the tables.")
-    points = [(p["seconds_so_far"], p["events_per_second"]) for p in passes if p["events"]]
+    points = [(p["seconds_so_far"], p["events_per_second"]) for p in grouped(passes)]
     chart = line_chart("speed", [Series("events/s", points)], x="seconds", y="events a second", log_y=True)
     last = passes[-1]
+    took = last["seconds_so_far"]
     most = max(p["memory_bytes"] for p in passes)
     says = (
-        f"{last['events_so_far']:,} events in {clock(last['seconds_so_far'])} of passes; at most "
-        f"{format_size(most)} of arrays."
+        f"{last['events_so_far']:,} events in {f'{took:.1f} s' if took < 60 else clock(took)} of passes; at most "
+        f"{format_size(most)} of arrays.{_means(passes)}"
     )
-    return Panel("speed", "Events a second", says, chart, heads=["seconds", "events a second"], rows=thinned(points))
+    return Panel("speed", "Events a second", says, chart, heads=["seconds", "events a second"], rows=points)
 
 
 def _token_list(facts: dict[str, Any], key: str, title: str, nothing: str) -> Panel:
     name = key.replace("_", "-")
     if not facts[key]:
         return Panel(name, title, nothing)
-    rows = [[repr(text), length, n] for text, length, n in facts[key]]
+    rows = [[_shown(text), length, n] for text, length, n in facts[key]]
     return Panel(name, title, "With the count they were learned at.", heads=["token", "bytes", "count"], rows=rows,
                  is_list=True)  # fmt: skip
+
+
+def _shown(text: str) -> str:
+    """A token as a person can read it, also one of 512 spaces."""
+    return f"{text[0]!r} × {len(text)}" if len(text) > 8 and len(set(text)) == 1 else repr(text)
 
 
 def _left_out(facts: dict[str, Any]) -> Panel:
@@ -309,7 +346,7 @@ def _left_out(facts: dict[str, Any]) -> Panel:
         says.append("The cut-off leaves nothing out.")
     if facts["vetoed"]:
         says.append(f"--block-token vetoed {facts['vetoed']:,} pairs.")
-    rows = [[repr(chunk), n] for chunk, n in stops[:_LISTED]]
+    rows = [[_shown(chunk), n] for chunk, n in stops[:_LISTED]]
     heads = ["stop word", "occurrences"] if rows else []
     return Panel("left-out", "Left out", " ".join(says), heads=heads, rows=rows, is_list=True)
 
@@ -325,7 +362,9 @@ def _percent(part: float, whole: float) -> str:
 def render(facts: dict[str, Any]) -> str:
     """The page."""
     title = f"{Path(facts['run']).name}" + ("" if facts["training"] == "main" else f":{facts['training']}")
-    cards = "\n".join(_card(panel) for panel in panels(facts))
+    every = panels(facts)
+    cards = "\n".join(_card(panel) for panel in every if panel.chart or panel.rows)
+    empty = "\n".join(_card(panel) for panel in every if not panel.chart and not panel.rows)
     tiles = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in _tiles(facts))
     data = json.dumps(facts, ensure_ascii=False).replace("</", "<\\/")
     options = ", ".join(
@@ -351,6 +390,9 @@ def render(facts: dict[str, Any]) -> str:
 <main>
 {cards}
 </main>
+<aside>
+{empty}
+</aside>
 <footer>Made by streambpe from {escape(facts["run"])}{_digest(facts)}</footer>
 <div id="tip" hidden></div>
 <script type="application/json" id="facts">{data}</script>
