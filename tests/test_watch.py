@@ -73,11 +73,11 @@ def test_status_says_the_same(trained):
 def test_a_running_training_is_followed_to_its_end(tmp_path):
     """Frames come while it learns, with a range for the time left; the view ends with the run."""
     run = text_run(tmp_path / "run", natural_text(4, 60_000))
-    driver = Driver(run=run, options={"vocab_size": 900}, rest=0.02, trainer={"checkpoint_seconds": 0.05})
+    driver = Driver(run=run, options={"vocab_size": 600}, rest=0.02, trainer={"checkpoint_seconds": 0.2})
     assert driver.wait_for("learning")
     text = shown(run, every=0.1)
     assert driver.end()[0] == 0
-    done = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+) of 644", text)]
+    done = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+) of 344", text)]
     assert done == sorted(done)
     assert len(set(done)) > 2, "several looks"
     assert "learning, running" in text
@@ -88,9 +88,9 @@ def test_a_running_training_is_followed_to_its_end(tmp_path):
 def test_a_run_asked_every_100_ms_answers_and_is_not_hurt(tmp_path):
     """From another process, by query, view and page, while it counts its passes: no failure, the same vocabulary."""
     text = natural_text(6, 60_000)
-    expected = train(text_run(tmp_path / "alone", text), resources=SMALL, vocab_size=900).sha256
+    expected = train(text_run(tmp_path / "alone", text), resources=SMALL, vocab_size=600).sha256
     run = text_run(tmp_path / "asked", text)
-    driver = Driver(run=run, options={"vocab_size": 900}, rest=0.03, trainer={"checkpoint_seconds": 0.05})
+    driver = Driver(run=run, options={"vocab_size": 600}, rest=0.03, trainer={"checkpoint_seconds": 0.2})
     assert driver.wait_for("learning")
     seen: list[int] = []
     views = itertools.cycle(["vocabulary", "top_pairs", "merge_curve", "token_usage", "progress", "facts"])
