@@ -1,17 +1,12 @@
--- sum_left_out: what a cut-off leaves out of all chunks; stop words are no part of it.
--- inputs:  freq_cutoff BIGINT
--- reads:   chunk_counts, tokens
+-- sum_left_out: how many chunks there are, and how many of them the cut-off of a training leaves out.
+-- inputs:
+-- reads:   chunk_counts, left_out
 -- returns: chunks, occurrences, chunks left out, their occurrences
--- by hand: duckdb -readonly RUN/state.duckdb -cmd "SET VARIABLE freq_cutoff=10" -f sql/steps/sum_left_out.sql
+-- by hand: duckdb -readonly RUN/state.duckdb -f sql/steps/sum_left_out.sql
 SELECT
+    (SELECT count(*) FROM chunk_counts),
+    (SELECT coalesce(sum(n), 0)::BIGINT FROM chunk_counts),
     count(*),
-    coalesce(sum(n), 0)::BIGINT,
-    count(*) FILTER (below),
-    coalesce(sum(n) FILTER (below), 0)::BIGINT
-FROM (
-    SELECT
-        n,
-        n < getvariable('freq_cutoff')
-        AND encode(chunk) NOT IN (SELECT bytes FROM tokens WHERE kind = 'stop word') AS below
-    FROM chunk_counts
-);
+    coalesce(sum(n), 0)::BIGINT
+FROM left_out
+WHERE reason = 'cut-off';

@@ -95,9 +95,7 @@ def gather(run: Run, name: str, texts: Sequence[str], resources: Resources, **ho
         batches = list_batches(con)
         config = json.loads(known["config"])["config"]
         cutoff = int(config.get("freq_cutoff") or 0)
-        ((chunks, occurrences, chunks_below, occurrences_below),) = run_sql(
-            con, "steps/sum_left_out", freq_cutoff=cutoff
-        )
+        ((chunks, occurrences, chunks_below, occurrences_below),) = run_sql(con, "steps/sum_left_out")
         facts: dict[str, Any] = {
             "run": str(run.path),
             "training": name,
