@@ -57,6 +57,7 @@ from streambpe.train.occurrences import (
 
 SNAPSHOT_VERSION = 1
 MOST_LINKS = 1 << 15  # pairs that make chains in one stage of a scan
+_WORDS = 1 << 18  # looked at together when tokens are counted
 
 
 class CountOverflow(ValueError):
@@ -782,15 +783,15 @@ class Engine:
     def token_counts(self) -> tuple[Int64, Int64]:
         """(id, n): how often each token stands in the words of several tokens, as they are now. One pass."""
         self._end_stage()
-        counted = []
+        total = np.zeros(self.next_id, np.int64)
         for symbols, offsets, weights in self.column.current_words():
-            lengths = np.diff(offsets)
-            n = np.repeat(np.where(lengths > 1, weights, 0), lengths)
-            counted.append(pl.DataFrame({"id": symbols, "n": n}).group_by("id").agg(pl.col("n").sum()))
-        if not counted:
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        total = pl.concat(counted).group_by("id").agg(pl.col("n").sum()).filter(pl.col("n") > 0).sort("id")
-        return total["id"].cast(pl.Int64).to_numpy(), total["n"].to_numpy()
+            for start in range(0, len(weights), _WORDS):
+                ends = offsets[start : start + _WORDS + 1]
+                lengths = np.diff(ends)
+                n = np.where(lengths > 1, weights[start : start + _WORDS], 0)
+                np.add.at(total, symbols[ends[0] : ends[-1]], np.repeat(n, lengths))
+        ids = np.flatnonzero(total)
+        return ids, total[ids]
 
     def check(self) -> list[str]:
         """Recount every pair and compare: hot counts are exact, cold pairs are under the floor."""
