@@ -21,6 +21,7 @@ demo: $(VENV)/installed
 	$(BIN)/streambpe sql demo-run "SELECT id, text, n FROM vocabulary WHERE length > 5 LIMIT 10"
 	$(BIN)/streambpe explain demo-run " the"
 	$(BIN)/streambpe check demo-run
+	$(BIN)/streambpe report demo-run -o demo-run/report.html
 
 test: $(VENV)/installed
 	$(BIN)/python -m pytest -m 'not long'

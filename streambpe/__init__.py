@@ -25,6 +25,7 @@ _HOMES = {
     "Trainer": "streambpe.train.trainer",
     "TrainResult": "streambpe.train.trainer",
     "check": "streambpe.store.check",
+    "evaluate": "streambpe.report.evaluate",
     "Tokenizer": "streambpe.encode.tokenizer",
     "Run": "streambpe.store.run",
     "CountConfig": "streambpe.config",
@@ -46,6 +47,7 @@ __all__ = [
     "check",
     "count",
     "count_from_iterator",
+    "evaluate",
     "resume",
     "train",
     "train_from_iterator",
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from streambpe.config import CountConfig, Resources, TrainConfig
     from streambpe.encode.tokenizer import Tokenizer
     from streambpe.errors import StreambpeError
+    from streambpe.report.evaluate import evaluate
     from streambpe.store.check import check
     from streambpe.store.run import Run
     from streambpe.train.count import count, count_from_iterator

@@ -449,46 +449,88 @@ def merge_counts(
 
 @main.command()
 @click.argument("run")
-@click.option("--json", "as_json", is_flag=True, help="As RUN/status.json has it.")
+@click.option("--json", "as_json", is_flag=True, help="As RUN/status.json has it, and the disk.")
 def status(run: str, as_json: bool) -> None:
     """Say what RUN is doing, or did last. Reads one small file; never disturbs the run.
+
+    The time left is a range: at the fastest and at the slowest of the speeds seen since the start and of late.
 
     \b
     example:
         streambpe status runs/en --json
     """
-    from streambpe.progress import describe, running_state
+    from streambpe.progress import describe, describe_more, look_at
     from streambpe.store.run import Run
 
-    found = running_state(Run(run).read_status())
+    found = look_at(Run(run))
     if as_json:
         click.echo(json.dumps(found))
     else:
         click.echo(f"{run}: {found['stage']}, {found['state']} ({found['updated']}): {describe(found)}")
+        for line in describe_more(found):
+            click.echo(f"  {line}")
         if found.get("message"):
             click.echo(found["message"])
 
 
 @main.command()
 @click.argument("run")
-@click.argument("query", required=False)
-@click.option("--json", "form", flag_value="json", help="One JSON list of rows.")
-@click.option("--csv", "form", flag_value="csv", help="Comma-separated, with a header.")
-@click.option("--name", default="main", show_default=True, metavar="NAME", help="The training to look at.")
-def sql(run: str, query: str | None, form: str | None, name: str) -> None:
-    """Run a query on RUN's tables, read-only.
+@click.option("--name", default="main", show_default=True, metavar="NAME", help="The training to show tokens of.")
+@click.option("--every", type=click.FloatRange(0.1), default=0.5, show_default=True, metavar="S", help="Seconds.")
+@click.option("--once", is_flag=True, help="Show it once; so it is done where stdout is no terminal.")
+def watch(run: str, name: str, every: float, once: bool) -> None:
+    """Watch RUN live: stage, speed, passes, memory against the limit, disk, the latest tokens.
+
+    Ends when the run does; Ctrl-C only ends the watching. Of a finished run it shows how it went.
 
     \b
-    tables   run, sources, chunk_counts; of a training: events, tokens, pair_counts, batches, vetoed, facts
-    views    source_files, chunk_frequencies, rare_chunks, vocabulary, top_pairs, merge_curve, progress
     example:
+        streambpe watch runs/en
+    """
+    from rich.console import Console
+
+    from streambpe.report.watch import watch as watch_run
+
+    console = Console()
+    with contextlib.suppress(KeyboardInterrupt):
+        watch_run(run, console, name=name, every=every, once=once or not console.is_terminal)
+
+
+@main.command()
+@click.argument("run")
+@click.argument("query", required=False)
+@click.option("--list", "listing", is_flag=True, help="Say what views and tables there are, and stop.")
+@click.option("--file", "file", metavar="F", help="Read the query from a file; - is standard input.")
+@click.option("--json", "form", flag_value="json", help="One JSON list of rows.")
+@click.option("--jsonl", "form", flag_value="jsonl", help="A JSON object a line.")
+@click.option("--csv", "form", flag_value="csv", help="Comma-separated, with a header.")
+@click.option("--name", default="main", show_default=True, metavar="NAME", help="The training to look at.")
+def sql(run: str, query: str | None, listing: bool, file: str | None, form: str | None, name: str) -> None:
+    """Run a query on RUN's tables, read-only, also while it learns.
+
+    QUERY is SQL in quotes, or just the name of a view or table. docs/cookbook.md answers twenty
+    questions with a query each.
+
+    \b
+    example:
+        streambpe sql runs/en --list
+        streambpe sql runs/en merge_curve --csv
         streambpe sql runs/en "SELECT chunk, n FROM chunk_frequencies LIMIT 10"
         streambpe sql runs/en "FROM vocabulary WHERE length > 10" --name other
     """
-    from streambpe.store.inspect import print_query
+    from streambpe.store.inspect import print_names, print_query
 
+    if listing:
+        print_names(form or "table", sys.stdout)
+        return
+    if (query is None) == (file is None):
+        raise click.UsageError(
+            'give one query in quotes, such as "SELECT * FROM source_files", or --file F; --list says what there is'
+        )
     if query is None:
-        raise click.UsageError('give a query in quotes, such as "SELECT * FROM source_files"')
+        with contextlib.ExitStack() as stack:
+            stream = sys.stdin.buffer if file == "-" else stack.enter_context(_opened(file))
+            query = stream.read().decode()
     print_query(run, query, form or "table", sys.stdout, name)
 
 
@@ -731,6 +773,96 @@ def import_(file: str, output: str, pattern: str | None, specials: tuple[str, ..
     tokenizer = Tokenizer.from_event_log(log)
     write_event_log(output, log)
     click.echo(f"{output}: {tokenizer.n_vocab:,} ids, {len(log.events):,} events", err=True)
+
+
+@main.command()
+@click.argument("run")
+@click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
+@click.option("--name", default="main", show_default=True, metavar="NAME", help="The training it is about.")
+@click.option("--text", "texts", multiple=True, metavar="FILE", help="Measure on this SOURCE; may be given again.")
+@click.option("--lines", is_flag=True, help="In text files every line is a document.")
+@click.option("--text-column", default="text", show_default=True, metavar="NAME", help="Of jsonl, csv and parquet.")
+@resource_options
+def report(
+    run: str,
+    output: str,
+    name: str,
+    texts: tuple[str, ...],
+    lines: bool,
+    text_column: str,
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+) -> None:
+    """Write one page about RUN: merge counts, token frequencies, compression, Renyi efficiency, speed, and more.
+
+    The page is one file that fetches nothing. How the vocabulary fares as it grows is measured on the chunks
+    of RUN, or on --text, which models with superwords need.
+
+    \b
+    example:
+        streambpe report runs/en -o report.html
+        streambpe report runs/en --name boundless --text held-out.txt
+    """
+    resources = open_resources(memory, threads, temp_dir)
+    from streambpe.report.page import report as write_report
+
+    facts = write_report(run, output, name=name, texts=texts, resources=resources, lines=lines, text_column=text_column)
+    click.echo(f"{output}: {facts['events']:,} events of {run}, training {name}", err=True)
+
+
+@main.command()
+@click.argument("models", nargs=-1, metavar="MODEL...")
+@click.option("--text", "texts", multiple=True, required=True, metavar="FILE", help="A SOURCE; may be given again.")
+@click.option("--by", type=click.Choice(["source"]), help="Also a row for every file, with its parity.")
+@click.option("--tokenizer", "rivals", multiple=True, metavar="FILE", help="A vocabulary made elsewhere (see import).")
+@click.option("--pattern", metavar="NAME|REGEX", help="For tiktoken ranks given as --tokenizer, which carry none.")
+@click.option("--lines", is_flag=True, help="In text files every line is a document.")
+@click.option("--text-column", default="text", show_default=True, metavar="NAME", help="Of jsonl, csv and parquet.")
+@click.option("--json", "form", flag_value="json", help="One JSON list.")
+@click.option("--csv", "form", flag_value="csv", help="Comma-separated, with a header.")
+@resource_options
+def evaluate(
+    models: tuple[str, ...],
+    texts: tuple[str, ...],
+    by: str | None,
+    rivals: tuple[str, ...],
+    pattern: str | None,
+    lines: bool,
+    text_column: str,
+    form: str | None,
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+) -> None:
+    """Measure MODELs on texts: bytes per token, Renyi efficiency, vocabulary used, and more.
+
+    \b
+    MODEL    an event log, a RUN, or RUN:NAME; docs/evaluate.md says what every measure is
+
+    With --by source, parity is a file's tokens beside those of the first file: what a language pays, if the
+    files say the same in several languages.
+
+    \b
+    example:
+        streambpe evaluate runs/en runs/en:small --text held-out.txt
+        streambpe evaluate runs/multi --text flores/en.txt --text 'flores/*.txt' --by source --tokenizer tokenizer.json
+    """
+    resources = open_resources(memory, threads, temp_dir)
+    from streambpe.report.evaluate import evaluate as evaluate_models
+    from streambpe.report.evaluate import print_evaluations
+
+    found = evaluate_models(
+        models,
+        texts,
+        by_source=by == "source",
+        rivals=rivals,
+        pattern=pattern,
+        resources=resources,
+        lines=lines,
+        text_column=text_column,
+    )
+    print_evaluations(found, form or "table", sys.stdout)
 
 
 @main.command()

@@ -11,8 +11,10 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -24,6 +26,7 @@ from streambpe.store.run import Run
 
 MODES = ("auto", "bar", "jsonl", "none")
 _STATUS_SECONDS = 0.5
+_REMEMBERED = 256  # snapshots that rates are worked out from: two minutes and more
 
 
 def tree_memory() -> int:
@@ -50,6 +53,8 @@ class Meter:
     started: float = field(default_factory=time.monotonic)
     resumed_from: int = 0  # done before this process began: not part of the rate
     peak_memory: int = 0
+    memory_limit: int = 0  # what --memory says, for people to compare with; 0: not known
+    _seen: deque[tuple[str, float, int]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
     def snapshot(self, state: str) -> dict[str, Any]:
         """What status.json and --progress jsonl say."""
@@ -57,7 +62,8 @@ class Meter:
         rate = (self.done - self.resumed_from) / seconds if seconds > 0 else 0.0
         memory = tree_memory()
         self.peak_memory = max(self.peak_memory, memory)
-        left = self.total - self.done
+        rates = self._rates(rate)
+        eta = eta_range(self.total - self.done, rates) if self.total and state == "running" else None
         return {
             "stage": self.stage,
             "state": state,
@@ -66,13 +72,41 @@ class Meter:
             "unit": self.unit,
             "seconds": round(seconds, 2),
             "per_second": round(rate, 1),
-            "eta_seconds": round(left / rate, 1) if self.total and rate > 0 and state == "running" else None,
+            "recent_per_second": round(rates[-1], 1),
+            "eta_seconds": eta and round(eta[1], 1),
+            "eta_range_seconds": eta and [round(eta[0], 1), round(eta[1], 1)],
             "memory_bytes": memory,
+            "memory_limit_bytes": self.memory_limit or None,
             "peak_memory_bytes": self.peak_memory,
             **self.facts,
             "pid": os.getpid(),
             "updated": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         }
+
+    def _rates(self, overall: float) -> list[float]:
+        """How fast it is: since the start, over the last minute, half of it, a sixth of it."""
+        now = time.monotonic()
+        self._seen.append((self.stage, now, self.done))
+        rates = [overall]
+        for seconds in (60.0, 30.0, 10.0):
+            window = [(at, done) for stage, at, done in self._seen if stage == self.stage and now - at <= seconds]
+            (first, before), (last, after) = window[0], window[-1]
+            rates.append((after - before) / (last - first) if last - first > seconds / 4 else rates[-1])
+        return rates
+
+
+def eta_range(left: float, rates: Sequence[float]) -> tuple[float, float] | None:
+    """(soonest, latest) seconds until the rest is done: at the fastest and at the slowest of the rates seen.
+
+    Speed changes on the way (passes over less and less, a refill now and then), so one number would be a
+    guess that looks like knowledge. None while nothing moves.
+
+        eta_range(1000, [100, 50])  ->  (10, 20)
+    """
+    moving = [rate for rate in rates if rate > 0]
+    if not moving:
+        return None
+    return max(left, 0) / max(moving), max(left, 0) / min(moving)
 
 
 class Reporter:
@@ -154,11 +188,54 @@ def describe(status: dict[str, Any]) -> str:
     parts.append(f"{amount(status['per_second'])}/s")
     if status.get("distinct_chunks"):
         parts.append(f"about {status['distinct_chunks']:,} distinct chunks")
-    parts.append(f"{format_size(status['memory_bytes'])} of memory")
-    if status["eta_seconds"] is not None:
-        minutes, seconds = divmod(int(status["eta_seconds"]), 60)
-        parts.append(f"{minutes}:{seconds:02d} left")
+    limit = status.get("memory_limit_bytes")
+    parts.append(f"{format_size(status['memory_bytes'])} of {format_size(limit) + ' ' if limit else ''}memory")
+    if status.get("eta_range_seconds"):
+        parts.append(f"{describe_range(*status['eta_range_seconds'])} left")
     return ", ".join(parts)
+
+
+def describe_range(low: float, high: float) -> str:
+    """Two times as people say them: 1:05 to 2:10, or just 0:40 where both are about that."""
+    return clock(high) if high - low < max(2.0, high / 20) else f"{clock(low)} to {clock(high)}"
+
+
+def clock(seconds: float) -> str:
+    """0:07, 12:30, 3:05:00."""
+    minutes, left = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{left:02d}" if hours else f"{minutes}:{left:02d}"
+
+
+def folder_bytes(folder: Path) -> int:
+    """What a RUN takes up on disk; files that vanish meanwhile count nothing."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.stat(os.path.join(place, name)).st_blocks * 512
+    return total
+
+
+def look_at(run: Run) -> dict[str, Any]:
+    """What `status` and `watch` show: status.json, whether its process still lives, and the disk."""
+    status = running_state(run.read_status())
+    return {**status, "run_bytes": folder_bytes(run.path), "free_bytes": run.free_bytes()}
+
+
+def describe_more(status: dict[str, Any]) -> list[str]:
+    """The lines below `describe`: passes, memory at most, disk."""
+    lines = []
+    if status.get("passes"):
+        lines.append(
+            f"{status['events']:,} events in {status['passes']:,} passes, {status['batch_events']:,} in the last, "
+            f"by {status['mode']}; {status['recent_per_second']:,.0f} a second of late"
+        )
+    limit = status.get("memory_limit_bytes")
+    share = f" ({100 * status['peak_memory_bytes'] / limit:.0f} % of --memory {format_size(limit)})" if limit else ""
+    lines.append(f"at most {format_size(status['peak_memory_bytes'])} of memory{share}")
+    lines.append(f"{format_size(status['run_bytes'])} on disk, {format_size(status['free_bytes'])} free there")
+    return lines
 
 
 def running_state(status: dict[str, Any]) -> dict[str, Any]:

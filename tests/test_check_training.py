@@ -45,6 +45,12 @@ DAMAGE = {
         "INSERT INTO pair_counts VALUES (1, 2, 1000)",
         "INSERT INTO pair_counts SELECT * FROM pair_counts LIMIT 1",
     ],
+    "token_counts": [
+        "UPDATE token_counts SET n = n + 1 WHERE id = 7",
+        "UPDATE token_counts SET alone = alone + 1 WHERE id = (SELECT max(id) FROM token_counts)",
+        "DELETE FROM token_counts WHERE rowid = 0",
+        "INSERT INTO token_counts VALUES (100000, 1, 0)",
+    ],
     "batches": [
         "UPDATE batches SET events = events + 1 WHERE batch = 1",
         "UPDATE batches SET first_seq = first_seq + 1 WHERE batch = 2",
@@ -111,7 +117,13 @@ def test_every_wrong_row_of_a_table_is_found(trained, tmp_path, table):
         shutil.copy(tmp_path / "kept", state)
         assert f"{name}.{table}" in problems, statement
         # tables that are judged by the damaged one may differ too
-        assert problems <= {f"{name}.{table}", f"{name}.facts", f"{name}.vetoed", f"{name}.pair_counts"}, (
+        assert problems <= {
+            f"{name}.{table}",
+            f"{name}.facts",
+            f"{name}.vetoed",
+            f"{name}.pair_counts",
+            f"{name}.token_counts",
+        }, (
             place,
             statement,
         )
@@ -192,7 +204,8 @@ def test_the_recount_is_the_references(monkeypatch):
                 monkeypatch.setattr(recount, "_LONG", longest)
                 found: dict[tuple[int, int], int] = {}
                 weights = np.array(list(words.values()))
-                for frame in recount.recount_pairs(replay, flat, sizes, weights, disjoint=overlaps == "disjoint"):
+                for encoded, whose in recount.encode_words(replay, flat, sizes):
+                    frame = recount.pair_counts(encoded, whose, weights, disjoint=overlaps == "disjoint")
                     for left, right, n in frame.iter_rows():
                         found[left, right] = found.get((left, right), 0) + n
                 expected: dict[tuple[int, int], int] = {}

@@ -41,7 +41,9 @@ def test_the_wheel_holds_the_package_and_its_data(wheel):
     """Every module, the typing mark and the script table are there; no test is."""
     names = set(wheel.namelist())
     wanted = {
-        str(p.relative_to(ROOT)) for p in (ROOT / "streambpe").rglob("*") if p.suffix in (".py", ".txt", ".typed")
+        str(p.relative_to(ROOT))
+        for p in (ROOT / "streambpe").rglob("*")
+        if p.suffix in (".py", ".txt", ".typed", ".css", ".js")
     }
     assert any("encode/data/" in name for name in wanted)
     assert wanted <= names

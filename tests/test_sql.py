@@ -22,6 +22,9 @@ EXAMPLES = {
     "pair_floor": 1,
     "max_token_length": 9,
     "batches": 0,
+    "freq_cutoff": 1,
+    "max_rows": 5,
+    "op": "merge",
 }
 
 
@@ -51,6 +54,10 @@ def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
         con.execute("CREATE TEMP TABLE incoming AS SELECT 'a' AS chunk, 1::BIGINT AS n")
     if name in ("checks/chunk_counts", "steps/insert_recount"):
         run_sql(con, "steps/make_recount")
+    if name == "steps/fill_token_counts":
+        con.execute("CREATE TEMP TABLE incoming AS SELECT id, n FROM token_counts LIMIT 0")
+    if name == "checks/token_counts":
+        con.execute("CREATE TEMP TABLE recounted_token_counts AS FROM token_counts LIMIT 0")
     if name == "checks/sources":
         con.execute("CREATE TEMP TABLE recounted_sources AS FROM sources LIMIT 0")
 

@@ -4,6 +4,8 @@
 -- pair_counts: one row is a live pair, two ids side by side within words, and its count; every pair that may
 --              be merged and counts at least `pair_floor` is here, as of event `pair_counts_at` (table facts;
 --              empty while a training goes on).
+-- token_counts: one row is a token and how often it stands in the chunks learned from, once all is learned
+--              (chunks below the cut-off are left out; superwords are not joined; empty while a training goes on).
 -- batches:     one row is a pass: what it learned, what it touched, what it cost.
 -- vetoed:      one row is a pair that would have made a blocked token, with its count when it was the best.
 -- facts:       one row is a fact about this training: its options, how far it is, its digest.
@@ -26,6 +28,11 @@ CREATE TABLE IF NOT EXISTS pair_counts (
     left_id  BIGINT NOT NULL,
     right_id BIGINT NOT NULL,
     n        BIGINT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS token_counts (
+    id       BIGINT PRIMARY KEY,   -- log id; tokens that stand nowhere any more have no row
+    n        BIGINT NOT NULL,      -- occurrences
+    alone    BIGINT NOT NULL       -- of them, those where the token is a whole chunk
 );
 CREATE TABLE IF NOT EXISTS batches (
     batch        BIGINT PRIMARY KEY, -- 0 is the first

@@ -157,7 +157,7 @@ class _ListSplitter(InlineSplitter):
 
 
 @dataclass
-class _Stream:
+class EncodedBlock:
     """One block's ids: what is final, and what may still join with the blocks around."""
 
     head: Ids  # joins with what the block before left open
@@ -168,7 +168,25 @@ class _Stream:
     dropped: int
 
 
-class _BlockEncoder:
+class RunJoiner:
+    """Puts together what superwords may join across the borders of blocks; blocks come in order."""
+
+    def __init__(self, encoder: Encoder, carry: Sequence[int] = ()) -> None:
+        self.encoder = encoder
+        self.carry = list(carry)  # whole chunks that the next block may join with
+
+    def join(self, stream: EncodedBlock) -> Ids:
+        """The model ids that are certain now, DOCUMENT_END behind every document."""
+        head = np.concatenate([np.array(self.carry, np.int32), stream.head])
+        if not stream.closed:
+            self.carry = np.concatenate([head, stream.tail]).tolist()
+            return np.zeros(0, np.int32)
+        joined = self.encoder.to_model_ids(self.encoder.join_stream(head)) if len(head) else head
+        self.carry = stream.tail.tolist()
+        return np.concatenate([joined, stream.body])
+
+
+class BlockEncoder:
     """What a worker does to one block."""
 
     def __init__(self, encoder: Encoder, table_bytes: int, bad_utf8: Literal["replace", "skip", "error"]) -> None:
@@ -194,22 +212,30 @@ class _BlockEncoder:
         for process in self._processes:
             process.close()
 
+    def prepared(self, text: bytes) -> tuple[bytes, int]:
+        """A counting buffer as the model reads it, and how many characters its --unencodable drop left out."""
+        return self.encoder.prepare(text) if self.encoder.prepares else (text, 0)
+
     def stream(self, text: bytes) -> tuple[Ids, int]:
-        """A counting buffer -> its stream of ids, and how many characters the model's --unencodable drop left out."""
-        dropped = 0
-        if self.encoder.prepares:
-            text, dropped = self.encoder.prepare(text)
+        """A counting buffer -> its stream of ids, and how many characters were left out."""
+        text, dropped = self.prepared(text)
         pieces, codes = cut_pieces(text, self.encoder.pattern).encode()
         return self.table.look_up(pieces, codes, self.splitter()), dropped
 
-    def __call__(self, block: Block) -> _Stream:
+    def text_of(self, block: Block) -> bytes:
+        """The counting buffer of a block; in a text file whose lines are documents, empty ones are none."""
         text = block_text(block, self.bad_utf8).text
-        if block.source.kind == "lines":
-            text = _without_empty_lines(text, block.inside_document)
+        return _without_empty_lines(text, block.inside_document) if block.source.kind == "lines" else text
+
+    def __call__(self, block: Block) -> EncodedBlock:
+        return self.encode(self.text_of(block), block)
+
+    def encode(self, text: bytes, block: Block) -> EncodedBlock:
+        """As a call, for a block whose counting buffer was made already."""
         none = np.zeros(0, np.int32)
         stream, dropped = self.stream(text) if text else (none, 0)
         if not self.encoder.has_superwords:
-            return _Stream(none, stream, none, True, block, dropped)
+            return EncodedBlock(none, stream, none, True, block, dropped)
         stops = np.flatnonzero(~self.encoder.joinable(stream)) + 1
         low, high = 0, len(stream)
         if block.inside_document:
@@ -217,7 +243,8 @@ class _BlockEncoder:
         if block.ends_inside:
             high = int(stops[-1]) if len(stops) else low
         body = self.encoder.to_model_ids(self.encoder.join_stream(stream[low:high]))
-        return _Stream(stream[:low], body, stream[high:], bool(len(stops)) or not block.ends_inside, block, dropped)
+        closed = bool(len(stops)) or not block.ends_inside
+        return EncodedBlock(stream[:low], body, stream[high:], closed, block, dropped)
 
 
 def _without_empty_lines(text: bytes, inside_document: bool) -> bytes:
@@ -232,7 +259,7 @@ def _without_empty_lines(text: bytes, inside_document: bool) -> bytes:
 
 def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], threads: int) -> list[list[int]]:
     """Many texts -> the ids of each, on all cores. Memory: about 40 bytes a byte of a 16 MB block, and the result."""
-    block_encoder = _BlockEncoder(tokenizer.encoder, 256 << 20, "replace")
+    block_encoder = BlockEncoder(tokenizer.encoder, 256 << 20, "replace")
     if not block_encoder.encoder.pattern.has_cuts:
         # whole texts are the pieces: nothing is gained by looking for equal ones
         return [tokenizer.encode_ordinary(text) for text in texts]
@@ -403,7 +430,7 @@ class _Job:
                 f"{self.part} is half of an encoding of standard input, which cannot be read again. Remove "
                 f"{self.progress_file} and give the whole input once more."
             )
-        encode = _BlockEncoder(self.encoder, self.table_bytes, self.bad_utf8)
+        encode = BlockEncoder(self.encoder, self.table_bytes, self.bad_utf8)
         try:
             with open(self.part, "ab") as ids, open(self.offsets_part, "ab") as offsets:
                 if not self.state.ids and not offsets.tell():
@@ -446,13 +473,13 @@ class _Job:
                 inside = block.ends_inside
             inside = False
 
-    def _streams(self, encode: _BlockEncoder) -> Iterator[tuple[int, _Stream]]:
+    def _streams(self, encode: BlockEncoder) -> Iterator[tuple[int, EncodedBlock]]:
         """Blocks encoded by the workers, in order, at most one more in hand than there are workers."""
         if self.resources.threads == 1:
             for number, block in self._blocks():
                 yield number, encode(block)
             return
-        waiting: list[tuple[int, Future[_Stream]]] = []
+        waiting: list[tuple[int, Future[EncodedBlock]]] = []
         with ThreadPoolExecutor(self.resources.threads) as pool:
             try:
                 for number, block in self._blocks():
@@ -469,15 +496,11 @@ class _Job:
 
     # Writing.
 
-    def _write(self, stream: _Stream, number: int, ids: IO[bytes], offsets: IO[bytes]) -> None:
+    def _write(self, stream: EncodedBlock, number: int, ids: IO[bytes], offsets: IO[bytes]) -> None:
         state = self.state
-        head = np.concatenate([np.array(state.carry, np.int32), stream.head])
-        if stream.closed:
-            joined = self.encoder.to_model_ids(self.encoder.join_stream(head)) if len(head) else head
-            self._append(np.concatenate([joined, stream.body]), ids, offsets)
-            state.carry = stream.tail.tolist()
-        else:
-            state.carry = np.concatenate([head, stream.tail]).tolist()
+        joiner = RunJoiner(self.encoder, state.carry)
+        self._append(joiner.join(stream), ids, offsets)
+        state.carry = joiner.carry
         block = stream.block
         state.source, state.stop_at, state.inside = number, block.stop_at, block.ends_inside
         state.dropped += stream.dropped

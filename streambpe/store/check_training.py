@@ -5,6 +5,7 @@
     batches      cover the events without gap
     vetoed       pairs of blocked tokens, counted in the chunks as they were then
     pair_counts  counted in the chunks as the events leave them (store/recount.py, not the engine)
+    token_counts the same
     facts        how many rows, which digest, what size
 
 A training of fewer sources than the run has now can only be checked against its log.
@@ -31,7 +32,7 @@ from streambpe.encode.whole_characters import merging_pairs
 from streambpe.errors import RunError
 from streambpe.store.chunks import Part, merge_ranges
 from streambpe.store.database import list_trainings, use_training
-from streambpe.store.recount import Replay, recount_pairs
+from streambpe.store.recount import Int64, Replay, encode_words, pair_counts
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.trainings import event_rows, read_facts
@@ -239,16 +240,24 @@ def _check_pairs(
     with_pairs = facts.get("pair_counts_at") == str(len(source.events))
     run_sql(con, "steps/make_pair_recount")
     keep = takes_part(stop_words, config.freq_cutoff)
+    stop_ids = {word: alphabet.first_id + len(alphabet) + i for i, word in enumerate(stop_words)}
+    uses, alone = np.zeros((2, max(contents, default=0) + 1), np.int64)
     for frame in merge_ranges(parts, range_bytes):
+        for chunk, times in frame.filter(pl.col("chunk").is_in(stop_words)).iter_rows():
+            alone[stop_ids[chunk]] += times
         mine = frame.filter(keep)
         if with_pairs:
-            for counted in _frame_pairs(replay, mine, codec, config.overlaps == "disjoint"):
+            for tokens, word, weights in _encoded(replay, mine, codec):
+                counted = pair_counts(tokens, word, weights, disjoint=config.overlaps == "disjoint")
                 if may_merge is not None:
                     left, right = counted["left_id"].to_numpy(), counted["right_id"].to_numpy()
                     counted = counted.filter(pl.Series(may_merge(left, right)))
                 con.register("incoming", counted.to_arrow())
                 run_sql(con, "steps/insert_pair_recount")
                 con.unregister("incoming")
+                np.add.at(uses, tokens, weights[word])
+                whole = np.bincount(word)[word] == 1
+                np.add.at(alone, tokens[whole], weights[word[whole]])
         for i, (seq, left, right, _, text) in enumerate(open_vetoes):
             holds = mine.filter(pl.col("chunk").str.contains(text, literal=True))
             for chunk, n in holds.iter_rows():
@@ -261,13 +270,24 @@ def _check_pairs(
         floor, longest = int(facts.get("pair_floor", 1)), config.max_token_length or _NO_LIMIT
         for row in run_sql(con, "checks/pair_counts", pair_floor=floor, max_token_length=longest):
             yield "pair_counts", row
+        for number in stop_ids.values():
+            uses[number] = alone[number]
+        recounted = pl.DataFrame({"id": np.arange(len(uses)), "n": uses, "alone": alone}).filter(pl.col("n") > 0)
+    else:
+        recounted = pl.DataFrame(schema={"id": pl.Int64, "n": pl.Int64, "alone": pl.Int64})
+    con.register("recounted_token_counts", recounted.to_arrow())
+    for row in run_sql(con, "checks/token_counts"):
+        yield "token_counts", row
+    con.unregister("recounted_token_counts")
 
 
-def _frame_pairs(replay: Replay, frame: pl.DataFrame, codec: Codec, disjoint: bool) -> Iterator[pl.DataFrame]:
+def _encoded(replay: Replay, frame: pl.DataFrame, codec: Codec) -> Iterator[tuple[Int64, Int64, Int64]]:
+    """(tokens, the word of each, how often each word stands) of a frame's chunks."""
     for symbols, sizes, rows in word_symbols(frame, codec):
         some = sizes > 0
-        n = rows["n"].to_numpy()[some]
-        yield from recount_pairs(replay, symbols.astype(np.int64), sizes[some], n, disjoint=disjoint)
+        weights = rows["n"].to_numpy()[some]
+        for tokens, word in encode_words(replay, symbols.astype(np.int64), sizes[some]):
+            yield tokens, word, weights
 
 
 def _occurrences(tokens: Sequence[int], pair: tuple[int, int], disjoint: bool) -> int:

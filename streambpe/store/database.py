@@ -27,6 +27,8 @@ VIEWS = (
     "vocabulary",
     "top_pairs",
     "merge_curve",
+    "token_usage",
+    "single_token_chunks",
     "progress",
     "left_out",
 )

@@ -123,10 +123,8 @@ def pair_counts(tokens: Int64, word: Int64, weights: Int64, *, disjoint: bool) -
     return frame.group_by("left_id", "right_id").agg(pl.col("n").sum())
 
 
-def recount_pairs(
-    replay: Replay, tokens: Int64, sizes: Int64, weights: Int64, *, disjoint: bool
-) -> Iterator[pl.DataFrame]:
-    """Pair counts of words given as base symbols one after another; partial, to be added up."""
+def encode_words(replay: Replay, tokens: Int64, sizes: Int64) -> Iterator[tuple[Int64, Int64]]:
+    """Blocks (tokens, word) of the encoded words, given as base symbols one after another; each word in one block."""
     ends = np.cumsum(sizes)
     start = 0
     while start < len(sizes):
@@ -139,8 +137,8 @@ def recount_pairs(
         short = ~np.isin(word, long)
         for encoded, whose in replay.encode(block[short], word[short]):
             if len(encoded):
-                yield pair_counts(encoded, whose, weights, disjoint=disjoint)
+                yield encoded, whose
         for i in long.tolist():
             encoded = np.array(replay.encode_one(tokens[ends[i] - sizes[i] : ends[i]].tolist()), np.int64)
-            yield pair_counts(encoded, np.full(len(encoded), i), weights, disjoint=disjoint)
+            yield encoded, np.full(len(encoded), i)
         start = stop

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Iterator
 from importlib import resources
@@ -48,6 +49,28 @@ def declared_inputs(name: str) -> list[str]:
             listed = line.removeprefix("-- inputs:").strip()
             return [entry.split()[0] for entry in listed.split(",") if entry.strip()]
     return []
+
+
+_ENTRY = re.compile(r"-- (\w+):\s+(.*)")
+
+
+def described(name: str) -> list[tuple[str, str]]:
+    """(table or view, the sentence that says what one row is), from the header of sql/NAME.sql.
+
+    A file of several tables lists them one after another; its own line then only opens the list.
+    """
+    entries: list[tuple[str, str]] = []
+    for line in read_sql(name).splitlines():
+        entry = _ENTRY.fullmatch(line)
+        if entry:
+            entries.append((entry[1], entry[2]))
+        elif line.startswith("-- ") and entries:
+            entries[-1] = (entries[-1][0], f"{entries[-1][1]} {line[2:].strip()}")
+        elif not line.startswith("--"):
+            break
+    if len(entries) > 1:
+        entries = [entry for entry in entries if entry[0] != name.split("/")[-1]]
+    return [(what, re.split(r"\.(?= |$)", text)[0] + ".") for what, text in entries]
 
 
 def run_sql(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> list[tuple[Any, ...]]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import duckdb
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from streambpe.encode.alphabet import Alphabet
@@ -103,11 +105,16 @@ def read_facts(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
     return dict(run_sql(con, "steps/get_facts"))
 
 
+def list_batches(con: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    """Table batches of the connection's training, in order."""
+    return [dict(zip(_BATCH_COLUMNS, row, strict=True)) for row in run_sql(con, "steps/get_batches")]
+
+
 def read_passes(
     con: duckdb.DuckDBPyConnection, events: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]] | None:
     """The passes and vetoes of a finished training; None if they are not those of so many events."""
-    batches = [dict(zip(_BATCH_COLUMNS, row, strict=True)) for row in run_sql(con, "steps/get_batches")]
+    batches = list_batches(con)
     vetoes = [dict(zip(_VETO_COLUMNS, row, strict=True)) for row in run_sql(con, "steps/get_vetoed")]
     return (batches, vetoes) if sum(batch["events"] for batch in batches) == events else None
 
@@ -139,3 +146,12 @@ def fold_training(
         rows = [[veto[key] for key in _VETO_COLUMNS] for veto in vetoes[n_vetoed:]]
         schema = {"seq": pl.Int64, "left_id": pl.Int64, "right_id": pl.Int64, "n": pl.Int64}
         insert(con, "vetoed", pl.DataFrame(rows, schema=schema, orient="row"))
+
+
+def fill_token_counts(
+    con: duckdb.DuckDBPyConnection, ids: npt.NDArray[np.int64], inside: npt.NDArray[np.int64], freq_cutoff: int
+) -> None:
+    """Table token_counts, from how often each token stands inside chunks of several tokens."""
+    con.register("incoming", pl.DataFrame({"id": ids, "n": inside}).to_arrow())
+    run_sql(con, "steps/fill_token_counts", freq_cutoff=freq_cutoff)
+    con.unregister("incoming")

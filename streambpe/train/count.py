@@ -187,7 +187,7 @@ class _Job:
         self.numbers_lock = threading.Lock()
         self.sketch = _DistinctSketch()
         self.dropped: dict[str, int] = {}  # characters by source, --unencodable drop
-        self.meter = Meter("counting")
+        self.meter = Meter("counting", memory_limit=self.resources.memory_bytes)
         share = (resources.memory_bytes - BASE_BYTES) // (resources.threads + 1)
         self.block_bytes = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, share // _BYTES_A_BYTE)))
         giant_cost = _GIANT_SEQUENCE_COST if config.sequences else _GIANT_COST

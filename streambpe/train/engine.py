@@ -57,6 +57,7 @@ from streambpe.train.occurrences import (
 
 SNAPSHOT_VERSION = 1
 MOST_LINKS = 1 << 15  # pairs that make chains in one stage of a scan
+_WORDS = 1 << 18  # looked at together when tokens are counted
 
 
 class CountOverflow(ValueError):
@@ -778,6 +779,19 @@ class Engine:
         floor = max(1, frontier.floor)
         keep = np.flatnonzero(frontier.count[: frontier.size] >= floor)
         return frontier.left[keep], frontier.right[keep], frontier.count[keep], floor
+
+    def token_counts(self) -> tuple[Int64, Int64]:
+        """(id, n): how often each token stands in the words of several tokens, as they are now. One pass."""
+        self._end_stage()
+        total = np.zeros(self.next_id, np.int64)
+        for symbols, offsets, weights in self.column.current_words():
+            for start in range(0, len(weights), _WORDS):
+                ends = offsets[start : start + _WORDS + 1]
+                lengths = np.diff(ends)
+                n = np.where(lengths > 1, weights[start : start + _WORDS], 0)
+                np.add.at(total, symbols[ends[0] : ends[-1]], np.repeat(n, lengths))
+        ids = np.flatnonzero(total)
+        return ids, total[ids]
 
     def check(self) -> list[str]:
         """Recount every pair and compare: hot counts are exact, cold pairs are under the floor."""

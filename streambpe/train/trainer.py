@@ -58,7 +58,14 @@ from streambpe.store.database import fsync_file, fsync_folder, list_trainings, o
 from streambpe.store.run import Run
 from streambpe.store.sources import Source, find_sources
 from streambpe.store.sqlfiles import run_sql
-from streambpe.store.trainings import TokenBook, carried_pass, fold_training, insert, read_passes
+from streambpe.store.trainings import (
+    TokenBook,
+    carried_pass,
+    fill_token_counts,
+    fold_training,
+    insert,
+    read_passes,
+)
 from streambpe.train.count import count
 from streambpe.train.engine import Batch, CountOverflow, Engine, EngineOptions, ReplayMismatch
 from streambpe.train.job import find_job, put_job, read_jobs, write_jobs
@@ -139,7 +146,7 @@ class Trainer:
         self.snapshot_seconds = snapshot_seconds
         self.tuning = tuning or {}
         self.private = self.folder.path / "training" / name  # words, snapshot, the engine's blocks
-        self.meter = Meter("preparing", unit="tokens")
+        self.meter = Meter("preparing", unit="tokens", memory_limit=self.resources.memory_bytes)
         self.facts: dict[str, str] = {}  # table run, read at the start: later another process may hold it
 
     # ------------------------------------------------------------------ the story
@@ -204,7 +211,12 @@ class Trainer:
         for batch in engine.batches(target - (engine.next_id - first_id)):
             self._record(batch, journal)
             self.meter.done = engine.next_id - first_id
-            self.meter.facts.update(events=len(journal.events), mode=batch.record.mode)
+            self.meter.facts.update(
+                events=len(journal.events),
+                passes=len(journal.batches),
+                batch_events=len(batch.id),
+                mode=batch.record.mode,
+            )
             if self.on_batch:
                 self.on_batch(batch)
             now = time.monotonic()
@@ -566,6 +578,9 @@ class Trainer:
                 run_sql(con, "steps/clear_pair_counts")
                 insert(con, "pair_counts", pairs)
                 facts["pair_floor"] = str(floor)
+                fill_token_counts(con, *engine.token_counts(), self.config.freq_cutoff)
+            else:
+                run_sql(con, "steps/clear_token_counts")
             if finished:
                 facts |= {
                     "sha256": finished.sha256,

@@ -1,0 +1,18 @@
+-- token_usage: one row is a living token and how often the corpus uses it once all is learned, most used first.
+-- The training is the one named by SET VARIABLE training = 'NAME'; main if it is not set.
+CREATE OR REPLACE VIEW token_usage AS
+SELECT
+    t.id,
+    try(decode(t.bytes)) AS text,
+    t.bytes,
+    t.kind,
+    octet_length(t.bytes) AS length,
+    coalesce(c.n, 0) AS n,
+    coalesce(c.alone, 0) AS alone,
+    coalesce(c.n, 0) / sum(c.n) OVER () AS share,
+    e.n AS n_when_learned
+FROM query_table(coalesce(getvariable('training'), 'main') || '.tokens') AS t
+LEFT JOIN query_table(coalesce(getvariable('training'), 'main') || '.token_counts') AS c ON c.id = t.id
+LEFT JOIN query_table(coalesce(getvariable('training'), 'main') || '.events') AS e ON e.seq = t.born
+WHERE t.died IS NULL AND EXISTS (FROM query_table(coalesce(getvariable('training'), 'main') || '.token_counts'))
+ORDER BY n DESC, t.id;

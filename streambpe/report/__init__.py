@@ -1,0 +1,1 @@
+"""Looking at runs and models: the live view, the measures of a vocabulary, the page with the pictures."""

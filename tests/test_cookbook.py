@@ -1,0 +1,143 @@
+"""docs/cookbook.md: every query runs as it stands, by `streambpe sql` and on a plain connection, with one answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import duckdb
+import pytest
+from click.testing import CliRunner
+
+from streambpe.cli import main
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.store.database import SCHEMA, VIEWS
+from streambpe.store.inspect import list_names
+from streambpe.train.trainer import train
+from tests.runs import SMALL, rows, text_run
+from tests.samples import natural_text
+
+COOKBOOK = (Path(__file__).parents[1] / "docs/cookbook.md").read_text()
+PARTS = re.split(r"^### ", COOKBOOK, flags=re.M)[1:]
+QUERIES = [(part.split(".")[0], query) for part in PARTS for query in re.findall(r"```sql\n(.*?)```", part, re.S)]
+TEXT = natural_text(5, 60_000) + "the time of the people, the house of the time\n" * 25
+OPTIONS = {"vocab_size": 900, "stop_list": 6, "freq_cutoff": 2}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """A run with two trainings; the second one's tables are in a schema of their own."""
+    run = text_run(tmp_path_factory.mktemp("cookbook") / "run", TEXT)
+    train(run, resources=SMALL, **OPTIONS)
+    train(run, resources=SMALL, name="small", vocab_size=400)
+    return run
+
+
+def ask(run: Path, *arguments: str) -> str:
+    done = CliRunner().invoke(main, ["sql", str(run), *arguments])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_there_are_twenty_questions():
+    """Numbered 1 to 20, each with at least one query."""
+    assert [part.split(".")[0] for part in PARTS] == [str(n) for n in range(1, 21)]
+    assert {number for number, _ in QUERIES} == {str(n) for n in range(1, 21)}
+
+
+@pytest.mark.parametrize(("number", "query"), QUERIES)
+def test_a_query_answers(run, number, query):
+    """It has rows, and a connection that knows nothing of streambpe gives the same ones."""
+    by_command = [json.loads(line) for line in ask(run, query, "--jsonl").splitlines()]
+    assert by_command
+    with duckdb.connect(str(run / "state.duckdb"), read_only=True) as con:
+        relation = con.sql(query)
+        assert list(by_command[0]) == relation.columns
+        assert json.loads(json.dumps(relation.fetchall(), default=str)) == [list(r.values()) for r in by_command]
+
+
+def test_another_training_is_seen_as_the_cookbook_says(run):
+    """--name, and the two settings for the shell, show the other training's tables and views."""
+    settings = re.search(r"^SET VARIABLE.*$", COOKBOOK, re.M)
+    assert settings is not None
+    for what in ("vocabulary", "events", "token_usage", "single_token_chunks"):
+        query = f"SELECT count(*) AS n FROM {what}"
+        main_n = json.loads(ask(run, query, "--json"))[0]["n"]
+        small_n = json.loads(ask(run, query, "--json", "--name", "small"))[0]["n"]
+        assert small_n < main_n
+        with duckdb.connect(str(run / "state.duckdb"), read_only=True) as con:
+            con.execute(settings[0].replace("NAME", "small"))
+            assert con.execute(query).fetchall() == [(small_n,)]
+
+
+def test_token_usage_equals_encoding_the_corpus(run):
+    """Uses, whole-chunk uses and bytes, against the encoder over the chunks that were learned from."""
+    tokenizer = Tokenizer.load(run)
+    uses: Counter[int] = Counter()
+    alone: dict[str, int] = {}
+    chunks = dict(rows(run, "SELECT chunk, n FROM chunk_counts"))
+    stops = {word.content.decode() for word in tokenizer.event_log.header.stop_words}
+    assert stops
+    left_out = 0
+    for chunk, n in chunks.items():
+        if n < OPTIONS["freq_cutoff"] and chunk not in stops:
+            left_out += 1
+            continue
+        ids = tokenizer.encoder.encode_chunk(chunk)
+        for number in ids:
+            uses[number] += n
+        if len(ids) == 1:
+            alone[chunk] = n
+    assert left_out > 10
+    assert dict(rows(run, "SELECT id, n FROM token_usage WHERE n > 0")) == dict(uses)
+    assert dict(rows(run, "SELECT chunk, n FROM single_token_chunks")) == alone
+    total = sum(chunks.values())
+    shares = rows(run, "SELECT n, share, share_so_far FROM single_token_chunks")
+    assert [share for _, share, _ in shares] == pytest.approx([n / total for n, _, _ in shares])
+    assert shares[-1][2] == pytest.approx(sum(alone.values()) / total)
+    counts = [row[0] for row in rows(run, "SELECT n FROM token_usage")]
+    assert all(a >= b for a, b in pairwise(counts))
+    assert len(counts) == len(rows(run, "FROM vocabulary"))
+
+
+def test_an_unfinished_training_has_no_usage_yet(run, tmp_path):
+    """The views are empty, not wrong, while the table is."""
+    with duckdb.connect(str(tmp_path / "copy.duckdb")) as con:
+        con.execute(f"ATTACH '{run / 'state.duckdb'}' AS run (READ_ONLY)")
+        con.execute("COPY FROM DATABASE run TO copy")
+        con.execute("DELETE FROM token_counts")
+        assert con.sql("FROM token_usage").fetchall() == []
+        assert con.sql("FROM single_token_chunks").fetchall() == []
+
+
+def test_list_names_every_view_and_table_with_a_sentence(run):
+    """All that VIEWS and SCHEMA have, and each can be asked for by its name alone."""
+    listed = list_names()
+    assert {name for name, kind, _ in listed if kind == "view"} == set(VIEWS)
+    tables = {name for name, kind, _ in listed if kind == "table"}
+    assert tables >= set(SCHEMA) - {"training"} | {"events", "tokens", "token_counts", "facts"}
+    assert {row[0] for row in rows(run, "SELECT table_name FROM duckdb_tables()")} == tables
+    for name, kind, sentence in listed:
+        assert sentence.startswith("one row is a"), name
+        assert sentence.endswith("."), name
+        assert json.loads(ask(run, name, "--json")) or name in ("vetoed",), (name, kind)
+    shown = ask(run, "--list")
+    assert all(f"  {name} " in shown and sentence in shown for name, _, sentence in listed)
+    as_json = json.loads(ask(run, "--list", "--json"))
+    assert [tuple(row.values()) for row in as_json] == listed
+
+
+def test_a_query_comes_from_a_file_too(run, tmp_path):
+    """--file, and standard input; neither beside a query."""
+    (tmp_path / "q.sql").write_text("SELECT count(*) AS n FROM events;")
+    expected = ask(run, "SELECT count(*) AS n FROM events", "--csv")
+    assert ask(run, "--file", str(tmp_path / "q.sql"), "--csv") == expected
+    piped = CliRunner().invoke(
+        main, ["sql", str(run), "--file", "-", "--csv"], input="SELECT count(*) AS n FROM events"
+    )
+    assert piped.stdout == expected
+    assert CliRunner().invoke(main, ["sql", str(run), "SELECT 1", "--file", "-"]).exit_code == 2
+    assert CliRunner().invoke(main, ["sql", str(run)]).exit_code == 2

@@ -1,0 +1,232 @@
+"""`evaluate`: every measure against encoding document by document and counting with SQL."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from streambpe.config import Resources
+from streambpe.encode.eventlog import write_event_log
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import UsageError
+from streambpe.report import evaluate as module
+from streambpe.report.evaluate import ALL, evaluate
+from streambpe.report.measures import MEASURES, renyi_efficiency, renyi_entropy
+from tests.runs import cli
+from tests.trained import DOCUMENTS, HOSTILE, KINDS, trained
+
+SMALL = Resources(256 * 10**6, 1)
+TEXTS = {
+    "a": [*DOCUMENTS[:40], "a document\nof two lines, the end"],
+    "b": [text for text in HOSTILE if text and "<|" not in text] + ["ünïcode wörds 日本語 の the end of the day"],
+}
+
+
+def save(kind: str, folder: Path) -> str:
+    path = folder / f"{kind}.events.jsonl"
+    write_event_log(path, trained(kind))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory) -> list[str]:
+    """Two files of documents."""
+    folder = tmp_path_factory.mktemp("texts")
+    paths = []
+    for name, documents in TEXTS.items():
+        path = folder / f"{name}.jsonl"
+        path.write_text("".join(json.dumps({"text": text}) + "\n" for text in documents), encoding="utf-8")
+        paths.append(str(path))
+    return paths
+
+
+SQL = """
+WITH used AS (SELECT id, count(*) AS n FROM ids GROUP BY id),
+known AS (SELECT u.id, u.n, c.bytes FROM used AS u LEFT JOIN contents AS c USING (id))
+SELECT
+    (SELECT count(*) FROM documents)                                        AS documents,
+    (SELECT sum(octet_length(encode(text))) FROM documents)                 AS bytes,
+    sum(n)                                                                  AS tokens,
+    (SELECT sum(octet_length(encode(text))) FROM documents) / sum(n)        AS bytes_per_token,
+    count(*)                                                                AS vocab_used,
+    count(*) / any_value(getvariable('size'))                               AS vocab_used_share,
+    log2(sum(pow(n / total, 2.5))) / -1.5 / log2(count(*))                  AS renyi,
+    log2(sum(pow(n / total, 2.5))) / -1.5 / log2(any_value(getvariable('size'))) AS renyi_vocab,
+    avg(octet_length(bytes))                                                AS mean_token_length,
+    avg((bytes[1:1] = ' '::BLOB OR bytes[1:3] = encode('▁'))::INT) FILTER (bytes IS NOT NULL) AS word_initial,
+    count(*) FILTER (bytes IS NOT NULL AND try(decode(bytes)) IS NULL)      AS partial_tokens,
+    coalesce(sum(n) FILTER (bytes IS NOT NULL AND try(decode(bytes)) IS NULL), 0) / sum(n) AS partial_share
+FROM known, (SELECT sum(n) AS total FROM used)
+"""
+
+
+def by_sql(tokenizer: Tokenizer, documents: list[str]) -> dict[str, Any]:
+    """The measures from one document after another."""
+    con = duckdb.connect()
+    con.execute("CREATE TABLE documents (text VARCHAR); CREATE TABLE ids (id BIGINT); "
+                "CREATE TABLE contents (id BIGINT, bytes BLOB)")  # fmt: skip
+    con.executemany("INSERT INTO documents VALUES (?)", [[text] for text in documents])
+    ids = [number for text in documents for number in tokenizer.encode_ordinary(text)]
+    con.execute("INSERT INTO ids SELECT unnest(?)", [ids])
+    special = set(tokenizer.special_tokens.values())
+    contents = [
+        [number, tokenizer.decode_single_token_bytes(number)] for number in sorted(set(ids)) if number not in special
+    ]
+    con.executemany("INSERT INTO contents VALUES (?, ?)", contents)
+    con.execute("SET VARIABLE size = ?", [tokenizer.n_vocab])
+    relation = con.sql(SQL)
+    found = dict(zip(relation.columns, relation.fetchall()[0], strict=True))
+    chunks = [tokenizer.encoder.encode_chunk(chunk) for text in documents for chunk in tokenizer.encoder.split(text)]
+    found["single_token_chunks"] = sum(len(ids) == 1 for ids in chunks) / len(chunks)
+    found["words"] = sum(len(text.split()) for text in documents)
+    found["tokens_per_word"] = found["tokens"] / found["words"]
+    found["vocab_size"] = tokenizer.n_vocab
+    con.close()
+    return found
+
+
+def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert found.keys() - {"parity"} == expected.keys()
+    for name, value in expected.items():
+        assert float(found[name]) == pytest.approx(float(value), rel=1e-9), name
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "pairs"])
+def test_every_measure_equals_counting_with_sql(kind, sources, tmp_path, monkeypatch):
+    """All kinds of models, superwords, deletions and unknown tokens too; in blocks and tables of any size."""
+    model = save(kind, tmp_path)
+    tokenizer = Tokenizer.load(model)
+    documents = [text for texts in TEXTS.values() for text in texts]
+    expected = by_sql(tokenizer, documents)
+    parts = [by_sql(tokenizer, texts) for texts in TEXTS.values()]
+    for block in (16 << 20, 700):
+        monkeypatch.setattr(module, "_MOST_BLOCK", block)
+        monkeypatch.setattr(module, "_LEAST_BLOCK", block)
+        monkeypatch.setattr(module, "_SLICE", block)
+        found = evaluate([model], sources, by_source=True, resources=SMALL)
+        assert [one.source for one in found] == [*sources, ALL]
+        assert_equal(found[-1].values, expected)
+        for one, part in zip(found[:-1], parts, strict=True):
+            assert_equal(one.values, part)
+            assert one.values["parity"] == one.values["tokens"] / parts[0]["tokens"]
+
+
+def test_the_table_of_chunks_may_overflow(sources, tmp_path, monkeypatch):
+    """Encoded and begun again after every block, it gives the same."""
+    model = save("plain", tmp_path)
+    expected = evaluate([model], sources, resources=SMALL)
+    made: list[int] = []
+    fold = module._ChunkUses.fold
+    monkeypatch.setattr(module._ChunkUses, "fold", lambda self: (made.append(1), fold(self))[1])
+    original = module._ChunkUses.__init__
+    monkeypatch.setattr(
+        module._ChunkUses, "__init__", lambda self, tokenizer, blocks, most: original(self, tokenizer, blocks, 0)
+    )
+    monkeypatch.setattr(module, "_MOST_BLOCK", 900)
+    assert evaluate([model], sources, resources=SMALL) == expected
+    assert len(made) > 6
+
+
+def test_one_document_in_many_blocks(tmp_path, monkeypatch):
+    """A text file is one document; words, chunks and superwords go on across its blocks."""
+    text = "in the end of the day it is the end of the line, " * 60 + "日本 語\u2003x" * 20
+    (tmp_path / "t.txt").write_text(text, encoding="utf-8")
+    model = save("boundless", tmp_path)
+    monkeypatch.setattr(module, "_MOST_BLOCK", 100)
+    monkeypatch.setattr(module, "_LEAST_BLOCK", 100)
+    (found,) = evaluate([model], [str(tmp_path / "t.txt")], resources=SMALL)
+    assert_equal(found.values, by_sql(Tokenizer.load(model), [text]))
+
+
+def test_renyi_equals_tokenization_scorer():
+    """The published package, over random distributions."""
+    scorer = pytest.importorskip("tokenization_scorer", reason="tokenization-scorer is not installed")
+    rng = random.Random(1)
+    for _ in range(30):
+        lines = [[str(int(rng.expovariate(0.2))) for _ in range(rng.randint(2, 40))] for _ in range(5)]
+        text = "\n".join(" ".join(line) for line in lines)
+        counts: dict[str, int] = {}
+        for line in lines:
+            for token in line:
+                counts[token] = counts.get(token, 0) + 1
+        for alpha in (2.5, 3.0):
+            theirs = scorer.score(text, metric="renyi", power=alpha)
+            assert renyi_efficiency(list(counts.values()), len(counts), alpha) == pytest.approx(theirs)
+        theirs = scorer.score(text, metric="renyi", power=2.5, vocab=5000)
+        assert renyi_efficiency(list(counts.values()), 5000) == pytest.approx(theirs)
+
+
+def test_renyi_by_its_formula():
+    """log2(sum p^alpha) / (1 - alpha) / log2(size): even counts are 1, one sort of token is 0, nothing is None."""
+    assert renyi_efficiency([5, 5, 5, 5], 4) == pytest.approx(1.0)
+    assert renyi_efficiency([7, 0], 2) == pytest.approx(0.0)
+    assert renyi_efficiency([0, 0], 2) is None
+    assert renyi_efficiency([3], 1) is None
+    p = [0.5, 0.3, 0.2]
+    assert renyi_entropy([50, 30, 20]) == pytest.approx(math.log2(sum(x**2.5 for x in p)) / -1.5)
+    assert renyi_entropy([50, 30, 20], 1) == pytest.approx(-sum(x * math.log2(x) for x in p))
+
+
+def test_rivals_are_measured_beside(sources, tmp_path):
+    """A tokenizer.json and tiktoken ranks: the token counts are those of their own libraries."""
+    tokenizers = pytest.importorskip("tokenizers")
+    tiktoken = pytest.importorskip("tiktoken")
+    model = save("plain", tmp_path)
+    cli("export", model, "--to", "hf", "-o", tmp_path / "tokenizer.json")
+    cli("export", model, "--to", "tiktoken", "-o", tmp_path / "ranks.tiktoken")
+    rivals = [str(tmp_path / "tokenizer.json"), str(tmp_path / "ranks.tiktoken")]
+    ours, theirs, ranks = evaluate([model], sources, rivals=rivals, pattern="gpt4o", resources=SMALL)
+    documents = [text for texts in TEXTS.values() for text in texts]
+    hf = tokenizers.Tokenizer.from_file(rivals[0])
+    assert theirs.values["tokens"] == sum(len(hf.encode(text, add_special_tokens=False).ids) for text in documents)
+    loaded = {}
+    for line in Path(rivals[1]).read_text().splitlines():
+        token, rank = line.split()
+        loaded[__import__("base64").b64decode(token)] = int(rank)
+    expression = trained("plain").header.config.get("expression") or Tokenizer.load(model).encoder.pattern.expression
+    encoding = tiktoken.Encoding("x", pat_str=expression, mergeable_ranks=loaded, special_tokens={})
+    assert ranks.values["tokens"] == sum(len(encoding.encode_ordinary(text)) for text in documents)
+    assert ours.values["tokens"] == theirs.values["tokens"]
+
+
+def test_the_command_prints_tables_json_and_csv(sources, tmp_path):
+    """The same numbers three ways; parity stands beside the file named first, wherever it sorts."""
+    models = [save("plain", tmp_path), save("boundless", tmp_path)]
+    texts = ["--text", sources[1], "--text", sources[0]]
+    rows = json.loads(cli("evaluate", *models, *texts, "--by", "source", "--json").stdout)
+    assert [(row["model"], row["source"]) for row in rows] == [(m, s) for m in models for s in [*sources, ALL]]
+    assert rows[1]["parity"] == 1
+    assert rows[0]["parity"] == rows[0]["tokens"] / rows[1]["tokens"]
+    table = list(csv.DictReader(io.StringIO(cli("evaluate", *models, *texts, "--by", "source", "--csv").stdout)))
+    assert [int(row["tokens"]) for row in table] == [row["tokens"] for row in rows]
+    assert set(table[0]) == {"model", "source", *MEASURES}
+    shown = cli("evaluate", *models, *texts, "--by", "source").stdout.splitlines()
+    assert len(shown) == 7
+    assert shown[1].split()[:2] == ["plain.events.jsonl", "a.jsonl"]
+    together = cli("evaluate", *models, *texts).stdout
+    for name in MEASURES:
+        assert (name in together) == (name != "parity")
+    assert f"{rows[2]['tokens']:,}" in together
+
+
+def test_what_cannot_be_evaluated_is_said(tmp_path, sources):
+    """No text, no model, a stream for two models, an empty text."""
+    model = save("plain", tmp_path)
+    assert "Missing option '--text'" in cli("evaluate", model, expect=2).stderr
+    assert "name at least one MODEL" in cli("evaluate", "--text", sources[0], expect=2).stderr
+    with pytest.raises(UsageError, match="read only once"):
+        evaluate([model, model], ["-"])
+    assert "Missing" not in cli("evaluate", tmp_path / "nothing", "--text", sources[0], expect=1).stderr
+    (tmp_path / "empty.jsonl").write_text('{"text": ""}\n')
+    (found,) = evaluate([model], [str(tmp_path / "empty.jsonl")])
+    assert found.values["tokens"] == 0
+    assert found.values["bytes_per_token"] is None
+    assert "-" in cli("evaluate", model, "--text", tmp_path / "empty.jsonl").stdout

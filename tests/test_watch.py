@@ -1,0 +1,154 @@
+"""`status` and `watch`: what they say is what status.json, the tables and the disk say, live and afterwards."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from streambpe.progress import Meter, clock, describe_range, eta_range, look_at
+from streambpe.report.watch import sparkline, watch
+from streambpe.store.inspect import print_query
+from streambpe.store.run import Run
+from streambpe.train.trainer import train
+from tests.runs import SMALL, Driver, cli, rows, text_run
+from tests.samples import natural_text
+
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """A finished run."""
+    run = text_run(tmp_path_factory.mktemp("watch") / "run", natural_text(3, 60_000))
+    train(run, resources=SMALL, vocab_size=700)
+    return run
+
+
+def shown(run: Path, *, width: int = 100, **options: object) -> str:
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=True, color_system=None)
+    watch(run, console, **options)  # type: ignore[arg-type]
+    return ESCAPES.sub("", out.getvalue())
+
+
+def test_a_finished_run_is_shown_as_it_went(trained):
+    """Stage, tokens, passes, memory against the limit, disk, and the tokens learned last."""
+    text = shown(trained)
+    status = json.loads((trained / "status.json").read_text())
+    assert "trained, done" in text
+    assert "444 of 444" in text
+    passes = rows(trained, "SELECT events FROM batches ORDER BY batch")
+    assert status["passes"] == len(passes)
+    assert status["batch_events"] == passes[-1][0]
+    assert f"{len(passes)} in the tables, {444 / len(passes):,.1f} events each, {max(passes)[0]} at most" in text
+    assert status["memory_limit_bytes"] == SMALL.memory_bytes
+    assert "of 256.0 MB, at most" in text
+    ((last, n),) = rows(trained, "SELECT text, n FROM merge_curve ORDER BY seq DESC LIMIT 1")
+    assert f"{last!r} {n}" in text
+    assert "left" not in text
+    for line in shown(trained, width=80).splitlines():
+        assert len(line) <= 80
+
+
+def test_status_says_the_same(trained):
+    """The lines of `status`, and its JSON, hold passes, limit and disk."""
+    text = cli("status", trained).stdout
+    found = json.loads(cli("status", trained, "--json").stdout)
+    assert f"444 events in {found['passes']} passes, {found['batch_events']} in the last" in text
+    assert "of --memory 256.0 MB" in text
+    du = int(subprocess.run(["du", "-s", "-B1", trained], capture_output=True, text=True).stdout.split()[0])
+    assert 0 <= du - found["run_bytes"] < 100_000  # du also counts the folders
+    assert found["free_bytes"] > 0
+    assert found["eta_seconds"] is None
+
+
+def test_a_running_training_is_followed_to_its_end(tmp_path):
+    """Frames come while it learns, with a range for the time left; the view ends with the run."""
+    run = text_run(tmp_path / "run", natural_text(4, 60_000))
+    driver = Driver(run=run, options={"vocab_size": 600}, rest=0.02, trainer={"checkpoint_seconds": 0.2})
+    assert driver.wait_for("learning")
+    text = shown(run, every=0.1)
+    assert driver.end()[0] == 0
+    done = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+) of 344", text)]
+    assert done == sorted(done)
+    assert len(set(done)) > 2, "several looks"
+    assert "learning, running" in text
+    assert re.search(r"\d:\d\d left", text)
+    assert "trained, done" in text
+
+
+def test_a_run_asked_every_100_ms_answers_and_is_not_hurt(tmp_path):
+    """From another process, by query, view and page, while it counts its passes: no failure, the same vocabulary."""
+    text = natural_text(6, 60_000)
+    expected = train(text_run(tmp_path / "alone", text), resources=SMALL, vocab_size=600).sha256
+    run = text_run(tmp_path / "asked", text)
+    driver = Driver(run=run, options={"vocab_size": 600}, rest=0.03, trainer={"checkpoint_seconds": 0.2})
+    assert driver.wait_for("learning")
+    seen: list[int] = []
+    views = itertools.cycle(["vocabulary", "top_pairs", "merge_curve", "token_usage", "progress", "facts"])
+    while driver.process.poll() is None:
+        began = time.monotonic()
+        out = io.StringIO()
+        print_query(run, "SELECT count(*) AS n FROM events", "json", out)
+        seen.append(json.loads(out.getvalue())[0]["n"])
+        print_query(run, next(views), "csv", io.StringIO())
+        look_at(Run(run))
+        time.sleep(max(0.0, 0.1 - (time.monotonic() - began)))
+    assert driver.end()[0] == 0
+    assert len(seen) > 5
+    assert seen == sorted(seen)
+    assert len(set(seen)) > 2, "something was seen"
+    assert dict(rows(run, "FROM facts"))["sha256"] == expected
+
+
+def test_what_is_gone_or_held_is_no_crash(trained, tmp_path):
+    """No run: one message; a killed one says so; off a terminal one frame is printed."""
+    assert "no status.json" in cli("watch", tmp_path / "none", expect=1).stderr
+    assert "trained, done" in cli("watch", trained).stdout
+    before = json.loads((trained / "status.json").read_text())
+    Run(trained).write_status({**before, "state": "running", "pid": 2**22 + 1})
+    try:
+        assert look_at(Run(trained))["state"] == "killed"
+        assert "killed" in shown(trained)
+    finally:
+        Run(trained).write_status(before)
+
+
+def test_time_left_is_a_range_over_the_speeds_seen(monkeypatch):
+    """At the fastest and the slowest of the rates; nothing while nothing moves."""
+    assert eta_range(1000, [100.0, 50.0, 0.0]) == (10.0, 20.0)
+    assert eta_range(1000, [0.0]) is None
+    assert eta_range(-5, [1.0]) == (0.0, 0.0)
+    assert describe_range(10, 20) == "0:10 to 0:20"
+    assert describe_range(10, 10.5) == "0:10"
+    assert clock(3725) == "1:02:05"
+    now = [0.0]
+    monkeypatch.setattr("streambpe.progress.time.monotonic", lambda: now[0])
+    meter = Meter("learning", total=1000, unit="tokens", started=0.0)
+    for second in range(1, 101):  # 2 a second, then 8 a second
+        now[0] = float(second)
+        meter.done += 2 if second <= 60 else 8
+        status = meter.snapshot("running")
+    # since the start 4.4 a second, of late 8
+    left = 1000 - meter.done
+    assert meter.done == 60 * 2 + 40 * 8
+    low, high = status["eta_range_seconds"]
+    assert low == pytest.approx(left / 8, rel=0.02)
+    assert high == pytest.approx(left / 4.4, rel=0.02)
+    assert status["recent_per_second"] == pytest.approx(8)
+    assert meter.snapshot("done")["eta_range_seconds"] is None
+
+
+def test_sparklines_scale_to_the_largest():
+    """The largest is a full bar, nothing is no bar."""
+    assert sparkline([1, 2, 4]) == "▂▄█"
+    assert sparkline([]) == sparkline([0, 0]) == ""
+    assert len(sparkline([1.0] * 500)) == 32
