@@ -24,7 +24,7 @@ demo: $(VENV)/installed
 	$(BIN)/streambpe report demo-run -o demo-run/report.html
 
 test: $(VENV)/installed
-	$(BIN)/python -m pytest -m 'not long'
+	$(BIN)/python -m pytest -n 2 -m 'not long'
 
 test-long: $(VENV)/installed
 	$(BIN)/python -m pytest

@@ -23,6 +23,7 @@ EXAMPLES = {
     "max_token_length": 9,
     "batches": 0,
     "freq_cutoff": 1,
+    "symbols_spell_chunks": True,
     "max_rows": 5,
     "op": "merge",
 }

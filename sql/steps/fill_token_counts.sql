@@ -1,5 +1,5 @@
 -- fill_token_counts: how often every token stands in the chunks learned from, once all is learned.
--- inputs:  freq_cutoff BIGINT
+-- inputs:  freq_cutoff BIGINT, symbols_spell_chunks BOOLEAN (a SCRIPT symbol is half a character: no chunk is one)
 -- reads:   incoming (one row = id, n: occurrences inside chunks of several tokens; registered by the caller),
 --          tokens, chunk_counts (a chunk that spells a living token is that token, whole; stop words come first)
 -- returns: nothing
@@ -10,7 +10,8 @@ WITH whole AS (
     SELECT t.id, c.n
     FROM chunk_counts AS c
     JOIN tokens AS t ON t.bytes = encode(c.chunk) AND t.died IS NULL
-    WHERE c.n >= getvariable('freq_cutoff') OR t.kind = 'stop word'
+    WHERE (c.n >= getvariable('freq_cutoff') OR t.kind = 'stop word')
+        AND (t.kind <> 'base' OR getvariable('symbols_spell_chunks'))
     QUALIFY row_number() OVER (PARTITION BY c.chunk ORDER BY t.kind = 'stop word' DESC, t.id) = 1
 )
 SELECT id, sum(n)::BIGINT AS n, sum(alone)::BIGINT AS alone

@@ -149,9 +149,14 @@ def fold_training(
 
 
 def fill_token_counts(
-    con: duckdb.DuckDBPyConnection, ids: npt.NDArray[np.int64], inside: npt.NDArray[np.int64], freq_cutoff: int
+    con: duckdb.DuckDBPyConnection,
+    ids: npt.NDArray[np.int64],
+    inside: npt.NDArray[np.int64],
+    *,
+    freq_cutoff: int,
+    symbols_spell_chunks: bool,
 ) -> None:
     """Table token_counts, from how often each token stands inside chunks of several tokens."""
     con.register("incoming", pl.DataFrame({"id": ids, "n": inside}).to_arrow())
-    run_sql(con, "steps/fill_token_counts", freq_cutoff=freq_cutoff)
+    run_sql(con, "steps/fill_token_counts", freq_cutoff=freq_cutoff, symbols_spell_chunks=symbols_spell_chunks)
     con.unregister("incoming")

@@ -284,7 +284,7 @@ class PairCounter:
             self._rows = len(frame)
 
     def _spill(self) -> None:
-        if self.folder is None:
+        if self.folder is None or self._frames[0].is_empty():
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         parts = self._frames[0].with_columns(part=pl.col("key").hash(0) % self.split).sort("part")

@@ -578,7 +578,12 @@ class Trainer:
                 run_sql(con, "steps/clear_pair_counts")
                 insert(con, "pair_counts", pairs)
                 facts["pair_floor"] = str(floor)
-                fill_token_counts(con, *engine.token_counts(), self.config.freq_cutoff)
+                fill_token_counts(
+                    con,
+                    *engine.token_counts(),
+                    freq_cutoff=self.config.freq_cutoff,
+                    symbols_spell_chunks=self.config.encoding != "script",
+                )
             else:
                 run_sql(con, "steps/clear_token_counts")
             if finished:
