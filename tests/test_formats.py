@@ -188,6 +188,20 @@ def test_strict_exits_4_unless_exact(tmp_path, held_out):
         assert CliRunner().invoke(main, [*arguments, "--strict"]).exit_code == code
 
 
+def test_transformers_loads_the_hf_export(tmp_path):
+    """`PreTrainedTokenizerFast` gives the model's ids and the text back."""
+    transformers = pytest.importorskip("transformers")
+    for kind in ("plain", "uw"):
+        log = trained(kind)
+        [result] = export(log, "hf", tmp_path / f"{kind}.json")
+        theirs = transformers.PreTrainedTokenizerFast(tokenizer_file=str(result.files[0]))
+        ours = Tokenizer.from_event_log(log)
+        for text in [TEXT, *HOSTILE]:
+            ids = ours.encode(text, allowed_special="all")
+            assert theirs.encode(text, add_special_tokens=False) == ids
+            assert theirs.decode(ids, clean_up_tokenization_spaces=False) == text
+
+
 def test_gguf_reads_back_or_is_refused(tmp_path):
     """With the package: what was written is read back, and it says that llama.cpp was not run. Names or nothing."""
     pytest.importorskip("gguf")
