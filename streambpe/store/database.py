@@ -29,6 +29,8 @@ VIEWS = (
     "merge_curve",
     "token_usage",
     "single_token_chunks",
+    "superwords",
+    "superword_candidates",
     "progress",
     "left_out",
 )
