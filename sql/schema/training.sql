@@ -7,7 +7,7 @@
 --              empty while a training goes on).
 -- token_counts: one row is a token and how often it stands in the chunks learned from, once all is learned
 --              (chunks below the cut-off are left out; superwords are not joined; empty while a training goes on).
--- superword_adjacency: one row is two neighbouring chunks that may join a superword, and in how many places they
+-- superword_adjacency: one row is a pair of neighbouring chunks that may join a superword, and in how many places they
 --              stand side by side; every pair that does in at least `adjacency_floor` places is here (table
 --              facts; empty without superwords and while a training goes on).
 -- batches:     one row is a pass: what it learned, what it touched, what it cost.

@@ -13,7 +13,7 @@ WITH whole AS (
     JOIN tokens AS t ON t.bytes = encode(c.chunk) AND t.died IS NULL
     WHERE (c.n >= getvariable('freq_cutoff') OR t.kind = 'stop word')
         AND (t.kind <> 'base' OR getvariable('symbols_spell_chunks'))
-      AND (t.kind <> 'learned' OR t.id IN (SELECT id FROM events WHERE op = 'merge' AND seq IS NOT NULL))
+        AND (t.kind <> 'learned' OR t.id IN (SELECT id FROM events WHERE op = 'merge' AND seq IS NOT NULL))
     QUALIFY row_number() OVER (PARTITION BY c.chunk ORDER BY t.kind = 'stop word' DESC, t.id) = 1
 )
 SELECT id, sum(n)::BIGINT AS n, sum(alone)::BIGINT AS alone
