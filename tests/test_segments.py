@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +22,7 @@ from streambpe.encode.segments import (
     count_giants,
     cut_pieces,
     pieces_from_keys,
+    split_pieces,
 )
 from streambpe.encode.split_worker import SplitProcess
 from streambpe.store.sources import find_border
@@ -226,6 +229,30 @@ def test_nul_bytes_count_as_characters():
     """ "a", "a\\0" and "a\\0\\0" are three chunks, though their keys differ in the length byte only."""
     pattern = find_pattern(r"(?s)[^ ]+| ")
     assert fast_documents(buffer_of("a a\0 a\0\0 \0 \0\0"), pattern) == [pattern.split("a a\0 a\0\0 \0 \0\0")]
+
+
+@pytest.mark.parametrize("name", ["boundless", "ultimate1"])
+def test_ascii_pieces_split_without_the_regex_module(name):
+    """The ASCII form cuts as the pattern does; only pieces that make the pattern look ahead go to `regex`."""
+    pattern = find_pattern(name)
+    rng = random.Random(f"ascii {name}")
+    given = ["".join(rng.choices("abZQ '_\t\n\r.-3\x1f\x7fé", k=rng.randint(1, 9))) for _ in range(20_000)]
+    pieces = pl.Series("piece", sorted({text.encode() for text in given}))
+    asked = []
+
+    class Recording(InlineSplitter):
+        def split(self, texts, script_runs):
+            asked.extend(texts)
+            return super().split(texts, script_runs)
+
+    chunked = split_pieces(pieces, pattern, Recording(pattern))
+    flat = chunked.flat.to_list()
+    for piece, start, length in zip(pieces, chunked.starts, chunked.lengths, strict=True):
+        assert flat[start : start + length] == pattern.split(piece.decode())
+    assert set(asked) == {
+        piece.decode() for piece in pieces if re.search(rb"[^ -~\t\n\r]|[A-Z]{2}[a-z]|[0-9]{4}", piece)
+    }
+    assert len(asked) < len(pieces)
 
 
 def test_split_process_answers_as_the_thread_does():

@@ -461,6 +461,25 @@ _ULTIMATE = (
 
 
 @dataclass(frozen=True)
+class AsciiForm:
+    """A pattern on ASCII pieces in which it never has to look ahead, for a linear-time engine."""
+
+    holds: str  # a piece it is right for matches this
+    lacks: str  # and this is not found in it
+    linear: str
+
+
+def _ultimate_ascii(space: str) -> AsciiForm:
+    """boundless looks ahead behind two capitals for a small letter, and behind three digits for more of them."""
+    return AsciiForm(
+        r"^[ -~\t\n\r]+$",
+        r"[A-Z]{2}[a-z]|[0-9]{4}",
+        r" ?[A-Za-z]+'[A-Za-z]+|_[a-z]+| ?[A-Z]?[a-z]+| ?[A-Z]+|[0-9]+"
+        rf"|{space}[!-/:-@\[-`{{-~]+|[ \t]*[\r\n]+|[ \t]+",
+    )
+
+
+@dataclass(frozen=True)
 class Pattern:
     """One way to split text. `name` is a preset's name, or "regex" for a user's own expression."""
 
@@ -468,6 +487,7 @@ class Pattern:
     expression: str  # what `regex` runs; "" stands for "the whole document is one chunk"
     rules: Cutter = NO_CUTS
     linear: str | None = None  # the same on a piece in the reduced alphabet, for a linear-time engine
+    ascii: AsciiForm | None = None  # where there is none: the same on most ASCII pieces
     folds: bool = True  # its contractions ignore case
     keep_gaps: bool = False  # text between two matches is a chunk too
     script_expression: str | None = None  # for runs of scripts written without spaces, if split first
@@ -539,8 +559,8 @@ PRESETS: dict[str, Pattern] = {
             _PUNCT,
             _punct_linear(),
         ),
-        Pattern("boundless", _ULTIMATE.replace("{space}", " ?"), _BOUNDLESS),
-        Pattern("ultimate1", _ULTIMATE.replace("{space}", ""), _BOUNDLESS),
+        Pattern("boundless", _ULTIMATE.replace("{space}", " ?"), _BOUNDLESS, ascii=_ultimate_ascii(" ?")),
+        Pattern("ultimate1", _ULTIMATE.replace("{space}", ""), _BOUNDLESS, ascii=_ultimate_ascii("")),
         Pattern(
             "word-level",
             r" ?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}\u200d]*[\p{Ll}\p{Lm}\p{Lo}\p{M}\u200d]+"
@@ -574,16 +594,7 @@ def find_pattern(
                 f"--split-scripts needs a regular expression to run on each script; --pattern {pattern.name} has none."
             )
         special = SCRIPT_SPECIFIC_GPT4O if "/]*" in pattern.expression else SCRIPT_SPECIFIC
-        pattern = Pattern(
-            pattern.name,
-            pattern.expression,
-            pattern.rules,
-            pattern.linear,
-            pattern.folds,
-            pattern.keep_gaps,
-            special,
-            pattern.compiled,
-        )
+        pattern = replace(pattern, script_expression=special)
     return replace(pattern, prepared=True) if prepared else pattern
 
 

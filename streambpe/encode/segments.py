@@ -26,7 +26,7 @@ import polars as pl
 import pyarrow as pa
 
 from streambpe.encode.marks import DOCUMENT_END, RUN_END, SCRIPT_RUN_END
-from streambpe.encode.patterns import Pattern
+from streambpe.encode.patterns import AsciiForm, Pattern
 from streambpe.encode.reduced import reduced_alphabet
 from streambpe.encode.scripts import decode_code_points, mark_script_runs
 from streambpe.encode.split import split_texts
@@ -207,7 +207,8 @@ def split_pieces(pieces: pl.Series, pattern: Pattern, splitter: TextSplitter) ->
     """Run the pattern on distinct pieces, each by a route that gives its chunks for certain.
 
     Route 0 is the linear form over the reduced alphabet: for pieces without a mark, if the pattern has
-    such a form. Route 1 is the pattern itself in the `regex` module, 2 its form for script runs.
+    such a form. Route 1 is the pattern itself in the `regex` module, 2 its form for script runs, and 3 its
+    ASCII form for the pieces of route 1 that it is right for.
     """
     if pattern.definition is not None:
         return _pieces_as_chunks(pieces, pattern)
@@ -220,21 +221,26 @@ def split_pieces(pieces: pl.Series, pattern: Pattern, splitter: TextSplitter) ->
         # a giant would take 20 times its size in arrays; find-all takes it as a stream. (Not where the
         # pattern asks for the end of the text: a piece's end is none.)
         route[(np.diff(offsets) > GIANT_BYTES) & (route == 0)] = 1
+    if pattern.ascii is not None:
+        ours = np.flatnonzero((route == 1) & (np.diff(offsets) <= GIANT_BYTES))
+        texts = _texts(pieces.gather(ours))
+        fits = texts.str.contains(pattern.ascii.holds) & ~texts.str.contains(pattern.ascii.lacks)
+        route[ours[fits.to_numpy()]] = 3
     lengths = np.zeros(len(pieces), np.int64)
     flats: list[pl.Series] = []
     places: list[npt.NDArray[np.int64]] = []
-    for kind in (0, 1, 2):
+    for kind in (0, 1, 2, 3):
         where = np.flatnonzero(route == kind)
         if not len(where):
             continue
         mine = pieces.gather(where) if len(where) < len(pieces) else pieces
         if kind == 0:
             flat, counts = _split_linear(mine, pattern)
+        elif kind == 3:
+            assert pattern.ascii is not None
+            flat, counts = _split_ascii(_texts(mine), pattern.ascii)
         else:
-            marked = pl.col("piece").bin.tail(1).is_in([bytes([m]) for m in range(RUN_END, DOCUMENT_END + 1)])
-            size = pl.col("piece").bin.size() - marked.cast(pl.UInt32)
-            texts = mine.to_frame().select(pl.col("piece").bin.head(size).cast(pl.String)).to_series()
-            distinct, ids, many = splitter.split(texts.to_list(), kind == 2)
+            distinct, ids, many = splitter.split(_texts(mine).to_list(), kind == 2)
             flat = pl.Series(distinct, dtype=pl.String).gather(np.asarray(ids, np.int32))
             counts = np.asarray(many, np.int64)
         lengths[where] = counts
@@ -274,6 +280,22 @@ def _buffers(pieces: pl.Series) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.u
     offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
     data = np.frombuffer(array.buffers()[2] or b"", np.uint8)
     return offsets - offsets[0], data[offsets[0] : offsets[-1]]
+
+
+def _texts(pieces: pl.Series) -> pl.Series:
+    """Pieces without the mark some end with, as text."""
+    marked = pl.col("piece").bin.tail(1).is_in([bytes([m]) for m in range(RUN_END, DOCUMENT_END + 1)])
+    size = pl.col("piece").bin.size() - marked.cast(pl.UInt32)
+    return pieces.to_frame("piece").select(pl.col("piece").bin.head(size).cast(pl.String)).to_series()
+
+
+def _split_ascii(texts: pl.Series, form: AsciiForm) -> tuple[pl.Series, npt.NDArray[np.int64]]:
+    """(chunks of all texts in order, chunks per text)."""
+    lists = texts.str.extract_all(form.linear)
+    flat = lists.explode(empty_as_null=False)
+    if flat.str.len_bytes().sum() != texts.str.len_bytes().sum():
+        raise AssertionError("the ASCII form left text unmatched")
+    return flat.alias("chunk"), lists.list.len().to_numpy().astype(np.int64)
 
 
 def _split_linear(pieces: pl.Series, pattern: Pattern) -> tuple[pl.Series, npt.NDArray[np.int64]]:
