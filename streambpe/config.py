@@ -11,6 +11,7 @@ from typing import Any, Literal
 import psutil
 
 from streambpe.encode.eligible import text_test
+from streambpe.encode.patterns import find_pattern
 from streambpe.errors import LimitError, RunMismatch, UsageError
 
 # What Python, numpy, Polars, pyarrow and DuckDB take before any work: 110 MB resident, plus DuckDB's
@@ -130,8 +131,11 @@ LIKE: dict[str, dict[str, Any]] = {
 # The same for counting, where nothing else is asked for.
 LIKE_COUNTING: dict[str, dict[str, Any]] = {"script": {"normalize": "nfc", "unencodable": "drop"}}
 ENCODINGS = ("bytes", "script")
-SUPERWORDS = ("none", "boundless", "superbpe")
-_SUPERWORD_FIELDS = ("superwords", "transition", "superword_pattern", "max_superword_words", "forbid")
+SUPERWORDS = ("none", "boundless", "superbpe", "uw")
+STAGE2_PATTERN = "superbpe2"
+_SUPERWORD_FIELDS = (
+    "superwords", "transition", "superword_pattern", "stage2_pattern", "max_superword_words", "forbid",
+)  # fmt: skip
 ALPHABETS = ("gpt2", "bytes", "bytes1", "utf8", "seen")
 
 
@@ -157,8 +161,9 @@ class TrainConfig:
     count_specials: bool = True  # specials and reserved ids are part of vocab_size
     block_tokens: tuple[str, ...] = ()
     superwords: str = "none"
-    transition: int | None = None  # superbpe: living tokens without specials at the end of phase one
+    transition: int | None = None  # superbpe, uw: living tokens without specials at the end of phase one
     superword_pattern: str = "improved"  # which chunks may join: encode/eligible.py
+    stage2_pattern: str = STAGE2_PATTERN  # uw: what cuts the text for superwords, and for encoding
     max_superword_words: int | None = None
     forbid: str | None = None  # no superword in whose text this expression is found
 
@@ -179,6 +184,11 @@ class TrainConfig:
             chosen["alphabet"] = "script"
         config = cls(**chosen)
         config.check()
+        if config.superwords == "uw" and given.get("superword_pattern") is not None:
+            raise UsageError(
+                "--superword-pattern says which chunks may join; with --superwords uw any neighbours inside a chunk of "
+                "--stage2-pattern may. Leave it out."
+            )
         return config
 
     def check(self) -> None:
@@ -224,13 +234,15 @@ class TrainConfig:
     def _check_superwords(self) -> None:
         if self.superwords not in SUPERWORDS:
             raise UsageError(f"--superwords {self.superwords}: one of {', '.join(SUPERWORDS)}.")
-        staged = self.superwords == "superbpe"
+        staged = self.superwords in ("superbpe", "uw")
         if staged != (self.transition is not None):
             raise UsageError(
                 f"--superwords {self.superwords} needs --transition N: the tokens at which superwords begin."
                 if staged
-                else "--transition belongs to --superwords superbpe."
+                else "--transition belongs to --superwords superbpe and uw."
             )
+        if self.superwords != "uw" and self.stage2_pattern != STAGE2_PATTERN:
+            raise UsageError("--stage2-pattern belongs to --superwords uw.")
         if self.superwords == "none":
             for name in ("max_superword_words", "forbid"):
                 if getattr(self, name) is not None:
@@ -248,6 +260,13 @@ class TrainConfig:
             )
         if getattr(self, "tau", None) is not None:
             raise UsageError("--tau with --superwords: deletions and superwords cannot be combined yet. Leave one out.")
+        if self.superwords == "uw":
+            find_pattern(self.stage2_pattern, gaps="keep")
+            if self.stop_list:
+                raise UsageError(
+                    "--stop-list with --superwords uw: stop words are whole chunks of --pattern, and uw models encode "
+                    "chunks of --stage2-pattern. Leave one out."
+                )
         room = self.vocab_size - (self.extra_ids if self.count_specials else 0)
         if self.transition is not None and self.transition > room:
             raise UsageError(
@@ -276,4 +295,6 @@ class TrainConfig:
         if self.superwords == "none":
             for name in _SUPERWORD_FIELDS:
                 del facts[name]
+        else:
+            del facts["superword_pattern" if self.superwords == "uw" else "stage2_pattern"]
         return facts

@@ -16,7 +16,7 @@ chosen by count n stands behind all word steps that count at least n, and behind
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -120,11 +120,13 @@ def interleave(
     *,
     least: int,
     words_first: bool,
+    joined_event: Callable[[int, int, int, int], Event] = supermerge_event,
 ) -> Interleaved:
     """Take word steps and supermerges until `target` tokens are learned or nothing is left.
 
     base: the alphabet's symbols, from first_id on. A token is its bytes: a step that spells one which exists uses
-    its id and adds nothing. words_first: SuperBPE, all word steps before the first supermerge.
+    its id and adds nothing. words_first: SuperBPE, all word steps before the first supermerge. joined_event: what
+    a supermerge is in the log.
     """
     made = Interleaved()
     id_of = {symbol: first_id + i for i, symbol in enumerate(base)}
@@ -154,7 +156,7 @@ def interleave(
             best = supermerges.peek(max(least, 0 if word is None else word.n + 1))
         if best is not None:
             left, right = (supermerges.content(part) for part in best.pair)
-            made.events.append(supermerge_event(id_of[left], id_of[right], number(left + right), best.n))
+            made.events.append(joined_event(id_of[left], id_of[right], number(left + right), best.n))
             supermerges.take()
         elif word is not None:
             made.places.append(len(made.events))

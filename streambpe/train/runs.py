@@ -47,7 +47,7 @@ import pyarrow as pa
 
 from streambpe.failpoints import failpoint
 from streambpe.store.database import fsync_file, fsync_folder
-from streambpe.train.neighbours import Bool, Groups, Int32, Int64, SymbolReader, add_up, pair_keys, write_whole
+from streambpe.train.neighbours import Bool, Groups, Int32, Int64, Reader, add_up, pair_keys, write_whole
 from streambpe.train.words import WordFiles
 
 _SCHEMA = {"run": pl.Binary, "by": pl.Int64, "n": pl.Int64}
@@ -179,7 +179,7 @@ class _OpenRun:
 
 
 def collect_runs(
-    reader: SymbolReader,
+    reader: Reader,
     groups: Groups,
     kept: KeptPairs,
     folder: Path,

@@ -49,7 +49,8 @@ from streambpe.encode.eventlog import (
     read_event_log,
     write_event_log,
 )
-from streambpe.encode.patterns import find_pattern
+from streambpe.encode.model import encoding_pattern
+from streambpe.encode.patterns import Pattern, find_pattern
 from streambpe.encode.script import Unencodable
 from streambpe.encode.symbols import Codec
 from streambpe.errors import ResumeMismatch, RunError, RunMismatch, Stopped, StreambpeError, UsageError
@@ -113,9 +114,8 @@ class Joined:
     journal: Journal  # of that order; never written
     learned: int  # tokens
     ahead: list[Event]  # word steps that found no place, under the ids they would have got next
-    adjacency: pl.DataFrame
-    adjacency_floor: int
-    token_counts: tuple[Int64, Int64]  # as Engine.token_counts, after the merges that found a place
+    adjacency: tuple[pl.DataFrame, int] | None  # neighbours, and how many places the rarest stand in; none with uw
+    token_counts: tuple[Int64, Int64] | None  # as Engine.token_counts, after the merges that found a place
 
 
 def log_path(run: Run, name: str) -> Path:
@@ -189,6 +189,7 @@ class Trainer:
         target = self._target(alphabet, stop_words)
         joins = self.config.superwords != "none"
         documents = self._documents(parts) if joins else []
+        patterns = self._stage_patterns() if self.config.superwords == "uw" else (None, None)
         words_target = self._words_target(target, alphabet, stop_words)
         journal = self._open_journal(corpus)
         self.book = self._new_book(alphabet, stop_words)
@@ -217,7 +218,7 @@ class Trainer:
                     engine.close()
                     engine = None
                     release_memory()
-                phase = self._superwords(journal, alphabet, stop_words, documents, target, reached)
+                phase = self._superwords(journal, alphabet, stop_words, documents, patterns, target, reached)
                 joined = self._join(phase, journal, parts, alphabet, stop_words)
                 journal, learned = joined.journal, joined.learned
                 reached = learned >= target
@@ -249,6 +250,20 @@ class Trainer:
                 f"{self.config.superwords}` does it by itself."
             )
         return order_parts(self.folder, parts)
+
+    def _stage_patterns(self) -> tuple[Pattern, Pattern]:
+        """uw: what the words are cut by, and what superwords are cut by."""
+        counting = self._counting().as_facts()
+        gaps = counting["gaps"]
+        first = find_pattern(counting["pattern"], gaps=gaps, split_scripts=counting["split_scripts"])
+        if gaps == "drop" or first.word_mark:
+            raise RunMismatch(
+                f"{self.folder.path} was counted with --{'gaps drop' if gaps == 'drop' else 'pattern whitespace'}, so "
+                f"that its chunks are not the whole text, which --superwords uw cuts anew. Nothing was changed. "
+                f"Count into another RUN."
+            )
+        find_pattern(self.config.stage2_pattern, gaps=gaps)  # refuses one that leaves text out
+        return first, encoding_pattern({**counting, **self.config.as_facts()})
 
     def _words_target(self, target: int, alphabet: Alphabet, stop_words: Sequence[str]) -> int:
         """How many tokens phase one learns."""
@@ -291,6 +306,7 @@ class Trainer:
         alphabet: Alphabet,
         stop_words: Sequence[str],
         documents: list[SequencePart],
+        patterns: tuple[Pattern | None, Pattern | None],
         target: int,
         words_reached: bool,
     ) -> SuperwordPhase:
@@ -305,6 +321,8 @@ class Trainer:
             target=target,
             sequences=self.folder.sequences,
             parts=documents,
+            word_pattern=patterns[0],
+            pattern=patterns[1],
             folder=phase_folder(self.private, journal.events, self.config),
             blocks=self.blocks,
             resources=self.resources,
@@ -330,15 +348,16 @@ class Trainer:
             raise self._stopped(len(words.events) + phase.learned) from None
         journal = Journal(words.path, words.training, f"{words.number}-joined", made.events, saved=True)
         journal.batches.append({**carried_pass(len(made.events)), "mode": "interleaved"})
-        for veto in words.vetoes:
+        for veto in words.vetoes if len(phase.words) == len(words.events) else []:  # uw may pass words over
             if veto["seq"] <= made.used:  # else the words never come that far in this model
                 pair = {side: made.renumbered[veto[side]] for side in ("left", "right")}
                 journal.vetoes.append({**veto, **pair, "seq": made.place_of_word(veto["seq"])})
         self.book = self._new_book(alphabet, stop_words)
         self.book.add(made.events, 0)
-        adjacency, floor = phase.adjacency()
+        if self.config.superwords == "uw":  # neither its neighbours nor its tokens are those of chunk_counts
+            return Joined(journal, made.learned, made.ahead, None, None)
         token_counts = self._count_tokens(made, words, parts, alphabet, stop_words)
-        return Joined(journal, made.learned, made.ahead, adjacency, floor, token_counts)
+        return Joined(journal, made.learned, made.ahead, phase.adjacency(), token_counts)
 
     def _count_tokens(
         self,
@@ -542,6 +561,8 @@ class Trainer:
         # what an earlier training of this name left belongs to other events
         shutil.rmtree(self.private, ignore_errors=True)
         if not log_path(self.folder, self.name).exists():
+            return Journal.start(path, identity)
+        if self.config.superwords == "uw":  # its log has the words as they count in stage 2
             return Journal.start(path, identity)
         if self.config.superwords != "none":
             words = self._words_of(self._read_log())
@@ -767,11 +788,12 @@ class Trainer:
             if joined is not None:
                 token_counts = joined.token_counts
                 run_sql(con, "steps/clear_superword_adjacency")
-                insert(con, "superword_adjacency", joined.adjacency)
+                if joined.adjacency is not None:
+                    insert(con, "superword_adjacency", joined.adjacency[0])
+                    facts["adjacency_floor"] = str(joined.adjacency[1])
                 run_sql(con, "steps/clear_words_ahead")
                 ahead = event_rows(joined.ahead, 0).with_columns(seq=pl.lit(None, pl.Int64))
                 insert(con, "events", ahead)
-                facts["adjacency_floor"] = str(joined.adjacency_floor)
             if token_counts is not None:
                 fill_token_counts(
                     con,
