@@ -40,7 +40,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -140,36 +140,21 @@ def _stretches(first: Int64, size: Int64) -> Int64:
     return rows
 
 
-@dataclass
-class Rewrite:
-    """How the tokens of some words change: a pair becomes an id everywhere, or ids become their parts.
+class Rewrite(NamedTuple):
+    """How the tokens of some words change: an id becomes its parts everywhere (one part: another name)."""
 
-    Applied in order, so what one puts in the next may split.
-    """
-
-    pair: tuple[int, int] | None
-    new: int
-    into: tuple[int, ...] = ()
+    number: int
+    into: tuple[int, ...]
 
     def apply(self, column: Int32) -> Int32:
         """A compact column before and after."""
-        if self.pair is None:
-            hits = np.flatnonzero(column == self.new)
-            size = np.ones(len(column), np.int64)
-            size[hits] = len(self.into)
-            longer = np.repeat(column, size)
-            first = np.cumsum(size)[hits] - len(self.into)
-            longer[(first[:, None] + np.arange(len(self.into))).ravel()] = np.tile(self.into, len(hits))
-            return longer
-        left, right = self.pair
-        starts = np.flatnonzero((column[:-1] == left) & (column[1:] == right))
-        if left == right:
-            index = np.arange(len(starts))
-            chain = np.concatenate(([True], np.diff(starts) > 1))[: len(starts)]
-            starts = starts[((index - np.maximum.accumulate(np.where(chain, index, 0))) & 1) == 0]
-        shorter = column.copy()
-        shorter[starts] = self.new
-        return np.delete(shorter, starts + 1)
+        hits = np.flatnonzero(column == self.number)
+        size = np.ones(len(column), np.int64)
+        size[hits] = len(self.into)
+        changed = np.repeat(column, size)
+        first = np.cumsum(size)[hits] - len(self.into)
+        changed[(first[:, None] + np.arange(len(self.into))).ravel()] = np.tile(self.into, len(hits))
+        return changed
 
 
 @dataclass
@@ -245,10 +230,6 @@ class IndexColumn:
     def _living_weights(self) -> Int64:
         return np.delete(self.weights, np.concatenate(self._gone)) if self._gone else self.weights
 
-    def rename(self, old: int, new: int) -> None:
-        """Make one id another, after `compact` (a merge whose bytes are a living token)."""
-        self.token[self.token == old] = new
-
     # Words that change their length: a deletion, or a merge onto a token that stands elsewhere in another width.
 
     def words_with(self, ids: Sequence[int]) -> Int64:
@@ -260,15 +241,18 @@ class IndexColumn:
         return np.unique(self.word[places[self.slot[places] != DEAD]]).astype(np.int64)
 
     def move_words(
-        self, frontier: Frontier, words: Int64, rewrites: Sequence[Rewrite]
+        self, frontier: Frontier, rewrites: Sequence[Rewrite]
     ) -> tuple[Int64, Int64, Int64]:
-        """Rewrite these words; the pairs whose counts change: (left, right, difference).
+        """Rewrite the words that hold such tokens; the pairs whose counts change: (left, right, difference).
 
         A token's occurrences are all equally wide, and a word's parts may need more places than it has, so the
         word is written anew at the end of the column and its old places die. Its hot pairs get the new positions
-        (`Frontier.more`). O(places of these words), no look at any other.
+        (`Frontier.more`). One look at all places for these tokens, then O(places of these words).
         """
-        words = np.sort(words)
+        nothing = np.empty(0, np.int64)
+        words = self.words_with([rewrite.number for rewrite in rewrites])
+        if not len(words):
+            return nothing, nothing, nothing
         bounds = self._bounds
         if not len(bounds):
             bounds = np.flatnonzero(self.token == SEPARATOR)
@@ -280,7 +264,7 @@ class IndexColumn:
             new = rewrite.apply(new)
         weights = self.weights[words]
         key, n = _group_sums(
-            *(np.concatenate(part) for part in zip(self._signed(old, weights, -1), self._signed(new, weights, 1)))
+            *map(np.concatenate, zip(self._signed(old, weights, -1), self._signed(new, weights, 1), strict=True))
         )
         # Dead: the words with the separators in front of them. Word numbers go on where they ended.
         self.slot[places] = DEAD
@@ -635,11 +619,12 @@ def count_block(column: Int32, weight: Int64, disjoint: bool, ids: int = 1 << 31
 @dataclass
 class Merged:
     """What a sweep of merges did: losses by slot, born pairs (key, n, places), what each merge's count lost
-    before its turn, and how many places were found and rewritten."""
+    before its turn, how often each was made, and how many places were found and rewritten."""
 
     lost: Int64
     born: pl.DataFrame
     dropped: Int64
+    made: Int64
     found: int = 0
     executed: int = 0
 
@@ -807,20 +792,12 @@ class ScanColumn:
     def compact(self) -> None:
         """A scan's blocks are always compact."""
 
-    def rename(self, old: int, new: int) -> None:
-        """Make one id another everywhere (a merge whose bytes are a living token)."""
-        for number in range(len(self.lengths)):
-            column, weights = self._read(number)
-            if (column == old).any():
-                column[column == old] = new
-                self._write(number, column, weights)
-
     def split(self, rewrites: Sequence[Rewrite]) -> None:
-        """Deleted tokens become their parts, in this order: one sweep that reads each block."""
+        """Tokens become their parts, in this order: one sweep that reads each block and writes those it changes."""
 
         def one(number: int) -> None:
             column, weights = self._read(number)
-            if np.isin(column, [rewrite.new for rewrite in rewrites]).any():
+            if np.isin(column, [rewrite.number for rewrite in rewrites]).any():
                 for rewrite in rewrites:
                     column = rewrite.apply(column)
                 self._write(number, column, weights)
@@ -974,7 +951,7 @@ class ScanColumn:
             column, weights = self._read(number)
             found = _find_in(column, weights, match)
             if len(found) == 0:
-                return Merged(nothing, _no_pairs(), none)
+                return Merged(nothing, _no_pairs(), none, none)
             result = resolve_given(found, lambda rows: _describe_in(column, rows, self.disjoint), given)
             done, rank = result.done, result.rank
             lefts, rights = left[rank], right[rank]
@@ -994,13 +971,16 @@ class ScanColumn:
             keep = np.ones(len(column), bool)
             keep[done.second] = False
             self._write(number, column[keep], weights, shorter=True)
-            return Merged(nothing, born, result.count, len(found), len(done))
+            made = none.copy()
+            np.add.at(made, rank, done.weight)
+            return Merged(nothing, born, result.count, made, len(found), len(done))
 
         self.touched.positions += self.places
-        total = Merged(lost[:-1], _no_pairs(), none.copy())
+        total = Merged(lost[:-1], _no_pairs(), none.copy(), none.copy())
         born, rows = [_no_pairs()], 0
         for part in self._each(one):
             total.dropped -= part.dropped
+            total.made += part.made
             total.found += part.found
             total.executed += part.executed
             born.append(part.born)
