@@ -18,6 +18,7 @@ from tests.sequential import BASE, hard_words, text_words
 
 TAUS = ["0.34", "0.5", "0.6", "0.75", "0.9", "1"]
 RULES = [(to, test) for to in ("bytes", "walk") for test in ("before", "after")]
+SEEDS = {"scan": 12, "switch": 12}  # slow ways
 WAYS = {
     "index": {},
     "tight": {"hot_pairs": 3, "floor_ratio": 2, "candidates": 4},
@@ -74,7 +75,7 @@ def learn(words, size, tau, to, test, check=False, **options):
 def test_deletions_equal_the_slow_trainer(way):
     """Ties, runs, both parts, both tests, every tau: all events are those of one merge at a time."""
     deleted = back = together = 0
-    for seed in range(150):
+    for seed in range(SEEDS.get(way, 100)):
         rng = random.Random(seed)
         words = hard_words(rng)
         tau, (to, test) = rng.choice(TAUS), rng.choice(RULES)
@@ -87,12 +88,12 @@ def test_deletions_equal_the_slow_trainer(way):
         made = [event[3] for event in events if event[0] == "merge"]
         back += len(made) - len(set(made))
         together += sum(len(batch.id) > 1 for batch in batches)
-    assert deleted > 100
-    assert back > 10
-    assert together > 20 or way == "one"
+    assert deleted > 20
+    assert back > 5
+    assert together > 10 or way == "one"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     words=st.lists(
         st.tuples(st.text("abc", max_size=12).map(str.encode), st.integers(1, 5)), min_size=1, max_size=10
@@ -108,3 +109,69 @@ def test_three_letters(words, tau, rule, ties, overlaps, way):
     want = slowly(words, 20, tau, *rule, ties=ties, overlaps=overlaps)
     events, _ = learn(words, 20, tau, *rule, check=True, ties=ties, overlaps=overlaps, **WAYS[way])
     assert events == want
+
+
+def test_snapshots_and_replays_go_on_the_same():
+    """Cut anywhere: from a snapshot, or from the words and the events so far, learning ends the same."""
+    cuts = 0
+    for seed in range(40):
+        rng = random.Random(seed)
+        words = hard_words(rng)
+        rule = rule_of(rng.choice(TAUS), *rng.choice(RULES))
+        way = WAYS[rng.choice(sorted(WAYS))]
+        options = EngineOptions(deletions=rule, **way)
+        engine = Engine(Words.of(words), BASE, options)
+        batches = list(engine.batches(30))
+        engine.close()
+        if len(batches) < 3:
+            continue
+        cut = rng.randrange(1, len(batches))
+        merges, deleted = as_given(batches[:cut])
+        again = Engine(Words.of(words), BASE, options)
+        again.replay(merges, deleted=deleted)
+        assert again.check() == []
+        live = 30 - again.learned
+        assert told(again.batches(live)) == told(batches[cut:]), f"seed {seed}"
+        again.close()
+        cuts += bool(deleted)
+    assert cuts > 5
+
+
+def as_given(batches):
+    """Batches as `replay` takes them."""
+    merges, deleted = [], []
+    for batch in batches:
+        deleted += [gone._replace(after=gone.after + len(merges)) for gone in batch.deleted]
+        merges += zip(batch.left.tolist(), batch.right.tolist(), batch.id.tolist(), batch.n.tolist(), strict=True)
+    return merges, deleted
+
+
+@pytest.mark.parametrize("way", ["index", "scan"])
+def test_a_snapshot_knows_which_tokens_are_dead(tmp_path, way):
+    """Counts, first pairs and deaths survive: text learned in two halves is text learned at once."""
+    words = text_words(3, 400)
+    options = EngineOptions(deletions=rule_of("0.6", "walk", "before"), **WAYS[way])
+    if way == "scan":
+        options = EngineOptions(deletions=options.deletions, force_scan=True, block_places=900)
+    engine = Engine(Words.of(words), BASE, options)
+    want = told(engine.batches(300))
+    engine.close()
+    half = Engine(Words.of(words), BASE, options)
+    first = told(half.batches(150))
+    half.snapshot(tmp_path / "half")
+    half.close()
+    rest = Engine.restore(tmp_path / "half", BASE, options)
+    assert rest.learned == 150
+    assert first + told(rest.batches(150)) == want
+    rest.close()
+    assert sum(event[0] == "delete" for event in want) > 20
+
+
+def test_other_words_are_noticed_by_their_deletions():
+    """A log whose deletions are not those that its merges lead to is refused."""
+    words = text_words(4, 200)
+    options = EngineOptions(deletions=rule_of("0.6", "bytes", "before"))
+    engine = Engine(Words.of(words), BASE, options)
+    merges, deleted = as_given(list(engine.batches(100)))
+    with pytest.raises(ReplayMismatch, match="lead to the deletions"):
+        Engine(Words.of(words), BASE, options).replay(merges, deleted=deleted[:3] + deleted[4:])

@@ -1,7 +1,7 @@
 """The tables of a training (sql/schema/training.sql), filled from its journal.
 
 Events, tokens, passes and vetoes only ever grow, so a fold appends what came since the last one; pair
-counts are replaced. Tables that were filled from another journal (table facts names it) are made anew.
+counts are replaced, and which tokens are dead follows from the events. Tables that were filled from another journal (table facts names it) are made anew.
 Everything happens in the caller's transaction.
 """
 
@@ -140,6 +140,8 @@ def fold_training(
     ((n_events, n_batches, n_tokens, n_vetoed),) = run_sql(con, "steps/count_folded")
     insert(con, "events", event_rows(events[n_events:], n_events))
     insert(con, "tokens", book.rows(n_tokens))
+    if any(event.op is Op.DELETE for event in events[n_events:]):
+        run_sql(con, "steps/mark_dead_tokens")
     if len(batches) > n_batches:
         insert(con, "batches", pl.DataFrame(batches[n_batches:], infer_schema_length=None))
     if len(vetoes) > n_vetoed:
@@ -151,12 +153,23 @@ def fold_training(
 def fill_token_counts(
     con: duckdb.DuckDBPyConnection,
     ids: npt.NDArray[np.int64],
-    inside: npt.NDArray[np.int64],
+    n: npt.NDArray[np.int64],
+    alone: npt.NDArray[np.int64],
     *,
     freq_cutoff: int,
     symbols_spell_chunks: bool,
+    deletions: bool,
 ) -> None:
-    """Table token_counts, from how often each token stands inside chunks of several tokens."""
-    con.register("incoming", pl.DataFrame({"id": ids, "n": inside}).to_arrow())
-    run_sql(con, "steps/fill_token_counts", freq_cutoff=freq_cutoff, symbols_spell_chunks=symbols_spell_chunks)
+    """Table token_counts, from how often each token stands in the words that the engine holds.
+
+    Without deletions those are the chunks of several tokens, with them all of several symbols.
+    """
+    con.register("incoming", pl.DataFrame({"id": ids, "n": n, "alone": alone}).to_arrow())
+    run_sql(
+        con,
+        "steps/fill_token_counts",
+        freq_cutoff=freq_cutoff,
+        symbols_spell_chunks=symbols_spell_chunks,
+        deletions=deletions,
+    )
     con.unregister("incoming")
