@@ -1,6 +1,5 @@
 -- fill_token_counts: how often every token stands in the chunks learned from, once all is learned.
--- inputs:  freq_cutoff BIGINT, symbols_spell_chunks BOOLEAN (a SCRIPT symbol is half a character: no chunk is one),
---          deletions BOOLEAN
+-- inputs:  freq_cutoff BIGINT, symbols_spell_chunks BOOLEAN (not SCRIPT's halves of characters), deletions BOOLEAN
 -- reads:   incoming (one row = id, n, alone: occurrences in the words that were held; registered by the caller),
 --          tokens, chunk_counts (without deletions a chunk that spells a token is that token, whole, and is not in
 --          incoming; with them incoming has all chunks of several symbols; stop words come first)
