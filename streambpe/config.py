@@ -162,8 +162,8 @@ class TrainConfig:
     count_specials: bool = True  # specials and reserved ids are part of vocab_size
     block_tokens: tuple[str, ...] = ()
     tau: str | None = None  # delete a token when a merge takes such a share of it; a decimal; None is never
-    delete_to: str = "bytes"  # what becomes of its other occurrences: base symbols, or back along first pairs
-    delete_test: str = "before"  # >= of the count before the merge, or > of what is left and merged
+    delete_to: Literal["bytes", "walk"] = "bytes"  # its other occurrences become base symbols, or living parts
+    delete_test: Literal["before", "after"] = "before"  # see train/deletion.py
 
     @classmethod
     def from_options(cls, like: str = "hf", **given: Any) -> TrainConfig:

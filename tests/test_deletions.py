@@ -95,9 +95,7 @@ def test_deletions_equal_the_slow_trainer(way):
 
 @settings(max_examples=100, deadline=None)
 @given(
-    words=st.lists(
-        st.tuples(st.text("abc", max_size=12).map(str.encode), st.integers(1, 5)), min_size=1, max_size=10
-    ),
+    words=st.lists(st.tuples(st.text("abc", max_size=12).map(str.encode), st.integers(1, 5)), min_size=1, max_size=10),
     tau=st.sampled_from(TAUS),
     rule=st.sampled_from(RULES),
     ties=st.sampled_from(["ids", "bytes"]),

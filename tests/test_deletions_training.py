@@ -168,7 +168,7 @@ def test_the_options_are_refused_where_they_mean_nothing(trained):
             TrainConfig.from_options(**options)
     assert TrainConfig.from_options(tau="0.90") == TrainConfig.from_options(tau=0.9)
     assert TrainConfig.from_options(tau="1.1") == TrainConfig.from_options()
-    with pytest.raises(ResumeMismatch, match="--tau 0.7, not 0.8"):
+    with pytest.raises(ResumeMismatch, match=r"--tau 0\.7, not 0\.8"):
         train(trained, resources=SMALL, **OPTIONS | {"tau": "0.8"})
     done = cli("train", trained, "--vocab-size", SIZE, "--tau", "0.9", "--name", "other", "--delete-to", "walk")
     assert done.returncode == 0, done.stderr

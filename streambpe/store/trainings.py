@@ -1,8 +1,8 @@
 """The tables of a training (sql/schema/training.sql), filled from its journal.
 
 Events, tokens, passes and vetoes only ever grow, so a fold appends what came since the last one; pair
-counts are replaced, and which tokens are dead follows from the events. Tables that were filled from another journal (table facts names it) are made anew.
-Everything happens in the caller's transaction.
+counts are replaced, and which tokens are dead follows from the events. Tables that were filled from another
+journal (table facts names it) are made anew. Everything happens in the caller's transaction.
 """
 
 from __future__ import annotations

@@ -925,7 +925,10 @@ class Engine:
                     if hot[pair] != n and pair not in self._banned:
                         wrong.append(f"hot pair {pair} is kept as {hot[pair]} but counts {n}")
                     hot[pair] = 0
-                elif n >= max(frontier.floor + frontier.raised.get(key, 0), least) and self._allowed(np.array([pair[0]]), np.array([pair[1]]))[0]:
+                elif (
+                    n >= max(frontier.floor + frontier.raised.get(key, 0), least)
+                    and self._allowed(np.array([pair[0]]), np.array([pair[1]]))[0]
+                ):
                     wrong.append(f"cold pair {pair} counts {n}, the floor is {frontier.floor}")
         wrong += [f"hot pair {pair} is kept as {n} but has no occurrence" for pair, n in hot.items() if n]
         return wrong

@@ -216,8 +216,8 @@ class Frontier:
         for key in out:
             del self.raised[key]
         self._most_raised = max(self.raised.values(), default=0)
-        key = np.array(out, np.int64)
-        left, right = key >> 32, key & 0xFFFFFFFF
+        keys = np.array(out, np.int64)
+        left, right = keys >> 32, keys & 0xFFFFFFFF
         cold = self.find(left, right) < 0
         return left[cold], right[cold]
 

@@ -240,9 +240,7 @@ class IndexColumn:
         places = np.flatnonzero(hits)
         return np.unique(self.word[places[self.slot[places] != DEAD]]).astype(np.int64)
 
-    def move_words(
-        self, frontier: Frontier, rewrites: Sequence[Rewrite]
-    ) -> tuple[Int64, Int64, Int64]:
+    def move_words(self, frontier: Frontier, rewrites: Sequence[Rewrite]) -> tuple[Int64, Int64, Int64]:
         """Rewrite the words that hold such tokens; the pairs whose counts change: (left, right, difference).
 
         A token's occurrences are all equally wide, and a word's parts may need more places than it has, so the
@@ -473,7 +471,8 @@ class IndexColumn:
         place = self.arena[rows]
         pair = np.repeat(np.arange(len(slots)), size)
         if frontier.more:
-            place, pair = frontier.with_more(slots, place, pair)
+            further, pair = frontier.with_more(slots, place, pair)
+            place = further.astype(np.int32)
         self.touched.positions += len(place)
         live = self.slot[place] == slots[pair]
         bits = len(slots).bit_length()
@@ -1027,9 +1026,7 @@ class ScanColumn:
             for path in self._paths(number):
                 path.unlink()
         self.lengths = []
-        return IndexColumn(
-            column, weights, ids, disjoint=self.disjoint, lean=lean, drop_finished=self.drop_finished
-        )
+        return IndexColumn(column, weights, ids, disjoint=self.disjoint, lean=lean, drop_finished=self.drop_finished)
 
     def remove(self) -> None:
         """Delete the block files."""

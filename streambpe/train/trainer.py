@@ -40,9 +40,9 @@ from streambpe.encode.eventlog import (
     EventLog,
     EventLogError,
     Header,
+    Op,
     Special,
     StopWord,
-    Op,
     alphabet_size,
     delete_event,
     events_digest,
@@ -616,7 +616,8 @@ class Trainer:
 
 def _merges_and_deletions(events: Sequence[Event]) -> tuple[list[tuple[int, int, int, int]], list[Deletion]]:
     """Events as the engine takes them: merges, and deletions by how many merges stand before them."""
-    merges, deleted = [], []
+    merges: list[tuple[int, int, int, int]] = []
+    deleted: list[Deletion] = []
     for event in events:
         if event.op is Op.DELETE:
             deleted.append(Deletion(len(merges), event.id, event.into, event.n))
@@ -627,7 +628,7 @@ def _merges_and_deletions(events: Sequence[Event]) -> tuple[list[tuple[int, int,
 
 def _model_size(log: EventLog) -> int:
     """Model ids of a finished training."""
-    living = set()
+    living: set[int] = set()
     for event in log.events:
         (living.discard if event.op is Op.DELETE else living.add)(event.id)
     symbols = alphabet_size(log.header.alphabet)

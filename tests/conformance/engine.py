@@ -129,17 +129,17 @@ def judge_kensho_deletions(vector: Vector) -> Verdict:
     log = learn_from_counts(dict(counts), like="kensho", vocab_size=params["vocab_size"], tau=params["tau"])
     model = Model(log)
     ours = [
-        ["d", model.content(event.id).hex()]
+        ["d", model.content(event.id).hex(), [model.content(part).hex() for part in event.into], event.n]
         if event.op is Op.DELETE
         else ["m", *(model.content(number).hex() for number in event.pair), event.n]
         for event in log.events
     ]
-    theirs = [event[: 4 if event[0] == "m" else 2] for event in vector.data["events"]]
-    theirs = [event for i, event in enumerate(theirs) if not (event[0] == "d" and event == theirs[i - 1])]
+    theirs = [event[:4] for event in vector.data["events"]]
+    theirs = [event for i, event in enumerate(theirs) if event[:2] != theirs[i - 1][:2] or event[0] == "m"]
     verdict = Verdict(
         [Claim("events", ours, theirs)], encoder(model, lambda text: pretokenizer_chunks(params["pretokenizer"], text))
     )
-    verdict.claim(vector, "vocab", [model.content(number).hex() for number in model.vocabulary.living])
+    verdict.claim(vector, "vocab", [[model.content(number).hex(), 0] for number in model.vocabulary.living])
     return verdict
 
 
