@@ -24,6 +24,7 @@ EXAMPLES = {
     "batches": 0,
     "freq_cutoff": 1,
     "symbols_spell_chunks": True,
+    "deletions": False,
     "max_rows": 5,
     "op": "merge",
 }
