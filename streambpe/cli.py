@@ -178,6 +178,28 @@ def train_options(command: F) -> F:
         click.option("--reserve", type=click.IntRange(0), metavar="N", help="Ids to keep free at the end."),
         click.option("--block-token", "block_tokens", multiple=True, metavar="TEXT", help="Never learn this token."),
         click.option(
+            "--superwords",
+            type=click.Choice(["none", "boundless", "superbpe"]),
+            help="Merges across chunk borders: competing with ordinary ones by count (BoundlessBPE), or after them "
+            "(SuperBPE over whole chunks). [default: none]",
+        ),
+        click.option(
+            "--transition",
+            type=click.IntRange(1),
+            metavar="N",
+            help="superbpe: tokens, specials not counted, at which superwords begin.",
+        ),
+        click.option(
+            "--superword-pattern",
+            metavar="NAME|REGEX",
+            help="Which chunks may join: improved (a letter behind the first character), simple (a letter), paper "
+            "(ASCII letters, space, _ and '), or an expression found in the chunk. [default: improved]",
+        ),
+        click.option(
+            "--max-superword-words", type=click.IntRange(2), metavar="N", help="No superword of more than N chunks."
+        ),
+        click.option("--forbid", metavar="REGEX", help="No superword in whose text this is found."),
+        click.option(
             "--name", default="main", show_default=True, metavar="NAME", help="Several trainings live in one RUN."
         ),
     ]
@@ -351,6 +373,7 @@ def train(
     \b
     example:
         streambpe train runs/en corpus/*.jsonl.zst --vocab-size 32000 --memory 2GB
+        streambpe train runs/sw corpus/*.jsonl.zst --pattern boundless --superwords boundless -s 131072
     """
     resources = open_resources(memory, threads, temp_dir)
     counting = counting_arguments(given)

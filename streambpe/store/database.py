@@ -30,6 +30,8 @@ VIEWS = (
     "deletions",
     "token_usage",
     "single_token_chunks",
+    "superwords",
+    "superword_candidates",
     "progress",
     "left_out",
 )

@@ -49,10 +49,10 @@ class _Times:
 
 
 class Replay:
-    """The events as look-ups by pair and by deleted token."""
+    """The events as look-ups by pair and by deleted token. Supermerges keep their numbers but never apply here."""
 
     def __init__(self, events: Sequence[Event]) -> None:
-        merges = [(seq, *event.pair) for seq, event in enumerate(events) if event.op is not Op.DELETE]
+        merges = [(seq, *event.pair) for seq, event in enumerate(events) if event.op is Op.MERGE]
         seq, left, right = np.array(merges, np.int64).reshape(-1, 3).T
         self._merges = _Times(left << 32 | right, seq, len(events))
         deaths = [(seq, event.id) for seq, event in enumerate(events) if event.op is Op.DELETE]
@@ -64,8 +64,8 @@ class Replay:
         self._size = np.array([len(event.into) for event in events], np.int64)
         self._first = np.cumsum(self._size) - self._size
         self._parts = np.array([part for event in events for part in event.into], np.int64)
-        self.events = {} if deaths else {event.pair: (seq, event.id) for seq, event in enumerate(events)}
-        self._many = len(self.events) < len(events)  # some pair is merged twice, or something is deleted
+        self.events = {} if deaths else {(a, b): (seq, events[seq].id) for seq, a, b in merges}
+        self._many = len(self.events) < len(merges)  # some pair is merged twice, or something is deleted
         self._length = len(events)
 
     def encode(self, tokens: Int64, word: Int64, before: int | None = None) -> Iterator[tuple[Int64, Int64]]:

@@ -8,7 +8,7 @@ journal (table facts names it) are made anew. Everything happens in the caller's
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
@@ -45,6 +45,7 @@ class TokenBook:
     contents: list[bytes]  # of id first_id + i: the alphabet, the stop words, then what was learned
     stop_words: int
     born: list[int | None]
+    dead: set[int] = field(default_factory=set)  # deleted now
 
     @classmethod
     def of(cls, alphabet: Alphabet, stop_words: Sequence[bytes]) -> TokenBook:
@@ -52,11 +53,20 @@ class TokenBook:
         contents = [*alphabet.symbols, *stop_words]
         return cls(alphabet, contents, len(stop_words), [None] * len(contents))
 
+    @property
+    def learned(self) -> int:
+        """How many learned tokens are alive."""
+        return len(self.contents) - len(self.alphabet) - self.stop_words - len(self.dead)
+
     def add(self, events: Sequence[Event], seq: int) -> None:
         """Take in events, the first of which is number `seq`."""
+        first_id = self.alphabet.first_id
         for at, event in enumerate(events, seq):
-            first_id = self.alphabet.first_id
-            if event.op is not Op.DELETE and event.id == first_id + len(self.contents):
+            if event.op is Op.DELETE:
+                self.dead.add(event.id)
+                continue
+            self.dead.discard(event.id)
+            if event.id == first_id + len(self.contents):
                 left, right = event.pair
                 self.contents.append(self.contents[left - first_id] + self.contents[right - first_id])
                 self.born.append(at)
