@@ -4,6 +4,7 @@
 .read sql/schema/run.sql
 .read sql/schema/sources.sql
 .read sql/schema/chunk_counts.sql
+.read sql/schema/source_groups.sql
 .read sql/schema/training.sql
 .read sql/views/source_files.sql
 .read sql/views/chunk_frequencies.sql

@@ -161,6 +161,13 @@ def train_options(command: F) -> F:
         click.option("--reserve", type=click.IntRange(0), metavar="N", help="Ids to keep free at the end."),
         click.option("--block-token", "block_tokens", multiple=True, metavar="TEXT", help="Never learn this token."),
         click.option(
+            "--weight",
+            "weights",
+            multiple=True,
+            metavar="GROUP=NUMBER",
+            help="Multiply the counts of a source group; of the others they count once. May be given again.",
+        ),
+        click.option(
             "--name", default="main", show_default=True, metavar="NAME", help="Several trainings live in one RUN."
         ),
     ]
@@ -213,13 +220,21 @@ def count_options(command: F) -> F:
         ),
         click.option("--counts", is_flag=True, help="The sources are tables of chunks and counts."),
         click.option("--stdin-name", default="-", metavar="NAME", help="What to call standard input."),
+        click.option(
+            "--group",
+            "groups",
+            multiple=True,
+            metavar="NAME=GLOB",
+            help="Keep the counts of these sources apart as group NAME, for train --weight. May be given again.",
+        ),
+        click.option("--group-by", type=click.Choice(["folder"]), help="Each folder's files are a group of its name."),
     ]
     for option in reversed(options):
         command = option(command)
     return command
 
 
-COUNTING = ("lines", "text_column", "kind", "counts", "stdin_name")
+COUNTING = ("lines", "text_column", "kind", "counts", "stdin_name", "groups", "group_by")
 COUNT_CONFIG = ("pattern", "gaps", "split_scripts", "sequences", "bad_utf8", "normalize", "unencodable")
 
 
@@ -405,7 +420,8 @@ def tell_result(result: TrainResult) -> None:
 @main.command("export-counts")
 @click.argument("run")
 @click.option("-o", "--output", required=True, metavar="FILE", help="A .parquet or .csv file.")
-def export_counts(run: str, output: str) -> None:
+@click.option("--group", metavar="NAME", help="Only the counts of this source group.")
+def export_counts(run: str, output: str, group: str | None) -> None:
     """Write RUN's chunk counts as a table that `count --counts` and BatchBPE read.
 
     \b
@@ -414,7 +430,7 @@ def export_counts(run: str, output: str) -> None:
     """
     from streambpe.store.exchange import export_counts as export
 
-    rows = export(run, output)
+    rows = export(run, output, group)
     click.echo(f"{output}: {rows:,} chunks", err=True)
 
 

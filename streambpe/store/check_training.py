@@ -14,8 +14,10 @@ A training of fewer sources than the run has now can only be checked against its
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -32,6 +34,7 @@ from streambpe.encode.whole_characters import merging_pairs
 from streambpe.errors import RunError
 from streambpe.store.chunks import Part, merge_ranges
 from streambpe.store.database import list_trainings, use_training
+from streambpe.store.groups import weighted_counts
 from streambpe.store.recount import Int64, Replay, encode_words, pair_counts
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
@@ -84,8 +87,13 @@ def check_trainings(
             yield f"{name}.events", (str(why),)
             source = None
         if source is not None:
-            for table, row in _check_one(con, parts, facts, source, sha256, range_bytes):
-                yield f"{name}.{table}", row
+            weights = source.config.weights if source.corpus == sha256 else {}
+            with (
+                tempfile.TemporaryDirectory(prefix="check-", dir=run.path if weights else None) as place,
+                weighted_counts(parts, weights, Path(place) / "weighted") as counts,
+            ):
+                for table, row in _check_one(con, counts, facts, source, sha256, range_bytes):
+                    yield f"{name}.{table}", row
         con.rollback()
     use_training(con, "main")
 

@@ -55,6 +55,7 @@ from streambpe.memory import release_memory
 from streambpe.progress import Meter, Reporter, tree_memory
 from streambpe.store.chunks import BASE_BYTES, Part, fold, list_parts
 from streambpe.store.database import fsync_file, fsync_folder, list_trainings, open_store, use_training
+from streambpe.store.groups import check_weights, read_groups, weighted_counts
 from streambpe.store.run import Run
 from streambpe.store.sources import Source, find_sources
 from streambpe.store.sqlfiles import run_sql
@@ -147,6 +148,7 @@ class Trainer:
         self.tuning = tuning or {}
         self.private = self.folder.path / "training" / name  # words, snapshot, the engine's blocks
         self.meter = Meter("preparing", unit="tokens", memory_limit=self.resources.memory_bytes)
+        self.groups: dict[str, Any] = {}  # with weights: for the header, what was counted in each group
         self.facts: dict[str, str] = {}  # table run, read at the start: later another process may hold it
 
     # ------------------------------------------------------------------ the story
@@ -158,8 +160,12 @@ class Trainer:
             done = self._finished(corpus)
             if done is not None:
                 return done
-            with Reporter(self.meter, self.folder, self.progress):
-                return self._learn(corpus, parts)
+            check_weights(self.folder, parts, self.config.weights)
+            with (
+                Reporter(self.meter, self.folder, self.progress),
+                weighted_counts(parts, self.config.weights, self.private.with_name(f"{self.name}.weighted")) as counts,
+            ):
+                return self._learn(corpus, counts)
 
     def _learn(self, corpus: dict[str, Any], parts: list[Part]) -> TrainResult:
         self.unencodable: Unencodable = self._counting().unencodable
@@ -273,6 +279,8 @@ class Trainer:
             temp_dir=self.resources.temp_dir,
         )
         self.facts = self.folder.facts()
+        if self.config.weights:
+            self.groups = {"groups": read_groups(self.folder)}
         return corpus, list_parts(self.folder)
 
     def _identity(self, corpus: dict[str, Any]) -> dict[str, Any]:
@@ -520,7 +528,7 @@ class Trainer:
             alphabet=alphabet.to_header(),
             config={**count_config, "expression": pattern.expression, **self.config.as_facts()},
             unicode=pattern.unicode,
-            corpus={key: corpus[key] for key in ("documents", "bytes", "chunks", "sha256")},
+            corpus={key: corpus[key] for key in ("documents", "bytes", "chunks", "sha256")} | self.groups,
             stop_words=tuple(StopWord(before + i, word.encode()) for i, word in enumerate(stop_words)),
             specials=tuple(Special(text, next_id + i) for i, text in enumerate(self.config.specials)),
             reserved=self.config.reserve,
@@ -703,7 +711,7 @@ def _count(
 
 def _refuse_new_sources(folder: Run, name: str, sources: Sequence[str], counting: dict[str, Any]) -> None:
     """A training that was started learns from the counts it was started with: none may be added to it."""
-    arguments = {key: value for key, value in counting.items() if key != "options"}
+    arguments = {key: value for key, value in counting.items() if key not in ("options", "groups", "group_by")}
     found = find_sources(list(sources), **arguments)[0] if sources else []
     complete = {span.path for part in list_parts(folder) for span in part.spans if span.state == "last"}
     new = [source.path for source in found if source.path not in complete]
