@@ -12,6 +12,7 @@
 .read sql/views/vocabulary.sql
 .read sql/views/top_pairs.sql
 .read sql/views/merge_curve.sql
+.read sql/views/training_chunks.sql
 .read sql/views/token_usage.sql
 .read sql/views/single_token_chunks.sql
 .read sql/views/progress.sql

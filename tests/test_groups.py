@@ -391,7 +391,22 @@ def test_learning_with_weights(tmp_path):
     assert header.corpus["groups"]["de"]["chunks"] == expected["de"].total()
     assert check(run, resources=SMALL) == []
     assert [p.name for p in run.iterdir() if p.name.startswith(("check-", "weighted"))] == []
+    kept = {chunk: n for chunk, n in by_hand.items() if n}
+    assert dict(rows(run, "FROM weighted_counts")) == kept
+    stop_words = [word.content.decode() for word in header.stop_words]
+    left_out = {chunk: (kept.get(chunk, 0), "weight" if chunk not in kept else "cut-off")
+                for chunk in total(run) if kept.get(chunk, 0) < 2}  # fmt: skip
+    left_out |= {chunk: (kept[chunk], "stop list") for chunk in stop_words}
+    assert {reason for _, reason in left_out.values()} == {"weight", "cut-off", "stop list"}
+    assert {chunk: (n, why) for chunk, n, why in rows(run, "SELECT chunk, n, reason FROM left_out")} == left_out
+    whole = rows(run, "SELECT chunk, n FROM single_token_chunks")
+    assert whole
+    assert all(kept[chunk] == n for chunk, n in whole)
     with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("UPDATE weighted_counts SET n = n + 1 WHERE chunk = (SELECT min(chunk) FROM weighted_counts)")
+    assert {p.table for p in check(run, resources=SMALL)} == {"main.weighted_counts"}
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("UPDATE weighted_counts SET n = n - 1 WHERE chunk = (SELECT min(chunk) FROM weighted_counts)")
         con.execute("UPDATE pair_counts SET n = n + 1 WHERE left_id = (SELECT min(left_id) FROM pair_counts)")
     assert {p.table for p in check(run, resources=SMALL)} == {"main.pair_counts"}
     Tokenizer.load(str(run)).encode("the weights are known")

@@ -6,6 +6,7 @@
 --              empty while a training goes on).
 -- token_counts: one row is a token and how often it stands in the chunks learned from, once all is learned
 --              (chunks below the cut-off are left out; superwords are not joined; empty while a training goes on).
+-- weighted_counts: one row is a chunk and its count with --weight; empty if the training has no weights.
 -- batches:     one row is a pass: what it learned, what it touched, what it cost.
 -- vetoed:      one row is a pair that would have made a blocked token, with its count when it was the best.
 -- facts:       one row is a fact about this training: its options, how far it is, its digest.
@@ -33,6 +34,10 @@ CREATE TABLE IF NOT EXISTS token_counts (
     id       BIGINT PRIMARY KEY,   -- log id; tokens that stand nowhere any more have no row
     n        BIGINT NOT NULL,      -- occurrences
     alone    BIGINT NOT NULL       -- of them, those where the token is a whole chunk
+);
+CREATE TABLE IF NOT EXISTS weighted_counts (
+    chunk VARCHAR NOT NULL,
+    n     BIGINT NOT NULL          -- chunks that came out as 0 are left out
 );
 CREATE TABLE IF NOT EXISTS batches (
     batch        BIGINT PRIMARY KEY, -- 0 is the first

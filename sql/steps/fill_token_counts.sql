@@ -1,14 +1,14 @@
 -- fill_token_counts: how often every token stands in the chunks learned from, once all is learned.
 -- inputs:  freq_cutoff BIGINT, symbols_spell_chunks BOOLEAN (a SCRIPT symbol is half a character: no chunk is one)
 -- reads:   incoming (one row = id, n: occurrences inside chunks of several tokens; registered by the caller),
---          tokens, chunk_counts (a chunk that spells a living token is that token, whole; stop words come first)
+--          tokens, training_chunks (a chunk that spells a living token is that token, whole; stop words come first)
 -- returns: nothing
 -- by hand: CREATE TEMP TABLE incoming AS SELECT id, 0::BIGINT AS n FROM tokens LIMIT 0; then .read this file
 DELETE FROM token_counts;
 INSERT INTO token_counts
 WITH whole AS (
     SELECT t.id, c.n
-    FROM chunk_counts AS c
+    FROM training_chunks AS c
     JOIN tokens AS t ON t.bytes = encode(c.chunk) AND t.died IS NULL
     WHERE (c.n >= getvariable('freq_cutoff') OR t.kind = 'stop word')
         AND (t.kind <> 'base' OR getvariable('symbols_spell_chunks'))

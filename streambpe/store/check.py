@@ -32,6 +32,7 @@ from streambpe.store.run import Run
 from streambpe.store.sequences import check_sequences
 from streambpe.store.sources import Source, digest_stretches
 from streambpe.store.sqlfiles import run_sql
+from streambpe.store.trainings import insert
 
 _MOST_PROBLEMS = 1000  # printed of one table; a damaged one would fill the screen
 
@@ -76,9 +77,7 @@ def _check_tables(run: Run, parts: list[Part], resources: Resources, config: Cou
         run_sql(con, "steps/make_recount")
         for frame in merge_ranges(parts, max(resources.memory_bytes // 12, 4 << 20)):
             digest.add(frame)
-            con.register("incoming", frame.to_arrow())
-            run_sql(con, "steps/insert_recount")
-            con.unregister("incoming")
+            insert(con, "recount", frame)
         spans = spans_frame(span for part in parts for span in part.spans)
         version = dict(run_sql(con, "steps/get_run")).get("format_version")
         if version == "1":  # not written since: it has no groups

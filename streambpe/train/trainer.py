@@ -53,7 +53,7 @@ from streambpe.errors import ResumeMismatch, RunError, Stopped, StreambpeError, 
 from streambpe.failpoints import failpoint
 from streambpe.memory import release_memory
 from streambpe.progress import Meter, Reporter, tree_memory
-from streambpe.store.chunks import BASE_BYTES, Part, fold, list_parts
+from streambpe.store.chunks import BASE_BYTES, Part, fold, list_parts, merge_ranges
 from streambpe.store.database import fsync_file, fsync_folder, list_trainings, open_store, use_training
 from streambpe.store.groups import check_weights, read_groups, weighted_counts
 from streambpe.store.run import Run
@@ -63,6 +63,7 @@ from streambpe.store.trainings import (
     TokenBook,
     carried_pass,
     fill_token_counts,
+    fill_weighted_counts,
     fold_training,
     insert,
     read_passes,
@@ -80,6 +81,7 @@ _SNAPSHOT_SECONDS = 60.0  # and none is made sooner: replaying a minute of learn
 _LAST_FOLD_SECONDS = 30.0  # that a finished training waits for another process to close state.duckdb
 _LEFT_BEHIND_BYTES = 64 << 20
 _TRANSIENT_SHARE = 16  # of the limit is kept for what Polars takes for a moment
+_WEIGHTED_BYTES = 8 << 20  # of weighted counts, copied at a time
 _FOLD_BYTES = 64 << 20  # of DuckDB, while the engine's arrays are in memory
 
 
@@ -149,6 +151,7 @@ class Trainer:
         self.private = self.folder.path / "training" / name  # words, snapshot, the engine's blocks
         self.meter = Meter("preparing", unit="tokens", memory_limit=self.resources.memory_bytes)
         self.groups: dict[str, Any] = {}  # with weights: for the header, what was counted in each group
+        self.parts: Sequence[Part] = ()  # the counts learned from
         self.facts: dict[str, str] = {}  # table run, read at the start: later another process may hold it
 
     # ------------------------------------------------------------------ the story
@@ -168,6 +171,7 @@ class Trainer:
                 return self._learn(corpus, counts)
 
     def _learn(self, corpus: dict[str, Any], parts: list[Part]) -> TrainResult:
+        self.parts = parts
         self.unencodable: Unencodable = self._counting().unencodable
         stop_words, alphabet = choose_symbols(parts, self.config, self.unencodable)
         target = self._target(alphabet, stop_words)
@@ -571,6 +575,8 @@ class Trainer:
             con.begin()
             use_training(con, self.name, create=True)
             fold_training(con, journal.number, journal.events, journal.batches, journal.vetoes, self.book)
+            if self.config.weights:
+                fill_weighted_counts(con, merge_ranges(self.parts, _WEIGHTED_BYTES))
             facts = {
                 "journal": journal.number,
                 "config": json.dumps(journal.training),
