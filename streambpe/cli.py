@@ -830,7 +830,13 @@ def report(
 @main.command()
 @click.argument("models", nargs=-1, metavar="MODEL...")
 @click.option("--text", "texts", multiple=True, required=True, metavar="FILE", help="A SOURCE; may be given again.")
-@click.option("--by", type=click.Choice(["source"]), help="Also a row for every file, with its parity.")
+@click.option(
+    "--by", type=click.Choice(["source", "group"]), help="Also a row for each file or group, with its parity."
+)
+@click.option(
+    "--group", "groups", multiple=True, metavar="NAME=GLOB", help="These texts are one group, for --by group."
+)
+@click.option("--group-by", type=click.Choice(["folder"]), help="Each folder's files are a group, for --by group.")
 @click.option("--tokenizer", "rivals", multiple=True, metavar="FILE", help="A vocabulary made elsewhere (see import).")
 @click.option("--pattern", metavar="NAME|REGEX", help="For tiktoken ranks given as --tokenizer, which carry none.")
 @click.option("--lines", is_flag=True, help="In text files every line is a document.")
@@ -842,6 +848,8 @@ def evaluate(
     models: tuple[str, ...],
     texts: tuple[str, ...],
     by: str | None,
+    groups: tuple[str, ...],
+    group_by: str | None,
     rivals: tuple[str, ...],
     pattern: str | None,
     lines: bool,
@@ -857,12 +865,13 @@ def evaluate(
     MODEL    an event log, a RUN, or RUN:NAME; docs/evaluate.md says what every measure is
 
     With --by source, parity is a file's tokens beside those of the first file: what a language pays, if the
-    files say the same in several languages.
+    files say the same in several languages. --by group adds up files first.
 
     \b
     example:
         streambpe evaluate runs/en runs/en:small --text held-out.txt
         streambpe evaluate runs/multi --text flores/en.txt --text 'flores/*.txt' --by source --tokenizer tokenizer.json
+        streambpe evaluate runs/multi --text 'flores/*/*.txt' --by group --group-by folder
     """
     resources = open_resources(memory, threads, temp_dir)
     from streambpe.report.evaluate import evaluate as evaluate_models
@@ -871,14 +880,16 @@ def evaluate(
     found = evaluate_models(
         models,
         texts,
-        by_source=by == "source",
+        by=by,
+        groups=groups,
+        group_by=group_by,
         rivals=rivals,
         pattern=pattern,
         resources=resources,
         lines=lines,
         text_column=text_column,
     )
-    print_evaluations(found, form or "table", sys.stdout)
+    print_evaluations(found, form or "table", sys.stdout, by or "source")
 
 
 @main.command()
