@@ -167,9 +167,6 @@ def train_options(command: F) -> F:
             metavar="GROUP=NUMBER",
             help="Multiply the counts of a source group; of the others they count once. May be given again.",
         ),
-        click.option(
-            "--name", default="main", show_default=True, metavar="NAME", help="Several trainings live in one RUN."
-        ),
     ]
     for option in reversed(options):
         command = option(command)
@@ -325,6 +322,7 @@ def count(
 @click.argument("run")
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
 @train_options
+@click.option("--name", default="main", show_default=True, metavar="NAME", help="Several trainings live in one RUN.")
 @count_options
 @resource_options
 @progress_option
@@ -890,6 +888,59 @@ def evaluate(
         text_column=text_column,
     )
     print_evaluations(found, form or "table", sys.stdout, by or "source")
+
+
+@main.command()
+@click.argument("run")
+@click.option("--by", type=click.Choice(["share", "group"]), default="share", show_default=True,
+              help="Prefixes: halved again and again; or the first source group, the first two, ...")  # fmt: skip
+@click.option("--steps", type=click.IntRange(2, 20), default=6, show_default=True, metavar="N", help="For --by share.")
+@click.option("--text", "texts", multiple=True, metavar="FILE", help="Measure on this SOURCE; may be given again.")
+@click.option("--json", "as_json", is_flag=True, help="All numbers.")
+@train_options
+@resource_options
+def converge(
+    run: str,
+    by: str,
+    steps: int,
+    texts: tuple[str, ...],
+    as_json: bool,
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+    **given: Any,
+) -> None:
+    """Say when more text stops mattering: learn from growing parts of RUN's counts and compare.
+
+    A line each: how much of the vocabulary is that of all the text, and bytes per token on text held out, a
+    part of the counts or --text. Nothing is counted again and RUN is only read; the options are those of train.
+
+    \b
+    example:
+        streambpe converge runs/en --vocab-size 32000
+        streambpe converge runs/multi --by group --text held-out.txt
+    """
+    from streambpe.config import TrainConfig
+    from streambpe.train.converge import converge as compare
+    from streambpe.train.converge import print_convergence
+
+    resources = open_resources(memory, threads, temp_dir)
+    config = TrainConfig.from_options(**given)
+    with stop_on_signals() as stop:
+        found = compare(
+            run,
+            config,
+            by=by,
+            steps=steps,
+            text=texts,
+            resources=resources,
+            stop=stop,
+            on_step=lambda what: click.echo(f"learning from {what}", err=True),
+        )
+    if as_json:
+        click.echo(json.dumps(found.as_json(), ensure_ascii=False, indent=1))
+    else:
+        print_convergence(found, sys.stdout)
 
 
 @main.command()

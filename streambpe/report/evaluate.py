@@ -227,13 +227,13 @@ def print_evaluations(found: Sequence[Evaluation], form: str, out: TextIO, by: s
                  "partial_share", "parity"]  # fmt: skip
         heads = ["model", by, *(MEASURES[name][0] for name in shown)]
         cells = [[one.model, one.source, *(_cell(name, one.values.get(name)) for name in shown)] for one in found]
-        _print_columns([heads, *_shortened(cells)], 2, out)
+        print_columns([heads, *_shortened(cells)], 2, out)
     else:  # few columns, so a measure a line
         out_rows = [["", *_names([one.model for one in found])]]
         for name in MEASURES:
             if name != "parity":
                 out_rows.append([name, *(_cell(name, one.values[name]) for one in found)])
-        _print_columns(out_rows, 1, out)
+        print_columns(out_rows, 1, out)
 
 
 def _cell(name: str, value: float | None) -> str:
@@ -259,7 +259,7 @@ def _shortened(rows: list[list[str]]) -> Iterator[list[str]]:
         yield [model, ALL if row[1] == ALL else next(named), *row[2:]]
 
 
-def _print_columns(rows: Sequence[Sequence[str]], left: int, out: TextIO) -> None:
+def print_columns(rows: Sequence[Sequence[str]], left: int, out: TextIO) -> None:
     """Columns side by side, the first `left` of them flush left."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
