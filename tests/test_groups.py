@@ -376,7 +376,7 @@ def test_learning_with_weights(tmp_path):
     expected = corpus(tmp_path / "in")
     run = tmp_path / "run"
     count(run, [str(tmp_path / "in")], group_by="folder", resources=SMALL)
-    options = {"vocab_size": 340, "stop_list": 3, "freq_cutoff": 2, "block_tokens": [" t"]}
+    options = {"vocab_size": 340, "stop_list": 30, "freq_cutoff": 2, "block_tokens": [" t"]}
     train(run, resources=SMALL, weights=["de=2.5", "fr=0"], **options)
     by_hand = weighted(expected, {"de": Fraction(5, 2), "fr": Fraction(0)})
     table = counted_run(tmp_path / "table", by_hand)
