@@ -203,6 +203,7 @@ def main() -> None:
     )
     parser.add_argument("--only", action="append", metavar="CONTENDER", help="give it once for each to keep")
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--no-warm-up", action="store_true", help="for runs of many minutes")
     parser.add_argument("--timeout", type=float, default=3600, help="seconds for one run")
     parser.add_argument("--name", help="of the result files (default: train-, the corpus and the size)")
     parser.add_argument("--work", help="folder for prepared corpora and RUNs, on the disk to be measured")
@@ -227,6 +228,7 @@ def main() -> None:
         arguments.name or f"train-{name}-{arguments.vocab_size}",
         [c for c in found if not arguments.only or c.name in arguments.only],
         runs=arguments.runs,
+        warm_up=not arguments.no_warm_up,
         work=work,
         about=about,
         timeout_seconds=arguments.timeout,

@@ -15,5 +15,7 @@
 .read sql/views/training_chunks.sql
 .read sql/views/token_usage.sql
 .read sql/views/single_token_chunks.sql
+.read sql/views/superwords.sql
+.read sql/views/superword_candidates.sql
 .read sql/views/progress.sql
 .read sql/views/left_out.sql

@@ -167,6 +167,28 @@ def train_options(command: F) -> F:
             metavar="GROUP=NUMBER",
             help="Multiply the counts of a source group; of the others they count once. May be given again.",
         ),
+        click.option(
+            "--superwords",
+            type=click.Choice(["none", "boundless", "superbpe"]),
+            help="Merges across chunk borders: competing with ordinary ones by count (BoundlessBPE), or after them "
+            "(SuperBPE over whole chunks). [default: none]",
+        ),
+        click.option(
+            "--transition",
+            type=click.IntRange(1),
+            metavar="N",
+            help="superbpe: tokens, specials not counted, at which superwords begin.",
+        ),
+        click.option(
+            "--superword-pattern",
+            metavar="NAME|REGEX",
+            help="Which chunks may join: improved (a letter behind the first character), simple (a letter), paper "
+            "(ASCII letters, space, _ and '), or an expression found in the chunk. [default: improved]",
+        ),
+        click.option(
+            "--max-superword-words", type=click.IntRange(2), metavar="N", help="No superword of more than N chunks."
+        ),
+        click.option("--forbid", metavar="REGEX", help="No superword in whose text this is found."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -347,6 +369,7 @@ def train(
     \b
     example:
         streambpe train runs/en corpus/*.jsonl.zst --vocab-size 32000 --memory 2GB
+        streambpe train runs/sw corpus/*.jsonl.zst --pattern boundless --superwords boundless -s 131072
     """
     resources = open_resources(memory, threads, temp_dir)
     counting = counting_arguments(given)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import psutil
 
+from streambpe.encode.eligible import text_test
 from streambpe.errors import LimitError, RunMismatch, UsageError
 
 # What Python, numpy, Polars, pyarrow and DuckDB take before any work: 110 MB resident, plus DuckDB's
@@ -141,13 +142,21 @@ def parse_weights(given: Sequence[str] | Mapping[str, object]) -> dict[str, str]
 LIKE: dict[str, dict[str, Any]] = {
     "hf": {},
     "rustbpe": {"alphabet": "bytes"},
-    "kensho": {"alphabet": "utf8", "overlaps": "disjoint", "ties": "bytes", "count_specials": False},
+    "kensho": {
+        "alphabet": "utf8",
+        "overlaps": "disjoint",
+        "ties": "bytes",
+        "count_specials": False,
+        "superword_pattern": "simple",
+    },
     "script": {"encoding": "script", "alphabet": "bytes1"},
     "batch": {"alphabet": "bytes", "overlaps": "disjoint", "batch": "paper"},
 }
 # The same for counting, where nothing else is asked for.
 LIKE_COUNTING: dict[str, dict[str, Any]] = {"script": {"normalize": "nfc", "unencodable": "drop"}}
 ENCODINGS = ("bytes", "script")
+SUPERWORDS = ("none", "boundless", "superbpe")
+_SUPERWORD_FIELDS = ("superwords", "transition", "superword_pattern", "max_superword_words", "forbid")
 ALPHABETS = ("gpt2", "bytes", "bytes1", "utf8", "seen")
 
 
@@ -173,6 +182,11 @@ class TrainConfig:
     count_specials: bool = True  # specials and reserved ids are part of vocab_size
     block_tokens: tuple[str, ...] = ()
     weights: dict[str, str] = field(default_factory=dict)  # of source groups; store/groups.py
+    superwords: str = "none"
+    transition: int | None = None  # superbpe: living tokens without specials at the end of phase one
+    superword_pattern: str = "improved"  # which chunks may join: encode/eligible.py
+    max_superword_words: int | None = None
+    forbid: str | None = None  # no superword in whose text this expression is found
 
     @classmethod
     def from_options(cls, like: str = "hf", **given: Any) -> TrainConfig:
@@ -230,8 +244,53 @@ class TrainConfig:
                 f"--vocab-size {self.vocab_size} is less than the {least} ids that are there before anything is "
                 f"learned: base symbols, special and reserved ids."
             )
+        self._check_superwords()
         if len(set(self.specials)) != len(self.specials) or "" in self.specials:
             raise UsageError("--special: each must be given once and not be empty.")
+
+    def _check_superwords(self) -> None:
+        if self.superwords not in SUPERWORDS:
+            raise UsageError(f"--superwords {self.superwords}: one of {', '.join(SUPERWORDS)}.")
+        staged = self.superwords == "superbpe"
+        if staged != (self.transition is not None):
+            raise UsageError(
+                f"--superwords {self.superwords} needs --transition N: the tokens at which superwords begin."
+                if staged
+                else "--transition belongs to --superwords superbpe."
+            )
+        if self.superwords == "none":
+            for name in ("max_superword_words", "forbid"):
+                if getattr(self, name) is not None:
+                    raise UsageError(f"--{name.replace('_', '-')} belongs to --superwords.")
+            return
+        if self.encoding != "bytes":
+            raise UsageError(
+                f"--superwords {self.superwords} with --encoding {self.encoding}: superwords are learned over bytes "
+                f"only. Leave one of the two out."
+            )
+        if self.weights:
+            raise UsageError(
+                f"--weight with --superwords {self.superwords}: which chunks join is decided by how often they stand "
+                f"side by side in the documents, and documents have no weights. Leave one of the two out."
+            )
+        if self.batch == "paper":
+            raise UsageError(
+                "--batch paper with --superwords: BatchBPE's rounds have no order by count, so supermerges cannot be "
+                "placed among them. Use --batch exact."
+            )
+        if getattr(self, "tau", None) is not None:
+            raise UsageError("--tau with --superwords: deletions and superwords cannot be combined yet. Leave one out.")
+        room = self.vocab_size - (self.extra_ids if self.count_specials else 0)
+        if self.transition is not None and self.transition > room:
+            raise UsageError(
+                f"--transition {self.transition} is more than the {room} tokens of --vocab-size {self.vocab_size} "
+                f"(special and reserved ids not counted)."
+            )
+        if self.max_superword_words is not None and self.max_superword_words < 2:
+            raise UsageError(f"--max-superword-words {self.max_superword_words}: at least 2.")
+        text_test(self.superword_pattern, "--superword-pattern")
+        if self.forbid is not None:
+            text_test(self.forbid, "--forbid")
 
     @property
     def extra_ids(self) -> int:
@@ -248,4 +307,7 @@ class TrainConfig:
         facts["block_tokens"] = sorted(self.block_tokens)
         if not self.weights:
             del facts["weights"]
+        if self.superwords == "none":
+            for name in _SUPERWORD_FIELDS:
+                del facts[name]
         return facts

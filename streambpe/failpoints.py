@@ -2,8 +2,9 @@
 
     STREAMBPE_FAILPOINT=part-written:3 streambpe count ...    # killed when it gets there the third time
 
-Places: run-made, sequence-written, part-written, part-committed, merge-committed, fold-filled,
-fold-committed; each stands right before or right after a rename or a commit.
+Places of counting: run-made, sequence-written, part-written, part-committed, merge-committed, fold-filled,
+fold-committed; each stands right before or right after a rename or a commit. Those of a training are in
+train/trainer.py and train/superwords.py.
 """
 
 from __future__ import annotations

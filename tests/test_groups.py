@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streambpe.config import Resources, TrainConfig, parse_weights
+from streambpe.encode.eventlog import Op
 from streambpe.encode.patterns import find_pattern
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ResumeMismatch, StreambpeError, UsageError
@@ -27,10 +28,11 @@ from streambpe.store.exchange import export_counts, merge_runs
 from streambpe.store.groups import GroupRules, groups_of_sources, weighted_counts
 from streambpe.store.run import Run
 from streambpe.train import count as counting
+from streambpe.train.converge import converge
 from streambpe.train.count import count, count_from_iterator
 from streambpe.train.trainer import Trainer, resume, train
 from tests.hostile import random_text
-from tests.runs import SMALL, cli, counted_run, log_of, plain_events, rows
+from tests.runs import SMALL, cli, counted_run, log_of, plain_events, rows, text_run
 
 ROOT = Path(__file__).parents[1]
 SPLIT = find_pattern("gpt4o").split
@@ -293,6 +295,44 @@ def test_old_runs_go_on(tmp_path):
     count(run, [str(tmp_path / "in" / "en")], group_by="folder", resources=SMALL)
     assert group_tables(run, tmp_path) == {"": expected["de"], "en": expected["en"]}
     assert check(run, resources=SMALL) == []
+
+
+def test_named_trainings_of_old_runs_get_the_new_tables(tmp_path):
+    """Reading one first says what to do; `count RUN` carries it forward, and every view works on it."""
+    run = text_run(tmp_path / "run", "the cat sat on the mat\n" * 20)
+    train(run, name="second", vocab_size=270, freq_cutoff=30, resources=SMALL)
+    looks = [("sql", run, name, "--json", "--name", "second") for name in ("left_out", "single_token_chunks")]
+    before = [json.loads(cli(*look).stdout) for look in looks]
+    assert all(before)
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        for table in ("weighted_counts", "superword_adjacency"):
+            con.execute(f"DROP TABLE second.{table}")
+        for view in ("training_chunks", "left_out"):
+            con.execute(f"DROP VIEW {view}")
+    make_old(run)
+    for command in (("report", run, "--name", "second", "-o", tmp_path / "r.html"), looks[0]):
+        assert f"streambpe count {run}" in cli(*command, expect=1).stderr
+    cli("count", run)
+    assert [json.loads(cli(*look).stdout) for look in looks] == before
+    assert json.loads(cli("sql", run, "superword_candidates", "--json", "--name", "second").stdout) == []
+    assert check(run, resources=SMALL) == []
+
+
+def test_superwords_with_groups_but_not_with_weights(tmp_path):
+    """The log is that of a run without groups; weights, and growing parts of the counts, are refused."""
+    corpus(tmp_path / "in")
+    counting = {"options": {"pattern": "gpt4"}, "group_by": "folder"}
+    options = {"superwords": "boundless", "vocab_size": 400, "resources": SMALL}
+    sources = [str(tmp_path / "in")]
+    train(tmp_path / "run", sources, counting=counting, **options)
+    assert any(event.op is Op.SUPERMERGE for event in log_of(tmp_path / "run").events)
+    train(tmp_path / "plain", sources, counting={"options": {"pattern": "gpt4"}}, **options)
+    assert log_of(tmp_path / "run") == log_of(tmp_path / "plain")
+    assert check(tmp_path / "run", resources=SMALL) == []
+    with pytest.raises(UsageError, match="documents have no weights"):
+        train(tmp_path / "run", weights=["de=2"], name="heavy", **options)
+    with pytest.raises(UsageError, match="has no documents"):
+        converge(tmp_path / "run", TrainConfig.from_options(superwords="boundless", vocab_size=400))
 
 
 # ------------------------------------------------------------------ weights

@@ -26,6 +26,7 @@ EXAMPLES = {
     "symbols_spell_chunks": True,
     "max_rows": 5,
     "op": "merge",
+    "adjacency_floor": 1,
 }
 
 
@@ -39,7 +40,7 @@ def con(tmp_path):
 
 def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
     table = name.removeprefix("steps/insert_")
-    if table in ("events", "tokens", "pair_counts", "batches", "vetoed"):
+    if table in ("events", "tokens", "pair_counts", "batches", "vetoed", "superword_adjacency"):
         con.execute(f"CREATE TEMP TABLE incoming AS FROM {table} LIMIT 0")
     if name in ("checks/events", "checks/batches"):
         con.execute("CREATE TEMP TABLE logged_events AS FROM events LIMIT 0")
@@ -49,6 +50,10 @@ def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
         run_sql(con, "steps/make_pair_recount")
     if name == "steps/insert_pair_recount":
         con.execute("CREATE TEMP TABLE incoming AS FROM recounted_pairs LIMIT 0")
+    if name in ("checks/superword_adjacency", "steps/insert_adjacency_recount"):
+        run_sql(con, "steps/make_adjacency_recount")
+    if name == "steps/insert_adjacency_recount":
+        con.execute("CREATE TEMP TABLE incoming AS FROM superword_adjacency LIMIT 0")
     if name == "steps/insert_sources":
         con.execute("CREATE TEMP TABLE incoming AS FROM sources LIMIT 0")
     if name in ("steps/insert_chunk_counts", "steps/insert_weighted_counts", "steps/insert_recount"):

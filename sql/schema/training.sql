@@ -1,5 +1,6 @@
 -- training: the tables of one training, in the schema that the connection uses (SET schema).
--- events:      one row is an event of the log, in order.
+-- events:      one row is an event of the log, in order. With superwords also, with an empty seq, the merges of
+--              phase one that found no place in the vocabulary: a larger one goes on from them.
 -- tokens:      one row is an id: what it stands for, the events that made and removed it.
 -- pair_counts: one row is a live pair, two ids side by side within words, and its count; every pair that may
 --              be merged and counts at least `pair_floor` is here, as of event `pair_counts_at` (table facts;
@@ -7,11 +8,14 @@
 -- token_counts: one row is a token and how often it stands in the chunks learned from, once all is learned
 --              (chunks below the cut-off are left out; superwords are not joined; empty while a training goes on).
 -- weighted_counts: one row is a chunk and its count with --weight; empty if the training has no weights.
+-- superword_adjacency: one row is a pair of neighbouring chunks that may join a superword, and in how many places they
+--              stand side by side; every pair that does in at least `adjacency_floor` places is here (table
+--              facts; empty without superwords and while a training goes on).
 -- batches:     one row is a pass: what it learned, what it touched, what it cost.
 -- vetoed:      one row is a pair that would have made a blocked token, with its count when it was the best.
 -- facts:       one row is a fact about this training: its options, how far it is, its digest.
 CREATE TABLE IF NOT EXISTS events (
-    seq      BIGINT PRIMARY KEY,   -- 0 is the first
+    seq      BIGINT UNIQUE,        -- 0 is the first; NULL: not in the model, in the order of their ids
     op       VARCHAR NOT NULL,     -- merge, supermerge, delete
     left_id  BIGINT,               -- NULL for a deletion
     right_id BIGINT,
@@ -38,6 +42,11 @@ CREATE TABLE IF NOT EXISTS token_counts (
 CREATE TABLE IF NOT EXISTS weighted_counts (
     chunk VARCHAR NOT NULL,
     n     BIGINT NOT NULL          -- chunks that came out as 0 are left out
+);
+CREATE TABLE IF NOT EXISTS superword_adjacency (
+    left_chunk  VARCHAR NOT NULL,
+    right_chunk VARCHAR NOT NULL,
+    n           BIGINT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS batches (
     batch        BIGINT PRIMARY KEY, -- 0 is the first

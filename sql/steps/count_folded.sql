@@ -4,7 +4,7 @@
 -- returns: events, batches, tokens, vetoed: rows of each
 -- by hand: duckdb -readonly RUN/state.duckdb -f sql/steps/count_folded.sql
 SELECT
-    (SELECT count(*) FROM events),
+    (SELECT count(seq) FROM events),
     (SELECT count(*) FROM batches),
     (SELECT count(*) FROM tokens),
     (SELECT count(*) FROM vetoed);

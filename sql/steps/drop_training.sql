@@ -8,6 +8,7 @@ DROP TABLE IF EXISTS tokens;
 DROP TABLE IF EXISTS pair_counts;
 DROP TABLE IF EXISTS token_counts;
 DROP TABLE IF EXISTS weighted_counts;
+DROP TABLE IF EXISTS superword_adjacency;
 DROP TABLE IF EXISTS batches;
 DROP TABLE IF EXISTS vetoed;
 DROP TABLE IF EXISTS facts;

@@ -6,5 +6,6 @@
 SELECT try(decode(t.bytes)), t.bytes, e.n
 FROM events AS e
 JOIN tokens AS t ON t.id = e.id
+WHERE e.seq IS NOT NULL
 ORDER BY e.seq DESC
 LIMIT getvariable('max_rows');

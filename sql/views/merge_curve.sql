@@ -9,4 +9,5 @@ SELECT
     e.n
 FROM query_table(coalesce(getvariable('training'), 'main') || '.events') AS e
 JOIN query_table(coalesce(getvariable('training'), 'main') || '.tokens') AS t ON t.id = e.id
+WHERE e.seq IS NOT NULL
 ORDER BY e.seq;

@@ -4,6 +4,7 @@
     tokens       the alphabet, the stop words, and what the events made
     batches      cover the events without gap
     vetoed       pairs of blocked tokens, counted in the chunks as they were then
+    superword_adjacency  counted again in the stored documents
     pair_counts  counted in the chunks as the events leave them (store/recount.py, not the engine)
     token_counts the same
     weighted_counts  the counts of the groups, weighted again
@@ -27,12 +28,13 @@ import polars as pl
 
 from streambpe.config import TrainConfig
 from streambpe.encode.alphabet import Alphabet
-from streambpe.encode.eventlog import Event, EventLogError, events_digest, read_event_log
+from streambpe.encode.eventlog import Event, EventLogError, events_digest, merge_event, read_event_log
 from streambpe.encode.script import Unencodable
 from streambpe.encode.symbols import Codec, shown_content
 from streambpe.encode.vocabulary import Vocabulary
 from streambpe.encode.whole_characters import merging_pairs
 from streambpe.errors import RunError
+from streambpe.store.check_superwords import check_adjacency, eligible_chunks
 from streambpe.store.chunks import Part, merge_ranges
 from streambpe.store.database import list_trainings, use_training
 from streambpe.store.groups import weighted_counts
@@ -47,7 +49,7 @@ from streambpe.train.words import choose_symbols, takes_part, training_codec, wo
 Row = tuple[Any, ...]
 _NO_LIMIT = 2**62
 _FACTS = {"journal", "config", "events", "batches", "vetoed", "state", "pair_counts_at", "pair_floor",
-          "sha256", "size", "reached"}  # fmt: skip
+          "sha256", "size", "reached", "adjacency_floor"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def check_trainings(
                 if version != "1" and source.corpus == sha256:  # 1: not written since, it has no weights
                     for row in _check_weighted(con, counts if weights else (), range_bytes):
                         yield f"{name}.weighted_counts", row
-                for table, row in _check_one(con, counts, facts, source, sha256, range_bytes):
+                for table, row in _check_one(con, run, counts, facts, source, sha256, range_bytes):
                     yield f"{name}.{table}", row
         con.rollback()
     use_training(con, "main")
@@ -149,6 +151,7 @@ def config_of(training: dict[str, Any]) -> TrainConfig:
 
 def _check_one(
     con: duckdb.DuckDBPyConnection,
+    run: Run,
     parts: Sequence[Part],
     facts: dict[str, str],
     source: Source,
@@ -178,6 +181,14 @@ def _check_one(
         yield "facts", row
     if current:
         yield from _check_pairs(con, parts, facts, source, vocabulary, range_bytes)
+        if source.config.superwords != "none" and source.finished:
+            if "adjacency_floor" not in facts:
+                yield "facts", ("adjacency_floor", None, "missing")
+                return
+            ahead = [merge_event(*row) for row in run_sql(con, "steps/get_words_ahead")]
+            eligible = eligible_chunks(*symbols, source.events, ahead, source.config)
+            for row in check_adjacency(con, run, parts, int(facts["adjacency_floor"]), eligible):
+                yield "superword_adjacency", row
     con.unregister("logged_events")
     con.unregister("recounted_tokens")
 
@@ -219,7 +230,7 @@ def _check_facts(facts: dict[str, str], source: Source, vocabulary: Vocabulary) 
             yield key, facts.get(key), value
     for key in sorted(facts.keys() - _FACTS):
         yield key, facts[key], "no fact of a training"
-    for key in sorted(_FACTS - facts.keys() - {"sha256", "size", "reached", "pair_floor"}):
+    for key in sorted(_FACTS - facts.keys() - {"sha256", "size", "reached", "pair_floor", "adjacency_floor"}):
         yield key, None, "missing"
     if facts.get("pair_counts_at") and "pair_floor" not in facts:
         yield "pair_floor", None, "missing"
@@ -259,6 +270,7 @@ def _check_pairs(
     replay = Replay(source.events)
     may_merge = merging_pairs(vocabulary) if config.whole_characters else None
     with_pairs = facts.get("pair_counts_at") == str(len(source.events))
+    with_tokens = with_pairs or (config.superwords != "none" and source.finished)
     run_sql(con, "steps/make_pair_recount")
     keep = takes_part(stop_words, config.freq_cutoff)
     stop_ids = {word: alphabet.first_id + len(alphabet) + i for i, word in enumerate(stop_words)}
@@ -267,15 +279,16 @@ def _check_pairs(
         for chunk, times in frame.filter(pl.col("chunk").is_in(stop_words)).iter_rows():
             alone[stop_ids[chunk]] += times
         mine = frame.filter(keep)
-        if with_pairs:
+        if with_tokens:
             for tokens, word, weights in _encoded(replay, mine, codec):
-                counted = pair_counts(tokens, word, weights, disjoint=config.overlaps == "disjoint")
-                if may_merge is not None:
-                    left, right = counted["left_id"].to_numpy(), counted["right_id"].to_numpy()
-                    counted = counted.filter(pl.Series(may_merge(left, right)))
-                con.register("incoming", counted.to_arrow())
-                run_sql(con, "steps/insert_pair_recount")
-                con.unregister("incoming")
+                if with_pairs:
+                    counted = pair_counts(tokens, word, weights, disjoint=config.overlaps == "disjoint")
+                    if may_merge is not None:
+                        left, right = counted["left_id"].to_numpy(), counted["right_id"].to_numpy()
+                        counted = counted.filter(pl.Series(may_merge(left, right)))
+                    con.register("incoming", counted.to_arrow())
+                    run_sql(con, "steps/insert_pair_recount")
+                    con.unregister("incoming")
                 np.add.at(uses, tokens, weights[word])
                 whole = np.bincount(word)[word] == 1
                 np.add.at(alone, tokens[whole], weights[word[whole]])
@@ -291,6 +304,7 @@ def _check_pairs(
         floor, longest = int(facts.get("pair_floor", 1)), config.max_token_length or _NO_LIMIT
         for row in run_sql(con, "checks/pair_counts", pair_floor=floor, max_token_length=longest):
             yield "pair_counts", row
+    if with_tokens:
         for number in stop_ids.values():
             uses[number] = alone[number]
         recounted = pl.DataFrame({"id": np.arange(len(uses)), "n": uses, "alone": alone}).filter(pl.col("n") > 0)

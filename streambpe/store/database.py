@@ -30,6 +30,8 @@ VIEWS = (
     "training_chunks",
     "token_usage",
     "single_token_chunks",
+    "superwords",
+    "superword_candidates",
     "progress",
     "left_out",
 )
@@ -87,6 +89,9 @@ def create_schema(con: duckdb.DuckDBPyConnection) -> None:
     version = int(dict(run_sql(con, "steps/get_run")).get("format_version", FORMAT_VERSION))
     for step in migrations_from(version):
         run_sql(con, f"migrations/{step}")
+    for name in list_trainings(con):
+        use_training(con, name, create=True)
+    use_training(con, "main")
     run_sql(con, "steps/put_run", key="format_version", value=str(FORMAT_VERSION))
     for view in VIEWS:
         run_sql(con, f"views/{view}")

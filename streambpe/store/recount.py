@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from streambpe.encode.eventlog import Event
+from streambpe.encode.eventlog import Event, Op
 
 Int64 = npt.NDArray[np.int64]
 _NEVER = np.iinfo(np.int64).max
@@ -30,17 +30,19 @@ _SYMBOLS = 1 << 20  # encoded side by side
 
 
 class Replay:
-    """The events as a look-up: pair -> (event number, id)."""
+    """The merges as a look-up: pair -> (event number, id). Supermerges keep their numbers but never apply here."""
 
     def __init__(self, events: Sequence[Event]) -> None:
-        pairs = [event.pair for event in events]
+        numbers = [seq for seq, event in enumerate(events) if event.op is Op.MERGE]
+        pairs = [events[seq].pair for seq in numbers]
         left = np.array([pair[0] for pair in pairs], np.int64)
         right = np.array([pair[1] for pair in pairs], np.int64)
         key = left << 32 | right
-        self._by = np.argsort(key, kind="stable")
-        self._key = key[self._by]
+        by = np.argsort(key, kind="stable")
+        self._key = key[by]
+        self._by = np.array(numbers, np.int64)[by]
         self._id = np.array([event.id for event in events], np.int64)
-        self.events = {pair: (seq, event.id) for seq, (pair, event) in enumerate(zip(pairs, events, strict=True))}
+        self.events = {pair: (seq, events[seq].id) for seq, pair in zip(numbers, pairs, strict=True)}
 
     def when(self, key: Int64) -> Int64:
         """The event that merges each of these pairs (left << 32 | right); _NEVER if none does."""
@@ -71,7 +73,7 @@ class Replay:
 
     def encode_one(self, tokens: list[int], before: int | None = None) -> list[int]:
         """One word by a heap of places; only the events below `before`."""
-        stop = len(self.events) if before is None else before
+        stop = _NEVER if before is None else before
         after = list(range(1, len(tokens) + 1))
         ahead = list(range(-1, len(tokens) - 1))
         heap: list[tuple[int, int, int, int]] = []

@@ -114,6 +114,11 @@ def converge(
         raise UsageError(f"--steps {steps}: at least 2.")
     folder = Run.open(run)
     config = config or TrainConfig()
+    if config.superwords != "none":
+        raise UsageError(
+            f"--superwords {config.superwords}: a part of the counts has no documents, and superwords are learned from "
+            f"them. Compare vocabularies without superwords; how many words matter is the same question."
+        )
     resources = resources or Resources.from_options()
     facts = {key: folder.facts()[key] for key in ("config", "versions")}
     scratch = Run(folder.path / "converge")

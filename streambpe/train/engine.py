@@ -159,7 +159,7 @@ class Words:
         return cls(np.array(flat, np.int32), offsets, np.array([n for _, n in pairs], np.int64))
 
 
-class _TieOrder:
+class TieOrder:
     """One integer per token that sorts as the tie rule does.
 
     ids: the id. bytes: a label between those of the neighbours in byte order; when a gap is used up
@@ -204,6 +204,13 @@ class _TieOrder:
             labels = [self.preview(token) for token in tokens]
         return labels
 
+    def labels_ahead(self, count: Int64, above: int) -> Int64:
+        """Labels that tokens made by these counts would get at least; by bytes `make_room` says it."""
+        return np.full(len(count), above, np.int64)
+
+    def placed(self, ids: Int64, count: Int64) -> None:
+        """These merges were committed, by these counts; for orders that depend on counts."""
+
     def add(self, token: bytes, new: int) -> None:
         if new >= len(self.label):
             more = np.arange(len(self.label), 2 * max(new + 1, len(self.label)), dtype=np.int64)
@@ -240,12 +247,14 @@ class Engine:
         first_id: int | None = None,
         base_lengths: Sequence[int] | None = None,
         rule: PairRule | None = None,
+        ties: TieOrder | None = None,
     ) -> None:
         """`first_id`: the id of the first merge (ids in between belong to stop words), else len(base_tokens).
 
-        `base_lengths`: what max_token_length adds up (1 per base symbol unless given).
+        `base_lengths`: what max_token_length adds up (1 per base symbol unless given). `ties`: an order of its
+        own instead of options.ties.
         """
-        self._prepare(base_tokens, options, first_id, base_lengths, rule)
+        self._prepare(base_tokens, options, first_id, base_lengths, rule, ties)
         self._check_sums(words)
         self._load(words)
 
@@ -256,6 +265,7 @@ class Engine:
         first_id: int | None,
         base_lengths: Sequence[int] | None,
         rule: PairRule | None,
+        ties: TieOrder | None = None,
     ) -> None:
         self.options = options or EngineOptions()
         self.disjoint = self.options.overlaps == "disjoint"
@@ -270,7 +280,7 @@ class Engine:
         self._lengths = np.ones(max(1024, 2 * self.next_id), np.int64)
         if base_lengths is not None:
             self._lengths[: len(base_lengths)] = base_lengths
-        self._ties = _TieOrder(self.options.ties)
+        self._ties = ties or TieOrder(self.options.ties)
         self._ties.start(self.tokens)
         self._banned: set[tuple[int, int]] = set()
         self.vetoed: list[tuple[int, int, int]] = []
@@ -532,7 +542,7 @@ class Engine:
             made = [self._bytes(a, b) for a, b in zip(left.tolist(), right.tolist(), strict=True)]
             new_label = np.array(self._ties.make_room(made), np.int64)
         else:
-            new_label = np.full(len(slots), self.next_id + len(slots), np.int64)
+            new_label = self._ties.labels_ahead(frontier.count[slots], self.next_id + len(slots))
         return Candidates(left, right, frontier.count[slots], self._ties.label, new_label, *floor)
 
     def _pass(
@@ -599,6 +609,7 @@ class Engine:
                 self._stage.over = True
         else:
             self._add_born(column, changes)
+        self._ties.placed(ids, count)
         self.merges += committed
         record.merges = committed
         record.candidates = len(slots)
@@ -646,6 +657,7 @@ class Engine:
             keep = self._allowed(born_left, born_right) if self._filters else np.ones(len(key), bool)
             n, places = born["n"].to_numpy()[keep], born["places"].to_numpy()[keep]
             frontier.add(born_left[keep], born_right[keep], n, np.zeros(len(n), np.int64), places)
+        self._ties.placed(ids, counts)
         self.merges += committed
         record.merges = committed
         record.occurrences, record.executed = merged.found, merged.executed
@@ -977,5 +989,6 @@ __all__ = [
     "EngineOptions",
     "PairRule",
     "ReplayMismatch",
+    "TieOrder",
     "Words",
 ]

@@ -30,14 +30,17 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from streambpe.config import LIKE_COUNTING, CountConfig, Resources, TrainConfig
 from streambpe.encode.alphabet import Alphabet
 from streambpe.encode.eventlog import (
+    Event,
     EventLog,
     EventLogError,
     Header,
+    Op,
     Special,
     StopWord,
     alphabet_size,
@@ -49,29 +52,35 @@ from streambpe.encode.eventlog import (
 from streambpe.encode.patterns import find_pattern
 from streambpe.encode.script import Unencodable
 from streambpe.encode.symbols import Codec
-from streambpe.errors import ResumeMismatch, RunError, Stopped, StreambpeError, UsageError
+from streambpe.errors import ResumeMismatch, RunError, RunMismatch, Stopped, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.memory import release_memory
 from streambpe.progress import Meter, Reporter, tree_memory
 from streambpe.store.chunks import BASE_BYTES, Part, fold, list_parts, merge_ranges
 from streambpe.store.database import fsync_file, fsync_folder, list_trainings, open_store, use_training
 from streambpe.store.groups import check_weights, read_groups, weighted_counts
-from streambpe.store.run import Run
+from streambpe.store.run import Run, replace_file
+from streambpe.store.sequences import SequencePart, documents_digest, order_parts
 from streambpe.store.sources import Source, find_sources
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.trainings import (
     TokenBook,
     carried_pass,
+    event_rows,
     fill_token_counts,
     fill_weighted_counts,
     fold_training,
     insert,
+    read_facts,
     read_passes,
 )
+from streambpe.train.batch import Int64
 from streambpe.train.count import count
 from streambpe.train.engine import Batch, CountOverflow, Engine, EngineOptions, ReplayMismatch
+from streambpe.train.interleave import Interleaved
 from streambpe.train.job import find_job, put_job, read_jobs, write_jobs
 from streambpe.train.journal import Journal
+from streambpe.train.superwords import StopRequested, SuperwordJob, SuperwordPhase, phase_folder
 from streambpe.train.whole import WholeCharacterRule
 from streambpe.train.words import WordFiles, choose_symbols, takes_part, training_codec, write_words
 
@@ -98,6 +107,18 @@ class TrainResult:
     skipped: bool = False  # it was done before
     folded: bool = True  # into state.duckdb; else another process held it, and the next command does it
     warnings: tuple[str, ...] = ()  # of counting, by this call
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Words and superwords in one order."""
+
+    journal: Journal  # of that order; never written
+    learned: int  # tokens
+    ahead: list[Event]  # word steps that found no place, under the ids they would have got next
+    adjacency: pl.DataFrame
+    adjacency_floor: int
+    token_counts: tuple[Int64, Int64]  # as Engine.token_counts, after the merges that found a place
 
 
 def log_path(run: Run, name: str) -> Path:
@@ -147,7 +168,8 @@ class Trainer:
         self.on_batch = on_batch
         self.checkpoint_seconds = checkpoint_seconds
         self.snapshot_seconds = snapshot_seconds
-        self.tuning = tuning or {}
+        self.tuning = dict(tuning or {})
+        self.prune = bool(self.tuning.pop("prune", True))  # superwords from documents cut at rare neighbours
         self.private = self.folder.path / "training" / name  # words, snapshot, the engine's blocks
         self.meter = Meter("preparing", unit="tokens", memory_limit=self.resources.memory_bytes)
         self.groups: dict[str, Any] = {}  # with weights: for the header, what was counted in each group
@@ -175,33 +197,48 @@ class Trainer:
         self.unencodable: Unencodable = self._counting().unencodable
         stop_words, alphabet = choose_symbols(parts, self.config, self.unencodable)
         target = self._target(alphabet, stop_words)
+        joins = self.config.superwords != "none"
+        documents = self._documents(parts) if joins else []
+        words_target = self._words_target(target, alphabet, stop_words)
         journal = self._open_journal(corpus)
-        self.book = TokenBook.of(alphabet, [word.encode() for word in stop_words])
+        self.book = self._new_book(alphabet, stop_words)
         self.book.add(journal.events, 0)
-        engine = self._open_engine(parts, alphabet, stop_words, journal)
-        if not journal.saved:  # what the words refuse leaves no journal behind
-            journal.save()
         first_id = alphabet.first_id + len(alphabet) + len(stop_words)
+        engine = None
         try:
-            self.meter.stage, self.meter.total = "learning", target
-            self.meter.done = self.meter.resumed_from = engine.next_id - first_id
-            self.meter.started = time.monotonic()
-            self._pass_until(engine, journal, target, first_id)
-            journal.commit()
-            learned = engine.next_id - first_id
-            reached = learned >= target
-            if self.stop.is_set() and not reached:
+            if not joins or not phase_folder(self.private, journal.events, self.config).exists():
+                engine = self._open_engine(parts, alphabet, stop_words, journal)
+                if not journal.saved:  # what the words refuse leaves no journal behind
+                    journal.save()
+                self.meter.stage, self.meter.total = "learning", words_target
+                self.meter.done = self.meter.resumed_from = engine.next_id - first_id
+                self.meter.started = time.monotonic()
+                self._pass_until(engine, journal, words_target, first_id)
+                journal.commit()
+            learned = len(self.book.contents) - len(alphabet) - len(stop_words)
+            reached = learned >= words_target
+            if self.stop.is_set() and not (reached and not joins):
                 self._try_fold(journal, engine, wait_seconds=1.0)
-                raise Stopped(
-                    f"Stopped after {len(journal.events):,} events, all kept. Go on with: {self._resume_command()}",
-                    getattr(self.stop, "signal_number", signal.SIGINT),
-                )
+                raise self._stopped(len(journal.events))
+            joined = None
+            if joins:
+                if engine is not None:
+                    self._try_fold(journal, None, wait_seconds=0.0)
+                    engine.close()
+                    engine = None
+                    release_memory()
+                phase = self._superwords(journal, alphabet, stop_words, documents, target, reached)
+                joined = self._join(phase, journal, parts, alphabet, stop_words)
+                journal, learned = joined.journal, joined.learned
+                reached = learned >= target
+                corpus = {**corpus, "documents_sum": self._documents_sum(phase.job.folder, documents)}
             self.meter.stage = "writing"
             result = self._finish(journal, corpus, alphabet, stop_words, learned, reached)
             failpoint("log-written")
-            folded = self._try_fold(journal, engine, wait_seconds=_LAST_FOLD_SECONDS, finished=result)
+            folded = self._try_fold(journal, engine, wait_seconds=_LAST_FOLD_SECONDS, finished=result, joined=joined)
         finally:
-            engine.close()
+            if engine is not None:
+                engine.close()
             shutil.rmtree(self.blocks, ignore_errors=True)
         if not folded:  # the journal stays, and the next command folds it
             return replace(result, folded=False)
@@ -210,6 +247,141 @@ class Trainer:
         shutil.rmtree(self.private, ignore_errors=True)
         self.meter.stage = "trained"
         return result
+
+    # ------------------------------------------------------------------ superwords
+
+    def _documents(self, parts: Sequence[Part]) -> list[SequencePart]:
+        """The stored documents, or what to do where there are none."""
+        if not json.loads(self.facts["config"]).get("sequences"):
+            raise RunMismatch(
+                f"{self.folder.path} was counted without --sequences, and superwords are learned from the documents. "
+                f"Nothing was changed. Count into another RUN: `streambpe train RUN SOURCE... --superwords "
+                f"{self.config.superwords}` does it by itself."
+            )
+        return order_parts(self.folder, parts)
+
+    def _words_target(self, target: int, alphabet: Alphabet, stop_words: Sequence[str]) -> int:
+        """How many tokens phase one learns."""
+        if self.config.transition is None:
+            return target
+        there = len(alphabet) + len(stop_words)
+        if self.config.transition < there:
+            raise UsageError(
+                f"--transition {self.config.transition} is less than the {there} ids that are there before anything is "
+                f"learned: {len(alphabet)} base symbols, {len(stop_words)} stop words."
+            )
+        return self.config.transition - there
+
+    def _words_of(self, log: EventLog) -> list[Event]:
+        """Phase one of a finished training, under its own ids: the log's merges, then those that were ahead of it."""
+        ahead: list[Event] = []
+        with contextlib.closing(open_store(self.folder.state, read_only=True)) as con:
+            if self.name in list_trainings(con):
+                use_training(con, self.name)
+                if read_facts(con).get("sha256") == events_digest(log.events):
+                    ahead = [merge_event(*row) for row in run_sql(con, "steps/get_words_ahead")]
+        symbols = Alphabet.from_header(log.header.alphabet)
+        content = dict(enumerate(symbols.symbols, symbols.first_id))
+        number_of = {symbol: number for number, symbol in content.items()}
+        next_id = symbols.first_id + len(symbols) + len(log.header.stop_words)
+        words = []
+        for event in (*log.events, *ahead):
+            left, right = (content[part] for part in event.pair)
+            made = content[event.id] = left + right
+            if event.op is Op.MERGE:
+                if made not in number_of:
+                    number_of[made] = next_id
+                    next_id += 1
+                words.append(merge_event(number_of[left], number_of[right], number_of[made], event.n))
+        return words
+
+    def _superwords(
+        self,
+        journal: Journal,
+        alphabet: Alphabet,
+        stop_words: Sequence[str],
+        documents: list[SequencePart],
+        target: int,
+        words_reached: bool,
+    ) -> SuperwordPhase:
+        job = SuperwordJob(
+            config=self.config,
+            alphabet=alphabet,
+            stop_words=stop_words,
+            contents=self.book.contents,
+            born=self.book.born,
+            words=journal.events,
+            words_reached=words_reached,
+            target=target,
+            sequences=self.folder.sequences,
+            parts=documents,
+            folder=phase_folder(self.private, journal.events, self.config),
+            blocks=self.blocks,
+            resources=self.resources,
+            prune=self.prune,
+            tuning=self.tuning,
+        )
+        return SuperwordPhase(
+            job, self.meter, self.stop, checkpoint_seconds=self.checkpoint_seconds, on_batch=self.on_batch
+        )
+
+    def _join(
+        self,
+        phase: SuperwordPhase,
+        words: Journal,
+        parts: Sequence[Part],
+        alphabet: Alphabet,
+        stop_words: Sequence[str],
+    ) -> Joined:
+        """The one order of words and superwords, as the log and the tables are to show it."""
+        try:
+            made = phase.run()
+        except StopRequested:
+            raise self._stopped(len(words.events) + phase.learned) from None
+        journal = Journal(words.path, words.training, f"{words.number}-joined", made.events, saved=True)
+        journal.batches.append({**carried_pass(len(made.events)), "mode": "interleaved"})
+        for veto in words.vetoes:
+            if veto["seq"] <= made.used:  # else the words never come that far in this model
+                pair = {side: made.renumbered[veto[side]] for side in ("left", "right")}
+                journal.vetoes.append({**veto, **pair, "seq": made.place_of_word(veto["seq"])})
+        self.book = self._new_book(alphabet, stop_words)
+        self.book.add(made.events, 0)
+        adjacency, floor = phase.adjacency()
+        token_counts = self._count_tokens(made, words, parts, alphabet, stop_words)
+        return Joined(journal, made.learned, made.ahead, adjacency, floor, token_counts)
+
+    def _count_tokens(
+        self,
+        made: Interleaved,
+        words: Journal,
+        parts: Sequence[Part],
+        alphabet: Alphabet,
+        stop_words: Sequence[str],
+    ) -> tuple[Int64, Int64]:
+        """(id, n) of the tokens inside chunks of several, by the word steps that found a place: these, replayed."""
+        vetoes = [veto for veto in words.vetoes if veto["seq"] <= made.used]
+        kept = Journal(words.path, words.training, words.number, words.events[: made.used], vetoes=vetoes, saved=True)
+        with contextlib.closing(self._open_engine(parts, alphabet, stop_words, kept)) as engine:
+            ids, n = engine.token_counts()
+        renumbered = np.array([made.renumbered[number] for number in ids.tolist()], np.int64)
+        return renumbered, n
+
+    def _documents_sum(self, folder: Path, documents: list[SequencePart]) -> str:
+        file = folder / "documents.sum"
+        if not file.exists():
+            self.meter.stage = "documents"
+            replace_file(file, documents_digest(self.folder, documents).encode())
+        return file.read_text()
+
+    @staticmethod
+    def _new_book(alphabet: Alphabet, stop_words: Sequence[str]) -> TokenBook:
+        return TokenBook.of(alphabet, [word.encode() for word in stop_words])
+
+    def _stopped(self, events: int) -> Stopped:
+        return Stopped(
+            f"Stopped after {events:,} events, all kept. Go on with: {self._resume_command()}",
+            getattr(self.stop, "signal_number", signal.SIGINT),
+        )
 
     def _resume_command(self) -> str:
         return f"streambpe resume {self.folder.path}" + ("" if self.name == "main" else f" --name {self.name}")
@@ -383,6 +555,9 @@ class Trainer:
         shutil.rmtree(self.private, ignore_errors=True)
         if not log_path(self.folder, self.name).exists():
             return Journal.start(path, identity)
+        if self.config.superwords != "none":
+            words = self._words_of(self._read_log())
+            return Journal.start(path, identity, words, [carried_pass(len(words))] if words else [])
         events = self._read_log().events
         passes = None
         with contextlib.closing(open_store(self.folder.state, read_only=True)) as con:
@@ -532,7 +707,10 @@ class Trainer:
             alphabet=alphabet.to_header(),
             config={**count_config, "expression": pattern.expression, **self.config.as_facts()},
             unicode=pattern.unicode,
-            corpus={key: corpus[key] for key in ("documents", "bytes", "chunks", "sha256")} | self.groups,
+            corpus={
+                key: corpus[key] for key in ("documents", "bytes", "chunks", "sha256", "documents_sum") if key in corpus
+            }
+            | self.groups,
             stop_words=tuple(StopWord(before + i, word.encode()) for i, word in enumerate(stop_words)),
             specials=tuple(Special(text, next_id + i) for i, text in enumerate(self.config.specials)),
             reserved=self.config.reserve,
@@ -543,11 +721,17 @@ class Trainer:
         return TrainResult(path, size, len(journal.events), sha256, reached, len(journal.vetoes))
 
     def _try_fold(
-        self, journal: Journal, engine: Engine | None, *, wait_seconds: float, finished: TrainResult | None = None
+        self,
+        journal: Journal,
+        engine: Engine | None,
+        *,
+        wait_seconds: float,
+        finished: TrainResult | None = None,
+        joined: Joined | None = None,
     ) -> bool:
         """Bring the tables up to date unless somebody holds the file; that only delays this."""
         try:
-            self._fold(journal, engine, wait_seconds=wait_seconds, finished=finished)
+            self._fold(journal, engine, wait_seconds=wait_seconds, finished=finished, joined=joined)
         except RunError:
             return False
         return True
@@ -559,6 +743,7 @@ class Trainer:
         *,
         wait_seconds: float,
         finished: TrainResult | None = None,
+        joined: Joined | None = None,
     ) -> None:
         """Events, tokens, passes and vetoes since the last fold into state.duckdb, in one transaction.
 
@@ -586,15 +771,26 @@ class Trainer:
                 "state": "done" if finished else "unfinished",
                 "pair_counts_at": str(len(journal.events)) if engine else "",
             }
+            token_counts = None
             if engine is not None:
                 left, right, n, floor = engine.hot_pairs()
                 pairs = pl.DataFrame({"left_id": left, "right_id": right, "n": n}).sort("left_id", "right_id")
                 run_sql(con, "steps/clear_pair_counts")
                 insert(con, "pair_counts", pairs)
                 facts["pair_floor"] = str(floor)
+                token_counts = engine.token_counts()
+            if joined is not None:
+                token_counts = joined.token_counts
+                run_sql(con, "steps/clear_superword_adjacency")
+                insert(con, "superword_adjacency", joined.adjacency)
+                run_sql(con, "steps/clear_words_ahead")
+                ahead = event_rows(joined.ahead, 0).with_columns(seq=pl.lit(None, pl.Int64))
+                insert(con, "events", ahead)
+                facts["adjacency_floor"] = str(joined.adjacency_floor)
+            if token_counts is not None:
                 fill_token_counts(
                     con,
-                    *engine.token_counts(),
+                    *token_counts,
                     freq_cutoff=self.config.freq_cutoff,
                     symbols_spell_chunks=self.config.encoding != "script",
                 )
@@ -653,6 +849,7 @@ def train(
     if like in LIKE_COUNTING:
         asked = {key: value for key, value in counting.get("options", {}).items() if value is not None}
         counting["options"] = LIKE_COUNTING[like] | asked
+    counting = with_sequences(counting, config)
     names = [source for source in sources if isinstance(source, str)]
     trainer = Trainer(
         folder,
@@ -692,6 +889,16 @@ def train(
         with folder.lock():
             write_jobs(folder, before)  # what was refused is not what `resume` goes on with
         raise
+
+
+def with_sequences(counting: dict[str, Any], config: TrainConfig) -> dict[str, Any]:
+    """What to count with: superwords need the documents stored."""
+    if config.superwords == "none":
+        return counting
+    options = dict(counting.get("options") or {})
+    if options.get("sequences") is False:
+        raise UsageError(f"--superwords {config.superwords} needs the documents; leave --no-sequences out.")
+    return {**counting, "options": {**options, "sequences": True}}
 
 
 def _count(

@@ -14,7 +14,8 @@ from typing import Any
 
 from streambpe.config import Resources
 from streambpe.encode.alphabet import bytes_alphabet
-from streambpe.encode.eventlog import EventLog, read_event_log
+from streambpe.encode.eventlog import EventLog, Op, read_event_log
+from streambpe.encode.patterns import find_pattern
 from streambpe.encode.replay import Model
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.store.sources import Source
@@ -159,6 +160,41 @@ def judge_script(vector: Vector) -> Verdict:
     )
 
 
+def judge_kensho_superwords(vector: Vector) -> Verdict:
+    """Both phases from the documents: every event with its count, the vocabulary, and the encodings."""
+    config, words = vector.params["pretokenizer"], vector.params["word_phase"]
+    split_scripts = config["script_specific_regex"] is not None
+    pattern = find_pattern("gpt4o", split_scripts=split_scripts)
+    assert (pattern.expression, pattern.script_expression) == (config["main_regex"], config["script_specific_regex"])
+    options: dict[str, Any] = {"superwords": "boundless", "vocab_size": words["vocab_size"]}
+    if "SuperBpeTrainer" in vector.system:
+        options = {"superwords": "superbpe", "transition": words["vocab_size"]}
+        options["vocab_size"] = words["vocab_size"] + vector.params["supermerges"]
+    with TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        counting = {"options": {"pattern": "gpt4o", "split_scripts": split_scripts}}
+        documents = Source("documents", "iterator", texts=vector.documents)
+        result = train(run, [documents], like="kensho", counting=counting, resources=RESOURCES, **options)
+        model = Model(read_event_log(result.log))
+    supers = "SuperBpeTrainer" in vector.system
+    kinds = {Op.MERGE: "m", Op.SUPERMERGE: "s"}
+    events = [
+        [kinds[event.op], *named]
+        for event, named in zip(model.events, named_events(model), strict=True)
+        if event.op is Op.SUPERMERGE or not supers
+    ]
+    born = {event.id: event.op for event in reversed(model.events)}
+    verdict = Verdict(encode=encoder(model, lambda text: pretokenizer_chunks(config, text)))
+    verdict.claim(vector, "events", events)
+    verdict.claim(vector, "word_ops_kept", sum(event.op is Op.MERGE for event in model.events))
+    verdict.claim(
+        vector,
+        "vocab",
+        [[model.content(i).hex(), int(born.get(i) is Op.SUPERMERGE)] for i in model.vocabulary.living],
+    )
+    return verdict
+
+
 def without_deletions(vector: Vector) -> bool:
     """tau above 1: nothing is ever deleted."""
     return bool(vector.params["word_phase"]["tau"] > 1)
@@ -170,4 +206,6 @@ ENGINE_JUDGES = [
     Judge("engine", "BoundlessBPE two-phase", judge_kensho_words, without_deletions),
     Judge("engine", "SCRIPT-BPE trainer", judge_script),
     Judge("engine", "SuperBPE second pass (SuperBpeTrainer)", judge_kensho_words, without_deletions),
+    Judge("superwords", "BoundlessBPE two-phase", judge_kensho_superwords, without_deletions),
+    Judge("superwords", "SuperBPE second pass (SuperBpeTrainer)", judge_kensho_superwords, without_deletions),
 ]

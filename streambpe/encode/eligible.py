@@ -1,0 +1,67 @@
+"""Which chunks may join superwords: their text matches a pattern (and they are one token).
+
+    improved   a letter that is not the first character; else letters with their marks, space, _ ' and ’
+    simple     a letter anywhere (fastboundlessbpe's default)
+    paper      ASCII letters, space, _ and ' only (the paper's footnote)
+
+Anything else is a regular expression that is searched for; its `$` means the end of the text, never the
+place before a last line break.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import regex
+
+from streambpe.errors import UsageError
+
+SUPERWORD_PATTERNS = {
+    "improved": r"^(?=.+\p{L})(?:\p{L}\p{M}*|[ _'\u2019])+\Z",
+    "simple": r"\p{L}",
+    "paper": r"^[ _'a-zA-Z]*[a-zA-Z][ _'a-zA-Z]*\Z",
+}
+
+
+def find_superword_pattern(name: str) -> str:
+    """The expression behind a preset's name, or the expression itself, `$` taken as the end of the text."""
+    return SUPERWORD_PATTERNS.get(name) or _ends_at_end(name)
+
+
+def text_test(name: str, option: str) -> Callable[[bytes], bool]:
+    """A test of a token's bytes: valid UTF-8 in which the pattern is found. `option` is named if it is wrong."""
+    try:
+        compiled = regex.compile(find_superword_pattern(name))
+    except regex.error as why:
+        raise UsageError(f"{option} {name!r} is no regular expression: {why}.") from None
+
+    def matches(content: bytes) -> bool:
+        try:
+            return compiled.search(content.decode()) is not None
+        except UnicodeDecodeError:
+            return False
+
+    return matches
+
+
+def _ends_at_end(expression: str) -> str:
+    r"""`$` outside of escapes and classes becomes `\Z`."""
+    made, in_class, i = [], False, 0
+    while i < len(expression):
+        char = expression[i]
+        if char == "\\":
+            made.append(expression[i : i + 2])
+            i += 2
+            continue
+        if char == "[" and not in_class:
+            in_class = True
+            if expression[i + 1 : i + 2] in ("]", "^"):  # a bracket right behind these is an ordinary character
+                two = 3 if expression[i + 1 : i + 3] == "^]" else 2
+                made.append(expression[i : i + two])
+                i += two
+                continue
+        elif char == "]":
+            in_class = False
+        made.append(r"\Z" if char == "$" and not in_class else char)
+        i += 1
+    return "".join(made)

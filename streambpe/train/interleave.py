@@ -1,0 +1,166 @@
+"""Merges and supermerges in one order, and what that order means for ties.
+
+Both lists are known by count: the word steps of phase one, and the supermerges as the engine learns them.
+At each step the supermerge is taken if it counts strictly more than the next word step, else the word step:
+
+    word steps    " the" 90 · " of" 80 · "in" 7 ...
+    supermerges   " of the" 30 · " of the end" 9 ...
+    one order     " the" 90, " of" 80, " of the" 30, " of the end" 9, "in" 7 ...
+
+A superword's id is its place in this order, so between equal counts a word token may come before a superword
+although it was numbered long after it, or the other way round. `InterleavedTies` is that order as labels for
+the engine, which knows symbols only: a chunk's symbol has the place of its word step; a superword that was
+chosen by count n stands behind all word steps that count at least n, and behind the superwords before it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from streambpe.encode.eventlog import Event, merge_event, supermerge_event
+from streambpe.train.batch import Int64
+from streambpe.train.engine import TieOrder
+
+_STEP = 32  # bits below a word step's place: superwords between it and the next
+_SUPER = 1 << 31  # superwords stand in the upper half of a step, the alphabet in the lower half of the first
+
+
+class InterleavedTies(TieOrder):
+    """Ties by ids of the interleaved order, for symbols that are chunks and superwords.
+
+    born[symbol]: the word step that made the chunk's token, -1 for a base symbol; chunk symbols are in the order
+    of their log ids. word_counts: of the word steps, in order.
+    """
+
+    def __init__(self, born: Sequence[int], word_counts: Sequence[int]) -> None:
+        super().__init__("ids")
+        steps = np.array(born, np.int64)
+        self.label = np.where(steps < 0, np.arange(len(steps)), (steps + 1) << _STEP)
+        self._known = len(steps)
+        self._place = 0  # word steps taken before the last supermerge
+        self._born = 0  # superwords so far
+        # the first step that counts less than n is the first whose running minimum does
+        self._falling = -np.minimum.accumulate(np.array(word_counts, np.int64))
+
+    def start(self, tokens: Sequence[bytes | None]) -> None:
+        """Labels are known already; room for more."""
+        self.label = np.concatenate((self.label, np.zeros(max(1024, len(tokens)), np.int64)))
+
+    def _places(self, count: Int64) -> Int64:
+        return np.maximum(self._place, np.searchsorted(self._falling, -count, side="right"))
+
+    def labels_ahead(self, count: Int64, above: int) -> Int64:
+        """No more than what each would get: a count can only have fallen by the time its turn comes."""
+        return (self._places(count) << _STEP) + _SUPER + self._born
+
+    def add(self, token: bytes, new: int) -> None:
+        """Room for a new symbol; `placed` gives it its label."""
+        if new >= len(self.label):
+            self.label = np.concatenate((self.label, np.zeros(len(self.label), np.int64)))
+
+    def placed(self, ids: Int64, count: Int64) -> None:
+        """These were chosen, in this order, by these counts."""
+        for number, n in zip(ids.tolist(), count.tolist(), strict=True):
+            self._place = int(self._places(np.array([n]))[0])
+            label = (self._place << _STEP) + _SUPER + self._born
+            if number >= self._known:
+                self._known = number + 1
+                self.label[number] = label
+                self._born += 1
+            elif label < self.label[number]:  # spells a chunk whose word step is still to come
+                self.label[number] = label
+                self._born += 1
+
+
+class Supermerges(Protocol):
+    """Where supermerges come from, best first. Ids are symbols, `content` says what one stands for."""
+
+    def peek(self, least: int) -> Event | None:
+        """The next supermerge if it counts at least so much."""
+
+    def take(self) -> None:
+        """The one peeked at is used; the next is wanted."""
+
+    def content(self, symbol: int) -> bytes:
+        """The bytes of a symbol."""
+
+
+@dataclass
+class Interleaved:
+    """The one order. `used`: word steps in it."""
+
+    events: list[Event] = field(default_factory=list)
+    learned: int = 0  # tokens
+    places: list[int] = field(default_factory=list)  # of each word step in it among the events
+    ahead: list[Event] = field(default_factory=list)  # word steps that found no place, as if they came next
+    renumbered: dict[int, int] = field(default_factory=dict)  # ids of phase one -> ids of this order, ahead included
+
+    @property
+    def used(self) -> int:
+        """How many word steps found a place."""
+        return len(self.places)
+
+    def place_of_word(self, step: int) -> int:
+        """Events before this word step, which may be the first that found no place."""
+        return self.places[step] if step < len(self.places) else len(self.events)
+
+
+def interleave(
+    base: Sequence[bytes],
+    first_id: int,
+    first_learned: int,
+    words: Sequence[Event],
+    supermerges: Supermerges,
+    target: int,
+    *,
+    least: int,
+    words_first: bool,
+) -> Interleaved:
+    """Take word steps and supermerges until `target` tokens are learned or nothing is left.
+
+    base: the alphabet's symbols, from first_id on. A token is its bytes: a step that spells one which exists uses
+    its id and adds nothing. words_first: SuperBPE, all word steps before the first supermerge.
+    """
+    made = Interleaved()
+    id_of = {symbol: first_id + i for i, symbol in enumerate(base)}
+    word_content = {first_id + i: symbol for i, symbol in enumerate(base)}
+    made.renumbered = {number: number for number in word_content}
+    next_id = first_learned
+
+    def number(content: bytes) -> int:
+        nonlocal next_id
+        found = id_of.get(content)
+        if found is None:
+            found = id_of[content] = next_id
+            next_id += 1
+        return found
+
+    def word_event(word: Event) -> Event:
+        left, right = (word_content[part] for part in word.pair)
+        content = word_content[word.id] = left + right
+        made.renumbered[word.id] = number(content)
+        return merge_event(id_of[left], id_of[right], made.renumbered[word.id], word.n)
+
+    waiting = deque(words)
+    while next_id - first_learned < target or (words_first and waiting):
+        word = waiting[0] if waiting else None
+        best = None
+        if word is None or not words_first:
+            best = supermerges.peek(max(least, 0 if word is None else word.n + 1))
+        if best is not None:
+            left, right = (supermerges.content(part) for part in best.pair)
+            made.events.append(supermerge_event(id_of[left], id_of[right], number(left + right), best.n))
+            supermerges.take()
+        elif word is not None:
+            made.places.append(len(made.events))
+            made.events.append(word_event(waiting.popleft()))
+        else:
+            break
+    made.learned = next_id - first_learned
+    made.ahead = [word_event(word) for word in waiting]
+    return made

@@ -1,0 +1,215 @@
+"""Which chunks stand side by side in the documents, and how often: the stored sequences, streamed.
+
+    eligible    tokens that are a whole chunk and match --superword-pattern; a chunk's symbol is its token's log id
+    symbols     a part's documents with every eligible chunk as its symbol, everything else as a BARRIER
+    neighbours  (left, right) -> n over all parts: every adjacent place counts, also under --overlaps disjoint
+
+Parts are read in the order of their input, so neighbours meet across the border of two parts when a document
+goes on there; documents never join. Partial counts are written group after group of parts, each file whole or not at
+all, so counting goes on where a kill left it. They are added up by ranges of keys that fit the memory.
+
+Memory: one part (about 20 bytes a chunk of it) and the distinct pairs of one group (about 60 bytes each).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from streambpe.encode.alphabet import Alphabet
+from streambpe.encode.bulk import BulkReplay
+from streambpe.encode.eventlog import Event
+from streambpe.errors import RunError
+from streambpe.failpoints import failpoint
+from streambpe.store.database import fsync_file
+from streambpe.store.sequences import SequencePart, read_chunks, read_ids
+
+Int64 = npt.NDArray[np.int64]
+Int32 = npt.NDArray[np.int32]
+Bool = npt.NDArray[np.bool_]
+
+BARRIER = -1  # a chunk that takes no part, or the end of a document
+_SCHEMA = {"key": pl.Int64, "n": pl.Int64}
+ROW_BYTES = 64  # of one pair while pairs are grouped
+
+
+def find_eligible(
+    alphabet: Alphabet,
+    contents: Sequence[bytes],
+    events: Sequence[Event],
+    stop_words: Sequence[str],
+    matches: Callable[[bytes], bool],
+) -> pl.DataFrame:
+    """Rows (chunk, symbol): the chunks that encode to one token and match.
+
+    contents: of every log id from alphabet.first_id on. A chunk that is one token spells that token, so only the
+    tokens' own bytes need to be looked at; not all of them encode to themselves.
+    """
+    first, base = alphabet.first_id, len(alphabet)
+    stops = set(stop_words)
+    found = []
+    for i, content in enumerate(contents):
+        if (i < base or i >= base + len(stop_words)) and matches(content):
+            chunk = content.decode()
+            if chunk not in stops:
+                found.append((chunk, first + i))
+    chunks = pl.DataFrame(found, schema={"chunk": pl.String, "symbol": pl.Int32}, orient="row")
+    table = np.full(256, -1, np.int32)
+    for number, symbol in enumerate(alphabet.symbols, first):
+        table[symbol[0]] = number
+    lengths = chunks["chunk"].str.len_bytes().cast(pl.Int64).to_numpy()
+    text = np.frombuffer("".join(chunks["chunk"]).encode(), np.uint8)
+    ids, counts = BulkReplay(events, first + len(contents)).replay(table[text], lengths)
+    whole = counts == 1
+    own = np.full(len(counts), -1)
+    own[whole] = ids[(np.cumsum(counts) - counts)[whole]]
+    return chunks.filter(pl.Series(own == chunks["symbol"].to_numpy()))
+
+
+class SymbolReader:
+    """The parts of a run as symbols, in the order of the input."""
+
+    def __init__(self, folder: Path, parts: Sequence[SequencePart], eligible: pl.DataFrame) -> None:
+        self.folder, self.parts, self.eligible = folder, parts, eligible
+
+    def read(self, part: SequencePart) -> tuple[Int32, bool]:
+        """(symbols and barriers of one part, whether its last document goes on in the next)."""
+        try:
+            chunks = read_chunks(self.folder, part.name).to_frame("chunk")
+            ids = read_ids(self.folder, part.name)
+        except (OSError, pl.exceptions.PolarsError) as why:
+            raise RunError(
+                f"{self.folder / part.name}.parquet or its .chunks.parquet is missing or damaged "
+                f"({str(why).splitlines()[0]}). Count the sources again into another RUN with --sequences."
+            ) from None
+        joined = chunks.join(self.eligible, on="chunk", how="left", maintain_order="left")["symbol"]
+        # behind the chunks' own symbols stands the barrier that END_OF_DOCUMENT = -1 looks up
+        symbols = np.append(joined.fill_null(BARRIER).to_numpy(), np.int32(BARRIER))
+        return symbols[ids], bool(len(ids)) and int(ids[-1]) >= 0
+
+    def end_of(self, parts: Sequence[SequencePart]) -> tuple[int, bool]:
+        """(the last symbol of these parts, whether the document goes on behind them)."""
+        for part, behind in zip(parts[::-1], [None, *parts[:0:-1]], strict=False):
+            if behind is not None and not behind.follows:
+                break
+            symbols, goes_on = self.read(part)
+            if len(symbols):
+                return int(symbols[-1]), goes_on
+        return BARRIER, False
+
+
+def pair_keys(symbols: Int32) -> tuple[Int64, Int64]:
+    """(places i where i and i + 1 are both symbols, their keys left << 32 | right)."""
+    at = np.flatnonzero((symbols[:-1] >= 0) & (symbols[1:] >= 0))
+    return at, (symbols[at].astype(np.int64) << 32) | symbols[at + 1]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Consecutive parts that are counted together: about `places` chunks each."""
+
+    parts: list[list[SequencePart]]
+    names: list[str]  # a group's file, which says what is in it
+
+    @classmethod
+    def of(cls, parts: Sequence[SequencePart], places: int) -> Groups:
+        groups: list[list[SequencePart]] = []
+        held = places
+        for part in parts:
+            if held >= places:
+                groups.append([])
+                held = 0
+            groups[-1].append(part)
+            held += part.places
+        return cls(groups, [f"{i:05d}-{places}" for i in range(len(groups))])
+
+
+def count_neighbours(reader: SymbolReader, groups: Groups, folder: Path, advance: Callable[[int], None]) -> list[Path]:
+    """The partial counts (key, n; ascending keys) of every group; those that are there are kept.
+
+    `advance` is told how many places were counted, and may raise to stop between two groups.
+    """
+    files = []
+    read: list[SequencePart] = []
+    end: tuple[int, bool] | None = (BARRIER, False)  # of what was read; None: of a group that was there
+    for group, name in zip(groups.parts, groups.names, strict=True):
+        target = folder / f"neighbours-{name}.parquet"
+        files.append(target)
+        if target.exists():
+            advance(sum(part.places for part in group))
+            read += group
+            end = None
+            continue
+        if end is None:
+            end = reader.end_of(read)
+        frames = []
+        for part in group:
+            last, goes_on = end if part.follows else (BARRIER, False)
+            symbols, now = reader.read(part)
+            if len(symbols):
+                end = int(symbols[-1]), now
+                if goes_on and last >= 0:
+                    symbols = np.append(np.int32(last), symbols)
+            else:
+                end = last, goes_on
+            keys = pl.DataFrame({"key": pair_keys(symbols)[1]})
+            frames.append(keys.group_by("key").agg(pl.len().cast(pl.Int64).alias("n")))
+            advance(part.places)
+        read += group
+        write_whole(pl.concat(frames).group_by("key").agg(pl.col("n").sum()).sort("key"), target)
+        failpoint("neighbours-written")
+    return files
+
+
+def add_up(files: Sequence[Path], by: str, column: str, rows_at_once: int) -> Iterator[pl.DataFrame]:
+    """The sums of n for equal `column` over files sorted by `by`, a function of it: disjoint frames, ascending by `by`.
+
+    A frame comes from about `rows_at_once` rows, found by even quantiles of `by` over the files' row groups.
+    """
+    scans = [pl.scan_parquet(path) for path in files]
+    if not scans:
+        return
+    together = pl.concat(scans)
+    total = int(together.select(pl.len()).collect().item())
+    if total <= rows_at_once:
+        yield _summed(together.collect(), by, column)
+        return
+    pieces = -(-total // rows_at_once)
+    sample = together.select(pl.col(by).gather_every(max(1, total // (64 * pieces)))).collect()[by].sort()
+    bounds = sorted({int(sample[len(sample) * i // pieces]) for i in range(1, pieces)})
+    for low, high in zip([None, *bounds], [*bounds, None], strict=True):
+        wanted = together
+        if low is not None:
+            wanted = wanted.filter(pl.col(by) >= low)
+        if high is not None:
+            wanted = wanted.filter(pl.col(by) < high)
+        yield _summed(wanted.collect(), by, column)
+
+
+def _summed(frame: pl.DataFrame, by: str, column: str) -> pl.DataFrame:
+    return frame.group_by(column).agg(pl.col("n").sum(), *([pl.first(by)] if by != column else [])).sort(by)
+
+
+def merge_neighbours(files: Sequence[Path], target: Path, least: int, rows_at_once: int) -> Path:
+    """One file of all pairs that count at least `least`, ascending by key; kept if it is there."""
+    if not target.exists():
+        kept = [pl.DataFrame(schema=_SCHEMA)]
+        kept += [
+            frame.select("key", "n").filter(pl.col("n") >= least) for frame in add_up(files, "key", "key", rows_at_once)
+        ]
+        write_whole(pl.concat(kept), target)
+        failpoint("adjacency-written")
+    return target
+
+
+def write_whole(frame: pl.DataFrame, target: Path) -> None:
+    """A Parquet file that appears whole or not at all."""
+    temporary = target.with_name(target.name + ".new")
+    frame.write_parquet(temporary, compression="zstd", compression_level=1, row_group_size=1 << 16)
+    fsync_file(temporary)
+    temporary.replace(target)

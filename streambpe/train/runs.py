@@ -1,0 +1,283 @@
+"""Stretches of neighbouring chunks that superwords can be learned from, each distinct one once.
+
+    documents   " the end of the day , at the end of the line"     (every chunk eligible but ",")
+    neighbours  " end"+" of" 2 · " of"+" the" 2 · " the"+" end" 2 · everything else 1
+    runs        cut where the neighbours count less than 2:   [" the" " end" " of" " the"] x 2
+
+**Cutting is lossless down to the threshold T.** Let the supermerges that count at least T be learned one at a
+time, once from whole documents and once from runs that were cut between chunks a, b wherever (a, b) has fewer
+than T places, all adjacent places counted. Claim: they are the same, with the same counts, as long as each
+symbol stands for one sequence of chunks.
+
+Take the moment after k equal steps. A symbol S stands for one sequence of chunks, so every place where S and U
+are neighbours is a place where the last chunk of S and the first of U are neighbours: the pair (S, U) counts at
+most as much as these two chunks, whatever was merged before, and under `disjoint` still less. If (S, U) counts at
+least T, so do they, and no place of it was cut: it has the same count in both. If it counts less it is not learned
+at T in either. So the best pair that counts at least T is the same, ties are decided by the same symbols, and the
+merge rewrites the same places: a cut never lies inside a symbol, because a symbol is joined only where its parts
+count T. One round is enough: a cut between a and b takes no place from any other pair of neighbours, so a second
+count would find the same pairs below T.
+
+The assumption fails when a supermerge spells a chunk, or a superword made of other chunks (" a" "b c" and " a b"
+"c"): the places of two different neighbours count under one symbol, and a pair may reach T out of neighbours that
+are each below it. What the claim needs is less: only the chunks a symbol *ends* and *begins* with matter, and only
+where there are several. So let every chunk that such a symbol can end with be *open to the right*: none of its right
+neighbours is ever cut off; and open to the left every chunk it can begin with. A pair (S, U) in which S ends with
+several chunks then lies at places that are never cut, and the argument above holds again; a longer superword ends
+and begins with what its outer parts do. The trainer sees a double spelling at the moment it happens
+(`superwords.Spellings`), when everything learned so far is still right, cuts again with these chunks open, and goes
+on. Double spellings that neighbours let it foresee are open from the start (`foresee`).
+
+What T is: see train/superwords.py. Runs of one chunk hold nothing and are dropped; equal runs are one with their
+number as its weight. Memory: one part and the distinct runs of one group (about 120 bytes each); a run that no
+neighbour cuts is held whole, as a chunk is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from streambpe.failpoints import failpoint
+from streambpe.store.database import fsync_file, fsync_folder
+from streambpe.train.neighbours import Bool, Groups, Int32, Int64, SymbolReader, add_up, pair_keys, write_whole
+from streambpe.train.words import WordFiles
+
+_SCHEMA = {"run": pl.Binary, "by": pl.Int64, "n": pl.Int64}
+RUN_BYTES = 160  # of one distinct run while runs are grouped
+
+
+@dataclass
+class OpenChunks:
+    """Chunks whose neighbours on one side are never cut off (module docstring)."""
+
+    right: set[int] = field(default_factory=set)
+    left: set[int] = field(default_factory=set)
+
+    def __bool__(self) -> bool:
+        return bool(self.right or self.left)
+
+    def add(self, one: Sequence[int], other: Sequence[int]) -> bool:
+        """One symbol stands for both sequences of chunks; whether that opens any."""
+        before = len(self.right) + len(self.left)
+        if one[-1] != other[-1]:
+            self.right.update((one[-1], other[-1]))
+        if one[0] != other[0]:
+            self.left.update((one[0], other[0]))
+        return len(self.right) + len(self.left) > before
+
+    @property
+    def name(self) -> str:
+        """For files that depend on it."""
+        listed = f"{sorted(self.right)} {sorted(self.left)}"
+        return hashlib.sha256(listed.encode()).hexdigest()[:12]
+
+
+def foresee(keys: Int64, contents: Sequence[bytes], eligible: Sequence[int]) -> OpenChunks:
+    """What will be open if every chunk is joined that neighbours (by key) can spell; a guess, to cut only once."""
+    known = {contents[symbol]: symbol for symbol in eligible}
+    longest = max(map(len, known), default=0)
+    follows: dict[int, set[int]] = {}
+    for left, right in zip((keys >> 32).tolist(), (keys & 0xFFFFFFFF).tolist(), strict=True):
+        if len(contents[left]) + len(contents[right]) <= longest:
+            follows.setdefault(left, set()).add(right)
+    found = OpenChunks()
+    # chains of neighbours, one chunk longer each round, while some chunk begins like them
+    prefixes = {content[:length] for content in known for length in range(1, len(content) + 1)} if follows else set()
+    chains: list[tuple[bytes, tuple[int, ...]]] = [(contents[left], (left,)) for left in follows]
+    while chains:
+        longer: list[tuple[bytes, tuple[int, ...]]] = []
+        for spelled, chain in chains:
+            for right in follows.get(chain[-1], ()):
+                content = spelled + contents[right]
+                if content in prefixes:
+                    if content in known:
+                        found.add((*chain, right), (known[content],))
+                    longer.append((content, (*chain, right)))
+        chains = longer
+    return found
+
+
+class KeptPairs:
+    """Neighbours that are not cut: a set of keys, and all neighbours of chunks that are open."""
+
+    def __init__(self, keys: Int64, open_chunks: OpenChunks, symbols: int) -> None:
+        self.keys = pl.Series("key", keys).implode()
+        self.open_right, self.open_left = np.zeros(symbols, bool), np.zeros(symbols, bool)
+        self.open_right[sorted(open_chunks.right)] = True
+        self.open_left[sorted(open_chunks.left)] = True
+        self.any_open = bool(open_chunks)
+
+    def __contains__(self, key: object) -> bool:
+        return bool(self.of(np.array([key], np.int64))[0])
+
+    def of(self, keys: Int64) -> Bool:
+        """Which of these are kept."""
+        found = pl.Series(keys).is_in(self.keys).to_numpy()
+        if self.any_open:
+            found = found | self.open_right[keys >> 32] | self.open_left[keys & 0xFFFFFFFF]
+        return found
+
+
+def cut_runs(symbols: Int32, kept: KeptPairs) -> tuple[Bool, Int64, Int64]:
+    """(whether place i is joined to i + 1, first places of the runs, places behind their last ones)."""
+    joined = np.zeros(len(symbols) + 1, bool)
+    at, keys = pair_keys(symbols)
+    joined[at[kept.of(keys)]] = True
+    before = np.concatenate(([False], joined[:-1]))
+    return joined[:-1], np.flatnonzero(joined & ~before), np.flatnonzero(~joined & before) + 1
+
+
+def group_runs(flat: Int32, lengths: Int64) -> pl.DataFrame:
+    """Rows (run, by, n): each distinct run as its symbols' bytes, a number that spreads runs evenly, how often."""
+    ends = np.cumsum(lengths)
+    offsets = np.concatenate(([0], ends)) * 4
+    array = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(lengths), [None, pa.py_buffer(offsets.astype(np.int64)), pa.py_buffer(flat)]
+    )
+    series = pl.from_arrow(array)
+    assert isinstance(series, pl.Series)
+    starts = ends - lengths
+    mixed = flat[starts].astype(np.uint64) << np.uint64(40)
+    mixed ^= flat[starts + 1].astype(np.uint64) << np.uint64(20)
+    mixed ^= flat[ends - 1].astype(np.uint64) + (lengths.astype(np.uint64) << np.uint64(50))
+    mixed *= np.uint64(0x9E3779B97F4A7C15)
+    frame = pl.DataFrame({"run": series, "by": (mixed >> np.uint64(1)).astype(np.int64)})
+    return frame.group_by("run").agg(pl.first("by"), pl.len().cast(pl.Int64).alias("n"))
+
+
+class _OpenRun:
+    """The run at the end of a part, which may go on in the next one; pieces, so that a giant one costs no copies."""
+
+    def __init__(self) -> None:
+        self.pieces: list[Int32] = []
+
+    def take(self, symbols: Int32, kept: KeptPairs) -> tuple[Int32, Int32]:
+        """(the open run's symbols if it ends here, else none; what is left of the part behind it)."""
+        if not self.pieces:
+            return symbols[:0], symbols
+        if len(symbols) and symbols[0] >= 0 and ((int(self.pieces[-1][-1]) << 32) | int(symbols[0])) in kept:
+            joined, _, stops = cut_runs(symbols, kept)
+            stop = int(stops[0]) if len(joined) and joined[0] else 1
+            self.pieces.append(symbols[:stop])
+            if stop == len(symbols):
+                return symbols[:0], symbols[:0]
+            return self.close(), symbols[stop:]
+        return self.close(), symbols
+
+    def close(self) -> Int32:
+        closed = np.concatenate(self.pieces) if self.pieces else np.empty(0, np.int32)
+        self.pieces = []
+        return closed
+
+
+def collect_runs(
+    reader: SymbolReader,
+    groups: Groups,
+    kept: KeptPairs,
+    folder: Path,
+    prefix: str,
+    advance: Callable[[int], None],
+) -> list[Path]:
+    """The distinct runs of every group, one file each, sorted by `by`; those that are there are kept.
+
+    A run belongs to the group it ends in, so a group is only complete together with what was open before it.
+    """
+    files = [folder / f"{prefix}-{name}.parquet" for name in groups.names]
+    done = 0
+    while done < len(files) and files[done].exists():
+        done += 1
+    # runs that were open at the end of a group are found again by reading back to where they began
+    begin = done
+    while 0 < begin < len(files) and groups.parts[begin][0].follows:
+        symbols, goes_on = reader.read(groups.parts[begin - 1][-1])
+        begin -= 1
+        if not goes_on or not len(symbols) or not _all_joined(symbols, kept):
+            break
+    advance(sum(part.places for group in groups.parts[:begin] for part in group))
+    open_run = _OpenRun()
+    for i in range(begin, len(files)):
+        frames = [pl.DataFrame(schema=_SCHEMA)]
+        for part in groups.parts[i]:
+            symbols, goes_on = reader.read(part)
+            if not part.follows and open_run.pieces:
+                frames.append(_single(open_run.close()))
+            ended, rest = open_run.take(symbols, kept)
+            frames.append(_single(ended))
+            if len(rest):
+                frames.append(_runs_of(rest, goes_on, kept, open_run))
+            elif not goes_on and open_run.pieces:
+                frames.append(_single(open_run.close()))
+            advance(part.places)
+        if i == len(files) - 1:
+            frames.append(_single(open_run.close()))
+        if i < done:
+            continue
+        together = pl.concat(frames).group_by("run").agg(pl.first("by"), pl.col("n").sum()).sort("by")
+        write_whole(together, files[i])
+        failpoint("runs-written")
+    return files
+
+
+def _all_joined(symbols: Int32, kept: KeptPairs) -> bool:
+    return bool(cut_runs(symbols, kept)[0][:-1].all())
+
+
+def _single(run: Int32) -> pl.DataFrame:
+    if len(run) < 2:
+        return pl.DataFrame(schema=_SCHEMA)
+    return group_runs(run, np.array([len(run)]))
+
+
+def _runs_of(symbols: Int32, goes_on: bool, kept: KeptPairs, open_run: _OpenRun) -> pl.DataFrame:
+    """The runs that end in these symbols; the last stays open if its document goes on."""
+    joined, starts, stops = cut_runs(symbols, kept)
+    if goes_on and symbols[-1] >= 0:
+        if len(stops) and stops[-1] == len(symbols):
+            open_run.pieces = [symbols[starts[-1] :].copy()]
+            starts, stops = starts[:-1], stops[:-1]
+        else:
+            open_run.pieces = [symbols[-1:].copy()]
+    if not len(starts):
+        return pl.DataFrame(schema=_SCHEMA)
+    inside = joined.copy()
+    inside[1:] |= joined[:-1]
+    if open_run.pieces:
+        inside[len(symbols) - len(open_run.pieces[0]) :] = False
+    return group_runs(symbols[inside], stops - starts)
+
+
+def write_run_words(files: Sequence[Path], folder: Path, rows_at_once: int) -> WordFiles:
+    """The runs of all groups added up, as words for the engine; kept if they are there."""
+    if folder.exists():
+        return WordFiles(folder)
+    temporary = folder.with_name(folder.name + ".new")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    paths = WordFiles(temporary).paths
+    at = 0
+    with paths[0].open("wb") as symbols, paths[1].open("wb") as offsets, paths[2].open("wb") as weights:
+        np.zeros(1, np.int64).tofile(offsets)
+        for frame in add_up(files, "by", "run", rows_at_once):
+            if not frame.height:
+                continue
+            array = frame["run"].rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
+            bounds = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
+            data = np.frombuffer(array.buffers()[2], np.uint8)[bounds[0] : bounds[-1]]
+            data.tofile(symbols)
+            ((bounds[1:] - bounds[0]) // 4 + at).tofile(offsets)
+            frame["n"].to_numpy().tofile(weights)
+            at += len(data) // 4
+    for path in paths:
+        fsync_file(path)
+    temporary.rename(folder)
+    fsync_folder(folder.parent)
+    failpoint("words-written")
+    return WordFiles(folder)

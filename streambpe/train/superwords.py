@@ -1,0 +1,427 @@
+"""Superwords: the second half of a training, from the stored documents, never holding them in memory.
+
+    words         phase one, to the full size (or to --transition)              (train/trainer.py)
+    eligible      chunks that are one token and match --superword-pattern       (train/neighbours.py)
+    neighbours    pairs of them that stand side by side, counted                (train/neighbours.py)
+    runs          documents cut where neighbours are rarer than T, grouped      (train/runs.py: nothing is lost)
+    supermerges   the engine of phase one, with tokens as symbols and runs as words
+    one order     word steps and supermerges by count                           (train/interleave.py)
+
+**T, the threshold.** `boundless` takes a supermerge only while it counts more than the next word step. If phase
+one reached its size, the word steps alone fill the vocabulary, so nothing at or below the smallest count of any
+word step is ever taken: T is that count plus 1. Everywhere else (`superbpe`, or phase one ran out of pairs) T is
+chosen so that about three times as many neighbours as wanted supermerges reach it, and when the next supermerge
+would count less, T falls, the runs are made anew and the supermerges so far are replayed on them. T never falls
+below --min-frequency.
+
+Every step leaves files in the training's private folder that appear whole or not at all: a group's neighbours, the
+sum of all, a group's runs, the words; supermerges go to a write-ahead log like that of phase one. After a kill
+all of them are used again. The folder is named after the word events, so nothing of another phase one is.
+
+Places where tests let the process die: neighbours-written, adjacency-written, runs-written, words-written, and
+events-committed of journal.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from streambpe.config import Resources, TrainConfig
+from streambpe.encode.alphabet import Alphabet
+from streambpe.encode.eligible import text_test
+from streambpe.encode.eventlog import Event, events_digest, supermerge_event
+from streambpe.memory import release_memory
+from streambpe.progress import Meter
+from streambpe.store.chunks import BASE_BYTES
+from streambpe.store.sequences import SequencePart
+from streambpe.train.batch import Bool
+from streambpe.train.engine import Batch, Engine, EngineOptions, TieOrder
+from streambpe.train.interleave import Interleaved, InterleavedTies, interleave
+from streambpe.train.journal import Journal
+from streambpe.train.neighbours import (
+    ROW_BYTES,
+    Groups,
+    Int64,
+    SymbolReader,
+    count_neighbours,
+    find_eligible,
+    merge_neighbours,
+)
+from streambpe.train.runs import RUN_BYTES, KeptPairs, OpenChunks, collect_runs, foresee, write_run_words
+from streambpe.train.words import WordFiles
+
+_PAIRS_A_MERGE = 3  # neighbours that should reach T for every supermerge wanted
+_LOWER = 4  # and so many times more each time T falls
+
+
+class StopRequested(Exception):
+    """The stop event was seen; everything learned is committed."""
+
+
+class JoinRule:
+    """Which symbols may join: --max-superword-words, --forbid, --block-token."""
+
+    def __init__(self, contents: list[bytes], most: int | None, refused: Callable[[bytes], bool] | None) -> None:
+        self.contents = contents  # of every symbol; grows with the engine's births
+        self.most = most
+        self.refused = refused
+        self.words = np.ones(2 * len(contents) + 1024, np.int64)
+
+    def allows(self, left: Int64, right: Int64) -> Bool:
+        """One answer for each pair."""
+        good = np.ones(len(left), bool)
+        if self.most is not None:
+            good &= self.words[left] + self.words[right] <= self.most
+        if self.refused is not None:
+            for i in np.flatnonzero(good).tolist():
+                good[i] = not self.refused(self.contents[left[i]] + self.contents[right[i]])
+        return good
+
+    def born(self, left: Int64, right: Int64, new: Int64) -> None:
+        """New superwords, in order."""
+        for a, b, made in zip(left.tolist(), right.tolist(), new.tolist(), strict=True):
+            if made >= len(self.words):
+                self.words = np.concatenate((self.words, np.ones(len(self.words), np.int64)))
+            self.words[made] = self.words[a] + self.words[b]
+            assert made == len(self.contents)
+            self.contents.append(self.contents[a] + self.contents[b])
+
+
+@dataclass
+class Spellings:
+    """What every symbol stands for: its bytes, and the chunks it is made of; the assumption of runs.py."""
+
+    contents: list[bytes]
+    chunks: dict[int, tuple[int, ...]]  # of eligible chunks and superwords
+    open_chunks: OpenChunks = field(default_factory=OpenChunks)
+
+    def add(self, event: Event) -> bool:
+        """Take in a supermerge; whether it opens chunks that were not."""
+        left, right = event.pair
+        chunks = self.chunks[left] + self.chunks[right]
+        if event.id == len(self.contents):
+            self.contents.append(self.contents[left] + self.contents[right])
+        return self.open_chunks.add(chunks, self.chunks.setdefault(event.id, chunks))
+
+
+@dataclass
+class SuperwordJob:
+    """What phase two starts from."""
+
+    config: TrainConfig
+    alphabet: Alphabet
+    stop_words: Sequence[str]
+    contents: Sequence[bytes]  # of every log id of phase one
+    born: Sequence[int | None]
+    words: Sequence[Event]
+    words_reached: bool  # phase one reached its size
+    target: int  # tokens to be learned in all
+    sequences: Path
+    parts: Sequence[SequencePart]
+    folder: Path  # private to this training
+    blocks: Path
+    resources: Resources
+    prune: bool = True  # tests compare with documents that are not cut
+    tuning: dict[str, Any] = field(default_factory=dict)
+
+
+def phase_folder(private: Path, words: Sequence[Event], config: TrainConfig) -> Path:
+    """Where phase two keeps its files; another phase one has another folder."""
+    facts = f"{events_digest(words)} {config.superwords} {config.superword_pattern}"
+    return private / f"superwords-{hashlib.sha256(facts.encode()).hexdigest()[:16]}"
+
+
+class SuperwordPhase:
+    """Learns the supermerges of one training; `run` gives the events of the whole vocabulary in order."""
+
+    def __init__(
+        self,
+        job: SuperwordJob,
+        meter: Meter,
+        stop: threading.Event,
+        *,
+        checkpoint_seconds: float,
+        on_batch: Callable[[Batch], None] | None = None,
+    ) -> None:
+        self.job, self.meter, self.stop = job, meter, stop
+        self.checkpoint_seconds = checkpoint_seconds
+        self.on_batch = on_batch
+        self.spare = max(job.resources.memory_bytes - BASE_BYTES, 48 << 20)
+        self.least = max(1, job.config.min_frequency)
+        self.seconds: dict[str, float] = {}  # by stage, for benchmarks and table run
+        self.cut_again = 0  # times that a double spelling was not foreseen (runs.py)
+        self.engine: Engine | None = None
+        self.queue: deque[Event] = deque()
+        self.threshold = 0  # T of the engine, or of the next one; -1: nothing is left
+        self.exhausted = False  # nothing that counts T is left
+        self.falling = -np.minimum.accumulate(np.array([event.n for event in job.words], np.int64))
+
+    # ------------------------------------------------------------------ the story
+
+    def run(self) -> Interleaved:
+        """Everything in order; raises StopRequested when asked to stop."""
+        job = self.job
+        job.folder.mkdir(parents=True, exist_ok=True)
+        self._look_at_documents()
+        self._open_journal()
+        self.queue.extend(self.journal.events)
+        try:
+            made = interleave(
+                job.alphabet.symbols,
+                job.alphabet.first_id,
+                job.alphabet.first_id + len(job.alphabet) + len(job.stop_words),
+                job.words,
+                self,
+                job.target,
+                least=self.least,
+                words_first=job.config.superwords == "superbpe",
+            )
+            self.journal.commit()
+        finally:
+            self._close_engine()
+        return made
+
+    @property
+    def learned(self) -> int:
+        """Supermerges so far."""
+        return len(self.journal.events) if hasattr(self, "journal") else 0
+
+    def adjacency(self) -> tuple[pl.DataFrame, int]:
+        """(left_chunk, right_chunk, n of neighbours that count at least the floor, the floor), sorted."""
+        floor = self.levels[0]
+        chunk_of = pl.Series(
+            "chunk", [content.decode(errors="replace") for content in self.job.contents], dtype=pl.String
+        )
+        frame = self._adjacency(floor)
+        first = self.job.alphabet.first_id
+        left = (frame["key"].to_numpy() >> 32) - first
+        right = (frame["key"].to_numpy() & 0xFFFFFFFF) - first
+        table = pl.DataFrame({"left_chunk": chunk_of[left], "right_chunk": chunk_of[right], "n": frame["n"]})
+        return table.sort("left_chunk", "right_chunk"), floor
+
+    # ------------------------------------------------------------------ documents
+
+    def _advance(self, places: int) -> None:
+        self.meter.done += places
+        if self.stop.is_set():
+            raise StopRequested
+
+    def _stage(self, name: str) -> Callable[[int], None]:
+        self.meter.stage, self.meter.unit = name, "chunks"
+        self.meter.total, self.meter.done = sum(part.places for part in self.job.parts), 0
+        self.meter.started, self.meter.resumed_from = time.monotonic(), 0
+        return self._advance
+
+    def _took(self, name: str, began: float) -> None:
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
+
+    def _look_at_documents(self) -> None:
+        job, began = self.job, time.monotonic()
+        matches = text_test(job.config.superword_pattern, "--superword-pattern")
+        eligible = find_eligible(job.alphabet, job.contents, job.words, job.stop_words, matches)
+        self.eligible = eligible["symbol"].to_list()
+        self._took("eligible", began)
+        began = time.monotonic()
+        places = int(min(32 << 20, max(1 << 20, self.spare // (4 * ROW_BYTES))))
+        self.reader = SymbolReader(job.sequences, job.parts, eligible)
+        self.groups = Groups.of(job.parts, places)
+        files = count_neighbours(self.reader, self.groups, job.folder, self._stage("neighbours"))
+        self.neighbour_files = files
+        self.levels = self._levels()
+        release_memory()
+        self._took("neighbours", began)
+
+    def _adjacency_file(self, least: int) -> Path:
+        """All neighbours that count at least `least`, or a smaller number that was asked for before."""
+        target = self.job.folder / f"adjacency-{least}.parquet"
+        return merge_neighbours(self.neighbour_files, target, least, max(1 << 18, self.spare // (3 * ROW_BYTES)))
+
+    def _adjacency(self, least: int) -> pl.DataFrame:
+        """Neighbours (key, n) that count at least so much."""
+        everything = self.job.folder / f"adjacency-{self.least}.parquet"
+        file = everything if everything.exists() else self._adjacency_file(least)
+        return pl.read_parquet(file).filter(pl.col("n") >= least)
+
+    def _levels(self) -> list[int]:
+        """The thresholds T to go through, falling."""
+        job = self.job
+        if not job.prune:
+            return [self.least]
+        if job.config.superwords == "boundless" and job.words_reached and job.words:
+            # below that only if a supermerge spelled a word token, so that all word steps fill no vocabulary
+            return sorted({max(self.least, min(event.n for event in job.words) + 1), self.least}, reverse=True)
+        counts = pl.read_parquet(self._adjacency_file(self.least), columns=["n"])["n"].sort(descending=True)
+        levels = []
+        rank = _PAIRS_A_MERGE * max(1, job.target - len(job.words))
+        while rank < len(counts):
+            levels.append(int(counts[rank]))
+            rank *= _LOWER
+        return sorted({max(self.least, level) for level in levels} | {self.least}, reverse=True)
+
+    # ------------------------------------------------------------------ supermerges
+
+    def _open_journal(self) -> None:
+        path = self.job.folder / "supermerges.events"
+        if path.exists():
+            self.journal = Journal.read(path)
+        else:
+            self.journal = Journal.start(path, {"superwords": self.job.config.superwords})
+            self.journal.save()
+        base = list(self.job.contents)
+        self.spellings = Spellings(
+            [b""] * self.job.alphabet.first_id + base, {symbol: (symbol,) for symbol in self.eligible}
+        )
+        for event in self.journal.events:
+            self.spellings.add(event)
+        self._choose_threshold()
+        self.committed = time.monotonic()
+
+    def _choose_threshold(self) -> None:
+        """The highest level that shows every supermerge known so far."""
+        lowest = min((event.n for event in self.journal.events), default=self.levels[0])
+        self.threshold = next((level for level in self.levels if level <= lowest), self.levels[-1])
+
+    def content(self, symbol: int) -> bytes:
+        """The bytes of a symbol."""
+        return self.spellings.contents[symbol]
+
+    def peek(self, least: int) -> Event | None:
+        """The next supermerge if it counts at least so much."""
+        while not self.queue:
+            if self.engine is None:
+                if self.threshold < 0:
+                    return None
+                self._open_engine()
+            if self.exhausted or not self._step():
+                self.exhausted = True
+                lower = [level for level in self.levels if level < self.threshold]
+                if not lower:
+                    self._close_engine()
+                    self.threshold = -1  # nothing is left at all
+                    return None
+                if least >= self.threshold:
+                    return None  # what is left counts less than T
+                self._close_engine()
+                self.threshold, self.exhausted = lower[0], False
+        return self.queue[0] if self.queue[0].n >= least else None
+
+    def take(self) -> None:
+        """The one peeked at is used; the next is wanted."""
+        self.queue.popleft()
+
+    def _step(self) -> bool:
+        """One pass of the engine; False if nothing that counts T is left."""
+        assert self.engine is not None
+        batch = self.engine.step(max(1, self.job.target))
+        if batch is None:
+            return False
+        first = len(self.journal.events)
+        opened = False
+        for left, right, new, n in zip(
+            batch.left.tolist(), batch.right.tolist(), batch.id.tolist(), batch.n.tolist(), strict=True
+        ):
+            event = supermerge_event(left, right, new, n)
+            self.journal.add_event(event)
+            opened |= self.spellings.add(event)
+            self.queue.append(event)
+        record = asdict(batch.record)
+        self.journal.add_batch({"batch": len(self.journal.batches), "first_seq": first, **record})
+        if self.on_batch:
+            self.on_batch(batch)
+        self.meter.done = len(self.journal.events) + self._words_before(int(batch.n[-1]) if len(batch.n) else 0)
+        if opened and self.threshold > 1 and self.job.prune:
+            # All that was learned is right, this batch too: it ends with the merge that spells what exists.
+            self._close_engine()
+            self.cut_again += 1
+        if time.monotonic() - self.committed >= self.checkpoint_seconds or self.stop.is_set():
+            self.journal.commit()
+            self.committed = time.monotonic()
+            if self.stop.is_set():
+                raise StopRequested
+        return True
+
+    def _words_before(self, n: int) -> int:
+        """How many word steps come before a supermerge that counts n."""
+        if self.job.config.superwords != "boundless":
+            return len(self.job.words)
+        return int(np.searchsorted(self.falling, -n, side="right"))
+
+    def _open_engine(self) -> None:
+        """Runs cut at T, and the engine at the last supermerge known."""
+        job, threshold, began = self.job, self.threshold, time.monotonic()
+        cut = threshold if job.prune else 1
+        keys = (self._adjacency(cut) if cut > 1 else pl.read_parquet(self._adjacency_file(1)))["key"].to_numpy()
+        if cut > 1:
+            guess = foresee(keys, self.spellings.contents, self.eligible)
+            self.spellings.open_chunks.right |= guess.right
+            self.spellings.open_chunks.left |= guess.left
+        name = f"{cut}-{self.spellings.open_chunks.name}"
+        folder = job.folder / f"words-{name}"
+        if not folder.exists():
+            kept = KeptPairs(keys, self.spellings.open_chunks, len(self.spellings.contents))
+            files = collect_runs(self.reader, self.groups, kept, job.folder, f"runs-{name}", self._stage("runs"))
+            write_run_words(files, folder, max(1 << 17, self.spare // (3 * RUN_BYTES)))
+            release_memory()
+        self._took("runs", began)
+        began = time.monotonic()
+        self.meter.stage, self.meter.unit, self.meter.total = "superwords", "tokens", job.target
+        shutil.rmtree(job.blocks, ignore_errors=True)
+        job.blocks.mkdir(parents=True, exist_ok=True)
+        base = [b""] * job.alphabet.first_id + list(job.contents)
+        stops = job.alphabet.first_id + len(job.alphabet)
+        base[stops : stops + len(job.stop_words)] = [b""] * len(job.stop_words)
+        config = job.config
+        options = EngineOptions(
+            **{
+                "ties": config.ties,
+                "overlaps": config.overlaps,
+                "batch": "1" if config.batch == "1" else "exact",
+                "min_frequency": threshold,
+                "memory_bytes": max(self.spare - (64 << 20), 8 << 20),
+                "threads": job.resources.threads,
+                "work_dir": job.blocks,
+                **job.tuning,
+            }
+        )
+        self.engine = Engine(WordFiles(folder).open(), base, options, rule=self._rule(base), ties=self._tie_order())
+        self.engine.replay([(*event.pair, event.id, event.n) for event in self.journal.events])
+        self._took("opening", began)
+
+    def _tie_order(self) -> TieOrder | None:
+        if self.job.config.ties == "bytes" or self.job.config.superwords != "boundless":
+            return None
+        before = [-1] * self.job.alphabet.first_id
+        born = before + [-1 if seq is None else seq for seq in self.job.born]
+        return InterleavedTies(born, [event.n for event in self.job.words])
+
+    def _rule(self, base: list[bytes]) -> JoinRule | None:
+        config = self.job.config
+        blocked = {token.encode() for token in config.block_tokens}
+        forbidden = text_test(config.forbid, "--forbid") if config.forbid is not None else None
+        if config.max_superword_words is None and not blocked and forbidden is None:
+            return None
+
+        def refused(content: bytes) -> bool:
+            return content in blocked or (forbidden is not None and forbidden(content))
+
+        test = refused if blocked or forbidden is not None else None
+        return JoinRule(list(base), config.max_superword_words, test)
+
+    def _close_engine(self) -> None:
+        if self.engine is not None:
+            self.engine.close()
+            self.engine = None
+
+
+__all__ = ["Interleaved", "StopRequested", "SuperwordJob", "SuperwordPhase", "phase_folder"]

@@ -1,0 +1,471 @@
+"""Superwords from disk: equal to the slow reference, whatever the pruning, memory, batches and kills."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streambpe import Tokenizer
+from streambpe.config import Resources, TrainConfig
+from streambpe.encode.alphabet import bytes_alphabet, gpt2_alphabet, utf8_alphabet
+from streambpe.encode.eligible import find_superword_pattern, text_test
+from streambpe.encode.eventlog import Op, merge_event
+from streambpe.encode.patterns import find_pattern
+from streambpe.errors import ResumeMismatch, RunError, UsageError
+from streambpe.store.check import check
+from streambpe.store.chunks import list_parts
+from streambpe.store.run import Run
+from streambpe.store.sequences import documents_digest, order_parts
+from streambpe.store.sources import Source
+from streambpe.train import count as counting
+from streambpe.train import reference, superwords
+from streambpe.train.count import count
+from streambpe.train.interleave import interleave
+from streambpe.train.runs import OpenChunks
+from streambpe.train.trainer import Trainer, train
+from tests.runs import ROOT, SMALL, cli, log_of, rows
+from tests.samples import natural_text
+
+ALPHABETS = {"hf": gpt2_alphabet, "kensho": utf8_alphabet, "rustbpe": bytes_alphabet}
+# chunks that others spell together: "ab" before "!" or "x" is one chunk, elsewhere two
+DOUBLE = r"(?s)ab(?=[!x])|ba(?=b)|[a-z]|."
+
+
+def documents_run(run: Path, documents: list[str], pattern: str) -> Path:
+    """A run that holds these documents, with their sequences."""
+    source = Source("documents", "iterator", texts=documents)
+    count(run, [source], options={"pattern": pattern, "sequences": True}, resources=SMALL)
+    return run
+
+
+def random_case(seed: int) -> tuple[list[str], str, dict]:
+    """(documents, pattern, options) with many ties, few letters, and every option now and then."""
+    rng = random.Random(seed)
+    kind = rng.choice(["letters", "words", "double", "double"])
+    if kind == "words":
+        words = [rng.choice(["a", "an", "the", "end", "en", "d", "of", "o", "f"]) for _ in range(8)]
+        gaps, pattern = [" ", "", " ", "-"], rng.choice(["boundless", "gpt2", r"(?s) ?[a-n]{1,2}| ?[o-z]|."])
+    else:
+        words = ["".join(rng.choice("abx!") for _ in range(rng.randint(1, 3))) for _ in range(rng.randint(2, 6))]
+        gaps, pattern = (
+            ["", "", " "],
+            DOUBLE if kind == "double" else rng.choice([r"(?s)[ab]{1,2}|.", r"(?s)\w?[ab]|."]),
+        )
+    size = rng.randint(10, 60)
+    documents = [
+        "".join(rng.choice(gaps) + rng.choice(words) for _ in range(rng.randint(0, size)))
+        for _ in range(rng.randint(1, 12))
+    ]
+    like = rng.choice(["hf", "hf", "kensho", "rustbpe"])
+    base = len(ALPHABETS[like]())
+    options = {
+        "like": like,
+        "vocab_size": base + rng.choice([rng.randint(1, 20), rng.randint(20, 60)]),
+        "superwords": rng.choice(["boundless", "boundless", "superbpe"]),
+        "superword_pattern": rng.choice(["simple", "simple", "improved", "(?s)."]),
+        "max_superword_words": rng.choice([None, None, 2, 3]),
+        "forbid": rng.choice([None, None, "bb", "^a"]),
+        "ties": rng.choice(["ids", "bytes"]),
+        "overlaps": rng.choice(["all", "disjoint"]),
+        "min_frequency": rng.choice([1, 1, 2, 3]),
+        "freq_cutoff": rng.choice([1, 1, 2]),
+        "block_tokens": rng.choice([(), (), ("ab", "a!", " the")]),
+    }
+    if options["superwords"] == "superbpe":
+        options["transition"] = rng.randint(base, options["vocab_size"])
+    return documents, pattern, options
+
+
+def reference_events(documents: list[str], pattern: str, options: dict) -> list:
+    """What the slow reference learns."""
+    given = dict(options)
+    alphabet = ALPHABETS[given.pop("like")]()
+    split = find_pattern(pattern).split
+    training = reference.train_boundless(
+        [[chunk.encode() for chunk in split(document)] for document in documents],
+        alphabet,
+        given.pop("vocab_size"),
+        transition=given.pop("transition", None),
+        superword_pattern=find_superword_pattern(given.pop("superword_pattern")),
+        max_words=given.pop("max_superword_words"),
+        blocked=[token.encode() for token in given.pop("block_tokens")],
+        **{key: value for key, value in given.items() if key != "superwords"},
+    )
+    return training.events
+
+
+def learn(run: Path, options: dict, name: str = "main", **more) -> list:
+    """The events that a training learns from a counted run."""
+    config = TrainConfig.from_options(**options)
+    result = Trainer(run, config, name=name, resources=SMALL, **more).run()
+    return list(log_of(run, "model" if name == "main" else name).events) if result else []
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_equals_the_slow_reference(seed, tmp_path):
+    """Ties, filters, cut-offs, vetoes, exhausted words: same events, and every table adds up."""
+    documents, pattern, options = random_case(seed)
+    run = documents_run(tmp_path / "run", documents, pattern)
+    wanted = reference_events(documents, pattern, options)
+    assert learn(run, options) == wanted
+    small = {"force_scan": True, "block_places": 50, "hot_pairs": 16}
+    how = [{"tuning": small}, {"tuning": {"batch": "1"}}, {"tuning": {"prune": False}}][seed % 3]
+    assert learn(run, options, "other", **how) == wanted
+    assert check(run, resources=SMALL) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 400))
+def test_equals_the_slow_reference_on_many_more(seed, tmp_path):
+    """The same for 300 corpora."""
+    test_equals_the_slow_reference(seed, tmp_path)
+
+
+@pytest.mark.parametrize("foreseen", [True, False])
+def test_a_superword_that_spells_another_chunk(foreseen, tmp_path, monkeypatch):
+    """Its neighbours are kept: foreseen from the pairs, or cut again when it happens; the events are the same."""
+    if not foreseen:
+        monkeypatch.setattr(superwords, "foresee", lambda *_: OpenChunks())
+    phases = []
+    made = superwords.SuperwordPhase.run
+    monkeypatch.setattr(superwords.SuperwordPhase, "run", lambda self: phases.append(self) or made(self))
+    # (c, ab) and (c, a) stand side by side four times each, (c, ab) eight times once a + b spells ab; T is 6
+    documents = [f"{letter}{end}" for letter in "cdefgh" for end in ("ab!", "ab") for _ in range(4)]
+    documents += [left + right for left in "ijkl" for right in "mnopqrst" for _ in range(6)]
+    options = {"like": "hf", "vocab_size": 257 + 8, "superwords": "superbpe", "transition": 257,
+               "superword_pattern": "simple", "max_superword_words": None, "forbid": None,
+               "block_tokens": ()}  # fmt: skip
+    run = documents_run(tmp_path / "run", documents, DOUBLE)
+    wanted = reference_events(documents, DOUBLE, options)
+    assert learn(run, options) == wanted
+    (phase,) = phases
+    assert phase.levels[0] == 6
+    assert [event.n for event in wanted] == [24, 24, 8, 8, 8, 8, 8, 8, 6, 6]
+    assert phase.spellings.open_chunks
+    assert phase.cut_again == (0 if foreseen else 1)
+
+
+@pytest.mark.parametrize("mode", [{"superwords": "boundless"}, {"superwords": "superbpe", "transition": 330}])
+def test_whole_characters_hold_for_the_words(mode, tmp_path):
+    """With --whole-characters both phases are the reference's under its rule, and every table adds up."""
+    rng = random.Random(3)
+    words = ["дом", "день", "日本", "日本語", "é", "été", "a", "the", "\U0001f600"]
+    documents = ["".join(" " + rng.choice(words) for _ in range(40)) for _ in range(12)]
+    run = documents_run(tmp_path / "run", documents, "boundless")
+    options = {"like": "hf", "vocab_size": 350, "superword_pattern": "improved", "max_superword_words": None,
+               "forbid": None, "block_tokens": (), **mode}  # fmt: skip
+    rule = {"may_merge": reference.whole_characters_bytes}
+    wanted = reference_events(documents, "boundless", {**options, **rule})
+    assert learn(run, {**options, "whole_characters": True}) == wanted
+    assert wanted != reference_events(documents, "boundless", options)
+    assert {event.op for event in wanted} == {Op.MERGE, Op.SUPERMERGE}
+    assert check(run, resources=SMALL) == []
+
+
+def test_tokens_are_counted_in_chunks(tmp_path):
+    """token_usage by the merges that found a place; a superword that spells a chunk is not that chunk."""
+    documents = ["ab!", "ab!", "cab", "cab", "cab", "dab", "dab"]
+    run = documents_run(tmp_path / "run", documents, DOUBLE)
+    options = {"vocab_size": 256 + 2, "superwords": "superbpe", "transition": 256, "superword_pattern": "simple"}
+    (first, *_) = learn(run, options)
+    assert (first.op, first.n) == (Op.SUPERMERGE, 5)  # a b, in documents where they are two chunks
+    found = dict(rows(run, "SELECT text, [n, alone] FROM token_usage WHERE n > 0"))
+    assert found == {"a": [7, 5], "b": [7, 5], "c": [3, 3], "d": [2, 2], "!": [2, 2]}
+    assert dict(rows(run, "SELECT chunk, n FROM single_token_chunks")) == {"a": 5, "b": 5, "c": 3, "d": 2, "!": 2}
+    assert check(run, resources=SMALL) == []
+
+
+def test_words_that_run_out_are_followed_by_superwords(tmp_path):
+    """Phase one ends early: superwords go on to the size, or until none is left."""
+    documents = ["the end of the day and the end of the line", "at the end of the day"] * 3
+    options = {"like": "hf", "vocab_size": 400, "superwords": "boundless", "superword_pattern": "improved",
+               "max_superword_words": None, "forbid": None, "block_tokens": ()}  # fmt: skip
+    run = documents_run(tmp_path / "run", documents, "boundless")
+    wanted = reference_events(documents, "boundless", options)
+    assert learn(run, options) == wanted
+    merges = [event for event in wanted if event.op is Op.MERGE]
+    assert wanted[-1].op is Op.SUPERMERGE
+    assert len(merges) < 400 - 256
+
+
+@pytest.fixture(scope="module")
+def prose() -> list[str]:
+    """Two hundred documents of set phrases and single words, common ones often."""
+    rng = random.Random(5)
+    lexicon = list(dict.fromkeys(word for word in natural_text(5, 60_000).split() if word.isalpha()))[:900]
+    phrases = [" ".join(rng.choices(lexicon[:120], k=rng.choice([2, 2, 3, 4]))) for _ in range(150)] + lexicon
+    weights = [1 / (i % 150 + 5) for i in range(len(phrases))]
+    return [" ".join(rng.choices(phrases, weights, k=90)) + "." for _ in range(200)]
+
+
+def test_pruning_cuts_and_changes_nothing(prose, tmp_path, monkeypatch):
+    """At least 30 % of the neighbours are cut where phase one filled the vocabulary; the events stay the same."""
+    phases = []
+    made = superwords.SuperwordPhase.run
+    monkeypatch.setattr(superwords.SuperwordPhase, "run", lambda self: phases.append(self) or made(self))
+    run = documents_run(tmp_path / "run", prose, "boundless")
+    options = {"vocab_size": 1500, "superwords": "boundless"}
+    cut = learn(run, options, "cut")
+    uncut = learn(run, options, "uncut", tuning={"prune": False})
+    assert cut == uncut
+    assert sum(event.op is Op.SUPERMERGE for event in cut) > 50
+    assert phases[0].levels[0] > 1
+    every = rows(run, "SELECT sum(n) FROM uncut.superword_adjacency")[0][0]
+    kept = rows(run, "SELECT sum(n) FROM cut.superword_adjacency")[0][0]
+    assert kept < 0.7 * every
+
+
+def test_a_document_goes_on_over_the_border_of_two_parts(tmp_path, monkeypatch):
+    """Small blocks cut a file into many parts: neighbours and runs are those of whole documents."""
+    text = "the end of the day in the middle of the night. " * 4000
+    source = tmp_path / "text.txt"
+    source.write_text(text)
+    whole = documents_run(tmp_path / "whole", [text], "boundless")
+    monkeypatch.setattr(counting, "_MOST_BLOCK", 1 << 14)
+    monkeypatch.setattr(counting, "_LEAST_BLOCK", 1 << 14)
+    parts = tmp_path / "parts"
+    count(parts, [str(source)], options={"pattern": "boundless", "sequences": True}, resources=SMALL)
+    assert len(order_parts(Run(parts), list_parts(Run(parts)))) > 5
+    monkeypatch.setattr(
+        superwords.Groups,
+        "of",
+        classmethod(lambda cls, p, n: cls([[x] for x in p], [f"{i:03}" for i in range(len(p))])),
+    )
+    options = {"vocab_size": 290, "superwords": "boundless"}
+    assert learn(parts, options) == learn(whole, options)
+    assert check(parts, resources=SMALL) == []
+    assert log_of(parts).header.corpus == log_of(whole).header.corpus
+
+
+def test_documents_never_join(tmp_path):
+    """The end of one document and the beginning of the next are no neighbours."""
+    run = documents_run(tmp_path / "run", [" one two", " three four"] * 20, "boundless")
+    learn(run, {"vocab_size": 300, "superwords": "superbpe", "transition": 290})
+    assert rows(run, "SELECT left_chunk, right_chunk, n FROM superword_adjacency ORDER BY ALL") == [
+        (" one", " two", 20),
+        (" three", " four", 20),
+    ]
+
+
+def test_the_documents_sum_knows_documents_not_their_order(tmp_path):
+    """Equal for any order and split; another for the same chunks in other documents."""
+
+    def digest(name: str, documents: list[str]) -> str:
+        run = Run(documents_run(tmp_path / name, documents, "boundless"))
+        return documents_digest(run, order_parts(run, list_parts(run)))
+
+    first = digest("a", ["the end", "of days", ""])
+    assert digest("b", ["", "of days", "the end"]) == first
+    assert digest("c", ["the endof days", ""]) != first
+    assert digest("d", ["the end", "of days"]) != first
+
+
+def test_smaller_vocabularies_can_be_cut(prose, tmp_path):
+    """A log of 1200 ids cut at 900 is what is learned at 900; the same training goes on from 900 to 1200."""
+    run = documents_run(tmp_path / "run", prose, "boundless")
+    for mode in ({"superwords": "boundless"}, {"superwords": "superbpe", "transition": 700}):
+        name = mode["superwords"]
+        small = learn(run, {**mode, "vocab_size": 900}, name)
+        assert learn(run, {**mode, "vocab_size": 1200}, f"{name}_large")[: len(small)] == small
+        learn(run, {**mode, "vocab_size": 1200}, name)
+        assert log_of(run, name).events == log_of(run, f"{name}_large").events
+        with pytest.raises(ResumeMismatch, match="vocab-size"):
+            learn(run, {**mode, "vocab_size": 800}, name)
+    assert check(run, resources=SMALL) == []
+
+
+def test_the_log_encodes(prose, tmp_path):
+    """Texts encode with superwords and decode to themselves; the views show them."""
+    run = documents_run(tmp_path / "run", prose, "boundless")
+    learn(run, {"vocab_size": 1500, "superwords": "boundless"})
+    tokenizer = Tokenizer.load(str(run))
+    plain = TrainConfig.from_options(vocab_size=1500)
+    Trainer(run, plain, name="plain", resources=SMALL).run()
+    without = Tokenizer.load(f"{run}:plain")
+    fewer = 0
+    for document in prose[:20]:
+        ids = tokenizer.encode_ordinary(document)
+        assert tokenizer.decode(ids) == document
+        fewer += len(without.encode_ordinary(document)) - len(ids)
+    assert fewer > 0
+    assert rows(run, "SELECT count(*) FROM superwords") == rows(
+        run, "SELECT count(*) FROM events WHERE op = 'supermerge'"
+    )
+    left, right, n = rows(run, "FROM superword_candidates LIMIT 1")[0]
+    assert (left, right, n) in rows(run, "FROM superword_adjacency")
+
+
+def test_check_finds_a_wrong_neighbour(prose, tmp_path):
+    """A row changed by hand is reported."""
+    import duckdb
+
+    run = documents_run(tmp_path / "run", prose[:40], "boundless")
+    learn(run, {"vocab_size": 500, "superwords": "boundless"})
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("UPDATE superword_adjacency SET n = n + 1 WHERE rowid = 0")
+    assert [problem.table for problem in check(run, resources=SMALL)] == ["main.superword_adjacency"]
+
+
+KILLS = [
+    "neighbours-written:2",
+    "adjacency-written",
+    "runs-written:2",
+    "words-written",
+    "events-committed",
+    "log-written",
+    "tables-filled",
+]
+
+KILLED = """
+import sys
+from streambpe.config import Resources, TrainConfig
+from streambpe.train import count, superwords
+from streambpe.train.trainer import Trainer
+groups = superwords.Groups.of.__func__
+superwords.Groups.of = classmethod(lambda cls, parts, places: groups(cls, parts, 2000))
+Trainer(sys.argv[1], TrainConfig.from_options(vocab_size=1200, superwords=sys.argv[2],
+        transition=900 if sys.argv[2] == "superbpe" else None), resources=Resources(256 * 10**6, 2),
+        checkpoint_seconds=float(sys.argv[3])).run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "failpoints"),
+    [
+        ("boundless", KILLS[::2]),
+        pytest.param("boundless", KILLS, marks=pytest.mark.long),
+        pytest.param("superbpe", KILLS, marks=pytest.mark.long),
+    ],
+)
+def test_a_kill_anywhere_changes_nothing(mode, failpoints, prose, tmp_path):
+    """Neighbours half counted, runs half grouped, supermerges half learned: the next run goes on to the same log."""
+    source = tmp_path / "documents.txt"
+    source.write_text("\n".join(prose))
+    whole = tmp_path / "whole"
+    old = counting._MOST_BLOCK, counting._LEAST_BLOCK
+    counting._MOST_BLOCK = counting._LEAST_BLOCK = 1 << 14
+    try:
+        count(whole, [str(source)], options={"pattern": "boundless", "sequences": True}, lines=True, resources=SMALL)
+    finally:
+        counting._MOST_BLOCK, counting._LEAST_BLOCK = old
+    run = tmp_path / "killed"
+    subprocess.run(["cp", "-r", str(whole), str(run)], check=True)
+
+    def go(folder: Path, failpoint: str) -> int:
+        env = {**os.environ, "STREAMBPE_FAILPOINT": failpoint}
+        seconds = "0" if failpoint == "events-committed" else "5"  # after every pass, or hardly ever
+        command = [sys.executable, "-c", KILLED, str(folder), mode, seconds]
+        done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True)
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
+        return done.returncode
+
+    assert go(whole, "") == 0
+    killed = [go(run, failpoint) for failpoint in failpoints]
+    assert killed.count(-signal.SIGKILL) >= len(failpoints) - 1, killed
+    assert go(run, "") == 0
+    assert (run / "model.events.jsonl").read_bytes() == (whole / "model.events.jsonl").read_bytes()
+    assert check(run, resources=SMALL) == []
+    assert not list((run / "training").glob("*"))
+
+
+def test_memory_and_threads_change_nothing(prose, tmp_path):
+    """The same bytes from one thread and little memory as from two and much."""
+    logs = []
+    for name, resources in (("a", Resources(256 * 10**6, 1)), ("b", Resources(2 * 10**9, 2))):
+        train(
+            tmp_path / name, [Source("documents", "iterator", texts=prose)], resources=resources,
+            counting={"options": {"pattern": "boundless"}}, vocab_size=900, superwords="boundless",
+        )  # fmt: skip
+        logs.append((tmp_path / name / "model.events.jsonl").read_bytes())
+    assert logs[0] == logs[1]
+
+
+def test_train_counts_with_sequences_by_itself_or_says_what_to_do(tmp_path):
+    """`train --superwords` stores the documents; a run without them, or a count table, is refused."""
+    source = tmp_path / "text.txt"
+    source.write_text("the end of the day and the end of the line\n" * 30)
+    run = tmp_path / "run"
+    arguments = ("--pattern", "boundless", "--superwords", "boundless", "--vocab-size", "290", "--memory", "300MB")
+    cli("train", run, source, "--lines", *arguments)
+    assert any(event.op is Op.SUPERMERGE for event in log_of(run).events)
+    cli("check", run)
+    bare = tmp_path / "bare"
+    cli("count", bare, source, "--lines", "--pattern", "boundless", "--memory", "300MB")
+    assert "--sequences" in cli("train", bare, *arguments, expect=2).stderr
+    assert "sequences" in cli("train", bare, source, "--lines", *arguments, expect=2).stderr
+    refused = cli("train", run, source, "--no-sequences", *arguments, "--name", "other", expect=2)
+    assert "--no-sequences" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"superwords": "superbpe"}, "--transition"),
+        ({"superwords": "boundless", "transition": 300}, "--transition"),
+        ({"superwords": "superbpe", "transition": 900, "vocab_size": 800}, "--transition 900"),
+        ({"superwords": "boundless", "batch": "paper"}, "--batch paper"),
+        ({"superwords": "boundless", "encoding": "script", "vocab_size": 3000}, "--encoding script"),
+        ({"superwords": "superbpe", "transition": 2500, "like": "script", "vocab_size": 3000}, "--encoding script"),
+        ({"superwords": "boundless", "superword_pattern": "("}, "--superword-pattern"),
+        ({"superwords": "boundless", "forbid": "["}, "--forbid"),
+        ({"superwords": "boundless", "max_superword_words": 1}, "--max-superword-words"),
+        ({"forbid": "x"}, "--forbid"),
+        ({"superwords": "all"}, "--superwords all"),
+    ],
+)
+def test_what_cannot_work_is_refused_by_name(options, named):
+    """One message that names the option, before anything is read."""
+    with pytest.raises(UsageError, match=named):
+        TrainConfig.from_options(**options)
+
+
+def test_a_lost_sequence_is_named(tmp_path):
+    """A missing file ends with what to do, not with a vocabulary of fewer documents."""
+    run = documents_run(tmp_path / "run", ["the end of the day"] * 5, "boundless")
+    for file in (run / "sequences").glob("*"):
+        file.unlink()
+    with pytest.raises(RunError, match="--sequences"):
+        learn(run, {"vocab_size": 270, "superwords": "boundless"})
+
+
+def test_patterns_end_at_the_end_of_the_text():
+    """`$` never matches before a last line break; in a class or escaped it is itself."""
+    assert find_superword_pattern(r"^a$") == r"^a\Z"
+    assert find_superword_pattern(r"[$]\$[^]$]$") == r"[$]\$[^]$]\Z"
+    assert not text_test("the$", "--forbid")(b"the\n")
+    assert text_test("improved", "--superword-pattern")(b" the")
+    assert not text_test("improved", "--superword-pattern")(b"the\n")
+    assert not text_test("simple", "--superword-pattern")(b"\xff")
+
+
+def test_ties_between_the_two_orders_follow_the_interleaved_ids():
+    """A supermerge is taken only if it counts more; a word step that ties comes first."""
+
+    class Two:
+        def __init__(self):
+            self.events = [(97, 98, 300, 5), (99, 100, 301, 4)]
+
+        def peek(self, least):
+            event = merge_event(*self.events[0]) if self.events else None
+            return event if event is not None and event.n >= least else None
+
+        def take(self):
+            self.events = self.events[1:]
+
+        def content(self, symbol):
+            return bytes([symbol])
+
+    words = [merge_event(101, 102, 256, 5), merge_event(256, 102, 257, 3)]
+    made = interleave([bytes([i]) for i in range(256)], 0, 256, words, Two(), 3, least=1, words_first=False)
+    assert [(event.op, event.id, event.n) for event in made.events] == [
+        (Op.MERGE, 256, 5),
+        (Op.SUPERMERGE, 257, 5),
+        (Op.SUPERMERGE, 258, 4),
+    ]
+    assert [(event.id, event.left, event.n) for event in made.ahead] == [(259, 256, 3)]
