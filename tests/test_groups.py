@@ -299,8 +299,8 @@ def test_old_runs_go_on(tmp_path):
 
 def test_named_trainings_of_old_runs_get_the_new_tables(tmp_path):
     """Reading one first says what to do; `count RUN` carries it forward, and every view works on it."""
-    run = text_run(tmp_path / "run", "the cat sat on the mat\n" * 20)
-    train(run, name="second", vocab_size=270, freq_cutoff=30, resources=SMALL)
+    run = text_run(tmp_path / "run", "the cat sat on the mat\n" * 20 + "once\n")
+    train(run, name="second", vocab_size=270, freq_cutoff=2, resources=SMALL)
     looks = [("sql", run, name, "--json", "--name", "second") for name in ("left_out", "single_token_chunks")]
     before = [json.loads(cli(*look).stdout) for look in looks]
     assert all(before)
