@@ -28,6 +28,7 @@ VIEWS = (
     "top_pairs",
     "merge_curve",
     "training_chunks",
+    "deletions",
     "token_usage",
     "single_token_chunks",
     "superwords",
