@@ -14,7 +14,6 @@ from typing import Any, Literal
 import psutil
 
 from streambpe.encode.eligible import text_test
-from streambpe.encode.patterns import find_pattern
 from streambpe.errors import LimitError, RunMismatch, UsageError
 
 # What Python, numpy, Polars, pyarrow and DuckDB take before any work: 110 MB resident, plus DuckDB's
@@ -320,6 +319,8 @@ class TrainConfig:
         if self.tau is not None:
             raise UsageError("--tau with --superwords: deletions and superwords cannot be combined yet. Leave one out.")
         if self.superwords == "uw":
+            from streambpe.encode.patterns import find_pattern  # not above: Polars would come before its settings
+
             find_pattern(self.stage2_pattern, gaps="keep")
             if self.stop_list:
                 raise UsageError(

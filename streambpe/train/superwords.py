@@ -44,7 +44,7 @@ from streambpe.encode.eligible import text_test
 from streambpe.encode.eventlog import Event, events_digest, merge_event, supermerge_event
 from streambpe.encode.patterns import Pattern
 from streambpe.memory import release_memory
-from streambpe.progress import Meter
+from streambpe.progress import Meter, room_for_arrays
 from streambpe.store.chunks import BASE_BYTES
 from streambpe.store.sequences import SequencePart
 from streambpe.train.batch import Bool
@@ -67,6 +67,8 @@ from streambpe.train.whole import WholeCharacterRule
 from streambpe.train.words import WordFiles
 
 _PAIRS_A_MERGE = 3  # neighbours that should reach T for every supermerge wanted
+TOKEN_BYTES = 1 << 10  # of the events and contents held for each token
+_EVENTS_BYTES = 64 << 20  # of supermerges and their tokens, in the engine and here
 _LOWER = 4  # and so many times more each time T falls
 
 
@@ -191,7 +193,8 @@ class SuperwordPhase:
         self.job, self.meter, self.stop = job, meter, stop
         self.checkpoint_seconds = checkpoint_seconds
         self.on_batch = on_batch
-        self.spare = max(job.resources.memory_bytes - BASE_BYTES, 48 << 20)
+        self.known_bytes = TOKEN_BYTES * len(job.contents)
+        self.spare = max(job.resources.memory_bytes - BASE_BYTES - self.known_bytes, 48 << 20)
         self.least = max(1, job.config.min_frequency)
         self.seconds: dict[str, float] = {}  # by stage, for benchmarks and table run
         self.cut_again = 0  # times that a double spelling was not foreseen (runs.py)
@@ -440,6 +443,7 @@ class SuperwordPhase:
         stops = job.alphabet.first_id + len(job.alphabet)
         base[stops : stops + len(job.stop_words)] = [b""] * len(job.stop_words)
         config = job.config
+        room = room_for_arrays(job.resources.memory_bytes, BASE_BYTES, self.known_bytes) - _EVENTS_BYTES
         options = EngineOptions(
             **{
                 "ties": config.ties,
@@ -447,7 +451,7 @@ class SuperwordPhase:
                 "batch": "1" if config.batch == "1" else "exact",
                 "min_frequency": threshold,
                 "max_token_length": config.max_token_length if config.superwords == "uw" else None,
-                "memory_bytes": max(self.spare - (64 << 20), 8 << 20),
+                "memory_bytes": max(room, 8 << 20),
                 "threads": job.resources.threads,
                 "work_dir": job.blocks,
                 **job.tuning,

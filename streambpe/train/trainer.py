@@ -58,7 +58,7 @@ from streambpe.encode.symbols import Codec
 from streambpe.errors import ResumeMismatch, RunError, RunMismatch, Stopped, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.memory import release_memory
-from streambpe.progress import Meter, Reporter, tree_memory
+from streambpe.progress import Meter, Reporter, room_for_arrays
 from streambpe.store.chunks import BASE_BYTES, Part, fold, list_parts, merge_ranges
 from streambpe.store.database import fsync_file, fsync_folder, list_trainings, open_store, use_training
 from streambpe.store.groups import check_weights, read_groups, weighted_counts
@@ -92,8 +92,6 @@ CHECKPOINT_SECONDS = 5.0
 _SNAPSHOT_SHARE = 20  # a snapshot may cost one part in so many of the time since the last
 _SNAPSHOT_SECONDS = 60.0  # and none is made sooner: replaying a minute of learning takes seconds
 _LAST_FOLD_SECONDS = 30.0  # that a finished training waits for another process to close state.duckdb
-_LEFT_BEHIND_BYTES = 64 << 20
-_TRANSIENT_SHARE = 16  # of the limit is kept for what Polars takes for a moment
 _WEIGHTED_BYTES = 8 << 20  # of weighted counts, copied at a time
 _FOLD_BYTES = 64 << 20  # of DuckDB, while the engine's arrays are in memory
 
@@ -616,10 +614,7 @@ class Trainer:
         return self.resources.temp_dir / f"streambpe-{run}-{self.name}"
 
     def _engine_options(self, codec: Codec) -> EngineOptions:
-        # libraries, and what counting left behind in the allocators (not what a caller's program holds)
-        release_memory()
-        base = min(max(BASE_BYTES, tree_memory()), BASE_BYTES + _LEFT_BEHIND_BYTES)
-        room = self.resources.memory_bytes - base - _FOLD_BYTES - self.resources.memory_bytes // _TRANSIENT_SHARE
+        room = room_for_arrays(self.resources.memory_bytes, BASE_BYTES) - _FOLD_BYTES
         deletions = None
         if self.config.tau is not None:
             deletions = Deletions(Fraction(self.config.tau), self.config.delete_to, self.config.delete_test)
