@@ -65,8 +65,8 @@ class InterleavedTies(TieOrder):
 
     def placed(self, ids: Int64, count: Int64) -> None:
         """These were chosen, in this order, by these counts."""
-        for number, n in zip(ids.tolist(), count.tolist(), strict=True):
-            self._place = int(self._places(np.array([n]))[0])
+        places = np.maximum.accumulate(self._places(count)).tolist()
+        for number, self._place in zip(ids.tolist(), places, strict=True):
             label = (self._place << _STEP) + _SUPER + self._born
             if number >= self._known:
                 self._known = number + 1
