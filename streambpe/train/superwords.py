@@ -48,7 +48,7 @@ from streambpe.progress import Meter, room_for_arrays
 from streambpe.store.chunks import BASE_BYTES
 from streambpe.store.sequences import SequencePart
 from streambpe.train.batch import Bool
-from streambpe.train.engine import Batch, Engine, EngineOptions, PairRule, TieOrder
+from streambpe.train.engine import LEAST_BYTES, Batch, Engine, EngineOptions, PairRule, TieOrder
 from streambpe.train.interleave import Interleaved, InterleavedTies, interleave
 from streambpe.train.journal import Journal
 from streambpe.train.neighbours import (
@@ -451,7 +451,7 @@ class SuperwordPhase:
                 "batch": "1" if config.batch == "1" else "exact",
                 "min_frequency": threshold,
                 "max_token_length": config.max_token_length if config.superwords == "uw" else None,
-                "memory_bytes": max(room, 8 << 20),
+                "memory_bytes": max(room, LEAST_BYTES),
                 "threads": job.resources.threads,
                 "work_dir": job.blocks,
                 **job.tuning,

@@ -80,7 +80,7 @@ from streambpe.store.trainings import (
 from streambpe.train.batch import Int64
 from streambpe.train.count import count
 from streambpe.train.deletion import Deletion, Deletions
-from streambpe.train.engine import Batch, CountOverflow, Engine, EngineOptions, ReplayMismatch
+from streambpe.train.engine import LEAST_BYTES, Batch, CountOverflow, Engine, EngineOptions, ReplayMismatch
 from streambpe.train.interleave import Interleaved
 from streambpe.train.job import find_job, put_job, read_jobs, write_jobs
 from streambpe.train.journal import Journal
@@ -93,7 +93,6 @@ _SNAPSHOT_SHARE = 20  # a snapshot may cost one part in so many of the time sinc
 _SNAPSHOT_SECONDS = 60.0  # and none is made sooner: replaying a minute of learning takes seconds
 _LAST_FOLD_SECONDS = 30.0  # that a finished training waits for another process to close state.duckdb
 _WEIGHTED_BYTES = 8 << 20  # of weighted counts, copied at a time
-_LEAST_ENGINE_BYTES = 24 << 20  # with less a stage of a scan proves a few merges, and a run never ends
 _FOLD_BYTES = 64 << 20  # of DuckDB, while the engine's arrays are in memory
 
 
@@ -628,7 +627,7 @@ class Trainer:
             "min_frequency": self.config.min_frequency,
             "max_token_length": self.config.max_token_length,
             "blocked": frozenset(map(codec.content, self.config.block_tokens)),
-            "memory_bytes": max(room, _LEAST_ENGINE_BYTES),
+            "memory_bytes": max(room, LEAST_BYTES),
             "deletions": deletions,
             "threads": self.resources.threads,
             "work_dir": self.blocks,
