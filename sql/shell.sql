@@ -11,6 +11,7 @@
 .read sql/views/vocabulary.sql
 .read sql/views/top_pairs.sql
 .read sql/views/merge_curve.sql
+.read sql/views/deletions.sql
 .read sql/views/token_usage.sql
 .read sql/views/single_token_chunks.sql
 .read sql/views/superwords.sql

@@ -149,6 +149,23 @@ def train_options(command: F) -> F:
         ),
         click.option("--max-token-length", type=click.IntRange(1), metavar="N", help="In base symbols."),
         click.option(
+            "--tau",
+            metavar="T",
+            help="Delete a token when a merge takes at least this share of its occurrences (PickyBPE), such as 0.9. "
+            "[default: never]",
+        ),
+        click.option(
+            "--delete-to",
+            type=click.Choice(["bytes", "walk"]),
+            help="Its other occurrences become base symbols, or the living tokens it was made of. [default: bytes]",
+        ),
+        click.option(
+            "--delete-test",
+            type=click.Choice(["before", "after"]),
+            help="before: merged / count before the merge >= T. after (the first PickyBPE): merged / (count after "
+            "+ merged) > T. [default: before]",
+        ),
+        click.option(
             "--stop-list",
             type=click.IntRange(0),
             metavar="N",

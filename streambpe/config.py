@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import asdict, dataclass, fields
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, Literal
 
@@ -135,6 +136,19 @@ _SUPERWORD_FIELDS = ("superwords", "transition", "superword_pattern", "max_super
 ALPHABETS = ("gpt2", "bytes", "bytes1", "utf8", "seen")
 
 
+def _decimal(tau: str | float | None) -> str | None:
+    """A share as its shortest decimal, so that 0.9 and 0.90 are one option; above 1 nothing is ever deleted."""
+    if tau is None:
+        return None
+    try:
+        value = Decimal(str(tau))
+    except InvalidOperation:
+        value = Decimal("NaN")
+    if not value.is_finite() or value <= 0:
+        raise UsageError(f"--tau {tau}: a decimal number above 0, such as 0.9; above 1 nothing is deleted.")
+    return None if value > 1 else format(value.normalize(), "f")
+
+
 @dataclass(frozen=True)
 class TrainConfig:
     """How a vocabulary is learned from counts. Every field can change the events."""
@@ -156,6 +170,9 @@ class TrainConfig:
     reserve: int = 0
     count_specials: bool = True  # specials and reserved ids are part of vocab_size
     block_tokens: tuple[str, ...] = ()
+    tau: str | None = None  # delete a token when a merge takes such a share of it; a decimal; None is never
+    delete_to: Literal["bytes", "walk"] = "bytes"  # its other occurrences become base symbols, or living parts
+    delete_test: Literal["before", "after"] = "before"  # see train/deletion.py
     superwords: str = "none"
     transition: int | None = None  # superbpe: living tokens without specials at the end of phase one
     superword_pattern: str = "improved"  # which chunks may join: encode/eligible.py
@@ -177,6 +194,7 @@ class TrainConfig:
                     f"Leave --alphabet out."
                 )
             chosen["alphabet"] = "script"
+        chosen["tau"] = _decimal(chosen.get("tau"))
         config = cls(**chosen)
         config.check()
         return config
@@ -189,10 +207,19 @@ class TrainConfig:
             "ties": ("ids", "bytes"),
             "overlaps": ("all", "disjoint"),
             "batch": ("exact", "1", "paper"),
+            "delete_to": ("bytes", "walk"),
+            "delete_test": ("before", "after"),
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
-                raise UsageError(f"--{name} {getattr(self, name)}: one of {', '.join(allowed)}.")
+                flag = name.replace("_", "-")
+                raise UsageError(f"--{flag} {getattr(self, name)}: one of {', '.join(allowed)}.")
+        if self.tau is None and (self.delete_to, self.delete_test) != ("bytes", "before"):
+            raise UsageError("--delete-to and --delete-test say how tokens are deleted; --tau T (at most 1) says when.")
+        if self.tau is not None and self.batch == "paper":
+            raise UsageError(
+                "--tau asks after every single merge, which --batch paper does not have. Use --batch exact."
+            )
         for name, least in (
             ("cap_divisor", 1),
             ("min_frequency", 0),
@@ -246,7 +273,7 @@ class TrainConfig:
                 "--batch paper with --superwords: BatchBPE's rounds have no order by count, so supermerges cannot be "
                 "placed among them. Use --batch exact."
             )
-        if getattr(self, "tau", None) is not None:
+        if self.tau is not None:
             raise UsageError("--tau with --superwords: deletions and superwords cannot be combined yet. Leave one out.")
         room = self.vocab_size - (self.extra_ids if self.count_specials else 0)
         if self.transition is not None and self.transition > room:
@@ -271,6 +298,8 @@ class TrainConfig:
         facts["batch"] = "paper" if self.batch == "paper" else "exact"
         if self.batch != "paper":
             del facts["cap_divisor"], facts["max_batch"]
+        if self.tau is None:
+            del facts["tau"], facts["delete_to"], facts["delete_test"]
         del facts["specials"], facts["reserve"]  # fields of their own in the header
         facts["block_tokens"] = sorted(self.block_tokens)
         if self.superwords == "none":

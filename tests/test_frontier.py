@@ -78,8 +78,8 @@ def test_raised_cold_pairs_ask_for_a_refill():
     frontier = filled([50, 20], floor=10)
     assert not frontier.needs_refill(10)
     assert frontier.needs_refill(9)
-    frontier.raise_cold(3, 4, 6)
-    frontier.raise_cold(3, 4, 5)
+    frontier.shift(np.array([3]), np.array([4]), np.array([6]))
+    frontier.shift(np.array([3]), np.array([4]), np.array([5]))
     assert frontier.needs_refill(20)
     assert not frontier.needs_refill(21)
 

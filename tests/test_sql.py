@@ -24,6 +24,7 @@ EXAMPLES = {
     "batches": 0,
     "freq_cutoff": 1,
     "symbols_spell_chunks": True,
+    "deletions": False,
     "max_rows": 5,
     "op": "merge",
     "adjacency_floor": 1,
@@ -61,7 +62,7 @@ def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
     if name in ("checks/chunk_counts", "steps/insert_recount"):
         run_sql(con, "steps/make_recount")
     if name == "steps/fill_token_counts":
-        con.execute("CREATE TEMP TABLE incoming AS SELECT id, n FROM token_counts LIMIT 0")
+        con.execute("CREATE TEMP TABLE incoming AS SELECT id, n, alone FROM token_counts LIMIT 0")
     if name == "checks/token_counts":
         con.execute("CREATE TEMP TABLE recounted_token_counts AS FROM token_counts LIMIT 0")
     if name == "checks/sources":

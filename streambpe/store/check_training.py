@@ -25,7 +25,7 @@ import polars as pl
 
 from streambpe.config import TrainConfig
 from streambpe.encode.alphabet import Alphabet
-from streambpe.encode.eventlog import Event, EventLogError, events_digest, merge_event, read_event_log
+from streambpe.encode.eventlog import Event, EventLogError, Op, events_digest, merge_event, read_event_log
 from streambpe.encode.script import Unencodable
 from streambpe.encode.symbols import Codec, shown_content
 from streambpe.encode.vocabulary import Vocabulary
@@ -175,8 +175,15 @@ def _check_one(
 def _tokens(vocabulary: Vocabulary, events: Sequence[Event]) -> pl.DataFrame:
     base, stop_words = len(vocabulary.alphabet), len(vocabulary.stop_ids)
     born: list[int | None] = [None] * (base + stop_words)
+    died: dict[int, int] = {}
     for seq, event in enumerate(events):
-        if vocabulary.learn(*event.pair) == vocabulary.first_id + len(born):
+        if event.op is Op.DELETE:
+            vocabulary.delete(event.id)
+            died[event.id] = seq
+            continue
+        number = vocabulary.learn(*event.pair)
+        died.pop(number, None)
+        if number == vocabulary.first_id + len(born):
             born.append(seq)
     learned = len(born) - base - stop_words
     kinds = ["base"] * base + ["stop word"] * stop_words + ["learned"] * learned
@@ -189,9 +196,17 @@ def _tokens(vocabulary: Vocabulary, events: Sequence[Event]) -> pl.DataFrame:
             ],
             "kind": kinds,
             "born": born,
+            "died": [died.get(token.id) for token in vocabulary.tokens],
             "length": [len(token.base) for token in vocabulary.tokens],
         },
-        schema={"id": pl.Int64, "bytes": pl.Binary, "kind": pl.String, "born": pl.Int64, "length": pl.Int64},
+        schema={
+            "id": pl.Int64,
+            "bytes": pl.Binary,
+            "kind": pl.String,
+            "born": pl.Int64,
+            "died": pl.Int64,
+            "length": pl.Int64,
+        },
     )
 
 

@@ -27,6 +27,7 @@ VIEWS = (
     "vocabulary",
     "top_pairs",
     "merge_curve",
+    "deletions",
     "token_usage",
     "single_token_chunks",
     "superwords",

@@ -1,15 +1,15 @@
 """What the events of a training make of its chunks, worked out again without the engine.
 
 The engine rewrites one long column, event after event. Here every distinct chunk is encoded by itself, many
-chunks side by side: take the earliest event whose pair stands in a chunk, apply it to that chunk, go on
-until no event applies.
+chunks side by side: take the earliest event above the last one used whose pair (or, for a deletion, whose
+token) stands in a chunk, apply it to that chunk, go on until no event applies.
 
-    events 0: l o -> lo, 1: lo w -> low        "low", "slow", "so"
-    round 1    lo w     s lo w     s o         "so" has no pair of an event: finished
-    round 2    low      s low
+    events 0: l o -> lo, 1: lo w -> low, 2: delete lo     "low", "slow", "lot"
+    round 1    lo w     s lo w     lo t
+    round 2    low      s low      l o t         nothing left of 1 and 2; 0 is over
 
-This holds for merges alone: a pair that is learned once is never there again. Cost: one look-up a symbol and
-round, about as many rounds as a chunk has symbols. Memory: about 100 bytes a symbol of the block.
+Cost: one look-up a symbol and round, about as many rounds as a chunk has symbols. Memory: about 100 bytes a
+symbol of the block.
 """
 
 from __future__ import annotations
@@ -29,51 +29,88 @@ _LONG = 2048  # symbols; a longer chunk has too many rounds and is encoded by it
 _SYMBOLS = 1 << 20  # encoded side by side
 
 
+class _Times:
+    """When something happens: key -> the event numbers, growing."""
+
+    def __init__(self, keys: Int64, seqs: Int64, events: int) -> None:
+        self._events = events
+        self._keys, number = np.unique(keys, return_inverse=True)
+        self._times = np.sort(number * events + seqs)
+
+    def next(self, key: Int64, last: Int64) -> Int64:
+        """The first event of each key behind event `last`; _NEVER if there is none."""
+        if not len(self._keys):
+            return np.full(len(key), _NEVER)
+        number = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
+        place = np.searchsorted(self._times, number * self._events + last, side="right")
+        found = self._times[np.minimum(place, len(self._times) - 1)]
+        there = (self._keys[number] == key) & (place < len(self._times)) & (found // self._events == number)
+        return np.where(there, found % self._events, _NEVER)
+
+
 class Replay:
-    """The merges as a look-up: pair -> (event number, id). Supermerges keep their numbers but never apply here."""
+    """The events as look-ups by pair and by deleted token. Supermerges keep their numbers but never apply here."""
 
     def __init__(self, events: Sequence[Event]) -> None:
-        numbers = [seq for seq, event in enumerate(events) if event.op is Op.MERGE]
-        pairs = [events[seq].pair for seq in numbers]
-        left = np.array([pair[0] for pair in pairs], np.int64)
-        right = np.array([pair[1] for pair in pairs], np.int64)
-        key = left << 32 | right
-        by = np.argsort(key, kind="stable")
-        self._key = key[by]
-        self._by = np.array(numbers, np.int64)[by]
+        merges = [(seq, *event.pair) for seq, event in enumerate(events) if event.op is Op.MERGE]
+        seq, left, right = np.array(merges, np.int64).reshape(-1, 3).T
+        self._merges = _Times(left << 32 | right, seq, len(events))
+        deaths = [(seq, event.id) for seq, event in enumerate(events) if event.op is Op.DELETE]
+        seq, gone = np.array(deaths, np.int64).reshape(-1, 2).T
+        self._deaths = _Times(gone, seq, len(events))
+        self.deletes = bool(deaths)
         self._id = np.array([event.id for event in events], np.int64)
-        self.events = {pair: (seq, events[seq].id) for seq, pair in zip(numbers, pairs, strict=True)}
+        # The parts of deletion i are parts[first[i]:first[i] + size[i]].
+        self._size = np.array([len(event.into) for event in events], np.int64)
+        self._first = np.cumsum(self._size) - self._size
+        self._parts = np.array([part for event in events for part in event.into], np.int64)
+        self.events = {} if deaths else {(a, b): (seq, events[seq].id) for seq, a, b in merges}
+        self._many = len(self.events) < len(merges)  # some pair is merged twice, or something is deleted
+        self._length = len(events)
 
-    def when(self, key: Int64) -> Int64:
-        """The event that merges each of these pairs (left << 32 | right); _NEVER if none does."""
-        if not len(self._key):
-            return np.full(len(key), _NEVER)
-        place = np.minimum(np.searchsorted(self._key, key), len(self._key) - 1)
-        return np.where(self._key[place] == key, self._by[place], _NEVER)
+    def encode(self, tokens: Int64, word: Int64, before: int | None = None) -> Iterator[tuple[Int64, Int64]]:
+        """Blocks (tokens, word): the encoded words, each word in one block; `word` ascends.
 
-    def encode(self, tokens: Int64, word: Int64) -> Iterator[tuple[Int64, Int64]]:
-        """Blocks (tokens, word): the encoded words, each word in one block; `word` ascends."""
+        Only by the events below `before`.
+        """
+        stop = self._length if before is None else before
+        last = np.full(len(tokens), -1)
         while len(tokens):
             inside = word[1:] == word[:-1]
             when = np.full(len(tokens), _NEVER)
-            when[:-1][inside] = self.when((tokens[:-1] << 32 | tokens[1:])[inside])
+            when[:-1][inside] = self._merges.next((tokens[:-1] << 32 | tokens[1:])[inside], last[:-1][inside])
+            if self.deletes:
+                when = np.minimum(when, self._deaths.next(tokens, last))
+            when[when >= stop] = _NEVER
             starts = np.flatnonzero(np.append(True, ~inside))
             first = np.minimum.reduceat(when, starts)
             sizes = np.diff(np.append(starts, len(tokens)))
             first = np.repeat(first, sizes)
             finished = first == _NEVER
             yield tokens[finished], word[finished]
-            tokens, word, when, first = tokens[~finished], word[~finished], when[~finished], first[~finished]
-            hits = np.flatnonzero(when == first)
+            tokens, word, when, last = tokens[~finished], word[~finished], when[~finished], first[~finished]
+            hits = np.flatnonzero(when == last)
+            split = self._size[last[hits]] > 0
+            dead, hits = hits[split], hits[~split]
             hits = hits[_every_other(hits)]
-            tokens[hits] = self._id[first[hits]]
-            keep = np.ones(len(tokens), np.bool_)
-            keep[hits + 1] = False
-            tokens, word = tokens[keep], word[keep]
+            tokens[hits] = self._id[last[hits]]
+            size = np.ones(len(tokens), np.int64)
+            size[hits + 1] = 0
+            size[dead] = self._size[last[dead]]
+            from_parts = np.zeros(len(tokens), np.bool_)
+            from_parts[dead] = True
+            into = np.repeat(from_parts, size)
+            begin = np.repeat(np.cumsum(size) - size, size)
+            at = np.repeat(self._first[last], size) + np.arange(len(into)) - begin
+            tokens, word, last = np.repeat(tokens, size), np.repeat(word, size), np.repeat(last, size)
+            tokens[into] = self._parts[at[into]]
 
     def encode_one(self, tokens: list[int], before: int | None = None) -> list[int]:
-        """One word by a heap of places; only the events below `before`."""
-        stop = _NEVER if before is None else before
+        """One word; only the events below `before`. Merges alone go by a heap of places."""
+        if self._many:
+            blocks = self.encode(np.array(tokens, np.int64), np.zeros(len(tokens), np.int64), before)
+            return [token for block, _ in blocks for token in block.tolist()]
+        stop = self._length if before is None else before
         after = list(range(1, len(tokens) + 1))
         ahead = list(range(-1, len(tokens) - 1))
         heap: list[tuple[int, int, int, int]] = []

@@ -1,14 +1,14 @@
 """The tables of a training (sql/schema/training.sql), filled from its journal.
 
 Events, tokens, passes and vetoes only ever grow, so a fold appends what came since the last one; pair
-counts are replaced. Tables that were filled from another journal (table facts names it) are made anew.
-Everything happens in the caller's transaction.
+counts are replaced, and which tokens are dead follows from the events. Tables that were filled from another
+journal (table facts names it) are made anew. Everything happens in the caller's transaction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
@@ -45,6 +45,7 @@ class TokenBook:
     contents: list[bytes]  # of id first_id + i: the alphabet, the stop words, then what was learned
     stop_words: int
     born: list[int | None]
+    dead: set[int] = field(default_factory=set)  # deleted now
 
     @classmethod
     def of(cls, alphabet: Alphabet, stop_words: Sequence[bytes]) -> TokenBook:
@@ -52,11 +53,20 @@ class TokenBook:
         contents = [*alphabet.symbols, *stop_words]
         return cls(alphabet, contents, len(stop_words), [None] * len(contents))
 
+    @property
+    def learned(self) -> int:
+        """How many learned tokens are alive."""
+        return len(self.contents) - len(self.alphabet) - self.stop_words - len(self.dead)
+
     def add(self, events: Sequence[Event], seq: int) -> None:
         """Take in events, the first of which is number `seq`."""
+        first_id = self.alphabet.first_id
         for at, event in enumerate(events, seq):
-            first_id = self.alphabet.first_id
-            if event.op is not Op.DELETE and event.id == first_id + len(self.contents):
+            if event.op is Op.DELETE:
+                self.dead.add(event.id)
+                continue
+            self.dead.discard(event.id)
+            if event.id == first_id + len(self.contents):
                 left, right = event.pair
                 self.contents.append(self.contents[left - first_id] + self.contents[right - first_id])
                 self.born.append(at)
@@ -140,6 +150,8 @@ def fold_training(
     ((n_events, n_batches, n_tokens, n_vetoed),) = run_sql(con, "steps/count_folded")
     insert(con, "events", event_rows(events[n_events:], n_events))
     insert(con, "tokens", book.rows(n_tokens))
+    if any(event.op is Op.DELETE for event in events):  # of an earlier fold too: what was dead may be back
+        run_sql(con, "steps/mark_dead_tokens")
     if len(batches) > n_batches:
         insert(con, "batches", pl.DataFrame(batches[n_batches:], infer_schema_length=None))
     if len(vetoes) > n_vetoed:
@@ -151,12 +163,23 @@ def fold_training(
 def fill_token_counts(
     con: duckdb.DuckDBPyConnection,
     ids: npt.NDArray[np.int64],
-    inside: npt.NDArray[np.int64],
+    n: npt.NDArray[np.int64],
+    alone: npt.NDArray[np.int64],
     *,
     freq_cutoff: int,
     symbols_spell_chunks: bool,
+    deletions: bool,
 ) -> None:
-    """Table token_counts, from how often each token stands inside chunks of several tokens."""
-    con.register("incoming", pl.DataFrame({"id": ids, "n": inside}).to_arrow())
-    run_sql(con, "steps/fill_token_counts", freq_cutoff=freq_cutoff, symbols_spell_chunks=symbols_spell_chunks)
+    """Table token_counts, from how often each token stands in the words that the engine holds.
+
+    Without deletions those are the chunks of several tokens, with them all of several symbols.
+    """
+    con.register("incoming", pl.DataFrame({"id": ids, "n": n, "alone": alone}).to_arrow())
+    run_sql(
+        con,
+        "steps/fill_token_counts",
+        freq_cutoff=freq_cutoff,
+        symbols_spell_chunks=symbols_spell_chunks,
+        deletions=deletions,
+    )
     con.unregister("incoming")

@@ -29,7 +29,7 @@ import mmap
 import shutil
 import time
 import weakref
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,7 +41,8 @@ import polars as pl
 
 from streambpe.train import batch as batches
 from streambpe.train.batch import MAX_COUNT, Bool, Candidates, Changes, Int32, Int64, Occurrences, Places
-from streambpe.train.frontier import FloorWish, Frontier, PairCounter
+from streambpe.train.deletion import Deletion, Deletions, Lives
+from streambpe.train.frontier import Best, FloorWish, Frontier, PairCounter
 from streambpe.train.occurrences import (
     INDEX_BYTES_PER_PLACE,
     LEAN_INDEX_BYTES_PER_PLACE,
@@ -51,6 +52,7 @@ from streambpe.train.occurrences import (
     Digest,
     IndexColumn,
     Links,
+    Rewrite,
     ScanColumn,
     write_column,
 )
@@ -92,6 +94,7 @@ class EngineOptions:
     min_frequency: int = 1  # stop when the best pair counts less
     max_token_length: int | None = None  # in base symbols, or as base_lengths says
     blocked: frozenset[bytes] = frozenset()  # never learn these; see Batch.vetoed
+    deletions: Deletions | None = None  # take superfluous tokens back (train/deletion.py)
 
     memory_bytes: int = 4 << 30
     threads: int = 1
@@ -132,7 +135,10 @@ class BatchRecord:
 
 @dataclass
 class Batch:
-    """Events in their order, and what was vetoed on the way (left, right, count when it was the best)."""
+    """Events in their order, and what was vetoed on the way (left, right, count when it was the best).
+
+    `deleted[i].after`: how many merges of this batch stand before that deletion.
+    """
 
     left: Int64
     right: Int64
@@ -140,6 +146,23 @@ class Batch:
     n: Int64
     record: BatchRecord
     vetoed: list[tuple[int, int, int]] = field(default_factory=list)
+    deleted: list[Deletion] = field(default_factory=list)
+
+
+@dataclass
+class _Named:
+    """What merges are called: ids in the log and in the column, and what follows from committing them.
+
+    A merge whose bytes are a living token is logged with that token's id; in the column it has a `spare` one
+    of its own until the rewrites are done, because the two are not equally wide there.
+    """
+
+    ids: Int64
+    in_column: Int64
+    first: int  # the first id that is new
+    spare: int  # the first that is only lent
+    rewrites: list[Rewrite]
+    deleted: list[Deletion]
 
 
 @dataclass(frozen=True)
@@ -232,7 +255,6 @@ class _Stage:
     column: ScanColumn
     digest: Digest
     least: int  # pairs that count less may be more than the digest holds
-    over: bool = False
 
 
 class Engine:
@@ -276,7 +298,7 @@ class Engine:
         self._base = len(base_tokens)
         self._first_id = self.next_id
         self.tokens: list[bytes | None] = [*base_tokens, *[None] * (self.next_id - len(base_tokens))]
-        self._living = {token: i for i, token in enumerate(base_tokens)}
+        self._known = {token: i for i, token in enumerate(base_tokens)}  # dead ones too
         self._lengths = np.ones(max(1024, 2 * self.next_id), np.int64)
         if base_lengths is not None:
             self._lengths[: len(base_lengths)] = base_lengths
@@ -284,7 +306,11 @@ class Engine:
         self._ties.start(self.tokens)
         self._banned: set[tuple[int, int]] = set()
         self.vetoed: list[tuple[int, int, int]] = []
-        self.merges = 0  # events so far, merges onto a living token included
+        self.merges = 0  # so far, those onto a living token included
+        self.dead = 0  # learned tokens that are deleted now
+        self._lives = Lives(self.options.deletions, self.next_id) if self.options.deletions else None
+        if self._lives and self.options.batch == "paper":
+            raise ValueError("batch paper with deletions: a round of BatchBPE has no single merge to ask after")
         self._k = 16
         self._links = 64
         self._stage: _Stage | None = None
@@ -311,6 +337,11 @@ class Engine:
             )
 
     @property
+    def learned(self) -> int:
+        """How many learned tokens are alive."""
+        return self.next_id - self._first_id - self.dead
+
+    @property
     def folder(self) -> Path:
         """Where blocks and spills go."""
         if self._folder is None:
@@ -322,20 +353,27 @@ class Engine:
     def _load(self, words: Words) -> None:
         self.column: IndexColumn | ScanColumn
         options = self.options
+        # A deletion may split a word that has become one token.
+        drop_finished = self._lives is None
+        shortest = 2 if drop_finished else 1
         places = int(words.offsets[-1] - words.offsets[0]) + len(words.weights) + 1
         if not options.force_scan and places * INDEX_BYTES_PER_PLACE <= options.memory_bytes:
-            column, weights = write_column(words.symbols, words.offsets, words.weights)
+            column, weights = write_column(words.symbols, words.offsets, words.weights, shortest)
             lean = self._lean(len(column))
-            self.column = IndexColumn(column, weights, self.next_id, disjoint=self.disjoint, lean=lean)
+            self.column = IndexColumn(
+                column, weights, self.next_id, disjoint=self.disjoint, lean=lean, drop_finished=drop_finished
+            )
             return
-        scan = ScanColumn(self.folder / "column", disjoint=self.disjoint, threads=options.threads)
+        scan = ScanColumn(
+            self.folder / "column", disjoint=self.disjoint, threads=options.threads, drop_finished=drop_finished
+        )
         room = options.memory_bytes // (2 * SCAN_BYTES_PER_PLACE * max(1, options.threads))
         size = options.block_places or max(1 << 12, min(1 << 22, room))
         at = 0
         while at < len(words.weights):
             stop = int(np.searchsorted(words.offsets, words.offsets[at] + size, side="right")) - 1
             stop = max(at + 1, min(stop, len(words.weights)))
-            scan.append(*write_column(words.symbols, words.offsets[at : stop + 1], words.weights[at:stop]))
+            scan.append(*write_column(words.symbols, words.offsets[at : stop + 1], words.weights[at:stop], shortest))
             at = stop
             for array in (words.symbols, words.offsets, words.weights):
                 _give_back(array)
@@ -346,10 +384,10 @@ class Engine:
     # ------------------------------------------------------------------ learning
 
     def batches(self, merges: int) -> Iterator[Batch]:
-        """Committed batches until `merges` more tokens were born or no pair counts min_frequency."""
-        target = self.next_id + merges
-        while self.next_id < target:
-            batch = self.step(target - self.next_id)
+        """Committed batches until `merges` more tokens are alive or no pair counts min_frequency."""
+        target = self.learned + merges
+        while self.learned < target:
+            batch = self.step(target - self.learned)
             if batch is None:
                 return
             yield batch
@@ -387,8 +425,6 @@ class Engine:
 
     def _make_ready(self, record: BatchRecord, given: bool = False) -> None:
         """Move from scan to index when it fits now; fill the frontier for the first time; begin a stage."""
-        if self._stage is not None and self._stage.over:
-            self._end_stage()
         column = self.column
         if isinstance(column, ScanColumn):
             limit = self.options.memory_bytes // LEAN_INDEX_BYTES_PER_PLACE
@@ -398,7 +434,9 @@ class Engine:
                 self.column = column.to_index(self.next_id, self._lean(column.places))
                 record.switched = True
                 self._filled = False
-        elif self._filled and (self._is_full(column) if column.lean else self._is_stale(column)):
+        elif self._filled and (
+            2 * column.moved > column.places or (self._is_full(column) if column.lean else self._is_stale(column))
+        ):
             self._filled = False
         if not self._filled:
             self._refill(record)
@@ -487,13 +525,13 @@ class Engine:
         if options.batch == "paper":
             vocabulary = self.next_id
             k = batches.paper_batch_size(remaining, vocabulary, options.cap_divisor, options.max_batch or MAX_COUNT)
-        best = self.frontier.best(k, self._ties.label, at_least)
+        best = self._best(k)
         wanted = k if options.batch == "paper" else 1
         while (len(best.slots) < wanted and self.frontier.floor > at_least) or (
             len(best.slots) and self.frontier.needs_refill(int(self.frontier.count[best.slots[0]]))
         ):
             self._refill(record, fewest=wanted)
-            best = self.frontier.best(k, self._ties.label, at_least)
+            best = self._best(k)
         slots = best.slots
         if len(slots) == 0:
             return None
@@ -528,6 +566,23 @@ class Engine:
         if stop < len(slots):
             floor = self._key(int(slots[stop]))
         return slots[:stop], self._candidates(slots[:stop], floor)
+
+    def _best(self, k: int) -> Best:
+        """The best pairs; cold ones that may have risen among them are counted first."""
+        frontier, at_least = self.frontier, self._at_least
+        while True:
+            best = frontier.best(k, self._ties.label, at_least)
+            last = int(frontier.count[best.slots[-1]]) if len(best.slots) else at_least
+            if not frontier.raised or last > frontier.cold_bound or last < frontier.floor:
+                return best
+            self._count_risen(last)
+
+    def _count_risen(self, least: int) -> None:
+        """Count the cold pairs that could have risen to `least`; those at the floor become hot."""
+        left, right = self.frontier.too_high(least)
+        if len(left):
+            assert isinstance(self.column, IndexColumn)  # a scan counts everything again instead
+            self.column.promote(self.frontier, left, right, max(1, self.frontier.floor))
 
     def _key(self, slot: int) -> tuple[int, int, int]:
         """Count and tie labels of a hot pair, as Candidates takes its floor."""
@@ -577,10 +632,12 @@ class Engine:
                 result.count = candidates.count.copy()
         else:
             result = batches.resolve_batch(found, describe, candidates, limit=remaining, next_id=self.next_id)
-            self._k = max(8, min(len(result.order) * 3 // 2 + 8, self.options.candidates))
         order, count = result.order, result.count
         left, right = candidates.left[order], candidates.right[order]
-        ids, in_column, committed, renamed = self._name(left, right)
+        made = np.zeros(len(order), np.int64)
+        np.add.at(made, result.rank, result.done.weight)
+        named = self._name(left, right, made)
+        committed = len(named.ids)
         if committed < len(order):
             order, count, left, right = (
                 order[:committed],
@@ -590,26 +647,22 @@ class Engine:
             )
             keep = result.rank < committed
             result.done, result.rank = result.done.take(keep), result.rank[keep]
+            result.stopped_by = "deletion" if named.deleted else "living"
+        if not given:
+            self._k = max(8, min(committed * 3 // 2 + 8, self.options.candidates))
         done = result.done
-        new = in_column[result.rank]
+        new = named.in_column[result.rank]
         left_id, right_id = left[result.rank], right[result.rank]
-        top = int(in_column.max()) + 1
+        top = max(self.next_id, int(named.in_column.max()) + 1)
         changes = batches.count_changes(done, new, left_id, right_id, top, self.disjoint)
         lost = column.lost_slots(frontier, done, changes, left_id, right_id)
         column.apply(done, new, left_id, right_id, top)
         frontier.subtract(lost, changes.lost_weight)
         frontier.retire(slots[order])
-        if renamed:
-            # Old pairs have grown: count again. Until deletions come this all but never happens.
-            column.compact()
-            for old, living in renamed:
-                column.rename(old, living)
-            self._filled = False
-            if self._stage is not None:
-                self._stage.over = True
-        else:
-            self._add_born(column, changes)
-        self._ties.placed(ids, count)
+        self._add_born(column, changes, named)
+        if named.rewrites:
+            self._rewrite(column, named)
+        self._ties.placed(named.ids, count)
         self.merges += committed
         record.merges = committed
         record.candidates = len(slots)
@@ -619,7 +672,7 @@ class Engine:
         record.rounds = result.rounds
         record.stopped_by = result.stopped_by
         self._finish_record(record, began)
-        return Batch(left, right, ids, count, record, vetoed)
+        return Batch(left, right, named.ids, count, record, vetoed, named.deleted)
 
     def _pass_scan(
         self,
@@ -638,17 +691,22 @@ class Engine:
         order, counts = np.arange(len(slots)), candidates.count
         record.candidates, record.rounds, record.stopped_by = len(slots), 1, "all"
         touched = column.touched.positions
-        ids, in_column, committed, renamed = self._name(candidates.left[order], candidates.right[order])
+        named = self._name(candidates.left[order], candidates.right[order])
+        committed = len(named.ids)
         order, counts = order[:committed], counts[:committed]
         left, right = candidates.left[order], candidates.right[order]
-        merged = column.merge(frontier, left, right, in_column, int(in_column.max()) + 1)
+        top = max(self.next_id, int(named.in_column.max()) + 1)
+        merged = column.merge(frontier, left, right, named.in_column, top)
+        for i, (a, b, new, made) in enumerate(
+            zip(left.tolist(), right.tolist(), named.ids.tolist(), merged.made.tolist(), strict=True), 1
+        ):
+            self._ask(named, a, b, new, made, i)
         if given:
             counts = counts - merged.dropped
         frontier.count[: len(merged.lost)] -= merged.lost
         frontier.retire(slots[order])
-        if renamed:
-            for old, living in renamed:
-                column.rename(old, living)
+        if named.rewrites:
+            column.split(named.rewrites)
             self._filled = False
         else:
             born = merged.born.filter(pl.col("n") >= frontier.floor)
@@ -657,13 +715,13 @@ class Engine:
             keep = self._allowed(born_left, born_right) if self._filters else np.ones(len(key), bool)
             n, places = born["n"].to_numpy()[keep], born["places"].to_numpy()[keep]
             frontier.add(born_left[keep], born_right[keep], n, np.zeros(len(n), np.int64), places)
-        self._ties.placed(ids, counts)
+        self._ties.placed(named.ids, counts)
         self.merges += committed
         record.merges = committed
         record.occurrences, record.executed = merged.found, merged.executed
         record.positions = column.touched.positions - touched
         self._finish_record(record, began)
-        return Batch(left, right, ids, counts.copy(), record, vetoed)
+        return Batch(left, right, named.ids, counts.copy(), record, vetoed, named.deleted)
 
     # ------------------------------------------------------------------ stages of a scan
 
@@ -728,49 +786,95 @@ class Engine:
         record.places = (self._stage or self).column.places
         record.memory_bytes = self.memory_bytes
 
-    def _name(self, left: Int64, right: Int64) -> tuple[Int64, Int64, int, list[tuple[int, int]]]:
-        """Ids for the merges in order: (logged ids, ids for the column, how many to commit, renames).
+    def _name(self, left: Int64, right: Int64, made: Int64 | None = None) -> _Named:
+        """Ids for the merges in order; fewer than given where an exact batch must end.
 
-        A merge whose bytes are a living token is logged with that token's id; in the column it gets an id
-        of its own until the column has been compacted. In exact batches it is the last one committed.
+        It ends behind a merge whose bytes are a known token, living or dead, and behind one that leads to a
+        deletion with something to split: both bring occurrences of old pairs. `made`: how often each merge is
+        made, where that is known beforehand.
         """
-        ids, in_column, renamed = [], [], []
         spare = self.next_id + len(left)  # above every id this batch can give
-        for a, b in zip(left.tolist(), right.tolist(), strict=True):
+        ids, in_column, fresh = [], [], []
+        named = _Named(left, left, self.next_id, spare, [], [])
+        for i, (a, b) in enumerate(zip(left.tolist(), right.tolist(), strict=True)):
             token = self._bytes(a, b)
-            living = self._living.get(token)
-            if living is not None:
-                ids.append(living)
-                in_column.append(spare)
-                renamed.append((spare, living))
+            number = self._known.get(token)
+            lives = self._lives
+            fresh.append(number is None)
+            if number is None:
+                number = written = self._bear(token, a, b)
+            elif lives is not None and lives.is_dead(number):
+                lives.returns(number)
+                self.dead -= 1
+                written = number
+            else:
+                written = spare
+                named.rewrites.append(Rewrite(spare, (number,)))
                 spare += 1
-                if self.options.batch != "paper":
-                    break
-                continue
-            new = self.next_id
-            self.next_id += 1
-            self.tokens.append(token)
-            self._living[token] = new
-            self._ties.add(token, new)
-            if new >= len(self._lengths):
-                self._lengths = np.concatenate((self._lengths, np.ones(len(self._lengths), np.int64)))
-            self._lengths[new] = self._lengths[a] + self._lengths[b]
-            ids.append(new)
-            in_column.append(new)
-        done = len(ids)
+            ids.append(number)
+            in_column.append(written)
+            if made is not None:
+                self._ask(named, a, b, number, int(made[i]), i + 1)
+            if self.options.batch != "paper" and (named.rewrites or not fresh[-1]):
+                break
+        named.ids, named.in_column = np.array(ids, np.int64), np.array(in_column, np.int64)
         if self.rule is not None:
-            fresh = np.array(ids) == np.array(in_column)
-            self.rule.born(left[:done][fresh], right[:done][fresh], np.array(ids, np.int64)[fresh])
-        return np.array(ids, np.int64), np.array(in_column, np.int64), done, renamed
+            new = np.flatnonzero(fresh)
+            self.rule.born(left[new], right[new], named.ids[new])
+        return named
 
-    def _add_born(self, column: IndexColumn, changes: Changes) -> None:
+    def _bear(self, token: bytes, left: int, right: int) -> int:
+        """The id of a token that never was."""
+        new = self.next_id
+        self.next_id += 1
+        self.tokens.append(token)
+        self._known[token] = new
+        self._ties.add(token, new)
+        if new >= len(self._lengths):
+            self._lengths = np.concatenate((self._lengths, np.ones(len(self._lengths), np.int64)))
+        self._lengths[new] = self._lengths[left] + self._lengths[right]
+        if self._lives is not None:
+            self._lives.born(left, right)
+        return new
+
+    def _ask(self, named: _Named, left: int, right: int, new: int, made: int, after: int) -> None:
+        """The deletions that a merge leads to."""
+        if self._lives is None:
+            return
+        for deletion in self._lives.merge(left, right, new, made, after):
+            self.dead += 1
+            named.deleted.append(deletion)
+            if deletion.n:
+                named.rewrites.append(Rewrite(deletion.id, deletion.into))
+
+    def _add_born(self, column: IndexColumn, changes: Changes, named: _Named) -> None:
+        """Those of an id that is only lent wait for the rewrites."""
+        spare = named.spare
         worth = changes.count >= self.frontier.floor
+        worth &= (changes.left < spare) & (changes.right < spare)
+        if len(named.ids) and named.ids[-1] < named.first:
+            # A token came back: what was hot in its earlier life stays so, or its empty slot would speak for it.
+            returned = np.flatnonzero((changes.left == named.ids[-1]) | (changes.right == named.ids[-1]))
+            worth[returned] |= self.frontier.find(changes.left[returned], changes.right[returned]) >= 0
         chosen = np.flatnonzero(worth)
         if self._filters and len(chosen):
             chosen = chosen[self._allowed(changes.left[chosen], changes.right[chosen])]
         size = changes.groups.sizes()[chosen]
         begin = column.index_born(changes, chosen, self.frontier.size)
         self.frontier.add(changes.left[chosen], changes.right[chosen], changes.count[chosen], begin, size)
+
+    def _rewrite(self, column: IndexColumn, named: _Named) -> None:
+        """Split deleted tokens and give living ones their own id, in memory or, from a stage, on disk."""
+        if self._stage is not None:
+            on_disk = self._stage.column
+            self._end_stage()
+            on_disk.split(named.rewrites)
+            return
+        left, right, n = column.move_words(self.frontier, named.rewrites)
+        keep = (left < named.spare) & (right < named.spare)
+        if self._filters and len(left):
+            keep[keep] = self._allowed(left[keep], right[keep])
+        self.frontier.shift(left[keep], right[keep], n[keep])
 
     # ------------------------------------------------------------------ state
 
@@ -789,21 +893,30 @@ class Engine:
             self._refill(BatchRecord())
         frontier = self.frontier
         floor = max(1, frontier.floor)
+        self._count_risen(floor)
         keep = np.flatnonzero(frontier.count[: frontier.size] >= floor)
         return frontier.left[keep], frontier.right[keep], frontier.count[keep], floor
 
-    def token_counts(self) -> tuple[Int64, Int64]:
-        """(id, n): how often each token stands in the words of several tokens, as they are now. One pass."""
+    def token_counts(self) -> tuple[Int64, Int64, Int64]:
+        """(id, n, alone): how often each token stands in the words held, and of these as a whole word. One pass.
+
+        Without deletions words that have become one token are no longer held, and `alone` is 0.
+        """
         self._end_stage()
-        total = np.zeros(self.next_id, np.int64)
+        total, alone = np.zeros((2, self.next_id), np.int64)
         for symbols, offsets, weights in self.column.current_words():
             for start in range(0, len(weights), _WORDS):
                 ends = offsets[start : start + _WORDS + 1]
                 lengths = np.diff(ends)
-                n = np.where(lengths > 1, weights[start : start + _WORDS], 0)
+                n = weights[start : start + _WORDS]
+                whole = lengths == 1
+                if self._lives is None:
+                    n = np.where(whole, 0, n)
+                else:
+                    np.add.at(alone, symbols[ends[:-1][whole]], n[whole])
                 np.add.at(total, symbols[ends[0] : ends[-1]], np.repeat(n, lengths))
         ids = np.flatnonzero(total)
-        return ids, total[ids]
+        return ids, total[ids], alone[ids]
 
     def check(self) -> list[str]:
         """Recount every pair and compare: hot counts are exact, cold pairs are under the floor."""
@@ -824,56 +937,87 @@ class Engine:
                     if hot[pair] != n and pair not in self._banned:
                         wrong.append(f"hot pair {pair} is kept as {hot[pair]} but counts {n}")
                     hot[pair] = 0
-                elif n >= max(frontier.floor, least) and self._allowed(np.array([pair[0]]), np.array([pair[1]]))[0]:
+                elif (
+                    n >= max(frontier.floor + frontier.raised.get(key, 0), least)
+                    and self._allowed(np.array([pair[0]]), np.array([pair[1]]))[0]
+                ):
                     wrong.append(f"cold pair {pair} counts {n}, the floor is {frontier.floor}")
         wrong += [f"hot pair {pair} is kept as {n} but has no occurrence" for pair, n in hot.items() if n]
         return wrong
 
-    def replay(self, events: Sequence[tuple[int, int, int, int]], vetoed: Sequence[tuple[int, int, int]] = ()) -> None:
-        """Apply known events (left, right, id, n) to the words as they are now; their counts are verified.
+    def replay(
+        self,
+        merges: Sequence[tuple[int, int, int, int]],
+        vetoed: Sequence[tuple[int, int, int]] = (),
+        deleted: Sequence[Deletion] = (),
+    ) -> None:
+        """Apply known merges (left, right, id, n) and deletions to the words as they are now; all are verified.
 
-        Larger batches than learning has: a batch ends only where a merge needs an id born in it.
+        `deleted[i].after`: how many of `merges` stand before that deletion. Larger batches than learning has: a
+        batch ends only where a merge needs an id born in it, is not there yet, or brings occurrences of old pairs.
         """
         for veto in vetoed:
             self.vetoed.append(veto)
             self._banned.add(veto[:2])
         record = BatchRecord()
+        ends = [deletion.after for deletion in deleted if deletion.n]
         at = 0
-        while at < len(events):
+        while at < len(merges):
             self._end_stage()
             self._make_ready(record, given=True)
-            stop = at + 1
-            limit = self.next_id
-            if not (self.disjoint and events[at][0] == events[at][1]):
-                while (
-                    stop < min(len(events), at + self.options.candidates)
-                    and max(events[stop][:2]) < limit
-                    and not (self.disjoint and events[stop][0] == events[stop][1])
-                    and events[stop][2] >= limit
-                ):
-                    stop += 1
-            part = np.array(events[at:stop], np.int64)
-            if part[:, :2].max() >= limit:
-                raise ReplayMismatch(f"event {self.merges} merges an id that does not exist yet: {events[at]}")
-            slots = self.frontier.find(part[:, 0], part[:, 1])
-            if (slots < 0).any() or (self.frontier.count[slots] <= 0).any():
-                ahead = np.array([event[3] for event in events[at : at + 4096]], np.int64)
-                self._refill(record, at_most=max(1, int(ahead.min())))
-                slots = self.frontier.find(part[:, 0], part[:, 1])
-                if (slots < 0).any():
-                    missing = events[at + int(np.argmax(slots < 0))]
-                    raise ReplayMismatch(f"{missing[:2]} of event {missing} is not a pair of these words")
+            slots = self._given(merges, at, ends, record)
+            stop = at + len(slots)
             batch = self._pass(
                 slots, self._candidates(slots, (-1, -1, -1)), stop - at, record, [], time.perf_counter(), True
             )
-            same = (batch.n == part[: len(batch.n), 3]) & (batch.id == part[: len(batch.id), 2])
+            part = np.array(merges[at : at + len(batch.n)], np.int64)
+            same = (batch.n == part[:, 3]) & (batch.id == part[:, 2])
             if not same.all():
                 i = int(np.argmin(same))
                 raise ReplayMismatch(
-                    f"event {events[at + i]} (left, right, id, n) should have id {batch.id[i]} and n "
+                    f"event {merges[at + i]} (left, right, id, n) should have id {batch.id[i]} and n "
                     f"{batch.n[i]}: these events were learned from other words or by another rule."
                 )
-            at += len(batch.n)
+            known = deleted[bisect_right(deleted, at, key=_after) : bisect_right(deleted, at + len(part), key=_after)]
+            found = [deletion._replace(after=deletion.after + at) for deletion in batch.deleted]
+            if list(known) != found:
+                raise ReplayMismatch(
+                    f"the merges {merges[at]} to {merges[at + len(part) - 1]} lead to the deletions {found}, not "
+                    f"{list(known)}: these events were learned from other words or by another rule."
+                )
+            at += len(part)
+
+    def _given(
+        self, merges: Sequence[tuple[int, int, int, int]], at: int, ends: Sequence[int], record: BatchRecord
+    ) -> Int64:
+        """The slots of as many known merges as can go into one batch, from number `at` on."""
+        limit = self.next_id
+        most = min(len(merges), at + self.options.candidates)
+        i = bisect_right(ends, at)
+        if i < len(ends):
+            most = min(most, ends[i])  # rewrites come behind this merge
+        stop = at + 1
+        if not (self.disjoint and merges[at][0] == merges[at][1]) and merges[at][2] >= limit:
+            while (
+                stop < most
+                and max(merges[stop][:2]) < limit
+                and not (self.disjoint and merges[stop][0] == merges[stop][1])
+                and merges[stop][2] >= limit
+            ):
+                stop += 1
+        part = np.array(merges[at:stop], np.int64)
+        if part[:, :2].max() >= limit:
+            raise ReplayMismatch(f"event {self.merges} merges an id that does not exist yet: {merges[at]}")
+        slots = self.frontier.find(part[:, 0], part[:, 1])
+        there = (slots >= 0) & (self.frontier.count[slots] > 0)
+        if not there[0]:
+            ahead = np.array([event[3] for event in merges[at : at + 4096]], np.int64)
+            self._refill(record, at_most=max(1, int(ahead.min())))
+            slots = self.frontier.find(part[:, 0], part[:, 1])
+            there = slots >= 0
+            if not there[0]:
+                raise ReplayMismatch(f"{merges[at][:2]} of event {merges[at]} is not a pair of these words")
+        return slots if there.all() else slots[: int(np.argmin(there))]
 
     def snapshot(self, folder: Path) -> None:
         """Write the words as they are and the tokens made so far; learning can go on, here or by `restore`.
@@ -899,6 +1043,7 @@ class Engine:
             "first_id": self._first_id,
             "lengths": self._lengths[self._first_id : self.next_id].tolist(),
             "vetoed": self.vetoed,
+            "lives": self._lives.state() if self._lives else None,
         }
         (folder / "engine.json").write_text(json.dumps(state))
 
@@ -916,7 +1061,7 @@ class Engine:
     ) -> Engine:
         """Go on from a snapshot, with the same arguments as at the start; memory, threads may differ.
 
-        `events`: those up to the snapshot; needed only by a `rule`, which is told of each birth again.
+        `events`: the merges up to the snapshot; needed only by a `rule`, which is told of each birth again.
         """
         state = json.loads((folder / "engine.json").read_text())
         if state["version"] != SNAPSHOT_VERSION:
@@ -928,7 +1073,7 @@ class Engine:
         tokens = pl.read_parquet(folder / "tokens.parquet")["token"].to_list()
         for new, token in enumerate(tokens, engine._first_id):
             engine.tokens.append(token)
-            engine._living[token] = new
+            engine._known[token] = new
             engine._ties.add(token, new)
         while len(engine._lengths) < state["next_id"]:
             engine._lengths = np.concatenate((engine._lengths, np.ones(len(engine._lengths), np.int64)))
@@ -937,9 +1082,14 @@ class Engine:
         engine.merges = state["merges"]
         engine.vetoed = [tuple(veto) for veto in state["vetoed"]]
         engine._banned = {veto[:2] for veto in engine.vetoed}
+        if engine._lives is not None:
+            engine._lives.load(state["lives"])
+            engine.dead = engine._lives.alive.count(False)
         if rule is not None:
+            born = engine._first_id
             for a, b, new, _ in events:
-                if new >= engine._first_id:
+                if new == born:
+                    born += 1
                     rule.born(np.array([a]), np.array([b]), np.array([new]))
         engine._load(_read_parts(folder, state["parts"]))
         return engine
@@ -952,6 +1102,10 @@ class Engine:
             self.column.remove()
         if self._own_folder and self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _after(deletion: Deletion) -> int:
+    return deletion.after
 
 
 def _give_back(array: Int32 | Int64) -> None:

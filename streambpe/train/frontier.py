@@ -15,9 +15,10 @@ occurrence, nearly all of them cold, so deltas would write more than the columns
 refills (about five on the way to 131 072 tokens) and each is one sort of the columns, which then have also
 shrunk.
 
-Counts that can rise (a pair whose id comes back: a merge whose bytes are a living token, or later a
-deletion) are recorded with `raise_cold`: a cold pair may then count up to floor - 1 + what was added, and
-`needs_refill` says when that bound matters.
+Counts can also rise: a deletion, or a merge whose bytes are a living token, brings occurrences of old pairs.
+A hot pair then gets more positions beside its first stretch (`stand_at`) and its count (`shift`). A cold one
+may count up to floor - 1 + what was added (`raised`); when that bound matters, the engine counts just the
+pairs it is about (`too_high`, IndexColumn.promote), and only a best pair under the floor means a refill.
 
 Memory: 40 bytes a hot pair, plus 8 for the short list of the best. `best` costs O(short list), `add` and
 `subtract` O(their input); the short list is rebuilt from all hot pairs when it runs low.
@@ -37,7 +38,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from streambpe.train.batch import Bool, Int64
+from streambpe.train.batch import Bool, Int32, Int64
 
 SHORT_LIST = 2048  # pairs; larger means fewer rebuilds, smaller means faster `best`
 RECENT_KEYS = 16384
@@ -100,7 +101,9 @@ class Frontier:
         self.count = np.empty(0, np.int64)
         self.begin = np.empty(0, np.int64)  # first position in the index (unused by a scan)
         self.places = np.empty(0, np.int64)  # positions, or an upper bound of them
-        self.raised: dict[tuple[int, int], int] = {}
+        self.raised: dict[int, int] = {}  # cold pair (left << 32 | right) -> what was added to it
+        self._most_raised = 0
+        self.more: dict[int, list[Int64]] = {}  # slot -> further positions
         self._short = np.empty(0, np.int64)
         self._short_floor = 0
         self._keys = np.empty(0, np.int64)  # sorted, for `find`
@@ -121,6 +124,8 @@ class Frontier:
         self.size = len(left)
         self.floor = floor
         self.raised.clear()
+        self._most_raised = 0
+        self.more.clear()
         self._short = np.empty(0, np.int64)
         self._short_floor = np.iinfo(np.int64).max
         self._keys = np.empty(0, np.int64)
@@ -163,18 +168,58 @@ class Frontier:
         """These pairs have no occurrence left, or may not be merged."""
         self.count[slots] = 0
 
-    def raise_cold(self, left: int, right: int, added: int) -> None:
-        """Occurrences of an old pair appeared that is not hot: it may now count up to floor - 1 + added."""
-        self.raised[left, right] = self.raised.get((left, right), 0) + added
+    def shift(self, left: Int64, right: Int64, n: Int64) -> None:
+        """Counts that rose or fell by n: hot pairs are exact, cold ones are bounded."""
+        slots = self.find(left, right)
+        hot = slots >= 0
+        slots, by = slots[hot], n[hot]
+        self.count[slots] += by
+        # Those that were too low for the short list may belong in it now.
+        back = slots[(by > 0) & (self.count[slots] >= self._short_floor)]
+        if len(back):
+            self._short = np.union1d(self._short, back)
+        cold = ~hot & (n > 0)
+        for key, added in zip(((left[cold] << 32) | right[cold]).tolist(), n[cold].tolist(), strict=True):
+            raised = self.raised[key] = self.raised.get(key, 0) + added
+            if raised > self._most_raised:
+                self._most_raised = raised
+
+    def stand_at(self, slots: Int64, places: Int64) -> None:
+        """Further positions of hot pairs."""
+        by = np.argsort(slots, kind="stable")
+        slots, places = slots[by], places[by]
+        first = np.flatnonzero(np.concatenate(([True], slots[1:] != slots[:-1])) if len(slots) else slots)
+        for slot, stretch in zip(slots[first].tolist(), np.split(places, first[1:]), strict=False):
+            self.more.setdefault(slot, []).append(stretch)
+
+    def with_more(self, slots: Int64, place: Int32, pair: Int64) -> tuple[Int64, Int64]:
+        """Positions of these slots (pair[i] says of which one) with their further ones behind."""
+        places, pairs = [place.astype(np.int64)], [pair]
+        for number, slot in enumerate(slots.tolist()):
+            for stretch in self.more.get(slot, ()):
+                places.append(stretch)
+                pairs.append(np.full(len(stretch), number))
+        return np.concatenate(places), np.concatenate(pairs)
 
     @property
     def cold_bound(self) -> int:
         """The most a cold pair can count."""
-        return self.floor - 1 + max(self.raised.values(), default=0)
+        return self.floor - 1 + self._most_raised
 
     def needs_refill(self, best_count: int) -> bool:
         """Whether a cold pair could count as much as the best hot one."""
         return best_count <= self.cold_bound
+
+    def too_high(self, least: int) -> tuple[Int64, Int64]:
+        """Take out the cold pairs that could count `least`: (left, right). The caller counts them."""
+        out = [key for key, added in self.raised.items() if self.floor - 1 + added >= least]
+        for key in out:
+            del self.raised[key]
+        self._most_raised = max(self.raised.values(), default=0)
+        keys = np.array(out, np.int64)
+        left, right = keys >> 32, keys & 0xFFFFFFFF
+        cold = self.find(left, right) < 0
+        return left[cold], right[cold]
 
     def best(self, k: int, label: Int64, at_least: int) -> Best:
         """The k best pairs that count `at_least` (never less than the floor), best first.
@@ -246,7 +291,8 @@ class Frontier:
         found = np.full(len(key), -1, np.int64)
         for keys, slots in ((self._keys, self._key_slots), self._recent):
             if len(keys) and len(key):
-                place = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+                # The last of equal keys: pairs of an id that came back have a second slot, the first is void.
+                place = np.maximum(np.searchsorted(keys, key, side="right") - 1, 0)
                 found = np.where(keys[place] == key, slots[place], found)
         return found
 

@@ -35,12 +35,12 @@ The index is the faster one as soon as it fits; `ScanColumn.to_index` moves over
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -73,10 +73,13 @@ DENSE_PAIRS = 1 << 21  # counted in a table
 OCCURRENCE_BYTES = 160  # a row of Occurrences with the resolver's and the changes' arrays
 
 
-def write_column(symbols: Int32, offsets: Int64, weights: Int64) -> tuple[Int32, Int64]:
-    """Words as a column with separators; words of fewer than two tokens are left out, having no pair."""
+def write_column(symbols: Int32, offsets: Int64, weights: Int64, shortest: int = 2) -> tuple[Int32, Int64]:
+    """Words as a column with separators; words of fewer than two tokens are left out, having no pair.
+
+    `shortest` 1 keeps words of one token: a deletion may split them.
+    """
     length = np.diff(offsets)
-    keep = length >= 2
+    keep = length >= shortest
     flat = np.asarray(symbols[int(offsets[0]) : int(offsets[-1])])
     if not keep.all():
         flat = flat[np.repeat(keep, length)]
@@ -120,6 +123,40 @@ def pair_weights(column: Int32, starts: Int64, weight: Int64, disjoint: bool) ->
     return weight
 
 
+def _group_sums(key: Int64, n: Int64) -> tuple[Int64, Int64]:
+    """Distinct keys in ascending order, and the sum of each."""
+    by = np.argsort(key, kind="stable")
+    key = key[by]
+    first = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])) if len(key) else np.empty(0, bool))
+    sums = np.add.reduceat(n[by], first) if len(first) else np.empty(0, np.int64)
+    return key[first], sums
+
+
+def _stretches(first: Int64, size: Int64) -> Int64:
+    """All places of the stretches [first[i], first[i] + size[i]), one after another."""
+    ends = np.cumsum(size)
+    rows = np.arange(int(ends[-1]) if len(ends) else 0)
+    rows += np.repeat(first - (ends - size), size)
+    return rows
+
+
+class Rewrite(NamedTuple):
+    """How the tokens of some words change: an id becomes its parts everywhere (one part: another name)."""
+
+    number: int
+    into: tuple[int, ...]
+
+    def apply(self, column: Int32) -> Int32:
+        """A compact column before and after."""
+        hits = np.flatnonzero(column == self.number)
+        size = np.ones(len(column), np.int64)
+        size[hits] = len(self.into)
+        changed = np.repeat(column, size)
+        first = np.cumsum(size)[hits] - len(self.into)
+        changed[(first[:, None] + np.arange(len(self.into))).ravel()] = np.tile(self.into, len(hits))
+        return changed
+
+
 @dataclass
 class Pass:
     """What finding and applying touched; goes into the batch's record."""
@@ -158,6 +195,9 @@ class IndexColumn:
         self.used = 0
         self.used_at_fill = 0
         self.touched = Pass()
+        self.moved = 0  # places of words that stand elsewhere now, see `move_words`
+        self._bounds = np.empty(0, np.int64)  # the separators of word i are bounds[i] and bounds[i + 1]
+        self._gone: list[Int64] = []  # words that moved
 
     @property
     def places(self) -> int:
@@ -178,6 +218,8 @@ class IndexColumn:
         live = self.slot != DEAD
         del self.slot, self.word
         self.token = self.token[live]
+        self.weights = self._living_weights()
+        self.moved, self._bounds, self._gone = 0, np.empty(0, np.int64), []
         del live
         if self.drop_finished:
             self.token, self.weights = drop_finished(self.token, self.weights)
@@ -185,9 +227,124 @@ class IndexColumn:
         self.slot = np.full(len(self.token), COLD, np.int32)
         self.width[:] = 1
 
-    def rename(self, old: int, new: int) -> None:
-        """Make one id another, after `compact` (a merge whose bytes are a living token)."""
-        self.token[self.token == old] = new
+    def _living_weights(self) -> Int64:
+        return np.delete(self.weights, np.concatenate(self._gone)) if self._gone else self.weights
+
+    # Words that change their length: a deletion, or a merge onto a token that stands elsewhere in another width.
+
+    def words_with(self, ids: Sequence[int]) -> Int64:
+        """The numbers of the words that hold one of these tokens. O(places), about a nanosecond each."""
+        hits = self.token == ids[0]
+        for number in ids[1:]:
+            hits |= self.token == number
+        places = np.flatnonzero(hits)
+        return np.unique(self.word[places[self.slot[places] != DEAD]]).astype(np.int64)
+
+    def move_words(self, frontier: Frontier, rewrites: Sequence[Rewrite]) -> tuple[Int64, Int64, Int64]:
+        """Rewrite the words that hold such tokens; the pairs whose counts change: (left, right, difference).
+
+        A token's occurrences are all equally wide, and a word's parts may need more places than it has, so the
+        word is written anew at the end of the column and its old places die. Its hot pairs get the new positions
+        (`Frontier.more`). One look at all places for these tokens, then O(places of these words).
+        """
+        nothing = np.empty(0, np.int64)
+        words = self.words_with([rewrite.number for rewrite in rewrites])
+        if not len(words):
+            return nothing, nothing, nothing
+        bounds = self._bounds
+        if not len(bounds):
+            bounds = np.flatnonzero(self.token == SEPARATOR)
+        places = _stretches(bounds[words], bounds[words + 1] - bounds[words])  # each with the separator in front
+        live = places[self.slot[places] != DEAD]
+        old = np.append(self.token[live], SEPARATOR).astype(np.int32)
+        new = old
+        for rewrite in rewrites:
+            new = rewrite.apply(new)
+        weights = self.weights[words]
+        key, n = _group_sums(
+            *map(np.concatenate, zip(self._signed(old, weights, -1), self._signed(new, weights, 1), strict=True))
+        )
+        # Dead: the words with the separators in front of them. Word numbers go on where they ended.
+        self.slot[places] = DEAD
+        self.moved += len(places)
+        self._gone.append(words)
+        new = new[1:]  # the column's last separator is the first one's
+        width = np.where(new >= 0, self.width[new], 1)
+        stop = np.cumsum(width)
+        first = stop - width + len(self.token)
+        ends = np.flatnonzero(new == SEPARATOR)
+        number = np.cumsum(new == SEPARATOR) + len(self.weights)
+        self._grow(int(stop[-1]))
+        self.token[first] = new
+        self.token[first + width - 1] = new
+        self.slot[first] = COLD
+        self.word[_stretches(first, width)] = np.repeat(number, width)
+        self.weights = np.concatenate((self.weights, weights))
+        self._bounds = np.concatenate((bounds, first[ends]))
+        # Positions of hot pairs.
+        starts = np.flatnonzero((new[:-1] >= 0) & (new[1:] >= 0))
+        slots = frontier.find(new[starts].astype(np.int64), new[starts + 1].astype(np.int64))
+        starts, slots = first[starts[slots >= 0]], slots[slots >= 0]
+        self.slot[starts] = slots
+        frontier.stand_at(slots, starts)
+        keep = n != 0
+        return key[keep] >> 32, key[keep] & 0xFFFFFFFF, n[keep]
+
+    def _signed(self, column: Int32, weights: Int64, sign: int) -> tuple[Int64, Int64]:
+        """(pair, weight) of every counted place of a compact column."""
+        starts = np.flatnonzero((column[:-1] >= 0) & (column[1:] >= 0))
+        weight = weights[word_numbers(column)[starts]]
+        weight = pair_weights(column, starts, weight, self.disjoint)
+        return (column[starts].astype(np.int64) << 32) | column[starts + 1], sign * weight
+
+    def _grow(self, more: int) -> None:
+        """Room for more places at the end, all of them dead."""
+        size = len(self.token)
+        base = self.token.base
+        if base is None or len(base) < size + more or self.slot.base is None:
+            room = size + more + (size >> 4) + 4096
+            for name in ("token", "slot", "word"):
+                array = np.empty(room, np.int32)
+                array[:size] = getattr(self, name)
+                setattr(self, name, array[:size])
+        for name in ("token", "slot", "word"):
+            setattr(self, name, getattr(self, name).base[: size + more])
+        self.token[size:] = SEPARATOR
+        self.slot[size:] = DEAD
+
+    def promote(self, frontier: Frontier, left: Int64, right: Int64, at_least: int) -> None:
+        """Count these cold pairs and make those hot that count enough. O(places), about three nanoseconds each."""
+        key = np.sort((left << 32) | right)
+        flags = np.zeros(int(left.max()) + 2, bool)
+        flags[left] = True
+        table = np.minimum(self.token, len(flags) - 1)  # separators (-1) read the last entry too, which is False
+        starts = np.flatnonzero(flags[table])
+        starts = starts[self.slot[starts] != DEAD]
+        token = self.token[starts].astype(np.int64)
+        behind = self.token[starts + self.width[token]]
+        own = (token << 32) | np.maximum(behind, 0)
+        place = np.minimum(np.searchsorted(key, own), len(key) - 1)
+        rows = np.flatnonzero((key[place] == own) & (behind >= 0))
+        starts, which, token = starts[rows], place[rows], token[rows]
+        weight = self.weights[self.word[starts]]
+        if self.disjoint and len(starts):
+            equal = (key >> 32 == key & 0xFFFFFFFF)[which]
+            index = np.arange(len(starts))
+            goes_on = np.zeros(len(starts), bool)
+            goes_on[1:] = equal[1:] & (which[1:] == which[:-1]) & (starts[:-1] + self.width[token[:-1]] == starts[1:])
+            begin = np.maximum.accumulate(np.where(goes_on, 0, index))
+            weight = np.where(((index - begin) & 1) == 1, 0, weight)
+        count = np.zeros(len(key), np.int64)
+        np.add.at(count, which, weight)
+        hot = np.flatnonzero(count >= at_least)
+        if not len(hot):
+            return
+        by = np.argsort(which, kind="stable")
+        by = by[np.isin(which[by], hot)]
+        size = np.bincount(which, minlength=len(key))[hot]
+        begin = self._keep(starts[by]) + np.cumsum(size) - size
+        slots = frontier.add(key[hot] >> 32, key[hot] & 0xFFFFFFFF, count[hot], begin, size)
+        self.slot[starts[by]] = np.repeat(slots, size)
 
     def fill(
         self,
@@ -313,8 +470,11 @@ class IndexColumn:
         rows += np.repeat(frontier.begin[slots] - begin, size)
         place = self.arena[rows]
         pair = np.repeat(np.arange(len(slots)), size)
-        self.touched.positions += len(rows)
-        live = self.slot[place] == np.repeat(slots, size)
+        if frontier.more:
+            further, pair = frontier.with_more(slots, place, pair)
+            place = further.astype(np.int32)
+        self.touched.positions += len(place)
+        live = self.slot[place] == slots[pair]
         bits = len(slots).bit_length()
         packed = place[live].astype(np.int64)
         packed <<= bits
@@ -379,19 +539,24 @@ class IndexColumn:
         rows = np.arange(total)
         rows += np.repeat(groups.first[chosen] - begin, size)
         places = changes.places[groups.rows[rows]]
-        if self.used + total > len(self.arena):
-            arena = np.empty(max(self.used + total, len(self.arena) + len(self.arena) // 4), np.int32)
-            arena[: self.used] = self.arena[: self.used]
-            self.arena = arena
-        self.arena[self.used : self.used + total] = places
         self.slot[places] = np.repeat(np.arange(first_slot, first_slot + len(chosen), dtype=np.int32), size)
-        begin += self.used
-        self.used += total
+        begin += self._keep(places)
+        return begin
+
+    def _keep(self, places: Int64) -> int:
+        """Write positions into the arena; returns where they begin."""
+        begin = self.used
+        if begin + len(places) > len(self.arena):
+            arena = np.empty(max(begin + len(places), len(self.arena) + len(self.arena) // 4), np.int32)
+            arena[:begin] = self.arena[:begin]
+            self.arena = arena
+        self.arena[begin : begin + len(places)] = places
+        self.used += len(places)
         return begin
 
     def current_words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
         """The words as they are now; the index is left as it is. O(places), one copy of the column."""
-        yield read_column(self.token[self.slot != DEAD], self.weights)
+        yield read_column(self.token[self.slot != DEAD], self._living_weights())
 
     def count_all(self, rows: int, folder: Path | None) -> PairCounter:
         """Every pair with its count, from scratch; the index is left as it is."""
@@ -453,11 +618,12 @@ def count_block(column: Int32, weight: Int64, disjoint: bool, ids: int = 1 << 31
 @dataclass
 class Merged:
     """What a sweep of merges did: losses by slot, born pairs (key, n, places), what each merge's count lost
-    before its turn, and how many places were found and rewritten."""
+    before its turn, how often each was made, and how many places were found and rewritten."""
 
     lost: Int64
     born: pl.DataFrame
     dropped: Int64
+    made: Int64
     found: int = 0
     executed: int = 0
 
@@ -581,9 +747,10 @@ class ScanColumn:
 
     kind = "scan"
 
-    def __init__(self, folder: Path, *, disjoint: bool, threads: int) -> None:
+    def __init__(self, folder: Path, *, disjoint: bool, threads: int, drop_finished: bool = True) -> None:
         self.folder = folder
         self.disjoint = disjoint
+        self.drop_finished = drop_finished
         self.threads = max(1, threads)
         self.lengths: list[int] = []
         self.touched = Pass()
@@ -598,7 +765,10 @@ class ScanColumn:
     def _paths(self, number: int) -> tuple[Path, Path]:
         return self.folder / f"block_{number:05d}.tokens", self.folder / f"block_{number:05d}.weights"
 
-    def _write(self, number: int, column: Int32, weights: Int64) -> None:
+    def _write(self, number: int, column: Int32, weights: Int64, shorter: bool = False) -> None:
+        """`shorter`: some words may have become one token."""
+        if shorter and self.drop_finished:
+            column, weights = drop_finished(column, weights)
         tokens, weight = self._paths(number)
         column.tofile(tokens)
         weights.tofile(weight)
@@ -621,13 +791,19 @@ class ScanColumn:
     def compact(self) -> None:
         """A scan's blocks are always compact."""
 
-    def rename(self, old: int, new: int) -> None:
-        """Make one id another everywhere (a merge whose bytes are a living token)."""
-        for number in range(len(self.lengths)):
+    def split(self, rewrites: Sequence[Rewrite]) -> None:
+        """Tokens become their parts, in this order: one sweep that reads each block and writes those it changes."""
+
+        def one(number: int) -> None:
             column, weights = self._read(number)
-            if (column == old).any():
-                column[column == old] = new
+            if np.isin(column, [rewrite.number for rewrite in rewrites]).any():
+                for rewrite in rewrites:
+                    column = rewrite.apply(column)
                 self._write(number, column, weights)
+
+        for _ in self._each(one):
+            pass
+        self.touched.positions += self.places
 
     def fill(
         self,
@@ -750,7 +926,7 @@ class ScanColumn:
             at = np.arange(int(gone.sum())) - np.repeat(np.cumsum(gone) - gone, gone)
             keep = np.ones(len(block), bool)
             keep[np.repeat(first + size, gone) + at] = False
-            self._write(number, *drop_finished(block[keep], weights))
+            self._write(number, block[keep], weights, shorter=True)
 
         for _ in self._each(one):
             pass
@@ -774,7 +950,7 @@ class ScanColumn:
             column, weights = self._read(number)
             found = _find_in(column, weights, match)
             if len(found) == 0:
-                return Merged(nothing, _no_pairs(), none)
+                return Merged(nothing, _no_pairs(), none, none)
             result = resolve_given(found, lambda rows: _describe_in(column, rows, self.disjoint), given)
             done, rank = result.done, result.rank
             lefts, rights = left[rank], right[rank]
@@ -793,14 +969,17 @@ class ScanColumn:
             column[done.start] = new[rank]
             keep = np.ones(len(column), bool)
             keep[done.second] = False
-            self._write(number, *drop_finished(column[keep], weights))
-            return Merged(nothing, born, result.count, len(found), len(done))
+            self._write(number, column[keep], weights, shorter=True)
+            made = none.copy()
+            np.add.at(made, rank, done.weight)
+            return Merged(nothing, born, result.count, made, len(found), len(done))
 
         self.touched.positions += self.places
-        total = Merged(lost[:-1], _no_pairs(), none.copy())
+        total = Merged(lost[:-1], _no_pairs(), none.copy(), none.copy())
         born, rows = [_no_pairs()], 0
         for part in self._each(one):
             total.dropped -= part.dropped
+            total.made += part.made
             total.found += part.found
             total.executed += part.executed
             born.append(part.born)
@@ -847,7 +1026,7 @@ class ScanColumn:
             for path in self._paths(number):
                 path.unlink()
         self.lengths = []
-        return IndexColumn(column, weights, ids, disjoint=self.disjoint, lean=lean)
+        return IndexColumn(column, weights, ids, disjoint=self.disjoint, lean=lean, drop_finished=self.drop_finished)
 
     def remove(self) -> None:
         """Delete the block files."""

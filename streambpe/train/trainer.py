@@ -27,6 +27,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ from streambpe.encode.eventlog import (
     Special,
     StopWord,
     alphabet_size,
+    delete_event,
     events_digest,
     merge_event,
     read_event_log,
@@ -74,6 +76,7 @@ from streambpe.store.trainings import (
 )
 from streambpe.train.batch import Int64
 from streambpe.train.count import count
+from streambpe.train.deletion import Deletion, Deletions
 from streambpe.train.engine import Batch, CountOverflow, Engine, EngineOptions, ReplayMismatch
 from streambpe.train.interleave import Interleaved
 from streambpe.train.job import find_job, put_job, read_jobs, write_jobs
@@ -115,7 +118,7 @@ class Joined:
     ahead: list[Event]  # word steps that found no place, under the ids they would have got next
     adjacency: pl.DataFrame
     adjacency_floor: int
-    token_counts: tuple[Int64, Int64]  # as Engine.token_counts, after the merges that found a place
+    token_counts: tuple[Int64, Int64, Int64]  # as Engine.token_counts, after the merges that found a place
 
 
 def log_path(run: Run, name: str) -> Path:
@@ -193,7 +196,6 @@ class Trainer:
         journal = self._open_journal(corpus)
         self.book = self._new_book(alphabet, stop_words)
         self.book.add(journal.events, 0)
-        first_id = alphabet.first_id + len(alphabet) + len(stop_words)
         engine = None
         try:
             if not joins or not phase_folder(self.private, journal.events, self.config).exists():
@@ -201,11 +203,11 @@ class Trainer:
                 if not journal.saved:  # what the words refuse leaves no journal behind
                     journal.save()
                 self.meter.stage, self.meter.total = "learning", words_target
-                self.meter.done = self.meter.resumed_from = engine.next_id - first_id
+                self.meter.done = self.meter.resumed_from = engine.learned
                 self.meter.started = time.monotonic()
-                self._pass_until(engine, journal, words_target, first_id)
+                self._pass_until(engine, journal, words_target)
                 journal.commit()
-            learned = len(self.book.contents) - len(alphabet) - len(stop_words)
+            learned = self.book.learned
             reached = learned >= words_target
             if self.stop.is_set() and not (reached and not joins):
                 self._try_fold(journal, engine, wait_seconds=1.0)
@@ -347,14 +349,14 @@ class Trainer:
         parts: Sequence[Part],
         alphabet: Alphabet,
         stop_words: Sequence[str],
-    ) -> tuple[Int64, Int64]:
-        """(id, n) of the tokens inside chunks of several, by the word steps that found a place: these, replayed."""
+    ) -> tuple[Int64, Int64, Int64]:
+        """(id, n, alone) of the tokens in chunks of several, by the word steps that found a place: these, replayed."""
         vetoes = [veto for veto in words.vetoes if veto["seq"] <= made.used]
         kept = Journal(words.path, words.training, words.number, words.events[: made.used], vetoes=vetoes, saved=True)
         with contextlib.closing(self._open_engine(parts, alphabet, stop_words, kept)) as engine:
-            ids, n = engine.token_counts()
+            ids, n, alone = engine.token_counts()
         renumbered = np.array([made.renumbered[number] for number in ids.tolist()], np.int64)
-        return renumbered, n
+        return renumbered, n, alone
 
     def _documents_sum(self, folder: Path, documents: list[SequencePart]) -> str:
         file = folder / "documents.sum"
@@ -376,13 +378,13 @@ class Trainer:
     def _resume_command(self) -> str:
         return f"streambpe resume {self.folder.path}" + ("" if self.name == "main" else f" --name {self.name}")
 
-    def _pass_until(self, engine: Engine, journal: Journal, target: int, first_id: int) -> None:
+    def _pass_until(self, engine: Engine, journal: Journal, target: int) -> None:
         """Pass after pass, with a checkpoint every few seconds."""
         last_checkpoint = last_snapshot = time.monotonic()
         snapshot_cost = 0.0
-        for batch in engine.batches(target - (engine.next_id - first_id)):
+        for batch in engine.batches(target - engine.learned):
             self._record(batch, journal)
-            self.meter.done = engine.next_id - first_id
+            self.meter.done = engine.learned
             self.meter.facts.update(
                 events=len(journal.events),
                 passes=len(journal.batches),
@@ -410,10 +412,14 @@ class Trainer:
         for left, right, n in batch.vetoed:
             journal.add_veto(left, right, n)
         first = len(journal.events)
-        for left, right, new, n in zip(
-            batch.left.tolist(), batch.right.tolist(), batch.id.tolist(), batch.n.tolist(), strict=True
-        ):
-            journal.add_event(merge_event(left, right, new, n))
+        deleted = iter(batch.deleted)
+        gone = next(deleted, None)
+        merges = zip(batch.left.tolist(), batch.right.tolist(), batch.id.tolist(), batch.n.tolist(), strict=True)
+        for done, merge in enumerate(merges, 1):
+            journal.add_event(merge_event(*merge))
+            while gone is not None and gone.after == done:
+                journal.add_event(delete_event(gone.id, gone.into, gone.n))
+                gone = next(deleted, None)
         self.book.add(journal.events[first:], first)
         record = asdict(batch.record)
         journal.add_batch(
@@ -581,6 +587,9 @@ class Trainer:
         release_memory()
         base = min(max(BASE_BYTES, tree_memory()), BASE_BYTES + _LEFT_BEHIND_BYTES)
         room = self.resources.memory_bytes - base - _FOLD_BYTES - self.resources.memory_bytes // _TRANSIENT_SHARE
+        deletions = None
+        if self.config.tau is not None:
+            deletions = Deletions(Fraction(self.config.tau), self.config.delete_to, self.config.delete_test)
         return EngineOptions(**{
             "ties": self.config.ties,
             "overlaps": self.config.overlaps,
@@ -591,6 +600,7 @@ class Trainer:
             "max_token_length": self.config.max_token_length,
             "blocked": frozenset(map(codec.content, self.config.block_tokens)),
             "memory_bytes": max(room, 8 << 20),
+            "deletions": deletions,
             "threads": self.resources.threads,
             "work_dir": self.blocks,
             **self.tuning,
@@ -605,14 +615,15 @@ class Trainer:
         base: list[bytes] = [b""] * alphabet.first_id + list(alphabet.symbols)
         first_id = len(base) + len(stop_words)
         rule = WholeCharacterRule(alphabet, first_id) if self.config.whole_characters else None
-        events = [(*event.pair, event.id, event.n) for event in journal.events]
+        merges, deleted = _merges_and_deletions(journal.events)
         vetoes = [(v["left"], v["right"], v["n"]) for v in journal.vetoes]
         shutil.rmtree(self.blocks, ignore_errors=True)
         self.blocks.mkdir(parents=True, exist_ok=True)
-        snapshot = self._newest_snapshot(len(events))
+        snapshot = self._newest_snapshot(len(journal.events))
         if snapshot is not None:
-            at = int(snapshot.name.split("-")[1])
-            engine = Engine.restore(snapshot, base, options, first_id=first_id, rule=rule, events=events[:at])
+            folded = journal.events[: int(snapshot.name.split("-")[1])]
+            at = sum(event.op is not Op.DELETE for event in folded)
+            engine = Engine.restore(snapshot, base, options, first_id=first_id, rule=rule, events=merges[:at])
             known = len(engine.vetoed)
         else:
             at = known = 0
@@ -625,16 +636,17 @@ class Trainer:
                 engine = Engine(files.open(), base, options, first_id=first_id, rule=rule)
             except CountOverflow as why:
                 raise StreambpeError(str(why)) from None
-        if len(events) > at or len(vetoes) > known:
+        if len(merges) > at or len(vetoes) > known:
             self.meter.stage = "replaying"
             try:
                 engine.replay([], vetoes[known:])
-                borders = [len(events)]
+                borders = [len(merges)]
                 if self.config.batch == "paper":  # counts are those of a round's start: replayed round by round
                     borders = [batch["first_seq"] + batch["events"] for batch in journal.batches]
                 for border in borders:
                     if border > at:
-                        engine.replay(events[at:border])
+                        later = [gone._replace(after=gone.after - at) for gone in deleted if at < gone.after <= border]
+                        engine.replay(merges[at:border], deleted=later)
                         at = border
             except ReplayMismatch as why:
                 engine.close()
@@ -778,6 +790,7 @@ class Trainer:
                     *token_counts,
                     freq_cutoff=self.config.freq_cutoff,
                     symbols_spell_chunks=self.config.encoding != "script",
+                    deletions=self.config.tau is not None,
                 )
             else:
                 run_sql(con, "steps/clear_token_counts")
@@ -794,11 +807,25 @@ class Trainer:
         failpoint("tables-committed")
 
 
+def _merges_and_deletions(events: Sequence[Event]) -> tuple[list[tuple[int, int, int, int]], list[Deletion]]:
+    """Events as the engine takes them: merges, and deletions by how many merges stand before them."""
+    merges: list[tuple[int, int, int, int]] = []
+    deleted: list[Deletion] = []
+    for event in events:
+        if event.op is Op.DELETE:
+            deleted.append(Deletion(len(merges), event.id, event.into, event.n))
+        else:
+            merges.append((*event.pair, event.id, event.n))
+    return merges, deleted
+
+
 def _model_size(log: EventLog) -> int:
-    """Model ids of a finished training without deletions."""
-    made = {event.id for event in log.events}
+    """Model ids of a finished training."""
+    living: set[int] = set()
+    for event in log.events:
+        (living.discard if event.op is Op.DELETE else living.add)(event.id)
     symbols = alphabet_size(log.header.alphabet)
-    return symbols + len(log.header.stop_words) + len(made) + len(log.header.specials) + log.header.reserved
+    return symbols + len(log.header.stop_words) + len(living) + len(log.header.specials) + log.header.reserved
 
 
 # ---------------------------------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ def judge_minbpe(vector: Vector) -> Verdict:
 
 
 def judge_kensho_words(vector: Vector) -> Verdict:
-    """The word phase without deletions of fastboundlessbpe: pairs and counts in order."""
+    """The word phase without deletions of fastboundlessbpe before superwords: pairs and counts in order."""
     params = vector.params
     documents = [pretokenizer_chunks(params["pretokenizer"], document) for document in vector.documents]
     counts = reference.count_chunks(documents)
@@ -117,6 +117,36 @@ def judge_kensho_words(vector: Vector) -> Verdict:
             Claim("merges among the events", ours[:kept], theirs),
         ]
     )
+
+
+def judge_kensho_deletions(vector: Vector) -> Verdict:
+    """The word phase with deletions: merges, counts, what was split and how often, the vocabulary, encodings.
+
+    fastboundlessbpe deletes both parts of a merge (a, a), the second time with nothing left; we ask once.
+    """
+    params = vector.params
+    documents = [pretokenizer_chunks(params["pretokenizer"], document) for document in vector.documents]
+    counts = reference.count_chunks(documents)
+    log = learn_from_counts(dict(counts), like="kensho", vocab_size=params["vocab_size"], tau=params["tau"])
+    model = Model(log)
+    ours = [
+        ["d", model.content(event.id).hex(), [model.content(part).hex() for part in event.into], event.n]
+        if event.op is Op.DELETE
+        else ["m", *(model.content(number).hex() for number in event.pair), event.n]
+        for event in log.events
+    ]
+    theirs = [event[:4] for event in vector.data["events"]]
+    theirs = [event for i, event in enumerate(theirs) if event[:2] != theirs[i - 1][:2] or event[0] == "m"]
+    verdict = Verdict(
+        [Claim("events", ours, theirs)], encoder(model, lambda text: pretokenizer_chunks(params["pretokenizer"], text))
+    )
+    verdict.claim(vector, "vocab", [[model.content(number).hex(), 0] for number in model.vocabulary.living])
+    return verdict
+
+
+def splits_to_bytes(vector: Vector) -> bool:
+    """Deleted tokens become bytes; `pair` mode is reference.py's alone."""
+    return bool(vector.params["blowup"])
 
 
 def judge_script(vector: Vector) -> Verdict:
@@ -203,6 +233,7 @@ def without_deletions(vector: Vector) -> bool:
 ENGINE_JUDGES = [
     Judge("engine", "plain byte BPE (Hugging Face", judge_hf),
     Judge("engine", "plain byte BPE (minbpe", judge_minbpe),
+    Judge("engine", "kensho PickyBPE / word phase", judge_kensho_deletions, splits_to_bytes),
     Judge("engine", "BoundlessBPE two-phase", judge_kensho_words, without_deletions),
     Judge("engine", "SCRIPT-BPE trainer", judge_script),
     Judge("engine", "SuperBPE second pass (SuperBpeTrainer)", judge_kensho_words, without_deletions),

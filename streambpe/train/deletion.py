@@ -1,0 +1,126 @@
+"""Which tokens a merge made superfluous, and what becomes of them (PickyBPE).
+
+After the merge (a, b) -> ab each operand is asked whether it was hardly more than a stage on the way: of its
+occurrences, which share went into ab (IoS, intersection over self)? With tau 0.9:
+
+    k i n g 91, k i n 9     kin occurs 100 times, 91 are merged into king: 91/100 >= 0.9
+                            kin is deleted; the 9 others become k i n, or ki n if ki is alive and --delete-to walk
+
+All that is decided here needs counts alone, so it costs a few Python steps a merge and no look at the words:
+a token's count starts at 0, grows by the merges that make it, falls by those that use it. The words are
+rewritten by the column, and only when a deleted token still stands somewhere (n > 0).
+
+    before (default)  merged / count before the merge >= tau, both operands by the counts before (fastboundlessbpe)
+    after             merged / (count left + merged)  >  tau, the right one after the left one's deletion (PickyBPE)
+
+Shares are compared as Python integers, merged * den >= num * count, with tau as an exact decimal fraction.
+Base symbols and stop words have ids below `first_id`; they are never asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, NamedTuple
+
+
+@dataclass(frozen=True)
+class Deletions:
+    """The rule; see the module."""
+
+    tau: Fraction
+    to: Literal["bytes", "walk"] = "bytes"  # base symbols, or back along first pairs to tokens that are alive
+    test: Literal["before", "after"] = "before"
+
+
+class Deletion(NamedTuple):
+    """One token taken back, behind so many merges (of a batch, or of a whole training); n occurrences split."""
+
+    after: int
+    id: int
+    into: tuple[int, ...]
+    n: int
+
+
+class Lives:
+    """Learned tokens: how often each stands in the words, which pair first made it, whether it is alive.
+
+    Memory: about 120 bytes a token.
+    """
+
+    def __init__(self, rule: Deletions, first_id: int) -> None:
+        self.rule = rule
+        self.first_id = first_id
+        self.count: list[int] = []
+        self.first_pair: list[tuple[int, int]] = []
+        self.alive: list[bool] = []
+
+    def born(self, left: int, right: int) -> None:
+        """A new token, the next id."""
+        self.first_pair.append((left, right))
+        self.count.append(0)
+        self.alive.append(True)
+
+    def is_dead(self, number: int) -> bool:
+        """Whether a token was learned and deleted."""
+        return number >= self.first_id and not self.alive[number - self.first_id]
+
+    def returns(self, number: int) -> None:
+        """A deleted token is learned again, under its old id."""
+        self.alive[number - self.first_id] = True
+
+    def merge(self, left: int, right: int, new: int, merged: int, after: int) -> list[Deletion]:
+        """Count a merge that was made `merged` times; the deletions it causes, in their order."""
+        first, count, rule = self.first_id, self.count, self.rule
+        operands = (left,) if left == right else (left, right)
+        before = [count[t - first] if t >= first else 0 for t in operands]
+        count[new - first] += merged
+        for t in (left, right):
+            if t >= first:
+                count[t - first] -= merged
+        deleted = []
+        numerator, denominator = rule.tau.numerator, rule.tau.denominator
+        for t, counted in zip(operands, before, strict=True):
+            if t < first:
+                continue
+            if rule.test == "before":
+                superfluous = merged * denominator >= numerator * counted
+            else:
+                superfluous = merged * denominator > numerator * (count[t - first] + merged)
+            if superfluous:
+                deleted.append(self._delete(t, after))
+        return deleted
+
+    def _delete(self, number: int, after: int) -> Deletion:
+        first = self.first_id
+        self.alive[number - first] = False
+        into = self.parts(number)
+        n = self.count[number - first]
+        self.count[number - first] = 0
+        for part in into:
+            if part >= first:
+                self.count[part - first] += n
+        return Deletion(after, number, into, n)
+
+    def parts(self, number: int) -> tuple[int, ...]:
+        """What a token that just died is split into."""
+        first, walk = self.first_id, self.rule.to == "walk"
+        parts: list[int] = []
+        stack = [number]
+        while stack:
+            part = stack.pop()
+            if part < first or (walk and self.alive[part - first]):
+                parts.append(part)
+            else:
+                left, right = self.first_pair[part - first]
+                stack += (right, left)
+        return tuple(parts)
+
+    def state(self) -> dict[str, Any]:
+        """For a snapshot."""
+        return {"count": self.count, "first_pair": self.first_pair, "alive": self.alive}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """From a snapshot."""
+        self.count, self.alive = state["count"], state["alive"]
+        self.first_pair = [(left, right) for left, right in state["first_pair"]]

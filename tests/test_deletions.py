@@ -1,0 +1,175 @@
+"""Tokens taken back while learning: the engine equals the slow trainer, however it works."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streambpe.encode.alphabet import bytes_alphabet
+from streambpe.encode.eventlog import Op
+from streambpe.train import reference
+from streambpe.train.deletion import Deletions
+from streambpe.train.engine import Engine, EngineOptions, ReplayMismatch, Words
+from tests.sequential import BASE, hard_words, text_words
+
+TAUS = ["0.34", "0.5", "0.6", "0.75", "0.9", "1"]
+RULES = [(to, test) for to in ("bytes", "walk") for test in ("before", "after")]
+SEEDS = {"scan": 6, "switch": 6}  # slow ways
+WAYS = {
+    "index": {},
+    "tight": {"hot_pairs": 3, "floor_ratio": 2, "candidates": 4},
+    "one": {"batch": "1"},
+    "lean": {"lean": True, "hot_pairs": 8},
+    "scan": {"force_scan": True, "block_places": 20, "hot_pairs": 5, "threads": 2},
+    "switch": {"force_scan": True, "block_places": 30, "index_below": 60, "digest_tokens": 30},
+}
+
+
+def slowly(words, size, tau, to, test, **options):
+    """Events of the slow trainer as (op, left, right, id, n, into) up to so many living learned tokens."""
+    deletions = reference.Deletions.at(tau, delete_to=to, picky=test == "after")
+    training = reference.train_words(
+        [(list(word), n) for word, n in words], bytes_alphabet(), 256 + size, deletions=deletions, **options
+    )
+    return [
+        ("delete", None, None, e.id, e.n, e.into) if e.op is Op.DELETE else ("merge", *e.pair, e.id, e.n, ())
+        for e in training.events
+    ]
+
+
+def told(batches):
+    """The same of the engine's batches."""
+    events = []
+    for batch in batches:
+        deleted = list(batch.deleted)
+        merges = zip(batch.left.tolist(), batch.right.tolist(), batch.id.tolist(), batch.n.tolist(), strict=True)
+        for done, merge in enumerate(merges, 1):
+            events.append(("merge", *merge, ()))
+            while deleted and deleted[0].after == done:
+                gone = deleted.pop(0)
+                events.append(("delete", None, None, gone.id, gone.n, gone.into))
+        assert not deleted
+    return events
+
+
+def rule_of(tau, to, test):
+    return Deletions(Fraction(tau), to, test)
+
+
+def learn(words, size, tau, to, test, check=False, **options):
+    engine = Engine(Words.of(words), BASE, EngineOptions(deletions=rule_of(tau, to, test), **options))
+    batches = []
+    for batch in engine.batches(size):
+        batches.append(batch)
+        if check:
+            assert engine.check() == []
+    engine.close()
+    return told(batches), batches
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_deletions_equal_the_slow_trainer(way):
+    """Ties, runs, both parts, both tests, every tau: all events are those of one merge at a time."""
+    deleted = back = together = 0
+    for seed in range(SEEDS.get(way, 30)):
+        rng = random.Random(seed)
+        words = hard_words(rng)
+        tau, (to, test) = rng.choice(TAUS), rng.choice(RULES)
+        rule = {"ties": rng.choice(["ids", "bytes"]), "overlaps": rng.choice(["all", "disjoint"])}
+        size = rng.choice([5, 20, 60])
+        want = slowly(words, size, tau, to, test, **rule)
+        events, batches = learn(words, size, tau, to, test, check=seed % 5 == 0, **rule, **WAYS[way])
+        assert events == want, f"seed {seed} {tau} {to} {test} {rule}"
+        deleted += sum(event[0] == "delete" for event in events)
+        made = [event[3] for event in events if event[0] == "merge"]
+        back += len(made) - len(set(made))
+        together += sum(len(batch.id) > 1 for batch in batches)
+    assert deleted > 10
+    assert back > 0
+    assert together > 3 or way == "one"
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    words=st.lists(st.tuples(st.text("abc", max_size=12).map(str.encode), st.integers(1, 5)), min_size=1, max_size=10),
+    tau=st.sampled_from(TAUS),
+    rule=st.sampled_from(RULES),
+    ties=st.sampled_from(["ids", "bytes"]),
+    overlaps=st.sampled_from(["all", "disjoint"]),
+    way=st.sampled_from(sorted(WAYS)),
+)
+def test_three_letters(words, tau, rule, ties, overlaps, way):
+    """Whatever hypothesis finds over three letters."""
+    want = slowly(words, 20, tau, *rule, ties=ties, overlaps=overlaps)
+    events, _ = learn(words, 20, tau, *rule, check=True, ties=ties, overlaps=overlaps, **WAYS[way])
+    assert events == want
+
+
+def test_snapshots_and_replays_go_on_the_same():
+    """Cut anywhere: from a snapshot, or from the words and the events so far, learning ends the same."""
+    cuts = 0
+    for seed in range(20):
+        rng = random.Random(seed)
+        words = hard_words(rng)
+        rule = rule_of(rng.choice(TAUS), *rng.choice(RULES))
+        way = WAYS[rng.choice(["index", "tight", "one", "lean", "scan"] if seed < 4 else ["index", "tight"])]
+        options = EngineOptions(deletions=rule, **way)
+        engine = Engine(Words.of(words), BASE, options)
+        batches = list(engine.batches(30))
+        engine.close()
+        if len(batches) < 3:
+            continue
+        cut = rng.randrange(1, len(batches))
+        merges, deleted = as_given(batches[:cut])
+        again = Engine(Words.of(words), BASE, options)
+        again.replay(merges, deleted=deleted)
+        assert again.check() == []
+        live = 30 - again.learned
+        assert told(again.batches(live)) == told(batches[cut:]), f"seed {seed}"
+        again.close()
+        cuts += bool(deleted)
+    assert cuts > 5
+
+
+def as_given(batches):
+    """Batches as `replay` takes them."""
+    merges, deleted = [], []
+    for batch in batches:
+        deleted += [gone._replace(after=gone.after + len(merges)) for gone in batch.deleted]
+        merges += zip(batch.left.tolist(), batch.right.tolist(), batch.id.tolist(), batch.n.tolist(), strict=True)
+    return merges, deleted
+
+
+@pytest.mark.parametrize("way", ["index", "scan"])
+def test_a_snapshot_knows_which_tokens_are_dead(tmp_path, way):
+    """Counts, first pairs and deaths survive: text learned in two halves is text learned at once."""
+    words = text_words(3, 400)
+    options = EngineOptions(deletions=rule_of("0.6", "walk", "before"), **WAYS[way])
+    if way == "scan":
+        options = EngineOptions(deletions=options.deletions, force_scan=True, block_places=900)
+    engine = Engine(Words.of(words), BASE, options)
+    want = told(engine.batches(300))
+    engine.close()
+    half = Engine(Words.of(words), BASE, options)
+    first = told(half.batches(150))
+    half.snapshot(tmp_path / "half")
+    half.close()
+    rest = Engine.restore(tmp_path / "half", BASE, options)
+    assert rest.learned == 150
+    assert first + told(rest.batches(150)) == want
+    rest.close()
+    assert sum(event[0] == "delete" for event in want) > 20
+
+
+def test_other_words_are_noticed_by_their_deletions():
+    """A log whose deletions are not those that its merges lead to is refused."""
+    words = text_words(4, 200)
+    options = EngineOptions(deletions=rule_of("0.6", "bytes", "before"))
+    engine = Engine(Words.of(words), BASE, options)
+    merges, deleted = as_given(list(engine.batches(100)))
+    with pytest.raises(ReplayMismatch, match="lead to the deletions"):
+        Engine(Words.of(words), BASE, options).replay(merges, deleted=deleted[:3] + deleted[4:])

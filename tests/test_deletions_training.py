@@ -1,0 +1,195 @@
+"""--tau from the command to the tables: learned, killed, resumed, checked, queried."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from streambpe.config import TrainConfig
+from streambpe.encode.alphabet import bytes_alphabet
+from streambpe.encode.eventlog import delete_event, merge_event, read_event_log
+from streambpe.encode.replay import Model
+from streambpe.errors import ResumeMismatch, UsageError
+from streambpe.store.check import check
+from streambpe.store.database import open_store, use_training
+from streambpe.store.trainings import TokenBook, fold_training
+from streambpe.train import reference
+from streambpe.train.trainer import Trainer, train
+from tests.runs import SMALL, cli, rows, text_run
+from tests.samples import natural_text
+
+SIZE = 700
+OPTIONS = {"vocab_size": SIZE, "tau": "0.7", "stop_list": 2, "block_tokens": ("an",), "freq_cutoff": 2}
+
+
+class Enough(Exception):
+    """Raised by a callback: a program that ends in the middle of learning."""
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory) -> Path:
+    """A counted run, 60 KB of text."""
+    return text_run(tmp_path_factory.mktemp("counted") / "run", natural_text(9, 60_000))
+
+
+@pytest.fixture(scope="module")
+def trained(counted, tmp_path_factory) -> Path:
+    """The same with a vocabulary that lost tokens on the way."""
+    run = tmp_path_factory.mktemp("trained") / "run"
+    shutil.copytree(counted, run)
+    result = train(run, resources=SMALL, **OPTIONS)
+    assert (result.reached, result.size) == (True, SIZE)
+    return run
+
+
+def test_the_log_is_the_slow_trainers(counted, tmp_path):
+    """Events, deletions, vocabulary: the counts of the run learned by the reference."""
+    for number, extra in enumerate(({}, {"delete_to": "walk", "delete_test": "after", "like": "kensho"})):
+        run = tmp_path / str(number)
+        shutil.copytree(counted, run)
+        train(run, resources=SMALL, vocab_size=500, tau=0.6, **extra)
+        log = read_event_log(run / "model.events.jsonl")
+        counts = {chunk.encode(): n for chunk, n in rows(run, "SELECT chunk, n FROM chunk_counts")}
+        config = log.header.config
+        slow = reference.train_words(
+            counts,
+            Model(log).alphabet,
+            500,
+            ties=config["ties"],
+            overlaps=config["overlaps"],
+            deletions=reference.Deletions.at("0.6", config["delete_to"], config["delete_test"] == "after"),
+        )
+        assert list(log.events) == slow.events
+        assert sum(event.op == "delete" for event in log.events) > 20
+        assert check(run, resources=SMALL) == []
+
+
+def test_check_finds_every_row_right_and_a_wrong_one(trained, tmp_path):
+    """tokens.died, pair_counts and token_counts are those of a recount; a token declared alive is found."""
+    assert check(trained, resources=SMALL) == []
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("UPDATE tokens SET died = NULL WHERE id = (SELECT min(id) FROM tokens WHERE died IS NOT NULL)")
+    assert {problem.table for problem in check(run, resources=SMALL)} == {"main.tokens"}
+
+
+def test_the_view_tells_of_every_deletion(trained):
+    """What went, for what, how much of it, and whether it came back; dead tokens are in no other view."""
+    told = rows(trained, "SELECT seq, id, split, merged, share, for_id, returned FROM deletions ORDER BY seq")
+    events = read_event_log(trained / "model.events.jsonl").events
+    assert len(told) == sum(event.op == "delete" for event in events) > 20
+    for seq, number, split, merged, share, made, returned in told:
+        cause = max(i for i in range(seq) if events[i].op == "merge")
+        assert (events[seq].id, events[seq].n) == (number, split)
+        assert (events[cause].id, events[cause].n) == (made, merged)
+        if share is not None:
+            assert share == pytest.approx(merged / (merged + split))
+        later = [i for i in range(seq + 1, len(events)) if events[i].op == "merge" and events[i].id == number]
+        assert returned == (later[0] if later else None)
+    ((living,),) = rows(trained, "SELECT count(*) FROM vocabulary")
+    assert living == SIZE
+    model = Model(read_event_log(trained / "model.events.jsonl"))
+    assert [number for (number,) in rows(trained, "SELECT id FROM vocabulary")] == sorted(model.vocabulary.living)
+
+
+def test_token_counts_are_those_of_the_encoded_chunks(trained):
+    """Each chunk encoded by the slow replay: how often every token stands, and how often alone."""
+    model = Model(read_event_log(trained / "model.events.jsonl"))
+    total, alone = {}, {}
+    for chunk, n in rows(trained, "SELECT chunk, n FROM chunk_counts"):
+        if n < 2 and chunk.encode() not in model.vocabulary.stop_ids:
+            continue
+        ids = model.encode_chunk(chunk.encode())
+        for number in ids:
+            total[number] = total.get(number, 0) + n
+        if len(ids) == 1:
+            alone[ids[0]] = alone.get(ids[0], 0) + n
+    want = sorted((number, n, alone.get(number, 0)) for number, n in total.items())
+    assert rows(trained, "SELECT id, n, alone FROM token_counts ORDER BY id") == want
+
+
+def test_a_token_that_comes_back_is_alive_in_the_tables(counted, tmp_path):
+    """Deleted in one fold, learned again in the next, in which nothing dies."""
+    run = tmp_path / "run"
+    shutil.copytree(counted, run)
+    events = [merge_event(97, 98, 256, 5), delete_event(256, (97, 98), 1), merge_event(97, 98, 256, 1)]
+    book = TokenBook.of(bytes_alphabet(), [])
+    book.add(events, 0)
+    died = []
+    with closing(open_store(run / "state.duckdb")) as con:
+        use_training(con, "main", create=True)
+        for folded in (events[:2], events):
+            fold_training(con, "a journal", folded, [], [], book)
+            died.append(con.execute("SELECT died FROM tokens WHERE id = 256").fetchall())
+    assert died == [[(1,)], [(None,)]]
+
+
+def test_interrupted_anywhere_it_ends_the_same(counted, trained, tmp_path):
+    """A program that ends three times, with snapshots and folds in between, then a smaller vocabulary gone on from."""
+    want = (trained / "model.events.jsonl").read_bytes()
+    run = tmp_path / "run"
+    shutil.copytree(counted, run)
+    for passes in (5, 12, 30):
+        seen = []
+
+        def enough(batch, seen=seen, passes=passes):
+            seen.append(batch)
+            if len(seen) == passes:
+                raise Enough
+
+        trainer = Trainer(
+            run, TrainConfig.from_options(**OPTIONS), resources=SMALL, checkpoint_seconds=0, snapshot_seconds=0,
+            on_batch=enough,
+        )  # fmt: skip
+        with pytest.raises(Enough):
+            trainer.run()
+    train(run, resources=SMALL, **OPTIONS)
+    assert (run / "model.events.jsonl").read_bytes() == want
+    assert check(run, resources=SMALL) == []
+    smaller = tmp_path / "smaller"
+    shutil.copytree(counted, smaller)
+    train(smaller, resources=SMALL, **OPTIONS | {"vocab_size": 400})
+    train(smaller, resources=SMALL, **OPTIONS)
+    assert (smaller / "model.events.jsonl").read_bytes() == want
+    assert check(smaller, resources=SMALL) == []
+
+
+def test_scans_and_small_memory_change_nothing(counted, trained, tmp_path):
+    """Blocks on disk all the way: the same log."""
+    run = tmp_path / "run"
+    shutil.copytree(counted, run)
+    trainer = Trainer(
+        run,
+        TrainConfig.from_options(**OPTIONS),
+        resources=SMALL,
+        tuning={"force_scan": True, "block_places": 3000, "index_below": 4000},
+    )
+    trainer.run()
+    assert (run / "model.events.jsonl").read_bytes() == (trained / "model.events.jsonl").read_bytes()
+    assert check(run, resources=SMALL) == []
+
+
+def test_the_options_are_refused_where_they_mean_nothing(trained):
+    """A tau that is no share, parts without tau, BatchBPE's rounds, another tau for the same training."""
+    for options in (
+        {"tau": "x"},
+        {"tau": "0"},
+        {"tau": "nan"},
+        {"delete_to": "walk"},
+        {"tau": "0.9", "batch": "paper"},
+        {"tau": "0.9", "delete_to": "pair"},
+    ):
+        with pytest.raises(UsageError):
+            TrainConfig.from_options(**options)
+    assert TrainConfig.from_options(tau="0.90") == TrainConfig.from_options(tau=0.9)
+    assert TrainConfig.from_options(tau="1.1") == TrainConfig.from_options()
+    with pytest.raises(ResumeMismatch, match=r"--tau 0\.7, not 0\.8"):
+        train(trained, resources=SMALL, **OPTIONS | {"tau": "0.8"})
+    done = cli("train", trained, "--vocab-size", SIZE, "--tau", "0.9", "--name", "other", "--delete-to", "walk")
+    assert done.returncode == 0, done.stderr
+    assert rows(trained, "SELECT count(*) > 0 FROM other.events WHERE op = 'delete'") == [(True,)]
