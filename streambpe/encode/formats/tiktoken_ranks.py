@@ -36,8 +36,8 @@ def ranks_and_pattern(encoder: Encoder) -> tuple[dict[bytes, int], str, dict[str
     lost = list(flat.lost)
     if not lost and (otherwise := _made_otherwise(encoder)):
         lost.append(
-            f"{otherwise} tokens are made by several pairs, or not of their own bytes; tiktoken makes each wherever "
-            f"its bytes come together."
+            f"tokens that several pairs make, or that are not what the merges make of their bytes: {otherwise}. "
+            f"tiktoken makes them wherever their bytes come together."
         )
     ranks = {content: number for number, content in flat.tokens.items()}
     missing = [bytes([byte]) for byte in range(256) if bytes([byte]) not in ranks]
