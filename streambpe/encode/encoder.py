@@ -54,6 +54,8 @@ class Encoder:
         self.pattern = encoding_pattern(log.header.config)
         self.normalize: Normalize = log.header.config.get("normalize", "none")
         self.unencodable: Unencodable = log.header.config.get("unencodable", "bytes")
+        # whether text may be changed, or refused, before it is split
+        self.prepares = self.normalize != "none" or self.unencodable != "bytes"
         self._mark = WORD_MARK if self.pattern.name == "whitespace" else ""
         self._lock = threading.Lock()
         vocabulary = self.model.vocabulary
@@ -78,11 +80,6 @@ class Encoder:
         if self.prepares and not text.isascii():
             text = self.prepare(text.encode())[0].decode()
         return self.pattern.split(text)
-
-    @property
-    def prepares(self) -> bool:
-        """Whether text may be changed, or refused, before it is split."""
-        return self.normalize != "none" or self.unencodable != "bytes"
 
     def prepare(self, text: bytes) -> tuple[bytes, int]:
         """Text in UTF-8, with or without marks, ready to be split, and how many characters were dropped."""

@@ -24,6 +24,7 @@ whole text, on hostile strings.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -32,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
+from streambpe.encode.ascii import ascii_twin
 from streambpe.encode.marks import DOCUMENT_END, RUN_END, SCRIPT_RUN_END
 from streambpe.encode.script import UNICODE
 from streambpe.encode.script_rules import ScriptRules, split_by_rules
@@ -501,6 +503,12 @@ class Pattern:
     def script_compiled(self) -> regex.Pattern[str] | None:
         return regex.compile(self.script_expression) if self.script_expression else None
 
+    @functools.cached_property
+    def _for_ascii(self) -> re.Pattern[str] | None:
+        """The same for a whole text of ASCII, several times as fast; presets without gaps only."""
+        plain = self.compiled is not None and self.name != "regex" and not self.keep_gaps
+        return ascii_twin(self.expression) if plain and not self.script_expression else None
+
     @property
     def has_cuts(self) -> bool:
         """Whether a document can be read in pieces: false for `none` and for a user's own pattern."""
@@ -512,7 +520,10 @@ class Pattern:
         return UNICODE if isinstance(self.rules, ScriptRules) else unicode_version()
 
     def split(self, text: str) -> list[str]:
-        """The chunks of one whole document (or script run), by definition."""
+        """The chunks of one whole document (or script run): what `regex` finds, by definition."""
+        if text.isascii() and self._for_ascii is not None:
+            found: list[str] = self._for_ascii.findall(text)
+            return found
         if self.definition is not None:
             return self.definition(text)
         if self.script_expression:
