@@ -26,7 +26,7 @@ import polars as pl
 import pyarrow as pa
 
 from streambpe.encode.marks import DOCUMENT_END, RUN_END, SCRIPT_RUN_END
-from streambpe.encode.patterns import AsciiForm, Pattern
+from streambpe.encode.patterns import Pattern
 from streambpe.encode.reduced import reduced_alphabet
 from streambpe.encode.scripts import decode_code_points, mark_script_runs
 from streambpe.encode.split import split_texts
@@ -207,8 +207,8 @@ def split_pieces(pieces: pl.Series, pattern: Pattern, splitter: TextSplitter) ->
     """Run the pattern on distinct pieces, each by a route that gives its chunks for certain.
 
     Route 0 is the linear form over the reduced alphabet: for pieces without a mark, if the pattern has
-    such a form. Route 1 is the pattern itself in the `regex` module, 2 its form for script runs, and 3 its
-    ASCII form for the pieces of route 1 that it is right for.
+    such a form and it holds for them. Route 1 is the pattern itself in the `regex` module, 2 its form for
+    script runs.
     """
     if pattern.definition is not None:
         return _pieces_as_chunks(pieces, pattern)
@@ -221,26 +221,24 @@ def split_pieces(pieces: pl.Series, pattern: Pattern, splitter: TextSplitter) ->
         # a giant would take 20 times its size in arrays; find-all takes it as a stream. (Not where the
         # pattern asks for the end of the text: a piece's end is none.)
         route[(np.diff(offsets) > GIANT_BYTES) & (route == 0)] = 1
-    if pattern.ascii is not None:
-        ours = np.flatnonzero((route == 1) & (np.diff(offsets) <= GIANT_BYTES))
-        texts = _texts(pieces.gather(ours))
-        fits = texts.str.contains(pattern.ascii.holds) & ~texts.str.contains(pattern.ascii.lacks)
-        route[ours[fits.to_numpy()]] = 3
     lengths = np.zeros(len(pieces), np.int64)
     flats: list[pl.Series] = []
     places: list[npt.NDArray[np.int64]] = []
-    for kind in (0, 1, 2, 3):
+    for kind in (0, 1, 2):
         where = np.flatnonzero(route == kind)
         if not len(where):
             continue
         mine = pieces.gather(where) if len(where) < len(pieces) else pieces
         if kind == 0:
-            flat, counts = _split_linear(mine, pattern)
-        elif kind == 3:
-            assert pattern.ascii is not None
-            flat, counts = _split_ascii(_texts(mine), pattern.ascii)
+            flat, counts, hard = _split_linear(mine, pattern)
+            if hard.any():
+                route[where[hard]] = 1
+                where, flat, counts = where[~hard], flat.filter(~pl.Series(np.repeat(hard, counts))), counts[~hard]
         else:
-            distinct, ids, many = splitter.split(_texts(mine).to_list(), kind == 2)
+            marked = pl.col("piece").bin.tail(1).is_in([bytes([m]) for m in range(RUN_END, DOCUMENT_END + 1)])
+            size = pl.col("piece").bin.size() - marked.cast(pl.UInt32)
+            texts = mine.to_frame().select(pl.col("piece").bin.head(size).cast(pl.String)).to_series()
+            distinct, ids, many = splitter.split(texts.to_list(), kind == 2)
             flat = pl.Series(distinct, dtype=pl.String).gather(np.asarray(ids, np.int32))
             counts = np.asarray(many, np.int64)
         lengths[where] = counts
@@ -282,41 +280,29 @@ def as_buffers(pieces: pl.Series) -> tuple[npt.NDArray[np.int64], npt.NDArray[np
     return offsets - offsets[0], data[offsets[0] : offsets[-1]]
 
 
-def _texts(pieces: pl.Series) -> pl.Series:
-    """Pieces without the mark some end with, as text."""
-    marked = pl.col("piece").bin.tail(1).is_in([bytes([m]) for m in range(RUN_END, DOCUMENT_END + 1)])
-    size = pl.col("piece").bin.size() - marked.cast(pl.UInt32)
-    return pieces.to_frame("piece").select(pl.col("piece").bin.head(size).cast(pl.String)).to_series()
-
-
-def _split_ascii(texts: pl.Series, form: AsciiForm) -> tuple[pl.Series, npt.NDArray[np.int64]]:
-    """(chunks of all texts in order, chunks per text)."""
-    lists = texts.str.extract_all(form.linear)
-    flat = lists.explode(empty_as_null=False)
-    if flat.str.len_bytes().sum() != texts.str.len_bytes().sum():
-        raise AssertionError("the ASCII form left text unmatched")
-    return flat.alias("chunk"), lists.list.len().to_numpy().astype(np.int64)
-
-
-def _split_linear(pieces: pl.Series, pattern: Pattern) -> tuple[pl.Series, npt.NDArray[np.int64]]:
-    """(chunks of all pieces in order, chunks per piece), a few megabytes of pieces at a time."""
+def _split_linear(
+    pieces: pl.Series, pattern: Pattern
+) -> tuple[pl.Series, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """(chunks of all pieces in order, chunks per piece, pieces the linear form does not hold for: they were left
+    whole), a few megabytes of pieces at a time."""
     offsets, data = as_buffers(pieces)
-    flats, counts = [], []
+    flats, counts, hard = [], [], []
     start = 0
     while start < len(pieces):
         stop = int(np.searchsorted(offsets, offsets[start] + _SLICE_BYTES, side="right")) - 1
         stop = min(max(stop, start + 1), len(pieces))
         mine = offsets[start : stop + 1]
-        flat, many = _split_slice(data[mine[0] : mine[-1]], mine - mine[0], pattern)
+        flat, many, left = _split_slice(data[mine[0] : mine[-1]], mine - mine[0], pattern)
         flats.append(flat)
         counts.append(many)
+        hard.append(left)
         start = stop
-    return pl.concat(flats), np.concatenate(counts)
+    return pl.concat(flats), np.concatenate(counts), np.concatenate(hard)
 
 
 def _split_slice(
     data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], pattern: Pattern
-) -> tuple[pl.Series, npt.NDArray[np.int64]]:
+) -> tuple[pl.Series, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     alphabet = reduced_alphabet(pattern.folds)
     text = data.tobytes()
     if text.isascii():
@@ -332,6 +318,11 @@ def _split_slice(
     )
     assert pattern.linear is not None
     lists = reduced.str.extract_all(pattern.linear)
+    hard = np.zeros(len(reduced), np.bool_)
+    if pattern.hard:
+        hard = reduced.str.contains(pattern.hard).to_numpy()
+        if hard.any():
+            lists = lists.zip_with(pl.Series(~hard), reduced.reshape((-1, 1)).arr.to_list())
     borders = np.cumsum(lists.explode(empty_as_null=False).str.len_bytes().to_numpy().astype(np.int64))
     if len(borders) and borders[-1] != len(symbols):
         raise AssertionError(f"the linear form of {pattern.name} left text unmatched")
@@ -339,7 +330,7 @@ def _split_slice(
     if at is not None:
         borders = np.append(at, len(data))[borders]
     chunks = pa.LargeStringArray.from_buffers(len(borders) - 1, pa.py_buffer(borders), pa.py_buffer(text))
-    return pl.Series("chunk", pl.from_arrow(chunks)), lists.list.len().to_numpy().astype(np.int64)
+    return pl.Series("chunk", pl.from_arrow(chunks)), lists.list.len().to_numpy().astype(np.int64), hard
 
 
 def _pieces_as_chunks(pieces: pl.Series, pattern: Pattern) -> Chunked:
