@@ -19,10 +19,10 @@ from streambpe.encode.alphabet import Alphabet, byte_to_character, bytes_alphabe
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.eventlog import EventLog, Header, Special, merge_event
 from streambpe.encode.formats.flat import FlatModel, flatten, portable
-from streambpe.encode.model import WORD_MARK
 from streambpe.encode.patterns import PRESETS
 from streambpe.encode.replay import Model
 from streambpe.encode.vocabulary import Vocabulary
+from streambpe.encode.words import WORD_MARK
 from streambpe.errors import ModelError
 
 _CHARACTER = byte_to_character()
