@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
 import pytest
 
 from streambpe.config import TrainConfig
-from streambpe.encode.eventlog import read_event_log
+from streambpe.encode.alphabet import bytes_alphabet
+from streambpe.encode.eventlog import delete_event, merge_event, read_event_log
 from streambpe.encode.replay import Model
 from streambpe.errors import ResumeMismatch, UsageError
 from streambpe.store.check import check
+from streambpe.store.database import open_store, use_training
+from streambpe.store.trainings import TokenBook, fold_training
 from streambpe.train import reference
 from streambpe.train.trainer import Trainer, train
 from tests.runs import SMALL, cli, rows, text_run
@@ -107,6 +111,22 @@ def test_token_counts_are_those_of_the_encoded_chunks(trained):
             alone[ids[0]] = alone.get(ids[0], 0) + n
     want = sorted((number, n, alone.get(number, 0)) for number, n in total.items())
     assert rows(trained, "SELECT id, n, alone FROM token_counts ORDER BY id") == want
+
+
+def test_a_token_that_comes_back_is_alive_in_the_tables(counted, tmp_path):
+    """Deleted in one fold, learned again in the next, in which nothing dies."""
+    run = tmp_path / "run"
+    shutil.copytree(counted, run)
+    events = [merge_event(97, 98, 256, 5), delete_event(256, (97, 98), 1), merge_event(97, 98, 256, 1)]
+    book = TokenBook.of(bytes_alphabet(), [])
+    book.add(events, 0)
+    died = []
+    with closing(open_store(run / "state.duckdb")) as con:
+        use_training(con, "main", create=True)
+        for folded in (events[:2], events):
+            fold_training(con, "a journal", folded, [], [], book)
+            died.append(con.execute("SELECT died FROM tokens WHERE id = 256").fetchall())
+    assert died == [[(1,)], [(None,)]]
 
 
 def test_interrupted_anywhere_it_ends_the_same(counted, trained, tmp_path):

@@ -150,7 +150,7 @@ def fold_training(
     ((n_events, n_batches, n_tokens, n_vetoed),) = run_sql(con, "steps/count_folded")
     insert(con, "events", event_rows(events[n_events:], n_events))
     insert(con, "tokens", book.rows(n_tokens))
-    if any(event.op is Op.DELETE for event in events[n_events:]):
+    if any(event.op is Op.DELETE for event in events):  # of an earlier fold too: what was dead may be back
         run_sql(con, "steps/mark_dead_tokens")
     if len(batches) > n_batches:
         insert(con, "batches", pl.DataFrame(batches[n_batches:], infer_schema_length=None))
