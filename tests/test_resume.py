@@ -274,7 +274,7 @@ def test_killed_at_every_commit(counted, unbroken, tmp_path, place):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"batch": "paper", "overlaps": "disjoint"}, {"tau": "0.6", "delete_to": "walk"}],
+    [{}, {"batch": "paper", "overlaps": "disjoint"}, {"tau": "0.6", "vocab_size": 600}],
     ids=["exact", "paper", "deletions"],
 )
 def test_a_journal_cut_anywhere(counted, tmp_path, options):

@@ -69,7 +69,7 @@ def tokenizer_json(encoder: Encoder) -> tuple[dict[str, Any], list[str]]:
     if encoder.pattern.name == "whitespace":
         mark = {"type": "Metaspace", "replacement": WORD_MARK, "prepend_scheme": "always", "split": False}
         steps = [{"type": "WhitespaceSplit"}, mark]
-        decoder = mark
+        decoder = mark if flat.kind == "chars" else {"type": "Sequence", "decoders": [byte_level, mark]}
     elif flat.expression:
         expression = portable(flat.expression, flat.is_preset, "oniguruma")
         behavior = {"type": "Split", "pattern": {"Regex": expression}, "behavior": "Isolated", "invert": False}
