@@ -17,10 +17,10 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,7 @@ from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 
 PART_FORMAT = 1
+_Use = Callable[[pl.DataFrame], None]
 _SCHEMA = pa.schema([("chunk", pa.large_string()), ("n", pa.int64())])
 _GROUP_ROWS = 16_384  # rows in a row group: 0.5 MB of English chunks in memory
 _GROUP_BYTES = 8 << 20  # or this many bytes of chunks
@@ -252,29 +253,25 @@ def _read_range(parts: Sequence[Part], files: Sequence[pq.ParquetFile], low: str
     return together.sort("chunk")
 
 
-def compact(run: Run, parts: list[Part], range_bytes: int) -> list[Part]:
+def compact(run: Run, parts: list[Part], range_bytes: int, threads: int) -> list[Part]:
     """Merge MERGE_FILES files of a level into one of the next, as long as a level holds that many."""
     while True:
         level = next((k for k in {p.level for p in parts} if sum(p.level == k for p in parts) >= MERGE_FILES), None)
         if level is None:
             return parts
         batch = [p for p in parts if p.level == level][:MERGE_FILES]
-        merged = merge_into(run, batch, range_bytes, level + 1, [])
+        merged = merge_into(run, batch, range_bytes, level + 1, threads)
         parts = [p for p in parts if p not in batch] + [merged]
 
 
-def merge_into(run: Run, batch: Sequence[Part], range_bytes: int, level: int, also: Iterable[Any]) -> Part:
-    """Write the sum of `batch` as one part and remove the files it replaces.
-
-    `also`: callables that are given every frame of the sum, in order.
-    """
+def merge_into(
+    run: Run, batch: Sequence[Part], range_bytes: int, level: int, threads: int, also: Sequence[_Use] = ()
+) -> Part:
+    """Write the sum of `batch` as one part and remove the files it replaces; give the sum to `also` too."""
     target = run.counts / f"merged-{next_number(run):05d}.parquet"
     writer = PartWriter(target)
     try:
-        for frame in merge_ranges(batch, range_bytes):
-            writer.write(frame)
-            for use in also:
-                use(frame)
+        _give_out(merge_ranges(batch, range_bytes), [writer.write, *also], threads)
         merged = writer.commit(
             [span for part in batch for span in part.spans], level, [part.path.name for part in batch]
         )
@@ -285,6 +282,15 @@ def merge_into(run: Run, batch: Sequence[Part], range_bytes: int, level: int, al
     for part in batch:
         part.path.unlink()
     return merged
+
+
+def _give_out(frames: Iterator[pl.DataFrame], uses: Sequence[_Use], threads: int) -> None:
+    """Give every frame to every one of `uses`, in order; they work at the same time, but on one frame only."""
+    with ThreadPoolExecutor(min(threads, len(uses))) as pool:
+        for frame in frames:
+            for done in [pool.submit(use, frame) for use in uses]:
+                done.result()
+            del frame  # here it would be held until the next one is read
 
 
 class CorpusDigest:
@@ -327,17 +333,20 @@ def _packed(chunks: pl.Series, lengths: npt.NDArray[np.int64], n: npt.NDArray[np
     """(length, chunk, n) of each row, one after another."""
     starts = np.cumsum(lengths + 16) - lengths - 16
     out = np.empty(int(lengths.sum()) + 16 * len(n), np.uint8)
-    eight = np.arange(8)
-    out[starts[:, None] + eight] = lengths.astype("<i8").view(np.uint8).reshape(-1, 8)
-    out[(starts + 8 + lengths)[:, None] + eight] = n.astype("<i8").view(np.uint8).reshape(-1, 8)
     text = np.ones(len(out), np.bool_)
-    text[starts[:, None] + eight] = False
-    text[(starts + 8 + lengths)[:, None] + eight] = False
+    for at, values in ((starts, lengths), (starts + 8 + lengths, n)):
+        _eight_bytes_at(out)[at] = values
+        _eight_bytes_at(text.view(np.uint8))[at] = 0
     data = chunks.cast(pl.Binary).to_arrow(compat_level=pl.CompatLevel.oldest())
     offsets = np.frombuffer(data.buffers()[1], np.int64)[data.offset : data.offset + len(data) + 1]
     if len(data):
         out[text] = np.frombuffer(data.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
     return out
+
+
+def _eight_bytes_at(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """A view of `data` whose item i is the 64-bit number, little-endian, that begins at byte i."""
+    return np.ndarray((max(len(data) - 7, 0),), "<i8", data.data, strides=(1,))
 
 
 def fold(
@@ -355,7 +364,7 @@ def fold(
         return corpus
     spare = max(memory_bytes - BASE_BYTES, 48 << 20)  # half of it for DuckDB, the rest for merging
     range_bytes = min(max(spare // 16, 2 << 20), 64 << 20)
-    parts = compact(run, parts, range_bytes)
+    parts = compact(run, parts, range_bytes, threads)
     digest = CorpusDigest()
     spans = [span for part in parts for span in part.spans]
     with contextlib.closing(open_store(run.state, memory_bytes=spare // 2, threads=threads, temp_dir=temp_dir)) as con:
@@ -368,12 +377,10 @@ def fold(
             con.unregister("incoming")
 
         if len(parts) == 1:
-            for frame in merge_ranges(parts, range_bytes):
-                digest.add(frame)
-                insert(frame)
+            _give_out(merge_ranges(parts, range_bytes), [digest.add, insert], threads)
             names = [parts[0].path.name]
         elif parts:
-            merged = merge_into(run, parts, range_bytes, max(p.level for p in parts) + 1, [digest.add, insert])
+            merged = merge_into(run, parts, range_bytes, max(p.level for p in parts) + 1, threads, [digest.add, insert])
             names = [merged.path.name]
         else:
             names = []
