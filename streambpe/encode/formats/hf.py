@@ -69,7 +69,11 @@ def tokenizer_json(encoder: Encoder) -> tuple[dict[str, Any], list[str]]:
     if encoder.pattern.name == "whitespace":
         mark = {"type": "Metaspace", "replacement": WORD_MARK, "prepend_scheme": "always", "split": False}
         steps = [{"type": "WhitespaceSplit"}, mark]
-        decoder = mark if flat.kind == "chars" else {"type": "Sequence", "decoders": [byte_level, mark]}
+        decoder = mark
+        if flat.kind != "chars":  # after ByteLevel all is one piece, of which Metaspace would drop every mark
+            unmark = {"type": "Replace", "pattern": {"String": WORD_MARK}, "content": " "}
+            strip = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+            decoder = {"type": "Sequence", "decoders": [byte_level, unmark, strip]}
     elif flat.expression:
         expression = portable(flat.expression, flat.is_preset, "oniguruma")
         behavior = {"type": "Split", "pattern": {"Regex": expression}, "behavior": "Isolated", "invert": False}
