@@ -312,8 +312,6 @@ class TrainConfig:
                 "--batch paper with --superwords: BatchBPE's rounds have no order by count, so supermerges cannot be "
                 "placed among them. Use --batch exact."
             )
-        if self.tau is not None:
-            raise UsageError("--tau with --superwords: deletions and superwords cannot be combined yet. Leave one out.")
         room = self.vocab_size - (self.extra_ids if self.count_specials else 0)
         if self.transition is not None and self.transition > room:
             raise UsageError(

@@ -25,7 +25,7 @@ import polars as pl
 
 from streambpe.config import TrainConfig
 from streambpe.encode.alphabet import Alphabet
-from streambpe.encode.eventlog import Event, EventLogError, Op, events_digest, merge_event, read_event_log
+from streambpe.encode.eventlog import Event, EventLogError, Op, events_digest, read_event_log
 from streambpe.encode.script import Unencodable
 from streambpe.encode.symbols import Codec, shown_content
 from streambpe.encode.vocabulary import Vocabulary
@@ -37,7 +37,7 @@ from streambpe.store.database import list_trainings, use_training
 from streambpe.store.recount import Int64, Replay, encode_words, pair_counts
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
-from streambpe.store.trainings import event_rows, read_facts
+from streambpe.store.trainings import event_rows, read_facts, read_words_ahead
 from streambpe.train.journal import Journal
 from streambpe.train.trainer import journal_path, log_path
 from streambpe.train.words import choose_symbols, takes_part, training_codec, word_symbols
@@ -167,8 +167,7 @@ def _check_one(
             if "adjacency_floor" not in facts:
                 yield "facts", ("adjacency_floor", None, "missing")
                 return
-            ahead = [merge_event(*row) for row in run_sql(con, "steps/get_words_ahead")]
-            eligible = eligible_chunks(*symbols, source.events, ahead, source.config)
+            eligible = eligible_chunks(*symbols, source.events, read_words_ahead(con), source.config)
             for row in check_adjacency(con, run, parts, int(facts["adjacency_floor"]), eligible):
                 yield "superword_adjacency", row
     con.unregister("logged_events")

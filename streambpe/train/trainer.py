@@ -74,6 +74,7 @@ from streambpe.store.trainings import (
     insert,
     read_facts,
     read_passes,
+    read_words_ahead,
 )
 from streambpe.train.batch import Int64
 from streambpe.train.count import count
@@ -275,19 +276,23 @@ class Trainer:
         return self.config.transition - there
 
     def _words_of(self, log: EventLog) -> list[Event]:
-        """Phase one of a finished training, under its own ids: the log's merges, then those that were ahead of it."""
+        """Phase one of a finished training, under its own ids: the log's word events, then those ahead of it."""
         ahead: list[Event] = []
         with contextlib.closing(open_store(self.folder.state, read_only=True)) as con:
             if self.name in list_trainings(con):
                 use_training(con, self.name)
                 if read_facts(con).get("sha256") == events_digest(log.events):
-                    ahead = [merge_event(*row) for row in run_sql(con, "steps/get_words_ahead")]
+                    ahead = read_words_ahead(con)
         symbols = Alphabet.from_header(log.header.alphabet)
         content = dict(enumerate(symbols.symbols, symbols.first_id))
         number_of = {symbol: number for number, symbol in content.items()}
         next_id = symbols.first_id + len(symbols) + len(log.header.stop_words)
         words = []
         for event in (*log.events, *ahead):
+            if event.op is Op.DELETE:
+                parts = [number_of[content[part]] for part in event.into]
+                words.append(delete_event(number_of[content[event.id]], parts, event.n))
+                continue
             left, right = (content[part] for part in event.pair)
             made = content[event.id] = left + right
             if event.op is Op.MERGE:
@@ -313,6 +318,7 @@ class Trainer:
             contents=self.book.contents,
             born=self.book.born,
             words=journal.events,
+            words_learned=self.book.learned,
             words_reached=words_reached,
             target=target,
             sequences=self.folder.sequences,

@@ -249,10 +249,10 @@ def judge_kensho_superwords(vector: Vector) -> Verdict:
     split_scripts = config["script_specific_regex"] is not None
     pattern = find_pattern("gpt4o", split_scripts=split_scripts)
     assert (pattern.expression, pattern.script_expression) == (config["main_regex"], config["script_specific_regex"])
-    options: dict[str, Any] = {"superwords": "boundless", "vocab_size": words["vocab_size"]}
+    options: dict[str, Any] = {"superwords": "boundless", "vocab_size": words["vocab_size"], "tau": words["tau"]}
     if "SuperBpeTrainer" in vector.system:
         options = {"superwords": "superbpe", "transition": words["vocab_size"]}
-        options["vocab_size"] = words["vocab_size"] + vector.params["supermerges"]
+        options |= {"vocab_size": words["vocab_size"] + vector.params["supermerges"], "tau": words["tau"]}
     with TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         counting = {"options": {"pattern": "gpt4o", "split_scripts": split_scripts}}
@@ -262,14 +262,16 @@ def judge_kensho_superwords(vector: Vector) -> Verdict:
     supers = "SuperBpeTrainer" in vector.system
     kinds = {Op.MERGE: "m", Op.SUPERMERGE: "s"}
     events = [
-        [kinds[event.op], *named]
-        for event, named in zip(model.events, named_events(model), strict=True)
+        ["d", model.content(event.id).hex()]
+        if event.op is Op.DELETE
+        else [kinds[event.op], *(model.content(number).hex() for number in event.pair), event.n]
+        for event in model.events
         if event.op is Op.SUPERMERGE or not supers
     ]
     born = {event.id: event.op for event in reversed(model.events)}
     verdict = Verdict(encode=encoder(model, lambda text: pretokenizer_chunks(config, text)))
     verdict.claim(vector, "events", events)
-    verdict.claim(vector, "word_ops_kept", sum(event.op is Op.MERGE for event in model.events))
+    verdict.claim(vector, "word_ops_kept", sum(event.op is not Op.SUPERMERGE for event in model.events))
     verdict.claim(
         vector,
         "vocab",
@@ -283,6 +285,11 @@ def without_deletions(vector: Vector) -> bool:
     return bool(vector.params["word_phase"]["tau"] > 1)
 
 
+def splits_words_to_bytes(vector: Vector) -> bool:
+    """Without deletions, or with deleted tokens as bytes."""
+    return without_deletions(vector) or bool(vector.params["word_phase"]["blowup"])
+
+
 ENGINE_JUDGES = [
     Judge("engine", "plain byte BPE (Hugging Face", judge_hf),
     Judge("engine", "plain byte BPE (minbpe", judge_minbpe),
@@ -291,6 +298,6 @@ ENGINE_JUDGES = [
     Judge("engine", "BoundlessBPE two-phase", judge_kensho_words, without_deletions),
     Judge("engine", "SCRIPT-BPE trainer", judge_script),
     Judge("engine", "SuperBPE second pass (SuperBpeTrainer)", judge_kensho_words, without_deletions),
-    Judge("superwords", "BoundlessBPE two-phase", judge_kensho_superwords, without_deletions),
-    Judge("superwords", "SuperBPE second pass (SuperBpeTrainer)", judge_kensho_superwords, without_deletions),
+    Judge("superwords", "BoundlessBPE two-phase", judge_kensho_superwords, splits_words_to_bytes),
+    Judge("superwords", "SuperBPE second pass (SuperBpeTrainer)", judge_kensho_superwords, splits_words_to_bytes),
 ]
