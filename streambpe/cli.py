@@ -195,6 +195,13 @@ def train_options(command: F) -> F:
         ),
         click.option("--block-token", "block_tokens", multiple=True, metavar="TEXT", help="Never learn this token."),
         click.option(
+            "--weight",
+            "weights",
+            multiple=True,
+            metavar="GROUP=NUMBER",
+            help="Multiply the counts of a source group; of the others they count once. May be given again.",
+        ),
+        click.option(
             "--superwords",
             type=click.Choice(["none", "boundless", "superbpe"]),
             help="Merges across chunk borders: competing with ordinary ones by count (BoundlessBPE), or after them "
@@ -216,9 +223,6 @@ def train_options(command: F) -> F:
             "--max-superword-words", type=click.IntRange(2), metavar="N", help="No superword of more than N chunks."
         ),
         click.option("--forbid", metavar="REGEX", help="No superword in whose text this is found."),
-        click.option(
-            "--name", default="main", show_default=True, metavar="NAME", help="Several trainings live in one RUN."
-        ),
     ]
     for option in reversed(options):
         command = option(command)
@@ -269,13 +273,21 @@ def count_options(command: F) -> F:
         ),
         click.option("--counts", is_flag=True, help="The sources are tables of chunks and counts."),
         click.option("--stdin-name", default="-", metavar="NAME", help="What to call standard input."),
+        click.option(
+            "--group",
+            "groups",
+            multiple=True,
+            metavar="NAME=GLOB",
+            help="Keep the counts of these sources apart as group NAME, for train --weight. May be given again.",
+        ),
+        click.option("--group-by", type=click.Choice(["folder"]), help="Each folder's files are a group of its name."),
     ]
     for option in reversed(options):
         command = option(command)
     return command
 
 
-COUNTING = ("lines", "text_column", "kind", "counts", "stdin_name")
+COUNTING = ("lines", "text_column", "kind", "counts", "stdin_name", "groups", "group_by")
 COUNT_CONFIG = ("pattern", "gaps", "split_scripts", "sequences", "bad_utf8", "normalize", "unencodable")
 
 
@@ -366,6 +378,7 @@ def count(
 @click.argument("run")
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
 @train_options
+@click.option("--name", default="main", show_default=True, metavar="NAME", help="Several trainings live in one RUN.")
 @count_options
 @resource_options
 @progress_option
@@ -468,7 +481,8 @@ def tell_result(result: TrainResult) -> None:
 @main.command("export-counts")
 @click.argument("run")
 @click.option("-o", "--output", required=True, metavar="FILE", help="A .parquet or .csv file.")
-def export_counts(run: str, output: str) -> None:
+@click.option("--group", metavar="NAME", help="Only the counts of this source group.")
+def export_counts(run: str, output: str, group: str | None) -> None:
     """Write RUN's chunk counts as a table that `count --counts` and BatchBPE read.
 
     \b
@@ -477,7 +491,7 @@ def export_counts(run: str, output: str) -> None:
     """
     from streambpe.store.exchange import export_counts as export
 
-    rows = export(run, output)
+    rows = export(run, output, group)
     click.echo(f"{output}: {rows:,} chunks", err=True)
 
 
@@ -877,7 +891,13 @@ def report(
 @main.command()
 @click.argument("models", nargs=-1, metavar="MODEL...")
 @click.option("--text", "texts", multiple=True, required=True, metavar="FILE", help="A SOURCE; may be given again.")
-@click.option("--by", type=click.Choice(["source"]), help="Also a row for every file, with its parity.")
+@click.option(
+    "--by", type=click.Choice(["source", "group"]), help="Also a row for each file or group, with its parity."
+)
+@click.option(
+    "--group", "groups", multiple=True, metavar="NAME=GLOB", help="These texts are one group, for --by group."
+)
+@click.option("--group-by", type=click.Choice(["folder"]), help="Each folder's files are a group, for --by group.")
 @click.option("--tokenizer", "rivals", multiple=True, metavar="FILE", help="A vocabulary made elsewhere (see import).")
 @click.option("--pattern", metavar="NAME|REGEX", help="For tiktoken ranks given as --tokenizer, which carry none.")
 @click.option("--lines", is_flag=True, help="In text files every line is a document.")
@@ -889,6 +909,8 @@ def evaluate(
     models: tuple[str, ...],
     texts: tuple[str, ...],
     by: str | None,
+    groups: tuple[str, ...],
+    group_by: str | None,
     rivals: tuple[str, ...],
     pattern: str | None,
     lines: bool,
@@ -904,12 +926,13 @@ def evaluate(
     MODEL    an event log, a RUN, or RUN:NAME; docs/evaluate.md says what every measure is
 
     With --by source, parity is a file's tokens beside those of the first file: what a language pays, if the
-    files say the same in several languages.
+    files say the same in several languages. --by group adds up files first.
 
     \b
     example:
         streambpe evaluate runs/en runs/en:small --text held-out.txt
         streambpe evaluate runs/multi --text flores/en.txt --text 'flores/*.txt' --by source --tokenizer tokenizer.json
+        streambpe evaluate runs/multi --text 'flores/*/*.txt' --by group --group-by folder
     """
     resources = open_resources(memory, threads, temp_dir)
     from streambpe.report.evaluate import evaluate as evaluate_models
@@ -918,14 +941,69 @@ def evaluate(
     found = evaluate_models(
         models,
         texts,
-        by_source=by == "source",
+        by=by,
+        groups=groups,
+        group_by=group_by,
         rivals=rivals,
         pattern=pattern,
         resources=resources,
         lines=lines,
         text_column=text_column,
     )
-    print_evaluations(found, form or "table", sys.stdout)
+    print_evaluations(found, form or "table", sys.stdout, by or "source")
+
+
+@main.command()
+@click.argument("run")
+@click.option("--by", type=click.Choice(["share", "group"]), default="share", show_default=True,
+              help="Prefixes: halved again and again; or the first source group, the first two, ...")  # fmt: skip
+@click.option("--steps", type=click.IntRange(2, 20), default=6, show_default=True, metavar="N", help="For --by share.")
+@click.option("--text", "texts", multiple=True, metavar="FILE", help="Measure on this SOURCE; may be given again.")
+@click.option("--json", "as_json", is_flag=True, help="All numbers.")
+@train_options
+@resource_options
+def converge(
+    run: str,
+    by: str,
+    steps: int,
+    texts: tuple[str, ...],
+    as_json: bool,
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+    **given: Any,
+) -> None:
+    """Say when more text stops mattering: learn from growing parts of RUN's counts and compare.
+
+    A line each: how much of the vocabulary is that of all the text, and bytes per token on text held out, a
+    part of the counts or --text. Nothing is counted again and RUN is only read; the options are those of train.
+
+    \b
+    example:
+        streambpe converge runs/en --vocab-size 32000
+        streambpe converge runs/multi --by group --text held-out.txt
+    """
+    from streambpe.config import TrainConfig
+    from streambpe.train.converge import converge as compare
+    from streambpe.train.converge import print_convergence
+
+    resources = open_resources(memory, threads, temp_dir)
+    config = TrainConfig.from_options(**given)
+    with stop_on_signals() as stop:
+        found = compare(
+            run,
+            config,
+            by=by,
+            steps=steps,
+            text=texts,
+            resources=resources,
+            stop=stop,
+            on_step=lambda what: click.echo(f"learning from {what}", err=True),
+        )
+    if as_json:
+        click.echo(json.dumps(found.as_json(), ensure_ascii=False, indent=1))
+    else:
+        print_convergence(found, sys.stdout)
 
 
 @main.command()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
@@ -113,6 +115,29 @@ def available_memory() -> int:
     return int(limit)
 
 
+_MOST_DECIMALS = 6  # of a weight: remainders are counted in an array of a million (store/groups.py)
+_LARGEST_WEIGHT = 10**6
+
+
+def parse_weights(given: Sequence[str] | Mapping[str, object]) -> dict[str, str]:
+    """NAME=NUMBER each -> the numbers in their shortest decimal form, by name in order."""
+    pairs = []
+    for entry in given if not isinstance(given, Mapping) else [f"{k}={v}" for k, v in given.items()]:
+        name, _, number = entry.rpartition("=")
+        if not name or not re.fullmatch(rf"\d+(\.\d{{1,{_MOST_DECIMALS}}})?", number):
+            raise UsageError(
+                f"--weight {entry}: write NAME=NUMBER, a decimal number with at most {_MOST_DECIMALS} places."
+            )
+        if Fraction(number) > _LARGEST_WEIGHT:
+            raise UsageError(f"--weight {entry}: at most {_LARGEST_WEIGHT}.")
+        whole, _, places = number.partition(".")
+        places = places.rstrip("0")
+        pairs.append((name.strip(), str(int(whole)) + (f".{places}" if places else "")))
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise UsageError("--weight: each group once.")
+    return dict(sorted(pairs))
+
+
 # What each compatibility name changes; see docs/training.md. An encoding that leaves no choice of alphabet
 # overrides `alphabet`.
 LIKE: dict[str, dict[str, Any]] = {
@@ -184,6 +209,7 @@ class TrainConfig:
     reserve: int = 0
     count_specials: bool = True  # specials and reserved ids are part of vocab_size
     block_tokens: tuple[str, ...] = ()
+    weights: dict[str, str] = field(default_factory=dict)  # of source groups; store/groups.py
     tau: str | None = None  # delete a token when a merge takes such a share of it; a decimal; None is never
     delete_to: Literal["bytes", "walk"] = "bytes"  # its other occurrences become base symbols, or living parts
     delete_test: Literal["before", "after"] = "before"  # see train/deletion.py
@@ -227,6 +253,7 @@ class TrainConfig:
             if tau > 1:
                 for name in {"delete_to", "delete_test"} - given.keys():
                     chosen.pop(name, None)
+        chosen["weights"] = parse_weights(chosen.get("weights", ()))
         config = cls(**chosen)
         config.check()
         return config
@@ -307,6 +334,11 @@ class TrainConfig:
                 f"--superwords {self.superwords} with --encoding {self.encoding}: superwords are learned over bytes "
                 f"only. Leave one of the two out."
             )
+        if self.weights:
+            raise UsageError(
+                f"--weight with --superwords {self.superwords}: which chunks join is decided by how often they stand "
+                f"side by side in the documents, and documents have no weights. Leave one of the two out."
+            )
         if self.batch == "paper":
             raise UsageError(
                 "--batch paper with --superwords: BatchBPE's rounds have no order by count, so supermerges cannot be "
@@ -350,6 +382,8 @@ class TrainConfig:
             del facts["specials_first"]
         del facts["specials"], facts["reserve"]  # fields of their own in the header
         facts["block_tokens"] = sorted(self.block_tokens)
+        if not self.weights:
+            del facts["weights"]
         if self.superwords == "none":
             for name in _SUPERWORD_FIELDS:
                 del facts[name]

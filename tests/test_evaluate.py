@@ -111,7 +111,7 @@ def test_every_measure_equals_counting_with_sql(kind, sources, tmp_path, monkeyp
         monkeypatch.setattr(module, "_MOST_BLOCK", block)
         monkeypatch.setattr(module, "_LEAST_BLOCK", block)
         monkeypatch.setattr(module, "_SLICE", block)
-        found = evaluate([model], sources, by_source=True, resources=SMALL)
+        found = evaluate([model], sources, by="source", resources=SMALL)
         assert [one.source for one in found] == [*sources, ALL]
         assert_equal(found[-1].values, expected)
         for one, part in zip(found[:-1], parts, strict=True):
@@ -215,6 +215,40 @@ def test_the_command_prints_tables_json_and_csv(sources, tmp_path):
     for name in MEASURES:
         assert (name in together) == (name != "parity")
     assert f"{rows[2]['tokens']:,}" in together
+
+
+@pytest.mark.parametrize("kind", ["plain", "boundless"])
+def test_groups_are_their_files_put_together(kind, tmp_path):
+    """A group's numbers are those of one file with all its documents; parity is beside the first text's group."""
+    model = save(kind, tmp_path)
+    groups = {"de": [DOCUMENTS[:9], DOCUMENTS[9:12]], "en": [DOCUMENTS[5:30]], "(no group)": [TEXTS["b"]]}
+    together = tmp_path / "together"
+    together.mkdir()
+    texts = []
+    for name, files in groups.items():
+        folder = tmp_path / "texts" / name
+        folder.mkdir(parents=True)
+        for i, documents in enumerate(files):
+            lines = "".join(json.dumps({"text": text}) + "\n" for text in documents)
+            (folder / f"{i}.jsonl").write_text(lines)
+            with open(together / f"{name}.jsonl", "a") as file:
+                file.write(lines)
+        texts += ["--text", folder]
+    rules = ["--group", "de=texts/de", "--group", "en=en/*.jsonl"]
+    found = json.loads(cli("evaluate", model, *texts, "--by", "group", *rules, "--json").stdout)
+    assert [row["group"] for row in found] == ["(no group)", "de", "en", ALL]
+    for row in found[:-1]:
+        (alone,) = evaluate([model], [str(together / f"{row['group']}.jsonl")], resources=SMALL)
+        assert {key: value for key, value in row.items() if key not in ("model", "group", "parity")} == alone.values
+        assert row["parity"] == row["tokens"] / found[1]["tokens"]
+    by_folder = json.loads(cli("evaluate", model, *texts, "--by", "group", "--group-by", "folder", "--json").stdout)
+    assert by_folder == found
+    assert cli("evaluate", model, *texts, "--by", "group", *rules).stdout.splitlines()[0].split()[:2] == [
+        "model",
+        "group",
+    ]
+    assert "say which texts" in cli("evaluate", model, *texts, "--by", "group", expect=2).stderr
+    assert "are for --by group" in cli("evaluate", model, *texts, *rules, expect=2).stderr
 
 
 def test_what_cannot_be_evaluated_is_said(tmp_path, sources):

@@ -57,14 +57,18 @@ def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
         con.execute("CREATE TEMP TABLE incoming AS FROM superword_adjacency LIMIT 0")
     if name == "steps/insert_sources":
         con.execute("CREATE TEMP TABLE incoming AS FROM sources LIMIT 0")
-    if name in ("steps/insert_chunk_counts", "steps/insert_recount"):
+    if name in ("steps/insert_chunk_counts", "steps/insert_weighted_counts", "steps/insert_recount"):
         con.execute("CREATE TEMP TABLE incoming AS SELECT 'a' AS chunk, 1::BIGINT AS n")
-    if name in ("checks/chunk_counts", "steps/insert_recount"):
+    if name in ("checks/chunk_counts", "checks/weighted_counts", "steps/insert_recount"):
         run_sql(con, "steps/make_recount")
     if name == "steps/fill_token_counts":
         con.execute("CREATE TEMP TABLE incoming AS SELECT id, n, alone FROM token_counts LIMIT 0")
     if name == "checks/token_counts":
         con.execute("CREATE TEMP TABLE recounted_token_counts AS FROM token_counts LIMIT 0")
+    if name == "steps/insert_source_groups":
+        con.execute("CREATE TEMP TABLE incoming AS FROM source_groups LIMIT 0")
+    if name == "checks/source_groups":
+        con.execute("CREATE TEMP TABLE recounted_groups AS FROM source_groups LIMIT 0")
     if name == "checks/sources":
         con.execute("CREATE TEMP TABLE recounted_sources AS FROM sources LIMIT 0")
 

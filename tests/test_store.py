@@ -79,6 +79,7 @@ def test_migrations_run_in_order_and_only_those_needed(tmp_path, monkeypatch):
     """Files 0001_to_0002, 0002_to_0003 carry a run forward from where it is."""
     root = tmp_path / "sql"
     shutil.copytree(ROOT / "sql", root)
+    shutil.rmtree(root / "migrations")
     (root / "migrations").mkdir()
     for n in (1, 2, 3):
         (root / f"migrations/{n:04d}_to_{n + 1:04d}.sql").write_text(

@@ -17,5 +17,6 @@ CREATE TABLE IF NOT EXISTS sources (
     mtime_ns   BIGINT NOT NULL,    -- its time stamp then
     state      VARCHAR NOT NULL,   -- 'last' if the input ends here, else 'part'
     dropped    BIGINT NOT NULL,    -- characters left out by --unencodable drop
+    group_name VARCHAR DEFAULT '', -- the source group (--group, --group-by); '' for none
     PRIMARY KEY (path, start_at)
 );

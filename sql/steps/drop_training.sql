@@ -7,6 +7,7 @@ DROP TABLE IF EXISTS events;
 DROP TABLE IF EXISTS tokens;
 DROP TABLE IF EXISTS pair_counts;
 DROP TABLE IF EXISTS token_counts;
+DROP TABLE IF EXISTS weighted_counts;
 DROP TABLE IF EXISTS superword_adjacency;
 DROP TABLE IF EXISTS batches;
 DROP TABLE IF EXISTS vetoed;

@@ -1,7 +1,7 @@
 -- fill_token_counts: how often every token stands in the chunks learned from, once all is learned.
 -- inputs:  freq_cutoff BIGINT, symbols_spell_chunks BOOLEAN (not SCRIPT's halves of characters), deletions BOOLEAN
 -- reads:   incoming (one row = id, n, alone: occurrences in the words that were held; registered by the caller),
---          tokens, chunk_counts (without deletions a chunk that spells a token is that token, whole, and is not in
+--          tokens, training_chunks (without deletions a chunk that spells a token is that token, whole, and is not in
 --          incoming; with them incoming has all chunks of several symbols; stop words come first),
 --          events (a token that only supermerges make is no chunk, though one may be spelled the same)
 -- returns: nothing
@@ -10,7 +10,7 @@ DELETE FROM token_counts;
 INSERT INTO token_counts
 WITH whole AS (
     SELECT t.id, c.n
-    FROM chunk_counts AS c
+    FROM training_chunks AS c
     JOIN tokens AS t ON t.bytes = encode(c.chunk) AND t.died IS NULL
     WHERE (c.n >= getvariable('freq_cutoff') OR t.kind = 'stop word')
         AND (t.kind <> 'base' OR getvariable('symbols_spell_chunks'))

@@ -3,6 +3,7 @@ CREATE OR REPLACE VIEW source_files AS
 SELECT
     path,
     any_value(kind)                      AS kind,
+    any_value(group_name)                AS group_name,
     count(*)                             AS parts,
     sum(documents)::BIGINT               AS documents,
     sum(text_bytes)::BIGINT              AS text_bytes,

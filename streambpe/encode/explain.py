@@ -12,7 +12,7 @@ if the model is a RUN's, the pairs that were next in line at that moment.
 
 from __future__ import annotations
 
-import contextlib
+import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -226,7 +226,7 @@ def find_rivals(encoder: Encoder, run: Path, index: int, most: int = _RIVALS) ->
 
     Cost: about 0.3 us a symbol of the distinct chunks; memory: 40 bytes.
     """
-    chunks, n = _chunk_counts(run)
+    chunks, n = _chunk_counts(run, encoder.header.config.get("weights", {}))
     kept = ~chunks.is_in(list(encoder.stop_ids)).to_numpy() if encoder.stop_ids else np.ones(len(chunks), np.bool_)
     symbols, lengths = encoder.codec.split_many(chunks.filter(pl.Series(kept)))
     vocabulary = encoder.model.vocabulary
@@ -258,15 +258,19 @@ def find_rivals(encoder: Encoder, run: Path, index: int, most: int = _RIVALS) ->
     ]
 
 
-def _chunk_counts(run: Path) -> tuple[pl.Series, np.ndarray[Any, np.dtype[np.int64]]]:
-    from streambpe.store.database import open_store
+def _chunk_counts(run: Path, weights: dict[str, str]) -> tuple[pl.Series, np.ndarray[Any, np.dtype[np.int64]]]:
+    """The counts that a training with these weights of source groups learned from."""
+    from streambpe.store.chunks import list_parts, merge_ranges
+    from streambpe.store.groups import weighted_counts
     from streambpe.store.run import Run
-    from streambpe.store.sqlfiles import run_sql
 
-    with contextlib.closing(open_store(Run.open(run).state, read_only=True)) as con:
-        rows = run_sql(con, "steps/get_chunk_counts")
-    chunks = pl.Series("chunk", [row[0] for row in rows], dtype=pl.String)
-    return chunks, np.array([row[1] for row in rows], np.int64)
+    with (
+        tempfile.TemporaryDirectory(prefix="explain-", dir=run if weights else None) as place,
+        weighted_counts(list_parts(Run.open(run)), weights, Path(place) / "weighted") as parts,
+    ):
+        frames = list(merge_ranges(parts, 32 << 20))
+    counts = pl.concat([pl.DataFrame(schema={"chunk": pl.String, "n": pl.Int64}), *frames])
+    return counts["chunk"], counts["n"].to_numpy()
 
 
 def print_explanation(found: Explanation, out: TextIO) -> None:

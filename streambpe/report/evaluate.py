@@ -15,7 +15,7 @@ import contextlib
 import csv
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TextIO
 
@@ -30,6 +30,7 @@ from streambpe.encode.segments import PieceCounts, count_chunks, cut_pieces
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.report.measures import MEASURES, WHOLE_NUMBERS, Int64, Tokens, Uses, measure
+from streambpe.store.groups import GroupRules
 from streambpe.store.sources import Reader, Source, find_sources
 
 _BASE_BYTES = 190 << 20  # resident before any block is held
@@ -38,14 +39,15 @@ _MOST_BLOCK = 16 << 20
 _LEAST_BLOCK = 256 << 10
 _SLICE = 1 << 20  # characters whose words are counted together
 ALL = "all"  # the row of all sources together
+NO_GROUP = "(no group)"
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The measures of one model on one source, or on all of them."""
+    """The measures of one model on one source or group of sources, or on all of them."""
 
     model: str
-    source: str
+    source: str  # its path, the group, or ALL
     values: dict[str, Any]
 
 
@@ -53,15 +55,17 @@ def evaluate(
     models: Sequence[str],
     texts: Sequence[str],
     *,
-    by_source: bool = False,
+    by: str | None = None,
+    groups: Sequence[str] = (),
+    group_by: str | None = None,
     rivals: Sequence[str] = (),
     pattern: str | None = None,
     specials: Sequence[str] = (),
     resources: Resources | None = None,
     **how: Any,
 ) -> list[Evaluation]:
-    """Every model on all texts together; `by_source`: and before that on each text alone, with its parity:
-    its tokens beside those of the file named first.
+    """Every model on all texts together; and before that, `by` "source": on each text alone, "group": on each group
+    of texts (`groups`, `group_by`: as for `count`), with its parity: its tokens beside those of the first named.
 
     rivals: vocabularies made elsewhere, as `import` reads them; `pattern` and `specials` are for those that carry
     neither. `how`: lines, text_column, kind, as for `find_sources`.
@@ -69,7 +73,8 @@ def evaluate(
     sources, _ = find_sources(list(texts), **how)
     if not sources:
         raise UsageError("Nothing to evaluate on: name at least one --text FILE.")
-    reference = find_sources(list(texts[:1]), **how)[0][0].path
+    name_of = _naming(by, groups, group_by)
+    reference = name_of(find_sources(list(texts[:1]), **how)[0][0].path)
     loaded = [(name, Tokenizer.load(name)) for name in models]
     loaded += [
         (name, Tokenizer.from_event_log(import_file(name, pattern=pattern, specials=specials))) for name in rivals
@@ -82,18 +87,33 @@ def evaluate(
     for name, tokenizer in loaded:
         tokens = tokens_of(tokenizer)
         total = no_uses(tokenizer)
-        by_path: dict[str, dict[str, Any]] = {}
+        alone: dict[str, Uses] = {}
         for source in sources:
             uses = count_uses(tokenizer, source, resources)
             total += uses
-            by_path[source.path] = measure(uses, tokens)
-        if by_source:
-            beside = by_path[reference]["tokens"]
-            for path, values in by_path.items():
+            if by:
+                mine = alone.setdefault(name_of(source.path), no_uses(tokenizer))
+                mine += uses
+        if by:
+            beside = int(alone[reference].n.sum())
+            for what, uses in sorted(alone.items()) if by == "group" else alone.items():
+                values = measure(uses, tokens)
                 values["parity"] = values["tokens"] / beside if beside else None
-                results.append(Evaluation(name, path, values))
+                results.append(Evaluation(name, what, values))
         results.append(Evaluation(name, ALL, measure(total, tokens)))
     return results
+
+
+def _naming(by: str | None, groups: Sequence[str], group_by: str | None) -> Callable[[str], str]:
+    """From the path of a text to the row it is added to."""
+    rules = GroupRules.from_options(groups, group_by)
+    if by not in (None, "source", "group"):
+        raise UsageError(f"--by {by}: source or group.")
+    if by == "group" and not rules:
+        raise UsageError("--by group: say which texts belong together, with --group NAME=GLOB or --group-by folder.")
+    if rules and by != "group":
+        raise UsageError("--group and --group-by are for --by group.")
+    return (lambda path: rules.group_of(path) or NO_GROUP) if by == "group" else lambda path: path
 
 
 def tokens_of(tokenizer: Tokenizer) -> Tokens:
@@ -189,31 +209,31 @@ class _WordCounter:
 # showing it
 
 
-def print_evaluations(found: Sequence[Evaluation], form: str, out: TextIO) -> None:
-    """A table for people, or all values as json or csv."""
+def print_evaluations(found: Sequence[Evaluation], form: str, out: TextIO, by: str = "source") -> None:
+    """A table for people, or all values as json or csv; `by`: what a row is about."""
     if form == "json":
-        rows = [{"model": one.model, "source": one.source, **one.values} for one in found]
+        rows = [{"model": one.model, by: one.source, **one.values} for one in found]
         out.write(json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
         return
-    by_source = any(one.source != ALL for one in found)
+    rows_apart = any(one.source != ALL for one in found)
     if form == "csv":
-        names = ["model", "source", *(name for name in MEASURES if by_source or name != "parity")]
+        names = ["model", by, *(name for name in MEASURES if rows_apart or name != "parity")]
         writer = csv.DictWriter(out, names, lineterminator="\n")
         writer.writeheader()
-        writer.writerows({"model": one.model, "source": one.source, **one.values} for one in found)
+        writer.writerows({"model": one.model, by: one.source, **one.values} for one in found)
         return
-    if by_source:
+    if rows_apart:
         shown = ["bytes", "tokens", "bytes_per_token", "tokens_per_word", "single_token_chunks", "vocab_used", "renyi",
                  "partial_share", "parity"]  # fmt: skip
-        heads = ["model", "source", *(MEASURES[name][0] for name in shown)]
+        heads = ["model", by, *(MEASURES[name][0] for name in shown)]
         cells = [[one.model, one.source, *(_cell(name, one.values.get(name)) for name in shown)] for one in found]
-        _print_columns([heads, *_shortened(cells)], 2, out)
+        print_columns([heads, *_shortened(cells)], 2, out)
     else:  # few columns, so a measure a line
         out_rows = [["", *_names([one.model for one in found])]]
         for name in MEASURES:
             if name != "parity":
                 out_rows.append([name, *(_cell(name, one.values[name]) for one in found)])
-        _print_columns(out_rows, 1, out)
+        print_columns(out_rows, 1, out)
 
 
 def _cell(name: str, value: float | None) -> str:
@@ -239,7 +259,7 @@ def _shortened(rows: list[list[str]]) -> Iterator[list[str]]:
         yield [model, ALL if row[1] == ALL else next(named), *row[2:]]
 
 
-def _print_columns(rows: Sequence[Sequence[str]], left: int, out: TextIO) -> None:
+def print_columns(rows: Sequence[Sequence[str]], left: int, out: TextIO) -> None:
     """Columns side by side, the first `left` of them flush left."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:

@@ -80,6 +80,7 @@ def report(
 
 def gather(run: Run, name: str, texts: Sequence[str], resources: Resources, **how: Any) -> dict[str, Any]:
     """Everything the page says."""
+    run.refuse_old()
     with contextlib.closing(open_store(run.state, read_only=True)) as con:
         trainings = list_trainings(con)
         known = {}

@@ -11,16 +11,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from streambpe.config import CountConfig, Resources
 from streambpe.encode.patterns import find_pattern
 from streambpe.errors import SourceError
 from streambpe.store.check_training import check_trainings
-from streambpe.store.chunks import CorpusDigest, Part, Span, list_parts, merge_ranges, spans_frame
+from streambpe.store.chunks import (
+    CorpusDigest,
+    Part,
+    Span,
+    group_row,
+    list_parts,
+    merge_ranges,
+    parts_by_group,
+    spans_frame,
+)
 from streambpe.store.database import open_store
 from streambpe.store.run import Run
 from streambpe.store.sequences import check_sequences
 from streambpe.store.sources import Source, digest_stretches
 from streambpe.store.sqlfiles import run_sql
+from streambpe.store.trainings import insert
 
 _MOST_PROBLEMS = 1000  # printed of one table; a damaged one would fill the screen
 
@@ -65,10 +77,12 @@ def _check_tables(run: Run, parts: list[Part], resources: Resources, config: Cou
         run_sql(con, "steps/make_recount")
         for frame in merge_ranges(parts, max(resources.memory_bytes // 12, 4 << 20)):
             digest.add(frame)
-            con.register("incoming", frame.to_arrow())
-            run_sql(con, "steps/insert_recount")
-            con.unregister("incoming")
-        con.register("recounted_sources", spans_frame(span for part in parts for span in part.spans).to_arrow())
+            insert(con, "recount", frame)
+        spans = spans_frame(span for part in parts for span in part.spans)
+        version = dict(run_sql(con, "steps/get_run")).get("format_version")
+        if version == "1":  # not written since: it has no groups
+            spans = spans.drop("group_name")
+        con.register("recounted_sources", spans.to_arrow())
         sha256 = str(digest.facts(0)["sha256"])
         found: dict[str, list[tuple[Any, ...]]] = {
             "chunk_counts": run_sql(con, "checks/chunk_counts"),
@@ -76,9 +90,25 @@ def _check_tables(run: Run, parts: list[Part], resources: Resources, config: Cou
             "corpus": run_sql(con, "checks/corpus", sha256=sha256),
         }
         range_bytes = max(resources.memory_bytes // 64, 2 << 20)
+        if version != "1":
+            con.register("recounted_groups", _recount_groups(parts, resources).to_arrow())
+            found["source_groups"] = run_sql(con, "checks/source_groups")
         for table, row in check_trainings(con, run, parts, sha256, range_bytes, config.unencodable):
             found.setdefault(table, []).append(row)
     return [Problem(table, row) for table, rows in found.items() for row in rows[:_MOST_PROBLEMS]]
+
+
+def _recount_groups(parts: list[Part], resources: Resources) -> pl.DataFrame:
+    """The rows of table source_groups, counted from the parts."""
+    rows = []
+    if any(part.group_name for part in parts):
+        for name, mine in parts_by_group(parts).items():
+            digest = CorpusDigest()
+            for frame in merge_ranges(mine, max(resources.memory_bytes // 12, 4 << 20)):
+                digest.add(frame)
+            rows.append(group_row(name, mine, digest))
+    kinds = dict.fromkeys(("documents", "bytes", "chunks", "distinct"), pl.Int64)
+    return pl.DataFrame(rows, schema={"group_name": pl.String, **kinds, "sha256": pl.String})
 
 
 def _check_files(spans: list[Span], config: CountConfig) -> list[Problem]:

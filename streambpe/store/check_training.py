@@ -7,6 +7,7 @@
     superword_adjacency  counted again in the stored documents
     pair_counts  counted in the chunks as the events leave them (store/recount.py, not the engine)
     token_counts the same
+    weighted_counts  the counts of the groups, weighted again
     facts        how many rows, which digest, what size
 
 A training of fewer sources than the run has now can only be checked against its log.
@@ -15,8 +16,10 @@ A training of fewer sources than the run has now can only be checked against its
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -34,10 +37,11 @@ from streambpe.errors import RunError
 from streambpe.store.check_superwords import check_adjacency, eligible_chunks
 from streambpe.store.chunks import Part, merge_ranges
 from streambpe.store.database import list_trainings, use_training
+from streambpe.store.groups import weighted_counts
 from streambpe.store.recount import Int64, Replay, encode_words, pair_counts
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
-from streambpe.store.trainings import event_rows, read_facts, read_words_ahead
+from streambpe.store.trainings import event_rows, insert, read_facts, read_words_ahead
 from streambpe.train.journal import Journal
 from streambpe.train.trainer import journal_path, log_path
 from streambpe.train.words import choose_symbols, takes_part, training_codec, word_symbols
@@ -72,6 +76,7 @@ def check_trainings(
     """(table, row) for every row that does not add up. `con` is open read-only; `sha256`: of the counts;
     `unencodable`: how they were counted."""
     names = list_trainings(con)
+    version = dict(run_sql(con, "steps/get_run")).get("format_version")
     logs = {path.name.removesuffix(".events.jsonl") for path in run.path.glob("*.events.jsonl")}
     for name in sorted({"main" if log == "model" else log for log in logs} - set(names)):
         if journal_path(run, name).exists():  # not folded yet
@@ -87,10 +92,26 @@ def check_trainings(
             yield f"{name}.events", (str(why),)
             source = None
         if source is not None:
-            for table, row in _check_one(con, run, parts, facts, source, sha256, range_bytes):
-                yield f"{name}.{table}", row
+            weights = source.config.weights if source.corpus == sha256 else {}
+            with (
+                tempfile.TemporaryDirectory(prefix="check-", dir=run.path if weights else None) as place,
+                weighted_counts(parts, weights, Path(place) / "weighted") as counts,
+            ):
+                if version != "1" and source.corpus == sha256:  # 1: not written since, it has no weights
+                    for row in _check_weighted(con, counts if weights else (), range_bytes):
+                        yield f"{name}.weighted_counts", row
+                for table, row in _check_one(con, run, counts, facts, source, sha256, range_bytes):
+                    yield f"{name}.{table}", row
         con.rollback()
     use_training(con, "main")
+
+
+def _check_weighted(con: duckdb.DuckDBPyConnection, counts: Sequence[Part], range_bytes: int) -> list[Row]:
+    """Table weighted_counts against the parts weighted again; none without weights."""
+    run_sql(con, "steps/make_recount")
+    for frame in merge_ranges(counts, range_bytes):
+        insert(con, "recount", frame)
+    return run_sql(con, "checks/weighted_counts")
 
 
 def _read_source(run: Run, name: str, facts: dict[str, str], unencodable: Unencodable) -> Source | None:

@@ -17,6 +17,7 @@ import contextlib
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -34,7 +35,7 @@ from streambpe.store.database import fsync_file, fsync_folder, open_store
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 
-PART_FORMAT = 1
+PART_FORMAT = 2  # 1: before source groups; read as a part without a group
 _Use = Callable[[pl.DataFrame], None]
 _SCHEMA = pa.schema([("chunk", pa.large_string()), ("n", pa.int64())])
 _GROUP_ROWS = 16_384  # rows in a row group: 0.5 MB of English chunks in memory
@@ -65,11 +66,12 @@ class Span:
     mtime_ns: int
     state: str
     dropped: int = 0
+    group_name: str = ""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One file in counts/."""
+    """One file in counts/; all its stretches are of one source group."""
 
     path: Path
     spans: tuple[Span, ...]
@@ -78,6 +80,11 @@ class Part:
     level: int  # 0: counted; k + 1: a merge of files of level k
     replaces: tuple[str, ...]
     groups: tuple[tuple[str, str, int], ...]  # of each row group: lowest chunk, highest, bytes
+
+    @property
+    def group_name(self) -> str:
+        """The source group whose counts these are; "" if none was named."""
+        return self.spans[0].group_name if self.spans else ""
 
 
 class PartWriter:
@@ -157,14 +164,15 @@ def read_part(path: Path) -> Part:
     try:
         metadata = pq.read_metadata(path).metadata or {}
         facts = json.loads(metadata[b"streambpe"])
-        spans = tuple(Span(**span) for span in facts["spans"])
+        known = facts["format"] in range(1, PART_FORMAT + 1)
+        spans = tuple(Span(**span) for span in facts["spans"]) if known else ()
     except (OSError, pa.ArrowException, KeyError, ValueError, TypeError) as why:
         raise RunError(
             f"{path} is damaged ({str(why).splitlines()[0]}). Move it away and count again: the sources "
             f"it covered are read again, everything else is kept."
         ) from None
-    if facts["format"] != PART_FORMAT:
-        raise RunError(f"{path} has part format {facts['format']}; this streambpe reads {PART_FORMAT}.")
+    if not known:
+        raise RunError(f"{path} has part format {facts['format']}; this streambpe reads up to {PART_FORMAT}.")
     groups = tuple((low, high, size) for low, high, size in facts["groups"])
     return Part(path, spans, facts["rows"], facts["total"], facts["level"], tuple(facts["replaces"]), groups)
 
@@ -204,9 +212,10 @@ def check_total(parts: Sequence[Part], chunks: int, size: int, what: str) -> Non
             )
 
 
-def merge_ranges(parts: Sequence[Part], range_bytes: int) -> Iterator[pl.DataFrame]:
+def merge_ranges(parts: Sequence[Part], range_bytes: int, *, by_group: bool = False) -> Iterator[pl.DataFrame]:
     """The sum of several parts as frames (chunk, n): disjoint, ascending, in byte order.
 
+    `by_group`: frames (chunk, group_name, n), a row for each group that has the chunk.
     Cost: every row is read once, rows at the border of two ranges twice.
     """
     total = sum(part.total for part in parts)
@@ -225,7 +234,7 @@ def merge_ranges(parts: Sequence[Part], range_bytes: int) -> Iterator[pl.DataFra
             held += size
         for i, low in enumerate(bounds):
             high = bounds[i + 1] if i + 1 < len(bounds) else None
-            frame = _read_range(parts, files, low, high)
+            frame = _read_range(parts, files, low, high, by_group)
             if frame.height:
                 yield frame
     finally:
@@ -233,7 +242,10 @@ def merge_ranges(parts: Sequence[Part], range_bytes: int) -> Iterator[pl.DataFra
             file.close()
 
 
-def _read_range(parts: Sequence[Part], files: Sequence[pq.ParquetFile], low: str, high: str | None) -> pl.DataFrame:
+def _read_range(
+    parts: Sequence[Part], files: Sequence[pq.ParquetFile], low: str, high: str | None, by_group: bool
+) -> pl.DataFrame:
+    keys = ["chunk", "group_name"] if by_group else ["chunk"]
     frames = []
     for part, file in zip(parts, files, strict=True):
         wanted = [g for g, (a, b, _) in enumerate(part.groups) if b >= low and (high is None or a < high)]
@@ -244,24 +256,32 @@ def _read_range(parts: Sequence[Part], files: Sequence[pq.ParquetFile], low: str
         keep = pl.col("chunk") >= low
         if high is not None:
             keep &= pl.col("chunk") < high
+        if by_group:
+            frame = frame.select("chunk", pl.lit(part.group_name).alias("group_name"), "n")
         frames.append(frame.filter(keep))
     if not frames:
-        return pl.DataFrame(schema={"chunk": pl.String, "n": pl.Int64})
+        return pl.DataFrame(schema={**dict.fromkeys(keys, pl.String), "n": pl.Int64})
     together = pl.concat(frames)
     if len(frames) > 1:
-        together = together.group_by("chunk").agg(pl.col("n").sum())
-    return together.sort("chunk")
+        together = together.group_by(keys).agg(pl.col("n").sum())
+    return together.sort(keys)
 
 
 def compact(run: Run, parts: list[Part], range_bytes: int, threads: int) -> list[Part]:
-    """Merge MERGE_FILES files of a level into one of the next, as long as a level holds that many."""
+    """Merge MERGE_FILES files of a group's level into one of the next, as long as a level holds that many."""
     while True:
-        level = next((k for k in {p.level for p in parts} if sum(p.level == k for p in parts) >= MERGE_FILES), None)
-        if level is None:
+        many = Counter((p.group_name, p.level) for p in parts)
+        kind = next((kind for kind in sorted(many) if many[kind] >= MERGE_FILES), None)
+        if kind is None:
             return parts
-        batch = [p for p in parts if p.level == level][:MERGE_FILES]
-        merged = merge_into(run, batch, range_bytes, level + 1, threads)
+        batch = [p for p in parts if (p.group_name, p.level) == kind][:MERGE_FILES]
+        merged = merge_into(run, batch, range_bytes, kind[1] + 1, threads)
         parts = [p for p in parts if p not in batch] + [merged]
+
+
+def parts_by_group(parts: Sequence[Part]) -> dict[str, list[Part]]:
+    """The parts of each source group, in the order of the groups' names."""
+    return {name: [p for p in parts if p.group_name == name] for name in sorted({p.group_name for p in parts})}
 
 
 def merge_into(
@@ -356,6 +376,7 @@ def fold(
 
     `again`: also if it says that it is up to them.
     """
+    run.upgrade()
     parts = list_parts(run, clean=True)
     folded = json.dumps(sorted(part.path.name for part in parts))
     facts = run.facts()
@@ -367,6 +388,9 @@ def fold(
     parts = compact(run, parts, range_bytes, threads)
     digest = CorpusDigest()
     spans = [span for part in parts for span in part.spans]
+    groups: list[dict[str, int | str]] = []
+    if any(part.group_name for part in parts):
+        parts, groups = _merge_groups(run, parts, range_bytes, threads)
     with contextlib.closing(open_store(run.state, memory_bytes=spare // 2, threads=threads, temp_dir=temp_dir)) as con:
         con.begin()
         run_sql(con, "steps/clear_counts")
@@ -376,9 +400,9 @@ def fold(
             run_sql(con, "steps/insert_chunk_counts")
             con.unregister("incoming")
 
-        if len(parts) == 1:
+        if len(parts) == 1 or groups:
             _give_out(merge_ranges(parts, range_bytes), [digest.add, insert], threads)
-            names = [parts[0].path.name]
+            names = sorted(part.path.name for part in parts)
         elif parts:
             merged = merge_into(run, parts, range_bytes, max(p.level for p in parts) + 1, threads, [digest.add, insert])
             names = [merged.path.name]
@@ -387,6 +411,10 @@ def fold(
         con.register("incoming", spans_frame(spans).to_arrow())
         run_sql(con, "steps/insert_sources")
         con.unregister("incoming")
+        if groups:
+            con.register("incoming", pl.DataFrame(groups).to_arrow())
+            run_sql(con, "steps/insert_source_groups")
+            con.unregister("incoming")
         corpus = digest.facts(sum(span.documents for span in spans))
         run_sql(con, "steps/put_run", key="corpus", value=json.dumps(corpus))
         run_sql(con, "steps/put_run", key="folded", value=json.dumps(names))
@@ -394,6 +422,28 @@ def fold(
         con.commit()
     failpoint("fold-committed")
     return corpus
+
+
+def _merge_groups(
+    run: Run, parts: Sequence[Part], range_bytes: int, threads: int
+) -> tuple[list[Part], list[dict[str, int | str]]]:
+    """One part for each source group, and the rows of table source_groups."""
+    merged, rows = [], []
+    for name, mine in parts_by_group(parts).items():
+        digest = CorpusDigest()
+        if len(mine) > 1:
+            mine = [merge_into(run, mine, range_bytes, max(p.level for p in mine) + 1, threads, [digest.add])]
+        else:
+            for frame in merge_ranges(mine, range_bytes):
+                digest.add(frame)
+        merged += mine
+        rows.append(group_row(name, mine, digest))
+    return merged, rows
+
+
+def group_row(name: str, parts: Sequence[Part], digest: CorpusDigest) -> dict[str, int | str]:
+    """A row of table source_groups; `digest` has seen the sum of the parts."""
+    return {"group_name": name, **digest.facts(sum(span.documents for part in parts for span in part.spans))}
 
 
 def spans_frame(spans: Iterable[Span]) -> pl.DataFrame:

@@ -16,10 +16,10 @@ import duckdb
 from streambpe.errors import RunError
 from streambpe.store.sqlfiles import run_sql, sql_root
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 # Files must open in the 1.x shells that people have; DuckDB 2.0's own default is refused there.
 _STORAGE_VERSION = "v1.4.0"
-SCHEMA = ("run", "sources", "chunk_counts", "training")
+SCHEMA = ("run", "sources", "chunk_counts", "source_groups", "training")
 VIEWS = (
     "source_files",
     "chunk_frequencies",
@@ -27,6 +27,7 @@ VIEWS = (
     "vocabulary",
     "top_pairs",
     "merge_curve",
+    "training_chunks",
     "deletions",
     "token_usage",
     "single_token_chunks",
@@ -89,6 +90,9 @@ def create_schema(con: duckdb.DuckDBPyConnection) -> None:
     version = int(dict(run_sql(con, "steps/get_run")).get("format_version", FORMAT_VERSION))
     for step in migrations_from(version):
         run_sql(con, f"migrations/{step}")
+    for name in list_trainings(con):
+        use_training(con, name, create=True)
+    use_training(con, "main")
     run_sql(con, "steps/put_run", key="format_version", value=str(FORMAT_VERSION))
     for view in VIEWS:
         run_sql(con, f"views/{view}")

@@ -18,21 +18,35 @@ from streambpe.config import CountConfig, Resources
 from streambpe.encode.patterns import find_pattern
 from streambpe.errors import RunMismatch, UsageError
 from streambpe.progress import Meter, Reporter
-from streambpe.store.chunks import PartWriter, Span, check_total, fold, list_parts, merge_ranges, next_number
+from streambpe.store.chunks import (
+    Part,
+    PartWriter,
+    Span,
+    check_total,
+    fold,
+    list_parts,
+    merge_ranges,
+    next_number,
+    parts_by_group,
+)
 from streambpe.store.database import fsync_file
+from streambpe.store.groups import MOST_GROUPS, group_parts
 from streambpe.store.run import Run, disk_full_explained, program_versions
 
 _RANGE_BYTES = 32 << 20
 
 
-def export_counts(run: Path | str, output: Path | str) -> int:
-    """Write a run's committed counts to a .parquet or .csv file; how many rows. Streams in byte order."""
+def export_counts(run: Path | str, output: Path | str, group: str | None = None) -> int:
+    """Write a run's committed counts to a .parquet or .csv file; how many rows. Streams in byte order.
+
+    `group`: only those of one source group.
+    """
     folder, target = Run.open(run), Path(output)
     if target.suffix not in (".parquet", ".csv"):
         raise UsageError(f"{target}: name a .parquet or a .csv file.")
     config = CountConfig(**json.loads(folder.facts()["config"]))
     expression = find_pattern(config.pattern, gaps=config.gaps).expression
-    parts = list_parts(folder)
+    parts = list_parts(folder) if group is None else group_parts(folder, group)
     if not target.parent.is_dir():
         raise UsageError(f"{target.parent} is no folder; nothing was written.")
     temporary = target.with_name(target.name + ".new")
@@ -70,7 +84,8 @@ def export_counts(run: Path | str, output: Path | str) -> int:
 def merge_runs(
     run: Path | str, others: Sequence[Path | str], resources: Resources, progress: str = "none"
 ) -> dict[str, int | str]:
-    """Add the counts of other runs to a run. All or nothing for each other run; those added before are refused."""
+    """Add the counts of other runs to a run. All or nothing for each source group of a run; a run that was added
+    before is refused, one that a kill left half added is completed."""
     target = Run(run)
     opened = [Run.open(other) for other in others]
     configs = [CountConfig(**json.loads(other.facts()["config"])) for other in opened]
@@ -108,6 +123,23 @@ def _add_run(target: Run, other: Run, resources: Resources) -> None:
     held = [span for part in mine for span in part.spans]
     paths = {span.path for span in held}
     contents = {_content(span) for span in held}
+    groups = parts_by_group(parts)
+    if len(groups.keys() | parts_by_group(mine).keys()) > MOST_GROUPS:
+        raise UsageError(f"With {other.path} {target.path} would have more than {MOST_GROUPS} source groups, the most.")
+    # a kill between two groups of a run: those that are whole are added already
+    left = {g: p for g, p in groups.items() if not contents.issuperset(_content(s) for part in p for s in part.spans)}
+    for group in (left or groups).values():
+        _add_group(target, other, group, resources, paths, contents)
+
+
+def _add_group(
+    target: Run,
+    other: Run,
+    parts: Sequence[Part],
+    resources: Resources,
+    paths: set[str],
+    contents: set[tuple[str, ...]],
+) -> None:
     name = f"part-{next_number(target):05d}"
     spans = []
     for span in (span for part in parts for span in part.spans):

@@ -62,6 +62,7 @@ def print_query(run: Path | str, query: str, form: str, out: TextIO, name: str =
             if names is not None:
                 _write(form, names, blocks, out)
         except duckdb.Error as why:
+            Run.open(run).refuse_old()
             raise StreambpeError(f"The query does not run: {why}") from None
 
 

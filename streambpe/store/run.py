@@ -26,7 +26,7 @@ from typing import Any
 
 from streambpe.errors import RunError, RunLocked, StreambpeError
 from streambpe.failpoints import failpoint
-from streambpe.store.database import create_schema, fsync_folder, open_store
+from streambpe.store.database import FORMAT_VERSION, create_schema, fsync_folder, migrations_from, open_store
 from streambpe.store.sqlfiles import run_sql
 
 
@@ -97,6 +97,20 @@ class Run:
         failpoint("run-made")
         os.replace(temporary, self.state)
         fsync_folder(self.path)
+
+    def upgrade(self) -> None:
+        """Carry the database of an older version forward; a later one is refused. Locked by the caller."""
+        if self.facts().get("format_version") != str(FORMAT_VERSION):
+            with contextlib.closing(open_store(self.state)) as con:
+                create_schema(con)
+
+    def refuse_old(self) -> None:
+        """An error if the tables are those of an older version; for what only reads and needs the newer ones."""
+        if migrations_from(int(self.facts()["format_version"])):
+            raise RunError(
+                f"{self.path} was written by an older version and lacks what this one reads. `streambpe count "
+                f"{self.path}` carries it forward; nothing is counted again, and nothing was changed."
+            )
 
     def facts(self) -> dict[str, str]:
         """Table run as a dictionary."""

@@ -82,6 +82,7 @@ class Source:
     mtime_ns: int = 0
     texts: Iterable[str | None] | None = field(default=None, compare=False, repr=False)
     is_stdin: bool = False
+    group: str | None = field(default=None, compare=False)  # of sources; None: not asked for
 
     @property
     def is_stream(self) -> bool:

@@ -7,7 +7,7 @@ journal (table facts names it) are made anew. Everything happens in the caller's
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -168,6 +168,14 @@ def fold_training(
         rows = [[veto[key] for key in _VETO_COLUMNS] for veto in vetoes[n_vetoed:]]
         schema = {"seq": pl.Int64, "left_id": pl.Int64, "right_id": pl.Int64, "n": pl.Int64}
         insert(con, "vetoed", pl.DataFrame(rows, schema=schema, orient="row"))
+
+
+def fill_weighted_counts(con: duckdb.DuckDBPyConnection, frames: Iterable[pl.DataFrame]) -> None:
+    """Table weighted_counts, from (chunk, n); they do not change while a training goes on, so it is filled once."""
+    ((there,),) = run_sql(con, "steps/has_weighted_counts")
+    if not there:
+        for frame in frames:
+            insert(con, "weighted_counts", frame)
 
 
 def fill_token_counts(

@@ -59,6 +59,7 @@ from streambpe.store.chunks import (
     list_parts,
     next_number,
 )
+from streambpe.store.groups import MOST_GROUPS, GroupRules
 from streambpe.store.run import Run, disk_full_explained, program_versions
 from streambpe.store.sources import (
     BadUtf8,
@@ -112,14 +113,18 @@ def count(
     kind: str = "auto",
     counts: bool = False,
     stdin_name: str = "-",
+    groups: Sequence[str] = (),
+    group_by: str | None = None,
     progress: str = "none",
     stop: threading.Event | None = None,
 ) -> CountResult:
     """Count sources into a run; those counted before are skipped, a stopped count goes on.
 
     `options` are fields of CountConfig; None or missing means the run's own, or the default.
-    `counts`: the sources are count tables. Setting `stop` commits and raises Stopped.
+    `counts`: the sources are count tables. `groups` (NAME=GLOB each) and `group_by` ("folder") keep the counts
+    of groups of sources apart (store/groups.py). Setting `stop` commits and raises Stopped.
     """
+    rules = GroupRules.from_options(groups, group_by)
     folder = Run(run)
     if not sources and folder.state.exists():
         return _fold_again(folder, resources or Resources.from_options(), progress)
@@ -130,6 +135,9 @@ def count(
     found += [s for s in sources if isinstance(s, Source)]
     if not found:
         raise UsageError("Nothing to count: name at least one SOURCE.")
+    found = [replace(source, group=rules.group_of(source.path) if rules else None) for source in found]
+    unused = [name for name, _ in rules.rules if name not in {source.group for source in found}]
+    warnings += [f"--group {name}: no source is in it." for name in dict.fromkeys(unused)]
     resources = resources or Resources.from_options()
     if (folder.path / "state.duckdb").exists():
         asked = options or {}
@@ -250,6 +258,13 @@ class _Job:
                     f"was changed. Count the other field into another RUN."
                 )
             done = [(span.start_at, span.stop_at) for span in known]
+            if known and source.group not in (None, known[0].group_name):
+                raise UsageError(
+                    f"{source.path} was counted in source group {known[0].group_name or 'none'!r}, not "
+                    f"{source.group or 'none'!r}; nothing was changed. Counts cannot move between groups: count "
+                    f"into another RUN."
+                )
+            source = replace(source, group=known[0].group_name if known else source.group or "")
             complete = any(span.state == "last" for span in known) and len(gaps_between(done)) == 1
             if known and not source.is_stream:
                 self._check_unchanged(source, known)
@@ -262,6 +277,13 @@ class _Job:
                 plan.skipped += 1
             else:
                 plan.todo.append((source, done))
+        plan.todo.sort(key=lambda entry: entry[0].group or "")  # a part holds one group: few changes, few parts
+        names = {source.group for source, _ in plan.todo} | {part.group_name for part in parts}
+        if len(names) > MOST_GROUPS:
+            raise UsageError(
+                f"{len(names)} source groups; {MOST_GROUPS} is the most a run can have. Nothing was changed. Name "
+                f"larger ones with --group NAME=GLOB."
+            )
         return plan
 
     def _check_unchanged(self, source: Source, known: list[Span]) -> None:
@@ -402,6 +424,7 @@ class _Job:
                             source.mtime_ns,
                             "last" if last else "part",
                             dropped if last else 0,
+                            group_name=source.group or "",
                         )
                     ]
                 )
@@ -497,10 +520,13 @@ class _Worker(threading.Thread):
         if self.job.config.sequences:
             self._commit_sequence(block, made, pieces)
             return
+        span = _span(block, made, "")
+        if self.spans and self.spans[0].group_name != span.group_name:
+            self._commit()
         for stretch in pieces.stretches(2 * self.job.block_bytes):
             self.counts.add(stretch)
         # the text itself is not kept: only what its span says of it
-        self.spans.append(_span(block, made, ""))
+        self.spans.append(span)
 
     def _commit(self) -> None:
         """Turn the pieces added up so far into chunks and commit them."""
@@ -547,6 +573,7 @@ def _span(block: Block, made: BlockText, part: str) -> Span:
         mtime_ns=source.mtime_ns,
         state="last" if block.ends_source else "part",
         dropped=made.dropped,
+        group_name=source.group or "",
     )
 
 

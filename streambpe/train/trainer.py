@@ -59,8 +59,9 @@ from streambpe.errors import ResumeMismatch, RunError, RunMismatch, Stopped, Str
 from streambpe.failpoints import failpoint
 from streambpe.memory import release_memory
 from streambpe.progress import Meter, Reporter, tree_memory
-from streambpe.store.chunks import BASE_BYTES, Part, fold, list_parts
+from streambpe.store.chunks import BASE_BYTES, Part, fold, list_parts, merge_ranges
 from streambpe.store.database import fsync_file, fsync_folder, list_trainings, open_store, use_training
+from streambpe.store.groups import check_weights, read_groups, weighted_counts
 from streambpe.store.run import Run, replace_file
 from streambpe.store.sequences import SequencePart, documents_digest, order_parts
 from streambpe.store.sources import Source, find_sources
@@ -70,6 +71,7 @@ from streambpe.store.trainings import (
     carried_pass,
     event_rows,
     fill_token_counts,
+    fill_weighted_counts,
     fold_training,
     insert,
     read_facts,
@@ -101,6 +103,7 @@ _SNAPSHOT_SECONDS = 60.0  # and none is made sooner: replaying a minute of learn
 _LAST_FOLD_SECONDS = 30.0  # that a finished training waits for another process to close state.duckdb
 _LEFT_BEHIND_BYTES = 64 << 20
 _TRANSIENT_SHARE = 16  # of the limit is kept for what Polars takes for a moment
+_WEIGHTED_BYTES = 8 << 20  # of weighted counts, copied at a time
 _FOLD_BYTES = 64 << 20  # of DuckDB, while the engine's arrays are in memory
 
 
@@ -183,6 +186,8 @@ class Trainer:
         self.prune = bool(self.tuning.pop("prune", True))  # superwords from documents cut at rare neighbours
         self.private = self.folder.path / "training" / name  # words, snapshot, the engine's blocks
         self.meter = Meter("preparing", unit="tokens", memory_limit=self.resources.memory_bytes)
+        self.groups: dict[str, Any] = {}  # with weights: for the header, what was counted in each group
+        self.parts: Sequence[Part] = ()  # the counts learned from
         self.facts: dict[str, str] = {}  # table run, read at the start: later another process may hold it
 
     # ------------------------------------------------------------------ the story
@@ -194,10 +199,15 @@ class Trainer:
             done = self._finished(corpus)
             if done is not None:
                 return done
-            with Reporter(self.meter, self.folder, self.progress):
-                return self._learn(corpus, parts)
+            check_weights(self.folder, parts, self.config.weights)
+            with (
+                Reporter(self.meter, self.folder, self.progress),
+                weighted_counts(parts, self.config.weights, self.private.with_name(f"{self.name}.weighted")) as counts,
+            ):
+                return self._learn(corpus, counts)
 
     def _learn(self, corpus: dict[str, Any], parts: list[Part]) -> TrainResult:
+        self.parts = parts
         self.unencodable: Unencodable = self._counting().unencodable
         stop_words, alphabet, self.uncovered = choose_symbols(parts, self.config, self.unencodable)
         target = self._target(alphabet, stop_words)
@@ -467,6 +477,8 @@ class Trainer:
             temp_dir=self.resources.temp_dir,
         )
         self.facts = self.folder.facts()
+        if self.config.weights:
+            self.groups = {"groups": read_groups(self.folder)}
         return corpus, list_parts(self.folder)
 
     def _identity(self, corpus: dict[str, Any]) -> dict[str, Any]:
@@ -734,7 +746,8 @@ class Trainer:
             unicode=pattern.unicode,
             corpus={
                 key: corpus[key] for key in ("documents", "bytes", "chunks", "sha256", "documents_sum") if key in corpus
-            },
+            }
+            | self.groups,
             unk=self.config.unk,
             stop_words=tuple(StopWord(before + i, word.encode()) for i, word in enumerate(stop_words)),
             specials=tuple(Special(text, first_special + i) for i, text in enumerate(self.config.specials)),
@@ -781,6 +794,8 @@ class Trainer:
             con.begin()
             use_training(con, self.name, create=True)
             fold_training(con, journal.number, journal.events, journal.batches, journal.vetoes, self.book)
+            if self.config.weights:
+                fill_weighted_counts(con, merge_ranges(self.parts, _WEIGHTED_BYTES))
             facts = {
                 "journal": journal.number,
                 "config": json.dumps(journal.training),
@@ -837,7 +852,7 @@ class Trainer:
         stop_words = [word.decode() for word in self.book.contents[there : there + self.book.stop_words]]
         encoder = Encoder(EventLog(self._header({}, alphabet, stop_words, self.book.learned), tuple(events)))
         keep = takes_part(stop_words, self.config.freq_cutoff)
-        return count_tokens(list_parts(self.folder), keep, encoder)
+        return count_tokens(self.parts, keep, encoder)
 
 
 def _merges_and_deletions(events: Sequence[Event]) -> tuple[list[tuple[int, int, int, int]], list[Deletion]]:
@@ -969,7 +984,7 @@ def _count(
 
 def _refuse_new_sources(folder: Run, name: str, sources: Sequence[str], counting: dict[str, Any]) -> None:
     """A training that was started learns from the counts it was started with: none may be added to it."""
-    arguments = {key: value for key, value in counting.items() if key != "options"}
+    arguments = {key: value for key, value in counting.items() if key not in ("options", "groups", "group_by")}
     found = find_sources(list(sources), **arguments)[0] if sources else []
     complete = {span.path for part in list_parts(folder) for span in part.spans if span.state == "last"}
     new = [source.path for source in found if source.path not in complete]

@@ -1,0 +1,18 @@
+-- source_groups: the table against a recount of each group's parts.
+-- inputs:
+-- reads:   source_groups, recounted_groups (one row = the columns of source_groups; registered by the caller)
+-- returns: group_name, problem, documents, bytes, chunks, distinct, sha256: one row for every group that differs
+-- by hand: needs the parts' own records; run `streambpe check RUN`
+WITH recounted AS (
+    SELECT group_name, documents, bytes, chunks, "distinct", sha256 FROM recounted_groups
+)
+(
+    SELECT group_name, 'in the table, not in the parts' AS problem, documents, bytes, chunks, "distinct", sha256
+    FROM (FROM source_groups EXCEPT FROM recounted)
+)
+UNION ALL
+(
+    SELECT group_name, 'in the parts, not in the table' AS problem, documents, bytes, chunks, "distinct", sha256
+    FROM (FROM recounted EXCEPT FROM source_groups)
+)
+ORDER BY group_name, problem;

@@ -1,0 +1,487 @@
+"""Groups of sources: counts kept apart, weights applied exactly, and neither changes with how it was done."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streambpe.config import Resources, TrainConfig, parse_weights
+from streambpe.encode.eventlog import Op
+from streambpe.encode.patterns import find_pattern
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import ResumeMismatch, StreambpeError, UsageError
+from streambpe.store.check import check
+from streambpe.store.chunks import PartWriter, Span, list_parts, merge_ranges
+from streambpe.store.exchange import export_counts, merge_runs
+from streambpe.store.groups import GroupRules, groups_of_sources, weighted_counts
+from streambpe.store.run import Run
+from streambpe.train import count as counting
+from streambpe.train.converge import converge
+from streambpe.train.count import count, count_from_iterator
+from streambpe.train.trainer import Trainer, resume, train
+from tests.hostile import random_text
+from tests.runs import SMALL, cli, counted_run, log_of, plain_events, rows, text_run
+
+ROOT = Path(__file__).parents[1]
+SPLIT = find_pattern("gpt4o").split
+
+
+@pytest.fixture
+def tiny_blocks(monkeypatch):
+    """Blocks of a kilobyte and a part for each."""
+    monkeypatch.setattr(counting, "_MOST_BLOCK", 1000)
+    monkeypatch.setattr(counting, "_LEAST_BLOCK", 1000)
+    monkeypatch.setattr(counting, "CHECKPOINT_SECONDS", -1.0)
+
+
+def corpus(folder: Path, seed: int = 1) -> dict[str, Counter[str]]:
+    """Files in folders de, en, fr; the chunk counts of each folder."""
+    rng = random.Random(seed)
+    expected = {}
+    words = [random_text(rng, 5) for _ in range(60)]
+    for group in ("de", "en", "fr"):
+        (folder / group).mkdir(parents=True)
+        texts = []
+        for i in range(3):
+            text = " ".join(rng.choices(words, k=rng.choice([3, 300]))).replace("\ufeff", "").replace("\r", "")
+            (folder / group / f"{i}.txt").write_text(text, encoding="utf-8", newline="")
+            texts.append(text)
+        expected[group] = Counter(chunk for text in texts for chunk in SPLIT(text))
+    return expected
+
+
+def group_tables(run: Path, tmp: Path) -> dict[str, dict[str, int]]:
+    """What export-counts says of each group."""
+    found = {}
+    for name in set(groups_of_sources(run).values()):
+        export_counts(run, tmp / "group.parquet", name)
+        table = pq.read_table(tmp / "group.parquet")
+        found[name] = dict(zip(table["chunk"].to_pylist(), table["count"].to_pylist(), strict=True))
+    return found
+
+
+def total(run: Path) -> dict[str, int]:
+    return dict(rows(run, "SELECT chunk, n FROM chunk_counts"))
+
+
+def weighted(groups: dict[str, dict[str, int]], weights: dict[str, Fraction]) -> dict[str, int]:
+    """Largest remainder, by fractions and a sort."""
+    exact: dict[str, Fraction] = {}
+    for name, table in groups.items():
+        for chunk, n in table.items():
+            exact[chunk] = exact.get(chunk, Fraction(0)) + weights.get(name, Fraction(1)) * n
+    whole = {chunk: value.numerator // value.denominator for chunk, value in exact.items()}
+    seats = int(sum(exact.values()) + Fraction(1, 2)) - sum(whole.values())
+    for chunk in sorted(exact, key=lambda c: (whole[c] - exact[c], c.encode()))[:seats]:
+        whole[chunk] += 1
+    return {chunk: n for chunk, n in whole.items() if n}
+
+
+def group_part(run: Run, name: str, table: dict[str, int]) -> None:
+    """Commit counts as a part of a group."""
+    import polars as pl
+
+    span = Span(f"/{name}", "counts", "", 0, 1, 1, 1, 0, 0, 0, "", f"part-{name}", 1, 1, "last", 0, name)
+    writer = PartWriter(run.counts / f"part-{name}-00001.parquet")
+    writer.write(pl.DataFrame(sorted(table.items()), schema={"chunk": pl.String, "n": pl.Int64}, orient="row"))
+    writer.commit([span])
+
+
+# ------------------------------------------------------------------ naming
+
+
+@pytest.mark.parametrize(
+    ("glob", "path", "in_it"),
+    [
+        ("de", "/c/de/a.txt", True),
+        ("de/", "/c/de/x/a.txt", True),
+        ("./corpus/de/*.txt", "/c/corpus/de/a.txt", True),
+        ("*.jsonl", "/c/de/a.txt", False),
+        ("/c/de", "/c/de/a.txt", True),
+        ("/de", "/c/de/a.txt", False),
+        ("e", "/c/de/a.txt", False),
+        ("a.txt", "/c/de/a.txt", True),
+        ("[ab].txt", "/c/de/a.txt", True),
+        ("stream", "stream", True),
+    ],
+)
+def test_globs(glob, path, in_it):
+    """Absolute or from any folder on; a folder takes all below it."""
+    assert GroupRules.from_options([f"x={glob}"]).group_of(path) == ("x" if in_it else "")
+
+
+def test_the_first_rule_wins_and_folders_are_for_the_rest():
+    """--group before --group-by."""
+    rules = GroupRules.from_options(["code=*.py.txt", "all=de"], "folder")
+    assert [rules.group_of(p) for p in ("/c/de/a.py.txt", "/c/de/a.txt", "/c/en/a.txt", "stdin")] == [
+        "code", "all", "en", "",
+    ]  # fmt: skip
+    assert not GroupRules.from_options()
+
+
+@pytest.mark.parametrize("given", ["de", "=x", "de=", " =x"])
+def test_what_is_no_rule_is_refused(given):
+    """With how it is written."""
+    with pytest.raises(UsageError, match="NAME=GLOB"):
+        GroupRules.from_options([given])
+
+
+# ------------------------------------------------------------------ counting
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_counts_of_groups(tmp_path, tiny_blocks, threads):
+    """Each group's counts are those of its files, the total is that of a run without groups."""
+    expected = corpus(tmp_path / "in")
+    run = tmp_path / "run"
+    result = count(run, [str(tmp_path / "in")], group_by="folder", resources=Resources(256 << 20, threads))
+    plain = count(tmp_path / "plain", [str(tmp_path / "in")], resources=SMALL)
+    assert result.corpus == plain.corpus
+    assert group_tables(run, tmp_path) == expected
+    assert total(run) == sum(expected.values(), Counter())
+    assert groups_of_sources(run) == {
+        str(p.resolve()): p.parent.name for p in (tmp_path / "in").rglob("*.txt")
+    }  # fmt: skip
+    assert check(run, resources=SMALL, rehash_sources=True) == []
+    found = rows(run, 'SELECT group_name, documents, chunks, "distinct" FROM source_groups ORDER BY 1')
+    assert found == [(name, 3, n.total(), len(n)) for name, n in sorted(expected.items())]
+    assert len(list_parts(Run(run))) == 3
+    assert rows(tmp_path / "plain", "FROM source_groups") == []
+
+
+def test_any_order_any_command(tmp_path, tiny_blocks):
+    """Sources added later, named by globs, in another order: the same groups."""
+    expected = corpus(tmp_path / "in")
+    run = tmp_path / "run"
+    for group in ("fr", "de", "en"):
+        for path in sorted((tmp_path / "in" / group).iterdir(), reverse=True):
+            count(run, [str(path)], groups=[f"{group}={tmp_path}/in/{group}"], resources=SMALL)
+    count(tmp_path / "once", [str(tmp_path / "in")], group_by="folder", resources=SMALL)
+    query = "FROM source_groups ORDER BY ALL"
+    assert rows(run, query) == rows(tmp_path / "once", query)
+    assert group_tables(run, tmp_path) == expected
+    again = count(run, [str(tmp_path / "in")], resources=SMALL)  # no group option: they keep theirs
+    assert (again.counted, again.skipped) == (0, 9)
+    with pytest.raises(UsageError, match="source group 'de', not 'all'"):
+        count(run, [str(tmp_path / "in")], groups=["all=*"], resources=SMALL)
+    (tmp_path / "more.txt").write_text("more text")
+    count(run, [str(tmp_path / "more.txt")], resources=SMALL)
+    assert groups_of_sources(run)[str(tmp_path / "more.txt")] == ""
+    assert group_tables(run, tmp_path)[""] == {"more": 1, " text": 1}
+    assert check(run, resources=SMALL) == []
+
+
+@pytest.mark.parametrize("place", ["part-committed:4", "merge-committed:2", "fold-filled:1"])
+def test_killed_and_resumed(tmp_path, place):
+    """A kill between parts, between the merges of two groups, inside the fold: the same tables in the end."""
+    expected = corpus(tmp_path / "in")
+    driver = (
+        "import sys; from streambpe.train import count as c; c._MOST_BLOCK = c._LEAST_BLOCK = 500; "
+        "c.CHECKPOINT_SECONDS = -1.0; "
+        "c.count(sys.argv[1], [sys.argv[2]], group_by='folder', resources=c.Resources(256 << 20, 2))"
+    )
+    command = [sys.executable, "-c", driver, str(tmp_path / "run"), str(tmp_path / "in")]
+    env = {**os.environ, "STREAMBPE_FAILPOINT": place}
+    assert subprocess.run(command, env=env, cwd=ROOT, check=False).returncode == -9
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+    assert group_tables(tmp_path / "run", tmp_path) == expected
+    assert check(tmp_path / "run", resources=SMALL) == []
+
+
+def test_tables_iterators_and_sequences_have_groups(tmp_path):
+    """Every kind of source."""
+    (tmp_path / "t.tsv").write_text("ab\t3\n")
+    run = tmp_path / "run"
+    count(run, [str(tmp_path / "t.tsv")], counts=True, groups=["table=*.tsv"], resources=SMALL)
+    count_from_iterator(run, ["ab cd"], name="mine", groups=["made=mine"], resources=SMALL)
+    assert group_tables(run, tmp_path) == {"table": {"ab": 3}, "made": {"ab": 1, " cd": 1}}
+    expected = corpus(tmp_path / "in")
+    sequences = tmp_path / "sequences"
+    count(sequences, [str(tmp_path / "in")], group_by="folder", options={"sequences": True}, resources=SMALL)
+    assert group_tables(sequences, tmp_path) == expected
+    assert check(sequences, resources=SMALL) == []
+
+
+def test_a_group_without_sources_and_too_many_groups(tmp_path, monkeypatch):
+    """A warning; a refusal that leaves the run as it was."""
+    corpus(tmp_path / "in")
+    result = count(tmp_path / "run", [str(tmp_path / "in")], groups=["es=in/es", "de=in/de"], resources=SMALL)
+    assert result.warnings == ("--group es: no source is in it.",)
+    monkeypatch.setattr(counting, "MOST_GROUPS", 2)
+    with pytest.raises(UsageError, match="3 source groups"):
+        count(tmp_path / "other", [str(tmp_path / "in")], group_by="folder", resources=SMALL)
+    with pytest.raises(UsageError, match="no source group 'es'; it has de"):
+        export_counts(tmp_path / "run", tmp_path / "x.csv", "es")
+
+
+def test_check_finds_a_changed_group(tmp_path):
+    """A row changed, lost or made up in source_groups is named."""
+    corpus(tmp_path / "in")
+    run = tmp_path / "run"
+    count(run, [str(tmp_path / "in")], group_by="folder", resources=SMALL)
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("UPDATE source_groups SET chunks = chunks + 1 WHERE group_name = 'de'")
+        con.execute("DELETE FROM source_groups WHERE group_name = 'en'")
+        con.execute("INSERT INTO source_groups VALUES ('xx', 0, 0, 0, 0, '')")
+        con.execute("UPDATE sources SET group_name = 'de' WHERE group_name = 'fr'")
+    problems = check(run, resources=SMALL)
+    assert sorted({(p.table, p.what[0]) for p in problems if p.table == "source_groups"}) == [
+        ("source_groups", "de"), ("source_groups", "en"), ("source_groups", "xx"),
+    ]  # fmt: skip
+    assert sum(p.table == "sources" for p in problems) == 6
+    count(run, [], resources=SMALL)
+    assert check(run, resources=SMALL) == []
+
+
+def test_merged_runs_keep_their_groups(tmp_path):
+    """Group by group; a merge that a kill left half done is completed, a second one refused."""
+    expected = corpus(tmp_path / "in")
+    for group in ("de", "en", "fr"):
+        count(tmp_path / group, [str(tmp_path / "in" / group)], group_by="folder", resources=SMALL)
+    merge_runs(tmp_path / "two", [tmp_path / "de", tmp_path / "en"], SMALL)
+    command = [sys.executable, "-m", "streambpe.cli", "merge-counts", str(tmp_path / "all"), str(tmp_path / "two")]
+    env = {**os.environ, "STREAMBPE_FAILPOINT": "part-committed"}
+    assert subprocess.run(command, env=env, cwd=ROOT, check=False).returncode == -9
+    assert len(list_parts(Run(tmp_path / "all"))) == 1
+    merge_runs(tmp_path / "all", [tmp_path / "two", tmp_path / "fr"], SMALL)
+    assert group_tables(tmp_path / "all", tmp_path) == expected
+    assert check(tmp_path / "all", resources=SMALL) == []
+    with pytest.raises(UsageError, match="twice"):
+        merge_runs(tmp_path / "all", [tmp_path / "two"], SMALL)
+    assert group_tables(tmp_path / "all", tmp_path) == expected
+
+
+def make_old(run: Path) -> None:
+    """The run as the version before groups wrote it."""
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("DROP VIEW source_files")
+        con.execute("DROP TABLE source_groups")
+        con.execute("ALTER TABLE sources DROP COLUMN group_name")
+        con.execute("UPDATE run SET value = '1' WHERE key = 'format_version'")
+    for path in (run / "counts").glob("*.parquet"):
+        table = pq.read_table(path)
+        facts = json.loads(pq.read_metadata(path).metadata[b"streambpe"])
+        facts["format"] = 1
+        for span in facts["spans"]:
+            span.pop("group_name", None)
+        pq.write_table(table.replace_schema_metadata({"streambpe": json.dumps(facts)}), path, row_group_size=16_384)
+
+
+def test_old_runs_go_on(tmp_path):
+    """A run of format 1 is checked as it is, learned from, and added to, with groups."""
+    expected = corpus(tmp_path / "in")
+    run = tmp_path / "run"
+    count(run, [str(tmp_path / "in" / "de")], resources=SMALL)
+    make_old(run)
+    assert check(run, resources=SMALL) == []
+    assert groups_of_sources(run) == {str(p): "" for p in (tmp_path / "in" / "de").iterdir()}
+    train(run, vocab_size=300, resources=SMALL)
+    assert rows(run, "SELECT value FROM run WHERE key = 'format_version'") == [("2",)]
+    assert rows(run, "SELECT DISTINCT group_name FROM source_files") == [("",)]
+    assert check(run, resources=SMALL) == []
+    make_old(run)
+    count(run, [str(tmp_path / "in" / "en")], group_by="folder", resources=SMALL)
+    assert group_tables(run, tmp_path) == {"": expected["de"], "en": expected["en"]}
+    assert check(run, resources=SMALL) == []
+
+
+def test_named_trainings_of_old_runs_get_the_new_tables(tmp_path):
+    """Reading one first says what to do; `count RUN` carries it forward, and every view works on it."""
+    run = text_run(tmp_path / "run", "the cat sat on the mat\n" * 20 + "once\n")
+    train(run, name="second", vocab_size=270, freq_cutoff=2, resources=SMALL)
+    looks = [("sql", run, name, "--json", "--name", "second") for name in ("left_out", "single_token_chunks")]
+    before = [json.loads(cli(*look).stdout) for look in looks]
+    assert all(before)
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        for table in ("weighted_counts", "superword_adjacency"):
+            con.execute(f"DROP TABLE second.{table}")
+        for view in ("training_chunks", "left_out"):
+            con.execute(f"DROP VIEW {view}")
+    make_old(run)
+    for command in (("report", run, "--name", "second", "-o", tmp_path / "r.html"), looks[0]):
+        assert f"streambpe count {run}" in cli(*command, expect=1).stderr
+    cli("count", run)
+    assert [json.loads(cli(*look).stdout) for look in looks] == before
+    assert json.loads(cli("sql", run, "superword_candidates", "--json", "--name", "second").stdout) == []
+    assert check(run, resources=SMALL) == []
+
+
+def test_superwords_with_groups_but_not_with_weights(tmp_path):
+    """The log is that of a run without groups; weights, and growing parts of the counts, are refused."""
+    corpus(tmp_path / "in")
+    counting = {"options": {"pattern": "gpt4"}, "group_by": "folder"}
+    options = {"superwords": "boundless", "vocab_size": 400, "resources": SMALL}
+    sources = [str(tmp_path / "in")]
+    train(tmp_path / "run", sources, counting=counting, **options)
+    assert any(event.op is Op.SUPERMERGE for event in log_of(tmp_path / "run").events)
+    train(tmp_path / "plain", sources, counting={"options": {"pattern": "gpt4"}}, **options)
+    assert log_of(tmp_path / "run") == log_of(tmp_path / "plain")
+    assert check(tmp_path / "run", resources=SMALL) == []
+    with pytest.raises(UsageError, match="documents have no weights"):
+        train(tmp_path / "run", weights=["de=2"], name="heavy", **options)
+    with pytest.raises(UsageError, match="has no documents"):
+        converge(tmp_path / "run", TrainConfig.from_options(superwords="boundless", vocab_size=400))
+
+
+# ------------------------------------------------------------------ weights
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"), [("2.0", "2"), ("0.50", "0.5"), ("007", "7"), ("0", "0"), ("1000000", "1000000")]
+)
+def test_weights_are_read(given, shown):
+    """In their shortest decimal form, by name."""
+    assert parse_weights([f"b={given}", "a=b=1"]) == {"a=b": "1", "b": shown}
+
+
+@pytest.mark.parametrize("given", ["de", "de=", "=2", "de=-1", "de=1e3", "de=0.1234567", "de=1000001", "de=x"])
+def test_what_is_no_weight_is_refused(given):
+    """Each by its name."""
+    with pytest.raises(UsageError, match="--weight"):
+        TrainConfig.from_options(weights=[given])
+    with pytest.raises(UsageError, match="once"):
+        TrainConfig.from_options(weights=["de=1", "de=2"])
+
+
+NUMBERS = st.one_of(
+    st.sampled_from(["0", "1", "2", "0.5", "0.1", "0.333333", "2.5", "0.000001", "12.34"]),
+    st.decimals(0, 50, places=3).map(str),
+)
+TABLES = st.dictionaries(
+    st.text("ab\u00e9\U0001f600", min_size=1, max_size=3),
+    st.one_of(st.integers(1, 9), st.integers(1, 2**40)),
+    max_size=12,
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(tables=st.lists(TABLES, min_size=1, max_size=4), numbers=st.lists(NUMBERS, min_size=4, max_size=4))
+def test_weighted_counts_are_those_of_exact_fractions(tmp_path_factory, tables, numbers):
+    """The streamed integers against fractions and a sort; ties by the chunks' bytes."""
+    folder = tmp_path_factory.mktemp("w")
+    run = Run(folder)
+    run.counts.mkdir()
+    groups = {f"g{i}": table for i, table in enumerate(tables)}
+    weights = parse_weights([f"g{i}={numbers[i]}" for i in range(len(tables) - 1)])
+    for name, table in groups.items():
+        group_part(run, name, table)
+    expected = weighted(groups, {name: Fraction(number) for name, number in weights.items()})
+    if weights and not expected:
+        with (
+            pytest.raises(UsageError, match="nothing is left"),
+            weighted_counts(list_parts(run), weights, folder / "w"),
+        ):
+            pass
+        return
+    with weighted_counts(list_parts(run), weights, folder / "w") as parts:
+        found = {chunk: n for frame in merge_ranges(parts, 100) for chunk, n in frame.iter_rows()}
+    assert found == expected
+    assert list(found) == sorted(found, key=str.encode)
+    assert not (folder / "w").exists()
+
+
+def test_weights_near_the_limit(tmp_path):
+    """Products pass 2^63 on the way, the result does not; a sum that does is refused."""
+    run = Run(tmp_path)
+    run.counts.mkdir()
+    big = {"a": 2**61 + 12345, "b": 3}
+    group_part(run, "x", big)
+    group_part(run, "y", {"a": 1, "c": 2**60})
+    with weighted_counts(list_parts(run), {"x": "0.999999", "y": "1.000001"}, tmp_path / "w") as parts:
+        found = {chunk: n for frame in merge_ranges(parts, 100) for chunk, n in frame.iter_rows()}
+    assert found == weighted(
+        {"x": big, "y": {"a": 1, "c": 2**60}}, {"x": Fraction("0.999999"), "y": Fraction("1.000001")}
+    )
+    with (
+        pytest.raises(StreambpeError, match="more than a 64-bit count"),
+        weighted_counts(list_parts(run), {"x": "4"}, tmp_path / "w"),
+    ):
+        pass
+
+
+def test_learning_with_weights(tmp_path):
+    """As from a table of the weighted counts; the log says which weights, which groups; check recounts it all."""
+    expected = corpus(tmp_path / "in")
+    run = tmp_path / "run"
+    count(run, [str(tmp_path / "in")], group_by="folder", resources=SMALL)
+    options = {"vocab_size": 340, "stop_list": 30, "freq_cutoff": 2, "block_tokens": [" t"]}
+    train(run, resources=SMALL, weights=["de=2.5", "fr=0"], **options)
+    by_hand = weighted(expected, {"de": Fraction(5, 2), "fr": Fraction(0)})
+    table = counted_run(tmp_path / "table", by_hand)
+    Trainer(table, TrainConfig.from_options(**options), resources=SMALL).run()
+    assert plain_events(run) == plain_events(table)
+    train(run, resources=SMALL, name="plain", **options)
+    assert plain_events(run) != plain_events(run, "plain")
+    header = log_of(run).header
+    assert header.config["weights"] == {"de": "2.5", "fr": "0"}
+    assert "weights" not in log_of(run, "plain").header.config
+    assert header.corpus["sha256"] == log_of(run, "plain").header.corpus["sha256"]
+    assert header.corpus["groups"]["de"]["chunks"] == expected["de"].total()
+    assert check(run, resources=SMALL) == []
+    assert [p.name for p in run.iterdir() if p.name.startswith(("check-", "weighted"))] == []
+    kept = {chunk: n for chunk, n in by_hand.items() if n}
+    assert dict(rows(run, "FROM weighted_counts")) == kept
+    stop_words = [word.content.decode() for word in header.stop_words]
+    left_out = {chunk: (kept.get(chunk, 0), "weight" if chunk not in kept else "cut-off")
+                for chunk in total(run) if kept.get(chunk, 0) < 2}  # fmt: skip
+    left_out |= {chunk: (kept[chunk], "stop list") for chunk in stop_words}
+    assert {reason for _, reason in left_out.values()} == {"weight", "cut-off", "stop list"}
+    assert {chunk: (n, why) for chunk, n, why in rows(run, "SELECT chunk, n, reason FROM left_out")} == left_out
+    whole = rows(run, "SELECT chunk, n FROM single_token_chunks")
+    assert whole
+    assert all(kept[chunk] == n for chunk, n in whole)
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("UPDATE weighted_counts SET n = n + 1 WHERE chunk = (SELECT min(chunk) FROM weighted_counts)")
+    assert {p.table for p in check(run, resources=SMALL)} == {"main.weighted_counts"}
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("UPDATE weighted_counts SET n = n - 1 WHERE chunk = (SELECT min(chunk) FROM weighted_counts)")
+        con.execute("UPDATE pair_counts SET n = n + 1 WHERE left_id = (SELECT min(left_id) FROM pair_counts)")
+    assert {p.table for p in check(run, resources=SMALL)} == {"main.pair_counts"}
+    Tokenizer.load(str(run)).encode("the weights are known")
+
+
+def test_weights_do_not_change_and_are_resumed(tmp_path):
+    """Another weight is another training; resume and a larger size keep them."""
+    corpus(tmp_path / "in")
+    run = tmp_path / "run"
+    source = [str(tmp_path / "in")]
+    train(run, source, counting={"group_by": "folder"}, resources=SMALL, vocab_size=300, weights=["de=3"])
+    with pytest.raises(ResumeMismatch, match="weights"):
+        train(run, resources=SMALL, vocab_size=300, weights=["de=4"])
+    with pytest.raises(ResumeMismatch, match="weights"):
+        train(run, resources=SMALL, vocab_size=300)
+    train(run, source, counting={"group_by": "folder"}, resources=SMALL, vocab_size=330, weights=["de=3.0"])
+    assert resume(run, resources=SMALL).skipped
+    train(run, resources=SMALL, vocab_size=330, weights=["de=3"], name="once")
+    assert plain_events(run) == plain_events(run, "once")
+    with pytest.raises(UsageError, match="no source group 'xx'; it has de, en, fr"):
+        train(run, resources=SMALL, vocab_size=330, weights=["xx=3"], name="other")
+    assert check(run, resources=SMALL) == []
+
+
+def test_the_command_line(tmp_path):
+    """count --group-by, train --weight, export-counts --group, explain with rivals of the weighted counts."""
+    expected = corpus(tmp_path / "in")
+    run = tmp_path / "run"
+    cli("count", run, tmp_path / "in", "--group", "german=in/de", "--group-by", "folder")
+    cli("train", run, "--vocab-size", 300, "--weight", "german=2", "--weight", "en=0.5")
+    told = cli("train", run, "--vocab-size", 300, "--weight", "no=2", "--name", "b", expect=2)
+    assert "it has en, fr, german" in told.stderr
+    cli("export-counts", run, "-o", tmp_path / "de.csv", "--group", "german")
+    assert len((tmp_path / "de.csv").read_text().split("\n")) >= len(expected["de"])
+    cli("check", run)
+    found = json.loads(cli("explain", run, "log:256", "--json").stdout)
+    event = log_of(run).events[0]
+    assert found["rivals"][0]["n"] == event.n
