@@ -583,7 +583,7 @@ class Engine:
             sure = int(np.count_nonzero(frontier.count[best.slots] > frontier.cold_bound))
             if sure >= _SURE:
                 return Best(best.slots[:sure], frontier.cold_bound, -1, -1)
-            self._count_risen(last)
+            self._count_risen(last - last // 4)  # those that will matter soon, too: one look at all places for both
 
     def _count_risen(self, least: int) -> None:
         """Count the cold pairs that could have risen to `least`; those at the floor become hot."""
