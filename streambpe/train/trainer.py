@@ -104,6 +104,7 @@ _LAST_FOLD_SECONDS = 30.0  # that a finished training waits for another process 
 _LEFT_BEHIND_BYTES = 64 << 20
 _TRANSIENT_SHARE = 16  # of the limit is kept for what Polars takes for a moment
 _WEIGHTED_BYTES = 8 << 20  # of weighted counts, copied at a time
+_LEAST_ENGINE_BYTES = 24 << 20  # with less a stage of a scan proves a few merges, and a run never ends
 _FOLD_BYTES = 64 << 20  # of DuckDB, while the engine's arrays are in memory
 
 
@@ -627,7 +628,7 @@ class Trainer:
             "min_frequency": self.config.min_frequency,
             "max_token_length": self.config.max_token_length,
             "blocked": frozenset(map(codec.content, self.config.block_tokens)),
-            "memory_bytes": max(room, 8 << 20),
+            "memory_bytes": max(room, _LEAST_ENGINE_BYTES),
             "deletions": deletions,
             "threads": self.resources.threads,
             "work_dir": self.blocks,
