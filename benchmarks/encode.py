@@ -1,11 +1,14 @@
 """Megabytes of text a second, turned to ids: streambpe beside tiktoken, Hugging Face tokenizers and rustbpe.
 
-    python benchmarks/encode.py TEXT --mb 10 100 --threads 1 2 --rounds 3 > benchmarks/results/encode.tsv
+    python benchmarks/encode.py en_100.txt --mb 10 100 --threads 1 2 --rounds 3 > benchmarks/results/encode.tsv
 
 TEXT is cut into documents at empty lines. One vocabulary for all: rustbpe learns 32 768 tokens from the first
 20 MB under the gpt4 pattern, and every contender gets exactly these merges; their ids are compared by digest.
-`boundless` is the same vocabulary under the boundless pattern with 8 000 superwords on top, made by joining the
-most frequent neighbours in rounds: made for speed, not for quality, since nothing else here encodes superwords.
+`boundless` is 32 768 ids with superwords, learned by streambpe from the same text; nothing else here encodes it.
+
+    -corpus  a jsonl file to ids in a file        -batch  all documents in one call
+    -text    documents one by one, first seen     -short  lines of 20 to 200 characters from behind the MB, one
+                                                          by one, in a process that has encoded those MB before
 
 Every run is a process of its own, contenders take turns, the first round warms the page cache and is left out.
 Columns: contender, MB, threads, best and median MB/s (wall), best MB/s of processor time, peak MB, ids, digest.
@@ -19,21 +22,26 @@ import hashlib
 import json
 import os
 import resource
+import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from harness import machine, streambpe, versions
 
 VOCAB_SIZE = 32_768
 TRAIN_BYTES = 20_000_000
-SUPERWORDS = 8_000
+SHORT_TEXTS = 20_000
 PLAIN = ("streambpe-corpus", "streambpe-batch", "streambpe-text", "tiktoken", "tokenizers", "rustbpe")
+SHORT = ("streambpe-short", "tiktoken-short", "tokenizers-short", "rustbpe-short")
+BOUNDLESS = ("boundless-corpus", "boundless-text", "boundless-short")
 
 
 def read_documents(path: str, mb: int) -> list[str]:
@@ -41,6 +49,14 @@ def read_documents(path: str, mb: int) -> list[str]:
     with open(path, "rb") as file:
         text = file.read(mb * 1_000_000).decode("utf-8", "ignore")
     return [part + "\n\n" for part in text.split("\n\n") if part]
+
+
+def read_short_texts(path: str, mb: int) -> list[str]:
+    """Lines of 20 to 200 characters from behind the first megabytes."""
+    with open(path, "rb") as file:
+        file.seek(mb * 1_000_000)
+        lines = file.read(20_000_000).decode("utf-8", "ignore").splitlines()
+    return [line for line in lines if 20 <= len(line) <= 200][:SHORT_TEXTS]
 
 
 def train_rustbpe(path: str) -> Any:
@@ -69,95 +85,85 @@ def prepare(path: str, folder: Path) -> None:
     log = import_tiktoken(folder / "v.tiktoken", "gpt4")
     write_event_log(folder / "v.events.jsonl", log)
     export(log, "hf", folder / "tokenizer.json")
-    write_event_log(folder / "boundless.events.jsonl", add_superwords(log, read_documents(path, 10)))
+    source = folder / "train.jsonl"
+    write_jsonl(source, read_documents(path, TRAIN_BYTES // 1_000_000))
+    options = ("--pattern", "boundless", "--superwords", "boundless", "--vocab-size", str(VOCAB_SIZE))
+    subprocess.run(streambpe("train", str(folder / "run"), str(source), *options), check=True, capture_output=True)
+    (folder / "run" / "model.events.jsonl").rename(folder / "boundless.events.jsonl")
 
 
-def add_superwords(log: Any, documents: list[str]) -> Any:
-    """The same merges, and supermerges of the most frequent neighbours."""
-    import polars as pl
-    import regex
-
-    from streambpe.encode.eventlog import EventLog, Header, supermerge_event
-    from streambpe.encode.replay import Model
-    from streambpe.encode.tokenizer import Tokenizer
-
-    tokenizer = Tokenizer(EventLog(Header(log.header.alphabet, {"pattern": "boundless"}), log.events))
-    eligible = regex.compile(r"^(?=.+\p{L})(?:\p{L}\p{M}*|[ _'\u2019])+$")
-    wholes: list[int] = []
-    for document in documents:
-        for chunk in tokenizer.encoder.pattern.split(document):
-            ids = tokenizer.encoder.encode_chunk(chunk)
-            wholes.append(ids[0] if len(ids) == 1 and eligible.match(chunk) else -1)
-    stream = np.array(wholes, np.int32)
-    events = list(log.events)
-    vocabulary = Model(log).vocabulary
-    while len(events) < len(log.events) + SUPERWORDS:
-        left, right = stream[:-1], stream[1:]
-        both = (left >= 0) & (right >= 0)
-        pairs = pl.DataFrame({"left": left[both], "right": right[both]}).group_by("left", "right").len()
-        used: set[int] = set()
-        for a, b, n in pairs.sort("len", "left", "right", descending=[True, False, False]).head(2000).iter_rows():
-            if a in used or b in used:
-                continue
-            used |= {a, b}
-            before = len(vocabulary.tokens)
-            number = vocabulary.learn(a, b)
-            if len(vocabulary.tokens) == before:
-                continue
-            events.append(supermerge_event(a, b, number, n))
-            at = np.flatnonzero((stream[:-1] == a) & (stream[1:] == b))
-            stream[at] = number
-            stream[at + 1] = -3
-        stream = stream[stream != -3]
-    return EventLog(Header(log.header.alphabet, {"pattern": "boundless", "superwords": "boundless"}), tuple(events))
+def write_jsonl(path: Path, documents: list[str]) -> None:
+    path.write_text("".join(json.dumps({"text": d}, ensure_ascii=False) + "\n" for d in documents))
 
 
 def contender(
     name: str, path: str, mb: int, threads: int, folder: Path
 ) -> tuple[Callable[[], Any], Callable[[Any], Any]]:
-    """(the timed job, its result as lists of ids)."""
-    source = folder / f"{mb}.jsonl"
-    # files are read as a part of the job, so that the texts in memory are not counted as the job's
-    documents = [] if name.endswith("corpus") and source.exists() else read_documents(path, mb)
-    if name.startswith(("streambpe", "boundless")):
-        from streambpe.config import Resources
-        from streambpe.encode.corpus import encode_corpus
-        from streambpe.encode.tokenizer import Tokenizer
+    """(the timed job, its result as an array of ids)."""
+    kind = name.rpartition("-")[2]
+    if kind == "corpus":
+        return corpus_job(name, path, mb, threads, folder), lambda ids: ids
+    documents = read_documents(path, mb)
+    encode, encode_batch = encoders(name, path, threads, folder)
+    if kind == "short":
+        for document in documents:
+            encode(document)
+        documents = read_short_texts(path, mb)
+    if encode_batch is None or kind in ("short", "text"):
+        return lambda: [encode(document) for document in documents], flat
+    return lambda: encode_batch(documents), flat
 
-        boundless = name.startswith("boundless")
-        tokenizer = Tokenizer.load(folder / ("boundless.events.jsonl" if boundless else "v.events.jsonl"))
-        if name.endswith("corpus"):
-            if not source.exists():
-                source.write_text("".join(json.dumps({"text": d}, ensure_ascii=False) + "\n" for d in documents))
-            output = folder / f"{os.getpid()}.npy"
 
-            def corpus() -> Any:
-                encode_corpus(tokenizer, [str(source)], output, dtype="int32", resources=Resources(2 << 30, threads))
-                ids = np.load(output)
-                output.unlink()
-                return ids
+def corpus_job(name: str, path: str, mb: int, threads: int, folder: Path) -> Callable[[], Any]:
+    """A file encoded into a file. It is read as a part of the job, so no text in memory is counted as the job's."""
+    from streambpe.config import Resources
+    from streambpe.encode.corpus import encode_corpus
 
-            return corpus, lambda ids: ids
-        if name.endswith("batch"):
-            return lambda: tokenizer.encode_ordinary_batch(documents, num_threads=threads), flat
-        return lambda: [tokenizer.encode_ordinary(document) for document in documents], flat
-    if name == "tiktoken":
+    source, output = folder / f"{mb}.jsonl", folder / f"{os.getpid()}.npy"
+    if not source.exists():
+        write_jsonl(source, read_documents(path, mb))
+    tokenizer = load(name, folder)
+
+    def job() -> Any:
+        encode_corpus(tokenizer, [str(source)], output, dtype="int32", resources=Resources(2 << 30, threads))
+        ids = np.load(output)
+        output.unlink()
+        return ids
+
+    return job
+
+
+def load(name: str, folder: Path) -> Any:
+    from streambpe.encode.tokenizer import Tokenizer
+
+    return Tokenizer.load(folder / ("boundless.events.jsonl" if name.startswith("boundless") else "v.events.jsonl"))
+
+
+def encoders(
+    name: str, path: str, threads: int, folder: Path
+) -> tuple[Callable[[str], list[int]], Callable[[list[str]], list[list[int]]] | None]:
+    """(one text -> ids, many texts -> ids of each if that is the library's better way)."""
+    library = name.partition("-")[0]
+    if library in ("streambpe", "boundless"):
+        tokenizer = load(name, folder)
+        return tokenizer.encode_ordinary, lambda texts: tokenizer.encode_ordinary_batch(texts, num_threads=threads)
+    if library == "tiktoken":
         import runpy
 
         from streambpe.encode.formats.export import export
 
         export(folder / "v.events.jsonl", "tiktoken", folder / "t.tiktoken")
         encoding = runpy.run_path(str(folder / "t.tiktoken.py"))["encoding"]
-        if threads == 1:
-            return lambda: [encoding.encode_ordinary(document) for document in documents], flat
-        return lambda: encoding.encode_ordinary_batch(documents, num_threads=threads), flat
-    if name == "tokenizers":
+        batch = lambda texts: encoding.encode_ordinary_batch(texts, num_threads=threads)  # noqa: E731
+        return encoding.encode_ordinary, batch if threads > 1 else None
+    if library == "tokenizers":
         from tokenizers import Tokenizer as HfTokenizer
 
         loaded = HfTokenizer.from_file(str(folder / "tokenizer.json"))
-        return lambda: [e.ids for e in loaded.encode_batch_fast(documents, add_special_tokens=False)], flat
-    trained = train_rustbpe(path)
-    return lambda: [trained.encode(document) for document in documents], flat
+        return lambda text: loaded.encode(text, add_special_tokens=False).ids, lambda texts: [
+            e.ids for e in loaded.encode_batch_fast(texts, add_special_tokens=False)
+        ]
+    return train_rustbpe(path).encode, None
 
 
 def flat(lists: list[list[int]]) -> Any:
@@ -177,7 +183,8 @@ def run_one(name: str, path: str, mb: int, threads: int, folder: Path) -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     ids = as_array(result).astype("<i4")
     digest = hashlib.sha256(ids.tobytes()).hexdigest()[:16]
-    print(json.dumps({"wall": wall, "cpu": cpu, "peak": peak, "ids": len(ids), "digest": digest}))
+    size = sum(map(len, map(str.encode, read_short_texts(path, mb)))) if name.endswith("short") else mb * 1_000_000
+    print(json.dumps({"mb": size / 1e6, "wall": wall, "cpu": cpu, "peak": peak, "ids": len(ids), "digest": digest}))
 
 
 def measure(name: str, path: str, mb: int, threads: int, folder: Path) -> dict[str, Any]:
@@ -204,7 +211,7 @@ def main() -> None:
     parser.add_argument("--mb", type=int, nargs="+", default=[10])
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="+", default=[*PLAIN, "boundless-corpus", "boundless-text"])
+    parser.add_argument("--only", nargs="+", default=[*PLAIN, *SHORT, *BOUNDLESS])
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -216,6 +223,8 @@ def main() -> None:
         if not (folder / "boundless.events.jsonl").exists():
             # in a process of its own: a child's peak of memory begins at its parent's
             measure("prepare", arguments.text, 0, 1, folder)
+        print(f"# python {shlex.join(sys.argv)}")
+        print(f"# {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, load {os.getloadavg()[0]:.1f}; {machine()}; {versions()}")
         print("contender", "MB", "threads", "best", "median", "best_cpu", "peak_MB", "ids", "digest", sep="\t")
         for mb in arguments.mb:
             for threads in arguments.threads:
@@ -225,12 +234,13 @@ def main() -> None:
                         answer = measure(name, arguments.text, mb, threads, folder)
                         if round_number:
                             runs[name].append(answer)
-                digests = {answers[0]["digest"] for name, answers in runs.items() if name in PLAIN}
-                if len(digests) > 1:
-                    print(f"the ids differ: {digests}", file=sys.stderr)
+                for alike in (PLAIN, SHORT):
+                    digests = {answers[0]["digest"] for name, answers in runs.items() if name in alike}
+                    if len(digests) > 1:
+                        print(f"the ids differ: {digests}", file=sys.stderr)
                 for name, answers in runs.items():
-                    speeds = [mb / answer["wall"] for answer in answers]
-                    cpu = max(mb / answer["cpu"] for answer in answers)
+                    speeds = [answer["mb"] / answer["wall"] for answer in answers]
+                    cpu = max(answer["mb"] / answer["cpu"] for answer in answers)
                     peak = max(answer["peak"] for answer in answers)
                     numbers = f"{max(speeds):.1f}\t{statistics.median(speeds):.1f}\t{cpu:.1f}\t{peak:.0f}"
                     print(name, mb, threads, numbers, answers[0]["ids"], answers[0]["digest"], sep="\t", flush=True)

@@ -708,9 +708,12 @@ def encode(
     from streambpe.encode.corpus import encode_corpus, encode_to_text
     from streambpe.encode.tokenizer import Tokenizer
 
+    if output is None and (eot is not None or dtype != "auto"):
+        raise click.UsageError("--eot and --dtype are about a file: give its name with -o")
     tokenizer = Tokenizer.load(model)
     if output is None:
-        for line in encode_to_text(tokenizer, files, as_json=as_json, lines=lines, text_column=text_column, kind=kind):
+        how = {"lines": lines, "text_column": text_column, "kind": kind, "bad_utf8": bad_utf8}
+        for line in encode_to_text(tokenizer, files, as_json=as_json, **how):
             click.echo(line)
         return
     with stop_on_signals() as stop:

@@ -81,3 +81,12 @@ def natural_text(seed: int, size: int) -> str:
             lines.append(line)
             made += len(line) + 1
     return "\n".join(lines) + "\n"
+
+
+def prose_documents() -> list[str]:
+    """Two hundred documents of set phrases and single words, common ones often."""
+    rng = random.Random(5)
+    lexicon = list(dict.fromkeys(word for word in natural_text(5, 60_000).split() if word.isalpha()))[:900]
+    phrases = [" ".join(rng.choices(lexicon[:120], k=rng.choice([2, 2, 3, 4]))) for _ in range(150)] + lexicon
+    weights = [1 / (i % 150 + 5) for i in range(len(phrases))]
+    return [" ".join(rng.choices(phrases, weights, k=90)) + "." for _ in range(200)]

@@ -203,5 +203,14 @@ def test_shell_round_trip(tmp_path, json):
     assert run.exit_code == 0, run.output
     assert "1 documents" in run.stderr
     assert CliRunner().invoke(main, ["decode", str(tmp_path), str(out)]).stdout == text
+    (tmp_path / "bad.txt").write_bytes(b"a\xffb")
+    asked = ["encode", str(tmp_path), str(tmp_path / "bad.txt")]
+    skipped = CliRunner().invoke(main, [*asked, "--bad-utf8", "skip"]).stdout
+    assert CliRunner().invoke(main, ["decode", str(tmp_path)], input=skipped).stdout == "ab\n"
+    refused = CliRunner().invoke(main, [*asked, "--bad-utf8", "error"])
+    assert (refused.exit_code, "is not UTF-8: byte 1" in refused.stderr) == (1, True)
+    for option in (["--eot", "<|endoftext|>"], ["--dtype", "int32"]):
+        refused = CliRunner().invoke(main, [*asked, *option])
+        assert (refused.exit_code, "give its name with -o" in refused.stderr) == (2, True)
     bad = CliRunner().invoke(main, ["decode", str(tmp_path)], input="1 2 x\n")
     assert (bad.exit_code, "line 1 is no list of ids" in bad.stderr) == (1, True)

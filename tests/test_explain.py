@@ -97,5 +97,7 @@ def test_the_command_tells_tokens_from_texts(tmp_path):
     none = CliRunner().invoke(main, ["explain", str(log), "--token", "no such token"])
     assert (none.exit_code, "never had a token" in none.stderr) == (2, True)
     tokenizer = Tokenizer(trained("boundless"))
+    with pytest.raises(UsageError, match="is a special token"):
+        explain(tokenizer, "<|endoftext|>", as_text=False)
     with pytest.raises(UsageError, match="was given, not learned"):
         explain(tokenizer, f"id:{tokenizer.eot_token}")

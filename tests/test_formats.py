@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -11,7 +12,16 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as HfTokenizer
 
 from streambpe.cli import main
-from streambpe.encode.eventlog import EventLogError, log_lines, read_event_log, write_event_log
+from streambpe.encode.alphabet import bytes_alphabet
+from streambpe.encode.eventlog import (
+    EventLog,
+    EventLogError,
+    Header,
+    log_lines,
+    merge_event,
+    read_event_log,
+    write_event_log,
+)
 from streambpe.encode.formats.export import FORMATS, Comparison, cut_log, export, import_file
 from streambpe.encode.formats.flat import flatten, portable, split_alternatives, whole_runs
 from streambpe.encode.formats.hf import tokenizer_json
@@ -224,6 +234,46 @@ def test_gguf_without_the_package_says_so(tmp_path, monkeypatch):
         export(trained("plain"), "gguf", tmp_path / "v.gguf")
 
 
+def test_tokens_that_tiktoken_would_make_otherwise_are_told(tmp_path):
+    """An imported list may hold a token that its own merges never make: tiktoken does, and exact is not claimed."""
+    a, b, c = b"abc"
+    events = (merge_event(a, b, 256, 3), merge_event(b, c, 257, 2), merge_event(a, 257, 258, 1))
+    log = EventLog(Header(bytes_alphabet().to_header(), {"pattern": "gpt2"}), events)
+    (tmp_path / "t.txt").write_text("abc")
+    [result] = export(log, "tiktoken", tmp_path / "t.tiktoken", verify=str(tmp_path / "t.txt"))
+    assert "what the merges make of their bytes: 1." in result.lost[0]
+    assert result.comparison.spans_lost == 2  # ab c there, abc here
+    [sound] = export(EventLog(log.header, events[:2]), "tiktoken", tmp_path / "u.tiktoken")
+    assert sound.exact
+    twice = (*events[:2], merge_event(256, c, 258, 2), merge_event(a, 257, 258, 1))
+    [result] = export(EventLog(log.header, twice), "tiktoken", tmp_path / "v.tiktoken")
+    assert "that several pairs make" in result.lost[0]
+
+
+def test_a_second_pattern_of_uw_keeps_its_gaps():
+    """The header's stage2_pattern splits, also one of a user's own; what it does not match is chunks, never lost."""
+    log = trained("uw")
+    for pattern in ("superbpe2", r"\p{N}{1,3}"):
+        config = {"pattern": "superbpe1", "superwords": "uw", "stage2_pattern": pattern}
+        tokenizer = Tokenizer(EventLog(replace(log.header, config=config), log.events))
+        assert tokenizer.decode(tokenizer.encode_ordinary(TEXT + " 123")) == TEXT + " 123"
+    assert Tokenizer(EventLog(replace(log.header, config=config), log.events)).encoder.split("a b12c") == [
+        "a b",
+        "12",
+        "c",
+    ]
+
+
+def test_examples_are_told_once_each():
+    """Five examples are five different ones."""
+    comparison = Comparison()
+    contents = {0: b"a", 1: b"b", 2: b"ab", 3: b"c", 4: b"bc"}
+    for _ in range(3):
+        comparison.add([2, 3], [0, 4], contents.__getitem__)
+    assert comparison.examples == ["'ab'  there: 'a' 'bc'"]
+    assert comparison.spans_lost == 6
+
+
 def test_tiktoken_file_makes_an_encoding(tmp_path):
     """The Python file beside the ranks runs by itself."""
     import runpy
@@ -269,6 +319,13 @@ def test_import_command_writes_a_log(tmp_path):
     export(trained("plain"), "tiktoken", tmp_path / "r.tiktoken")
     run = CliRunner().invoke(main, ["import", str(tmp_path / "r.tiktoken"), "-o", str(tmp_path / "m.jsonl")])
     assert (run.exit_code, "--pattern cl100k" in run.stderr) == (2, True)
+
+
+def test_a_gguf_file_is_not_taken_for_ranks(tmp_path):
+    """It says what to import instead."""
+    (tmp_path / "v.gguf").write_bytes(b"GGUF\x03\0\0\0")
+    with pytest.raises(ModelError, match="Import the tokenizer"):
+        import_file(tmp_path / "v.gguf")
 
 
 def _edited(**changes):

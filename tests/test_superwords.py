@@ -30,7 +30,7 @@ from streambpe.train.interleave import interleave
 from streambpe.train.runs import OpenChunks
 from streambpe.train.trainer import Trainer, train
 from tests.runs import ROOT, SMALL, cli, log_of, rows
-from tests.samples import natural_text
+from tests.samples import prose_documents
 
 ALPHABETS = {"hf": gpt2_alphabet, "kensho": utf8_alphabet, "rustbpe": bytes_alphabet}
 # chunks that others spell together: "ab" before "!" or "x" is one chunk, elsewhere two
@@ -202,12 +202,8 @@ def test_words_that_run_out_are_followed_by_superwords(tmp_path):
 
 @pytest.fixture(scope="module")
 def prose() -> list[str]:
-    """Two hundred documents of set phrases and single words, common ones often."""
-    rng = random.Random(5)
-    lexicon = list(dict.fromkeys(word for word in natural_text(5, 60_000).split() if word.isalpha()))[:900]
-    phrases = [" ".join(rng.choices(lexicon[:120], k=rng.choice([2, 2, 3, 4]))) for _ in range(150)] + lexicon
-    weights = [1 / (i % 150 + 5) for i in range(len(phrases))]
-    return [" ".join(rng.choices(phrases, weights, k=90)) + "." for _ in range(200)]
+    """Documents that superwords are learned from."""
+    return prose_documents()
 
 
 def test_pruning_cuts_and_changes_nothing(prose, tmp_path, monkeypatch):

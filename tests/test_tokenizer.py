@@ -80,7 +80,7 @@ def test_random_models_encode_as_replay_says(seed, texts):
 @settings(max_examples=150)
 @given(st.integers(0, 10**6), st.lists(st.lists(st.sampled_from([97, 98, 99]), max_size=40), max_size=6))
 def test_heap_and_arrays_agree_on_symbols(seed, sequences):
-    """One chunk at a time on the heap, all at once in arrays: the same ids as replay."""
+    """One chunk at a time on the heap or in a loop, all at once in arrays: the same ids as replay."""
     encoder = Encoder(random_log(seed, supers=False))
     flat = np.array([symbol for sequence in sequences for symbol in sequence], np.int32)
     ids, counts = encoder.encode_many(flat, np.array([len(sequence) for sequence in sequences], np.int64))
@@ -89,6 +89,18 @@ def test_heap_and_arrays_agree_on_symbols(seed, sequences):
         wanted = encoder.model.encode_symbols(sequence)
         assert ids[low:high].tolist() == wanted
         assert encoder._encode_heap(list(sequence)) == wanted
+        if encoder._simple:
+            assert encoder._encode_short(list(sequence)) == wanted
+
+
+def test_an_event_that_had_its_turn_never_comes_back():
+    """A token made again by a later pair does not wake the events before it, however short the chunk."""
+    a, b, c, d = b"abcd"
+    events = [merge_event(b, c, 256, 9), merge_event(a, b, 257, 8), merge_event(257, c, 258, 7)]
+    events += [merge_event(258, d, 259, 6), merge_event(a, 256, 258, 5)]
+    tokenizer = Tokenizer(EventLog(Header(bytes_alphabet().to_header(), {"pattern": "none"}), tuple(events)))
+    assert replayed(tokenizer.encoder, "abcd") == [258, d] == in_bulk(tokenizer.encoder, "abcd")
+    assert tokenizer.encode("abcd") == [258, d]
 
 
 @settings(max_examples=200)

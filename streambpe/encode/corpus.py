@@ -236,13 +236,14 @@ class BlockEncoder:
         stream, dropped = self.stream(text) if text else (none, 0)
         if not self.encoder.has_superwords:
             return EncodedBlock(none, stream, none, True, block, dropped)
-        stops = np.flatnonzero(~self.encoder.joinable(stream)) + 1
+        joins = self.encoder.joinable(stream)
+        stops = np.flatnonzero(~joins) + 1
         low, high = 0, len(stream)
         if block.inside_document:
             low = int(stops[0]) if len(stops) else len(stream)
         if block.ends_inside:
             high = int(stops[-1]) if len(stops) else low
-        body = self.encoder.to_model_ids(self.encoder.join_stream(stream[low:high]))
+        body = self.encoder.to_model_ids(self.encoder.join_stream(stream[low:high], joins[low : max(high - 1, 0)]))
         closed = bool(len(stops)) or not block.ends_inside
         return EncodedBlock(stream[:low], body, stream[high:], closed, block, dropped)
 
@@ -605,14 +606,21 @@ class _Job:
 # text out, text in
 
 
-def encode_to_text(tokenizer: Tokenizer, sources: Sequence[str], *, as_json: bool = False, **how: Any) -> Iterator[str]:
+def encode_to_text(
+    tokenizer: Tokenizer,
+    sources: Sequence[str],
+    *,
+    as_json: bool = False,
+    bad_utf8: Literal["replace", "skip", "error"] = "replace",
+    **how: Any,
+) -> Iterator[str]:
     """A line for each document: its ids, or a JSON list of them."""
     found, _ = find_sources(sources or ["-"], **how)
     reader = Reader(tokenizer.encoder.pattern, 1 << 20, 1 << 30)
     for source in found:
         held: list[bytes] = []
         for block in reader.blocks(source):
-            text = block_text(block, "replace").text
+            text = block_text(block, bad_utf8).text
             if source.kind == "lines":
                 text = _without_empty_lines(text, block.inside_document)
             *whole, rest = text.split(b"\xff")

@@ -38,6 +38,7 @@ Lengths = npt.NDArray[np.int64]
 
 _LONG_CHUNK = 20_000  # symbols from which array work beats the heap
 _LONG_RUN = 64  # whole chunks from which it beats the plain loop
+_SLICE = 1 << 16  # places looked up at a time, so that temporaries stay in the processor's cache
 _NEVER = 1 << 62  # an event index behind all others
 DOCUMENT_END = -2  # in a stream of ids, beside UNKNOWN = -1
 WHOLE = 1 << 30  # set on an id in a stream: it is a chunk by itself and may become part of a superword
@@ -53,12 +54,15 @@ class Encoder:
         self.pattern = encoding_pattern(log.header.config)
         self.normalize: Normalize = log.header.config.get("normalize", "none")
         self.unencodable: Unencodable = log.header.config.get("unencodable", "bytes")
+        # whether text may be changed, or refused, before it is split
+        self.prepares = self.normalize != "none" or self.unencodable != "bytes"
         self._lock = threading.Lock()
         vocabulary = self.model.vocabulary
         self.n_log = vocabulary.first_id + len(vocabulary.tokens)
         self.stop_ids = {chunk.decode(): number for chunk, number in vocabulary.stop_ids.items()}
         self._first = {pair: indices[0] for pair, indices in self.model.merges.items()}
         self._more = {pair: indices for pair, indices in self.model.merges.items() if len(indices) > 1}
+        self._made = [event.id for event in self.model.events]
         self._simple = not self._more and not self.model.deletions
         self.model_ids: Ids = np.full(self.n_log + 2, -1, np.int32)
         self.model_ids[list(self.model.model_id)] = list(self.model.model_id.values())
@@ -75,11 +79,6 @@ class Encoder:
         if self.prepares and not text.isascii():
             text = self.prepare(text.encode())[0].decode()
         return self.pattern.split(text)
-
-    @property
-    def prepares(self) -> bool:
-        """Whether text may be changed, or refused, before it is split."""
-        return self.normalize != "none" or self.unencodable != "bytes"
 
     def prepare(self, text: bytes) -> tuple[bytes, int]:
         """Text in UTF-8, with or without marks, ready to be split, and how many characters were dropped."""
@@ -112,17 +111,22 @@ class Encoder:
         return self._encode_heap(symbols)
 
     def _encode_short(self, sequence: list[int]) -> list[int]:
-        """A few symbols and no deletions: the smallest event among the pairs, again and again."""
-        find = self._first.get
-        events = self.model.events
-        while True:
-            best = min(map(find, pairwise(sequence), repeat(_NEVER)))
-            if best == _NEVER:
-                return sequence
-            event = events[best]
-            sequence = merge(sequence, event.pair, event.id)
-            if len(sequence) == 1:
-                return sequence
+        """A few symbols and no deletions: the smallest event among the pairs, again and again. It is made at its
+        first place, those behind come up next."""
+        find, made = self._first.get, self._made
+        waiting = list(map(find, pairwise(sequence), repeat(_NEVER)))  # of each pair
+        while (best := min(waiting, default=_NEVER)) != _NEVER:
+            at = waiting.index(best)
+            new = sequence[at] = made[best]
+            del sequence[at + 1], waiting[at]
+            # an event at or below the last one has had its turn
+            if at:
+                event = find((sequence[at - 1], new), _NEVER)
+                waiting[at - 1] = event if event > best else _NEVER
+            if at < len(waiting):
+                event = find((new, sequence[at + 1]), _NEVER)
+                waiting[at] = event if event > best else _NEVER
+        return sequence
 
     def _next_merge(self, pair: Pair, last: int) -> int:
         index = self._first.get(pair, -1)
@@ -279,6 +283,14 @@ class Encoder:
             if sum(len(a) + len(b) for a, b in ends.values()) + len(found) == before:
                 return found
 
+    @cached_property
+    def followers(self) -> dict[int, frozenset[int]]:
+        """The borders by their left sides."""
+        rights: dict[int, set[int]] = {}
+        for left, right in self.borders:
+            rights.setdefault(left, set()).add(right)
+        return {left: frozenset(found) for left, found in rights.items()}
+
     def join_run(self, run: Sequence[int]) -> list[int]:
         """Neighbouring whole chunks -> ids, supermerges made by smallest index first, again and again."""
         if len(run) >= _LONG_RUN and self._grows:
@@ -305,42 +317,61 @@ class Encoder:
     def _border_table(self) -> PairTable:
         return PairTable(sorted(self.borders), self.n_log + 2)
 
+    @cached_property
+    def _border_ends(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """For each log id: whether it is the left, and the right, of any border."""
+        sides = np.zeros((2, self.n_log), np.bool_)
+        for side in (0, 1):
+            sides[side, [pair[side] for pair in self.borders]] = True
+        return sides[0], sides[1]
+
     def joinable(self, stream: Ids) -> npt.NDArray[np.bool_]:
         """For each place of a stream but the last: whether a superword may reach from it to the next."""
-        whole = stream >= WHOLE
-        maybe = np.flatnonzero(whole[:-1] & whole[1:])
         found = np.zeros(max(len(stream) - 1, 0), np.bool_)
         with self._lock:
-            table = self._border_table
-        found[maybe] = table.find(stream[maybe] & (WHOLE - 1), stream[maybe + 1] & (WHOLE - 1)) >= 0
+            table, (lefts, rights) = self._border_table, self._border_ends
+        for low in range(0, len(found), _SLICE):
+            whole = stream[low : low + _SLICE + 1] - np.int32(WHOLE)
+            at = np.flatnonzero((whole[:-1] >= 0) & (whole[1:] >= 0))
+            left, right = whole[at], whole[at + 1]
+            both = np.flatnonzero(lefts[left] & rights[right])
+            hits = table.find(left[both], right[both]) >= 0
+            found[at[both[hits]] + low] = True
         return found
 
-    def join_stream(self, stream: Ids) -> Ids:
-        """A stream of log ids with WHOLE set on whole chunks -> the same with superwords joined, nothing set."""
-        joins = self.joinable(stream)
-        plain = np.where(stream >= 0, stream & (WHOLE - 1), stream)
-        if not joins.any():
+    def join_stream(self, stream: Ids, joins: npt.NDArray[np.bool_] | None = None) -> Ids:
+        """A stream of log ids with WHOLE set on whole chunks -> the same with superwords joined, nothing set.
+
+        joins: what `joinable` says of it, if that is known.
+        """
+        if joins is None:
+            joins = self.joinable(stream)
+        plain = np.where(stream >= WHOLE, stream - np.int32(WHOLE), stream)
+        at = np.flatnonzero(joins)
+        if not len(at):
             return plain
-        in_run = np.concatenate([joins, [False]]) | np.concatenate([[False], joins])
-        starts = np.flatnonzero(in_run & ~np.concatenate([[False], joins]))
-        stops = np.flatnonzero(in_run & ~np.concatenate([joins, [False]])) + 1
-        runs = plain[in_run]
+        # a run is a stretch of joins and the place behind it; what it loses is left out of the stream
+        last = np.flatnonzero(np.append(np.diff(at) != 1, True))
+        lengths = np.diff(last, prepend=-1) + 1
+        runs = ranges(at[last] + 2 - lengths, lengths)
+        joined, counts = self._join_runs(plain[runs], lengths)
+        inside = ranges(np.zeros(len(lengths), np.int64), lengths)
+        stays = inside < np.repeat(counts, lengths)
+        plain[runs[stays]] = joined
+        keep = np.ones(len(plain), np.bool_)
+        keep[runs[~stays]] = False
+        return plain[keep]
+
+    def _join_runs(self, flat: Ids, lengths: Lengths) -> tuple[Ids, Lengths]:
+        """Runs of whole chunks one after another -> (their ids with superwords joined, ids of each)."""
         with self._lock:
-            grows = self._grows
-            bulk = self.super_bulk if grows else None
+            bulk = self.super_bulk if self._grows else None
         if bulk is not None:
-            joined, counts = bulk.replay(runs, stops - starts)
-        else:
-            lists = [self.join_run(plain[a:b].tolist()) for a, b in zip(starts, stops, strict=True)]
-            joined = np.array([number for run in lists for number in run], np.int32)
-            counts = np.array([len(run) for run in lists], np.int64)
-        width = np.where(in_run, 0, 1)
-        width[starts] = counts
-        ends = np.cumsum(width)
-        result = np.empty(int(ends[-1]), np.int32)
-        result[ends[~in_run] - 1] = plain[~in_run]
-        result[ranges(ends[starts] - counts, counts)] = joined
-        return result
+            return bulk.replay(flat, lengths)
+        ends = np.cumsum(lengths)
+        lists = [self.join_run(flat[a:b].tolist()) for a, b in zip(ends - lengths, ends, strict=True)]
+        joined = np.array([number for run in lists for number in run], np.int32)
+        return joined, np.array([len(run) for run in lists], np.int64)
 
     # Model ids.
 
@@ -354,12 +385,12 @@ class Encoder:
                 self._refuse_dead(int(bad[0]))
         return found
 
-    def model_id(self, log_id: int) -> int:
-        """One log id -> its model id."""
-        found: int = self._id_list[log_id]
-        if found < 0:
-            self._refuse_dead(log_id)
-        return found
+    def named(self, log_ids: list[int]) -> list[int]:
+        """The model ids of a few log ids."""
+        ids = [self._id_list[number] for number in log_ids]
+        if ids and min(ids) < 0:
+            self._refuse_dead(log_ids[ids.index(min(ids))])
+        return ids
 
     def _refuse_dead(self, log_id: int) -> None:
         raise ModelError(

@@ -63,6 +63,10 @@ def explain(tokenizer: Tokenizer, what: str, *, as_text: bool | None = None, run
     number = None if as_text else _find_token(encoder, what)
     if number is not None:
         return explain_token(encoder, number, run)
+    if as_text is False and what in encoder.model.special_ids:
+        raise UsageError(
+            f"{what!r} is a special token (id {encoder.model.special_ids[what]}): it was given, not learned."
+        )
     if as_text is False:
         raise UsageError(f"The model never had a token {what!r}. Leave --token out to see how the text splits.")
     return explain_text(encoder, what)
@@ -118,7 +122,7 @@ def explain_text(encoder: Encoder, text: str) -> Explanation:
             rows.append(_row(encoder, chunk, step, index, _did(encoder, event), sequence))
         ended.append(sequence)
     rows += _across(encoder, ended, stops)
-    ids = [encoder.model_id(n) for n in model.join_chunks(ended)]
+    ids = encoder.named(model.join_chunks(ended))
     return Explanation(f"{shown(text.encode())}: {len(chunks)} chunks, {len(ids)} tokens, ids {ids}", rows)
 
 

@@ -62,12 +62,14 @@ def read_model(model: str | os.PathLike[str]) -> EventLog:
 def encoding_pattern(config: dict[str, Any]) -> Pattern:
     """The pattern that text is split with before encoding.
 
-    A `uw` model learned under two patterns; its list is replayed under the second, alone.
+    A `uw` model learned under two patterns; its list is replayed under the second, alone, `stage2_pattern` in the
+    header. What that leaves out (most text, under superbpe2) are chunks too.
     """
     name = config.get("pattern", "none")
+    gaps = config.get("gaps")
     if config.get("superwords") == "uw":
-        name = config.get("stage2_pattern", "superbpe2")
+        name, gaps = config.get("stage2_pattern", "superbpe2"), "keep"
     # A pattern that training accepted is not questioned again: what it leaves out is told by `gaps`.
-    gaps = "keep" if config.get("gaps") == "keep" else "drop"
+    gaps = "keep" if gaps == "keep" else "drop"
     prepared = config.get("normalize", "none") != "none" or config.get("unencodable", "bytes") == "drop"
     return find_pattern(name, gaps=gaps, split_scripts=bool(config.get("split_scripts", False)), prepared=prepared)

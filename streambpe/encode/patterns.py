@@ -24,6 +24,7 @@ whole text, on hostile strings.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -32,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
+from streambpe.encode.ascii import ascii_twin
 from streambpe.encode.marks import DOCUMENT_END, RUN_END, SCRIPT_RUN_END
 from streambpe.encode.script import UNICODE
 from streambpe.encode.script_rules import ScriptRules, split_by_rules
@@ -227,7 +229,8 @@ def characters_before(data: Bytes, last: Positions) -> npt.NDArray[np.int64]:
 
 @functools.cache
 def _every_character() -> str:
-    return "".join(chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000)
+    points = np.arange(0x110000, dtype="<u4")
+    return np.delete(points, slice(0xD800, 0xE000)).tobytes().decode("utf-32-le")
 
 
 @functools.cache
@@ -407,8 +410,9 @@ _GPT2_HEAD = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+"
 
 # The same patterns on a piece, over the reduced alphabet (encode/reduced.py): no look-ahead is left,
 # because pieces are cut before the last white space of a run, and no possessive quantifier is needed.
-_L, _U, _N, _W = r"A-Za-z\x01", r"A-Z\x01\x02", "0-9", r" \t\x0b\x0c\r\n"  # letters, upper, numbers, white space
-_X = r"!-/:-@\[-`{-~\x02\x03"  # all the rest
+_L, _U, _N = r"A-Za-z\x01\x04", r"A-Z\x01\x02\x04", "0-9"  # letters, upper, numbers
+_W, _P = r" \t\x0b\x0c\r\n", r"!-/:-@\[-`{-~\x05"  # white space, punctuation
+_X = _P + r"\x02\x03"  # all the rest
 _FOLDED = "(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD])"
 
 
@@ -431,6 +435,19 @@ def _gpt4o_linear(suffix: str) -> str:
         f"|[{_N}]{{1,3}}| ?[{_X}]+[\r\n/]*|[{_W}]*[\r\n]+|[{_W}]+"
     )
 
+
+def _ultimate_linear(space: str) -> str:
+    """But for what `_ULTIMATE_HARD` finds, no look-ahead decides anything."""
+    m = r"\x02*"
+    return (
+        f" ?(?:[{_L}]{m})+['\x05](?:[{_L}]{m})+|_(?:[a-z]{m})+| ?(?:[A-Z]{m})?(?:[a-z]{m})+| ?(?:[A-Z]{m})+"
+        f"| ?(?:[\x01\x04]{m})+|(?:[0-9]{m}){{1,3}}|{space}(?:[{_P}]{m})+"
+        f"|[ \t\x0b\x0c]*[\r\n]+|[ \t\x0b\x0c]+|(?:[{_W}\x03]{m})+|\x02+"
+    )
+
+
+# XMLHttp, whose capitals end before the last one, and numbers of more than three digits, grouped from their end
+_ULTIMATE_HARD = r"[A-Z]\x02*[A-Z]\x02*[a-z]|(?:[0-9]\x02*){4}"
 
 _COMMON = (
     r"|[0-9#*]\uFE0F?\u20E3"
@@ -468,6 +485,7 @@ class Pattern:
     expression: str  # what `regex` runs; "" stands for "the whole document is one chunk"
     rules: Cutter = NO_CUTS
     linear: str | None = None  # the same on a piece in the reduced alphabet, for a linear-time engine
+    hard: str = ""  # but pieces in which this is found: those the expression itself has to split
     folds: bool = True  # its contractions ignore case
     keep_gaps: bool = False  # text between two matches is a chunk too
     script_expression: str | None = None  # for runs of scripts written without spaces, if split first
@@ -485,6 +503,12 @@ class Pattern:
     def script_compiled(self) -> regex.Pattern[str] | None:
         return regex.compile(self.script_expression) if self.script_expression else None
 
+    @functools.cached_property
+    def _for_ascii(self) -> re.Pattern[str] | None:
+        """The same for a whole text of ASCII, several times as fast; presets without gaps only."""
+        plain = self.compiled is not None and self.name != "regex" and not self.keep_gaps
+        return ascii_twin(self.expression) if plain and not self.script_expression else None
+
     @property
     def has_cuts(self) -> bool:
         """Whether a document can be read in pieces: false for `none` and for a user's own pattern."""
@@ -496,7 +520,10 @@ class Pattern:
         return UNICODE if isinstance(self.rules, ScriptRules) else unicode_version()
 
     def split(self, text: str) -> list[str]:
-        """The chunks of one whole document (or script run), by definition."""
+        """The chunks of one whole document (or script run): what `regex` finds, by definition."""
+        if text.isascii() and self._for_ascii is not None:
+            found: list[str] = self._for_ascii.findall(text)
+            return found
         if self.definition is not None:
             return self.definition(text)
         if self.script_expression:
@@ -539,8 +566,10 @@ PRESETS: dict[str, Pattern] = {
             _PUNCT,
             _punct_linear(),
         ),
-        Pattern("boundless", _ULTIMATE.replace("{space}", " ?"), _BOUNDLESS),
-        Pattern("ultimate1", _ULTIMATE.replace("{space}", ""), _BOUNDLESS),
+        *(
+            Pattern(name, _ULTIMATE.replace("{space}", space), _BOUNDLESS, _ultimate_linear(space), _ULTIMATE_HARD)
+            for name, space in (("boundless", " ?"), ("ultimate1", ""))
+        ),
         Pattern(
             "word-level",
             r" ?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}\u200d]*[\p{Ll}\p{Lm}\p{Lo}\p{M}\u200d]+"
@@ -574,16 +603,7 @@ def find_pattern(
                 f"--split-scripts needs a regular expression to run on each script; --pattern {pattern.name} has none."
             )
         special = SCRIPT_SPECIFIC_GPT4O if "/]*" in pattern.expression else SCRIPT_SPECIFIC
-        pattern = Pattern(
-            pattern.name,
-            pattern.expression,
-            pattern.rules,
-            pattern.linear,
-            pattern.folds,
-            pattern.keep_gaps,
-            special,
-            pattern.compiled,
-        )
+        pattern = replace(pattern, script_expression=special)
     return replace(pattern, prepared=True) if prepared else pattern
 
 

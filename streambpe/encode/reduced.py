@@ -1,7 +1,7 @@
 r"""Text in a reduced alphabet: one ASCII symbol a character, all that the GPT family of patterns can tell.
 
-These patterns ask of a character only: which letter case, mark, number, white space, or which ASCII
-character. So every character is mapped to one ASCII symbol of its class,
+These patterns ask of a character only: which letter case, mark, number, white space, punctuation, or
+which ASCII character. So every character is mapped to one ASCII symbol of its class,
 
     "Año ½: naïve"   ->   "Abo 0: nabve"
 
@@ -22,15 +22,21 @@ import regex
 # symbols for what has no ASCII member; the control characters themselves become OTHER
 CASELESS = "\x01"  # Lm, Lo: counts as upper and as lower
 MARK = "\x02"  # M: joins letters in gpt4o, a symbol elsewhere
-OTHER = "\x03"
+OTHER = "\x03"  # controls and what is not assigned
+TITLE = "\x04"  # Lt: counts as upper, but not for boundless
+CURLY = "\x05"  # U+2019: punctuation that may stand for an apostrophe
+
 
 _PAGE = 256
 _CLASSES = [
-    (r"[\p{Lu}\p{Lt}]", "B"),
+    (r"\p{Lu}", "B"),
+    (r"\p{Lt}", TITLE),
     (r"\p{Ll}", "b"),
     (r"[\p{Lm}\p{Lo}]", CASELESS),
     (r"\p{M}", MARK),
     (r"\p{N}", "0"),
+    (r"[\p{P}\p{S}]", "!"),
+    ("\u2019", CURLY),
     (r"\s", "\x0b"),
 ]
 

@@ -207,7 +207,8 @@ def split_pieces(pieces: pl.Series, pattern: Pattern, splitter: TextSplitter) ->
     """Run the pattern on distinct pieces, each by a route that gives its chunks for certain.
 
     Route 0 is the linear form over the reduced alphabet: for pieces without a mark, if the pattern has
-    such a form. Route 1 is the pattern itself in the `regex` module, 2 its form for script runs.
+    such a form and it holds for them. Route 1 is the pattern itself in the `regex` module, 2 its form for
+    script runs.
     """
     if pattern.definition is not None:
         return _pieces_as_chunks(pieces, pattern)
@@ -229,7 +230,10 @@ def split_pieces(pieces: pl.Series, pattern: Pattern, splitter: TextSplitter) ->
             continue
         mine = pieces.gather(where) if len(where) < len(pieces) else pieces
         if kind == 0:
-            flat, counts = _split_linear(mine, pattern)
+            flat, counts, hard = _split_linear(mine, pattern)
+            if hard.any():
+                route[where[hard]] = 1
+                where, flat, counts = where[~hard], flat.filter(~pl.Series(np.repeat(hard, counts))), counts[~hard]
         else:
             marked = pl.col("piece").bin.tail(1).is_in([bytes([m]) for m in range(RUN_END, DOCUMENT_END + 1)])
             size = pl.col("piece").bin.size() - marked.cast(pl.UInt32)
@@ -276,25 +280,29 @@ def _buffers(pieces: pl.Series) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.u
     return offsets - offsets[0], data[offsets[0] : offsets[-1]]
 
 
-def _split_linear(pieces: pl.Series, pattern: Pattern) -> tuple[pl.Series, npt.NDArray[np.int64]]:
-    """(chunks of all pieces in order, chunks per piece), a few megabytes of pieces at a time."""
+def _split_linear(
+    pieces: pl.Series, pattern: Pattern
+) -> tuple[pl.Series, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """(chunks of all pieces in order, chunks per piece, pieces the linear form does not hold for: they were left
+    whole), a few megabytes of pieces at a time."""
     offsets, data = _buffers(pieces)
-    flats, counts = [], []
+    flats, counts, hard = [], [], []
     start = 0
     while start < len(pieces):
         stop = int(np.searchsorted(offsets, offsets[start] + _SLICE_BYTES, side="right")) - 1
         stop = min(max(stop, start + 1), len(pieces))
         mine = offsets[start : stop + 1]
-        flat, many = _split_slice(data[mine[0] : mine[-1]], mine - mine[0], pattern)
+        flat, many, left = _split_slice(data[mine[0] : mine[-1]], mine - mine[0], pattern)
         flats.append(flat)
         counts.append(many)
+        hard.append(left)
         start = stop
-    return pl.concat(flats), np.concatenate(counts)
+    return pl.concat(flats), np.concatenate(counts), np.concatenate(hard)
 
 
 def _split_slice(
     data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], pattern: Pattern
-) -> tuple[pl.Series, npt.NDArray[np.int64]]:
+) -> tuple[pl.Series, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     alphabet = reduced_alphabet(pattern.folds)
     text = data.tobytes()
     if text.isascii():
@@ -310,6 +318,11 @@ def _split_slice(
     )
     assert pattern.linear is not None
     lists = reduced.str.extract_all(pattern.linear)
+    hard = np.zeros(len(reduced), np.bool_)
+    if pattern.hard:
+        hard = reduced.str.contains(pattern.hard).to_numpy()
+        if hard.any():
+            lists = lists.zip_with(pl.Series(~hard), reduced.reshape((-1, 1)).arr.to_list())
     borders = np.cumsum(lists.explode(empty_as_null=False).str.len_bytes().to_numpy().astype(np.int64))
     if len(borders) and borders[-1] != len(symbols):
         raise AssertionError(f"the linear form of {pattern.name} left text unmatched")
@@ -317,7 +330,7 @@ def _split_slice(
     if at is not None:
         borders = np.append(at, len(data))[borders]
     chunks = pa.LargeStringArray.from_buffers(len(borders) - 1, pa.py_buffer(borders), pa.py_buffer(text))
-    return pl.Series("chunk", pl.from_arrow(chunks)), lists.list.len().to_numpy().astype(np.int64)
+    return pl.Series("chunk", pl.from_arrow(chunks)), lists.list.len().to_numpy().astype(np.int64), hard
 
 
 def _pieces_as_chunks(pieces: pl.Series, pattern: Pattern) -> Chunked:

@@ -49,8 +49,7 @@ class _ChunkCache(dict[str, list[int]]):
         self._encoder = encoder
 
     def __missing__(self, chunk: str) -> list[int]:
-        encoder = self._encoder
-        ids = [encoder.model_id(number) for number in encoder.encode_chunk(chunk)]
+        ids = self._encoder.named(self._encoder.encode_chunk(chunk))
         if len(chunk) <= _LONGEST_CACHED:
             if len(self) >= CACHED_CHUNKS:
                 self.clear()
@@ -59,16 +58,18 @@ class _ChunkCache(dict[str, list[int]]):
 
 
 class _WholeCache(dict[str, int | list[int]]):
-    """chunk -> the log id of its only token if a superword may take it up, else its log ids."""
+    """chunk -> the log id of its only token if a superword may take it up, else its model ids."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
         self._encoder = encoder
         self._stops = frozenset(encoder.stop_ids.values())
+        self._joined = frozenset(chain.from_iterable(encoder.borders))
 
     def __missing__(self, chunk: str) -> int | list[int]:
         ids = self._encoder.encode_chunk(chunk)
-        value = ids[0] if len(ids) == 1 and ids[0] >= 0 and ids[0] not in self._stops else ids
+        joins = len(ids) == 1 and ids[0] in self._joined and ids[0] not in self._stops
+        value = ids[0] if joins else self._encoder.named(ids)
         if len(chunk) <= _LONGEST_CACHED:
             if len(self) >= CACHED_CHUNKS:
                 self.clear()
@@ -84,8 +85,7 @@ class _RunCache(dict[tuple[int, ...], list[int]]):
         self._encoder = encoder
 
     def __missing__(self, run: tuple[int, ...]) -> list[int]:
-        encoder = self._encoder
-        ids = [encoder.model_id(number) for number in encoder.join_run(run)]
+        ids = self._encoder.named(self._encoder.join_run(run))
         if len(run) <= 32:
             if len(self) >= CACHED_CHUNKS:
                 self.clear()
@@ -100,7 +100,6 @@ class Tokenizer:
         self._log, self._vocab_size = log, vocab_size
         self._encoder = encoder = Encoder(log, vocab_size)
         self._chunks = _ChunkCache(encoder)
-        self._wholes = _WholeCache(encoder)
         self._runs = _RunCache(encoder)
         model = encoder.model
         self._specials: dict[str, int] = dict(model.special_ids)
@@ -118,6 +117,10 @@ class Tokenizer:
             else:
                 self._parts[number] = content
         self._bytes_of.update((number, text.encode()) for text, number in self._specials.items())
+
+    @functools.cached_property
+    def _wholes(self) -> _WholeCache:
+        return _WholeCache(self._encoder)
 
     # Making one.
 
@@ -252,26 +255,26 @@ class Tokenizer:
 
     def _join_whole(self, chunks: Sequence[str], run: list[int]) -> tuple[list[int], list[int]]:
         """Chunks -> (model ids, the run left open): runs of whole chunks are collected while a superword may go on."""
-        borders, find, runs = self._encoder.borders, self._wholes.__getitem__, self._runs
-        names = self._encoder.model_id
+        find, runs, followers = self._wholes.__getitem__, self._runs, self._encoder.followers
+        nothing: frozenset[int] = frozenset()
         result: list[int] = []
         run = list(run)
-        last = run[-1] if run else -1  # the whole chunk before, or -1
+        # what may join the whole chunk before
+        following = followers.get(run[-1], nothing) if run else nothing
         for value in map(find, chunks):
             if type(value) is int:
-                if (last, value) in borders:
+                if value in following:
                     run.append(value)
                 else:
                     if run:
                         result += runs[tuple(run)]
                     run = [value]
-                last = value
+                following = followers.get(value, nothing)
             else:
                 if run:
                     result += runs[tuple(run)]
-                    run = []
-                last = -1
-                result += map(names, value)  # type: ignore[arg-type]
+                    run, following = [], nothing
+                result += value  # type: ignore[arg-type]
         return result, run
 
     def _allowed(self, text: str, allowed: Specials, disallowed: Literal["all"] | Collection[str]) -> AbstractSet[str]:

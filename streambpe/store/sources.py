@@ -246,7 +246,7 @@ def read_exactly(stream: Stream, size: int, source: Source, at: int) -> bytes:
     except (EOFError, gzip.BadGzipFile, zlib.error, zstd.ZstdError) as why:
         raise SourceError(
             f"{source.path} is truncated or damaged: decompressing stopped near byte {at + size - missing} of its "
-            f"content ({why}). Everything before is counted; repair the file and give the same command again."
+            f"content ({why}). Everything before it is kept; repair the file and give the same command again."
         ) from None
     except OSError as why:
         raise SourceError(
@@ -450,7 +450,7 @@ class Reader:
         except (OSError, pa.ArrowException, UnicodeDecodeError) as why:
             raise SourceError(
                 f"{source.path} is damaged in row group {group}, near row {at}: {str(why).splitlines()[0]}. "
-                f"Everything before is counted."
+                f"Everything before it is kept."
             ) from None
         if values:
             yield Block(source, begin, begin + len(values), values, begin + len(values) == last)
@@ -527,7 +527,7 @@ def _take(texts: Iterator[str | None], n: int) -> Iterator[str | None]:
 def _checked_text(source: Source, index: int, text: object) -> str | None:
     if text is not None and not isinstance(text, str):
         raise SourceError(
-            f"{source.path}: document {index} is {type(text).__name__}, not str. Everything before is counted."
+            f"{source.path}: document {index} is {type(text).__name__}, not str. Everything before it is kept."
         )
     return text
 
@@ -767,7 +767,7 @@ def _repair(data: bytes, block: Block, policy: BadUtf8) -> tuple[bytes, int]:
         except UnicodeDecodeError as why:
             raise SourceError(
                 f"{_name(block.source)} is not UTF-8: byte {block.start_at + why.start} is 0x{data[why.start]:02X} "
-                f"({why.reason}). Everything before is counted. Count it with --bad-utf8 replace or skip, or repair it."
+                f"({why.reason}). Everything before it is kept. Give --bad-utf8 replace or skip, or repair it."
             ) from None
     replaced = data.decode("utf-8", "replace")
     # a lead byte 0xEF never ends inside another sequence, so each of these was valid
@@ -793,8 +793,8 @@ def _text_of_values(values: Iterable[str | None], block: Block, policy: BadUtf8,
             if policy == "error":
                 raise SourceError(
                     f"{_name(block.source)}: document {i} after position {block.start_at} holds the lone surrogate "
-                    f"U+{ord(value[why.start]):04X}, which is no character. Everything before is counted. "
-                    f"Count it with --bad-utf8 replace or skip, or repair it."
+                    f"U+{ord(value[why.start]):04X}, which is no character. Everything before it is kept. "
+                    f"Give --bad-utf8 replace or skip, or repair it."
                 ) from None
             fixed, n = _SURROGATE.subn("\ufffd" if policy == "replace" else "", value)
             bad += n
@@ -826,19 +826,19 @@ def _values_line_by_line(data: bytes, block: Block) -> Iterator[str | None]:
         try:
             row = json.loads(line, parse_int=_parse_int)
         except (ValueError, RecursionError) as why:
-            raise SourceError(f"{_at_line(block, number)} is not JSON ({why}). Everything before is counted.") from None
+            raise SourceError(f"{_at_line(block, number)} is not JSON ({why}). Everything before it is kept.") from None
         if not isinstance(row, dict):
-            raise SourceError(f"{_at_line(block, number)} is not a JSON object. Everything before is counted.")
+            raise SourceError(f"{_at_line(block, number)} is not a JSON object. Everything before it is kept.")
         if column not in row:
             raise SourceError(
                 f"{_at_line(block, number)} has no field {column!r}; it has {', '.join(row) or 'none'}. "
-                f"Everything before is counted. Pick the field with --text-column, or FILE:FIELD."
+                f"Everything before it is kept. Pick the field with --text-column, or FILE:FIELD."
             )
         value = row[column]
         if value is not None and not isinstance(value, str):
             raise SourceError(
                 f"{_at_line(block, number)}: field {column!r} is {type(value).__name__}, not a string. "
-                f"Everything before is counted."
+                f"Everything before it is kept."
             )
         yield value
 
@@ -877,11 +877,11 @@ def _text_of_csv(data: bytes, block: Block, policy: BadUtf8, digest: str) -> Blo
             if len(row) <= index:
                 raise SourceError(
                     f"{_at_line(block, reader.line_num - 1)} has {len(row)} fields; column "
-                    f"{block.source.column!r} is number {index + 1}. Everything before is counted."
+                    f"{block.source.column!r} is number {index + 1}. Everything before it is kept."
                 )
             values.append(row[index])
     except csv.Error as why:
-        raise SourceError(f"{_at_line(block, reader.line_num)}: {why}. Everything before is counted.") from None
+        raise SourceError(f"{_at_line(block, reader.line_num)}: {why}. Everything before it is kept.") from None
     return _text_of_values(values, block, policy, digest)
 
 

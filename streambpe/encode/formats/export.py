@@ -73,7 +73,9 @@ class Comparison:
             self.spans_lost += 1
             if len(self.examples) < _EXAMPLES and (not place or mine[place - 1][:2] in found):
                 around = [theirs for low, high, theirs in other if low < end and high > start]
-                self.examples.append(f"{_shown([token])}  there: {_shown(around)}")
+                example = f"{_shown([token])}  there: {_shown(around)}"
+                if example not in self.examples:
+                    self.examples.append(example)
 
 
 def _spans(ids: Iterable[int], content: Callable[[int], bytes]) -> Iterator[tuple[int, int, bytes]]:
@@ -283,6 +285,8 @@ def import_file(path: str | os.PathLike[str], *, pattern: str | None = None, spe
         raise ModelError(f"{path} cannot be read: {why.strerror}.") from None
     if head.startswith(b"PAR1"):
         return read_parquet(file)
+    if head.startswith(b"GGUF"):
+        raise ModelError(f"{path} is a gguf file, which is not read here. Import the tokenizer.json it was made from.")
     if file.suffix == ".model" or head.startswith((b"BoundlessBPE v2", b"word v1", b"minbpe v1", b"BatchBPE v1")):
         return import_model(file)
     if head.lstrip().startswith(b"{") or head.startswith(b"\x1f\x8b"):

@@ -67,7 +67,9 @@ def read_parquet(path: str | os.PathLike[str]) -> EventLog:
         table = pq.read_table(path)
         columns = [table.column(name).to_pylist() for name in _SCHEMA.names]
     except (OSError, pa.ArrowException, KeyError) as why:
-        raise EventLogError(f"{path} cannot be read as the Parquet twin of an event log: {why}.") from None
+        raise EventLogError(
+            f"{path} cannot be read as the Parquet twin of an event log: {str(why).rstrip('.')}."
+        ) from None
     header = (table.schema.metadata or {}).get(_KEY)
     if header is None:
         raise EventLogError(f"{path} is a Parquet file, but no event log: its metadata lack {_KEY.decode()!r}.")

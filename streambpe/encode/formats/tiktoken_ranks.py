@@ -1,7 +1,10 @@
 """tiktoken rank files: written and read. `base64(token) rank` lines; pattern and special tokens stand outside.
 
 tiktoken joins the two neighbours whose *bytes together* have the lowest rank, so the order of the ids is
-the order of the merges, and every token is a merge whether it was learned as one or not.
+the order of the merges, and every token is a merge whether it was learned as one or not. The two agree on
+every text if each token is made by one pair alone, and the merges make of its bytes just that token: where
+neighbours spell a token, nothing so far reached across its ends, so they are what the merges make of its
+bytes on the way, the learned pair. Models learned here are so; `ranks_and_pattern` looks, for imports.
 """
 
 from __future__ import annotations
@@ -10,7 +13,10 @@ import base64
 import binascii
 import json
 import os
+from collections import Counter
 from pathlib import Path
+
+import numpy as np
 
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.eventlog import EventLog
@@ -28,6 +34,11 @@ def ranks_and_pattern(encoder: Encoder) -> tuple[dict[bytes, int], str, dict[str
             "tiktoken's tokens are bytes; this model's symbols are characters. Nothing was written. Use --to hf."
         )
     lost = list(flat.lost)
+    if not lost and (otherwise := _made_otherwise(encoder)):
+        lost.append(
+            f"tokens that several pairs make, or that are not what the merges make of their bytes: {otherwise}. "
+            f"tiktoken makes them wherever their bytes come together."
+        )
     ranks = {content: number for number, content in flat.tokens.items()}
     missing = [bytes([byte]) for byte in range(256) if bytes([byte]) not in ranks]
     # tiktoken wants all 256; those the model lacks get numbers behind all ids
@@ -43,6 +54,18 @@ def ranks_and_pattern(encoder: Encoder) -> tuple[dict[bytes, int], str, dict[str
     if flat.keeps_gaps:
         expression = f"{expression}|(?:(?!{expression})(?s:.))+"
     return ranks, expression, flat.specials, lost
+
+
+def _made_otherwise(encoder: Encoder) -> int:
+    """Learned tokens that more pairs than one make, or that are not what the merges make of their bytes."""
+    model = encoder.model
+    makers = Counter(event.id for event in model.events)
+    learned = [model.vocabulary[number] for number in makers]
+    symbols = np.array([symbol for token in learned for symbol in token.base], np.int32)
+    ids, counts = encoder.encode_many(symbols, np.array([len(token.base) for token in learned], np.int64))
+    firsts = ids[np.cumsum(counts) - counts].tolist()
+    same = zip(learned, firsts, counts.tolist(), strict=True)
+    return sum(makers[token.id] > 1 or (first, count) != (token.id, 1) for token, first, count in same)
 
 
 def export_tiktoken(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:

@@ -1,0 +1,105 @@
+"""Encoding the corpus that a vocabulary was learned from gives exactly the counts that learning left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streambpe.config import Resources
+from streambpe.encode.corpus import encode_corpus
+from streambpe.encode.encoder import Encoder
+from streambpe.encode.eventlog import Op
+from streambpe.encode.replay import Model
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.store.sources import Source
+from streambpe.train.count import count
+from streambpe.train.trainer import train
+from tests.runs import SMALL, log_of, rows
+from tests.samples import natural_text, prose_documents
+from tests.script_samples import LINES
+
+SYSTEMS = {
+    "plain": ({}, {}),
+    "rustbpe": ({"pattern": "gpt4"}, {"like": "rustbpe", "specials": ("<|end|>",)}),
+    "kensho": ({"pattern": "boundless"}, {"like": "kensho"}),
+    "stop words": ({}, {"stop_list": 12}),
+    "batches": ({"pattern": "gpt4"}, {"like": "batch", "stop_list": 5}),
+    "whole characters": ({}, {"whole_characters": True}),
+    "script": ({"pattern": "script"}, {"like": "script"}),
+    "script escapes": ({"pattern": "script"}, {"encoding": "script", "whole_characters": True}),
+    "deletions": ({}, {"tau": 0.7, "stop_list": 3}),
+    "deletions to parts": ({}, {"tau": 0.6, "delete_to": "walk", "whole_characters": True}),
+}
+DOCUMENTS = [natural_text(seed, 400) for seed in range(60)] + LINES * 4
+
+
+PROSE = prose_documents()[:100]
+
+
+def counted(run: Path, documents: list[str], **options: object) -> Path:
+    """A run over these documents."""
+    count(run, [Source("documents", "iterator", texts=documents)], options=options, resources=SMALL)
+    return run
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_tokens_occur_as_often_as_training_left_them(tmp_path, name):
+    """Every token of table token_counts, by the tokenizer text by text and by the way of corpora."""
+    counting, learning = SYSTEMS[name]
+    run = counted(tmp_path / "run", DOCUMENTS, **counting)
+    train(run, resources=SMALL, vocab_size=2400 if "script" in name else 700, **learning)
+    left = {token: n for token, n in rows(run, "SELECT id, n FROM token_counts") if n}
+    tokenizer = Tokenizer.load(run)
+    log_id = tokenizer.encoder.model.log_id
+    found = Counter(log_id[number] for text in DOCUMENTS for number in tokenizer.encode_ordinary(text))
+    assert found == left
+    encode_corpus(
+        tokenizer,
+        [Source("documents", "iterator", texts=DOCUMENTS)],
+        tmp_path / "ids.npy",
+        resources=Resources(1 << 30, 2),
+    )
+    ids, times = np.unique(np.load(tmp_path / "ids.npy"), return_counts=True)
+    assert {log_id[number]: n for number, n in zip(ids.tolist(), times.tolist(), strict=True)} == left
+
+
+@pytest.mark.parametrize("superwords", [{"superwords": "boundless"}, {"superwords": "superbpe", "transition": 500}])
+@pytest.mark.parametrize("like", ["hf", "kensho"])
+def test_superwords_join_as_often_as_training_counted(tmp_path, superwords, like):
+    """Just before each of the last supermerges the encoded documents hold its pair as often as its event says."""
+    run = counted(tmp_path / "run", PROSE, pattern="boundless", sequences=True)
+    train(run, resources=SMALL, vocab_size=1300, like=like, **superwords)
+    log = log_of(run)
+    places = [i for i, event in enumerate(log.events) if event.op is Op.SUPERMERGE]
+    assert len(places) > 30
+    for place in [*places[:2], places[len(places) // 2], *places[-2:]]:
+        encoder = Encoder(replace(log, events=log.events[:place]))
+        event = log.events[place]
+        assert pairs_across(encoder)[event.pair] == event.n, place
+    whole = Tokenizer(log)
+    model = Model(log)
+    for text in PROSE[::7]:
+        replayed = model.encode_chunks(chunk.encode() for chunk in whole.encoder.split(text))
+        assert whole.encode_ordinary(text) == model.to_model_ids(replayed)
+        assert whole.decode(whole.encode_ordinary(text)) == text
+
+
+def pairs_across(encoder: Encoder) -> Counter[tuple[int, int]]:
+    """Neighbours in runs of whole chunks, after the superwords that the model has; (a, a) without overlap."""
+    pairs: Counter[tuple[int, int]] = Counter()
+    for text in PROSE:
+        runs: list[list[int]] = [[]]
+        for chunk in encoder.split(text):
+            ids = encoder.encode_chunk(chunk)
+            if len(ids) == 1:
+                runs[-1].append(ids[0])
+            else:
+                runs.append([])
+        for run in runs:
+            pairs.update(pairwise(encoder.join_run(run)))
+    return pairs
