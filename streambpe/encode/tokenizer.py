@@ -386,6 +386,11 @@ class Tokenizer:
         strict: DecodeErrors = "strict" if errors == "strict" else "replace"
         return self._as_text(self._decode_bytes(tokens, strict).decode("utf-8", errors))
 
+    def decode_document(self, tokens: Iterable[int]) -> bytes:
+        """A document as `decode_bytes` has it; under --pattern whitespace with spaces, where words have marks."""
+        data = self.decode_bytes(tokens)
+        return self._as_text(data.decode("utf-8", "replace")).encode() if self._encoder.pattern.word_mark else data
+
     def _as_text(self, text: str) -> str:
         if self._encoder.pattern.name == "whitespace":
             return text.replace(WORD_MARK, " ").strip()
