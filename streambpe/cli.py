@@ -106,16 +106,24 @@ def train_options(command: F) -> F:
         ),
         click.option(
             "--like",
-            type=click.Choice(["hf", "rustbpe", "kensho", "script", "batch"]),
+            type=click.Choice(["hf", "rustbpe", "kensho", "script", "batch", "picky"]),
             default="hf",
             show_default=True,
             help="Learn exactly as that trainer does; sets the knobs below. script is SCRIPT-BPE: --encoding script "
-            "(or bytes with ids from 1) and, while counting, --normalize nfc --unencodable drop.",
+            "(or bytes with ids from 1) and, while counting, --normalize nfc --unencodable drop. picky is the first "
+            "PickyBPE: --encoding chars --coverage 0.9999 --tau 0.9 and, while counting, --pattern whitespace.",
         ),
         click.option(
             "--encoding",
-            type=click.Choice(["bytes", "script"]),
-            help="Base symbols: bytes of UTF-8, or SCRIPT's block and index, two for every character. [default: bytes]",
+            type=click.Choice(["bytes", "chars", "script"]),
+            help="Base symbols: bytes of UTF-8, the characters that occur, or SCRIPT's block and index, two for every "
+            "character. [default: bytes]",
+        ),
+        click.option(
+            "--coverage",
+            metavar="SHARE",
+            help="chars: the rarest characters, beyond this share of the text, are the special token <unk>. "
+            "[default: 1]",
         ),
         click.option(
             "--whole-characters/--no-whole-characters",
@@ -176,6 +184,15 @@ def train_options(command: F) -> F:
             "--special", "specials", multiple=True, metavar="TOKEN", help="A special token; may be given again."
         ),
         click.option("--reserve", type=click.IntRange(0), metavar="N", help="Ids to keep free at the end."),
+        click.option(
+            "--specials-first/--specials-last", default=None, help="Ids of special tokens before all others, or behind."
+        ),
+        click.option(
+            "--token-order",
+            type=click.Choice(["latest-birth", "first-birth"]),
+            help="Ids of tokens that were deleted and learned again: by the last time, or the first. "
+            "[default: latest-birth]",
+        ),
         click.option("--block-token", "block_tokens", multiple=True, metavar="TEXT", help="Never learn this token."),
         click.option(
             "--weight",
@@ -440,6 +457,12 @@ def tell_result(result: TrainResult) -> None:
     """What a training came to, on stderr."""
     for warning in result.warnings:
         click.echo(f"warning: {warning}", err=True)
+    if result.uncovered and result.uncovered.n:
+        click.echo(
+            f"{result.uncovered.kinds:,} of the rarest characters, {result.uncovered.n:,} occurrences, are unknown "
+            f"(--coverage).",
+            err=True,
+        )
     if result.skipped:
         click.echo("learned before; nothing to do.", err=True)
     if not result.reached:

@@ -152,26 +152,39 @@ LIKE: dict[str, dict[str, Any]] = {
     },
     "script": {"encoding": "script", "alphabet": "bytes1"},
     "batch": {"alphabet": "bytes", "overlaps": "disjoint", "batch": "paper"},
+    "picky": {
+        "encoding": "chars",
+        "coverage": "0.9999",
+        "ties": "bytes",
+        "tau": "0.9",
+        "delete_to": "walk",
+        "delete_test": "after",
+        "specials": ("<PAD>", "<UNK>", "<BOS>", "<EOS>"),
+        "specials_first": True,
+        "token_order": "first-birth",
+    },
 }
 # The same for counting, where nothing else is asked for.
-LIKE_COUNTING: dict[str, dict[str, Any]] = {"script": {"normalize": "nfc", "unencodable": "drop"}}
-ENCODINGS = ("bytes", "script")
+LIKE_COUNTING: dict[str, dict[str, Any]] = {
+    "script": {"normalize": "nfc", "unencodable": "drop"},
+    "picky": {"pattern": "whitespace"},
+}
+ENCODINGS = ("bytes", "chars", "script")
+UNK = "<unk>"  # the special token of --encoding chars for characters outside the alphabet; or <UNK>, if that is given
 SUPERWORDS = ("none", "boundless", "superbpe")
 _SUPERWORD_FIELDS = ("superwords", "transition", "superword_pattern", "max_superword_words", "forbid")
 ALPHABETS = ("gpt2", "bytes", "bytes1", "utf8", "seen")
 
 
-def _decimal(tau: str | float | None) -> str | None:
-    """A share as its shortest decimal, so that 0.9 and 0.90 are one option; above 1 nothing is ever deleted."""
-    if tau is None:
-        return None
+def _share(option: str, share: str | float, idle: str) -> Decimal:
+    """A share as an exact decimal."""
     try:
-        value = Decimal(str(tau))
+        value = Decimal(str(share))
     except InvalidOperation:
         value = Decimal("NaN")
     if not value.is_finite() or value <= 0:
-        raise UsageError(f"--tau {tau}: a decimal number above 0, such as 0.9; above 1 nothing is deleted.")
-    return None if value > 1 else format(value.normalize(), "f")
+        raise UsageError(f"{option} {share}: a decimal number above 0, such as 0.9; {idle}.")
+    return value.normalize()  # so that 0.9 and 0.90 are one option
 
 
 @dataclass(frozen=True)
@@ -180,6 +193,7 @@ class TrainConfig:
 
     vocab_size: int = 32_000  # model ids: base symbols, stop words, learned tokens, specials, reserved
     encoding: str = "bytes"  # what a base symbol is
+    coverage: str | None = None  # chars: the rarest characters beyond this share of the text are unknown; a decimal
     whole_characters: bool = False  # a part of a character merges with nothing but the rest of it
     alphabet: str = "gpt2"
     ties: str = "ids"  # after the higher count: lowest (left, right) by id, or by bytes
@@ -204,24 +218,42 @@ class TrainConfig:
     superword_pattern: str = "improved"  # which chunks may join: encode/eligible.py
     max_superword_words: int | None = None
     forbid: str | None = None  # no superword in whose text this expression is found
+    token_order: str = "latest-birth"  # of model ids
+    specials_first: bool = False  # before the alphabet, not behind the learned tokens
 
     @classmethod
     def from_options(cls, like: str = "hf", **given: Any) -> TrainConfig:
         """`like` sets knobs, what is given (not None) overrides them; wrong values are refused by name."""
         if like not in LIKE:
             raise UsageError(f"--like {like}: one of {', '.join(LIKE)}.")
-        chosen = {**LIKE[like], **{key: value for key, value in given.items() if value is not None}}
+        given = {key: value for key, value in given.items() if value not in (None, ())}
+        chosen = {**LIKE[like], **given}
         for name in ("specials", "block_tokens"):
             chosen[name] = tuple(chosen.get(name, ()))
-        if chosen.get("encoding") == "script":
-            if given.get("alphabet") not in (None, "script"):
+        encoding = chosen.get("encoding", "bytes")
+        if encoding != "bytes":
+            if given.get("alphabet") not in (None, encoding):
+                symbols = "of its table" if encoding == "script" else "of the text"
                 raise UsageError(
-                    f"--alphabet {given['alphabet']}: the base symbols of --encoding script are those of its table. "
+                    f"--alphabet {given['alphabet']}: the base symbols of --encoding {encoding} are those {symbols}. "
                     f"Leave --alphabet out."
                 )
-            chosen["alphabet"] = "script"
+            chosen["alphabet"] = encoding
+        if encoding == "chars":
+            if not any(text.lower() == UNK for text in chosen["specials"]):
+                chosen["specials"] = (*chosen["specials"], UNK)
+        elif "coverage" not in given:
+            chosen.pop("coverage", None)
+        if "coverage" in chosen:
+            coverage = _share("--coverage", chosen["coverage"], "with 1 no character is unknown")
+            chosen["coverage"] = format(coverage, "f") if coverage < 1 else None
+        if "tau" in chosen:
+            tau = _share("--tau", chosen["tau"], "above 1 nothing is deleted")
+            chosen["tau"] = format(tau, "f") if tau <= 1 else None
+            if tau > 1:
+                for name in {"delete_to", "delete_test"} - given.keys():
+                    chosen.pop(name, None)
         chosen["weights"] = parse_weights(chosen.get("weights", ()))
-        chosen["tau"] = _decimal(chosen.get("tau"))
         config = cls(**chosen)
         config.check()
         return config
@@ -230,12 +262,13 @@ class TrainConfig:
         """Refuse what cannot work, before anything is read."""
         choices = {
             "encoding": ENCODINGS,
-            "alphabet": ("script",) if self.encoding == "script" else ALPHABETS,
+            "alphabet": ALPHABETS if self.encoding == "bytes" else (self.encoding,),
             "ties": ("ids", "bytes"),
             "overlaps": ("all", "disjoint"),
             "batch": ("exact", "1", "paper"),
             "delete_to": ("bytes", "walk"),
             "delete_test": ("before", "after"),
+            "token_order": ("latest-birth", "first-birth"),
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
@@ -264,7 +297,13 @@ class TrainConfig:
             raise UsageError(
                 "--batch paper takes the first pairs of a round by ids; --ties bytes is not defined for it."
             )
-        least = {"gpt2": 256, "bytes": 256, "bytes1": 256, "utf8": 243, "seen": 0, "script": 1916}[self.alphabet]
+        if self.coverage is not None and self.encoding != "chars":
+            raise UsageError("--coverage says which characters are unknown; --encoding chars has characters.")
+        if self.whole_characters and self.encoding == "chars":
+            raise UsageError("--whole-characters with --encoding chars: every symbol is a character. Leave it out.")
+        least = {"gpt2": 256, "bytes": 256, "bytes1": 256, "utf8": 243, "seen": 0, "chars": 0, "script": 1916}[
+            self.alphabet
+        ]
         least += self.extra_ids if self.count_specials else 0
         if self.vocab_size < least:
             raise UsageError(
@@ -305,8 +344,6 @@ class TrainConfig:
                 "--batch paper with --superwords: BatchBPE's rounds have no order by count, so supermerges cannot be "
                 "placed among them. Use --batch exact."
             )
-        if self.tau is not None:
-            raise UsageError("--tau with --superwords: deletions and superwords cannot be combined yet. Leave one out.")
         room = self.vocab_size - (self.extra_ids if self.count_specials else 0)
         if self.transition is not None and self.transition > room:
             raise UsageError(
@@ -318,6 +355,11 @@ class TrainConfig:
         text_test(self.superword_pattern, "--superword-pattern")
         if self.forbid is not None:
             text_test(self.forbid, "--forbid")
+
+    @property
+    def unk(self) -> str | None:
+        """The special token that stands for characters outside the alphabet, where there may be such."""
+        return next((text for text in self.specials if text.lower() == UNK), None) if self.encoding == "chars" else None
 
     @property
     def extra_ids(self) -> int:
@@ -332,6 +374,12 @@ class TrainConfig:
             del facts["cap_divisor"], facts["max_batch"]
         if self.tau is None:
             del facts["tau"], facts["delete_to"], facts["delete_test"]
+        if self.coverage is None:
+            del facts["coverage"]
+        if self.token_order == "latest-birth":
+            del facts["token_order"]
+        if not self.specials_first:
+            del facts["specials_first"]
         del facts["specials"], facts["reserve"]  # fields of their own in the header
         facts["block_tokens"] = sorted(self.block_tokens)
         if not self.weights:

@@ -27,7 +27,7 @@ DAMAGE = {
         "UPDATE events SET op = 'supermerge' WHERE seq = 7",
         "DELETE FROM events WHERE seq = 3",
         "DELETE FROM events WHERE seq = (SELECT max(seq) FROM events)",
-        "INSERT INTO events SELECT max(seq) + 1, 'merge', 0, 1, max(id) + 1, 1 FROM events",
+        "INSERT INTO events SELECT max(seq) + 1, 'merge', 0, 1, max(id) + 1, 1, NULL FROM events",
     ],
     "tokens": [
         "UPDATE tokens SET bytes = 'x'::BLOB WHERE id = 300",

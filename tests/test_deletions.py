@@ -23,6 +23,7 @@ WAYS = {
     "index": {},
     "tight": {"hot_pairs": 3, "floor_ratio": 2, "candidates": 4},
     "one": {"batch": "1"},
+    "forgetful": {"hot_pairs": 20, "floor_ratio": 4, "memory_bytes": 1 << 12},
     "lean": {"lean": True, "hot_pairs": 8},
     "scan": {"force_scan": True, "block_places": 20, "hot_pairs": 5, "threads": 2},
     "switch": {"force_scan": True, "block_places": 30, "index_below": 60, "digest_tokens": 30},

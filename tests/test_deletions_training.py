@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from streambpe.config import TrainConfig
+from streambpe.config import Resources, TrainConfig
 from streambpe.encode.alphabet import bytes_alphabet
 from streambpe.encode.eventlog import delete_event, merge_event, read_event_log
 from streambpe.encode.replay import Model
@@ -159,17 +159,21 @@ def test_interrupted_anywhere_it_ends_the_same(counted, trained, tmp_path):
     assert check(smaller, resources=SMALL) == []
 
 
-def test_scans_and_small_memory_change_nothing(counted, trained, tmp_path):
-    """Blocks on disk all the way: the same log."""
+@pytest.mark.parametrize(
+    ("options", "threads", "tuning"),
+    [
+        ({}, 2, {"force_scan": True, "block_places": 3000, "index_below": 4000}),
+        ({"batch": "1"}, 1, {}),
+        ({}, 1, {"lean": True, "hot_pairs": 64, "floor_ratio": 2, "candidates": 7, "counter_rows": 500}),
+    ],
+    ids=["scan", "one at a time", "tight"],
+)
+def test_however_it_is_learned_the_log_is_the_same(counted, trained, tmp_path, options, threads, tuning):
+    """Blocks on disk, one thread, one merge a pass, hardly any memory: the same bytes."""
     run = tmp_path / "run"
     shutil.copytree(counted, run)
-    trainer = Trainer(
-        run,
-        TrainConfig.from_options(**OPTIONS),
-        resources=SMALL,
-        tuning={"force_scan": True, "block_places": 3000, "index_below": 4000},
-    )
-    trainer.run()
+    config = TrainConfig.from_options(**OPTIONS, **options)
+    Trainer(run, config, resources=Resources(256 * 10**6, threads), tuning=tuning).run()
     assert (run / "model.events.jsonl").read_bytes() == (trained / "model.events.jsonl").read_bytes()
     assert check(run, resources=SMALL) == []
 

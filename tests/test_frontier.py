@@ -144,3 +144,16 @@ def test_best_of_a_counter_is_everything_above_its_floor(tmp_path):
             assert kept.sort("key").equals(want)
             if wish.fewest > 1:
                 assert len(kept) >= wish.fewest
+
+
+def test_what_rose_takes_memory_until_the_next_refill():
+    """Further positions of hot pairs and cold pairs that may have risen are reckoned with."""
+    frontier = filled([5, 4, 3])
+    before = frontier.nbytes
+    frontier.stand_at(np.array([0, 2, 0]), np.array([7, 9, 11]))
+    frontier.shift(np.array([50, 51]), np.array([60, 61]), np.array([3, -3]))
+    assert frontier.nbytes - before == frontier.risen_bytes > 3 * 8 + 2 * 100
+    place, pair = frontier.with_more(np.array([0, 1, 2]), np.array([1, 2, 3], np.int32), np.array([0, 1, 2]))
+    assert sorted(zip(place.tolist(), pair.tolist(), strict=True)) == [(1, 0), (2, 1), (3, 2), (7, 0), (9, 2), (11, 0)]
+    frontier.fill(*(np.zeros(0, np.int64) for _ in range(5)), 1)
+    assert frontier.risen_bytes == 0

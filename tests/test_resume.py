@@ -272,7 +272,11 @@ def test_killed_at_every_commit(counted, unbroken, tmp_path, place):
     assert left == set(), "unfinished files do not stay"
 
 
-@pytest.mark.parametrize("options", [{}, {"batch": "paper", "overlaps": "disjoint"}], ids=["exact", "paper"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"batch": "paper", "overlaps": "disjoint"}, {"tau": "0.6", "vocab_size": 600}],
+    ids=["exact", "paper", "deletions"],
+)
 def test_a_journal_cut_anywhere(counted, tmp_path, options):
     """A last write that is torn at any byte: what is whole is kept, the rest learned again, passes without gap."""
     whole = learn(copy(counted, tmp_path / "whole"), options=options)

@@ -76,6 +76,7 @@ def random_case(seed: int) -> tuple[list[str], str, dict]:
         "min_frequency": rng.choice([1, 1, 2, 3]),
         "freq_cutoff": rng.choice([1, 1, 2]),
         "block_tokens": rng.choice([(), (), ("ab", "a!", " the")]),
+        **rng.choice([{}, {}, {"tau": "0.9"}, {"tau": "0.6", "delete_to": "walk"}, {"tau": "0.5"}, {"tau": "0.34"}]),
     }
     if options["superwords"] == "superbpe":
         options["transition"] = rng.randint(base, options["vocab_size"])
@@ -87,6 +88,8 @@ def reference_events(documents: list[str], pattern: str, options: dict) -> list:
     given = dict(options)
     alphabet = ALPHABETS[given.pop("like")]()
     split = find_pattern(pattern).split
+    if tau := given.pop("tau", None):
+        given["deletions"] = reference.Deletions.at(tau, given.pop("delete_to", "bytes"))
     training = reference.train_boundless(
         [[chunk.encode() for chunk in split(document)] for document in documents],
         alphabet,
@@ -118,6 +121,9 @@ def test_equals_the_slow_reference(seed, tmp_path):
     how = [{"tuning": small}, {"tuning": {"batch": "1"}}, {"tuning": {"prune": False}}][seed % 3]
     assert learn(run, options, "other", **how) == wanted
     assert check(run, resources=SMALL) == []
+    tokenizer = Tokenizer.load(str(run))
+    for document in documents:
+        assert tokenizer.decode(tokenizer.encode_ordinary(document)) == document
 
 
 @pytest.mark.long
@@ -276,6 +282,22 @@ def test_smaller_vocabularies_can_be_cut(prose, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.parametrize("mode", [{"superwords": "boundless"}, {"superwords": "superbpe", "transition": 650}])
+def test_deletions_go_on_to_a_larger_vocabulary(mode, prose, tmp_path):
+    """Word steps that found no place have their deletions with them; from 700 to 800 is what 800 alone is."""
+    run = documents_run(tmp_path / "run", prose, "boundless")
+    options = {**mode, "tau": "0.6", "delete_to": "walk"}
+    for name, size in (("on", 700), ("on", 800), ("alone", 800)):
+        learn(run, {**options, "vocab_size": size}, name)
+    assert log_of(run, "on").events == log_of(run, "alone").events
+    assert {event.op for event in log_of(run, "on").events} == set(Op)
+    assert check(run, resources=SMALL) == []
+    if mode["superwords"] == "boundless":
+        assert rows(run, "SELECT count(*) > 0 FROM alone.events WHERE seq IS NULL AND op = 'delete'") == [(True,)]
+    ((living,),) = rows(run, "SELECT count(*) FROM alone.tokens WHERE died IS NULL")
+    assert living == 800 == Tokenizer.load(f"{run}:alone").n_vocab
+
+
 def test_the_log_encodes(prose, tmp_path):
     """Texts encode with superwords and decode to themselves; the views show them."""
     run = documents_run(tmp_path / "run", prose, "boundless")
@@ -326,20 +348,21 @@ from streambpe.train.trainer import Trainer
 groups = superwords.Groups.of.__func__
 superwords.Groups.of = classmethod(lambda cls, parts, places: groups(cls, parts, 2000))
 Trainer(sys.argv[1], TrainConfig.from_options(vocab_size=1200, superwords=sys.argv[2],
-        transition=900 if sys.argv[2] == "superbpe" else None), resources=Resources(256 * 10**6, 2),
+        transition=900 if sys.argv[2] == "superbpe" else None, tau=sys.argv[4]), resources=Resources(256 * 10**6, 2),
         checkpoint_seconds=float(sys.argv[3])).run()
 """
 
 
 @pytest.mark.parametrize(
-    ("mode", "failpoints"),
+    ("mode", "tau", "failpoints"),
     [
-        ("boundless", KILLS[::2]),
-        pytest.param("boundless", KILLS, marks=pytest.mark.long),
-        pytest.param("superbpe", KILLS, marks=pytest.mark.long),
+        ("boundless", "2", KILLS[::2]),
+        ("boundless", "0.6", KILLS[1::4]),
+        pytest.param("boundless", "2", KILLS, marks=pytest.mark.long),
+        pytest.param("superbpe", "0.6", KILLS, marks=pytest.mark.long),
     ],
 )
-def test_a_kill_anywhere_changes_nothing(mode, failpoints, prose, tmp_path):
+def test_a_kill_anywhere_changes_nothing(mode, tau, failpoints, prose, tmp_path):
     """Neighbours half counted, runs half grouped, supermerges half learned: the next run goes on to the same log."""
     source = tmp_path / "documents.txt"
     source.write_text("\n".join(prose))
@@ -356,7 +379,7 @@ def test_a_kill_anywhere_changes_nothing(mode, failpoints, prose, tmp_path):
     def go(folder: Path, failpoint: str) -> int:
         env = {**os.environ, "STREAMBPE_FAILPOINT": failpoint}
         seconds = "0" if failpoint == "events-committed" else "5"  # after every pass, or hardly ever
-        command = [sys.executable, "-c", KILLED, str(folder), mode, seconds]
+        command = [sys.executable, "-c", KILLED, str(folder), mode, seconds, tau]
         done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True)
         assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
         return done.returncode

@@ -16,6 +16,7 @@ from streambpe.encode.alphabet import (
     Alphabet,
     byte_to_character,
     bytes_alphabet,
+    chars_alphabet,
     gpt2_alphabet,
     seen_alphabet,
     utf8_alphabet,
@@ -50,6 +51,8 @@ def base_alphabet(config: TrainConfig, counts: dict[bytes, int], stop_words: lis
     made = {"gpt2": gpt2_alphabet, "bytes": bytes_alphabet, "utf8": utf8_alphabet, "script": script_alphabet}
     if config.alphabet == "bytes1":
         return bytes_alphabet(first_id=1)
+    if config.alphabet == "chars":  # of so little text no character is too rare
+        return chars_alphabet("".join(chunk.decode() for chunk in counts.keys() - set(stop_words)))
     if config.alphabet == "seen":
         return seen_alphabet(set(counts) - set(stop_words))
     return made[config.alphabet]()
@@ -77,6 +80,9 @@ def judge(config: TrainConfig, counts: Counts) -> reference.Training:
             stop_words=stop_words,
             other_ids=other_ids,
         )
+    deletions = None
+    if config.tau is not None:
+        deletions = reference.Deletions.at(config.tau, config.delete_to, picky=config.delete_test == "after")
     return reference.train_words(
         kept,
         alphabet,
@@ -89,6 +95,7 @@ def judge(config: TrainConfig, counts: Counts) -> reference.Training:
         may_merge=may_merge if config.whole_characters else None,
         stop_words=stop_words,
         other_ids=other_ids,
+        deletions=deletions,
     )
 
 
@@ -104,7 +111,7 @@ def assert_equal_to_reference(run: Path, counts: Counts, name: str, like: str = 
     assert [(w.id, w.content) for w in header.stop_words] == [(n, c) for c, n in expected.vocabulary.stop_ids.items()]
     assert (result.events, result.reached) == (len(expected.events), expected.target_reached)
     living = expected.vocabulary.size
-    first = expected.vocabulary.first_id + living
+    first = expected.vocabulary.first_id + (0 if config.specials_first else living)
     assert [(s.text, s.id) for s in header.specials] == [(s, first + i) for i, s in enumerate(config.specials)]
     assert result.size == living + config.extra_ids == Model(log).n_vocab
     if expected.target_reached:
@@ -174,8 +181,8 @@ def test_a_name_sets_its_knobs(tmp_path, like):
     size = 2200 if like == "script" else 290
     assert_equal_to_reference(run, counts, "x", like=like, vocab_size=size, specials=("<s>",), reserve=3)
     config = log_of(run, "x").header.config
-    of_superwords = {"superword_pattern"}  # recorded where there are superwords
-    for knob, value in ((knob, LIKE[like][knob]) for knob in LIKE[like].keys() - of_superwords):
+    elsewhere = {"superword_pattern", "specials"}  # recorded where there are superwords; a field of its own
+    for knob, value in ((knob, LIKE[like][knob]) for knob in LIKE[like].keys() - elsewhere):
         assert config[knob] == ("script" if (like, knob) == ("script", "alphabet") else value), knob
     knobs = {
         "hf": ("gpt2", "all", "ids", "exact"),
@@ -183,6 +190,7 @@ def test_a_name_sets_its_knobs(tmp_path, like):
         "kensho": ("utf8", "disjoint", "bytes", "exact"),
         "batch": ("bytes", "disjoint", "ids", "paper"),
         "script": ("script", "all", "ids", "exact"),
+        "picky": ("chars", "all", "bytes", "exact"),
     }
     assert tuple(config[k] for k in ("alphabet", "overlaps", "ties", "batch")) == knobs[like]
 

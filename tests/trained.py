@@ -17,10 +17,10 @@ from streambpe.encode.eventlog import (
     merge_event,
     supermerge_event,
 )
-from streambpe.encode.model import WORD_MARK
 from streambpe.encode.patterns import PRESETS
 from streambpe.encode.replay import Model
 from streambpe.encode.vocabulary import Vocabulary
+from streambpe.encode.words import WORD_MARK
 from streambpe.train import reference
 from tests.samples import sample_text
 

@@ -1,6 +1,6 @@
 -- events: the table against the event log.
 -- inputs:
--- reads:   events, logged_events (one row = seq, op, left_id, right_id, id, n; registered by the caller)
+-- reads:   events, logged_events (one row = seq, op, left_id, right_id, id, n, parts; registered by the caller)
 -- rows with an empty seq are not in the log: phase one learned them ahead
 -- returns: seq, problem, op, left_id, right_id, id, n: one row for every event that is missing, extra or different
 -- by hand: needs the event log as a table; run `streambpe check RUN`

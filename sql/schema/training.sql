@@ -1,5 +1,5 @@
 -- training: the tables of one training, in the schema that the connection uses (SET schema).
--- events:      one row is an event of the log, in order. With superwords also, with an empty seq, the merges of
+-- events:      one row is an event of the log, in order. With superwords also, with an empty seq, the steps of
 --              phase one that found no place in the vocabulary: a larger one goes on from them.
 -- tokens:      one row is an id: what it stands for, the events that made and removed it.
 -- pair_counts: one row is a live pair, two ids side by side within words, and its count; every pair that may
@@ -20,7 +20,8 @@ CREATE TABLE IF NOT EXISTS events (
     left_id  BIGINT,               -- NULL for a deletion
     right_id BIGINT,
     id       BIGINT NOT NULL,      -- the token made, or taken back
-    n        BIGINT NOT NULL       -- the count it was chosen by; occurrences split, for a deletion
+    n        BIGINT NOT NULL,      -- the count it was chosen by; occurrences split, for a deletion
+    parts    BIGINT[]              -- what a deletion split it into; NULL for the others
 );
 CREATE TABLE IF NOT EXISTS tokens (
     id       BIGINT PRIMARY KEY,   -- log id

@@ -1,4 +1,4 @@
--- clear_words_ahead: remove the merges that are not in the model, to be put in anew in the same transaction.
+-- clear_words_ahead: remove the events that are not in the model, to be put in anew in the same transaction.
 -- inputs:
 -- reads:   events
 -- returns: nothing

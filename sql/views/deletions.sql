@@ -11,6 +11,7 @@ WITH told AS (
             PARTITION BY id ORDER BY seq ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
         )                                                                                   AS returned
     FROM query_table(coalesce(getvariable('training'), 'main') || '.events')
+    WHERE seq IS NOT NULL
 )
 SELECT
     d.seq,

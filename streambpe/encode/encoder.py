@@ -26,7 +26,7 @@ import polars as pl
 from streambpe.encode.alphabet import UNKNOWN, UnknownSymbol
 from streambpe.encode.bulk import BulkReplay, Ids, PairTable
 from streambpe.encode.eventlog import EventLog, Op
-from streambpe.encode.model import WORD_MARK, encoding_pattern
+from streambpe.encode.model import encoding_pattern
 from streambpe.encode.prepare import Normalize, UnencodableText, prepare
 from streambpe.encode.replay import Model, merge
 from streambpe.encode.script import Unencodable
@@ -56,7 +56,6 @@ class Encoder:
         self.unencodable: Unencodable = log.header.config.get("unencodable", "bytes")
         # whether text may be changed, or refused, before it is split
         self.prepares = self.normalize != "none" or self.unencodable != "bytes"
-        self._mark = WORD_MARK if self.pattern.name == "whitespace" else ""
         self._lock = threading.Lock()
         vocabulary = self.model.vocabulary
         self.n_log = vocabulary.first_id + len(vocabulary.tokens)
@@ -91,7 +90,7 @@ class Encoder:
     def encode_chunk(self, chunk: str) -> list[int]:
         """One chunk of text -> log ids."""
         if self.stop_ids:
-            number = self.stop_ids.get(self._mark + chunk)
+            number = self.stop_ids.get(chunk)
             if number is not None:
                 return [number]
         if len(chunk) >= _LONG_CHUNK:
@@ -224,8 +223,7 @@ class Encoder:
         if len(self.stop_ids):
             stops = pl.Series(list(self.stop_ids), dtype=pl.String)
             numbers = pl.Series(list(self.stop_ids.values()), dtype=pl.Int32)
-            marked = pl.Series([self._mark], dtype=pl.String) + chunks.cast(pl.String) if self._mark else chunks
-            found = marked.cast(pl.String).replace_strict(stops, numbers, default=-1, return_dtype=pl.Int32).to_numpy()
+            found = chunks.cast(pl.String).replace_strict(stops, numbers, default=-1, return_dtype=pl.Int32).to_numpy()
             is_stop = found >= 0
             symbols, lengths = _replace_rows(symbols, lengths, is_stop, found[is_stop])
         ids, counts = self.encode_many(symbols, lengths)

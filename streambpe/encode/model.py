@@ -14,11 +14,6 @@ from streambpe.encode.eventlog import EventLog, read_event_log
 from streambpe.encode.patterns import Pattern, find_pattern
 from streambpe.errors import ModelError
 
-WORD_MARK = "▁"  # stands before every word under --pattern whitespace
-
-# Words as `str.split` has them: it takes U+001C to U+001F for white space, which \s does not.
-_WHITESPACE = Pattern("whitespace", r"[^\s\x1c-\x1f]+")
-
 
 def find_log(model: str | os.PathLike[str]) -> Path:
     """The event log behind a MODEL argument."""
@@ -74,8 +69,6 @@ def encoding_pattern(config: dict[str, Any]) -> Pattern:
     gaps = config.get("gaps")
     if config.get("superwords") == "uw":
         name, gaps = config.get("stage2_pattern", "superbpe2"), "keep"
-    if name == "whitespace":  # the mark is put before a word by the encoder, not by the pattern
-        return _WHITESPACE
     # A pattern that training accepted is not questioned again: what it leaves out is told by `gaps`.
     gaps = "keep" if gaps == "keep" else "drop"
     prepared = config.get("normalize", "none") != "none" or config.get("unencodable", "bytes") == "drop"

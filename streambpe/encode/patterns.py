@@ -38,7 +38,7 @@ from streambpe.encode.marks import DOCUMENT_END, RUN_END, SCRIPT_RUN_END
 from streambpe.encode.script import UNICODE
 from streambpe.encode.script_rules import ScriptRules, split_by_rules
 from streambpe.encode.split import find_chunks
-from streambpe.encode.words import WORD_START, WordRules, split_words
+from streambpe.encode.words import WORD_MARK, WordRules, split_words
 from streambpe.errors import PatternError
 
 Bytes = npt.NDArray[np.uint8]
@@ -586,7 +586,7 @@ PRESETS: dict[str, Pattern] = {
             keep_gaps=True,
         ),
         Pattern("script", "script", ScriptRules(), definition=split_by_rules),
-        Pattern("whitespace", "whitespace", WordRules(), definition=split_words, word_mark=WORD_START),
+        Pattern("whitespace", "whitespace", WordRules(), definition=split_words, word_mark=WORD_MARK),
         Pattern("none", ""),
     )
 }

@@ -137,6 +137,8 @@ class Model:
                 self.deletions.setdefault(event.id, []).append(index)
             else:
                 self.supermerges.setdefault(event.pair, index)
+        # A deletion takes a token's id from whatever spells it; then the superword does not form.
+        self.supermerges = {pair: i for pair, i in self.supermerges.items() if events[i].id in self.vocabulary.living}
         self.model_id = self._model_ids()
         self.log_id = {model: log for log, model in self.model_id.items()}
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import codecs
 from typing import TYPE_CHECKING
 
-from streambpe.encode.model import WORD_MARK
 from streambpe.encode.symbols import ScriptCodec
+from streambpe.encode.words import WORD_MARK
 from streambpe.store.sources import find_border
 
 if TYPE_CHECKING:

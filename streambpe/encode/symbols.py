@@ -21,7 +21,6 @@ import polars as pl
 
 from streambpe.encode.alphabet import BYTE_KINDS, UNKNOWN, Alphabet, Unknown
 from streambpe.encode.eventlog import Header
-from streambpe.encode.model import WORD_MARK
 from streambpe.encode.script import (
     FIRST_ESCAPE,
     DecodeErrors,
@@ -119,24 +118,20 @@ class ByteCodec:
 
 
 class CharacterCodec:
-    """Symbols are characters; under --pattern whitespace every chunk begins with the word mark."""
+    """Symbols are characters."""
 
-    def __init__(self, alphabet: Alphabet, unknown: Unknown, mark: str) -> None:
-        self.alphabet, self.unknown, self.mark = alphabet, unknown, mark
+    def __init__(self, alphabet: Alphabet, unknown: Unknown) -> None:
+        self.alphabet, self.unknown = alphabet, unknown
         self._table: Ids = np.full(0x110000, UNKNOWN, np.int32)
         for symbol, number in alphabet.id_of.items():
             self._table[ord(symbol.decode())] = number
 
     def split(self, chunk: str) -> list[int]:
         """See Codec."""
-        return self.alphabet.split((self.mark + chunk).encode(), self.unknown)
+        return self.alphabet.split(chunk.encode(), self.unknown)
 
     def split_many(self, chunks: pl.Series) -> tuple[Ids, npt.NDArray[np.int64]]:
         """See Codec."""
-        if self.mark:
-            chunks = (
-                (pl.lit(self.mark) + chunks.cast(pl.String)).pipe(lambda e: chunks.to_frame().select(e)).to_series()
-            )
         data, offsets = utf8_of(chunks)
         at, points = decode_code_points(data)
         symbols = self._table[points]
@@ -249,12 +244,12 @@ def shown_content(alphabet: Alphabet, content: bytes) -> bytes:
     return decode_symbols(content_symbols(content), "name").encode() if alphabet.kind == "script" else content
 
 
-def codec_of(alphabet: Alphabet, unknown: Unknown, mark: str = "") -> Codec:
-    """The codec of an alphabet; `unknown`: what a symbol outside it becomes; `mark`: stands before every chunk."""
+def codec_of(alphabet: Alphabet, unknown: Unknown) -> Codec:
+    """The codec of an alphabet; `unknown`: what a symbol outside it becomes."""
     if alphabet.kind in BYTE_KINDS:
         return ByteCodec(alphabet, unknown)
     if alphabet.kind == "chars":
-        return CharacterCodec(alphabet, unknown, mark)
+        return CharacterCodec(alphabet, unknown)
     if alphabet.kind == "script":
         return ScriptCodec(alphabet, unknown)
     raise ModelError(
@@ -271,5 +266,4 @@ def codec_for(header: Header) -> Codec:
         unknown = "unk"
     elif header.config.get("unencodable" if header.alphabet["kind"] == "script" else "unknown") == "drop":
         unknown = "drop"
-    mark = WORD_MARK if header.config.get("pattern") == "whitespace" else ""
-    return codec_of(Alphabet.from_header(header.alphabet), unknown, mark)
+    return codec_of(Alphabet.from_header(header.alphabet), unknown)

@@ -28,10 +28,11 @@ import regex
 
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.eventlog import EventLog
-from streambpe.encode.model import WORD_MARK, read_model
+from streambpe.encode.model import read_model
 from streambpe.encode.script import DecodeErrors
 from streambpe.encode.stream import StreamDecoder, StreamEncoder
 from streambpe.encode.symbols import ScriptCodec
+from streambpe.encode.words import WORD_MARK
 
 CACHED_CHUNKS = 1 << 18
 _LONGEST_CACHED = 256  # characters; longer chunks hardly ever come again

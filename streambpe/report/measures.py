@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.encode.model import WORD_MARK
+from streambpe.encode.words import WORD_MARK
 
 Int64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]

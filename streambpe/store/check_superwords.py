@@ -18,7 +18,7 @@ from streambpe.encode.alphabet import Alphabet
 from streambpe.encode.eligible import text_test
 from streambpe.encode.eventlog import Event, Op
 from streambpe.store.chunks import Part
-from streambpe.store.recount import Replay
+from streambpe.store.recount import Replay, encode_words
 from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts, read_sequence
 from streambpe.store.sqlfiles import run_sql
@@ -33,22 +33,24 @@ def eligible_chunks(
     """
     content = dict(enumerate(alphabet.symbols, alphabet.first_id))
     for event in (*events, *ahead):
-        left, right = event.pair
-        content[event.id] = content[left] + content[right]
-    words = [event for event in (*events, *ahead) if event.op is Op.MERGE]
+        if event.op is not Op.DELETE:
+            left, right = event.pair
+            content[event.id] = content[left] + content[right]
+    words = [event for event in (*events, *ahead) if event.op is not Op.SUPERMERGE]
     replay, matches = Replay(words), text_test(config.superword_pattern, "--superword-pattern")
     table = np.full(256, -1, np.int64)
     for number, symbol in enumerate(alphabet.symbols, alphabet.first_id):
         table[symbol[0]] = number
     stops = set(stop_words)
-    found = []
     base = range(alphabet.first_id, alphabet.first_id + len(alphabet))
-    for number in dict.fromkeys([*base, *(event.id for event in words)]):
-        if matches(content[number]) and content[number].decode() not in stops:
-            symbols = table[np.frombuffer(content[number], np.uint8)].tolist()
-            if replay.encode_one(symbols) == [number]:
-                found.append(content[number].decode())
-    return found
+    numbers = dict.fromkeys([*base, *(event.id for event in words)])
+    asked = [i for i in numbers if matches(content[i]) and content[i].decode() not in stops]
+    symbols = table[np.frombuffer(b"".join(content[number] for number in asked), np.uint8)]
+    found = []
+    for tokens, word in encode_words(replay, symbols, np.array([len(content[number]) for number in asked], np.int64)):
+        whole = np.flatnonzero(np.bincount(word)[word] == 1)
+        found += [place for token, place in zip(tokens[whole], word[whole], strict=True) if token == asked[place]]
+    return [content[asked[place]].decode() for place in sorted(found)]
 
 
 def check_adjacency(

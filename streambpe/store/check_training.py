@@ -28,7 +28,7 @@ import polars as pl
 
 from streambpe.config import TrainConfig
 from streambpe.encode.alphabet import Alphabet
-from streambpe.encode.eventlog import Event, EventLogError, Op, events_digest, merge_event, read_event_log
+from streambpe.encode.eventlog import Event, EventLogError, Op, events_digest, read_event_log
 from streambpe.encode.script import Unencodable
 from streambpe.encode.symbols import Codec, shown_content
 from streambpe.encode.vocabulary import Vocabulary
@@ -41,7 +41,7 @@ from streambpe.store.groups import weighted_counts
 from streambpe.store.recount import Int64, Replay, encode_words, pair_counts
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
-from streambpe.store.trainings import event_rows, insert, read_facts
+from streambpe.store.trainings import event_rows, insert, read_facts, read_words_ahead
 from streambpe.train.journal import Journal
 from streambpe.train.trainer import journal_path, log_path
 from streambpe.train.words import choose_symbols, takes_part, training_codec, word_symbols
@@ -49,7 +49,8 @@ from streambpe.train.words import choose_symbols, takes_part, training_codec, wo
 Row = tuple[Any, ...]
 _NO_LIMIT = 2**62
 _FACTS = {"journal", "config", "events", "batches", "vetoed", "state", "pair_counts_at", "pair_floor",
-          "sha256", "size", "reached", "adjacency_floor"}  # fmt: skip
+          "sha256", "size", "reached", "adjacency_floor", "unknown"}  # fmt: skip
+_MAY_MISS = {"sha256", "size", "reached", "pair_floor", "adjacency_floor", "unknown"}
 
 
 @dataclass(frozen=True)
@@ -166,8 +167,10 @@ def _check_one(
     current = source.corpus == sha256
     recounted = None
     if current:
-        stop_words, alphabet = choose_symbols(parts, source.config, source.unencodable)
+        stop_words, alphabet, uncovered = choose_symbols(parts, source.config, source.unencodable)
         recounted = alphabet, stop_words
+        if source.config.unk and facts.get("unknown") != str(uncovered.n):
+            yield "facts", ("unknown", facts.get("unknown"), str(uncovered.n))
         if source.symbols is not None and source.symbols != recounted:
             yield "events", ("the alphabet or the stop words of the log are not those of the counts",)
     symbols = source.symbols or recounted
@@ -185,8 +188,7 @@ def _check_one(
             if "adjacency_floor" not in facts:
                 yield "facts", ("adjacency_floor", None, "missing")
                 return
-            ahead = [merge_event(*row) for row in run_sql(con, "steps/get_words_ahead")]
-            eligible = eligible_chunks(*symbols, source.events, ahead, source.config)
+            eligible = eligible_chunks(*symbols, source.events, read_words_ahead(con), source.config)
             for row in check_adjacency(con, run, parts, int(facts["adjacency_floor"]), eligible):
                 yield "superword_adjacency", row
     con.unregister("logged_events")
@@ -245,7 +247,7 @@ def _check_facts(facts: dict[str, str], source: Source, vocabulary: Vocabulary) 
             yield key, facts.get(key), value
     for key in sorted(facts.keys() - _FACTS):
         yield key, facts[key], "no fact of a training"
-    for key in sorted(_FACTS - facts.keys() - {"sha256", "size", "reached", "pair_floor", "adjacency_floor"}):
+    for key in sorted(_FACTS - facts.keys() - _MAY_MISS):
         yield key, None, "missing"
     if facts.get("pair_counts_at") and "pair_floor" not in facts:
         yield "pair_floor", None, "missing"
@@ -296,6 +298,7 @@ def _check_pairs(
         mine = frame.filter(keep)
         if with_tokens:
             for tokens, word, weights in _encoded(replay, mine, codec):
+                known = tokens >= 0
                 if with_pairs:
                     counted = pair_counts(tokens, word, weights, disjoint=config.overlaps == "disjoint")
                     if may_merge is not None:
@@ -304,8 +307,8 @@ def _check_pairs(
                     con.register("incoming", counted.to_arrow())
                     run_sql(con, "steps/insert_pair_recount")
                     con.unregister("incoming")
-                np.add.at(uses, tokens, weights[word])
-                whole = np.bincount(word)[word] == 1
+                np.add.at(uses, tokens[known], weights[word[known]])
+                whole = (np.bincount(word)[word] == 1) & known
                 np.add.at(alone, tokens[whole], weights[word[whole]])
         for i, (seq, left, right, _, text) in enumerate(open_vetoes):
             holds = mine.filter(pl.col("chunk").str.contains(text, literal=True))

@@ -25,6 +25,7 @@ from streambpe.encode.eventlog import Event, Op
 
 Int64 = npt.NDArray[np.int64]
 _NEVER = np.iinfo(np.int64).max
+_COVERED = -2  # a place that a merge took in; -1 is a symbol outside the alphabet
 _LONG = 2048  # symbols; a longer chunk has too many rounds and is encoded by itself
 _SYMBOLS = 1 << 20  # encoded side by side
 
@@ -129,14 +130,14 @@ class Replay:
             j = after[i]
             if j >= len(tokens) or tokens[i] != left or tokens[j] != right:
                 continue
-            tokens[i], tokens[j] = self.events[left, right][1], -1
+            tokens[i], tokens[j] = self.events[left, right][1], _COVERED
             after[i] = after[j]
             if after[i] < len(tokens):
                 ahead[after[i]] = i
             look(i)
             if ahead[i] >= 0:
                 look(ahead[i])
-        return [token for token in tokens if token >= 0]
+        return [token for token in tokens if token != _COVERED]
 
 
 def _every_other(places: Int64) -> npt.NDArray[np.bool_]:
@@ -148,8 +149,9 @@ def _every_other(places: Int64) -> npt.NDArray[np.bool_]:
 
 
 def pair_counts(tokens: Int64, word: Int64, weights: Int64, *, disjoint: bool) -> pl.DataFrame:
-    """(left_id, right_id, n) of encoded words; weights[word] is how often a word stands."""
-    at = np.flatnonzero(word[1:] == word[:-1])
+    """(left_id, right_id, n) of encoded words; weights[word] is how often a word stands. No pair holds a symbol outside
+    the alphabet (UNKNOWN)."""
+    at = np.flatnonzero((word[1:] == word[:-1]) & (tokens[1:] >= 0) & (tokens[:-1] >= 0))
     if disjoint:
         equal = tokens[at] == tokens[at + 1]
         runs = at[equal]

@@ -17,17 +17,18 @@ import numpy.typing as npt
 import polars as pl
 
 from streambpe.encode.alphabet import Alphabet
-from streambpe.encode.eventlog import Event, Op
+from streambpe.encode.eventlog import Event, Op, delete_event, merge_event
 from streambpe.encode.symbols import shown_content
 from streambpe.store.sqlfiles import run_sql
 
-_EVENT_COLUMNS = {
+_EVENT_COLUMNS: dict[str, Any] = {
     "seq": pl.Int64,
     "op": pl.String,
     "left_id": pl.Int64,
     "right_id": pl.Int64,
     "id": pl.Int64,
     "n": pl.Int64,
+    "parts": pl.List(pl.Int64),
 }
 _TOKEN_COLUMNS = {"id": pl.Int64, "bytes": pl.Binary, "kind": pl.String, "born": pl.Int64, "died": pl.Int64}
 _BATCH_COLUMNS = (
@@ -106,6 +107,7 @@ def event_rows(events: Sequence[Event], seq: int) -> pl.DataFrame:
         "right_id": [event.right for event in events],
         "id": [event.id for event in events],
         "n": [event.n for event in events],
+        "parts": [list(event.into) if event.op is Op.DELETE else None for event in events],
     }
     return pl.DataFrame(columns, schema=_EVENT_COLUMNS)
 
@@ -113,6 +115,14 @@ def event_rows(events: Sequence[Event], seq: int) -> pl.DataFrame:
 def read_facts(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
     """Table facts of the connection's training."""
     return dict(run_sql(con, "steps/get_facts"))
+
+
+def read_words_ahead(con: duckdb.DuckDBPyConnection) -> list[Event]:
+    """The steps of phase one that are not in the model, in order."""
+    return [
+        delete_event(number, parts, n) if op == Op.DELETE else merge_event(left, right, number, n)
+        for op, left, right, number, n, parts in run_sql(con, "steps/get_words_ahead")
+    ]
 
 
 def list_batches(con: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:

@@ -59,6 +59,7 @@ from streambpe.train.occurrences import (
 
 SNAPSHOT_VERSION = 1
 MOST_LINKS = 1 << 15  # pairs that make chains in one stage of a scan
+_RISEN_SHARE = 8  # one part in so many of the memory, at most, for what counts that rose have brought
 _WORDS = 1 << 18  # looked at together when tokens are counted
 
 
@@ -435,7 +436,9 @@ class Engine:
                 record.switched = True
                 self._filled = False
         elif self._filled and (
-            2 * column.moved > column.places or (self._is_full(column) if column.lean else self._is_stale(column))
+            2 * column.moved > column.places
+            or _RISEN_SHARE * self.frontier.risen_bytes > self.options.memory_bytes
+            or (self._is_full(column) if column.lean else self._is_stale(column))
         ):
             self._filled = False
         if not self._filled:

@@ -20,7 +20,8 @@ A hot pair then gets more positions beside its first stretch (`stand_at`) and it
 may count up to floor - 1 + what was added (`raised`); when that bound matters, the engine counts just the
 pairs it is about (`too_high`, IndexColumn.promote), and only a best pair under the floor means a refill.
 
-Memory: 40 bytes a hot pair, plus 8 for the short list of the best. `best` costs O(short list), `add` and
+Memory: 40 bytes a hot pair, plus 8 for the short list of the best; what has risen and what stands elsewhere is in
+`nbytes` too. `best` costs O(short list), `add` and
 `subtract` O(their input); the short list is rebuilt from all hot pairs when it runs low.
 
 Columns too large for memory are counted by `PairCounter`: partial counts, spilled to disk by a hash of the
@@ -42,6 +43,8 @@ from streambpe.train.batch import Bool, Int32, Int64
 
 SHORT_LIST = 2048  # pairs; larger means fewer rebuilds, smaller means faster `best`
 RECENT_KEYS = 16384
+RAISED_BYTES = 160  # a cold pair that has risen, in a dict
+STRETCH_BYTES = 240  # a stretch of further positions beside its own bytes: array, list, entry of a dict
 
 PairFilter = Callable[[Int64, Int64], Bool]
 
@@ -104,6 +107,7 @@ class Frontier:
         self.raised: dict[int, int] = {}  # cold pair (left << 32 | right) -> what was added to it
         self._most_raised = 0
         self.more: dict[int, list[Int64]] = {}  # slot -> further positions
+        self._more_bytes = 0
         self._short = np.empty(0, np.int64)
         self._short_floor = 0
         self._keys = np.empty(0, np.int64)  # sorted, for `find`
@@ -115,7 +119,12 @@ class Frontier:
     def nbytes(self) -> int:
         """Bytes held by the arrays."""
         arrays = (self.left, self.right, self.count, self.begin, self.places, self._keys, self._key_slots)
-        return sum(a.nbytes for a in arrays)
+        return sum(a.nbytes for a in arrays) + self.risen_bytes
+
+    @property
+    def risen_bytes(self) -> int:
+        """Of them, what counts that rose have brought; gone after a refill."""
+        return self._more_bytes + RAISED_BYTES * len(self.raised)
 
     def fill(self, left: Int64, right: Int64, count: Int64, begin: Int64, places: Int64, floor: int) -> None:
         """Replace everything: all pairs that count at least `floor`."""
@@ -126,6 +135,7 @@ class Frontier:
         self.raised.clear()
         self._most_raised = 0
         self.more.clear()
+        self._more_bytes = 0
         self._short = np.empty(0, np.int64)
         self._short_floor = np.iinfo(np.int64).max
         self._keys = np.empty(0, np.int64)
@@ -191,6 +201,7 @@ class Frontier:
         first = np.flatnonzero(np.concatenate(([True], slots[1:] != slots[:-1])) if len(slots) else slots)
         for slot, stretch in zip(slots[first].tolist(), np.split(places, first[1:]), strict=False):
             self.more.setdefault(slot, []).append(stretch)
+            self._more_bytes += STRETCH_BYTES + stretch.nbytes
 
     def with_more(self, slots: Int64, place: Int32, pair: Int64) -> tuple[Int64, Int64]:
         """Positions of these slots (pair[i] says of which one) with their further ones behind."""

@@ -22,7 +22,8 @@ from typing import Protocol
 
 import numpy as np
 
-from streambpe.encode.eventlog import Event, merge_event, supermerge_event
+from streambpe.encode.eventlog import Event, Op, delete_event, merge_event, supermerge_event
+from streambpe.encode.replay import steps
 from streambpe.train.batch import Int64
 from streambpe.train.engine import TieOrder
 
@@ -95,18 +96,18 @@ class Interleaved:
     """The one order. `used`: word steps in it."""
 
     events: list[Event] = field(default_factory=list)
-    learned: int = 0  # tokens
-    places: list[int] = field(default_factory=list)  # of each word step in it among the events
-    ahead: list[Event] = field(default_factory=list)  # word steps that found no place, as if they came next
+    learned: int = 0  # tokens alive
+    places: list[int] = field(default_factory=list)  # of each word event in it among the events
+    ahead: list[Event] = field(default_factory=list)  # word events that found no place, as if they came next
     renumbered: dict[int, int] = field(default_factory=dict)  # ids of phase one -> ids of this order, ahead included
 
     @property
     def used(self) -> int:
-        """How many word steps found a place."""
+        """How many word events found a place."""
         return len(self.places)
 
     def place_of_word(self, step: int) -> int:
-        """Events before this word step, which may be the first that found no place."""
+        """Events before this word event, which may be the first that found no place."""
         return self.places[step] if step < len(self.places) else len(self.events)
 
 
@@ -121,16 +122,18 @@ def interleave(
     least: int,
     words_first: bool,
 ) -> Interleaved:
-    """Take word steps and supermerges until `target` tokens are learned or nothing is left.
+    """Take word steps and supermerges until `target` tokens are alive or nothing is left.
 
     base: the alphabet's symbols, from first_id on. A token is its bytes: a step that spells one which exists uses
-    its id and adds nothing. words_first: SuperBPE, all word steps before the first supermerge.
+    its id and adds nothing, or brings it back. A word step is a merge with its deletions. words_first: SuperBPE,
+    all word steps before the first supermerge.
     """
     made = Interleaved()
     id_of = {symbol: first_id + i for i, symbol in enumerate(base)}
     word_content = {first_id + i: symbol for i, symbol in enumerate(base)}
     made.renumbered = {number: number for number in word_content}
     next_id = first_learned
+    alive: set[int] = set()
 
     def number(content: bytes) -> int:
         nonlocal next_id
@@ -138,17 +141,22 @@ def interleave(
         if found is None:
             found = id_of[content] = next_id
             next_id += 1
+        if found >= first_learned:
+            alive.add(found)
         return found
 
     def word_event(word: Event) -> Event:
+        if word.op is Op.DELETE:
+            alive.discard(made.renumbered[word.id])
+            return delete_event(made.renumbered[word.id], [made.renumbered[part] for part in word.into], word.n)
         left, right = (word_content[part] for part in word.pair)
         content = word_content[word.id] = left + right
         made.renumbered[word.id] = number(content)
         return merge_event(id_of[left], id_of[right], made.renumbered[word.id], word.n)
 
-    waiting = deque(words)
-    while next_id - first_learned < target or (words_first and waiting):
-        word = waiting[0] if waiting else None
+    waiting = deque(steps(words))
+    while len(alive) < target or (words_first and waiting):
+        word = waiting[0][0] if waiting else None
         best = None
         if word is None or not words_first:
             best = supermerges.peek(max(least, 0 if word is None else word.n + 1))
@@ -157,10 +165,11 @@ def interleave(
             made.events.append(supermerge_event(id_of[left], id_of[right], number(left + right), best.n))
             supermerges.take()
         elif word is not None:
-            made.places.append(len(made.events))
-            made.events.append(word_event(waiting.popleft()))
+            for event in waiting.popleft():
+                made.places.append(len(made.events))
+                made.events.append(word_event(event))
         else:
             break
-    made.learned = next_id - first_learned
-    made.ahead = [word_event(word) for word in waiting]
+    made.learned = len(alive)
+    made.ahead = [word_event(event) for step in waiting for event in step]
     return made

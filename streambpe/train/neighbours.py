@@ -64,7 +64,8 @@ def find_eligible(
         table[symbol[0]] = number
     lengths = chunks["chunk"].str.len_bytes().cast(pl.Int64).to_numpy()
     text = np.frombuffer("".join(chunks["chunk"]).encode(), np.uint8)
-    ids, counts = BulkReplay(events, first + len(contents)).replay(table[text], lengths)
+    sizes = [0] * first + [len(content) for content in contents]
+    ids, counts = BulkReplay(events, first + len(contents), sizes).replay(table[text], lengths)
     whole = counts == 1
     own = np.full(len(counts), -1)
     own[whole] = ids[(np.cumsum(counts) - counts)[whole]]

@@ -40,7 +40,7 @@ import polars as pl
 from streambpe.config import Resources, TrainConfig
 from streambpe.encode.alphabet import Alphabet
 from streambpe.encode.eligible import text_test
-from streambpe.encode.eventlog import Event, events_digest, supermerge_event
+from streambpe.encode.eventlog import Event, Op, events_digest, supermerge_event
 from streambpe.memory import release_memory
 from streambpe.progress import Meter
 from streambpe.store.chunks import BASE_BYTES
@@ -125,7 +125,8 @@ class SuperwordJob:
     contents: Sequence[bytes]  # of every log id of phase one
     born: Sequence[int | None]
     words: Sequence[Event]
-    words_reached: bool  # phase one reached its size
+    words_learned: int  # tokens alive after phase one
+    words_reached: bool  # which are as many as it was to learn
     target: int  # tokens to be learned in all
     sequences: Path
     parts: Sequence[SequencePart]
@@ -165,7 +166,8 @@ class SuperwordPhase:
         self.queue: deque[Event] = deque()
         self.threshold = 0  # T of the engine, or of the next one; -1: nothing is left
         self.exhausted = False  # nothing that counts T is left
-        self.falling = -np.minimum.accumulate(np.array([event.n for event in job.words], np.int64))
+        self.merges = [(seq, event.n) for seq, event in enumerate(job.words) if event.op is Op.MERGE]  # word steps
+        self.falling = -np.minimum.accumulate(np.array([n for _, n in self.merges], np.int64))
 
     # ------------------------------------------------------------------ the story
 
@@ -258,12 +260,12 @@ class SuperwordPhase:
         job = self.job
         if not job.prune:
             return [self.least]
-        if job.config.superwords == "boundless" and job.words_reached and job.words:
+        if job.config.superwords == "boundless" and job.words_reached and self.merges:
             # below that only if a supermerge spelled a word token, so that all word steps fill no vocabulary
-            return sorted({max(self.least, min(event.n for event in job.words) + 1), self.least}, reverse=True)
+            return sorted({max(self.least, min(n for _, n in self.merges) + 1), self.least}, reverse=True)
         counts = pl.read_parquet(self._adjacency_file(self.least), columns=["n"])["n"].sort(descending=True)
         levels = []
-        rank = _PAIRS_A_MERGE * max(1, job.target - len(job.words))
+        rank = _PAIRS_A_MERGE * max(1, job.target - job.words_learned)
         while rank < len(counts):
             levels.append(int(counts[rank]))
             rank *= _LOWER
@@ -354,7 +356,7 @@ class SuperwordPhase:
     def _words_before(self, n: int) -> int:
         """How many word steps come before a supermerge that counts n."""
         if self.job.config.superwords != "boundless":
-            return len(self.job.words)
+            return len(self.merges)
         return int(np.searchsorted(self.falling, -n, side="right"))
 
     def _open_engine(self) -> None:
@@ -402,8 +404,9 @@ class SuperwordPhase:
         if self.job.config.ties == "bytes" or self.job.config.superwords != "boundless":
             return None
         before = [-1] * self.job.alphabet.first_id
-        born = before + [-1 if seq is None else seq for seq in self.job.born]
-        return InterleavedTies(born, [event.n for event in self.job.words])
+        step_of = {seq: step for step, (seq, _) in enumerate(self.merges)}
+        born = before + [-1 if seq is None else step_of[seq] for seq in self.job.born]
+        return InterleavedTies(born, [n for _, n in self.merges])
 
     def _rule(self, base: list[bytes]) -> JoinRule | None:
         config = self.job.config

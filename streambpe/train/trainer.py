@@ -36,6 +36,7 @@ import polars as pl
 
 from streambpe.config import LIKE_COUNTING, CountConfig, Resources, TrainConfig
 from streambpe.encode.alphabet import Alphabet
+from streambpe.encode.encoder import Encoder
 from streambpe.encode.eventlog import (
     Event,
     EventLog,
@@ -75,6 +76,7 @@ from streambpe.store.trainings import (
     insert,
     read_facts,
     read_passes,
+    read_words_ahead,
 )
 from streambpe.train.batch import Int64
 from streambpe.train.count import count
@@ -85,7 +87,15 @@ from streambpe.train.job import find_job, put_job, read_jobs, write_jobs
 from streambpe.train.journal import Journal
 from streambpe.train.superwords import StopRequested, SuperwordJob, SuperwordPhase, phase_folder
 from streambpe.train.whole import WholeCharacterRule
-from streambpe.train.words import WordFiles, choose_symbols, takes_part, training_codec, write_words
+from streambpe.train.words import (
+    Uncovered,
+    WordFiles,
+    choose_symbols,
+    count_tokens,
+    takes_part,
+    training_codec,
+    write_words,
+)
 
 CHECKPOINT_SECONDS = 5.0
 _SNAPSHOT_SHARE = 20  # a snapshot may cost one part in so many of the time since the last
@@ -111,6 +121,7 @@ class TrainResult:
     skipped: bool = False  # it was done before
     folded: bool = True  # into state.duckdb; else another process held it, and the next command does it
     warnings: tuple[str, ...] = ()  # of counting, by this call
+    uncovered: Uncovered | None = None  # characters that are unknown, by --encoding chars
 
 
 @dataclass(frozen=True)
@@ -199,7 +210,7 @@ class Trainer:
     def _learn(self, corpus: dict[str, Any], parts: list[Part]) -> TrainResult:
         self.parts = parts
         self.unencodable: Unencodable = self._counting().unencodable
-        stop_words, alphabet = choose_symbols(parts, self.config, self.unencodable)
+        stop_words, alphabet, self.uncovered = choose_symbols(parts, self.config, self.unencodable)
         target = self._target(alphabet, stop_words)
         joins = self.config.superwords != "none"
         documents = self._documents(parts) if joins else []
@@ -276,19 +287,23 @@ class Trainer:
         return self.config.transition - there
 
     def _words_of(self, log: EventLog) -> list[Event]:
-        """Phase one of a finished training, under its own ids: the log's merges, then those that were ahead of it."""
+        """Phase one of a finished training, under its own ids: the log's word events, then those ahead of it."""
         ahead: list[Event] = []
         with contextlib.closing(open_store(self.folder.state, read_only=True)) as con:
             if self.name in list_trainings(con):
                 use_training(con, self.name)
                 if read_facts(con).get("sha256") == events_digest(log.events):
-                    ahead = [merge_event(*row) for row in run_sql(con, "steps/get_words_ahead")]
+                    ahead = read_words_ahead(con)
         symbols = Alphabet.from_header(log.header.alphabet)
         content = dict(enumerate(symbols.symbols, symbols.first_id))
         number_of = {symbol: number for number, symbol in content.items()}
         next_id = symbols.first_id + len(symbols) + len(log.header.stop_words)
         words = []
         for event in (*log.events, *ahead):
+            if event.op is Op.DELETE:
+                parts = [number_of[content[part]] for part in event.into]
+                words.append(delete_event(number_of[content[event.id]], parts, event.n))
+                continue
             left, right = (content[part] for part in event.pair)
             made = content[event.id] = left + right
             if event.op is Op.MERGE:
@@ -314,6 +329,7 @@ class Trainer:
             contents=self.book.contents,
             born=self.book.born,
             words=journal.events,
+            words_learned=self.book.learned,
             words_reached=words_reached,
             target=target,
             sequences=self.folder.sequences,
@@ -710,13 +726,22 @@ class Trainer:
         reached: bool,
     ) -> TrainResult:
         """Write the event log."""
+        header = self._header(corpus, alphabet, stop_words, learned)
+        path = log_path(self.folder, self.name)
+        sha256 = write_event_log(path, EventLog(header, tuple(journal.events)))
+        size = len(alphabet) + len(stop_words) + learned + self.config.extra_ids
+        uncovered = self.uncovered if self.config.unk else None
+        return TrainResult(path, size, len(journal.events), sha256, reached, len(journal.vetoes), uncovered=uncovered)
+
+    def _header(self, corpus: dict[str, Any], alphabet: Alphabet, stop_words: Sequence[str], learned: int) -> Header:
         before = alphabet.first_id + len(alphabet)
         next_id = before + len(stop_words) + learned
+        first_special = alphabet.first_id if self.config.specials_first else next_id
         count_config = self._counting().as_facts()
         for key in ("bad_utf8", "sequences"):
             del count_config[key]
         pattern = find_pattern(count_config["pattern"], gaps=count_config["gaps"])
-        header = Header(
+        return Header(
             alphabet=alphabet.to_header(),
             config={**count_config, "expression": pattern.expression, **self.config.as_facts()},
             unicode=pattern.unicode,
@@ -724,14 +749,11 @@ class Trainer:
                 key: corpus[key] for key in ("documents", "bytes", "chunks", "sha256", "documents_sum") if key in corpus
             }
             | self.groups,
+            unk=self.config.unk,
             stop_words=tuple(StopWord(before + i, word.encode()) for i, word in enumerate(stop_words)),
-            specials=tuple(Special(text, next_id + i) for i, text in enumerate(self.config.specials)),
+            specials=tuple(Special(text, first_special + i) for i, text in enumerate(self.config.specials)),
             reserved=self.config.reserve,
         )
-        path = log_path(self.folder, self.name)
-        sha256 = write_event_log(path, EventLog(header, tuple(journal.events)))
-        size = next_id - alphabet.first_id + self.config.extra_ids
-        return TrainResult(path, size, len(journal.events), sha256, reached, len(journal.vetoes))
 
     def _try_fold(
         self,
@@ -791,7 +813,7 @@ class Trainer:
                 run_sql(con, "steps/clear_pair_counts")
                 insert(con, "pair_counts", pairs)
                 facts["pair_floor"] = str(floor)
-                token_counts = engine.token_counts()
+                token_counts = self._count_in_chunks(journal.events) if self.config.unk else engine.token_counts()
             if joined is not None:
                 token_counts = joined.token_counts
                 run_sql(con, "steps/clear_superword_adjacency")
@@ -805,11 +827,13 @@ class Trainer:
                     con,
                     *token_counts,
                     freq_cutoff=self.config.freq_cutoff,
-                    symbols_spell_chunks=self.config.encoding != "script",
-                    deletions=self.config.tau is not None,
+                    symbols_spell_chunks=self.config.encoding == "bytes",
+                    deletions=self.config.tau is not None or self.config.unk is not None,
                 )
             else:
                 run_sql(con, "steps/clear_token_counts")
+            if self.config.unk:
+                facts["unknown"] = str(self.uncovered.n)
             if finished:
                 facts |= {
                     "sha256": finished.sha256,
@@ -821,6 +845,15 @@ class Trainer:
             failpoint("tables-filled")
             con.commit()
         failpoint("tables-committed")
+
+    def _count_in_chunks(self, events: Sequence[Event]) -> tuple[Int64, Int64, Int64]:
+        """(id, n, alone) of the tokens in all chunks but stop words. The engine knows only what stands between unknown
+        characters, so the chunks are encoded."""
+        alphabet, there = self.book.alphabet, len(self.book.alphabet)
+        stop_words = [word.decode() for word in self.book.contents[there : there + self.book.stop_words]]
+        encoder = Encoder(EventLog(self._header({}, alphabet, stop_words, self.book.learned), tuple(events)))
+        keep = takes_part(stop_words, self.config.freq_cutoff)
+        return count_tokens(self.parts, keep, encoder)
 
 
 def _merges_and_deletions(events: Sequence[Event]) -> tuple[list[tuple[int, int, int, int]], list[Deletion]]:

@@ -3,23 +3,29 @@
     "low" 5, "lower" 2   ->   symbols 78 81 89 78 81 89 71 84, offsets 0 3 8, weights 5 2     (gpt2 ids)
 
 Left out: stop words (they are one id and never merge), chunks rarer than the cut-off, and chunks of one
-symbol (nothing in them can merge). Streams the counts in ranges and slices, so memory does not grow with them.
+symbol (nothing in them can merge). A character outside the alphabet (--coverage) cuts a chunk in two, since it
+never merges. Streams the counts in ranges and slices, so memory does not grow with them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from streambpe.config import TrainConfig
-from streambpe.encode.alphabet import Alphabet, Unknown, bytes_alphabet, gpt2_alphabet, utf8_alphabet
+from streambpe.encode.alphabet import Alphabet, Unknown, bytes_alphabet, chars_alphabet, gpt2_alphabet, utf8_alphabet
+from streambpe.encode.encoder import Encoder
 from streambpe.encode.script import Unencodable, script_alphabet
+from streambpe.encode.scripts import decode_code_points
 from streambpe.encode.symbols import Codec, codec_of
+from streambpe.errors import StreambpeError
 from streambpe.store.chunks import Part, merge_ranges
 from streambpe.train.engine import Words
 
@@ -49,24 +55,91 @@ def bytes_seen(parts: Sequence[Part], keep: pl.Expr) -> bytes:
     return bytes(np.flatnonzero(seen).astype(np.uint8))
 
 
-def choose_symbols(parts: Sequence[Part], config: TrainConfig, unencodable: Unencodable) -> tuple[list[str], Alphabet]:
-    """The stop words and the alphabet of a training; `unencodable`: how the text was counted."""
+class Uncovered(NamedTuple):
+    """The characters outside an alphabet: how many there are, and how often they stand in the chunks."""
+
+    kinds: int = 0
+    n: int = 0
+
+
+def count_characters(parts: Sequence[Part], keep: pl.Expr) -> npt.NDArray[np.int64]:
+    """How often each character stands in the chunks that take part, by code point. One pass over the counts."""
+    counts = np.zeros(0x110000, np.int64)
+    total = 0
+    for whole in merge_ranges(parts, _RANGE_BYTES):
+        for frame in _slices(whole.filter(keep)):
+            for data, offsets in chunk_bytes(frame):
+                at, points = decode_code_points(data)
+                n, length = frame["n"].to_numpy(), np.diff(np.searchsorted(at, offsets))
+                total += sum(map(int.__mul__, n.tolist(), length.tolist()))
+                if total >= 2**63:
+                    raise StreambpeError(
+                        "The chunks hold more than 2^63 - 1 characters: their counts could overflow. Nothing was "
+                        "learned. Divide the counts, or train on fewer chunks."
+                    )
+                np.add.at(counts, points, np.repeat(n, length))
+    return counts
+
+
+def cover(counts: npt.NDArray[np.int64], coverage: Fraction) -> tuple[Alphabet, Uncovered]:
+    """The characters by code point without the rarest, which may be as much of the text as `coverage` leaves.
+
+    Kinds leave from the rarest up (of equal ones the higher code point first), one for each running total that is
+    below total - round(coverage * total): PickyBPE's rule. If the rarest alone reaches that, none leaves.
+    """
+    points = np.flatnonzero(counts)
+    rarest = points[np.lexsort((-points, counts[points]))]
+    total = int(counts.sum())
+    running = np.cumsum(counts[rarest])
+    kinds = int(np.searchsorted(running, total - round(coverage * total)))
+    kept = np.sort(rarest[kinds:]).tolist()
+    return chars_alphabet(map(chr, kept)), Uncovered(kinds, int(running[kinds - 1]) if kinds else 0)
+
+
+def choose_symbols(
+    parts: Sequence[Part], config: TrainConfig, unencodable: Unencodable
+) -> tuple[list[str], Alphabet, Uncovered]:
+    """Stop words, alphabet, and the characters it leaves out; `unencodable`: how the text was counted."""
     stop_words = choose_stop_words(parts, config.stop_list)
+    keep = takes_part(stop_words, config.freq_cutoff)
+    if config.encoding == "chars":
+        return stop_words, *cover(count_characters(parts, keep), Fraction(config.coverage or 1))
     if config.encoding == "script":
-        return stop_words, script_alphabet(unencodable)
+        return stop_words, script_alphabet(unencodable), Uncovered()
     if config.alphabet == "seen":
-        seen = bytes_seen(parts, takes_part(stop_words, config.freq_cutoff))
+        seen = bytes_seen(parts, keep)
         symbols = tuple(symbol for symbol in gpt2_alphabet().symbols if symbol[0] in seen)
-        return stop_words, Alphabet("seen", symbols)
+        return stop_words, Alphabet("seen", symbols), Uncovered()
     if config.alphabet == "bytes1":
-        return stop_words, bytes_alphabet(first_id=1)
+        return stop_words, bytes_alphabet(first_id=1), Uncovered()
     made = {"gpt2": gpt2_alphabet, "bytes": bytes_alphabet, "utf8": utf8_alphabet}
-    return stop_words, made[config.alphabet]()
+    return stop_words, made[config.alphabet](), Uncovered()
+
+
+def count_tokens(
+    parts: Sequence[Part], keep: pl.Expr, encoder: Encoder
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(id, n, alone): how often each token stands in the chunks that take part, and as a whole one. One pass."""
+    total, alone = np.zeros((2, encoder.n_log), np.int64)
+    for whole in merge_ranges(parts, _RANGE_BYTES):
+        for rows in _slices(whole.filter(keep)):
+            ids, sizes = encoder.encode_distinct(rows["chunk"])
+            n = np.repeat(rows["n"].to_numpy(), sizes)
+            known = ids >= 0
+            np.add.at(total, ids[known], n[known])
+            single = known & np.repeat(sizes == 1, sizes)
+            np.add.at(alone, ids[single], n[single])
+    found = np.flatnonzero(total)
+    return found, total[found], alone[found]
 
 
 def training_codec(alphabet: Alphabet, unencodable: Unencodable) -> Codec:
     """How a training cuts chunks into symbols."""
-    unknown: Unknown = "drop" if alphabet.kind == "script" and unencodable == "drop" else "error"
+    unknown: Unknown = "error"
+    if alphabet.kind == "chars":
+        unknown = "unk"
+    elif alphabet.kind == "script" and unencodable == "drop":
+        unknown = "drop"
     return codec_of(alphabet, unknown)
 
 
@@ -110,14 +183,33 @@ def word_symbols(
     frame: pl.DataFrame, codec: Codec
 ) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], pl.DataFrame]]:
     """The chunks of a frame as base symbols, in slices: (symbols, how many each chunk has, the rows)."""
+    for rows in _slices(frame):
+        yield *codec.split_many(rows["chunk"]), rows
+
+
+def _slices(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """A frame's rows, as many at once as may be looked at side by side."""
     ends = np.cumsum(frame["chunk"].str.len_bytes().to_numpy().astype(np.int64))
     start = 0
     while start < frame.height:
         done = int(ends[start - 1]) if start else 0
         stop = max(start + 1, int(np.searchsorted(ends, done + _SLICE_BYTES, side="right")))
-        rows = frame[start:stop]
-        yield *codec.split_many(rows["chunk"]), rows
+        yield frame[start:stop]
         start = stop
+
+
+def known_stretches(
+    symbols: npt.NDArray[np.int32], sizes: npt.NDArray[np.int64], n: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Words cut at symbols outside the alphabet, which are left out: (symbols, sizes, n) of what stands between."""
+    known = symbols >= 0
+    if known.all():
+        return symbols, sizes, n
+    word = np.repeat(np.arange(len(sizes)), sizes)
+    begins = known.copy()
+    begins[1:] &= ~known[:-1] | (word[1:] != word[:-1])
+    stretch = np.cumsum(begins)[known] - 1
+    return symbols[known], np.bincount(stretch, minlength=int(begins.sum())), n[word[begins]]
 
 
 def write_words(
@@ -131,8 +223,8 @@ def write_words(
     with symbol_path.open("wb") as symbols, offset_path.open("wb") as offsets, weight_path.open("wb") as weights:
         np.zeros(1, np.int64).tofile(offsets)
         for frame in merge_ranges(parts, _RANGE_BYTES):
-            for cut, sizes, rows in word_symbols(frame.filter(keep), codec):
-                n = rows["n"].to_numpy()
+            for symbols_of, sizes_of, rows in word_symbols(frame.filter(keep), codec):
+                cut, sizes, n = known_stretches(symbols_of, sizes_of, rows["n"].to_numpy())
                 several = sizes > 1
                 if not several.all():
                     cut, sizes, n = cut[np.repeat(several, sizes)], sizes[several], n[several]

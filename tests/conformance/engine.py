@@ -8,6 +8,7 @@ a merge) it does not claim.
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +19,7 @@ from streambpe.encode.eventlog import EventLog, Op, read_event_log
 from streambpe.encode.patterns import find_pattern
 from streambpe.encode.replay import Model
 from streambpe.encode.tokenizer import Tokenizer
+from streambpe.encode.words import WORD_MARK
 from streambpe.store.sources import Source
 from streambpe.train import reference
 from streambpe.train.count import count
@@ -149,6 +151,57 @@ def splits_to_bytes(vector: Vector) -> bool:
     return bool(vector.params["blowup"])
 
 
+def judge_picky_characters(vector: Vector) -> Verdict:
+    """PickyBPE as published, from text to tokens: merges and deletions in order, the living tokens, encodings.
+
+    Ids are not compared: characters are numbered by code point here, there as they come. Of the rarest characters, all
+    equally rare, others may be unknown here than there, for the same reason.
+    """
+    params = vector.params
+    with TemporaryDirectory() as folder:
+        result = train(
+            Path(folder) / "run",
+            [Source("documents", "iterator", texts=[vector.text])],
+            like="picky",
+            resources=RESOURCES,
+            vocab_size=params["vocab_size"],
+            tau=params["threshold"],
+            coverage=params["coverage"],
+        )
+        log = read_event_log(result.log)
+    tokenizer = Tokenizer(log)
+    model = tokenizer.encoder.model
+
+    def named(*numbers: int) -> list[str]:
+        return [model.content(number).hex() for number in numbers]
+
+    ours = [
+        ["d", *named(event.id), named(*event.into)] if event.op is Op.DELETE else ["m", *named(*event.pair), event.n]
+        for event in log.events
+    ]
+    specials = [special.text.encode().hex() for special in log.header.specials]
+    initial = specials + [symbol.hex() for symbol in model.alphabet.symbols]
+    theirs = vector.data["initial"]
+    often = Counter("".join(WORD_MARK + word for word in vector.text.split()))
+    exchanged = {often[bytes.fromhex(symbol).decode()] for symbol in set(initial) ^ set(theirs)}
+    learned = sorted(set(specials + named(*model.vocabulary.living)) - set(initial))
+
+    def encode(row: dict[str, Any]) -> dict[str, Any]:
+        return {"tok": [part.hex() for part in tokenizer.decode_tokens_bytes(tokenizer.encode_ordinary(row["text"]))]}
+
+    return Verdict(
+        [
+            Claim("events", ours, [event[:3] if event[0] == "d" else event[:4] for event in vector.data["events"]]),
+            Claim("initial", len(initial), len(theirs)),
+            Claim("characters exchanged with equally rare ones", len(exchanged) <= 1, True),
+            Claim("specials come first", [model.special_ids[s.text] for s in log.header.specials], [0, 1, 2, 3]),
+            Claim("vocab", learned, sorted(set(vector.data["vocab"]) - set(theirs))),
+            Claim("present_size", result.size, vector.data["present_size"]),
+        ],
+        encode,
+    )
+
+
 def judge_script(vector: Vector) -> Verdict:
     """SCRIPT-BPE from text to ids: counted, normalised, learned and encoded as a user would have it.
 
@@ -196,10 +249,10 @@ def judge_kensho_superwords(vector: Vector) -> Verdict:
     split_scripts = config["script_specific_regex"] is not None
     pattern = find_pattern("gpt4o", split_scripts=split_scripts)
     assert (pattern.expression, pattern.script_expression) == (config["main_regex"], config["script_specific_regex"])
-    options: dict[str, Any] = {"superwords": "boundless", "vocab_size": words["vocab_size"]}
+    options: dict[str, Any] = {"superwords": "boundless", "vocab_size": words["vocab_size"], "tau": words["tau"]}
     if "SuperBpeTrainer" in vector.system:
         options = {"superwords": "superbpe", "transition": words["vocab_size"]}
-        options["vocab_size"] = words["vocab_size"] + vector.params["supermerges"]
+        options |= {"vocab_size": words["vocab_size"] + vector.params["supermerges"], "tau": words["tau"]}
     with TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         counting = {"options": {"pattern": "gpt4o", "split_scripts": split_scripts}}
@@ -209,14 +262,16 @@ def judge_kensho_superwords(vector: Vector) -> Verdict:
     supers = "SuperBpeTrainer" in vector.system
     kinds = {Op.MERGE: "m", Op.SUPERMERGE: "s"}
     events = [
-        [kinds[event.op], *named]
-        for event, named in zip(model.events, named_events(model), strict=True)
+        ["d", model.content(event.id).hex()]
+        if event.op is Op.DELETE
+        else [kinds[event.op], *(model.content(number).hex() for number in event.pair), event.n]
+        for event in model.events
         if event.op is Op.SUPERMERGE or not supers
     ]
     born = {event.id: event.op for event in reversed(model.events)}
     verdict = Verdict(encode=encoder(model, lambda text: pretokenizer_chunks(config, text)))
     verdict.claim(vector, "events", events)
-    verdict.claim(vector, "word_ops_kept", sum(event.op is Op.MERGE for event in model.events))
+    verdict.claim(vector, "word_ops_kept", sum(event.op is not Op.SUPERMERGE for event in model.events))
     verdict.claim(
         vector,
         "vocab",
@@ -230,13 +285,19 @@ def without_deletions(vector: Vector) -> bool:
     return bool(vector.params["word_phase"]["tau"] > 1)
 
 
+def splits_words_to_bytes(vector: Vector) -> bool:
+    """Without deletions, or with deleted tokens as bytes."""
+    return without_deletions(vector) or bool(vector.params["word_phase"]["blowup"])
+
+
 ENGINE_JUDGES = [
     Judge("engine", "plain byte BPE (Hugging Face", judge_hf),
     Judge("engine", "plain byte BPE (minbpe", judge_minbpe),
+    Judge("engine", "PickyBPE (character level", judge_picky_characters),
     Judge("engine", "kensho PickyBPE / word phase", judge_kensho_deletions, splits_to_bytes),
     Judge("engine", "BoundlessBPE two-phase", judge_kensho_words, without_deletions),
     Judge("engine", "SCRIPT-BPE trainer", judge_script),
     Judge("engine", "SuperBPE second pass (SuperBpeTrainer)", judge_kensho_words, without_deletions),
-    Judge("superwords", "BoundlessBPE two-phase", judge_kensho_superwords, without_deletions),
-    Judge("superwords", "SuperBPE second pass (SuperBpeTrainer)", judge_kensho_superwords, without_deletions),
+    Judge("superwords", "BoundlessBPE two-phase", judge_kensho_superwords, splits_words_to_bytes),
+    Judge("superwords", "SuperBPE second pass (SuperBpeTrainer)", judge_kensho_superwords, splits_words_to_bytes),
 ]

@@ -115,8 +115,8 @@ def flatten(encoder: Encoder, to: str) -> FlatModel:
 
 
 def refuse_rules(encoder: Encoder, to: str) -> None:
-    """ModelError for a pattern that is no regular expression."""
-    if encoder.pattern.definition is not None:
+    """ModelError for a pattern that is no regular expression; tokenizer.json has words of its own for marked words."""
+    if encoder.pattern.definition is not None and not (encoder.pattern.word_mark and to == "hf"):
         raise ModelError(
             f"--pattern {encoder.pattern.name} splits by rules, and programs that read {to} know regular expressions "
             f"only. Nothing was written. The model itself can be handed over with --to events or --to parquet."

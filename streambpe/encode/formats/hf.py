@@ -19,10 +19,10 @@ from streambpe.encode.alphabet import Alphabet, byte_to_character, bytes_alphabe
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.eventlog import EventLog, Header, Special, merge_event
 from streambpe.encode.formats.flat import FlatModel, flatten, portable
-from streambpe.encode.model import WORD_MARK
 from streambpe.encode.patterns import PRESETS
 from streambpe.encode.replay import Model
 from streambpe.encode.vocabulary import Vocabulary
+from streambpe.encode.words import WORD_MARK
 from streambpe.errors import ModelError
 
 _CHARACTER = byte_to_character()
@@ -70,6 +70,10 @@ def tokenizer_json(encoder: Encoder) -> tuple[dict[str, Any], list[str]]:
         mark = {"type": "Metaspace", "replacement": WORD_MARK, "prepend_scheme": "always", "split": False}
         steps = [{"type": "WhitespaceSplit"}, mark]
         decoder = mark
+        if flat.kind != "chars":  # after ByteLevel all is one piece, of which Metaspace would drop every mark
+            unmark = {"type": "Replace", "pattern": {"String": WORD_MARK}, "content": " "}
+            strip = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+            decoder = {"type": "Sequence", "decoders": [byte_level, unmark, strip]}
     elif flat.expression:
         expression = portable(flat.expression, flat.is_preset, "oniguruma")
         behavior = {"type": "Split", "pattern": {"Regex": expression}, "behavior": "Isolated", "invert": False}

@@ -1,0 +1,210 @@
+"""--encoding chars: the characters that occur as base symbols, the rarest unknown; PickyBPE as published."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streambpe.config import TrainConfig
+from streambpe.encode.encoder import Encoder
+from streambpe.encode.eventlog import read_event_log
+from streambpe.encode.formats.hf import export_hf
+from streambpe.encode.replay import Model
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import UsageError
+from streambpe.store.check import check
+from streambpe.train import reference
+from streambpe.train.trainer import Trainer, train
+from streambpe.train.words import cover, known_stretches
+from tests.runs import SMALL, cli, rows, text_run
+from tests.samples import natural_text
+
+TEXT = natural_text(11, 40_000) + "\nrare ☃ snow☃man 東京 東 Ωmega a☃b a☃b ☃☃x\n"
+MODES = {
+    "picky": {"like": "picky", "vocab_size": 500, "tau": "0.6", "coverage": "0.9997", "stop_list": 2},
+    "plain": {"encoding": "chars", "vocab_size": 500, "coverage": "0.9997", "specials": ("<s>",), "freq_cutoff": 2},
+    "all": {"encoding": "chars", "vocab_size": 400, "tau": "0.8"},
+}
+
+
+class Enough(Exception):
+    """Raised by a callback: a program that ends in the middle of learning."""
+
+
+@pytest.fixture(scope="module", params=MODES)
+def mode(request):
+    """The name of a way to learn over characters."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def trained(mode, tmp_path_factory) -> Path:
+    """A run that learned that way."""
+    run = text_run(tmp_path_factory.mktemp(mode) / "run", TEXT, "whitespace" if mode != "all" else "gpt4o")
+    assert train(run, resources=SMALL, **MODES[mode]).reached
+    return run
+
+
+def test_the_log_is_the_slow_trainers(mode, trained):
+    """Alphabet, events and sizes are those of the reference over the same chunks."""
+    log = read_event_log(trained / "model.events.jsonl")
+    model, options = Model(log), MODES[mode]
+    config = log.header.config
+    stops = [word.content for word in log.header.stop_words]
+    counts = {chunk.encode(): n for chunk, n in rows(trained, "SELECT chunk, n FROM chunk_counts ORDER BY chunk")}
+    counts = {c: n for c, n in counts.items() if c not in stops and n >= options.get("freq_cutoff", 1)}
+    listed = reference.covering_alphabet(counts, float(options.get("coverage", 1)))
+    assert model.alphabet.kind == "chars"
+    assert len(model.alphabet) == len(listed)
+    often = Counter()
+    for chunk, n in counts.items():
+        for character in chunk.decode():
+            often[character.encode()] += n
+    assert len({often[symbol] for symbol in {*listed.symbols} ^ {*model.alphabet.symbols}}) <= 1  # equally rare ones
+    assert list(model.alphabet.symbols) == sorted(model.alphabet.symbols)
+    deletions = None
+    if "tau" in config:
+        deletions = reference.Deletions.at(config["tau"], config["delete_to"], config["delete_test"] == "after")
+    slow = reference.train_words(
+        counts,
+        model.alphabet,
+        options["vocab_size"],
+        ties=config["ties"],
+        deletions=deletions,
+        stop_words=stops,
+        other_ids=len(log.header.specials),
+    )
+    assert list(log.events) == slow.events
+    assert model.n_vocab == options["vocab_size"]
+
+
+def test_check_recounts_every_table(trained, mode):
+    """pair_counts, token_counts and the unknown characters, with chunks that hold such."""
+    assert check(trained, resources=SMALL) == []
+    ((unknown,),) = rows(trained, "SELECT value::BIGINT FROM facts WHERE key = 'unknown'")
+    assert (unknown > 0) == ("coverage" in MODES[mode])
+
+
+def test_token_counts_are_those_of_the_encoded_chunks(trained, mode):
+    """Chunks in which unknown characters stand count too, piece by piece."""
+    model = Model(read_event_log(trained / "model.events.jsonl"))
+    total, alone, unknown = Counter(), Counter(), 0
+    for chunk, n in rows(trained, "SELECT chunk, n FROM chunk_counts"):
+        if n < MODES[mode].get("freq_cutoff", 1) and chunk.encode() not in model.vocabulary.stop_ids:
+            continue
+        ids = model.encode_chunk(chunk.encode())
+        unknown += n * ids.count(-1)
+        for number in ids:
+            total[number] += n
+        if len(ids) == 1:
+            alone[ids[0]] += n
+    want = sorted((number, n, alone[number]) for number, n in total.items() if number >= 0)
+    assert rows(trained, "SELECT id, n, alone FROM token_counts ORDER BY id") == want
+    assert rows(trained, "SELECT value::BIGINT FROM facts WHERE key = 'unknown'") == [(unknown,)]
+
+
+def test_it_encodes_decodes_and_exports(trained, mode, tmp_path):
+    """What was learned is a model: unknown characters are its special token, an exported one gives the same ids."""
+    tokenizer = Tokenizer.load(str(trained))
+    unk = "<UNK>" if mode == "picky" else "<unk>"
+    assert tokenizer.special_tokens[unk] in tokenizer.encode_ordinary("the Ж end")
+    plain = "the end of it"
+    assert tokenizer.decode(tokenizer.encode_ordinary(plain)) == plain
+    specials = [tokenizer.special_tokens[text] for text in sorted(tokenizer.special_tokens)]
+    last = list(range(tokenizer.n_vocab - len(specials), tokenizer.n_vocab))
+    assert sorted(specials) == (list(range(len(specials))) if mode == "picky" else last)
+    export_hf(Encoder(read_event_log(trained / "model.events.jsonl")), tmp_path / "tokenizer.json")
+    assert json.loads((tmp_path / "tokenizer.json").read_text())["model"]["unk_token"] == unk
+
+
+def test_interrupted_and_scanned_it_is_the_same(trained, mode, tmp_path):
+    """Ended in the middle, gone on from a smaller vocabulary: the same log; in blocks on disk: the same events."""
+    want = read_event_log(trained / "model.events.jsonl")
+    larger, smaller = (
+        TrainConfig.from_options(**MODES[mode] | {"vocab_size": n}) for n in (MODES[mode]["vocab_size"], 200)
+    )
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    seen = []
+
+    def enough(batch):
+        seen.append(batch)
+        if len(seen) == 4:
+            raise Enough
+
+    job = {"name": "again", "resources": SMALL}
+    with pytest.raises(Enough):
+        Trainer(run, smaller, on_batch=enough, checkpoint_seconds=0, snapshot_seconds=0, **job).run()
+    Trainer(run, smaller, **job).run()
+    Trainer(run, larger, **job).run()
+    assert (run / "again.events.jsonl").read_bytes() == (trained / "model.events.jsonl").read_bytes()
+    tuning = {"force_scan": True, "block_places": 3000, "index_below": 4000}
+    Trainer(run, smaller, name="scan", resources=SMALL, tuning=tuning).run()
+    found = read_event_log(run / "scan.events.jsonl").events
+    assert found == want.events[: len(found)]
+    assert len(found) > 40
+    assert check(run, resources=SMALL) == []
+
+
+def test_the_command_tells_what_is_unknown(tmp_path):
+    """train --like picky from a file: counted by the whitespace pattern; the line about unknown characters."""
+    source = tmp_path / "text.txt"
+    source.write_text(TEXT, encoding="utf-8")
+    done = cli("train", tmp_path / "run", source, "--like", "picky", "--vocab-size", 300, "--coverage", "0.999")
+    assert "of the rarest characters" in done.stderr
+    header = read_event_log(tmp_path / "run" / "model.events.jsonl").header
+    assert (header.config["pattern"], header.unk) == ("whitespace", "<UNK>")
+    assert header.config["coverage"] == "0.999"
+    assert [(special.text, special.id) for special in header.specials][:2] == [("<PAD>", 0), ("<UNK>", 1)]
+
+
+@given(st.dictionaries(st.integers(32, 60), st.integers(1, 30), min_size=1), st.integers(1, 100))
+def test_covering_leaves_out_what_the_slow_rule_leaves_out(counts, percent):
+    """As many kinds as the reference leaves out, and the rarest."""
+    table = np.zeros(0x110000, np.int64)
+    table[list(counts)] = list(counts.values())
+    alphabet, left = cover(table, Fraction(percent, 100))
+    slow = reference.covering_alphabet({chr(c).encode(): n for c, n in counts.items()}, percent / 100)
+    gone = [n for c, n in counts.items() if chr(c).encode() not in alphabet.symbols]
+    assert (len(alphabet), len(gone), sum(gone)) == (len(slow), left.kinds, left.n)
+    assert max(gone, default=0) <= min(counts[ord(symbol)] for symbol in alphabet.symbols)
+
+
+@given(st.lists(st.tuples(st.lists(st.integers(-1, 2), min_size=1, max_size=6), st.integers(1, 9)), max_size=8))
+def test_words_are_cut_at_unknown_symbols(words):
+    """Every longest stretch of known symbols is a word, as often as the word it stands in."""
+    sizes = np.array([len(word) for word, _ in words], np.int64)
+    flat = np.array([symbol for word, _ in words for symbol in word], np.int32)
+    cut, lengths, n = known_stretches(flat, sizes, np.array([n for _, n in words], np.int64))
+    parts = np.split(cut, np.cumsum(lengths)[:-1]) if len(lengths) else []
+    found = [(part.tolist(), int(k)) for part, k in zip(parts, n, strict=True)]
+    want = []
+    for word, k in words:
+        text = "".join("." if symbol < 0 else str(symbol) for symbol in word)
+        want += [([int(symbol) for symbol in part], k) for part in text.split(".") if part]
+    assert found == want
+
+
+def test_options_that_mean_nothing_over_characters_are_refused():
+    """Coverage of bytes, an alphabet of bytes, parts of characters, superwords, a share that is none."""
+    for options in (
+        {"coverage": "0.99"},
+        {"encoding": "chars", "alphabet": "gpt2"},
+        {"encoding": "chars", "whole_characters": True},
+        {"encoding": "chars", "superwords": "boundless"},
+        {"encoding": "chars", "coverage": "0"},
+        {"encoding": "script", "coverage": "0.99"},
+    ):
+        with pytest.raises(UsageError):
+            TrainConfig.from_options(**options)
+    assert TrainConfig.from_options(encoding="chars", coverage="1.0") == TrainConfig.from_options(encoding="chars")
+    assert TrainConfig.from_options(like="picky", tau="2").tau is None
+    assert "coverage" not in TrainConfig.from_options(like="picky", encoding="bytes").as_facts()
