@@ -8,8 +8,8 @@
 Special tokens follow tiktoken: text that spells one is refused with a ValueError unless the caller
 says that it is meant (allowed_special) or is ordinary text (disallowed_special=()).
 
-Ids are model ids. Cost: a chunk that was seen before is a look-up, a new one about 10 us; the regular
-expression takes most of the time. Memory: the model, and a cache of at most 2^18 chunks.
+Ids are model ids. Cost: a chunk that was seen before is a look-up, a new one about 10 us; splitting
+takes most of the time. Memory: the model, and a cache of at most 2^18 chunks.
 """
 
 from __future__ import annotations
