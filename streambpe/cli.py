@@ -536,14 +536,16 @@ def status(run: str, as_json: bool) -> None:
     example:
         streambpe status runs/en --json
     """
-    from streambpe.progress import describe, describe_more, look_at
+    from streambpe.progress import describe, describe_more, describe_run, look_at
     from streambpe.store.run import Run
 
     found = look_at(Run(run))
     if as_json:
         click.echo(json.dumps(found))
     else:
-        click.echo(f"{run}: {found['stage']}, {found['state']} ({found['updated']}): {describe(found)}")
+        click.echo(
+            f"{describe_run(run, found)}: {found['stage']}, {found['state']} ({found['updated']}): {describe(found)}"
+        )
         for line in describe_more(found):
             click.echo(f"  {line}")
         if found.get("message"):
@@ -552,10 +554,10 @@ def status(run: str, as_json: bool) -> None:
 
 @main.command()
 @click.argument("run")
-@click.option("--name", default="main", show_default=True, metavar="NAME", help="The training to show tokens of.")
+@click.option("--name", metavar="NAME", help="The training to show tokens of. [default: the one at work]")
 @click.option("--every", type=click.FloatRange(0.1), default=0.5, show_default=True, metavar="S", help="Seconds.")
 @click.option("--once", is_flag=True, help="Show it once; so it is done where stdout is no terminal.")
-def watch(run: str, name: str, every: float, once: bool) -> None:
+def watch(run: str, name: str | None, every: float, once: bool) -> None:
     """Watch RUN live: stage, speed, passes, memory against the limit, disk, the latest tokens.
 
     Ends when the run does; Ctrl-C only ends the watching. Of a finished run it shows how it went.
