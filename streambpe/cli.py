@@ -424,6 +424,55 @@ def train(
 
 
 @main.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@train_options
+@count_options
+@resource_options
+@click.option("--sample", metavar="SIZE", default="32MB", show_default=True, help="How much to read of the files.")
+@click.option("--json", "as_json", is_flag=True, help="All numbers.")
+def plan(
+    sources: tuple[str, ...],
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+    sample: str,
+    as_json: bool,
+    like: str,
+    **given: Any,
+) -> None:
+    """Say what training on SOURCEs will cost: time, memory, disk, and which --memory suits.
+
+    The options are those of train. A sample is counted and learned from, on this machine and with these
+    options, and what that took is carried on to the whole; docs/plan.md says how. Nothing is kept.
+
+    \b
+    example:
+        streambpe plan corpus/*.jsonl.zst --vocab-size 131072 --memory 2GB
+    """
+    from streambpe.config import TrainConfig, parse_size
+
+    resources = open_resources(memory, threads, temp_dir)
+    counting = counting_arguments(given)
+    from streambpe.train.plan import plan as make_plan
+    from streambpe.train.plan import print_plan
+
+    with stop_on_signals() as stop:
+        made = make_plan(
+            sources,
+            TrainConfig.from_options(like, **given),
+            like=like,
+            counting=counting,
+            resources=resources,
+            sample_bytes=parse_size(sample),
+            stop=stop,
+        )
+    if as_json:
+        click.echo(json.dumps(made.as_json(), ensure_ascii=False, indent=1))
+    else:
+        print_plan(made, sys.stdout)
+
+
+@main.command()
 @click.argument("run")
 @click.option("--name", metavar="NAME", help="Of the training. [default: the last one that was started]")
 @resource_options
