@@ -59,6 +59,7 @@ from streambpe.train.occurrences import (
 
 SNAPSHOT_VERSION = 1
 MOST_LINKS = 1 << 15  # pairs that make chains in one stage of a scan
+_SURE = 8  # pairs that make a batch worth its pass
 _RISEN_SHARE = 8  # one part in so many of the memory, at most, for what counts that rose have brought
 _WORDS = 1 << 18  # looked at together when tokens are counted
 
@@ -571,14 +572,18 @@ class Engine:
         return slots[:stop], self._candidates(slots[:stop], floor)
 
     def _best(self, k: int) -> Best:
-        """The best pairs; cold ones that may have risen among them are counted first."""
+        """The best pairs. Cold ones may have risen among them: then only those that are surely better, or, if these are
+        few, all after such cold ones are counted."""
         frontier, at_least = self.frontier, self._at_least
         while True:
             best = frontier.best(k, self._ties.label, at_least)
             last = int(frontier.count[best.slots[-1]]) if len(best.slots) else at_least
             if not frontier.raised or last > frontier.cold_bound or last < frontier.floor:
                 return best
-            self._count_risen(last)
+            sure = int(np.count_nonzero(frontier.count[best.slots] > frontier.cold_bound))
+            if sure >= _SURE:
+                return Best(best.slots[:sure], frontier.cold_bound, -1, -1)
+            self._count_risen(last - last // 4)  # those that will matter soon, too: one look at all places for both
 
     def _count_risen(self, least: int) -> None:
         """Count the cold pairs that could have risen to `least`; those at the floor become hot."""

@@ -198,6 +198,7 @@ class IndexColumn:
         self.moved = 0  # places of words that stand elsewhere now, see `move_words`
         self._bounds = np.empty(0, np.int64)  # the separators of word i are bounds[i] and bounds[i + 1]
         self._gone: list[Int64] = []  # words that moved
+        self._rooms: dict[str, Int64] = {}  # larger arrays that weights and bounds are the front of, see `_append`
 
     @property
     def places(self) -> int:
@@ -207,7 +208,7 @@ class IndexColumn:
     @property
     def nbytes(self) -> int:
         """Bytes held by the arrays."""
-        arrays = (self.token, self.weights, self.word, self.width, self.slot)
+        arrays = (self.token, self.weights, self.word, self.width, self.slot, self._bounds)
         # Of the arena only what was written takes memory.
         return sum(a.nbytes for a in arrays) + 4 * self.used
 
@@ -219,7 +220,7 @@ class IndexColumn:
         del self.slot, self.word
         self.token = self.token[live]
         self.weights = self._living_weights()
-        self.moved, self._bounds, self._gone = 0, np.empty(0, np.int64), []
+        self.moved, self._bounds, self._gone, self._rooms = 0, np.empty(0, np.int64), [], {}
         del live
         if self.drop_finished:
             self.token, self.weights = drop_finished(self.token, self.weights)
@@ -251,9 +252,9 @@ class IndexColumn:
         words = self.words_with([rewrite.number for rewrite in rewrites])
         if not len(words):
             return nothing, nothing, nothing
+        if not len(self._bounds):
+            self._bounds = np.flatnonzero(self.token == SEPARATOR)
         bounds = self._bounds
-        if not len(bounds):
-            bounds = np.flatnonzero(self.token == SEPARATOR)
         places = _stretches(bounds[words], bounds[words + 1] - bounds[words])  # each with the separator in front
         live = places[self.slot[places] != DEAD]
         old = np.append(self.token[live], SEPARATOR).astype(np.int32)
@@ -279,8 +280,8 @@ class IndexColumn:
         self.token[first + width - 1] = new
         self.slot[first] = COLD
         self.word[_stretches(first, width)] = np.repeat(number, width)
-        self.weights = np.concatenate((self.weights, weights))
-        self._bounds = np.concatenate((bounds, first[ends]))
+        self._append("weights", weights)
+        self._append("_bounds", first[ends])
         # Positions of hot pairs.
         starts = np.flatnonzero((new[:-1] >= 0) & (new[1:] >= 0))
         slots = frontier.find(new[starts].astype(np.int64), new[starts + 1].astype(np.int64))
@@ -296,6 +297,16 @@ class IndexColumn:
         weight = weights[word_numbers(column)[starts]]
         weight = pair_weights(column, starts, weight, self.disjoint)
         return (column[starts].astype(np.int64) << 32) | column[starts + 1], sign * weight
+
+    def _append(self, name: str, more: Int64) -> None:
+        """Put more behind an array, in room of its own, so that few words do not cost a copy of all."""
+        array, size = getattr(self, name), len(getattr(self, name)) + len(more)
+        room = self._rooms.get(name)
+        if room is None or len(room) < size:
+            room = self._rooms[name] = np.empty(size + (size >> 3) + 1024, np.int64)
+            room[: len(array)] = array
+        room[len(array) : size] = more
+        setattr(self, name, room[:size])
 
     def _grow(self, more: int) -> None:
         """Room for more places at the end, all of them dead."""
