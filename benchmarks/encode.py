@@ -211,6 +211,7 @@ def main() -> None:
     parser.add_argument("--mb", type=int, nargs="+", default=[10])
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--no-warm-up", action="store_true", help="no round that is left out")
     parser.add_argument("--only", nargs="+", default=[*PLAIN, *SHORT, *BOUNDLESS])
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
@@ -229,7 +230,7 @@ def main() -> None:
         for mb in arguments.mb:
             for threads in arguments.threads:
                 runs: dict[str, list[dict[str, Any]]] = {name: [] for name in arguments.only}
-                for round_number in range(arguments.rounds + 1):
+                for round_number in range(arguments.no_warm_up, arguments.rounds + 1):
                     for name in arguments.only:
                         answer = measure(name, arguments.text, mb, threads, folder)
                         if round_number:

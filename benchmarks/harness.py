@@ -281,7 +281,7 @@ def compare(
     RESULTS.mkdir(exist_ok=True)
     measured: dict[str, list[Run]] = {contender.name: [] for contender in contenders}
     with (RESULTS / f"{name}.tsv").open("w") as table:
-        for line in _preamble(about):
+        for line in preamble(about):
             table.write(f"# {line}\n")
         table.write("contender\trun\t" + "\t".join(f"{f}_{u}" for f, u in FIGURES.items()) + "\tload\tmarks\tfacts\n")
         for number in range(0 if warm_up else 1, runs + 1):
@@ -348,7 +348,7 @@ def _report(
 ) -> str:
     ran = {c.name: counted[c.name] for c in contenders if not any(run.failed for run in measured[c.name])}
     ran = {who: runs_of for who, runs_of in ran.items() if runs_of}
-    lines = [f"# {name}", "", *(f"- {line}" for line in _preamble(about)), ""]
+    lines = [f"# {name}", "", *(f"- {line}" for line in preamble(about)), ""]
     if ran:
         base = next(iter(ran))
         lines += [
@@ -414,7 +414,8 @@ def _plain(text: str) -> str:
     return re.sub(r"(?<![\w.])/(?:[^/\s\"']+/)+", "", text).replace("\t", " ")
 
 
-def _preamble(about: Mapping[str, str]) -> list[str]:
+def preamble(about: Mapping[str, str]) -> list[str]:
+    """What a result was measured with: the command, the date, the machine, the versions, and `about`."""
     command = _plain(" ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]]))
     return [
         f"command: `{command}`",

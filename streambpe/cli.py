@@ -429,6 +429,55 @@ def train(
 
 
 @main.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@train_options
+@count_options
+@resource_options
+@click.option("--sample", metavar="SIZE", default="32MB", show_default=True, help="How much to read of the files.")
+@click.option("--json", "as_json", is_flag=True, help="All numbers.")
+def plan(
+    sources: tuple[str, ...],
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+    sample: str,
+    as_json: bool,
+    like: str,
+    **given: Any,
+) -> None:
+    """Say what training on SOURCEs will cost: time, memory, disk, and which --memory suits.
+
+    The options are those of train. A sample is counted and learned from, on this machine and with these
+    options, and what that took is carried on to the whole; docs/plan.md says how. Nothing is kept.
+
+    \b
+    example:
+        streambpe plan corpus/*.jsonl.zst --vocab-size 131072 --memory 2GB
+    """
+    from streambpe.config import TrainConfig, parse_size
+
+    resources = open_resources(memory, threads, temp_dir)
+    counting = counting_arguments(given)
+    from streambpe.train.plan import plan as make_plan
+    from streambpe.train.plan import print_plan
+
+    with stop_on_signals() as stop:
+        made = make_plan(
+            sources,
+            TrainConfig.from_options(like, **given),
+            like=like,
+            counting=counting,
+            resources=resources,
+            sample_bytes=parse_size(sample),
+            stop=stop,
+        )
+    if as_json:
+        click.echo(json.dumps(made.as_json(), ensure_ascii=False, indent=1))
+    else:
+        print_plan(made, sys.stdout)
+
+
+@main.command()
 @click.argument("run")
 @click.option("--name", metavar="NAME", help="Of the training. [default: the last one that was started]")
 @resource_options
@@ -541,14 +590,16 @@ def status(run: str, as_json: bool) -> None:
     example:
         streambpe status runs/en --json
     """
-    from streambpe.progress import describe, describe_more, look_at
+    from streambpe.progress import describe, describe_more, describe_run, look_at
     from streambpe.store.run import Run
 
     found = look_at(Run(run))
     if as_json:
         click.echo(json.dumps(found))
     else:
-        click.echo(f"{run}: {found['stage']}, {found['state']} ({found['updated']}): {describe(found)}")
+        click.echo(
+            f"{describe_run(run, found)}: {found['stage']}, {found['state']} ({found['updated']}): {describe(found)}"
+        )
         for line in describe_more(found):
             click.echo(f"  {line}")
         if found.get("message"):
@@ -557,10 +608,10 @@ def status(run: str, as_json: bool) -> None:
 
 @main.command()
 @click.argument("run")
-@click.option("--name", default="main", show_default=True, metavar="NAME", help="The training to show tokens of.")
+@click.option("--name", metavar="NAME", help="The training to show tokens of. [default: the one at work]")
 @click.option("--every", type=click.FloatRange(0.1), default=0.5, show_default=True, metavar="S", help="Seconds.")
 @click.option("--once", is_flag=True, help="Show it once; so it is done where stdout is no terminal.")
-def watch(run: str, name: str, every: float, once: bool) -> None:
+def watch(run: str, name: str | None, every: float, once: bool) -> None:
     """Watch RUN live: stage, speed, passes, memory against the limit, disk, the latest tokens.
 
     Ends when the run does; Ctrl-C only ends the watching. Of a finished run it shows how it went.

@@ -27,8 +27,8 @@ from streambpe.store.run import Run
 
 MODES = ("auto", "bar", "jsonl", "none")
 _STATUS_SECONDS = 0.5
-_LEFT_BEHIND_BYTES = 64 << 20
-_TRANSIENT_SHARE = 16  # of a limit is kept for what Polars takes for a moment
+LEFT_BEHIND_BYTES = 64 << 20
+TRANSIENT_SHARE = 16  # of a limit is kept for what Polars takes for a moment
 _REMEMBERED = 256  # snapshots that rates are worked out from: two minutes and more
 
 
@@ -51,8 +51,8 @@ def room_for_arrays(memory_bytes: int, base_bytes: int, known_bytes: int = 0) ->
     these and what earlier stages left in the allocators, so that what a caller's program holds does not.
     """
     release_memory()
-    held = min(max(base_bytes, tree_memory()), base_bytes + known_bytes + _LEFT_BEHIND_BYTES)
-    return memory_bytes - held - memory_bytes // _TRANSIENT_SHARE
+    held = min(max(base_bytes, tree_memory()), base_bytes + known_bytes + LEFT_BEHIND_BYTES)
+    return memory_bytes - held - memory_bytes // TRANSIENT_SHARE
 
 
 @dataclass
@@ -69,6 +69,23 @@ class Meter:
     peak_memory: int = 0
     memory_limit: int = 0  # what --memory says, for people to compare with; 0: not known
     _seen: deque[tuple[str, float, int]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    _stages: list[tuple[str, float]] = field(default_factory=list)  # when each began
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        if name == "stage" and "_stages" in self.__dict__:
+            self._stages.append((value, time.monotonic()))
+
+    def __post_init__(self) -> None:
+        self._stages.append((self.stage, self.started))
+
+    def stage_seconds(self) -> dict[str, float]:
+        """How long each stage took, the present one so far."""
+        took: dict[str, float] = {}
+        ends = [at for _, at in self._stages[1:]] + [time.monotonic()]
+        for (stage, began), end in zip(self._stages, ends, strict=True):
+            took[stage] = took.get(stage, 0.0) + end - began
+        return {stage: round(seconds, 3) for stage, seconds in took.items()}
 
     def snapshot(self, state: str) -> dict[str, Any]:
         """What status.json and --progress jsonl say."""
@@ -85,6 +102,7 @@ class Meter:
             "total": self.total or None,
             "unit": self.unit,
             "seconds": round(seconds, 2),
+            "stage_seconds": self.stage_seconds(),
             "per_second": round(rate, 1),
             "recent_per_second": round(rates[-1], 1),
             "eta_seconds": eta and round(eta[1], 1),
@@ -235,6 +253,12 @@ def look_at(run: Run) -> dict[str, Any]:
     """What `status` and `watch` show: status.json, whether its process still lives, and the disk."""
     status = running_state(run.read_status())
     return {**status, "run_bytes": folder_bytes(run.path), "free_bytes": run.free_bytes()}
+
+
+def describe_run(run: Path | str, status: dict[str, Any]) -> str:
+    """The run, and the training at work in it unless that is main."""
+    name = status.get("training", "main")
+    return str(run) if name == "main" else f"{run}, training {name}"
 
 
 def describe_more(status: dict[str, Any]) -> list[str]:

@@ -160,6 +160,8 @@ def test_the_command_tells_what_is_unknown(tmp_path):
     source.write_text(TEXT, encoding="utf-8")
     done = cli("train", tmp_path / "run", source, "--like", "picky", "--vocab-size", 300, "--coverage", "0.999")
     assert "of the rarest characters" in done.stderr
+    ids = cli("encode", tmp_path / "run", input="the  end Ж of it\n").stdout
+    assert cli("decode", tmp_path / "run", input=ids).stdout.strip() == "the end <UNK> of it"
     header = read_event_log(tmp_path / "run" / "model.events.jsonl").header
     assert (header.config["pattern"], header.unk) == ("whitespace", "<UNK>")
     assert header.config["coverage"] == "0.999"

@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import re
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -68,6 +69,31 @@ def test_status_says_the_same(trained):
     assert 0 <= du - found["run_bytes"] < 100_000  # du also counts the folders
     assert found["free_bytes"] > 0
     assert found["eta_seconds"] is None
+
+
+def test_the_training_at_work_is_named(trained, tmp_path):
+    """status.json names it, status and watch say it where it is not main, and watch shows its tokens."""
+    run = Path(shutil.copytree(trained, tmp_path / "run"))
+    train(run, resources=SMALL, vocab_size=300, name="small")
+    assert look_at(Run(run))["training"] == "small"
+    assert cli("status", run).stdout.startswith(f"{run}, training small: trained, done")
+    query = "SELECT text, n FROM merge_curve ORDER BY seq DESC LIMIT 1"
+    (last,) = json.loads(cli("sql", run, query, "--json", "--name", "small").stdout)
+    text = shown(run, width=200)
+    assert f"{last['text']!r} {last['n']}" in text
+    assert "training small" in text
+
+
+def test_stages_are_timed(monkeypatch):
+    """Each from its beginning to the next one's, one that comes again added up; the present one so far."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    meter = Meter("words", started=0.0)
+    for now[0], stage in ((2.0, "learning"), (5.0, "words"), (6.0, "writing")):
+        meter.stage = stage
+    now[0] = 10.0
+    assert meter.stage_seconds() == {"words": 3.0, "learning": 3.0, "writing": 4.0}
+    assert meter.snapshot("running")["stage_seconds"] == meter.stage_seconds()
 
 
 def test_a_running_training_is_followed_to_its_end(tmp_path):

@@ -637,7 +637,7 @@ def decode_file(tokenizer: Tokenizer, lines: Iterable[bytes], name: str) -> Iter
     for number, line in enumerate(lines, 1):
         try:
             ids = json.loads(line) if line.lstrip().startswith(b"[") else [int(word) for word in line.split()]
-            yield tokenizer.decode_bytes(ids)
+            yield tokenizer.decode_document(ids)
         except (ValueError, TypeError):
             raise SourceError(f"{name} line {number} is no list of ids: {line[:40]!r}.") from None
         except KeyError as error:
@@ -668,7 +668,7 @@ def decode_array(tokenizer: Tokenizer, path: Path, dtype: str) -> Iterator[bytes
 
 def _decoded(tokenizer: Tokenizer, ids: list[int], path: Path) -> bytes:
     try:
-        return tokenizer.decode_bytes(ids)
+        return tokenizer.decode_document(ids)
     except KeyError as error:
         with contextlib.suppress(IndexError):
             raise SourceError(f"{path}: {error.args[0]}. Was it encoded with another model?") from None

@@ -8,8 +8,8 @@
 Special tokens follow tiktoken: text that spells one is refused with a ValueError unless the caller
 says that it is meant (allowed_special) or is ordinary text (disallowed_special=()).
 
-Ids are model ids. Cost: a chunk that was seen before is a look-up, a new one about 10 us; the regular
-expression takes most of the time. Memory: the model, and a cache of at most 2^18 chunks.
+Ids are model ids. Cost: a chunk that was seen before is a look-up, a new one about 10 us; splitting
+takes most of the time. Memory: the model, and a cache of at most 2^18 chunks.
 """
 
 from __future__ import annotations
@@ -385,6 +385,11 @@ class Tokenizer:
         ValueError with errors="strict"."""
         strict: DecodeErrors = "strict" if errors == "strict" else "replace"
         return self._as_text(self._decode_bytes(tokens, strict).decode("utf-8", errors))
+
+    def decode_document(self, tokens: Iterable[int]) -> bytes:
+        """A document as `decode_bytes` has it; under --pattern whitespace with spaces, where words have marks."""
+        data = self.decode_bytes(tokens)
+        return self._as_text(data.decode("utf-8", "replace")).encode() if self._encoder.pattern.word_mark else data
 
     def _as_text(self, text: str) -> str:
         if self._encoder.pattern.name == "whitespace":

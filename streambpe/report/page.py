@@ -284,10 +284,19 @@ def _means(passes: Sequence[dict[str, Any]]) -> str:
     return f" A point is the mean of {size} passes." if size > 1 else ""
 
 
+def _no_passes(facts: dict[str, Any]) -> str:
+    joined = facts["config"].get("superwords", "none") != "none"
+    return (
+        "With superwords passes are not kept: words and superwords are put in one order."
+        if joined
+        else ("No pass is in the tables.")
+    )
+
+
 def _batch_sizes(facts: dict[str, Any]) -> Panel:
     passes = facts["passes"]
     if not passes:
-        return Panel("batches", "Events a pass", "No pass is in the tables.")
+        return Panel("batches", "Events a pass", _no_passes(facts))
     points = [(p["events_so_far"], p["events"]) for p in grouped(passes)]
     chart = line_chart("batches", [Series("events", points)], x="event", y="events a pass", log_y=True)
     mean = sum(p["events"] for p in passes) / len(passes)
@@ -298,7 +307,7 @@ def _batch_sizes(facts: dict[str, Any]) -> Panel:
 def _speed(facts: dict[str, Any]) -> Panel:
     passes = facts["passes"]
     if not passes:
-        return Panel("speed", "Events a second", "No pass is in the tables.")
+        return Panel("speed", "Events a second", _no_passes(facts))
     points = [(p["seconds_so_far"], p["events_per_second"]) for p in grouped(passes)]
     chart = line_chart("speed", [Series("events/s", points)], x="seconds", y="events a second", log_y=True)
     last = passes[-1]
@@ -358,6 +367,12 @@ def _percent(part: float, whole: float) -> str:
 # HTML
 
 
+def _shown_option(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{name}={number}" for name, number in value.items())
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 def render(facts: dict[str, Any]) -> str:
     """The page."""
     title = f"{Path(facts['run']).name}" + ("" if facts["training"] == "main" else f":{facts['training']}")
@@ -367,7 +382,9 @@ def render(facts: dict[str, Any]) -> str:
     tiles = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in _tiles(facts))
     data = json.dumps(facts, ensure_ascii=False).replace("</", "<\\/")
     options = ", ".join(
-        f"{key.replace('_', '-')} {value}" for key, value in facts["config"].items() if value not in (None, [], False)
+        f"{key.replace('_', '-')} {_shown_option(value)}"
+        for key, value in facts["config"].items()
+        if value not in (None, [], False)
     )
     return f"""<!doctype html>
 <html lang="en">

@@ -28,7 +28,7 @@ from rich.text import Text
 
 from streambpe.config import format_size
 from streambpe.errors import RunError
-from streambpe.progress import clock, describe_range, look_at
+from streambpe.progress import clock, describe_range, describe_run, look_at
 from streambpe.store.database import list_trainings, open_store, use_training
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
@@ -44,7 +44,7 @@ class View:
     """What is known of a run from looking at it again and again."""
 
     run: Run
-    name: str
+    name: str | None
     rates: deque[float] = field(default_factory=lambda: deque(maxlen=_WIDTH))
     passes: list[tuple[int, float]] = field(default_factory=list)  # (events, seconds) of each
     latest: list[tuple[str, int]] = field(default_factory=list)  # (token, count) learned last, the newest first
@@ -56,25 +56,27 @@ class View:
         if status["state"] == "running":
             self.rates.append(float(status.get("recent_per_second") or 0.0))
         if time.monotonic() - self._tables_seen >= _TABLES_SECONDS or status["state"] != "running":
-            self._look_at_tables()
+            self._look_at_tables(self.name or status.get("training", "main"))
             self._tables_seen = time.monotonic()
         return status
 
-    def _look_at_tables(self) -> None:
+    def _look_at_tables(self, name: str) -> None:
         with (
             contextlib.suppress(RunError),
             contextlib.closing(open_store(self.run.state, read_only=True, wait_seconds=0.0)) as con,
         ):
-            if self.name not in list_trainings(con):
+            if name not in list_trainings(con):
                 return
-            use_training(con, self.name)
+            use_training(con, name)
             self.passes = run_sql(con, "steps/list_passes")
             latest = run_sql(con, "steps/latest_tokens", max_rows=_LATEST)
             self.latest = [(text if text is not None else data.hex(" "), n) for text, data, n in latest]
 
 
-def watch(run: Path | str, console: Console, *, name: str = "main", every: float = 0.5, once: bool = False) -> None:
-    """Show a run until it ends; `once`: as it is now."""
+def watch(
+    run: Path | str, console: Console, *, name: str | None = None, every: float = 0.5, once: bool = False
+) -> None:
+    """Show a run until it ends; `once`: as it is now. `name`: the training to show tokens of, else the one at work."""
     view = View(Run(run), name)
     status = view.look()
     if once or status["state"] != "running":
@@ -130,7 +132,7 @@ def draw(view: View, status: dict[str, Any]) -> RenderableType:
     if status.get("message"):
         parts.append(Text(f"\n{status['message']}"))
     style = {"running": "green", "done": "blue"}.get(status["state"], "yellow")
-    title = f"{view.run.path}: {status['stage']}, {status['state']}"
+    title = f"{describe_run(view.run.path, status)}: {status['stage']}, {status['state']}"
     return Panel(Group(*parts), title=Text(title), subtitle=Text(str(status["updated"])), border_style=style)
 
 

@@ -182,6 +182,11 @@ def _strip_compression(name: str) -> tuple[str, str]:
     return name, ""
 
 
+def compression_of(path: str) -> str:
+    """.gz, .zst, or nothing."""
+    return _strip_compression(path)[1]
+
+
 def _is_source_name(name: str, counts: bool) -> bool:
     suffix = Path(_strip_compression(name)[0]).suffix
     return suffix in _COUNT_SUFFIXES if counts else suffix in _KIND_OF_SUFFIX
@@ -210,7 +215,7 @@ def open_bytes(source: Source) -> tuple[Stream, Callable[[], int]]:
         raw = open(source.path, "rb")  # noqa: SIM115  closed by the reader of the stream
     except OSError as why:
         raise SourceError(f"{source.path} cannot be read: {why.strerror}.") from None
-    suffix = _strip_compression(source.path)[1]
+    suffix = compression_of(source.path)
     if suffix == ".gz":
         return _Decompressed(gzip.GzipFile(fileobj=raw), raw), raw.tell
     if suffix == ".zst":
@@ -316,7 +321,7 @@ class Reader:
         """Go forward; a stream has to be read, and what is passed is shown to `verify`."""
         if to == at:
             return
-        if not source.is_stream and not _strip_compression(source.path)[1]:
+        if not source.is_stream and not compression_of(source.path):
             stream.seek(to)
             return
         for start, stop in covered:

@@ -84,6 +84,16 @@ _LEAST_BLOCK = 256 << 10
 _TABLE_ROWS = 1_000_000  # rows of a count table in one part
 
 
+def _share_bytes(resources: Resources) -> int:
+    """Of memory, for the reader or one worker."""
+    return (resources.memory_bytes - BASE_BYTES) // (resources.threads + 1)
+
+
+def table_bytes(resources: Resources) -> int:
+    """How large a worker's table of distinct pieces grows before it is committed."""
+    return int(max(_share_bytes(resources) // 8, 4 << 20))
+
+
 @dataclass(frozen=True)
 class CountResult:
     """What `count` did."""
@@ -196,12 +206,12 @@ class _Job:
         self.sketch = _DistinctSketch()
         self.dropped: dict[str, int] = {}  # characters by source, --unencodable drop
         self.meter = Meter("counting", memory_limit=self.resources.memory_bytes)
-        share = (resources.memory_bytes - BASE_BYTES) // (resources.threads + 1)
+        share = _share_bytes(resources)
         self.block_bytes = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, share // _BYTES_A_BYTE)))
         giant_cost = _GIANT_SEQUENCE_COST if config.sequences else _GIANT_COST
         self.most_bytes = int(max(self.block_bytes, (resources.memory_bytes - BASE_BYTES) // giant_cost))
         self.room = _Room()
-        self.table_bytes = int(max(share // 8, 4 << 20))
+        self.table_bytes = table_bytes(resources)
 
     def run(self, found: list[Source], warnings: list[str], progress: str) -> CountResult:
         parts = list_parts(self.run_folder, clean=True)
@@ -515,7 +525,7 @@ class _Worker(threading.Thread):
 
     def _take(self, block: Block) -> None:
         policy: BadUtf8 = self.job.config.bad_utf8  # type: ignore[assignment]
-        made = _prepared(block, block_text(block, policy), self.job.config)
+        made = prepared(block, block_text(block, policy), self.job.config)
         pieces = cut_pieces(made.text, self.job.pattern)
         if self.job.config.sequences:
             self._commit_sequence(block, made, pieces)
@@ -577,7 +587,7 @@ def _span(block: Block, made: BlockText, part: str) -> Span:
     )
 
 
-def _prepared(block: Block, made: BlockText, config: CountConfig) -> BlockText:
+def prepared(block: Block, made: BlockText, config: CountConfig) -> BlockText:
     """The block's text as it is to be split: --unencodable, then --normalize."""
     try:
         text, dropped = prepare(made.text, config.normalize, config.unencodable)

@@ -59,7 +59,7 @@ from streambpe.encode.symbols import Codec
 from streambpe.errors import ResumeMismatch, RunError, RunMismatch, Stopped, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.memory import release_memory
-from streambpe.progress import Meter, Reporter, room_for_arrays
+from streambpe.progress import LEFT_BEHIND_BYTES, TRANSIENT_SHARE, Meter, Reporter, tree_memory
 from streambpe.store.chunks import BASE_BYTES, Part, fold, list_parts, merge_ranges
 from streambpe.store.database import fsync_file, fsync_folder, list_trainings, open_store, use_training
 from streambpe.store.groups import check_weights, read_groups, weighted_counts
@@ -86,6 +86,7 @@ from streambpe.train.engine import LEAST_BYTES, Batch, CountOverflow, Engine, En
 from streambpe.train.interleave import Interleaved
 from streambpe.train.job import find_job, put_job, read_jobs, write_jobs
 from streambpe.train.journal import Journal
+from streambpe.train.occurrences import INDEX_BYTES_PER_PLACE
 from streambpe.train.superwords import StopRequested, SuperwordJob, SuperwordPhase, phase_folder
 from streambpe.train.whole import WholeCharacterRule
 from streambpe.train.words import (
@@ -184,6 +185,7 @@ class Trainer:
         self.prune = bool(self.tuning.pop("prune", True))  # superwords from documents cut at rare neighbours
         self.private = self.folder.path / "training" / name  # words, snapshot, the engine's blocks
         self.meter = Meter("preparing", unit="tokens", memory_limit=self.resources.memory_bytes)
+        self.meter.facts["training"] = name
         self.groups: dict[str, Any] = {}  # with weights: for the header, what was counted in each group
         self.parts: Sequence[Part] = ()  # the counts learned from
         self.facts: dict[str, str] = {}  # table run, read at the start: later another process may hold it
@@ -630,7 +632,10 @@ class Trainer:
         return self.resources.temp_dir / f"streambpe-{run}-{self.name}"
 
     def _engine_options(self, codec: Codec) -> EngineOptions:
-        room = room_for_arrays(self.resources.memory_bytes, BASE_BYTES) - _FOLD_BYTES
+        # libraries, and what counting left behind in the allocators (not what a caller's program holds)
+        release_memory()
+        base = min(max(BASE_BYTES, tree_memory()), BASE_BYTES + LEFT_BEHIND_BYTES)
+        room = engine_room(self.resources.memory_bytes, base)
         deletions = None
         if self.config.tau is not None:
             deletions = Deletions(Fraction(self.config.tau), self.config.delete_to, self.config.delete_test)
@@ -643,7 +648,7 @@ class Trainer:
             "min_frequency": self.config.min_frequency,
             "max_token_length": self.config.max_token_length,
             "blocked": frozenset(map(codec.content, self.config.block_tokens)),
-            "memory_bytes": max(room, LEAST_BYTES),
+            "memory_bytes": room,
             "deletions": deletions,
             "threads": self.resources.threads,
             "work_dir": self.blocks,
@@ -893,6 +898,22 @@ def _model_size(log: EventLog) -> int:
     return symbols + len(log.header.stop_words) + len(living) + len(log.header.specials) + log.header.reserved
 
 
+def engine_room(memory_bytes: int, base: int = BASE_BYTES + LEFT_BEHIND_BYTES) -> int:
+    """What --memory leaves to the engine. `base`: resident before it begins, at most as much as by default."""
+    return max(memory_bytes - base - _FOLD_BYTES - memory_bytes // TRANSIENT_SHARE, LEAST_BYTES)
+
+
+def fits_in_memory(places: int, memory_bytes: int) -> bool:
+    """Whether an index of so many places (symbols + words) fits from the start; else the words go to disk first."""
+    return places * INDEX_BYTES_PER_PLACE <= engine_room(memory_bytes)
+
+
+def memory_for(places: int) -> int:
+    """The --memory with which an index of so many places fits in one piece."""
+    room = places * INDEX_BYTES_PER_PLACE + BASE_BYTES + LEFT_BEHIND_BYTES + _FOLD_BYTES
+    return room * TRANSIENT_SHARE // (TRANSIENT_SHARE - 1)
+
+
 # ---------------------------------------------------------------------------------------------------------
 # the calls behind the commands
 
@@ -922,11 +943,7 @@ def train(
     if not sources:
         folder = Run.open(run)
     resources = resources or Resources.from_options()
-    counting = dict(counting or {})
-    if like in LIKE_COUNTING:
-        asked = {key: value for key, value in counting.get("options", {}).items() if value is not None}
-        counting["options"] = LIKE_COUNTING[like] | asked
-    counting = with_sequences(counting, config)
+    counting = counting_for(like, config, counting)
     names = [source for source in sources if isinstance(source, str)]
     trainer = Trainer(
         folder,
@@ -942,19 +959,7 @@ def train(
         with folder.lock():  # the journal of a running training is not to be touched
             if trainer.refuse_changes():
                 _refuse_new_sources(folder, name, names, counting)
-    job = {
-        "sources": names,
-        "streams": [source.path for source in sources if not isinstance(source, str)],
-        "counting": counting,
-        "counted": not sources,
-        "config": asdict(config),
-        "resources": {
-            "memory_bytes": resources.memory_bytes,
-            "threads": resources.threads,
-            "temp_dir": str(resources.temp_dir) if resources.temp_dir else None,
-        },
-        "checkpoint_seconds": checkpoint_seconds,
-    }
+    job = describe_job(sources, counting, config, resources, checkpoint_seconds)
     before = put_job(folder, name, job)
     failpoint("job-written")
     try:
@@ -968,8 +973,35 @@ def train(
         raise
 
 
-def with_sequences(counting: dict[str, Any], config: TrainConfig) -> dict[str, Any]:
-    """What to count with: superwords need the documents stored."""
+def describe_job(
+    sources: Sequence[str | Source],
+    counting: dict[str, Any],
+    config: TrainConfig,
+    resources: Resources,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+) -> dict[str, Any]:
+    """What `resume` needs to know of a training."""
+    return {
+        "sources": [source for source in sources if isinstance(source, str)],
+        "streams": [source.path for source in sources if not isinstance(source, str)],
+        "counting": counting,
+        "counted": not sources,
+        "config": asdict(config),
+        "resources": {
+            "memory_bytes": resources.memory_bytes,
+            "threads": resources.threads,
+            "temp_dir": str(resources.temp_dir) if resources.temp_dir else None,
+        },
+        "checkpoint_seconds": checkpoint_seconds,
+    }
+
+
+def counting_for(like: str, config: TrainConfig, counting: dict[str, Any] | None) -> dict[str, Any]:
+    """What to count with: what `like` says unless something else is asked for; superwords need the documents stored."""
+    counting = dict(counting or {})
+    if like in LIKE_COUNTING:
+        asked = {key: value for key, value in counting.get("options", {}).items() if value is not None}
+        counting["options"] = LIKE_COUNTING[like] | asked
     if config.superwords == "none":
         return counting
     options = dict(counting.get("options") or {})

@@ -1,0 +1,126 @@
+"""What it costs a training to be queried: a second process asks its RUN every 100 ms while it learns.
+
+    python benchmarks/queried.py --corpus en_100.txt --vocab-size 131072
+
+alone    `train` on a copy of a counted RUN
+queried  the same beside a process that opens RUN/state.duckdb read-only, runs one of QUERIES, closes it, and does so
+         every 100 ms, from before the training starts until it has ended
+
+Every query must be answered: one that fails, or finds the file locked for longer than `sql` waits, fails the benchmark.
+Both learn the same tokens. Asked for: under 5 % slower.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import itertools
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from corpora import prepare
+from harness import Contender, call, compare, scratch, streambpe
+from train import Counted, outcome
+
+EVERY_SECONDS = 0.1
+QUERIES = (
+    "FROM progress",
+    "SELECT count(*) AS events, min(n) AS count_now FROM events",
+    "SELECT * FROM merge_curve ORDER BY seq DESC LIMIT 10",
+    "SELECT mode, count(*) AS passes, sum(events) AS events, sum(seconds) AS seconds FROM batches GROUP BY mode",
+)
+
+
+def ask_on(run: str) -> None:
+    """Ask until told to end by SIGTERM; then say how it went."""
+    from streambpe.store.inspect import print_query
+
+    going = True
+
+    def end(*_: Any) -> None:
+        nonlocal going
+        going = False
+
+    signal.signal(signal.SIGTERM, end)
+    took = []
+    for query in itertools.cycle(QUERIES):
+        began = time.monotonic()
+        print_query(run, query, "json", io.StringIO())
+        took.append(time.monotonic() - began)
+        if len(took) == 1:
+            print("asking", flush=True)
+        if not going:
+            break
+        time.sleep(max(0.0, EVERY_SECONDS - took[-1]))
+    took.sort()
+    print(json.dumps({"queries": len(took), "median_ms": round(1000 * took[len(took) // 2], 1),
+                      "slowest_ms": round(1000 * took[-1], 1)}))  # fmt: skip
+
+
+class Asked:
+    """A counted RUN, copied for every training, with somebody asking."""
+
+    def __init__(self, counted: Counted, tokens: Any) -> None:
+        self.counted, self.tokens = counted, tokens
+        self.asker: subprocess.Popen[str] | None = None
+
+    def start(self, out: Path) -> None:
+        """Copy, and ask for the first time."""
+        self.counted.copy(out)
+        self.asker = subprocess.Popen(call("queried:ask_on", run=str(out)), stdout=subprocess.PIPE, text=True)
+        assert self.asker.stdout is not None
+        if self.asker.stdout.readline() != "asking\n":
+            sys.exit("The first query failed.")
+
+    def end(self, out: Path) -> Mapping[str, Any]:
+        """What was learned, and what the one who asked says."""
+        assert self.asker is not None
+        self.asker.terminate()
+        said, _ = self.asker.communicate(timeout=60)
+        if self.asker.returncode:
+            sys.exit(f"A query failed; see above. Answered before: {said}")
+        return {**self.tokens(out), **json.loads(said.splitlines()[0])}
+
+
+def main() -> None:
+    """Prepare, measure, report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", required=True)
+    parser.add_argument("--vocab-size", type=int, default=131_072)
+    parser.add_argument("--memory", default="1GB")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--work", help="folder for RUNs, on the disk to be measured")
+    arguments = parser.parse_args()
+    work = scratch(arguments.work)
+    corpus = prepare(arguments.corpus, str(work), "blocks", None)
+    judge = work / "first-result"
+    judge.unlink(missing_ok=True)
+    counted = Counted(work, [corpus["path"]])
+    tokens = outcome("tokens", judge)
+    asked = Asked(counted, tokens)
+    command = streambpe("train", "{out}", "--vocab-size", str(arguments.vocab_size), "--memory", arguments.memory)
+    good = compare(
+        f"queried-{corpus['name']}-{arguments.vocab_size}",
+        [
+            Contender("alone", command, setup=counted.copy, outcome=tokens),
+            Contender("queried", command, setup=asked.start, outcome=asked.end),
+        ],
+        runs=arguments.runs,
+        work=work,
+        about={
+            "job": f"{corpus['name']} to {arguments.vocab_size} ids, counted before",
+            "asked": f"every {EVERY_SECONDS} s",
+        },
+        same={"tokens": 0},
+    )
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()

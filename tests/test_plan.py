@@ -1,0 +1,233 @@
+"""`plan`: the sample and the growth against counting; the forecast's figures against each other. Never the time."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import threading
+from collections import Counter
+from dataclasses import fields, replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+from backports import zstd
+
+from streambpe.config import CountConfig, Resources, TrainConfig
+from streambpe.encode.patterns import find_pattern
+from streambpe.errors import SourceError, Stopped, UsageError
+from streambpe.store.sources import find_sources
+from streambpe.train.count import count
+from streambpe.train.plan import Grown, Growth, Plan, Rehearsal, forecast, grow, memory_in_proportion, plan
+from streambpe.train.sample import SUBSETS, WINDOW_BYTES, SampleFiles, draw_windows
+from streambpe.train.trainer import engine_room, fits_in_memory, memory_for
+from tests.runs import SMALL, cli, rows
+
+GPT4 = find_pattern("gpt4")
+OPTIONS = {"options": {"pattern": "gpt4"}}
+
+
+def lines(many: int, seed: int = 0) -> list[str]:
+    """Words that go on being new."""
+    rng = random.Random(seed)
+    return [" ".join(f"word{int(rng.paretovariate(0.6)) % 10**9}" for _ in range(12)) for _ in range(many)]
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory) -> Path:
+    """Forty windows of JSON lines, not quite."""
+    path = tmp_path_factory.mktemp("large") / "x.jsonl"
+    path.write_text("".join(json.dumps({"text": line}) + "\n" for line in lines(120_000)))
+    assert path.stat().st_size > 30 * WINDOW_BYTES
+    return path
+
+
+def drawn(path: Path, wanted: int) -> list:
+    return list(draw_windows(find_sources([str(path)])[0], wanted, GPT4))
+
+
+def test_windows_are_the_same_every_time_and_apart(large):
+    """At even distances, in the order of the file, whole lines, each in the next subset."""
+    windows = drawn(large, SUBSETS * WINDOW_BYTES)
+    assert windows == drawn(large, SUBSETS * WINDOW_BYTES)
+    assert [window.subset for window in windows] == [i % SUBSETS for i in range(len(windows))]
+    whole = large.read_bytes()
+    places = [whole.index(window.block.data) for window in windows]
+    assert SUBSETS <= len(windows) <= SUBSETS + 1
+    for place, window, after in zip(places, windows, [*places[1:], len(whole)], strict=True):
+        assert window.disk_bytes == len(window.block.data) <= after - place
+        for line in window.block.data.splitlines():
+            json.loads(line)
+
+
+def test_a_small_corpus_is_taken_whole(large):
+    """Every byte is in one window."""
+    windows = drawn(large, 10**9)
+    assert b"".join(window.block.data for window in windows) == large.read_bytes()
+
+
+def test_text_without_line_breaks_is_cut_anywhere(tmp_path):
+    """Windows of one endless line."""
+    path = tmp_path / "x.txt"
+    path.write_text("é" * 10**6 * 4)
+    windows = drawn(path, SUBSETS * WINDOW_BYTES)
+    assert len(windows) >= SUBSETS
+    assert all(len(window.block.data) <= 2 * WINDOW_BYTES for window in windows)
+
+
+def test_files_like_those_of_the_corpus(tmp_path):
+    """Every format and compression: counting the sample of a small corpus is counting the corpus."""
+    texts = lines(200)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.txt").write_text("\n".join(texts))
+    as_json = "".join(json.dumps({"body": text}) + "\n" for text in texts).encode()
+    (folder / "b.jsonl.gz").write_bytes(gzip.compress(as_json))
+    (folder / "c.jsonl.zst").write_bytes(zstd.compress(as_json))
+    (folder / "d.csv").write_text("id,body\n" + "".join(f'{i},"{text}, ""and"""\n' for i, text in enumerate(texts)))
+    pl.DataFrame({"n": range(200), "body": texts}).write_parquet(folder / "e.parquet", row_group_size=50)
+    sources, _ = find_sources([str(folder)], text_column="body")
+    (tmp_path / "sample").mkdir()
+    files = SampleFiles(tmp_path / "sample")
+    grown = grow(sources, 10**9, GPT4, CountConfig(pattern="gpt4"), TrainConfig(), files)
+    assert len(files.arguments) == 5
+    assert grown.share == 1.0
+    wanted = count(tmp_path / "run", [str(folder)], text_column="body", resources=SMALL, **OPTIONS).corpus
+    counted = count(tmp_path / "again", files.arguments, resources=SMALL, **OPTIONS).corpus
+    assert counted == wanted
+    assert grown.distinct.seen[-1] == wanted["distinct"]
+    assert (grown.text_bytes, grown.documents) == (wanted["bytes"], wanted["documents"])
+
+
+def test_growth_is_counted(large):
+    """Distinct chunks of one, two, four ... subsets, means over all of them; with a cut-off places only of the rest."""
+    sources, _ = find_sources([str(large)])
+    files = SampleFiles(large.parent / "nothing")
+    files.write = lambda: None
+    grown = grow(sources, 10**9, GPT4, CountConfig(pattern="gpt4"), TrainConfig(freq_cutoff=3), files)
+    subsets: list[Counter[str]] = [Counter() for _ in range(SUBSETS)]
+    for window in drawn(large, 10**9):
+        for line in window.block.data.splitlines():
+            subsets[window.subset].update(GPT4.split(json.loads(line)["text"]))
+    size = 1
+    for seen, places in zip(grown.distinct.seen, grown.places.seen, strict=True):
+        unions = [sum(subsets[i : i + size], Counter()) for i in range(0, SUBSETS, size)]
+        assert seen == sum(map(len, unions)) / len(unions)
+        kept = [[chunk for chunk, n in union.items() if n >= 3 and len(chunk) > 1] for union in unions]
+        assert places == sum(len(chunk) + 1 for union in kept for chunk in union) / len(unions)
+        size *= 2
+    assert size == 2 * SUBSETS
+    assert grown.distinct.at(1) == pytest.approx(grown.distinct.seen[-1])
+    assert grown.distinct.at(0.5) == pytest.approx(grown.distinct.seen[-2])
+
+
+def test_growth_goes_on():
+    """A power law exactly; one that slows down further below it; nothing new, nothing more."""
+    law = Growth(tuple(100 * k**0.6 for k in (1, 2, 4, 8, 16)))
+    assert law.at(10) == pytest.approx(100 * 160**0.6)
+    assert law.at(3 / 16) == pytest.approx(100 * 3**0.6, rel=0.01)
+    slows = Growth(tuple(100 * k**b for k, b in ((1, 0.6), (2, 0.6), (4, 0.58), (8, 0.56), (16, 0.54))))
+    assert slows.seen[-1] < slows.at(10) < slows.seen[-1] * 10**0.54
+    assert Growth((5.0,) * 5).at(100) == pytest.approx(5)
+
+
+def test_a_corpus_as_small_as_its_sample(tmp_path):
+    """What is sampled whole is known exactly; the figures belong together; nothing is left behind."""
+    source = tmp_path / "x.txt"
+    source.write_text("\n".join(lines(3000)))
+    (tmp_path / "tmp").mkdir()
+    resources = replace(SMALL, temp_dir=tmp_path / "tmp")
+    made = plan([str(source)], TrainConfig(vocab_size=400), counting=OPTIONS, resources=resources)
+    corpus = count(tmp_path / "run", [str(source)], resources=SMALL, **OPTIONS).corpus
+    assert (made.sources, made.source_bytes, made.sample_share) == (1, source.stat().st_size, 1.0)
+    assert (made.text_bytes, made.chunks, made.distinct) == tuple(
+        corpus[key] for key in ("bytes", "chunks", "distinct")
+    )
+    ((places,),) = rows(
+        tmp_path / "run", "SELECT sum(strlen(chunk) + 1)::BIGINT FROM chunk_counts WHERE strlen(chunk) > 1"
+    )
+    assert abs(made.places - places) <= 2
+    assert made.seconds == pytest.approx(sum(made.stage_seconds.values()), abs=0.1)
+    assert set(made.stage_seconds) >= {"start", "counting", "folding", "words", "learning", "writing"}
+    assert made.disk_bytes >= made.disk_left_bytes > 0
+    assert made.learns_in_memory
+    assert made.memory_suits_bytes >= memory_for(made.places)
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_the_command(tmp_path, large):
+    """As lines and as JSON; what does not hang on the machine is the same both times."""
+    options = (large, "--vocab-size", 400, "--pattern", "gpt4", "--sample", "5MB", "--memory", "256MB")
+    shown = cli("plan", *options).stdout.splitlines()
+    assert [line.split()[0] for line in shown[:6]] == ["corpus", "chunks", "time", "memory", "disk", "suits"]
+    made = json.loads(cli("plan", *options, "--json").stdout)
+    assert list(made) == [f.name for f in fields(Plan)]
+    assert f"{made['distinct']:,} distinct" in shown[1]
+    assert f"{made['sample_share']:.1%} of it sampled" in shown[0]
+    corpus = count(tmp_path / "run", [str(large)], resources=SMALL, **OPTIONS).corpus
+    assert made["distinct"] == pytest.approx(corpus["distinct"], rel=0.1)
+    assert made["text_bytes"] == pytest.approx(corpus["bytes"], rel=0.05)
+
+
+def test_superwords_are_rehearsed_with_documents(tmp_path):
+    """Documents are stored, and the forecast says that it is rough."""
+    source = tmp_path / "x.txt"
+    source.write_text("\n".join(lines(3000)))
+    config = TrainConfig.from_options(vocab_size=400, superwords="boundless")
+    made = plan([str(source)], config, counting={**OPTIONS, "lines": True}, resources=SMALL)
+    assert {"neighbours", "runs", "superwords"} <= set(made.stage_seconds)
+    assert any("rough" in note for note in made.notes)
+
+
+def test_learning_from_disk_is_foretold():
+    """With little memory the rehearsal gets less by as much, and its time is carried on in proportion."""
+    grown = Grown(0.1, 10**6, 1, *(Growth(tuple(100 * k**0.5 for k in (1, 2, 4, 8, 16))),) * 2, 1.0, 20.0, 1e-8, 1e-6)
+    batch = {"seconds": 1.0, "events": 10, "executed": 10, "refills": 0, "places": 20_000_000}
+    told = Rehearsal(
+        seconds=4.0, stages={"counting": 1.0, "learning": 2.0}, corpus={"chunks": 10}, batches=[batch],
+        peak_disk_bytes=30, end_disk_bytes=10, learn_peak_bytes=10**8,
+    )  # fmt: skip
+    told.from_disk = Rehearsal(
+        stages={"learning": 5.0}, learn_peak_bytes=9 * 10**8, peak_disk_bytes=100, end_disk_bytes=10
+    )
+    little, much = Resources(10**9, 2), Resources(8 * 10**9, 2)
+    slow, fast = (forecast(grown, told, TrainConfig(), given) for given in (little, much))
+    assert (slow["learns_in_memory"], fast["learns_in_memory"]) == (False, True)
+    assert slow["places"] == fast["places"] == pytest.approx(20_000_000 * 10**0.5, rel=1e-6)
+    assert slow["stage_seconds"]["learning"] == pytest.approx(5 * 10**0.5, abs=0.01)
+    assert slow["memory_bytes"] == little.memory_bytes
+    assert slow["disk_bytes"] > fast["disk_bytes"]
+    assert fits_in_memory(slow["places"], slow["memory_suits_bytes"])
+    assert not fits_in_memory(slow["places"], little.memory_bytes)
+    less = memory_in_proportion(little.memory_bytes, grown)
+    assert engine_room(less) < engine_room(little.memory_bytes)
+
+
+def test_what_cannot_be_planned_is_said(tmp_path):
+    """No such file, nothing in it, a stream, a table, weights, options that train refuses; a stop."""
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "blank.jsonl").write_text("\n\n")
+    (tmp_path / "bad.jsonl").write_text('{"text": "a"}\nnot json\n')
+    (tmp_path / "x.txt").write_text("some text")
+    for sources, options, why in (
+        (["gone.txt"], {}, "cannot be read"),
+        (["nothing*.txt"], {}, "No file matches"),
+        (["empty.txt"], {}, "are empty"),
+        (["blank.jsonl"], {}, "hold no text"),
+        (["bad.jsonl"], {}, "line 2 is not JSON"),
+        (["x.txt"], {"counting": {"counts": True}}, "--counts"),
+        (["x.txt"], {"config": TrainConfig.from_options(weights=["de=2"])}, "--weight"),
+    ):
+        with pytest.raises((UsageError, SourceError), match=why):
+            plan([str(tmp_path / name) for name in sources], resources=SMALL, **options)
+    with pytest.raises(UsageError, match="Standard input can be read only once"):
+        plan(["-"], resources=SMALL)
+    with pytest.raises(UsageError, match="is no folder"):
+        plan([str(tmp_path / "x.txt")], resources=replace(SMALL, temp_dir=tmp_path / "gone"))
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Stopped, match="keeps nothing"):
+        plan([str(tmp_path / "x.txt")], resources=SMALL, stop=stop)
+    assert "Missing argument" in cli("plan", expect=2).stderr
+    assert "--vocab-size 5" in cli("plan", tmp_path / "x.txt", "-s", 5, expect=2).stderr
