@@ -5,16 +5,25 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
+from functools import cache
 
 import pytest
 from click.testing import CliRunner
 
 from streambpe.cli import main
 from streambpe.encode.eventlog import Op, write_event_log
-from streambpe.encode.explain import explain, find_rivals
+from streambpe.encode.explain import explain, find_rivals, shown
+from streambpe.encode.patterns import find_pattern
+from streambpe.encode.replay import merge
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
+from streambpe.train import count as counting
 from streambpe.train.count import count
+from streambpe.train.reference import text_matches
+from streambpe.train.reference.superwords import IMPROVED
+from tests import test_superwords, test_uw
+from tests.runs import log_of
+from tests.test_superwords import documents_run, learn
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, trained
 
 
@@ -83,6 +92,137 @@ def test_rivals_are_the_counts_of_that_moment(tmp_path):
     shown = CliRunner().invoke(main, ["explain", str(run), " the"])
     assert shown.exit_code == 0, shown.output
     assert "The most frequent pairs just before:" in shown.stdout
+
+
+SPLIT = {"boundless": "boundless", "superbpe": "boundless", "uw": "superbpe2"}  # what joins is cut by
+TRAININGS = [
+    {"superwords": "boundless", "vocab_size": 360},
+    {"superwords": "superbpe", "vocab_size": 360, "transition": 330},
+    {"superwords": "uw", "vocab_size": 360, "transition": 330},
+    {"superwords": "boundless", "vocab_size": 360, "like": "kensho", "max_superword_words": 2, "tau": "0.8"},
+    {"superwords": "superbpe", "vocab_size": 360, "transition": 320, "forbid": "^ the", "ties": "bytes"},
+    {"superwords": "uw", "vocab_size": 360, "transition": 320, "forbid": "^ the", "overlaps": "disjoint"},
+]
+
+
+def counted_in_memory(log, words, documents, index):
+    """The five best pairs before an event, by a Counter over documents in memory. words: phase one, all of it."""
+    config = log.header.config
+    content = Tokenizer(log).encoder.model.content
+    split = find_pattern(SPLIT[config["superwords"]], gaps="keep").split
+    before = [event for event in log.events[:index] if event.op is not Op.DELETE]
+    if config["superwords"] == "uw":
+        joins = before
+        runs = [[bytes([byte]) for byte in chunk.encode()] for document in documents for chunk in split(document)]
+    else:
+        joins = [event for event in before if event.op is Op.SUPERMERGE]
+        encode = cache(Tokenizer(words).encoder.encode_chunk)
+        matches = text_matches({"improved": IMPROVED, "simple": r"\p{L}"}[config["superword_pattern"]])
+        runs = []
+        for document in documents:
+            for takes_part, run in itertools.groupby(
+                split(document), lambda chunk: len(encode(chunk)) == 1 and matches(chunk.encode())
+            ):
+                runs += [[chunk.encode() for chunk in run]] if takes_part else []
+    size = Counter()
+    for event in joins:
+        left, right = map(content, event.pair)
+        size.setdefault(left + right, (size[left] or 1) + (size[right] or 1))
+        runs = [merge(run, (left, right), left + right) for run in runs]
+    pairs = Counter()
+    for run in runs:
+        for pair, same in itertools.groupby(itertools.pairwise(run)):
+            n = len(list(same))
+            pairs[pair] += (n + 1) // 2 if config["overlaps"] == "disjoint" and pair[0] == pair[1] else n
+    symbols = Tokenizer(log).encoder.model.alphabet.symbols
+    phase = Tokenizer(words).encoder.model
+    order = [*symbols, *(content(event.id) for event in before), *(phase.content(e.id) for e in words.events)]
+    if config["ties"] == "bytes":
+        order.sort()
+    place = {token: i for i, token in reversed(list(enumerate(order)))}
+    most = config["max_superword_words"] or 1 << 30
+    refused = text_matches(config["forbid"] or "(?!)")
+    ranked = sorted(pairs, key=lambda pair: (-pairs[pair], place[pair[0]], place[pair[1]]))
+    allowed = [p for p in ranked if (size[p[0]] or 1) + (size[p[1]] or 1) <= most and not refused(p[0] + p[1])]
+    return [(shown(left), shown(right), pairs[left, right]) for left, right in allowed[:5]]
+
+
+@pytest.mark.parametrize("options", TRAININGS)
+def test_rivals_of_superwords_are_counted_in_the_documents(options, tmp_path):
+    """Every superword is the best pair just before its event, by its count; those behind it are counted in memory."""
+    run = documents_run(tmp_path / "run", DOCUMENTS, "superbpe1" if options["superwords"] == "uw" else "boundless")
+    learn(run, options, "joined")
+    alone = {key: options[key] for key in ("like", "tau", "ties") if key in options}
+    learn(run, {"vocab_size": options.get("transition", options["vocab_size"]), **alone}, "words")
+    log, words = log_of(run, "joined"), log_of(run, "words")
+    encoder = Tokenizer.load(f"{run}:joined").encoder
+    first = options["transition"] - 256 if options["superwords"] == "uw" else 0
+    joined = [i for i, e in enumerate(log.events) if i >= first and (first or e.op is Op.SUPERMERGE)]
+    assert len(joined) > 10
+    for i in joined:
+        event = log.events[i]
+        rivals = [tuple(rival.values()) for rival in find_rivals(encoder, run, i)]
+        assert rivals[0] == (*(shown(encoder.model.content(part)) for part in event.pair), event.n)
+        if i in joined[::12]:
+            assert rivals == counted_in_memory(log, words, DOCUMENTS, i)
+    shown_rivals = CliRunner().invoke(main, ["explain", f"{run}:joined", f"log:{log.events[joined[0]].id}"])
+    assert shown_rivals.exit_code == 0, shown_rivals.output
+    assert "The most frequent pairs just before:" in shown_rivals.stdout
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("cases", [test_superwords, test_uw])
+def test_a_superword_is_its_own_first_rival(cases, seed, tmp_path):
+    """Whatever the options: filters, ties, deletions, superwords that spell other chunks."""
+    documents, pattern, options = cases.random_case(seed)
+    run = documents_run(tmp_path / "run", documents, pattern)
+    events = learn(run, options)
+    encoder = Tokenizer.load(run).encoder
+    words = options["transition"] - len(encoder.model.alphabet) if options["superwords"] == "uw" else len(events)
+    for i, event in enumerate(events):
+        if event.op is Op.SUPERMERGE or i >= words:
+            best = find_rivals(encoder, run, i)[0]
+            assert list(best.values()) == [*(shown(encoder.model.content(part)) for part in event.pair), event.n]
+
+
+def test_superwords_go_on_over_the_border_of_two_parts(tmp_path, monkeypatch):
+    """Small blocks cut a file into many parts: the rivals are those of whole documents."""
+    text = ("the end of the day in the middle of the night and " * 3 + "\n") * 400
+    source = tmp_path / "text.txt"
+    source.write_text(text)
+    whole, parts = documents_run(tmp_path / "whole", [text], "boundless"), tmp_path / "parts"
+    monkeypatch.setattr(counting, "_MOST_BLOCK", 1 << 13)
+    monkeypatch.setattr(counting, "_LEAST_BLOCK", 1 << 13)
+    count(parts, [str(source)], options={"pattern": "boundless", "sequences": True})
+    assert len(list((parts / "sequences").glob("*.chunks.parquet"))) > 5
+    options = {"vocab_size": 290, "superwords": "boundless", "superword_pattern": "(?s)."}  # nothing ends a run
+    events = learn(whole, options)
+    assert learn(parts, options) == events
+    index = max(i for i, event in enumerate(events) if event.op is Op.SUPERMERGE)
+    found = [find_rivals(Tokenizer.load(run).encoder, run, index) for run in (whole, parts)]
+    assert found[0] == found[1]
+    assert found[0][0]["n"] == events[index].n
+    assert len(found[0]) == 5
+
+
+def test_rivals_that_cannot_be_counted_are_left_out_and_why(tmp_path):
+    """A superword in a run that was counted without documents, or that has no tables of its training."""
+    run = documents_run(tmp_path / "run", DOCUMENTS[:20], "boundless")
+    events = learn(run, {"vocab_size": 320, "superwords": "superbpe", "transition": 310})
+    token = f"log:{events[-1].id}"
+    assert explain(Tokenizer.load(run), token, run=run).rivals
+    other = tmp_path / "other"
+    (tmp_path / "a.txt").write_text(DOCUMENTS[0])
+    count(other, [str(tmp_path / "a.txt")], options={"pattern": "boundless"})
+    (other / "model.events.jsonl").write_bytes((run / "model.events.jsonl").read_bytes())
+    found = explain(Tokenizer.load(other), token, run=other)
+    assert (found.rivals, found.notes[-1]) == ([], f"Rivals are left out. {other} has no tables of the training that "
+                                               "made this model, which say what its words were.")  # fmt: skip
+    for file in (run / "sequences").iterdir():
+        file.unlink()
+    found = explain(Tokenizer.load(run), token, run=run)
+    assert found.rivals == []
+    assert "it was counted without --sequences" in found.notes[-1]
 
 
 def test_the_command_tells_tokens_from_texts(tmp_path):

@@ -345,6 +345,18 @@ def alternate(places: Ids, rights: Ids) -> Mask:
     return won
 
 
+def pair_places(ids: Ids, lengths: npt.NDArray[np.int64], disjoint: bool) -> Places:
+    """Places i of a pair (i, i + 1) in sequences of these lengths; of "aaaa" every second one if `disjoint`."""
+    inside = np.ones(len(ids), np.bool_)
+    inside[(np.cumsum(lengths) - 1)[lengths > 0]] = False
+    at: Places = np.flatnonzero(inside)
+    if disjoint:
+        same = np.flatnonzero(ids[at] == ids[at + 1])
+        places = at[same].astype(np.int32)
+        at = np.delete(at, same[~alternate(places, places + 1)])
+    return at
+
+
 def _resolve(places: Ids, ranks: Ids, rights: Ids) -> tuple[Ids, Ids]:
     """Of occurrences that overlap the earlier-ranked one is made. Neighbours never have equal ranks.
 

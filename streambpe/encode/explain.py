@@ -7,7 +7,7 @@ A text:   one row a step; inside each chunk the events that applied, in order, t
     " cats"  1     12     merge "a" "t"         812   " " c at s
 
 A token:  the events that made it from base symbols, in order, each with its count; when it was deleted; and,
-if the model is a RUN's, the pairs that were next in line at that moment.
+if the model is a RUN's, the pairs that were next in line at that moment (train/rivals.py for superwords).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from typing import Any, TextIO
 import numpy as np
 import polars as pl
 
-from streambpe.encode.bulk import BulkReplay, alternate
+from streambpe.encode.bulk import BulkReplay, pair_places
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.eventlog import Event, Op
+from streambpe.encode.eventlog import Event, EventLog, Op
 from streambpe.encode.replay import merge, split
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.encode.whole_characters import merging_pairs
-from streambpe.errors import UsageError
+from streambpe.errors import RunError, UsageError
 
 Row = dict[str, Any]
 _RIVALS = 5
@@ -213,10 +213,15 @@ def explain_token(encoder: Encoder, number: int, run: Path | None = None) -> Exp
     rivals: list[Row] = []
     if run is None:
         notes.append("Rivals are left out: they need the chunk counts of a RUN, and this is an event log alone.")
-    elif model.events[first].op is Op.SUPERMERGE:
-        notes.append("Rivals are left out: those of a superword need the documents, not only the chunk counts.")
-    else:
+    elif not _across_chunks(encoder, first):
         rivals = find_rivals(encoder, run, first)
+    else:
+        try:
+            rivals = find_rivals(encoder, run, first)
+        except RunError as why:  # no documents, or none that say enough
+            notes.append(f"Rivals are left out. {why}")
+        if encoder.header.config.get("superwords") == "uw":
+            notes.append("All counts are those of stage 2; a token of stage 1 was chosen by its count in stage 1.")
     return Explanation(about, rows, notes, rivals)
 
 
@@ -228,8 +233,15 @@ def _event_row(encoder: Encoder, index: int) -> Row:
 def find_rivals(encoder: Encoder, run: Path, index: int, most: int = _RIVALS) -> list[Row]:
     """The most frequent pairs at the moment before an event, counted anew: all distinct chunks are replayed.
 
-    Cost: about 0.3 us a symbol of the distinct chunks; memory: 40 bytes.
+    Cost: about 0.3 us a symbol of the distinct chunks; memory: 40 bytes. For a superword, and under uw, it is the
+    stored documents that are counted (train/rivals.py).
     """
+    if _across_chunks(encoder, index):
+        from streambpe.train.rivals import superword_rivals
+
+        best = superword_rivals(run, EventLog(encoder.header, encoder.model.events), index, most)
+        named = [(*(shown(encoder.codec.text_bytes(side, "name")) for side in pair), n) for *pair, n in best]
+        return [{"left": left, "right": right, "n": n} for left, right, n in named]
     chunks, n = _chunk_counts(run, encoder.header.config.get("weights", {}))
     kept = ~chunks.is_in(list(encoder.stop_ids)).to_numpy() if encoder.stop_ids else np.ones(len(chunks), np.bool_)
     symbols, lengths = encoder.codec.split_many(chunks.filter(pl.Series(kept)))
@@ -239,15 +251,9 @@ def find_rivals(encoder: Encoder, run: Path, index: int, most: int = _RIVALS) ->
     bulk = BulkReplay(events, encoder.n_log, sizes)
     ids, counts = bulk.replay(np.where(symbols < 0, np.int32(bulk.unknown), symbols), lengths)
     weights = np.repeat(n[kept], counts)
-    ends = np.cumsum(counts) - 1
-    inside = np.ones(len(ids), np.bool_)
-    inside[ends[counts > 0]] = False
-    at = np.flatnonzero(inside)
+    at = pair_places(ids, counts, encoder.header.config.get("overlaps") == "disjoint")
     left, right = ids[at], ids[at + 1]
     known = (left < encoder.n_log) & (right < encoder.n_log)
-    if encoder.header.config.get("overlaps") == "disjoint":
-        same = np.flatnonzero(left == right)
-        known[same[~alternate(at[same].astype(np.int32), at[same].astype(np.int32) + 1)]] = False
     if encoder.header.config.get("whole_characters"):
         known[known] = merging_pairs(vocabulary)(left[known], right[known])
     table = pl.DataFrame({"left": left[known], "right": right[known], "n": weights[at][known]})
@@ -260,6 +266,11 @@ def find_rivals(encoder: Encoder, run: Path, index: int, most: int = _RIVALS) ->
         {"left": _content(encoder, a), "right": _content(encoder, b), "n": count}
         for a, b, count in top.head(most).iter_rows()
     ]
+
+
+def _across_chunks(encoder: Encoder, index: int) -> bool:
+    """Whether an event counts in documents rather than in chunks."""
+    return encoder.model.events[index].op is Op.SUPERMERGE or encoder.header.config.get("superwords") == "uw"
 
 
 def _chunk_counts(run: Path, weights: dict[str, str]) -> tuple[pl.Series, np.ndarray[Any, np.dtype[np.int64]]]:

@@ -22,7 +22,8 @@ from typing import Protocol
 
 import numpy as np
 
-from streambpe.encode.eventlog import Event, Op, delete_event, merge_event, supermerge_event
+from streambpe.encode.alphabet import Alphabet
+from streambpe.encode.eventlog import Event, EventLog, Op, delete_event, merge_event, supermerge_event
 from streambpe.encode.replay import steps
 from streambpe.train.batch import Int64
 from streambpe.train.engine import TieOrder
@@ -174,3 +175,25 @@ def interleave(
     made.learned = len(alive)
     made.ahead = [word_event(event) for step in waiting for event in step]
     return made
+
+
+def phase_one(log: EventLog, ahead: Sequence[Event]) -> list[Event]:
+    """The word steps of a finished training under the ids of phase one: the log's, then those ahead of it."""
+    symbols = Alphabet.from_header(log.header.alphabet)
+    content = dict(enumerate(symbols.symbols, symbols.first_id))
+    number_of = {symbol: number for number, symbol in content.items()}
+    next_id = symbols.first_id + len(symbols) + len(log.header.stop_words)
+    words = []
+    for event in (*log.events, *ahead):
+        if event.op is Op.DELETE:
+            parts = [number_of[content[part]] for part in event.into]
+            words.append(delete_event(number_of[content[event.id]], parts, event.n))
+            continue
+        left, right = (content[part] for part in event.pair)
+        made = content[event.id] = left + right
+        if event.op is Op.MERGE:
+            if made not in number_of:
+                number_of[made] = next_id
+                next_id += 1
+            words.append(merge_event(number_of[left], number_of[right], number_of[made], event.n))
+    return words

@@ -130,6 +130,40 @@ class AllRules:
             rule.born(left, right, new)
 
 
+def join_rule(
+    config: TrainConfig,
+    alphabet: Alphabet,
+    words: Sequence[Event],
+    contents: Sequence[bytes],
+    word_pattern: Pattern | None,
+) -> PairRule | None:
+    """What a training forbids symbols with these contents; None if any two may join. word_pattern: see SuperwordJob."""
+    tests: list[Callable[[bytes], bool]] = []
+    if config.block_tokens:
+        tests.append({token.encode() for token in config.block_tokens}.__contains__)
+    if config.forbid is not None:
+        tests.append(text_test(config.forbid, "--forbid"))
+    most = config.max_superword_words
+    if most is not None and word_pattern is not None:  # uw: symbols are no chunks
+        tests.append(more_chunks(word_pattern, most))
+        most = None
+    rules: list[PairRule] = []
+    if config.superwords == "uw" and config.whole_characters:  # elsewhere chunks join, which are whole anyway
+        rules.append(WholeCharacterRule.of_words(alphabet, len(contents), words))
+    if most is not None or tests:
+        refused = (lambda content: any(test(content) for test in tests)) if tests else None
+        rules.append(JoinRule(list(contents), most, refused))
+    return AllRules(rules) if rules else None
+
+
+def symbol_contents(alphabet: Alphabet, contents: Sequence[bytes], stop_words: int) -> list[bytes]:
+    """The bytes of every symbol by its number. contents: of every log id of phase one; a stop word is no symbol."""
+    base = [b""] * alphabet.first_id + list(contents)
+    stops = alphabet.first_id + len(alphabet)
+    base[stops : stops + stop_words] = [b""] * stop_words
+    return base
+
+
 @dataclass
 class Spellings:
     """What every symbol stands for: its bytes, and the chunks it is made of; the assumption of runs.py."""
@@ -443,9 +477,7 @@ class SuperwordPhase:
         self.meter.stage, self.meter.unit, self.meter.total = "superwords", "tokens", job.target
         shutil.rmtree(job.blocks, ignore_errors=True)
         job.blocks.mkdir(parents=True, exist_ok=True)
-        base = [b""] * job.alphabet.first_id + list(job.contents)
-        stops = job.alphabet.first_id + len(job.alphabet)
-        base[stops : stops + len(job.stop_words)] = [b""] * len(job.stop_words)
+        base = symbol_contents(job.alphabet, job.contents, len(job.stop_words))
         config = job.config
         room = room_for_arrays(job.resources.memory_bytes, BASE_BYTES, self.known_bytes) - _EVENTS_BYTES
         options = EngineOptions(
@@ -466,7 +498,7 @@ class SuperwordPhase:
             base,
             options,
             base_lengths=[len(content) for content in base],
-            rule=self._rule(base),
+            rule=join_rule(config, job.alphabet, job.words, base, job.word_pattern),
             ties=self._tie_order(),
         )
         self.engine.replay([(*event.pair, event.id, event.n) for event in self.journal.events])
@@ -479,25 +511,6 @@ class SuperwordPhase:
         step_of = {seq: step for step, (seq, _) in enumerate(self.merges)}
         born = before + [-1 if seq is None else step_of[seq] for seq in self.job.born]
         return InterleavedTies(born, [n for _, n in self.merges])
-
-    def _rule(self, base: list[bytes]) -> PairRule | None:
-        job, config = self.job, self.job.config
-        tests: list[Callable[[bytes], bool]] = []
-        if config.block_tokens:
-            tests.append({token.encode() for token in config.block_tokens}.__contains__)
-        if config.forbid is not None:
-            tests.append(text_test(config.forbid, "--forbid"))
-        most = config.max_superword_words
-        if most is not None and job.word_pattern is not None:  # uw: symbols are no chunks
-            tests.append(more_chunks(job.word_pattern, most))
-            most = None
-        rules: list[PairRule] = []
-        if config.superwords == "uw" and config.whole_characters:  # elsewhere chunks join, which are whole anyway
-            rules.append(WholeCharacterRule.of_words(job.alphabet, len(base), job.words))
-        if most is not None or tests:
-            refused = (lambda content: any(test(content) for test in tests)) if tests else None
-            rules.append(JoinRule(list(base), most, refused))
-        return AllRules(rules) if rules else None
 
     def _close_engine(self) -> None:
         if self.engine is not None:

@@ -83,7 +83,7 @@ from streambpe.train.batch import Int64
 from streambpe.train.count import count
 from streambpe.train.deletion import Deletion, Deletions
 from streambpe.train.engine import LEAST_BYTES, Batch, CountOverflow, Engine, EngineOptions, ReplayMismatch
-from streambpe.train.interleave import Interleaved
+from streambpe.train.interleave import Interleaved, phase_one
 from streambpe.train.job import find_job, put_job, read_jobs, write_jobs
 from streambpe.train.journal import Journal
 from streambpe.train.occurrences import INDEX_BYTES_PER_PLACE
@@ -301,31 +301,14 @@ class Trainer:
         return self.config.transition - there
 
     def _words_of(self, log: EventLog) -> list[Event]:
-        """Phase one of a finished training, under its own ids: the log's word events, then those ahead of it."""
+        """Phase one of a finished training, under its own ids."""
         ahead: list[Event] = []
         with contextlib.closing(open_store(self.folder.state, read_only=True)) as con:
             if self.name in list_trainings(con):
                 use_training(con, self.name)
                 if read_facts(con).get("sha256") == events_digest(log.events):
                     ahead = read_words_ahead(con)
-        symbols = Alphabet.from_header(log.header.alphabet)
-        content = dict(enumerate(symbols.symbols, symbols.first_id))
-        number_of = {symbol: number for number, symbol in content.items()}
-        next_id = symbols.first_id + len(symbols) + len(log.header.stop_words)
-        words = []
-        for event in (*log.events, *ahead):
-            if event.op is Op.DELETE:
-                parts = [number_of[content[part]] for part in event.into]
-                words.append(delete_event(number_of[content[event.id]], parts, event.n))
-                continue
-            left, right = (content[part] for part in event.pair)
-            made = content[event.id] = left + right
-            if event.op is Op.MERGE:
-                if made not in number_of:
-                    number_of[made] = next_id
-                    next_id += 1
-                words.append(merge_event(number_of[left], number_of[right], number_of[made], event.n))
-        return words
+        return phase_one(log, ahead)
 
     def _superwords(
         self,
