@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from functools import cache
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -17,10 +18,13 @@ from streambpe.encode.patterns import find_pattern
 from streambpe.encode.replay import merge
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
+from streambpe.store.sequences import SequencePart
 from streambpe.train import count as counting
 from streambpe.train.count import count
+from streambpe.train.neighbours import Reader
 from streambpe.train.reference import text_matches
 from streambpe.train.reference.superwords import IMPROVED
+from streambpe.train.rivals import symbols_of
 from tests import test_superwords, test_uw
 from tests.runs import log_of
 from tests.test_superwords import documents_run, learn
@@ -185,6 +189,17 @@ def test_a_superword_is_its_own_first_rival(cases, seed, tmp_path):
             assert list(best.values()) == [*(shown(encoder.model.content(part)) for part in event.pair), event.n]
 
 
+def test_rivals_know_the_words_that_found_no_place(tmp_path):
+    """Chunks join that are one token by the whole of phase one, also where the model has no such token."""
+    run = documents_run(tmp_path / "run", [" aa bb"] * 5 + [" cc dd"] * 3, "boundless")
+    events = learn(run, {"vocab_size": 256 + 8, "superwords": "boundless"})
+    tokenizer = Tokenizer.load(run)
+    assert [event.op for event in events] == [*[Op.MERGE] * 4, Op.SUPERMERGE, *[Op.MERGE] * 3]
+    assert len(tokenizer.encode(" dd")) > 1
+    found = [tuple(rival.values()) for rival in find_rivals(tokenizer.encoder, run, 4)]
+    assert found == [('" aa"', '" bb"', 5), ('" cc"', '" dd"', 3)]
+
+
 def test_superwords_go_on_over_the_border_of_two_parts(tmp_path, monkeypatch):
     """Small blocks cut a file into many parts: the rivals are those of whole documents."""
     text = ("the end of the day in the middle of the night and " * 3 + "\n") * 400
@@ -203,6 +218,19 @@ def test_superwords_go_on_over_the_border_of_two_parts(tmp_path, monkeypatch):
     assert found[0] == found[1]
     assert found[0][0]["n"] == events[index].n
     assert len(found[0]) == 5
+
+
+def test_a_run_of_chunks_ends_with_its_source():
+    """Symbols go on in the part that follows, and only there."""
+
+    class Parts(Reader):
+        parts = (SequencePart("a", 2, False), SequencePart("b", 2, False), SequencePart("c", 2, True))
+
+        def read(self, part):
+            return np.array([1, 2], np.int32), True
+
+    together = np.concatenate(list(symbols_of(Parts())))
+    assert together.tolist() == [-1, 1, 2, -1, 1, 2, 1, 2]
 
 
 def test_rivals_that_cannot_be_counted_are_left_out_and_why(tmp_path):

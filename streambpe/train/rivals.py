@@ -153,8 +153,8 @@ def _in_stage_two(
     return _Moment(stage.write(lambda _: None), [], contents, rule, older)
 
 
-def _runs(reader: Reader) -> Iterator[Int32]:
-    """Symbols part after part; a run that a part does not end comes with what ends it."""
+def symbols_of(reader: Reader) -> Iterator[Int32]:
+    """Symbols and barriers part after part; a run that a part does not end comes with what ends it."""
     waiting = np.empty(0, np.int32)
     for part in reader.parts:
         symbols, _ = reader.read(part)
@@ -171,7 +171,7 @@ def _count(moment: _Moment, disjoint: bool) -> pl.DataFrame:
     """Rows (left, right, n) of all pairs that stand side by side once everything is joined."""
     replay = BulkReplay(moment.joins, len(moment.contents))
     frames = [pl.DataFrame(schema={"left": pl.Int32, "right": pl.Int32, "n": pl.Int64})]
-    for symbols in _runs(moment.reader):
+    for symbols in symbols_of(moment.reader):
         barriers = np.flatnonzero(symbols < 0)
         lengths = np.diff(barriers, prepend=-1, append=len(symbols)) - 1
         ids, counts = replay.replay(symbols[symbols >= 0], lengths[lengths > 0])
