@@ -203,15 +203,20 @@ def train_options(command: F) -> F:
         ),
         click.option(
             "--superwords",
-            type=click.Choice(["none", "boundless", "superbpe"]),
+            type=click.Choice(["none", "boundless", "superbpe", "uw"]),
             help="Merges across chunk borders: competing with ordinary ones by count (BoundlessBPE), or after them "
-            "(SuperBPE over whole chunks). [default: none]",
+            "over whole chunks (superbpe) or over any neighbours in a chunk of --stage2-pattern (uw). [default: none]",
         ),
         click.option(
             "--transition",
             type=click.IntRange(1),
             metavar="N",
-            help="superbpe: tokens, specials not counted, at which superwords begin.",
+            help="superbpe, uw: tokens, specials not counted, at which superwords begin.",
+        ),
+        click.option(
+            "--stage2-pattern",
+            metavar="NAME|REGEX",
+            help="uw: what cuts text from --transition on, and when encoding. [default: superbpe2]",
         ),
         click.option(
             "--superword-pattern",

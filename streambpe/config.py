@@ -171,8 +171,11 @@ LIKE_COUNTING: dict[str, dict[str, Any]] = {
 }
 ENCODINGS = ("bytes", "chars", "script")
 UNK = "<unk>"  # the special token of --encoding chars for characters outside the alphabet; or <UNK>, if that is given
-SUPERWORDS = ("none", "boundless", "superbpe")
-_SUPERWORD_FIELDS = ("superwords", "transition", "superword_pattern", "max_superword_words", "forbid")
+SUPERWORDS = ("none", "boundless", "superbpe", "uw")
+STAGE2_PATTERN = "superbpe2"
+_SUPERWORD_FIELDS = (
+    "superwords", "transition", "superword_pattern", "stage2_pattern", "max_superword_words", "forbid",
+)  # fmt: skip
 ALPHABETS = ("gpt2", "bytes", "bytes1", "utf8", "seen")
 
 
@@ -214,8 +217,9 @@ class TrainConfig:
     delete_to: Literal["bytes", "walk"] = "bytes"  # its other occurrences become base symbols, or living parts
     delete_test: Literal["before", "after"] = "before"  # see train/deletion.py
     superwords: str = "none"
-    transition: int | None = None  # superbpe: living tokens without specials at the end of phase one
+    transition: int | None = None  # superbpe, uw: living tokens without specials at the end of phase one
     superword_pattern: str = "improved"  # which chunks may join: encode/eligible.py
+    stage2_pattern: str = STAGE2_PATTERN  # uw: what cuts the text for superwords, and for encoding
     max_superword_words: int | None = None
     forbid: str | None = None  # no superword in whose text this expression is found
     token_order: str = "latest-birth"  # of model ids
@@ -256,6 +260,11 @@ class TrainConfig:
         chosen["weights"] = parse_weights(chosen.get("weights", ()))
         config = cls(**chosen)
         config.check()
+        if config.superwords == "uw" and given.get("superword_pattern") is not None:
+            raise UsageError(
+                "--superword-pattern says which chunks may join; with --superwords uw any neighbours inside a chunk of "
+                "--stage2-pattern may. Leave it out."
+            )
         return config
 
     def check(self) -> None:
@@ -317,13 +326,15 @@ class TrainConfig:
     def _check_superwords(self) -> None:
         if self.superwords not in SUPERWORDS:
             raise UsageError(f"--superwords {self.superwords}: one of {', '.join(SUPERWORDS)}.")
-        staged = self.superwords == "superbpe"
+        staged = self.superwords in ("superbpe", "uw")
         if staged != (self.transition is not None):
             raise UsageError(
                 f"--superwords {self.superwords} needs --transition N: the tokens at which superwords begin."
                 if staged
-                else "--transition belongs to --superwords superbpe."
+                else "--transition belongs to --superwords superbpe and uw."
             )
+        if self.superwords != "uw" and self.stage2_pattern != STAGE2_PATTERN:
+            raise UsageError("--stage2-pattern belongs to --superwords uw.")
         if self.superwords == "none":
             for name in ("max_superword_words", "forbid"):
                 if getattr(self, name) is not None:
@@ -344,6 +355,8 @@ class TrainConfig:
                 "--batch paper with --superwords: BatchBPE's rounds have no order by count, so supermerges cannot be "
                 "placed among them. Use --batch exact."
             )
+        if self.superwords == "uw":
+            self._check_uw()
         room = self.vocab_size - (self.extra_ids if self.count_specials else 0)
         if self.transition is not None and self.transition > room:
             raise UsageError(
@@ -360,6 +373,21 @@ class TrainConfig:
     def unk(self) -> str | None:
         """The special token that stands for characters outside the alphabet, where there may be such."""
         return next((text for text in self.specials if text.lower() == UNK), None) if self.encoding == "chars" else None
+
+    def _check_uw(self) -> None:
+        from streambpe.encode.patterns import find_pattern  # not above: Polars would come before its settings
+
+        find_pattern(self.stage2_pattern, gaps="keep")
+        if self.stop_list:
+            raise UsageError(
+                "--stop-list with --superwords uw: stop words are whole chunks of --pattern, and uw models encode "
+                "chunks of --stage2-pattern. Leave one out."
+            )
+        if self.tau is not None:
+            raise UsageError(
+                "--tau with --superwords uw: its second stage makes the merges of the first anew, and has no "
+                "deletions. Leave one out."
+            )
 
     @property
     def extra_ids(self) -> int:
@@ -387,4 +415,6 @@ class TrainConfig:
         if self.superwords == "none":
             for name in _SUPERWORD_FIELDS:
                 del facts[name]
+        else:
+            del facts["superword_pattern" if self.superwords == "uw" else "stage2_pattern"]
         return facts

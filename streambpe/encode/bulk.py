@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -153,8 +154,13 @@ class BulkReplay:
         """How many passes a replay makes at most."""
         return len(self._starts)
 
-    def replay(self, symbols: Ids, lengths: npt.NDArray[np.int64]) -> tuple[Ids, npt.NDArray[np.int64]]:
-        """(ids of all sequences one after another, ids of each): sequence i is the next lengths[i] symbols."""
+    def replay(
+        self, symbols: Ids, lengths: npt.NDArray[np.int64], tally: Tally | None = None
+    ) -> tuple[Ids, npt.NDArray[np.int64]]:
+        """(ids of all sequences one after another, ids of each): sequence i is the next lengths[i] symbols.
+
+        `tally` is told how often each event's pair stood there at its turn; 8 bytes a symbol more.
+        """
         n = len(symbols) + len(lengths) + 1
         if n >= 1 << 31:
             raise OverflowError(f"{n} symbols at once; places are 32-bit numbers")
@@ -165,6 +171,8 @@ class BulkReplay:
         inside[0] = inside[ends] = False
         token[inside] = symbols
         work = _Work(token)
+        if tally is not None:
+            work.tally, work.weight = tally, np.append(0, np.repeat(tally.weights, lengths + 1))
         pending: list[list[Keys]] = [[] for _ in self._starts]
         for low in range(0, n - 1, _SLICE):
             places = np.arange(low, min(low + _SLICE, n - 1), dtype=np.int32)
@@ -228,9 +236,13 @@ class BulkReplay:
             return
         if self._left[first] == self._right[first]:
             won = alternate(places, rights)
+            if work.tally is not None and not work.tally.disjoint:
+                work.tally.n[first] += work.weight[places[~won]].sum()
             places, ranks = places[won], ranks[won]
         else:
             places, ranks = _resolve(places, ranks, rights)
+        if work.tally is not None:
+            np.add.at(work.tally.n, ranks + first, work.weight[places])
         work.join(places, self._new[ranks + np.int32(first)])
         self._push(pending, work, work.touched(places), last)
         if self._has_deletions:
@@ -257,6 +269,18 @@ class BulkReplay:
         fresh = np.concatenate(made)
         self._push(pending, work, work.touched(fresh), event)
         self._push_deletions(pending, work, fresh, event)
+
+
+@dataclass
+class Tally:
+    """Counts of the events as they are replayed. `weights`: of each sequence; `n`: of each event, added to.
+
+    `disjoint`: "aaa" holds (a, a) once, else twice.
+    """
+
+    weights: npt.NDArray[np.int64]
+    n: npt.NDArray[np.int64]
+    disjoint: bool
 
 
 class _Growing:
@@ -291,6 +315,8 @@ class _Work:
         self.next: Ids = np.minimum(np.arange(1, n + 1, dtype=np.int32), n - 1)
         self.previous: Ids = np.maximum(np.arange(-1, n - 1, dtype=np.int32), 0)
         self._fresh: Mask = np.zeros(n, np.bool_)
+        self.tally: Tally | None = None
+        self.weight: npt.NDArray[np.int64] = np.empty(0, np.int64)  # of each place, for the tally
 
     def join(self, places: Ids, new: Ids) -> None:
         """The token at each place and the one behind it become one. No two of them touch."""

@@ -212,7 +212,7 @@ def split_pieces(pieces: pl.Series, pattern: Pattern, splitter: TextSplitter) ->
     """
     if pattern.definition is not None:
         return _pieces_as_chunks(pieces, pattern)
-    offsets, data = _buffers(pieces)
+    offsets, data = as_buffers(pieces)
     last = data[offsets[1:] - 1] if len(pieces) else np.zeros(0, np.uint8)
     route = np.where(last == SCRIPT_RUN_END, 2, np.where(last >= RUN_END, 1, 0))
     if pattern.linear is None:
@@ -272,7 +272,7 @@ def count_giants(giants: Counter[bytes], pattern: Pattern, splitter: TextSplitte
         yield frame
 
 
-def _buffers(pieces: pl.Series) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+def as_buffers(pieces: pl.Series) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
     """A binary series as offsets (the first 0) and bytes."""
     array = pieces.to_arrow(compat_level=pl.CompatLevel.oldest())
     offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
@@ -285,7 +285,7 @@ def _split_linear(
 ) -> tuple[pl.Series, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """(chunks of all pieces in order, chunks per piece, pieces the linear form does not hold for: they were left
     whole), a few megabytes of pieces at a time."""
-    offsets, data = _buffers(pieces)
+    offsets, data = as_buffers(pieces)
     flats, counts, hard = [], [], []
     start = 0
     while start < len(pieces):

@@ -184,7 +184,7 @@ def _check_one(
         yield "facts", row
     if current:
         yield from _check_pairs(con, parts, facts, source, vocabulary, range_bytes)
-        if source.config.superwords != "none" and source.finished:
+        if source.config.superwords in ("boundless", "superbpe") and source.finished:
             if "adjacency_floor" not in facts:
                 yield "facts", ("adjacency_floor", None, "missing")
                 return
@@ -287,7 +287,7 @@ def _check_pairs(
     replay = Replay(source.events)
     may_merge = merging_pairs(vocabulary) if config.whole_characters else None
     with_pairs = facts.get("pair_counts_at") == str(len(source.events))
-    with_tokens = with_pairs or (config.superwords != "none" and source.finished)
+    with_tokens = with_pairs or (config.superwords in ("boundless", "superbpe") and source.finished)
     run_sql(con, "steps/make_pair_recount")
     keep = takes_part(stop_words, config.freq_cutoff)
     stop_ids = {word: alphabet.first_id + len(alphabet) + i for i, word in enumerate(stop_words)}

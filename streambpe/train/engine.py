@@ -58,6 +58,7 @@ from streambpe.train.occurrences import (
 )
 
 SNAPSHOT_VERSION = 1
+LEAST_BYTES = 24 << 20  # with less a stage of a scan proves a few merges, and a run never ends
 MOST_LINKS = 1 << 15  # pairs that make chains in one stage of a scan
 _SURE = 8  # pairs that make a batch worth its pass
 _RISEN_SHARE = 8  # one part in so many of the memory, at most, for what counts that rose have brought

@@ -16,7 +16,7 @@ chosen by count n stands behind all word steps that count at least n, and behind
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -66,8 +66,8 @@ class InterleavedTies(TieOrder):
 
     def placed(self, ids: Int64, count: Int64) -> None:
         """These were chosen, in this order, by these counts."""
-        for number, n in zip(ids.tolist(), count.tolist(), strict=True):
-            self._place = int(self._places(np.array([n]))[0])
+        places = np.maximum.accumulate(self._places(count)).tolist()
+        for number, self._place in zip(ids.tolist(), places, strict=True):
             label = (self._place << _STEP) + _SUPER + self._born
             if number >= self._known:
                 self._known = number + 1
@@ -121,12 +121,13 @@ def interleave(
     *,
     least: int,
     words_first: bool,
+    joined_event: Callable[[int, int, int, int], Event] = supermerge_event,
 ) -> Interleaved:
     """Take word steps and supermerges until `target` tokens are alive or nothing is left.
 
     base: the alphabet's symbols, from first_id on. A token is its bytes: a step that spells one which exists uses
     its id and adds nothing, or brings it back. A word step is a merge with its deletions. words_first: SuperBPE,
-    all word steps before the first supermerge.
+    all word steps before the first supermerge. joined_event: what a supermerge is in the log.
     """
     made = Interleaved()
     id_of = {symbol: first_id + i for i, symbol in enumerate(base)}
@@ -162,7 +163,7 @@ def interleave(
             best = supermerges.peek(max(least, 0 if word is None else word.n + 1))
         if best is not None:
             left, right = (supermerges.content(part) for part in best.pair)
-            made.events.append(supermerge_event(id_of[left], id_of[right], number(left + right), best.n))
+            made.events.append(joined_event(id_of[left], id_of[right], number(left + right), best.n))
             supermerges.take()
         elif word is not None:
             for event in waiting.popleft():

@@ -13,6 +13,7 @@ Memory: one part (about 20 bytes a chunk of it) and the distinct pairs of one gr
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ from streambpe.encode.eventlog import Event
 from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
 from streambpe.store.database import fsync_file
-from streambpe.store.sequences import SequencePart, read_chunks, read_ids
+from streambpe.store.sequences import SequencePart, read_sequence
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
@@ -72,26 +73,30 @@ def find_eligible(
     return chunks.filter(pl.Series(own == chunks["symbol"].to_numpy()))
 
 
-class SymbolReader:
+def load_documents(folder: Path, part: SequencePart) -> tuple[pl.Series, Int32]:
+    """A part's chunks, and its documents as their numbers."""
+    try:
+        return read_sequence(folder, part.name)
+    except (OSError, pl.exceptions.PolarsError) as why:
+        raise RunError(
+            f"{folder / part.name}.parquet or its .chunks.parquet is missing or damaged "
+            f"({str(why).splitlines()[0]}). Count the sources again into another RUN with --sequences."
+        ) from None
+
+
+class Reader(ABC):
     """The parts of a run as symbols, in the order of the input."""
 
-    def __init__(self, folder: Path, parts: Sequence[SequencePart], eligible: pl.DataFrame) -> None:
-        self.folder, self.parts, self.eligible = folder, parts, eligible
+    parts: Sequence[SequencePart]
 
+    @property
+    def places(self) -> int:
+        """In all parts."""
+        return sum(part.places for part in self.parts)
+
+    @abstractmethod
     def read(self, part: SequencePart) -> tuple[Int32, bool]:
         """(symbols and barriers of one part, whether its last document goes on in the next)."""
-        try:
-            chunks = read_chunks(self.folder, part.name).to_frame("chunk")
-            ids = read_ids(self.folder, part.name)
-        except (OSError, pl.exceptions.PolarsError) as why:
-            raise RunError(
-                f"{self.folder / part.name}.parquet or its .chunks.parquet is missing or damaged "
-                f"({str(why).splitlines()[0]}). Count the sources again into another RUN with --sequences."
-            ) from None
-        joined = chunks.join(self.eligible, on="chunk", how="left", maintain_order="left")["symbol"]
-        # behind the chunks' own symbols stands the barrier that END_OF_DOCUMENT = -1 looks up
-        symbols = np.append(joined.fill_null(BARRIER).to_numpy(), np.int32(BARRIER))
-        return symbols[ids], bool(len(ids)) and int(ids[-1]) >= 0
 
     def end_of(self, parts: Sequence[SequencePart]) -> tuple[int, bool]:
         """(the last symbol of these parts, whether the document goes on behind them)."""
@@ -102,6 +107,21 @@ class SymbolReader:
             if len(symbols):
                 return int(symbols[-1]), goes_on
         return BARRIER, False
+
+
+class SymbolReader(Reader):
+    """Stored documents with every eligible chunk as its symbol, everything else as a barrier."""
+
+    def __init__(self, folder: Path, parts: Sequence[SequencePart], eligible: pl.DataFrame) -> None:
+        self.folder, self.parts, self.eligible = folder, parts, eligible
+
+    def read(self, part: SequencePart) -> tuple[Int32, bool]:
+        """See Reader."""
+        chunks, ids = load_documents(self.folder, part)
+        joined = chunks.to_frame("chunk").join(self.eligible, on="chunk", how="left", maintain_order="left")["symbol"]
+        # behind the chunks' own symbols stands the barrier that END_OF_DOCUMENT = -1 looks up
+        symbols = np.append(joined.fill_null(BARRIER).to_numpy(), np.int32(BARRIER))
+        return symbols[ids], bool(len(ids)) and int(ids[-1]) >= 0
 
 
 def pair_keys(symbols: Int32) -> tuple[Int64, Int64]:
@@ -130,7 +150,7 @@ class Groups:
         return cls(groups, [f"{i:05d}-{places}" for i in range(len(groups))])
 
 
-def count_neighbours(reader: SymbolReader, groups: Groups, folder: Path, advance: Callable[[int], None]) -> list[Path]:
+def count_neighbours(reader: Reader, groups: Groups, folder: Path, advance: Callable[[int], None]) -> list[Path]:
     """The partial counts (key, n; ascending keys) of every group; those that are there are kept.
 
     `advance` is told how many places were counted, and may raise to stop between two groups.

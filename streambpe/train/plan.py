@@ -41,7 +41,7 @@ from streambpe.config import (
 from streambpe.encode.patterns import Pattern, find_pattern
 from streambpe.encode.segments import InlineSplitter, PieceCounts, count_chunks, count_giants, cut_pieces
 from streambpe.errors import Stopped, StreambpeError, UsageError
-from streambpe.progress import clock, folder_bytes
+from streambpe.progress import LEFT_BEHIND_BYTES, clock, folder_bytes
 from streambpe.store.chunks import BASE_BYTES
 from streambpe.store.database import open_store, use_training
 from streambpe.store.run import Run
@@ -52,7 +52,6 @@ from streambpe.train.job import put_job
 from streambpe.train.occurrences import INDEX_BYTES_PER_PLACE
 from streambpe.train.sample import SUBSETS, SampleFiles, as_whole, draw_windows
 from streambpe.train.trainer import (
-    LEFT_BEHIND_BYTES,
     counting_for,
     describe_job,
     engine_room,
@@ -443,7 +442,7 @@ def forecast(grown: Grown, rehearsed: Rehearsal, config: TrainConfig, resources:
     }
 
 
-_BY_TEXT = ("documents", "neighbours", "runs", "superwords")
+_BY_TEXT = ("documents", "stage 2", "neighbours", "runs", "superwords")
 
 
 def _ratio(growth: Growth, times: float) -> float:

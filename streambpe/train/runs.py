@@ -35,6 +35,7 @@ neighbour cuts is held whole, as a chunk is.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import shutil
 from collections.abc import Callable, Sequence
@@ -47,7 +48,7 @@ import pyarrow as pa
 
 from streambpe.failpoints import failpoint
 from streambpe.store.database import fsync_file, fsync_folder
-from streambpe.train.neighbours import Bool, Groups, Int32, Int64, SymbolReader, add_up, pair_keys, write_whole
+from streambpe.train.neighbours import Bool, Groups, Int32, Int64, Reader, add_up, pair_keys, write_whole
 from streambpe.train.words import WordFiles
 
 _SCHEMA = {"run": pl.Binary, "by": pl.Int64, "n": pl.Int64}
@@ -81,27 +82,45 @@ class OpenChunks:
 
 
 def foresee(keys: Int64, contents: Sequence[bytes], eligible: Sequence[int]) -> OpenChunks:
-    """What will be open if every chunk is joined that neighbours (by key) can spell; a guess, to cut only once."""
+    """What will be open if every chunk is joined that neighbours (ascending keys) can spell; a guess, to cut only once.
+
+    Every eligible chunk is taken apart: few have an eligible chunk in front that leaves one behind it.
+    """
     known = {contents[symbol]: symbol for symbol in eligible}
-    longest = max(map(len, known), default=0)
-    follows: dict[int, set[int]] = {}
-    for left, right in zip((keys >> 32).tolist(), (keys & 0xFFFFFFFF).tolist(), strict=True):
-        if len(contents[left]) + len(contents[right]) <= longest:
-            follows.setdefault(left, set()).add(right)
     found = OpenChunks()
-    # chains of neighbours, one chunk longer each round, while some chunk begins like them
-    prefixes = {content[:length] for content in known for length in range(1, len(content) + 1)} if follows else set()
-    chains: list[tuple[bytes, tuple[int, ...]]] = [(contents[left], (left,)) for left in follows]
-    while chains:
-        longer: list[tuple[bytes, tuple[int, ...]]] = []
-        for spelled, chain in chains:
-            for right in follows.get(chain[-1], ()):
-                content = spelled + contents[right]
-                if content in prefixes:
-                    if content in known:
-                        found.add((*chain, right), (known[content],))
-                    longer.append((content, (*chain, right)))
-        chains = longer
+
+    @functools.cache
+    def follows(left: int, right: int) -> bool:
+        key = (left << 32) | right
+        at = int(np.searchsorted(keys, key))
+        return at < len(keys) and int(keys[at]) == key
+
+    for content, whole in known.items():
+        # the last chunk of every chain that spells the content up to a place, and the steps that lead there
+        last: list[set[int]] = [set() for _ in range(len(content) + 1)]
+        steps: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for at in range(len(content)):
+            if at and not last[at]:
+                continue
+            for stop in range(at + 1, len(content) + 1):
+                chunk = known.get(content[at:stop])
+                if chunk is None or chunk == whole:
+                    continue
+                before = [(at, left) for left in last[at] if follows(left, chunk)]
+                if before or not at:
+                    last[stop].add(chunk)
+                    steps.setdefault((stop, chunk), []).extend(before)
+        waiting = [(len(content), chunk) for chunk in last[-1]]
+        seen = set(waiting)
+        while waiting:
+            stop, chunk = waiting.pop()
+            if stop == len(content):
+                found.right.update((chunk, whole))
+            if stop == len(contents[chunk]):
+                found.left.update((chunk, whole))
+            more = set(steps[stop, chunk]) - seen
+            seen |= more
+            waiting += more
     return found
 
 
@@ -179,7 +198,7 @@ class _OpenRun:
 
 
 def collect_runs(
-    reader: SymbolReader,
+    reader: Reader,
     groups: Groups,
     kept: KeptPairs,
     folder: Path,

@@ -1,6 +1,7 @@
 """Superwords: the second half of a training, from the stored documents, never holding them in memory.
 
     words         phase one, to the full size (or to --transition)              (train/trainer.py)
+    stage 2       uw only: documents as tokens, cut by the second pattern       (train/stage2.py)
     eligible      chunks that are one token and match --superword-pattern       (train/neighbours.py)
     neighbours    pairs of them that stand side by side, counted                (train/neighbours.py)
     runs          documents cut where neighbours are rarer than T, grouped      (train/runs.py: nothing is lost)
@@ -40,33 +41,44 @@ import polars as pl
 from streambpe.config import Resources, TrainConfig
 from streambpe.encode.alphabet import Alphabet
 from streambpe.encode.eligible import text_test
-from streambpe.encode.eventlog import Event, Op, events_digest, supermerge_event
+from streambpe.encode.eventlog import Event, Op, events_digest, merge_event, supermerge_event
+from streambpe.encode.patterns import Pattern
 from streambpe.memory import release_memory
-from streambpe.progress import Meter
+from streambpe.progress import Meter, room_for_arrays
 from streambpe.store.chunks import BASE_BYTES
 from streambpe.store.sequences import SequencePart
 from streambpe.train.batch import Bool
-from streambpe.train.engine import Batch, Engine, EngineOptions, TieOrder
+from streambpe.train.engine import LEAST_BYTES, Batch, Engine, EngineOptions, PairRule, TieOrder
 from streambpe.train.interleave import Interleaved, InterleavedTies, interleave
 from streambpe.train.journal import Journal
 from streambpe.train.neighbours import (
     ROW_BYTES,
     Groups,
     Int64,
+    Reader,
     SymbolReader,
     count_neighbours,
     find_eligible,
     merge_neighbours,
 )
 from streambpe.train.runs import RUN_BYTES, KeptPairs, OpenChunks, collect_runs, foresee, write_run_words
+from streambpe.train.stage2 import StageTwo
+from streambpe.train.whole import WholeCharacterRule
 from streambpe.train.words import WordFiles
 
 _PAIRS_A_MERGE = 3  # neighbours that should reach T for every supermerge wanted
+TOKEN_BYTES = 1 << 10  # of the events and contents held for each token
+_EVENTS_BYTES = 64 << 20  # of supermerges and their tokens, in the engine and here
 _LOWER = 4  # and so many times more each time T falls
 
 
 class StopRequested(Exception):
     """The stop event was seen; everything learned is committed."""
+
+
+def more_chunks(pattern: Pattern, most: int) -> Callable[[bytes], bool]:
+    """Whether the pattern cuts a token's text into more than `most` chunks; half a character counts as one."""
+    return lambda content: len(pattern.split(content.decode(errors="replace"))) > most
 
 
 class JoinRule:
@@ -98,6 +110,26 @@ class JoinRule:
             self.contents.append(self.contents[a] + self.contents[b])
 
 
+@dataclass(frozen=True)
+class AllRules:
+    """Several rules, each of which must allow a pair."""
+
+    rules: Sequence[PairRule]
+
+    def allows(self, left: Int64, right: Int64) -> Bool:
+        """One answer for each pair; a rule is only asked about what those before it allow."""
+        good = np.ones(len(left), bool)
+        for rule in self.rules:
+            at = np.flatnonzero(good)
+            good[at] = rule.allows(left[at], right[at])
+        return good
+
+    def born(self, left: Int64, right: Int64, new: Int64) -> None:
+        """New symbols, in order."""
+        for rule in self.rules:
+            rule.born(left, right, new)
+
+
 @dataclass
 class Spellings:
     """What every symbol stands for: its bytes, and the chunks it is made of; the assumption of runs.py."""
@@ -124,12 +156,14 @@ class SuperwordJob:
     stop_words: Sequence[str]
     contents: Sequence[bytes]  # of every log id of phase one
     born: Sequence[int | None]
-    words: Sequence[Event]
+    words: Sequence[Event]  # under uw `SuperwordPhase.words` are those of them that stage 2 makes
     words_learned: int  # tokens alive after phase one
     words_reached: bool  # which are as many as it was to learn
     target: int  # tokens to be learned in all
     sequences: Path
     parts: Sequence[SequencePart]
+    pattern: Pattern | None  # uw: of the second stage
+    word_pattern: Pattern | None  # uw: of the first
     folder: Path  # private to this training
     blocks: Path
     resources: Resources
@@ -140,6 +174,8 @@ class SuperwordJob:
 def phase_folder(private: Path, words: Sequence[Event], config: TrainConfig) -> Path:
     """Where phase two keeps its files; another phase one has another folder."""
     facts = f"{events_digest(words)} {config.superwords} {config.superword_pattern}"
+    if config.superwords == "uw":
+        facts += f" {config.stage2_pattern}"
     return private / f"superwords-{hashlib.sha256(facts.encode()).hexdigest()[:16]}"
 
 
@@ -158,7 +194,8 @@ class SuperwordPhase:
         self.job, self.meter, self.stop = job, meter, stop
         self.checkpoint_seconds = checkpoint_seconds
         self.on_batch = on_batch
-        self.spare = max(job.resources.memory_bytes - BASE_BYTES, 48 << 20)
+        self.known_bytes = TOKEN_BYTES * len(job.contents)
+        self.spare = max(job.resources.memory_bytes - BASE_BYTES - self.known_bytes, 48 << 20)
         self.least = max(1, job.config.min_frequency)
         self.seconds: dict[str, float] = {}  # by stage, for benchmarks and table run
         self.cut_again = 0  # times that a double spelling was not foreseen (runs.py)
@@ -166,6 +203,8 @@ class SuperwordPhase:
         self.queue: deque[Event] = deque()
         self.threshold = 0  # T of the engine, or of the next one; -1: nothing is left
         self.exhausted = False  # nothing that counts T is left
+        self.words = job.words
+        self.words_learned = job.words_learned
         self.merges = [(seq, event.n) for seq, event in enumerate(job.words) if event.op is Op.MERGE]  # word steps
         self.falling = -np.minimum.accumulate(np.array([n for _, n in self.merges], np.int64))
 
@@ -183,11 +222,12 @@ class SuperwordPhase:
                 job.alphabet.symbols,
                 job.alphabet.first_id,
                 job.alphabet.first_id + len(job.alphabet) + len(job.stop_words),
-                job.words,
+                self.words,
                 self,
                 job.target,
                 least=self.least,
-                words_first=job.config.superwords == "superbpe",
+                words_first=job.config.superwords != "boundless",
+                joined_event=merge_event if job.config.superwords == "uw" else supermerge_event,
             )
             self.journal.commit()
         finally:
@@ -219,9 +259,9 @@ class SuperwordPhase:
         if self.stop.is_set():
             raise StopRequested
 
-    def _stage(self, name: str) -> Callable[[int], None]:
+    def _stage(self, name: str, places: int) -> Callable[[int], None]:
         self.meter.stage, self.meter.unit = name, "chunks"
-        self.meter.total, self.meter.done = sum(part.places for part in self.job.parts), 0
+        self.meter.total, self.meter.done = places, 0
         self.meter.started, self.meter.resumed_from = time.monotonic(), 0
         return self._advance
 
@@ -229,20 +269,41 @@ class SuperwordPhase:
         self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
 
     def _look_at_documents(self) -> None:
-        job, began = self.job, time.monotonic()
-        matches = text_test(job.config.superword_pattern, "--superword-pattern")
-        eligible = find_eligible(job.alphabet, job.contents, job.words, job.stop_words, matches)
-        self.eligible = eligible["symbol"].to_list()
+        began = time.monotonic()
+        self.reader = self._second_stage() if self.job.config.superwords == "uw" else self._whole_chunks()
         self._took("eligible", began)
         began = time.monotonic()
         places = int(min(32 << 20, max(1 << 20, self.spare // (4 * ROW_BYTES))))
-        self.reader = SymbolReader(job.sequences, job.parts, eligible)
-        self.groups = Groups.of(job.parts, places)
-        files = count_neighbours(self.reader, self.groups, job.folder, self._stage("neighbours"))
+        self.groups = Groups.of(self.reader.parts, places)
+        stage = self._stage("neighbours", self.reader.places)
+        files = count_neighbours(self.reader, self.groups, self.job.folder, stage)
         self.neighbour_files = files
         self.levels = self._levels()
         release_memory()
         self._took("neighbours", began)
+
+    def _whole_chunks(self) -> Reader:
+        """The documents as chunks that may join."""
+        job = self.job
+        matches = text_test(job.config.superword_pattern, "--superword-pattern")
+        eligible = find_eligible(job.alphabet, job.contents, job.words, job.stop_words, matches)
+        self.eligible = eligible["symbol"].to_list()
+        return SymbolReader(job.sequences, job.parts, eligible)
+
+    def _second_stage(self) -> Reader:
+        """The documents as tokens in stage-2 chunks, and the words as they count there."""
+        job = self.job
+        assert job.pattern is not None
+        stage = StageTwo(
+            job.sequences, job.parts, job.pattern, job.alphabet, job.contents, job.words,
+            job.config.overlaps == "disjoint", job.folder / "stage2", self.spare // 64,
+        )  # fmt: skip
+        reader = stage.write(self._stage("stage 2", sum(part.places for part in job.parts)))
+        self.words = stage.counted()
+        self.words_learned = len(self.words)
+        first = job.alphabet.first_id
+        self.eligible = [*range(first, first + len(job.alphabet)), *(event.id for event in self.words)]
+        return reader
 
     def _adjacency_file(self, least: int) -> Path:
         """All neighbours that count at least `least`, or a smaller number that was asked for before."""
@@ -265,7 +326,7 @@ class SuperwordPhase:
             return sorted({max(self.least, min(n for _, n in self.merges) + 1), self.least}, reverse=True)
         counts = pl.read_parquet(self._adjacency_file(self.least), columns=["n"])["n"].sort(descending=True)
         levels = []
-        rank = _PAIRS_A_MERGE * max(1, job.target - job.words_learned)
+        rank = _PAIRS_A_MERGE * max(1, job.target - self.words_learned)
         while rank < len(counts):
             levels.append(int(counts[rank]))
             rank *= _LOWER
@@ -372,7 +433,9 @@ class SuperwordPhase:
         folder = job.folder / f"words-{name}"
         if not folder.exists():
             kept = KeptPairs(keys, self.spellings.open_chunks, len(self.spellings.contents))
-            files = collect_runs(self.reader, self.groups, kept, job.folder, f"runs-{name}", self._stage("runs"))
+            files = collect_runs(
+                self.reader, self.groups, kept, job.folder, f"runs-{name}", self._stage("runs", self.reader.places)
+            )
             write_run_words(files, folder, max(1 << 17, self.spare // (3 * RUN_BYTES)))
             release_memory()
         self._took("runs", began)
@@ -384,19 +447,28 @@ class SuperwordPhase:
         stops = job.alphabet.first_id + len(job.alphabet)
         base[stops : stops + len(job.stop_words)] = [b""] * len(job.stop_words)
         config = job.config
+        room = room_for_arrays(job.resources.memory_bytes, BASE_BYTES, self.known_bytes) - _EVENTS_BYTES
         options = EngineOptions(
             **{
                 "ties": config.ties,
                 "overlaps": config.overlaps,
                 "batch": "1" if config.batch == "1" else "exact",
                 "min_frequency": threshold,
-                "memory_bytes": max(self.spare - (64 << 20), 8 << 20),
+                "max_token_length": config.max_token_length if config.superwords == "uw" else None,
+                "memory_bytes": max(room, LEAST_BYTES),
                 "threads": job.resources.threads,
                 "work_dir": job.blocks,
                 **job.tuning,
             }
         )
-        self.engine = Engine(WordFiles(folder).open(), base, options, rule=self._rule(base), ties=self._tie_order())
+        self.engine = Engine(
+            WordFiles(folder).open(),
+            base,
+            options,
+            base_lengths=[len(content) for content in base],
+            rule=self._rule(base),
+            ties=self._tie_order(),
+        )
         self.engine.replay([(*event.pair, event.id, event.n) for event in self.journal.events])
         self._took("opening", began)
 
@@ -408,18 +480,24 @@ class SuperwordPhase:
         born = before + [-1 if seq is None else step_of[seq] for seq in self.job.born]
         return InterleavedTies(born, [n for _, n in self.merges])
 
-    def _rule(self, base: list[bytes]) -> JoinRule | None:
-        config = self.job.config
-        blocked = {token.encode() for token in config.block_tokens}
-        forbidden = text_test(config.forbid, "--forbid") if config.forbid is not None else None
-        if config.max_superword_words is None and not blocked and forbidden is None:
-            return None
-
-        def refused(content: bytes) -> bool:
-            return content in blocked or (forbidden is not None and forbidden(content))
-
-        test = refused if blocked or forbidden is not None else None
-        return JoinRule(list(base), config.max_superword_words, test)
+    def _rule(self, base: list[bytes]) -> PairRule | None:
+        job, config = self.job, self.job.config
+        tests: list[Callable[[bytes], bool]] = []
+        if config.block_tokens:
+            tests.append({token.encode() for token in config.block_tokens}.__contains__)
+        if config.forbid is not None:
+            tests.append(text_test(config.forbid, "--forbid"))
+        most = config.max_superword_words
+        if most is not None and job.word_pattern is not None:  # uw: symbols are no chunks
+            tests.append(more_chunks(job.word_pattern, most))
+            most = None
+        rules: list[PairRule] = []
+        if config.superwords == "uw" and config.whole_characters:  # elsewhere chunks join, which are whole anyway
+            rules.append(WholeCharacterRule.of_words(job.alphabet, len(base), job.words))
+        if most is not None or tests:
+            refused = (lambda content: any(test(content) for test in tests)) if tests else None
+            rules.append(JoinRule(list(base), most, refused))
+        return AllRules(rules) if rules else None
 
     def _close_engine(self) -> None:
         if self.engine is not None:

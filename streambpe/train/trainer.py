@@ -52,13 +52,14 @@ from streambpe.encode.eventlog import (
     read_event_log,
     write_event_log,
 )
-from streambpe.encode.patterns import find_pattern
+from streambpe.encode.model import encoding_pattern
+from streambpe.encode.patterns import Pattern, find_pattern
 from streambpe.encode.script import Unencodable
 from streambpe.encode.symbols import Codec
 from streambpe.errors import ResumeMismatch, RunError, RunMismatch, Stopped, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.memory import release_memory
-from streambpe.progress import Meter, Reporter, tree_memory
+from streambpe.progress import LEFT_BEHIND_BYTES, TRANSIENT_SHARE, Meter, Reporter, tree_memory
 from streambpe.store.chunks import BASE_BYTES, Part, fold, list_parts, merge_ranges
 from streambpe.store.database import fsync_file, fsync_folder, list_trainings, open_store, use_training
 from streambpe.store.groups import check_weights, read_groups, weighted_counts
@@ -81,7 +82,7 @@ from streambpe.store.trainings import (
 from streambpe.train.batch import Int64
 from streambpe.train.count import count
 from streambpe.train.deletion import Deletion, Deletions
-from streambpe.train.engine import Batch, CountOverflow, Engine, EngineOptions, ReplayMismatch
+from streambpe.train.engine import LEAST_BYTES, Batch, CountOverflow, Engine, EngineOptions, ReplayMismatch
 from streambpe.train.interleave import Interleaved
 from streambpe.train.job import find_job, put_job, read_jobs, write_jobs
 from streambpe.train.journal import Journal
@@ -102,10 +103,7 @@ CHECKPOINT_SECONDS = 5.0
 _SNAPSHOT_SHARE = 20  # a snapshot may cost one part in so many of the time since the last
 _SNAPSHOT_SECONDS = 60.0  # and none is made sooner: replaying a minute of learning takes seconds
 _LAST_FOLD_SECONDS = 30.0  # that a finished training waits for another process to close state.duckdb
-LEFT_BEHIND_BYTES = 64 << 20
-_TRANSIENT_SHARE = 16  # of the limit is kept for what Polars takes for a moment
 _WEIGHTED_BYTES = 8 << 20  # of weighted counts, copied at a time
-_LEAST_ENGINE_BYTES = 24 << 20  # with less a stage of a scan proves a few merges, and a run never ends
 _FOLD_BYTES = 64 << 20  # of DuckDB, while the engine's arrays are in memory
 
 
@@ -132,9 +130,8 @@ class Joined:
     journal: Journal  # of that order; never written
     learned: int  # tokens
     ahead: list[Event]  # word steps that found no place, under the ids they would have got next
-    adjacency: pl.DataFrame
-    adjacency_floor: int
-    token_counts: tuple[Int64, Int64, Int64]  # as Engine.token_counts, after the merges that found a place
+    adjacency: tuple[pl.DataFrame, int] | None  # neighbours, and how many places the rarest stand in; none with uw
+    token_counts: tuple[Int64, Int64, Int64] | None  # as Engine.token_counts, after the merges that found a place
 
 
 def log_path(run: Run, name: str) -> Path:
@@ -216,6 +213,7 @@ class Trainer:
         target = self._target(alphabet, stop_words)
         joins = self.config.superwords != "none"
         documents = self._documents(parts) if joins else []
+        patterns = self._stage_patterns() if self.config.superwords == "uw" else (None, None)
         words_target = self._words_target(target, alphabet, stop_words)
         journal = self._open_journal(corpus)
         self.book = self._new_book(alphabet, stop_words)
@@ -243,7 +241,7 @@ class Trainer:
                     engine.close()
                     engine = None
                     release_memory()
-                phase = self._superwords(journal, alphabet, stop_words, documents, target, reached)
+                phase = self._superwords(journal, alphabet, stop_words, documents, patterns, target, reached)
                 joined = self._join(phase, journal, parts, alphabet, stop_words)
                 journal, learned = joined.journal, joined.learned
                 reached = learned >= target
@@ -275,6 +273,20 @@ class Trainer:
                 f"{self.config.superwords}` does it by itself."
             )
         return order_parts(self.folder, parts)
+
+    def _stage_patterns(self) -> tuple[Pattern, Pattern]:
+        """uw: what the words are cut by, and what superwords are cut by."""
+        counting = self._counting().as_facts()
+        gaps = counting["gaps"]
+        first = find_pattern(counting["pattern"], gaps=gaps, split_scripts=counting["split_scripts"])
+        if gaps == "drop" or first.word_mark:
+            raise RunMismatch(
+                f"{self.folder.path} was counted with --{'gaps drop' if gaps == 'drop' else 'pattern whitespace'}, so "
+                f"that its chunks are not the whole text, which --superwords uw cuts anew. Nothing was changed. "
+                f"Count into another RUN."
+            )
+        find_pattern(self.config.stage2_pattern, gaps=gaps)  # refuses one that leaves text out
+        return first, encoding_pattern({**counting, **self.config.as_facts()})
 
     def _words_target(self, target: int, alphabet: Alphabet, stop_words: Sequence[str]) -> int:
         """How many tokens phase one learns."""
@@ -321,6 +333,7 @@ class Trainer:
         alphabet: Alphabet,
         stop_words: Sequence[str],
         documents: list[SequencePart],
+        patterns: tuple[Pattern | None, Pattern | None],
         target: int,
         words_reached: bool,
     ) -> SuperwordPhase:
@@ -336,6 +349,8 @@ class Trainer:
             target=target,
             sequences=self.folder.sequences,
             parts=documents,
+            word_pattern=patterns[0],
+            pattern=patterns[1],
             folder=phase_folder(self.private, journal.events, self.config),
             blocks=self.blocks,
             resources=self.resources,
@@ -361,15 +376,16 @@ class Trainer:
             raise self._stopped(len(words.events) + phase.learned) from None
         journal = Journal(words.path, words.training, f"{words.number}-joined", made.events, saved=True)
         journal.batches.append({**carried_pass(len(made.events)), "mode": "interleaved"})
-        for veto in words.vetoes:
+        for veto in words.vetoes if len(phase.words) == len(words.events) else []:  # uw may pass words over
             if veto["seq"] <= made.used:  # else the words never come that far in this model
                 pair = {side: made.renumbered[veto[side]] for side in ("left", "right")}
                 journal.vetoes.append({**veto, **pair, "seq": made.place_of_word(veto["seq"])})
         self.book = self._new_book(alphabet, stop_words)
         self.book.add(made.events, 0)
-        adjacency, floor = phase.adjacency()
+        if self.config.superwords == "uw":  # neither its neighbours nor its tokens are those of chunk_counts
+            return Joined(journal, made.learned, made.ahead, None, None)
         token_counts = self._count_tokens(made, words, parts, alphabet, stop_words)
-        return Joined(journal, made.learned, made.ahead, adjacency, floor, token_counts)
+        return Joined(journal, made.learned, made.ahead, phase.adjacency(), token_counts)
 
     def _count_tokens(
         self,
@@ -579,6 +595,8 @@ class Trainer:
         # what an earlier training of this name left belongs to other events
         shutil.rmtree(self.private, ignore_errors=True)
         if not log_path(self.folder, self.name).exists():
+            return Journal.start(path, identity)
+        if self.config.superwords == "uw":  # its log has the words as they count in stage 2
             return Journal.start(path, identity)
         if self.config.superwords != "none":
             words = self._words_of(self._read_log())
@@ -819,11 +837,12 @@ class Trainer:
             if joined is not None:
                 token_counts = joined.token_counts
                 run_sql(con, "steps/clear_superword_adjacency")
-                insert(con, "superword_adjacency", joined.adjacency)
+                if joined.adjacency is not None:
+                    insert(con, "superword_adjacency", joined.adjacency[0])
+                    facts["adjacency_floor"] = str(joined.adjacency[1])
                 run_sql(con, "steps/clear_words_ahead")
                 ahead = event_rows(joined.ahead, 0).with_columns(seq=pl.lit(None, pl.Int64))
                 insert(con, "events", ahead)
-                facts["adjacency_floor"] = str(joined.adjacency_floor)
             if token_counts is not None:
                 fill_token_counts(
                     con,
@@ -881,7 +900,7 @@ def _model_size(log: EventLog) -> int:
 
 def engine_room(memory_bytes: int, base: int = BASE_BYTES + LEFT_BEHIND_BYTES) -> int:
     """What --memory leaves to the engine. `base`: resident before it begins, at most as much as by default."""
-    return max(memory_bytes - base - _FOLD_BYTES - memory_bytes // _TRANSIENT_SHARE, _LEAST_ENGINE_BYTES)
+    return max(memory_bytes - base - _FOLD_BYTES - memory_bytes // TRANSIENT_SHARE, LEAST_BYTES)
 
 
 def fits_in_memory(places: int, memory_bytes: int) -> bool:
@@ -892,7 +911,7 @@ def fits_in_memory(places: int, memory_bytes: int) -> bool:
 def memory_for(places: int) -> int:
     """The --memory with which an index of so many places fits in one piece."""
     room = places * INDEX_BYTES_PER_PLACE + BASE_BYTES + LEFT_BEHIND_BYTES + _FOLD_BYTES
-    return room * _TRANSIENT_SHARE // (_TRANSIENT_SHARE - 1)
+    return room * TRANSIENT_SHARE // (TRANSIENT_SHARE - 1)
 
 
 # ---------------------------------------------------------------------------------------------------------

@@ -5,9 +5,12 @@ The rule itself is encode/whole_characters.py. Cost: one byte a token and two lo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from streambpe.encode.alphabet import Alphabet
+from streambpe.encode.eventlog import Event
 from streambpe.encode.whole_characters import whole_characters
 from streambpe.train.batch import Bool, Int64
 
@@ -20,6 +23,15 @@ class WholeCharacterRule:
         self._rule = whole_characters(alphabet)
         self._state = np.zeros(2 * first_id, np.uint8)
         self._state[alphabet.first_id : alphabet.first_id + len(alphabet)] = self._rule.base_states
+
+    @classmethod
+    def of_words(cls, alphabet: Alphabet, first_id: int, words: Sequence[Event]) -> WholeCharacterRule:
+        """The rule where learning goes on with the tokens of `words`, whose ids come before first_id."""
+        rule = cls(alphabet, first_id)
+        for event in words:
+            left, right = event.pair
+            rule.born(np.array([left]), np.array([right]), np.array([event.id]))
+        return rule
 
     def allows(self, left: Int64, right: Int64) -> Bool:
         """See PairRule."""

@@ -280,6 +280,33 @@ def judge_kensho_superwords(vector: Vector) -> Verdict:
     return verdict
 
 
+def judge_uw(vector: Vector) -> Verdict:
+    """Both stages of UW SuperBPE from the documents: every event with its count of stage 2, and the encodings."""
+    params = vector.params
+    seen = {byte for document in vector.documents for byte in document.encode()}
+    patterns = {find_pattern(name).expression: name for name in ("superbpe1", "superbpe2")}
+    with TemporaryDirectory() as folder:
+        result = train(
+            Path(folder) / "run",
+            [Source("documents", "iterator", texts=vector.documents)],
+            counting={"options": {"pattern": patterns[params["stage1_pattern"]]}},
+            resources=RESOURCES,
+            alphabet="seen",
+            superwords="uw",
+            # the merge file is cut with `head -n N`, and its first line is a version: N - 1 merges remain
+            transition=len(seen) + params["num_inherit_merges"] - 1,
+            stage2_pattern=patterns[params["stage2_pattern"]],
+            vocab_size=params["vocab_size"],
+        )
+        model = Model(read_event_log(result.log))
+    stage2 = find_pattern(patterns[params["stage2_pattern"]])
+    verdict = Verdict(encode=encoder(model, lambda text: [c.encode() for c in stage2.split(text)], drop_unknown=True))
+    verdict.claim(vector, "events", [[kind, *event] for (kind, *_), event in
+                                     zip(vector.data["events"], named_events(model), strict=True)])  # fmt: skip
+    verdict.claim(vector, "vocab", [model.content(number).hex() for number in model.vocabulary.living])
+    return verdict
+
+
 def without_deletions(vector: Vector) -> bool:
     """tau above 1: nothing is ever deleted."""
     return bool(vector.params["word_phase"]["tau"] > 1)
@@ -300,4 +327,5 @@ ENGINE_JUDGES = [
     Judge("engine", "SuperBPE second pass (SuperBpeTrainer)", judge_kensho_words, without_deletions),
     Judge("superwords", "BoundlessBPE two-phase", judge_kensho_superwords, splits_words_to_bytes),
     Judge("superwords", "SuperBPE second pass (SuperBpeTrainer)", judge_kensho_superwords, splits_words_to_bytes),
+    Judge("superwords", "SuperBPE (two HF stages)", judge_uw),
 ]

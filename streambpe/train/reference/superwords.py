@@ -43,9 +43,9 @@ from streambpe.encode.eventlog import (
     supermerge_event,
 )
 from streambpe.encode.replay import Model, Pair, steps
-from streambpe.encode.vocabulary import Vocabulary
+from streambpe.encode.vocabulary import Token, Vocabulary
 from streambpe.train.reference.primitives import Best, Corpus, Detail, Overlaps, Ties, Training, count_pairs
-from streambpe.train.reference.words import WordTrainer, learn, train_words
+from streambpe.train.reference.words import TokenTest, WordTrainer, learn, train_words
 
 Documents = Sequence[Sequence[bytes]]  # each document as its chunks in order
 Base = tuple[int, ...]  # a chunk or superword as its base symbols: its identity
@@ -406,14 +406,26 @@ def train_uw(
     vocab_size: int,
     *,
     min_frequency: int = 1,
+    refused: TextTest | None = None,
+    may_merge: TokenTest | None = None,
     **word_options: Any,
 ) -> Training:
     """UW SuperBPE's second stage: make the inherited merges in stage-2 chunks, then go on with BPE.
 
     inherited: the first stage's merges as contents, in order; one whose parts do not exist here or
     whose pair never stands in the text is passed over. Their counts are those of the stage-2 text.
+    refused, may_merge: contents that no merge of this stage may make, pairs that none may join.
     """
-    trainer = WordTrainer(chunk_counts, alphabet, **word_options)
+    inherited = list(inherited)
+    known = set(inherited)
+
+    def joins(left: Token, right: Token) -> bool:
+        return (left.content, right.content) in known or (
+            (may_merge is None or may_merge(left, right))
+            and (refused is None or not refused(left.content + right.content))
+        )
+
+    trainer = WordTrainer(chunk_counts, alphabet, may_merge=joins, **word_options)
     vocabulary = trainer.training.vocabulary
     id_of = {token.content: token.id for token in vocabulary.tokens}
     for left, right in inherited:

@@ -1,0 +1,263 @@
+"""UW SuperBPE from stored documents: equal to the slow reference, exact in Hugging Face's form, safe to kill."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import regex
+
+from streambpe import Tokenizer
+from streambpe.config import Resources, TrainConfig
+from streambpe.encode.alphabet import gpt2_alphabet, utf8_alphabet
+from streambpe.encode.eventlog import Op
+from streambpe.encode.patterns import find_pattern
+from streambpe.errors import LimitError, PatternError, RunMismatch, UsageError
+from streambpe.store.check import check
+from streambpe.store.chunks import list_parts
+from streambpe.store.run import Run
+from streambpe.store.sequences import order_parts
+from streambpe.store.sources import Source
+from streambpe.train import count as counting
+from streambpe.train import reference, stage2
+from streambpe.train.count import count
+from streambpe.train.trainer import train
+from tests.runs import ROOT, SMALL, cli, log_of, rows
+from tests.samples import natural_text
+from tests.test_superwords import documents_run, learn
+
+LINES = r"(?s)\n|[^\n]+"  # a stage-2 pattern of one's own, without certain cuts
+
+
+def reference_events(documents: list[str], pattern: str, options: dict) -> list:
+    """What the slow reference learns: words, then stage 2 over the same documents."""
+    given = dict(options)
+    like, vocab_size, transition = given.pop("like"), given.pop("vocab_size"), given.pop("transition")
+    given.pop("superwords")
+    alphabet = utf8_alphabet() if like == "kensho" else gpt2_alphabet()
+    first, second = find_pattern(pattern), find_pattern(given.pop("stage2_pattern", "superbpe2"))
+    most, forbid, cutoff = given.pop("max_superword_words"), given.pop("forbid"), given.pop("freq_cutoff")
+    given["blocked"] = [token.encode() for token in given.pop("block_tokens")]
+    if given.pop("whole_characters"):
+        given["may_merge"] = reference.whole_characters_bytes
+    counts = Counter(chunk.encode() for document in documents for chunk in first.split(document))
+    words = reference.train_words({c: n for c, n in counts.items() if n >= cutoff}, alphabet, transition, **given)
+    inherited = [tuple(words.vocabulary[part].content for part in event.pair) for event in words.events]
+
+    def refused(content: bytes) -> bool:
+        if most is not None and len(first.split(content.decode(errors="replace"))) > most:
+            return True
+        try:
+            return forbid is not None and regex.search(forbid, content.decode()) is not None
+        except UnicodeDecodeError:
+            return False
+
+    chunks = Counter(chunk.encode() for document in documents for chunk in second.split(document))
+    return reference.train_uw(inherited, chunks, alphabet, vocab_size, refused=refused, **given).events
+
+
+def random_case(seed: int) -> tuple[list[str], str, dict]:
+    """(documents, pattern, options): few letters, runs of spaces, digits and points; every option now and then."""
+    rng = random.Random(seed)
+    words = ["".join(rng.choice("abé日") for _ in range(rng.randint(1, 3))) for _ in range(rng.randint(2, 6))]
+    words += ["12", "2024", "..", ".", "aaa", "Ab's"]
+    gaps = [" ", " ", "", "  ", "\n", "   "]
+    documents = [
+        "".join(rng.choice(gaps) + rng.choice(words) for _ in range(rng.randint(0, 50)))
+        for _ in range(rng.randint(1, 10))
+    ]
+    like = rng.choice(["hf", "hf", "kensho"])
+    base = 243 if like == "kensho" else 256
+    options = {
+        "like": like,
+        "vocab_size": base + rng.randint(5, 60),
+        "superwords": "uw",
+        "stage2_pattern": rng.choice(["superbpe2", "superbpe2", LINES, "none"]),
+        "max_superword_words": rng.choice([None, None, 2, 3]),
+        "forbid": rng.choice([None, None, "bb", ": "]),
+        "ties": rng.choice(["ids", "bytes"]),
+        "overlaps": rng.choice(["all", "disjoint"]),
+        "min_frequency": rng.choice([1, 1, 2, 3]),
+        "freq_cutoff": rng.choice([1, 1, 2]),
+        "max_token_length": rng.choice([None, None, 7]),
+        "whole_characters": rng.random() < 0.3,
+        "block_tokens": rng.choice([(), (), ("ab", " a", "a b")]),
+    }
+    options["transition"] = rng.randint(base, options["vocab_size"])
+    return documents, rng.choice(["superbpe1", "superbpe1", "boundless", "gpt2"]), options
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_equals_the_slow_reference(seed, tmp_path):
+    """Counts of both stages, ties, filters, cut-offs, patterns without cuts: same events, and the tables add up."""
+    documents, pattern, options = random_case(seed)
+    run = documents_run(tmp_path / "run", documents, pattern)
+    wanted = reference_events(documents, pattern, options)
+    assert learn(run, options) == wanted
+    how = [{"force_scan": True, "block_places": 50, "hot_pairs": 16}, {"batch": "1"}, {"prune": False}][seed % 3]
+    assert learn(run, options, "other", tuning=how) == wanted
+    assert check(run, resources=SMALL) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 400))
+def test_equals_the_slow_reference_on_many_more(seed, tmp_path):
+    """The same for 300 corpora."""
+    test_equals_the_slow_reference(seed, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def prose() -> list[str]:
+    """Documents of words and numbers, many sentences twice."""
+    rng = random.Random(8)
+    text = natural_text(8, 50_000)
+    sentences = [text[at : at + 60] for at in range(0, 40_000, 400)]
+    return ["".join(rng.choice(sentences) + f" {rng.randint(1, 3000)}. " for _ in range(6)) for _ in range(150)]
+
+
+def test_merges_that_never_stand_in_stage_two_are_passed_over(tmp_path):
+    """` 12` is a word of --pattern, which stage 2 cuts in two: its merge is not in the model, its place is not lost."""
+    documents = ["ab 12 ab 12 ab 12 cd ef" for _ in range(5)] + ["ab cd ef ab cd ef"] * 3
+    pattern = r"(?s) ?\w+|."
+    options = {"like": "hf", "vocab_size": 256 + 12, "superwords": "uw", "transition": 256 + 6, "block_tokens": (),
+               "max_superword_words": None, "forbid": None, "freq_cutoff": 1, "whole_characters": False}  # fmt: skip
+    wanted = reference_events(documents, pattern, options)
+    run = documents_run(tmp_path / "run", documents, pattern)
+    assert learn(run, options) == wanted
+    learn(run, {"vocab_size": 256 + 6}, "plain")
+    found = "SELECT count(*) FROM {}.tokens WHERE try(decode(bytes)) LIKE ' 1%'"
+    assert rows(run, found.format("plain")) != [(0,)]
+    assert rows(run, found.format("main")) == [(0,)]
+    assert len(wanted) == 12
+    assert check(run, resources=SMALL) == []
+
+
+def test_the_export_to_hugging_face_is_exact(prose, tmp_path):
+    """--strict passes; the tokenizers library encodes every text as the model does, and superwords are used."""
+    tokenizers = pytest.importorskip("tokenizers")
+    run = documents_run(tmp_path / "run", prose, "superbpe1")
+    learn(run, {"vocab_size": 700, "superwords": "uw", "transition": 500})
+    assert {event.op for event in log_of(run).events} == {Op.MERGE}
+    held = tmp_path / "held.txt"
+    held.write_text("\n".join(prose[:20]) + "  12345 --- the end\n")
+    cli("export", run, "--to", "hf", "-o", tmp_path / "hf.json", "--strict", "--verify", held)
+    theirs, ours = tokenizers.Tokenizer.from_file(str(tmp_path / "hf.json")), Tokenizer.load(run)
+    longest = 0
+    for text in [*prose[:30], held.read_text(), "a  b   c\n\n12 34567 ..,, é日"]:
+        ids = ours.encode_ordinary(text)
+        assert theirs.encode(text).ids == ids
+        assert ours.decode(ids) == text
+        longest = max(longest, *(ours.decode([number]).strip().count(" ") for number in ids))
+    assert longest > 0
+
+
+def test_documents_over_the_border_of_parts(prose, tmp_path, monkeypatch):
+    """Parts end in the middle of a document: what stands behind the last certain border waits for the next."""
+    whole = documents_run(tmp_path / "whole", ["\n".join(prose)], "superbpe1")
+    source = tmp_path / "text.txt"
+    source.write_text("\n".join(prose))
+    monkeypatch.setattr(counting, "_MOST_BLOCK", 1 << 13)
+    monkeypatch.setattr(counting, "_LEAST_BLOCK", 1 << 13)
+    parts = tmp_path / "parts"
+    count(parts, [str(source)], options={"pattern": "superbpe1", "sequences": True}, resources=SMALL)
+    assert len(order_parts(Run(parts), list_parts(Run(parts)))) > 5
+    options = {"vocab_size": 600, "superwords": "uw", "transition": 450}
+    assert learn(parts, options) == learn(whole, options)
+    monkeypatch.setattr(stage2.StageTwo, "_unfinished", _refusing(stage2.StageTwo._unfinished))
+    with pytest.raises(LimitError, match="--stage2-pattern"):
+        learn(parts, {**options, "stage2_pattern": LINES.replace("\\n", "\\x00")}, "long")
+
+
+def _refusing(unfinished):
+    def limited(self, text, part):
+        self.most_bytes = 20_000
+        return unfinished(self, text, part)
+
+    return limited
+
+
+KILLS = ["tokens-written:3", "neighbours-written:2", "runs-written", "events-committed:3", "log-written"]
+
+KILLED = """
+import sys
+from streambpe.config import Resources, TrainConfig
+from streambpe.train import superwords
+from streambpe.train.trainer import Trainer
+groups = superwords.Groups.of.__func__
+superwords.Groups.of = classmethod(lambda cls, parts, places: groups(cls, parts, 2000))
+Trainer(sys.argv[1], TrainConfig.from_options(vocab_size=600, superwords="uw", transition=450),
+        resources=Resources(256 * 10**6, 2), checkpoint_seconds=float(sys.argv[2])).run()
+"""
+
+
+def test_a_kill_anywhere_changes_nothing(prose, tmp_path, monkeypatch):
+    """Parts half cut anew, neighbours half counted, superwords half learned: the next run goes on to the same log."""
+    source = tmp_path / "text.txt"
+    source.write_text("\n".join(prose))
+    monkeypatch.setattr(counting, "_MOST_BLOCK", 1 << 13)
+    monkeypatch.setattr(counting, "_LEAST_BLOCK", 1 << 13)
+    whole, run = tmp_path / "whole", tmp_path / "killed"
+    count(whole, [str(source)], options={"pattern": "superbpe1", "sequences": True}, resources=SMALL)
+    subprocess.run(["cp", "-r", str(whole), str(run)], check=True)
+
+    def go(folder: Path, failpoint: str) -> int:
+        env = {**os.environ, "STREAMBPE_FAILPOINT": failpoint}
+        command = [sys.executable, "-c", KILLED, str(folder), "0" if failpoint.startswith("events-committed") else "5"]
+        done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True)
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
+        return done.returncode
+
+    assert go(whole, "") == 0
+    assert [go(run, failpoint) for failpoint in KILLS] == [-signal.SIGKILL] * len(KILLS)
+    assert go(run, "") == 0
+    assert (run / "model.events.jsonl").read_bytes() == (whole / "model.events.jsonl").read_bytes()
+    assert check(run, resources=SMALL) == []
+
+
+def test_memory_threads_and_a_larger_size(prose, tmp_path):
+    """The same bytes from one thread and little memory; the same training goes on to a larger vocabulary."""
+    options = {"superwords": "uw", "transition": 400}
+    for name, resources in (("a", Resources(256 * 10**6, 1)), ("b", Resources(2 * 10**9, 2))):
+        documents = Source("documents", "iterator", texts=prose)
+        counted = {"options": {"pattern": "superbpe1"}}
+        train(tmp_path / name, [documents], resources=resources, counting=counted, vocab_size=500, **options)
+    a, b = ((tmp_path / name / "model.events.jsonl").read_bytes() for name in "ab")
+    assert a == b
+    small = list(log_of(tmp_path / "a").events)
+    assert learn(tmp_path / "a", {"vocab_size": 560, **options})[: len(small)] == small
+    assert log_of(tmp_path / "a").events == tuple(learn(tmp_path / "b", {"vocab_size": 560, **options}, "fresh"))
+    assert check(tmp_path / "a", resources=SMALL) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"superwords": "uw"}, "--transition"),
+        ({"superwords": "uw", "transition": 300, "superword_pattern": "simple"}, "--superword-pattern"),
+        ({"superwords": "uw", "transition": 300, "stop_list": 5}, "--stop-list"),
+        ({"superwords": "boundless", "stage2_pattern": "gpt2"}, "--stage2-pattern"),
+    ],
+)
+def test_what_cannot_work_is_refused_by_name(options, named):
+    """One message that names the option, before anything is read."""
+    with pytest.raises(UsageError, match=named):
+        TrainConfig.from_options(**options)
+
+
+def test_text_that_is_not_there_is_not_cut_anew(tmp_path):
+    """A run whose chunks are not the whole text, and a stage-2 pattern that would lose text, are refused."""
+    options = {"vocab_size": 300, "superwords": "uw", "transition": 280}
+    run = tmp_path / "run"
+    source = Source("documents", "iterator", texts=["one two three"] * 5)
+    count(run, [source], options={"pattern": r"\w+", "gaps": "drop", "sequences": True}, resources=SMALL)
+    with pytest.raises(RunMismatch, match="--gaps drop"):
+        learn(run, options)
+    other = documents_run(tmp_path / "other", ["one two three"] * 5, "superbpe1")
+    with pytest.raises(PatternError, match="unmatched"):
+        learn(other, {**options, "stage2_pattern": r"\w+"})
