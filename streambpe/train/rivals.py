@@ -6,8 +6,8 @@
 What may join, how pairs are counted and how ties are decided is as in the training. Which chunks are eligible follows
 from the whole of phase one: the word steps that found no place in the model are in the tables of the training.
 
-Memory: one part (about 60 bytes a chunk of it; with uw 40 times its text), a run of eligible chunks that goes on in
-the next part, and the distinct pairs (about 60 bytes each).
+Memory: one part, a run of eligible chunks that goes on in the next part, and the distinct pairs; explain has no
+--memory. 20 MB of English, 16 384 ids, 2 busy cores: 4 s and 450 MB in all, under uw 12 s and 690 MB.
 """
 
 from __future__ import annotations
