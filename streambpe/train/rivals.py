@@ -7,7 +7,7 @@ What may join, how pairs are counted and how ties are decided is as in the train
 from the whole of phase one: the word steps that found no place in the model are in the tables of the training.
 
 Memory: one part, a run of eligible chunks that goes on in the next part, and the distinct pairs; explain has no
---memory. 20 MB of English, 16 384 ids, 2 busy cores: 4 s and 450 MB in all, under uw 12 s and 690 MB.
+--memory. 20 MB of English, 2 busy cores: 4 s and 450 MB in all with 16 384 ids, under uw 12 s and 690 MB with 12 000.
 """
 
 from __future__ import annotations
