@@ -25,6 +25,7 @@ from streambpe.train.neighbours import Reader
 from streambpe.train.reference import text_matches
 from streambpe.train.reference.superwords import IMPROVED
 from streambpe.train.rivals import symbols_of
+from streambpe.train.trainer import train
 from tests import test_superwords, test_uw
 from tests.runs import log_of
 from tests.test_superwords import documents_run, learn
@@ -68,6 +69,33 @@ def test_a_token_shows_its_path_and_its_end():
     assert any(note.startswith("Deleted at event") for note in gone.notes)
     assert explain(tokenizer, "id:3").about.startswith('"')
     assert "base symbol" in explain(tokenizer, "a").notes[0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"freq_cutoff": 3, "stop_list": 4},
+        {"ties": "bytes", "alphabet": "gpt2"},
+        {"block_tokens": ("th", "he", "in"), "max_token_length": 3},
+        {"whole_characters": True, "overlaps": "disjoint"},
+    ],
+    ids=str,
+)
+def test_what_was_learned_was_its_own_best_rival(options, tmp_path):
+    """Whatever the rules of a training were: just before each merge its own pair stands first, by its own count."""
+    corpus, run = tmp_path / "a.jsonl", tmp_path / "run"
+    corpus.write_text("".join(json.dumps({"text": document}) + "\n" for document in DOCUMENTS))
+    train(run, [str(corpus)], vocab_size=460, **options)
+    tokenizer = Tokenizer.load(run)
+    encoder = tokenizer.encoder
+    spelled = [shown(encoder.codec.text_bytes(encoder.model.content(i), "name")) for i in range(encoder.n_log)]
+    events = encoder.model.events
+    assert len(events) > 40
+    for index in [*range(0, len(events), 7), len(events) - 1]:
+        left, right = events[index].pair
+        rivals = find_rivals(encoder, run, index)
+        assert rivals[0] == {"left": spelled[left], "right": spelled[right], "n": events[index].n}, index
+        assert len(rivals) <= 5
 
 
 def test_rivals_are_the_counts_of_that_moment(tmp_path):

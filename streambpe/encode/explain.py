@@ -243,7 +243,10 @@ def find_rivals(encoder: Encoder, run: Path, index: int, most: int = _RIVALS) ->
         named = [(*(shown(encoder.codec.text_bytes(side, "name")) for side in pair), n) for *pair, n in best]
         return [{"left": left, "right": right, "n": n} for left, right, n in named]
     chunks, n = _chunk_counts(run, encoder.header.config.get("weights", {}))
-    kept = ~chunks.is_in(list(encoder.stop_ids)).to_numpy() if encoder.stop_ids else np.ones(len(chunks), np.bool_)
+    config = encoder.header.config
+    kept = n >= config.get("freq_cutoff", 1)
+    if encoder.stop_ids:
+        kept &= ~chunks.is_in(list(encoder.stop_ids)).to_numpy()
     symbols, lengths = encoder.codec.split_many(chunks.filter(pl.Series(kept)))
     vocabulary = encoder.model.vocabulary
     events = [event for event in encoder.model.events[:index] if event.op is not Op.SUPERMERGE]
@@ -251,21 +254,33 @@ def find_rivals(encoder: Encoder, run: Path, index: int, most: int = _RIVALS) ->
     bulk = BulkReplay(events, encoder.n_log, sizes)
     ids, counts = bulk.replay(np.where(symbols < 0, np.int32(bulk.unknown), symbols), lengths)
     weights = np.repeat(n[kept], counts)
-    at = pair_places(ids, counts, encoder.header.config.get("overlaps") == "disjoint")
+    at = pair_places(ids, counts, config.get("overlaps") == "disjoint")
     left, right = ids[at], ids[at + 1]
     known = (left < encoder.n_log) & (right < encoder.n_log)
-    if encoder.header.config.get("whole_characters"):
+    if config.get("whole_characters"):
         known[known] = merging_pairs(vocabulary)(left[known], right[known])
     table = pl.DataFrame({"left": left[known], "right": right[known], "n": weights[at][known]})
-    top = (
-        table.group_by("left", "right")
-        .agg(pl.col("n").sum())
-        .sort(["n", "left", "right"], descending=[True, False, False])
+    pairs = table.group_by("left", "right").agg(pl.col("n").sum())
+    longest = config.get("max_token_length")
+    if longest is not None:
+        length = np.array(sizes)
+        fits = length[pairs["left"].to_numpy()] + length[pairs["right"].to_numpy()] <= longest
+        pairs = pairs.filter(pl.Series(fits))
+    first, tied = vocabulary.first_id, np.arange(encoder.n_log)
+    if config.get("ties") == "bytes":
+        ordered = sorted(range(encoder.n_log), key=lambda i: encoder.model.content(i) if i >= first else b"")
+        tied[ordered] = np.arange(encoder.n_log)
+    pairs = pairs.with_columns(
+        a=pl.Series(tied[pairs["left"].to_numpy()]), b=pl.Series(tied[pairs["right"].to_numpy()])
     )
-    return [
-        {"left": _content(encoder, a), "right": _content(encoder, b), "n": count}
-        for a, b, count in top.head(most).iter_rows()
-    ]
+    blocked = {encoder.codec.content(token) for token in config.get("block_tokens", ())}
+    rivals: list[Row] = []
+    for a, b, count in pairs.sort(["n", "a", "b"], descending=[True, False, False])["left", "right", "n"].iter_rows():
+        if encoder.model.content(a) + encoder.model.content(b) not in blocked:
+            rivals.append({"left": _content(encoder, a), "right": _content(encoder, b), "n": count})
+        if len(rivals) == most:
+            break
+    return rivals
 
 
 def _across_chunks(encoder: Encoder, index: int) -> bool:
