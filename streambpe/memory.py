@@ -1,4 +1,4 @@
-"""Keeping the allocators within a tight limit: freed memory goes back to the system at once.
+"""Keeping within --memory: what the process tree takes, what is left, and freed memory that goes back at once.
 
 Three allocators live in the process: glibc's (numpy), Polars' own, Arrow's. Each keeps what is freed
 for later, which is fast and under a limit of 500 MB adds about 100 MB to the resident size (measured:
@@ -11,6 +11,10 @@ import contextlib
 import ctypes
 import os
 
+import psutil
+
+LEFT_BEHIND_BYTES = 64 << 20  # by earlier stages in the allocators, at most
+TRANSIENT_SHARE = 16  # of a limit is kept for what Polars takes for a moment
 _TIGHT_BYTES = 2 << 30  # above this the allocators' own habits do no harm
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of <malloc.h>
 
@@ -41,3 +45,26 @@ def release_memory() -> None:
     pa.default_memory_pool().release_unused()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+def tree_memory() -> int:
+    """Resident bytes of this process and its children; what --memory bounds."""
+    me = psutil.Process()
+    total = 0
+    for process in (me, *me.children(recursive=True)):
+        try:
+            total += process.memory_info().rss
+        except psutil.Error:
+            continue
+    return total
+
+
+def room_for_arrays(memory_bytes: int, base_bytes: int, known_bytes: int = 0) -> int:
+    """What is left of a limit now.
+
+    base_bytes: resident before any work; known_bytes: of the objects this job holds. What is resident counts up to
+    these and what earlier stages left in the allocators, so that what a caller's program holds does not.
+    """
+    release_memory()
+    held = min(max(base_bytes, tree_memory()), base_bytes + known_bytes + LEFT_BEHIND_BYTES)
+    return memory_bytes - held - memory_bytes // TRANSIENT_SHARE

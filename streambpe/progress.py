@@ -22,37 +22,12 @@ import psutil
 
 from streambpe.config import format_size
 from streambpe.errors import UsageError
-from streambpe.memory import release_memory
+from streambpe.memory import tree_memory
 from streambpe.store.run import Run
 
 MODES = ("auto", "bar", "jsonl", "none")
 _STATUS_SECONDS = 0.5
-LEFT_BEHIND_BYTES = 64 << 20
-TRANSIENT_SHARE = 16  # of a limit is kept for what Polars takes for a moment
 _REMEMBERED = 256  # snapshots that rates are worked out from: two minutes and more
-
-
-def tree_memory() -> int:
-    """Resident bytes of this process and its children; what --memory bounds."""
-    me = psutil.Process()
-    total = 0
-    for process in (me, *me.children(recursive=True)):
-        try:
-            total += process.memory_info().rss
-        except psutil.Error:
-            continue
-    return total
-
-
-def room_for_arrays(memory_bytes: int, base_bytes: int, known_bytes: int = 0) -> int:
-    """What is left of a limit now.
-
-    base_bytes: resident before any work; known_bytes: of the objects this job holds. What is resident counts up to
-    these and what earlier stages left in the allocators, so that what a caller's program holds does not.
-    """
-    release_memory()
-    held = min(max(base_bytes, tree_memory()), base_bytes + known_bytes + LEFT_BEHIND_BYTES)
-    return memory_bytes - held - memory_bytes // TRANSIENT_SHARE
 
 
 @dataclass

@@ -41,7 +41,8 @@ from streambpe.config import (
 from streambpe.encode.patterns import Pattern, find_pattern
 from streambpe.encode.segments import InlineSplitter, PieceCounts, count_chunks, count_giants, cut_pieces
 from streambpe.errors import Stopped, StreambpeError, UsageError
-from streambpe.progress import LEFT_BEHIND_BYTES, clock, folder_bytes
+from streambpe.memory import LEFT_BEHIND_BYTES
+from streambpe.progress import clock, folder_bytes
 from streambpe.store.chunks import BASE_BYTES
 from streambpe.store.database import open_store, use_training
 from streambpe.store.run import Run

@@ -43,8 +43,8 @@ from streambpe.encode.alphabet import Alphabet
 from streambpe.encode.eligible import text_test
 from streambpe.encode.eventlog import Event, Op, events_digest, merge_event, supermerge_event
 from streambpe.encode.patterns import Pattern
-from streambpe.memory import release_memory
-from streambpe.progress import Meter, room_for_arrays
+from streambpe.memory import release_memory, room_for_arrays
+from streambpe.progress import Meter
 from streambpe.store.chunks import BASE_BYTES
 from streambpe.store.sequences import SequencePart
 from streambpe.train.batch import Bool

@@ -58,8 +58,8 @@ from streambpe.encode.script import Unencodable
 from streambpe.encode.symbols import Codec
 from streambpe.errors import ResumeMismatch, RunError, RunMismatch, Stopped, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
-from streambpe.memory import release_memory
-from streambpe.progress import LEFT_BEHIND_BYTES, TRANSIENT_SHARE, Meter, Reporter, tree_memory
+from streambpe.memory import LEFT_BEHIND_BYTES, TRANSIENT_SHARE, release_memory, room_for_arrays
+from streambpe.progress import Meter, Reporter
 from streambpe.store.chunks import BASE_BYTES, Part, fold, list_parts, merge_ranges
 from streambpe.store.database import fsync_file, fsync_folder, list_trainings, open_store, use_training
 from streambpe.store.groups import check_weights, read_groups, weighted_counts
@@ -615,10 +615,7 @@ class Trainer:
         return self.resources.temp_dir / f"streambpe-{run}-{self.name}"
 
     def _engine_options(self, codec: Codec) -> EngineOptions:
-        # libraries, and what counting left behind in the allocators (not what a caller's program holds)
-        release_memory()
-        base = min(max(BASE_BYTES, tree_memory()), BASE_BYTES + LEFT_BEHIND_BYTES)
-        room = engine_room(self.resources.memory_bytes, base)
+        room = room_for_arrays(self.resources.memory_bytes, BASE_BYTES) - _FOLD_BYTES
         deletions = None
         if self.config.tau is not None:
             deletions = Deletions(Fraction(self.config.tau), self.config.delete_to, self.config.delete_test)
@@ -631,7 +628,7 @@ class Trainer:
             "min_frequency": self.config.min_frequency,
             "max_token_length": self.config.max_token_length,
             "blocked": frozenset(map(codec.content, self.config.block_tokens)),
-            "memory_bytes": room,
+            "memory_bytes": max(room, LEAST_BYTES),
             "deletions": deletions,
             "threads": self.resources.threads,
             "work_dir": self.blocks,
@@ -881,8 +878,9 @@ def _model_size(log: EventLog) -> int:
     return symbols + len(log.header.stop_words) + len(living) + len(log.header.specials) + log.header.reserved
 
 
-def engine_room(memory_bytes: int, base: int = BASE_BYTES + LEFT_BEHIND_BYTES) -> int:
-    """What --memory leaves to the engine. `base`: resident before it begins, at most as much as by default."""
+def engine_room(memory_bytes: int) -> int:
+    """What --memory leaves to the engine at least, whatever counting left behind."""
+    base = BASE_BYTES + LEFT_BEHIND_BYTES
     return max(memory_bytes - base - _FOLD_BYTES - memory_bytes // TRANSIENT_SHARE, LEAST_BYTES)
 
 
