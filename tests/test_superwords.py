@@ -20,8 +20,9 @@ from streambpe.encode.patterns import find_pattern
 from streambpe.errors import ResumeMismatch, RunError, UsageError
 from streambpe.store.check import check
 from streambpe.store.chunks import list_parts
+from streambpe.store.documents import documents_digest
 from streambpe.store.run import Run
-from streambpe.store.sequences import documents_digest, order_parts
+from streambpe.store.sequences import order_parts
 from streambpe.store.sources import Source
 from streambpe.train import count as counting
 from streambpe.train import reference, superwords

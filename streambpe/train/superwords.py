@@ -52,6 +52,7 @@ from streambpe.train.engine import LEAST_BYTES, Batch, Engine, EngineOptions, Pa
 from streambpe.train.interleave import Interleaved, InterleavedTies, interleave
 from streambpe.train.journal import Journal
 from streambpe.train.neighbours import (
+    PART_BYTES,
     ROW_BYTES,
     Groups,
     Int64,
@@ -310,11 +311,17 @@ class SuperwordPhase:
         places = int(min(32 << 20, max(1 << 20, self.spare // (4 * ROW_BYTES))))
         self.groups = Groups.of(self.reader.parts, places)
         stage = self._stage("neighbours", self.reader.places)
-        files = count_neighbours(self.reader, self.groups, self.job.folder, stage)
+        files = count_neighbours(self.reader, self.groups, self.job.folder, self.readers, stage)
         self.neighbour_files = files
         self.levels = self._levels()
         release_memory()
         self._took("neighbours", began)
+
+    @property
+    def readers(self) -> int:
+        """Threads that may each hold a part."""
+        largest = max((part.places for part in self.reader.parts), default=0)
+        return max(1, min(self.job.resources.threads, self.spare // 2 // max(1, largest * PART_BYTES)))
 
     def _whole_chunks(self) -> Reader:
         """The documents as chunks that may join."""
@@ -467,9 +474,8 @@ class SuperwordPhase:
         folder = job.folder / f"words-{name}"
         if not folder.exists():
             kept = KeptPairs(keys, self.spellings.open_chunks, len(self.spellings.contents))
-            files = collect_runs(
-                self.reader, self.groups, kept, job.folder, f"runs-{name}", self._stage("runs", self.reader.places)
-            )
+            stage = self._stage("runs", self.reader.places)
+            files = collect_runs(self.reader, self.groups, kept, job.folder, f"runs-{name}", self.readers, stage)
             write_run_words(files, folder, max(1 << 17, self.spare // (3 * RUN_BYTES)))
             release_memory()
         self._took("runs", began)

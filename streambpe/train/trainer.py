@@ -62,9 +62,10 @@ from streambpe.memory import LEFT_BEHIND_BYTES, TRANSIENT_SHARE, release_memory,
 from streambpe.progress import Meter, Reporter
 from streambpe.store.chunks import BASE_BYTES, Part, fold, list_parts, merge_ranges
 from streambpe.store.database import fsync_file, fsync_folder, list_trainings, open_store, use_training
+from streambpe.store.documents import documents_digest
 from streambpe.store.groups import check_weights, read_groups, weighted_counts
 from streambpe.store.run import Run, replace_file
-from streambpe.store.sequences import SequencePart, documents_digest, order_parts
+from streambpe.store.sequences import SequencePart, order_parts
 from streambpe.store.sources import Source, find_sources
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.trainings import (
@@ -245,7 +246,7 @@ class Trainer:
                 joined = self._join(phase, journal, parts, alphabet, stop_words)
                 journal, learned = joined.journal, joined.learned
                 reached = learned >= target
-                corpus = {**corpus, "documents_sum": self._documents_sum(phase.job.folder, documents)}
+                corpus = {**corpus, "documents_sum": self._documents_sum(phase, documents)}
             self.meter.stage = "writing"
             result = self._finish(journal, corpus, alphabet, stop_words, learned, reached)
             failpoint("log-written")
@@ -386,11 +387,11 @@ class Trainer:
         renumbered = np.array([made.renumbered[number] for number in ids.tolist()], np.int64)
         return renumbered, n, alone
 
-    def _documents_sum(self, folder: Path, documents: list[SequencePart]) -> str:
-        file = folder / "documents.sum"
+    def _documents_sum(self, phase: SuperwordPhase, documents: list[SequencePart]) -> str:
+        file = phase.job.folder / "documents.sum"
         if not file.exists():
             self.meter.stage = "documents"
-            replace_file(file, documents_digest(self.folder, documents).encode())
+            replace_file(file, documents_digest(self.folder, documents, phase.readers).encode())
         return file.read_text()
 
     @staticmethod
