@@ -33,7 +33,7 @@ def document_hash(chunks: list[str]) -> int:
         sum(chunk_hash(chunk) * pow(lane, place) for place, chunk in enumerate(chunks)) & MASK
         for lane in (0x9E3779B97F4A7C15, 0xD1342543DE82EF95)
     )
-    low = mix((first + mix(len(chunks))) & MASK)
+    low = mix((first + mix(len(chunks) + 1)) & MASK)
     return low + (mix(second ^ low) << 64)
 
 

@@ -25,7 +25,7 @@ from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts
 from streambpe.store.sources import Source
 from streambpe.train import count as counting
-from streambpe.train import reference, superwords
+from streambpe.train import reference, superwords, trainer
 from streambpe.train.count import count
 from streambpe.train.interleave import interleave
 from streambpe.train.runs import OpenChunks
@@ -190,6 +190,38 @@ def test_tokens_are_counted_in_chunks(tmp_path):
     found = dict(rows(run, "SELECT text, [n, alone] FROM token_usage WHERE n > 0"))
     assert found == {"a": [7, 5], "b": [7, 5], "c": [3, 3], "d": [2, 2], "!": [2, 2]}
     assert dict(rows(run, "SELECT chunk, n FROM single_token_chunks")) == {"a": 5, "b": 5, "c": 3, "d": 2, "!": 2}
+    assert check(run, resources=SMALL) == []
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("overlaps", ["all", "disjoint"])
+def test_tokens_are_counted_by_the_merges_that_found_a_place(overlaps, again, tmp_path, monkeypatch):
+    """Taken back from the words as they are at the end of phase one, or counted again; doubled letters, cut-off and
+    stop words among them."""
+    way = "_counts_before" if again else "_count_again"
+    monkeypatch.setattr(trainer.Trainer, way, lambda *_: pytest.fail("the other way"))
+    if again:
+        monkeypatch.setattr(trainer, "can_undo", lambda *_: False)
+    rng = random.Random(5)
+    words = [
+        " haha",
+        " hahaha",
+        " aaaa",
+        " the",
+        " end",
+        " of",
+        " once",
+        "\u00e9t\u00e9",
+        " \u00e9t\u00e9s",
+        "aaa",
+        "aaaaa",
+    ]
+    documents = ["".join(rng.choice(words) for _ in range(40)) + f" lone{i}" for i in range(12)]
+    run = documents_run(tmp_path / "run", documents, "boundless")
+    options = {"vocab_size": 300, "superwords": "boundless", "overlaps": overlaps, "freq_cutoff": 2, "stop_list": 1}
+    learn(run, options)
+    ((left_over,),) = rows(run, "SELECT count(*) FROM events WHERE seq IS NULL")
+    assert left_over > 3
     assert check(run, resources=SMALL) == []
 
 

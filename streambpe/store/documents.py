@@ -3,7 +3,7 @@
     h(chunk)     mod 2^64: the sum of (byte + 1) x 0x100000001b3^place, xored with its own upper half,
                  times 0x9e3779b97f4a7c15 plus the chunk's length
     p(document)  mod 2^64: the sum of h(chunk) x P^place, for each of two P
-    hash         low = mix(p1 + mix(chunks)), high = mix(p2 ^ low); mix as splitmix64 ends
+    hash         low = mix(p1 + mix(chunks + 1)), high = mix(p2 ^ low); mix as splitmix64 ends
 
 All of it is array work on the stored sequences. A document that goes on in the next part is added up from its pieces.
 """
@@ -112,7 +112,7 @@ _BACK = [_powers(pow(lane, -1, 1 << 64)) for lane in _LANES]
 
 
 def _sum_of_hashes(first: UInt64, second: UInt64, chunks: UInt64) -> int:
-    low = _mix(first + _mix(chunks))
+    low = _mix(first + _mix(chunks + np.uint64(1)))
     high = _mix(second ^ low)
     words = [int((lane >> np.uint64(shift) & np.uint64(0xFFFFFFFF)).sum()) for lane in (low, high) for shift in (0, 32)]
     return sum(word << (32 * i) for i, word in enumerate(words))
