@@ -29,6 +29,7 @@ from streambpe.train import count as counting
 from streambpe.train import reference, superwords, trainer
 from streambpe.train.count import count
 from streambpe.train.interleave import interleave
+from streambpe.train.reference.superwords import as_model
 from streambpe.train.runs import OpenChunks
 from streambpe.train.trainer import Trainer, train
 from tests.runs import ROOT, SMALL, cli, log_of, rows
@@ -161,6 +162,25 @@ def test_words_in_a_superword(pattern, made, tmp_path):
     assert [tuple(pair) for pair in parts] == made
     for i, (left, right) in zip(joined, made, strict=True):
         assert find_rivals(encoder, run, i)[0] == {"left": shown(left.encode()), "right": shown(right.encode()), "n": 6}
+
+
+def test_without_deletions_every_token_encodes_to_itself():
+    """What `find_eligible` relies on: runs of equal letters, ties, blocked tokens, lengths, both kinds of overlap."""
+    rng = random.Random(11)
+    for _ in range(150):
+        chunks = ["".join(rng.choice("aab") for _ in range(rng.randint(1, 12))) for _ in range(rng.randint(1, 8))]
+        words = reference.train_words(
+            {chunk.encode(): rng.randint(1, 4) for chunk in chunks},
+            bytes_alphabet(),
+            256 + 40,
+            ties=rng.choice(["ids", "bytes"]),
+            overlaps=rng.choice(["all", "disjoint"]),
+            blocked=rng.choice([[], [b"aa"], [b"ab", b"ba"]]),
+            max_token_length=rng.choice([None, 4]),
+        )
+        model = as_model(words)
+        for token in words.vocabulary.tokens:
+            assert model.encode_chunk(token.content, unknown="unk") == [token.id]
 
 
 @pytest.mark.parametrize("foreseen", [True, False])

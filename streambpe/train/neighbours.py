@@ -25,7 +25,7 @@ import polars as pl
 
 from streambpe.encode.alphabet import Alphabet
 from streambpe.encode.bulk import BulkReplay
-from streambpe.encode.eventlog import Event
+from streambpe.encode.eventlog import Event, Op
 from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
 from streambpe.store.database import fsync_file
@@ -52,7 +52,9 @@ def find_eligible(
     """Rows (chunk, symbol): the chunks that encode to one token and match.
 
     contents: of every log id from alphabet.first_id on. A chunk that is one token spells that token, so only the
-    tokens' own bytes need to be looked at; not all of them encode to themselves.
+    tokens' own bytes need to be looked at. Without deletions every token encodes to itself: where it was made of l
+    and r, no merge before had crossed the ends of l r, so these bytes alone had come to l r as well (a run of
+    equal symbols that goes on beyond an end was paired up to it). With deletions the events are replayed.
     """
     first, base = alphabet.first_id, len(alphabet)
     stops = set(stop_words)
@@ -63,6 +65,8 @@ def find_eligible(
             if chunk not in stops:
                 found.append((chunk, first + i))
     chunks = pl.DataFrame(found, schema={"chunk": pl.String, "symbol": pl.Int32}, orient="row")
+    if not any(event.op is Op.DELETE for event in events):
+        return chunks
     table = np.full(256, -1, np.int32)
     for number, symbol in enumerate(alphabet.symbols, first):
         table[symbol[0]] = number

@@ -456,7 +456,8 @@ class SuperwordPhase:
         self.journal.add_batch({"batch": len(self.journal.batches), "first_seq": first, **record})
         if self.on_batch:
             self.on_batch(batch)
-        self.meter.done = len(self.journal.events) + self._words_before(int(batch.n[-1]) if len(batch.n) else 0)
+        done = len(self.journal.events) + self._words_before(int(batch.n[-1]) if len(batch.n) else 0)
+        self.meter.done = min(done, self.job.target)  # a pass learns more than there may be room for
         if opened and self.threshold > 1 and self.job.prune:
             # All that was learned is right, this batch too: it ends with the merge that spells what exists.
             self._close_engine()
