@@ -182,7 +182,7 @@ def test_cl100k_differs_from_gpt4_at_the_end_of_a_text():
 def test_texts_of_ascii_split_as_regex_splits_them(name, atoms):
     """The translation for `re` finds what `regex` finds: every ASCII character, in every neighbourhood."""
     pattern, text = PRESETS[name], "".join(atoms)
-    assert pattern._for_ascii is not None
+    assert pattern.for_ascii is not None
     assert pattern.split(text) == pattern.compiled.findall(text)
 
 
@@ -192,4 +192,4 @@ def test_what_has_no_translation_keeps_to_regex():
         assert ascii_twin(expression) is None
     assert ascii_twin(r"\p{Lo}*a\p{M}?|[^\p{L}]+").findall("ab 1") == ["a", " 1"]
     assert find_pattern(r"a+|(?s:.)").split("aab") == ["aa", "b"]
-    assert find_pattern(r"a+|(?s:.)")._for_ascii is None
+    assert find_pattern(r"a+|(?s:.)").for_ascii is None

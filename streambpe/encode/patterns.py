@@ -37,7 +37,7 @@ from streambpe.encode.ascii import ascii_twin
 from streambpe.encode.marks import DOCUMENT_END, RUN_END, SCRIPT_RUN_END
 from streambpe.encode.script import UNICODE
 from streambpe.encode.script_rules import ScriptRules, split_by_rules
-from streambpe.encode.split import find_chunks
+from streambpe.encode.split import engine_for, find_chunks
 from streambpe.encode.words import WORD_MARK, WordRules, split_words
 from streambpe.errors import PatternError
 
@@ -504,8 +504,8 @@ class Pattern:
         return regex.compile(self.script_expression) if self.script_expression else None
 
     @functools.cached_property
-    def _for_ascii(self) -> re.Pattern[str] | None:
-        """The same for a whole text of ASCII, several times as fast; presets without gaps only."""
+    def for_ascii(self) -> re.Pattern[str] | None:
+        """`compiled` for a text of ASCII, several times as fast; presets without gaps only."""
         plain = self.compiled is not None and self.name != "regex" and not self.keep_gaps
         return ascii_twin(self.expression) if plain and not self.script_expression else None
 
@@ -521,9 +521,6 @@ class Pattern:
 
     def split(self, text: str) -> list[str]:
         """The chunks of one whole document (or script run): what `regex` finds, by definition."""
-        if text.isascii() and self._for_ascii is not None:
-            found: list[str] = self._for_ascii.findall(text)
-            return found
         if self.definition is not None:
             return self.definition(text)
         if self.script_expression:
@@ -533,7 +530,7 @@ class Pattern:
             for run, spaceless in split_script_runs(text):
                 chunks += find_chunks(self.script_compiled if spaceless else self.compiled, run, self.keep_gaps)
             return chunks
-        return find_chunks(self.compiled, text, self.keep_gaps)
+        return find_chunks(engine_for(text, self.compiled, self.for_ascii), text, self.keep_gaps)
 
 
 _SCRIPT_WORD = r" ?\p{L}\p{M}*"

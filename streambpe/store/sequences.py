@@ -21,6 +21,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow.parquet as pq
 
+from streambpe.encode.ragged import Ids, gather_rows
 from streambpe.encode.segments import Chunked
 from streambpe.errors import RunError
 from streambpe.store.chunks import Part, merge_ranges
@@ -30,38 +31,28 @@ from streambpe.store.run import Run
 END_OF_DOCUMENT = -1
 
 
-def write_sequence(
-    folder: Path, name: str, frame: pl.DataFrame, chunked: Chunked, codes: npt.NDArray[np.int32]
-) -> None:
-    """Write one part's documents. `frame`: its distinct chunks and counts; `codes`: its pieces in order."""
+def write_sequence(folder: Path, name: str, frame: pl.DataFrame, rows: Ids, chunked: Chunked, codes: Ids) -> None:
+    """Write one part's documents.
+
+    `frame`: its distinct chunks and counts, by chunk; `rows`: where there every chunk of `chunked` stands; `codes`:
+    its pieces in order.
+    """
     folder.mkdir(exist_ok=True)
-    ranked = frame.sort(["n", "chunk"], descending=[True, False]).select("chunk")
-    ids = ranked.with_row_index("id").select("chunk", pl.col("id").cast(pl.Int32))
-    flat = chunked.flat.to_frame().join(ids, on="chunk", how="left", maintain_order="left")["id"].to_numpy()
-    sequence = expand(flat, chunked, codes)
-    _write(ranked, folder / f"{name}.chunks.parquet")
+    falling = np.argsort(-frame["n"].to_numpy(), kind="stable")  # ties stay in the order of their bytes
+    rank = np.empty(len(falling), np.int32)
+    rank[falling] = np.arange(len(falling), dtype=np.int32)
+    sequence = expand(rank[rows], chunked, codes)
+    _write(frame.select(pl.col("chunk").gather(falling)), folder / f"{name}.chunks.parquet")
     _write(pl.DataFrame({"chunk_id": sequence}), folder / f"{name}.parquet")
 
 
-def expand(flat: npt.NDArray[np.int32], chunked: Chunked, codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+def expand(flat: Ids, chunked: Chunked, codes: Ids) -> Ids:
     """The chunk ids of pieces in order, with END_OF_DOCUMENT behind a piece that ends one.
 
-    `flat` holds the ids of the distinct pieces' chunks. Memory: 24 bytes a chunk.
+    `flat` holds the ids of the distinct pieces' chunks.
     """
-    ends = chunked.ends_document
-    lengths = chunked.lengths + ends
-    starts = np.cumsum(lengths) - lengths
-    table = np.full(int(lengths.sum()), END_OF_DOCUMENT, np.int32)
-    own = np.repeat(starts - (np.cumsum(chunked.lengths) - chunked.lengths), chunked.lengths)
-    source = np.repeat(chunked.starts - (np.cumsum(chunked.lengths) - chunked.lengths), chunked.lengths)
-    at = np.arange(int(chunked.lengths.sum()))
-    table[at + own] = flat[at + source]
-    many = lengths[codes]
-    stops = np.cumsum(many)
-    index = np.repeat(starts[codes] - (stops - many), many)
-    index += np.arange(len(index))
-    sequence: npt.NDArray[np.int32] = table[index]
-    return sequence
+    table, counts = chunked.with_ends(flat, END_OF_DOCUMENT)
+    return gather_rows(table, np.cumsum(counts) - counts, counts, codes)
 
 
 def _write(frame: pl.DataFrame, target: Path) -> None:
