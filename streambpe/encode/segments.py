@@ -347,11 +347,24 @@ def _split_slice(
     borders = np.cumsum(lists.explode(empty_as_null=False).str.len_bytes().to_numpy().astype(np.int64))
     if len(borders) and borders[-1] != len(symbols):
         raise AssertionError(f"the linear form of {pattern.name} left text unmatched")
-    borders = np.concatenate([[0], borders])
+    borders, counts = np.concatenate([[0], borders]), lists.list.len().to_numpy().astype(np.int64)
+    if pattern.groups_digits:
+        borders, counts = _group_digits(symbols, borders, counts)
     if at is not None:
         borders = np.append(at, len(data))[borders]
     chunks = pa.LargeStringArray.from_buffers(len(borders) - 1, pa.py_buffer(borders), pa.py_buffer(text))
-    return pl.Series("chunk", pl.from_arrow(chunks)), lists.list.len().to_numpy().astype(np.int64), hard
+    return pl.Series("chunk", pl.from_arrow(chunks)), counts, hard
+
+
+def _group_digits(symbols: npt.NDArray[np.uint8], borders: Lengths, counts: Lengths) -> tuple[Lengths, Lengths]:
+    """Numbers of more than three digits cut into threes from their end: (borders of chunks, chunks per piece)."""
+    starts, stops = borders[:-1], borders[1:]
+    long = np.flatnonzero(stops - starts > 3)
+    long = long[(symbols[starts[long]] >= ord("0")) & (symbols[starts[long]] <= ord("9"))]
+    cuts = (stops[long] - starts[long] - 1) // 3
+    inside = np.repeat(stops[long], cuts) - 3 * (ranges(np.zeros(len(long), np.int64), cuts) + 1)
+    np.add.at(counts, np.searchsorted(np.cumsum(counts), long, "right"), cuts)
+    return np.sort(np.concatenate([borders, inside])), counts
 
 
 def _pieces_as_chunks(pieces: pl.Series, pattern: Pattern) -> Chunked:
