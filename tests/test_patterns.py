@@ -186,6 +186,16 @@ def test_texts_of_ascii_split_as_regex_splits_them(name, atoms):
     assert pattern.split(text) == pattern.compiled.findall(text)
 
 
+@pytest.mark.parametrize("name", [name for name, pattern in PRESETS.items() if pattern.for_ascii])
+def test_short_texts_of_ascii_split_as_regex_splits_them(name):
+    """Every text of up to three of the characters that patterns treat apart."""
+    pattern = PRESETS[name]
+    for length in range(4):
+        for characters in itertools.product("\0\x1b\x1c\x1d\x1e\x1f\x7f\t\x0b\x0c\r\n 'sSlLeR1_-/$", repeat=length):
+            text = "".join(characters)
+            assert pattern.for_ascii.findall(text) == pattern.compiled.findall(text)
+
+
 def test_what_has_no_translation_keeps_to_regex():
     """Groups, references to them and sets of sets are left alone; so are patterns of a user's own."""
     for expression in (r"(a)\1|.", r"[[:alpha:]]+|.", r"\bx|.", r"a{,3}b|.", r"(?P<n>a)|.", r"(?>a+)|."):

@@ -5,7 +5,7 @@
 
 A part without a last -1 ends inside a document, which goes on in the part whose stretch of the same
 source begins where this one stops (table sources). A sequence without a part in counts/ was never
-committed. About 1.7 bytes a chunk on disk.
+committed. About 2.2 bytes a chunk on disk.
 """
 
 from __future__ import annotations
