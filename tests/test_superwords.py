@@ -16,15 +16,17 @@ from streambpe.config import Resources, TrainConfig
 from streambpe.encode.alphabet import bytes_alphabet, gpt2_alphabet, utf8_alphabet
 from streambpe.encode.eligible import find_superword_pattern, text_test
 from streambpe.encode.eventlog import Op, merge_event
+from streambpe.encode.explain import find_rivals, shown
 from streambpe.encode.patterns import find_pattern
 from streambpe.errors import ResumeMismatch, RunError, UsageError
 from streambpe.store.check import check
 from streambpe.store.chunks import list_parts
+from streambpe.store.documents import documents_digest
 from streambpe.store.run import Run
-from streambpe.store.sequences import documents_digest, order_parts
+from streambpe.store.sequences import order_parts
 from streambpe.store.sources import Source
 from streambpe.train import count as counting
-from streambpe.train import reference, superwords
+from streambpe.train import reference, superwords, trainer
 from streambpe.train.count import count
 from streambpe.train.interleave import interleave
 from streambpe.train.runs import OpenChunks
@@ -47,29 +49,32 @@ def documents_run(run: Path, documents: list[str], pattern: str) -> Path:
 def random_case(seed: int) -> tuple[list[str], str, dict]:
     """(documents, pattern, options) with many ties, few letters, and every option now and then."""
     rng = random.Random(seed)
-    kind = rng.choice(["letters", "words", "double", "double"])
+    kind = rng.choice(["letters", "words", "double", "double", "alone"])  # alone: "ab" is a chunk, but in no run
     if kind == "words":
         words = [rng.choice(["a", "an", "the", "end", "en", "d", "of", "o", "f"]) for _ in range(8)]
         gaps, pattern = [" ", "", " ", "-"], rng.choice(["boundless", "gpt2", r"(?s) ?[a-n]{1,2}| ?[o-z]|."])
     else:
-        words = ["".join(rng.choice("abx!") for _ in range(rng.randint(1, 3))) for _ in range(rng.randint(2, 6))]
+        letters = "aabbc" if kind == "alone" else "abx!"
+        words = ["".join(rng.choice(letters) for _ in range(rng.randint(1, 3))) for _ in range(rng.randint(2, 6))]
         gaps, pattern = (
             ["", "", " "],
-            DOUBLE if kind == "double" else rng.choice([r"(?s)[ab]{1,2}|.", r"(?s)\w?[ab]|."]),
+            DOUBLE if kind in ("double", "alone") else rng.choice([r"(?s)[ab]{1,2}|.", r"(?s)\w?[ab]|."]),
         )
     size = rng.randint(10, 60)
     documents = [
         "".join(rng.choice(gaps) + rng.choice(words) for _ in range(rng.randint(0, size)))
         for _ in range(rng.randint(1, 12))
     ]
+    if alone := kind == "alone":
+        documents += ["ab!"] * rng.randint(5, 30)
     like = rng.choice(["hf", "hf", "kensho", "rustbpe"])
     base = len(ALPHABETS[like]())
     options = {
         "like": like,
         "vocab_size": base + rng.choice([rng.randint(1, 20), rng.randint(20, 60)]),
         "superwords": rng.choice(["boundless", "boundless", "superbpe"]),
-        "superword_pattern": rng.choice(["simple", "simple", "improved", "(?s)."]),
-        "max_superword_words": rng.choice([None, None, 2, 3]),
+        "superword_pattern": rng.choice(["simple", "simple", "^.$" if alone else "improved", "(?s)."]),
+        "max_superword_words": rng.choice([2, 3] if alone else [None, None, 2, 3]),
         "forbid": rng.choice([None, None, "bb", "^a"]),
         "ties": rng.choice(["ids", "bytes"]),
         "overlaps": rng.choice(["all", "disjoint"]),
@@ -138,6 +143,26 @@ def test_equals_the_slow_reference_on_many_more(seed, tmp_path):
     test_equals_the_slow_reference(seed, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "made"),
+    [("simple", [("a", "b"), ("c", "ab")]), ("^.$", [("a", "b")])],
+)
+def test_words_in_a_superword(pattern, made, tmp_path):
+    """An eligible chunk is one word where it stands alone too; a token that is none has the words it is joined of."""
+    documents = ["ab!"] * 9 + ["cab"] * 6
+    options = {"like": "hf", "vocab_size": 260, "superwords": "superbpe", "transition": 257,
+               "superword_pattern": pattern, "max_superword_words": 2, "forbid": None, "block_tokens": ()}  # fmt: skip
+    run = documents_run(tmp_path / "run", documents, DOUBLE)
+    events = learn(run, options)
+    assert events == reference_events(documents, DOUBLE, options)
+    joined = [i for i, event in enumerate(events) if event.op is Op.SUPERMERGE]
+    encoder = Tokenizer.load(str(run)).encoder
+    parts = [[encoder.model.content(part).decode() for part in events[i].pair] for i in joined]
+    assert [tuple(pair) for pair in parts] == made
+    for i, (left, right) in zip(joined, made, strict=True):
+        assert find_rivals(encoder, run, i)[0] == {"left": shown(left.encode()), "right": shown(right.encode()), "n": 6}
+
+
 @pytest.mark.parametrize("foreseen", [True, False])
 def test_a_superword_that_spells_another_chunk(foreseen, tmp_path, monkeypatch):
     """Its neighbours are kept: foreseen from the pairs, or cut again when it happens; the events are the same."""
@@ -189,6 +214,38 @@ def test_tokens_are_counted_in_chunks(tmp_path):
     found = dict(rows(run, "SELECT text, [n, alone] FROM token_usage WHERE n > 0"))
     assert found == {"a": [7, 5], "b": [7, 5], "c": [3, 3], "d": [2, 2], "!": [2, 2]}
     assert dict(rows(run, "SELECT chunk, n FROM single_token_chunks")) == {"a": 5, "b": 5, "c": 3, "d": 2, "!": 2}
+    assert check(run, resources=SMALL) == []
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("overlaps", ["all", "disjoint"])
+def test_tokens_are_counted_by_the_merges_that_found_a_place(overlaps, again, tmp_path, monkeypatch):
+    """Taken back from the words as they are at the end of phase one, or counted again; doubled letters, cut-off and
+    stop words among them."""
+    way = "_counts_before" if again else "_count_again"
+    monkeypatch.setattr(trainer.Trainer, way, lambda *_: pytest.fail("the other way"))
+    if again:
+        monkeypatch.setattr(trainer, "can_undo", lambda *_: False)
+    rng = random.Random(5)
+    words = [
+        " haha",
+        " hahaha",
+        " aaaa",
+        " the",
+        " end",
+        " of",
+        " once",
+        "\u00e9t\u00e9",
+        " \u00e9t\u00e9s",
+        "aaa",
+        "aaaaa",
+    ]
+    documents = ["".join(rng.choice(words) for _ in range(40)) + f" lone{i}" for i in range(12)]
+    run = documents_run(tmp_path / "run", documents, "boundless")
+    options = {"vocab_size": 300, "superwords": "boundless", "overlaps": overlaps, "freq_cutoff": 2, "stop_list": 1}
+    learn(run, options)
+    ((left_over,),) = rows(run, "SELECT count(*) FROM events WHERE seq IS NULL")
+    assert left_over > 3
     assert check(run, resources=SMALL) == []
 
 

@@ -11,7 +11,6 @@ committed. About 2.2 bytes a chunk on disk.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -165,53 +164,3 @@ def check_sequences(run: Run, parts: Sequence[Part]) -> list[tuple[str, str, int
             if total.pop(chunk, 0) != n:
                 problems.append(("all", chunk, None, n))
     return problems + [("all", chunk, n, None) for chunk, n in total.items() if n]
-
-
-_PRIME = 0x100000001B3
-_MIX = 0x9E3779B97F4A7C15
-
-
-def documents_digest(run: Run, parts: Sequence[SequencePart]) -> str:
-    """The sum mod 2^128 of every document's hash, in hex: which documents there are, in whatever order.
-
-    A document's hash is the first 16 bytes (little-endian) of the sha256 of its chunks' hashes, 8 bytes each. A
-    chunk's is taken mod 2^64: the sum of (byte + 1) x 0x100000001b3^place over its bytes, xored with its own upper
-    half, times 0x9e3779b97f4a7c15 plus its length. One pass over the sequences; memory: one part.
-    """
-    total = 0
-    document = hashlib.sha256()
-    inside = False  # a document that has begun
-    for part in parts:
-        if not part.follows and inside:
-            total += int.from_bytes(document.digest()[:16], "little")
-            document, inside = hashlib.sha256(), False
-        ids = read_ids(run.sequences, part.name)
-        hashes = _chunk_hashes(read_chunks(run.sequences, part.name))[ids[ids >= 0]].tobytes()
-        ends = np.flatnonzero(ids == END_OF_DOCUMENT)
-        at = 0
-        for stop in ((ends - np.arange(len(ends))) * 8).tolist():
-            document.update(hashes[at:stop])
-            total += int.from_bytes(document.digest()[:16], "little")
-            document, inside, at = hashlib.sha256(), False, stop
-        if at < len(hashes):
-            document.update(hashes[at:])
-            inside = True
-    if inside:
-        total += int.from_bytes(document.digest()[:16], "little")
-    return f"{total % (1 << 128):032x}"
-
-
-def _chunk_hashes(chunks: pl.Series) -> npt.NDArray[np.uint64]:
-    lengths = chunks.str.len_bytes().to_numpy().astype(np.int64)
-    data = np.frombuffer("".join(chunks).encode(), np.uint8).astype(np.uint64)
-    starts = np.cumsum(lengths) - lengths
-    powers = np.ones(int(lengths.max(initial=0)) + 1, np.uint64)
-    powers[1:] = _PRIME
-    np.cumprod(powers, out=powers)
-    data += np.uint64(1)
-    data *= powers[np.arange(len(data)) - np.repeat(starts, lengths)]
-    sums: npt.NDArray[np.uint64] = np.add.reduceat(data, starts) if len(data) else np.zeros(0, np.uint64)
-    sums ^= sums >> np.uint64(32)
-    sums *= np.uint64(_MIX)
-    sums += lengths.astype(np.uint64)
-    return sums

@@ -76,8 +76,8 @@ class ReplayMismatch(ValueError):
 class PairRule(Protocol):
     """Which pairs may merge, by properties of their tokens; asked for many pairs at once.
 
-    A pair that may not merge is never counted. `born` is called for every new token, in order, before the
-    rule is asked about pairs that hold it.
+    A pair that may not merge is never counted. `born` is called for every merge, in order, before the rule is asked
+    about pairs that hold the token it made; one that spells a known token has that token's id.
     """
 
     def allows(self, left: Int64, right: Int64) -> Bool: ...
@@ -803,13 +803,13 @@ class Engine:
         made, where that is known beforehand.
         """
         spare = self.next_id + len(left)  # above every id this batch can give
-        ids, in_column, fresh = [], [], []
+        ids, in_column = [], []
         named = _Named(left, left, self.next_id, spare, [], [])
         for i, (a, b) in enumerate(zip(left.tolist(), right.tolist(), strict=True)):
             token = self._bytes(a, b)
             number = self._known.get(token)
             lives = self._lives
-            fresh.append(number is None)
+            fresh = number is None
             if number is None:
                 number = written = self._bear(token, a, b)
             elif lives is not None and lives.is_dead(number):
@@ -824,12 +824,11 @@ class Engine:
             in_column.append(written)
             if made is not None:
                 self._ask(named, a, b, number, int(made[i]), i + 1)
-            if self.options.batch != "paper" and (named.rewrites or not fresh[-1]):
+            if self.options.batch != "paper" and (named.rewrites or not fresh):
                 break
         named.ids, named.in_column = np.array(ids, np.int64), np.array(in_column, np.int64)
         if self.rule is not None:
-            new = np.flatnonzero(fresh)
-            self.rule.born(left[new], right[new], named.ids[new])
+            self.rule.born(left[: len(ids)], right[: len(ids)], named.ids)
         return named
 
     def _bear(self, token: bytes, left: int, right: int) -> int:
@@ -1070,7 +1069,7 @@ class Engine:
     ) -> Engine:
         """Go on from a snapshot, with the same arguments as at the start; memory, threads may differ.
 
-        `events`: the merges up to the snapshot; needed only by a `rule`, which is told of each birth again.
+        `events`: the merges up to the snapshot; needed only by a `rule`, which is told of each again.
         """
         state = json.loads((folder / "engine.json").read_text())
         if state["version"] != SNAPSHOT_VERSION:
@@ -1095,11 +1094,8 @@ class Engine:
             engine._lives.load(state["lives"])
             engine.dead = engine._lives.alive.count(False)
         if rule is not None:
-            born = engine._first_id
             for a, b, new, _ in events:
-                if new == born:
-                    born += 1
-                    rule.born(np.array([a]), np.array([b]), np.array([new]))
+                rule.born(np.array([a]), np.array([b]), np.array([new]))
         engine._load(_read_parts(folder, state["parts"]))
         return engine
 

@@ -8,7 +8,8 @@ Parts are read in the order of their input, so neighbours meet across the border
 goes on there; documents never join. Partial counts are written group after group of parts, each file whole or not at
 all, so counting goes on where a kill left it. They are added up by ranges of keys that fit the memory.
 
-Memory: one part (about 20 bytes a chunk of it) and the distinct pairs of one group (about 60 bytes each).
+Memory: a part for each thread (about PART_BYTES a chunk of it) and the distinct pairs of one group (about 60 bytes
+each).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
 from streambpe.store.database import fsync_file
 from streambpe.store.sequences import UNREADABLE, SequencePart, read_sequence
+from streambpe.threads import in_order
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
@@ -37,6 +39,7 @@ Bool = npt.NDArray[np.bool_]
 BARRIER = -1  # a chunk that takes no part, or the end of a document
 _SCHEMA = {"key": pl.Int64, "n": pl.Int64}
 ROW_BYTES = 64  # of one pair while pairs are grouped
+PART_BYTES = 64  # of a part's chunk while it is counted or cut
 
 
 def find_eligible(
@@ -150,18 +153,40 @@ class Groups:
         return cls(groups, [f"{i:05d}-{places}" for i in range(len(groups))])
 
 
-def count_neighbours(reader: Reader, groups: Groups, folder: Path, advance: Callable[[int], None]) -> list[Path]:
+@dataclass(frozen=True)
+class _Counted:
+    """One part's neighbours, and where it meets the parts beside it."""
+
+    pairs: pl.DataFrame
+    first: int  # symbol, BARRIER where nothing is joined
+    last: int
+    goes_on: bool
+    empty: bool
+
+
+def _count_part(reader: Reader, part: SequencePart) -> _Counted:
+    symbols, goes_on = reader.read(part)
+    keys = pl.DataFrame({"key": pair_keys(symbols)[1]})
+    pairs = keys.group_by("key").agg(pl.len().cast(pl.Int64).alias("n"))
+    first, last = (int(symbols[0]), int(symbols[-1])) if len(symbols) else (BARRIER, BARRIER)
+    return _Counted(pairs, first, last, goes_on, not len(symbols))
+
+
+def count_neighbours(
+    reader: Reader, groups: Groups, folder: Path, threads: int, advance: Callable[[int], None]
+) -> list[Path]:
     """The partial counts (key, n; ascending keys) of every group; those that are there are kept.
 
-    `advance` is told how many places were counted, and may raise to stop between two groups.
+    `advance` is told how many places were counted, and may raise to stop between two parts.
     """
-    files = []
+    files = [folder / f"neighbours-{name}.parquet" for name in groups.names]
+    there = [file.exists() for file in files]
+    todo = [part for group, done in zip(groups.parts, there, strict=True) if not done for part in group]
+    counted = in_order(lambda part: _count_part(reader, part), todo, threads)
     read: list[SequencePart] = []
     end: tuple[int, bool] | None = (BARRIER, False)  # of what was read; None: of a group that was there
-    for group, name in zip(groups.parts, groups.names, strict=True):
-        target = folder / f"neighbours-{name}.parquet"
-        files.append(target)
-        if target.exists():
+    for group, target, done in zip(groups.parts, files, there, strict=True):
+        if done:
             advance(sum(part.places for part in group))
             read += group
             end = None
@@ -171,15 +196,15 @@ def count_neighbours(reader: Reader, groups: Groups, folder: Path, advance: Call
         frames = []
         for part in group:
             last, goes_on = end if part.follows else (BARRIER, False)
-            symbols, now = reader.read(part)
-            if len(symbols):
-                end = int(symbols[-1]), now
-                if goes_on and last >= 0:
-                    symbols = np.append(np.int32(last), symbols)
-            else:
+            found = next(counted)
+            frames.append(found.pairs)
+            if found.empty:
                 end = last, goes_on
-            keys = pl.DataFrame({"key": pair_keys(symbols)[1]})
-            frames.append(keys.group_by("key").agg(pl.len().cast(pl.Int64).alias("n")))
+            else:
+                end = found.last, found.goes_on
+                if goes_on and last >= 0 and found.first >= 0:
+                    key = (last << 32) | found.first
+                    frames.append(pl.DataFrame({"key": [key], "n": [1]}, schema=_SCHEMA))
             advance(part.places)
         read += group
         write_whole(pl.concat(frames).group_by("key").agg(pl.col("n").sum()).sort("key"), target)

@@ -34,9 +34,7 @@ The index is the faster one as soon as it fits; `ScanColumn.to_index` moves over
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -47,6 +45,7 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from streambpe.threads import in_order
 from streambpe.train.batch import (
     Candidates,
     Changes,
@@ -1010,19 +1009,8 @@ class ScanColumn:
         return total
 
     def _each(self, one: Callable[[int], T]) -> Iterator[T]:
-        """`one` of every block, in order, by all threads; no more than a few results wait at a time."""
-        numbers = range(len(self.lengths))
-        if self.threads == 1 or len(numbers) < 2:
-            yield from map(one, numbers)
-            return
-        with ThreadPoolExecutor(self.threads) as pool:
-            waiting: deque[Future[T]] = deque()
-            for number in numbers:
-                waiting.append(pool.submit(one, number))
-                if len(waiting) > 2 * self.threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+        """`one` of every block, in order, by all threads."""
+        return in_order(one, range(len(self.lengths)), self.threads)
 
     def current_words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
         """The words as they are now, block by block."""

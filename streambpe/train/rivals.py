@@ -106,7 +106,7 @@ def _among_chunks(
     eligible = find_eligible(alphabet, book.contents, words, [word.decode() for word in stop_words], matches)
 
     contents = symbol_contents(alphabet, book.contents, len(stop_words))
-    rule = join_rule(config, alphabet, words, contents, None)
+    rule = join_rule(config, alphabet, words, contents, eligible["symbol"].to_list(), None)
     number_of = {content: number for number, content in enumerate(contents) if content}
     joins = []
     for event in log.events[:index]:
@@ -116,8 +116,8 @@ def _among_chunks(
             new = number_of.setdefault(left + right, len(contents))
             if new == len(contents):
                 contents.append(left + right)
-                if rule is not None:
-                    rule.born(np.array([a]), np.array([b]), np.array([new]))
+            if rule is not None:
+                rule.born(np.array([a]), np.array([b]), np.array([new]))
             joins.append(supermerge_event(a, b, new, event.n))
     # a token whose word step is still to come has a later id than every superword so far
     known = symbol_contents(alphabet, logged.contents, len(stop_words))
@@ -148,7 +148,7 @@ def _in_stage_two(
     first = find_pattern(
         header.config["pattern"], gaps="keep", split_scripts=bool(header.config.get("split_scripts", False))
     )
-    rule = join_rule(config, alphabet, events, contents, first)
+    rule = join_rule(config, alphabet, events, contents, (), first)
     older = [content for content in contents if content]
     return _Moment(stage.write(lambda _: None), [], contents, rule, older)
 

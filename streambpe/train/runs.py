@@ -29,8 +29,8 @@ and begins with what its outer parts do. The trainer sees a double spelling at t
 on. Double spellings that neighbours let it foresee are open from the start (`foresee`).
 
 What T is: see train/superwords.py. Runs of one chunk hold nothing and are dropped; equal runs are one with their
-number as its weight. Memory: one part and the distinct runs of one group (about 120 bytes each); a run that no
-neighbour cuts is held whole, as a chunk is.
+number as its weight. Memory: a part for each thread and the distinct runs of one group (about 120 bytes each); a run
+that no neighbour cuts is held whole, as a chunk is.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import shutil
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +50,8 @@ import pyarrow as pa
 
 from streambpe.failpoints import failpoint
 from streambpe.store.database import fsync_file, fsync_folder
+from streambpe.store.sequences import SequencePart
+from streambpe.threads import in_order
 from streambpe.train.neighbours import Bool, Groups, Int32, Int64, Reader, add_up, pair_keys, write_whole
 from streambpe.train.words import WordFiles
 
@@ -84,7 +88,7 @@ class OpenChunks:
 def foresee(keys: Int64, contents: Sequence[bytes], eligible: Sequence[int]) -> OpenChunks:
     """What will be open if every chunk is joined that neighbours (ascending keys) can spell; a guess, to cut only once.
 
-    Every eligible chunk is taken apart: few have an eligible chunk in front that leaves one behind it.
+    Few chunks begin with two neighbours, and only these are taken apart.
     """
     known = {contents[symbol]: symbol for symbol in eligible}
     found = OpenChunks()
@@ -95,7 +99,8 @@ def foresee(keys: Int64, contents: Sequence[bytes], eligible: Sequence[int]) -> 
         at = int(np.searchsorted(keys, key))
         return at < len(keys) and int(keys[at]) == key
 
-    for content, whole in known.items():
+    for content in sorted(_begun_by_neighbours(keys, contents, sorted(known))):
+        whole = known[content]
         # the last chunk of every chain that spells the content up to a place, and the steps that lead there
         last: list[set[int]] = [set() for _ in range(len(content) + 1)]
         steps: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -122,6 +127,22 @@ def foresee(keys: Int64, contents: Sequence[bytes], eligible: Sequence[int]) -> 
             seen |= more
             waiting += more
     return found
+
+
+def _begun_by_neighbours(keys: Int64, contents: Sequence[bytes], ordered: Sequence[bytes]) -> set[bytes]:
+    """Those of the ordered contents that begin with two neighbours or are two."""
+    longer = {one for one, other in pairwise(ordered) if other.startswith(one)}
+    goes_on = np.array([content in longer for content in contents], bool)
+    left, right = keys >> 32, keys & 0xFFFFFFFF
+    at = np.flatnonzero(goes_on[left])
+    begun: set[bytes] = set()
+    for one, other in zip(left[at].tolist(), right[at].tolist(), strict=True):
+        both = contents[one] + contents[other]
+        place = bisect_left(ordered, both)
+        while place < len(ordered) and ordered[place].startswith(both):
+            begun.add(ordered[place])
+            place += 1
+    return begun
 
 
 class KeptPairs:
@@ -172,29 +193,72 @@ def group_runs(flat: Int32, lengths: Int64) -> pl.DataFrame:
     return frame.group_by("run").agg(pl.first("by"), pl.len().cast(pl.Int64).alias("n"))
 
 
-class _OpenRun:
-    """The run at the end of a part, which may go on in the next one; pieces, so that a giant one costs no copies."""
+@dataclass(frozen=True)
+class _CutPart:
+    """One part's runs; the stretches at its ends, of one chunk or more, may belong to longer ones."""
 
-    def __init__(self) -> None:
+    head: Int32  # goes on from the part in front; empty: nothing does
+    tail: Int32  # goes on in the next part
+    through: bool  # head is the whole part, and goes on
+    empty: bool
+    goes_on: bool  # a document does
+    runs: pl.DataFrame  # all others
+
+
+def _cut_part(reader: Reader, part: SequencePart, kept: KeptPairs) -> _CutPart:
+    symbols, goes_on = reader.read(part)
+    joined, starts, stops = cut_runs(symbols, kept)
+    size = len(symbols)
+    begin, end = 0, size
+    if part.follows and size and symbols[0] >= 0:
+        begin = int(stops[0]) if joined[0] else 1
+    if goes_on and size and symbols[-1] >= 0:
+        end = int(starts[-1]) if len(stops) and stops[-1] == size else size - 1
+    if begin > end:
+        return _CutPart(symbols, symbols[:0], True, False, goes_on, pl.DataFrame(schema=_SCHEMA))
+    among = joined.copy()
+    among[1:] |= joined[:-1]
+    among[:begin] = among[end:] = False
+    mine = (starts >= begin) & (stops <= end)
+    runs = group_runs(symbols[among], (stops - starts)[mine]) if mine.any() else pl.DataFrame(schema=_SCHEMA)
+    return _CutPart(symbols[:begin].copy(), symbols[end:].copy(), False, not size, goes_on, runs)
+
+
+class _OpenRun:
+    """The run that parts are held together by; in pieces, so that a giant one costs no copies."""
+
+    def __init__(self, kept: KeptPairs) -> None:
+        self.kept = kept
         self.pieces: list[Int32] = []
 
-    def take(self, symbols: Int32, kept: KeptPairs) -> tuple[Int32, Int32]:
-        """(the open run's symbols if it ends here, else none; what is left of the part behind it)."""
-        if not self.pieces:
-            return symbols[:0], symbols
-        if len(symbols) and symbols[0] >= 0 and ((int(self.pieces[-1][-1]) << 32) | int(symbols[0])) in kept:
-            joined, _, stops = cut_runs(symbols, kept)
-            stop = int(stops[0]) if len(joined) and joined[0] else 1
-            self.pieces.append(symbols[:stop])
-            if stop == len(symbols):
-                return symbols[:0], symbols[:0]
-            return self.close(), symbols[stop:]
-        return self.close(), symbols
+    def take(self, cut: _CutPart, follows: bool) -> Iterator[pl.DataFrame]:
+        """The next part: all runs that end in it."""
+        yield cut.runs
+        if not follows:
+            yield self.close()
+        if cut.empty:
+            if not cut.goes_on:
+                yield self.close()
+            return
+        if not len(cut.head) or not self._joins(cut.head):
+            yield self.close()
+        if len(cut.head):
+            self.pieces.append(cut.head)
+        if not cut.through:
+            yield self.close()
+            if len(cut.tail):
+                self.pieces.append(cut.tail)
 
-    def close(self) -> Int32:
-        closed = np.concatenate(self.pieces) if self.pieces else np.empty(0, np.int32)
+    def _joins(self, head: Int32) -> bool:
+        return bool(self.pieces) and ((int(self.pieces[-1][-1]) << 32) | int(head[0])) in self.kept
+
+    def close(self) -> pl.DataFrame:
+        """The run that ends here, unless it is one chunk."""
+        run = np.concatenate(self.pieces) if self.pieces else np.empty(0, np.int32)
         self.pieces = []
-        return closed
+        if len(run) < 2:
+            return pl.DataFrame(schema=_SCHEMA)
+        return group_runs(run, np.array([len(run)]))
 
 
 def collect_runs(
@@ -203,6 +267,7 @@ def collect_runs(
     kept: KeptPairs,
     folder: Path,
     prefix: str,
+    threads: int,
     advance: Callable[[int], None],
 ) -> list[Path]:
     """The distinct runs of every group, one file each, sorted by `by`; those that are there are kept.
@@ -221,22 +286,16 @@ def collect_runs(
         if not goes_on or not len(symbols) or not _all_joined(symbols, kept):
             break
     advance(sum(part.places for group in groups.parts[:begin] for part in group))
-    open_run = _OpenRun()
+    todo = [part for group in groups.parts[begin:] for part in group]
+    cuts = in_order(lambda part: _cut_part(reader, part, kept), todo, threads)
+    open_run = _OpenRun(kept)
     for i in range(begin, len(files)):
-        frames = [pl.DataFrame(schema=_SCHEMA)]
+        frames: list[pl.DataFrame] = []
         for part in groups.parts[i]:
-            symbols, goes_on = reader.read(part)
-            if not part.follows and open_run.pieces:
-                frames.append(_single(open_run.close()))
-            ended, rest = open_run.take(symbols, kept)
-            frames.append(_single(ended))
-            if len(rest):
-                frames.append(_runs_of(rest, goes_on, kept, open_run))
-            elif not goes_on and open_run.pieces:
-                frames.append(_single(open_run.close()))
+            frames += open_run.take(next(cuts), part.follows)
             advance(part.places)
         if i == len(files) - 1:
-            frames.append(_single(open_run.close()))
+            frames.append(open_run.close())
         if i < done:
             continue
         together = pl.concat(frames).group_by("run").agg(pl.first("by"), pl.col("n").sum()).sort("by")
@@ -247,30 +306,6 @@ def collect_runs(
 
 def _all_joined(symbols: Int32, kept: KeptPairs) -> bool:
     return bool(cut_runs(symbols, kept)[0][:-1].all())
-
-
-def _single(run: Int32) -> pl.DataFrame:
-    if len(run) < 2:
-        return pl.DataFrame(schema=_SCHEMA)
-    return group_runs(run, np.array([len(run)]))
-
-
-def _runs_of(symbols: Int32, goes_on: bool, kept: KeptPairs, open_run: _OpenRun) -> pl.DataFrame:
-    """The runs that end in these symbols; the last stays open if its document goes on."""
-    joined, starts, stops = cut_runs(symbols, kept)
-    if goes_on and symbols[-1] >= 0:
-        if len(stops) and stops[-1] == len(symbols):
-            open_run.pieces = [symbols[starts[-1] :].copy()]
-            starts, stops = starts[:-1], stops[:-1]
-        else:
-            open_run.pieces = [symbols[-1:].copy()]
-    if not len(starts):
-        return pl.DataFrame(schema=_SCHEMA)
-    inside = joined.copy()
-    inside[1:] |= joined[:-1]
-    if open_run.pieces:
-        inside[len(symbols) - len(open_run.pieces[0]) :] = False
-    return group_runs(symbols[inside], stops - starts)
 
 
 def write_run_words(files: Sequence[Path], folder: Path, rows_at_once: int) -> WordFiles:

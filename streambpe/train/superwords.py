@@ -52,6 +52,7 @@ from streambpe.train.engine import LEAST_BYTES, Batch, Engine, EngineOptions, Pa
 from streambpe.train.interleave import Interleaved, InterleavedTies, interleave
 from streambpe.train.journal import Journal
 from streambpe.train.neighbours import (
+    PART_BYTES,
     ROW_BYTES,
     Groups,
     Int64,
@@ -82,13 +83,24 @@ def more_chunks(pattern: Pattern, most: int) -> Callable[[bytes], bool]:
 
 
 class JoinRule:
-    """Which symbols may join: --max-superword-words, --forbid, --block-token."""
+    """Which symbols may join: --max-superword-words, --forbid, --block-token.
 
-    def __init__(self, contents: list[bytes], most: int | None, refused: Callable[[bytes], bool] | None) -> None:
+    An eligible chunk is one word, whether it stands in a run or not. Any other symbol has the words of the two that
+    first made it as a superword: " a b" that phase one learned as a part of " a b!" is no chunk, and counts two.
+    """
+
+    def __init__(
+        self,
+        contents: list[bytes],
+        eligible: Sequence[int],
+        most: int | None,
+        refused: Callable[[bytes], bool] | None,
+    ) -> None:
         self.contents = contents  # of every symbol; grows with the engine's births
         self.most = most
         self.refused = refused
-        self.words = np.ones(2 * len(contents) + 1024, np.int64)
+        self.words = np.zeros(2 * len(contents) + 1024, np.int64)  # 0: no superword made it yet, so it is in no pair
+        self.words[list(eligible)] = 1
 
     def allows(self, left: Int64, right: Int64) -> Bool:
         """One answer for each pair."""
@@ -101,13 +113,13 @@ class JoinRule:
         return good
 
     def born(self, left: Int64, right: Int64, new: Int64) -> None:
-        """New superwords, in order."""
+        """See PairRule; what is known keeps its words."""
         for a, b, made in zip(left.tolist(), right.tolist(), new.tolist(), strict=True):
             if made >= len(self.words):
-                self.words = np.concatenate((self.words, np.ones(len(self.words), np.int64)))
-            self.words[made] = self.words[a] + self.words[b]
-            assert made == len(self.contents)
-            self.contents.append(self.contents[a] + self.contents[b])
+                self.words = np.concatenate((self.words, np.zeros(len(self.words), np.int64)))
+            self.words[made] = self.words[made] or self.words[a] + self.words[b]
+            if made == len(self.contents):
+                self.contents.append(self.contents[a] + self.contents[b])
 
 
 @dataclass(frozen=True)
@@ -125,7 +137,7 @@ class AllRules:
         return good
 
     def born(self, left: Int64, right: Int64, new: Int64) -> None:
-        """New symbols, in order."""
+        """See PairRule."""
         for rule in self.rules:
             rule.born(left, right, new)
 
@@ -135,9 +147,11 @@ def join_rule(
     alphabet: Alphabet,
     words: Sequence[Event],
     contents: Sequence[bytes],
+    eligible: Sequence[int],
     word_pattern: Pattern | None,
 ) -> PairRule | None:
-    """What a training forbids symbols with these contents; None if any two may join. word_pattern: see SuperwordJob."""
+    """What a training forbids symbols with these contents; None if any two may join. eligible: the symbols that are
+    chunks which may join (any under uw); word_pattern: see SuperwordJob."""
     tests: list[Callable[[bytes], bool]] = []
     if config.block_tokens:
         tests.append({token.encode() for token in config.block_tokens}.__contains__)
@@ -152,7 +166,7 @@ def join_rule(
         rules.append(WholeCharacterRule.of_words(alphabet, len(contents), words))
     if most is not None or tests:
         refused = (lambda content: any(test(content) for test in tests)) if tests else None
-        rules.append(JoinRule(list(contents), most, refused))
+        rules.append(JoinRule(list(contents), eligible, most, refused))
     return AllRules(rules) if rules else None
 
 
@@ -310,11 +324,17 @@ class SuperwordPhase:
         places = int(min(32 << 20, max(1 << 20, self.spare // (4 * ROW_BYTES))))
         self.groups = Groups.of(self.reader.parts, places)
         stage = self._stage("neighbours", self.reader.places)
-        files = count_neighbours(self.reader, self.groups, self.job.folder, stage)
+        files = count_neighbours(self.reader, self.groups, self.job.folder, self.readers, stage)
         self.neighbour_files = files
         self.levels = self._levels()
         release_memory()
         self._took("neighbours", began)
+
+    @property
+    def readers(self) -> int:
+        """Threads that may each hold a part."""
+        largest = max((part.places for part in self.reader.parts), default=0)
+        return max(1, min(self.job.resources.threads, self.spare // 2 // max(1, largest * PART_BYTES)))
 
     def _whole_chunks(self) -> Reader:
         """The documents as chunks that may join."""
@@ -467,9 +487,8 @@ class SuperwordPhase:
         folder = job.folder / f"words-{name}"
         if not folder.exists():
             kept = KeptPairs(keys, self.spellings.open_chunks, len(self.spellings.contents))
-            files = collect_runs(
-                self.reader, self.groups, kept, job.folder, f"runs-{name}", self._stage("runs", self.reader.places)
-            )
+            stage = self._stage("runs", self.reader.places)
+            files = collect_runs(self.reader, self.groups, kept, job.folder, f"runs-{name}", self.readers, stage)
             write_run_words(files, folder, max(1 << 17, self.spare // (3 * RUN_BYTES)))
             release_memory()
         self._took("runs", began)
@@ -498,7 +517,7 @@ class SuperwordPhase:
             base,
             options,
             base_lengths=[len(content) for content in base],
-            rule=join_rule(config, job.alphabet, job.words, base, job.word_pattern),
+            rule=join_rule(config, job.alphabet, job.words, base, self.eligible, job.word_pattern),
             ties=self._tie_order(),
         )
         self.engine.replay([(*event.pair, event.id, event.n) for event in self.journal.events])

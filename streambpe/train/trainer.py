@@ -62,9 +62,10 @@ from streambpe.memory import LEFT_BEHIND_BYTES, TRANSIENT_SHARE, release_memory,
 from streambpe.progress import Meter, Reporter
 from streambpe.store.chunks import BASE_BYTES, Part, fold, list_parts, merge_ranges
 from streambpe.store.database import fsync_file, fsync_folder, list_trainings, open_store, use_training
+from streambpe.store.documents import documents_digest
 from streambpe.store.groups import check_weights, read_groups, weighted_counts
 from streambpe.store.run import Run, replace_file
-from streambpe.store.sequences import SequencePart, documents_digest, order_parts
+from streambpe.store.sequences import SequencePart, order_parts
 from streambpe.store.sources import Source, find_sources
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.trainings import (
@@ -88,12 +89,14 @@ from streambpe.train.job import find_job, put_job, read_jobs, write_jobs
 from streambpe.train.journal import Journal
 from streambpe.train.occurrences import INDEX_BYTES_PER_PLACE
 from streambpe.train.superwords import StopRequested, SuperwordJob, SuperwordPhase, phase_folder
+from streambpe.train.undo import can_undo, undo
 from streambpe.train.whole import WholeCharacterRule
 from streambpe.train.words import (
     Uncovered,
     WordFiles,
     choose_symbols,
     count_tokens,
+    count_whole,
     takes_part,
     training_codec,
     write_words,
@@ -236,16 +239,18 @@ class Trainer:
                 raise self._stopped(len(journal.events))
             joined = None
             if joins:
+                stand = None  # how often each token does, after all words
                 if engine is not None:
                     self._try_fold(journal, None, wait_seconds=0.0)
+                    stand = engine.token_counts()
                     engine.close()
                     engine = None
                     release_memory()
                 phase = self._superwords(journal, alphabet, stop_words, documents, patterns, target, reached)
-                joined = self._join(phase, journal, parts, alphabet, stop_words)
+                joined = self._join(phase, journal, parts, alphabet, stop_words, stand)
                 journal, learned = joined.journal, joined.learned
                 reached = learned >= target
-                corpus = {**corpus, "documents_sum": self._documents_sum(phase.job.folder, documents)}
+                corpus = {**corpus, "documents_sum": self._documents_sum(phase, documents)}
             self.meter.stage = "writing"
             result = self._finish(journal, corpus, alphabet, stop_words, learned, reached)
             failpoint("log-written")
@@ -351,6 +356,7 @@ class Trainer:
         parts: Sequence[Part],
         alphabet: Alphabet,
         stop_words: Sequence[str],
+        stand: tuple[Int64, Int64, Int64] | None,
     ) -> Joined:
         """The one order of words and superwords, as the log and the tables are to show it."""
         try:
@@ -367,10 +373,28 @@ class Trainer:
         self.book.add(made.events, 0)
         if self.config.superwords == "uw":  # neither its neighbours nor its tokens are those of chunk_counts
             return Joined(journal, made.learned, made.ahead, None, None)
-        token_counts = self._count_tokens(made, words, parts, alphabet, stop_words)
-        return Joined(journal, made.learned, made.ahead, phase.adjacency(), token_counts)
+        if (
+            stand is not None
+            and self.config.tau is None
+            and self.config.encoding == "bytes"
+            and can_undo(words.events, made.used)
+        ):
+            token_counts = self._counts_before(stand, words.events[made.used :], phase.job, parts)
+        else:
+            token_counts = self._count_again(made, words, parts, alphabet, stop_words)
+        renumbered = np.array([made.renumbered[number] for number in token_counts[0].tolist()], np.int64)
+        return Joined(journal, made.learned, made.ahead, phase.adjacency(), (renumbered, *token_counts[1:]))
 
-    def _count_tokens(
+    def _counts_before(
+        self, stand: tuple[Int64, Int64, Int64], merges: Sequence[Event], job: SuperwordJob, parts: Sequence[Part]
+    ) -> tuple[Int64, Int64, Int64]:
+        """As `_count_again`, from the counts after all words: those that found no place are taken back."""
+        number_of = {job.contents[event.id - job.alphabet.first_id]: event.id for event in merges}
+        n = count_whole(parts, takes_part(job.stop_words, self.config.freq_cutoff), number_of)
+        ids, left = undo(stand[0], stand[1], merges, {number_of[chunk]: many for chunk, many in n.items()})
+        return ids, left, np.zeros(len(ids), np.int64)
+
+    def _count_again(
         self,
         made: Interleaved,
         words: Journal,
@@ -382,15 +406,13 @@ class Trainer:
         vetoes = [veto for veto in words.vetoes if veto["seq"] <= made.used]
         kept = Journal(words.path, words.training, words.number, words.events[: made.used], vetoes=vetoes, saved=True)
         with contextlib.closing(self._open_engine(parts, alphabet, stop_words, kept)) as engine:
-            ids, n, alone = engine.token_counts()
-        renumbered = np.array([made.renumbered[number] for number in ids.tolist()], np.int64)
-        return renumbered, n, alone
+            return engine.token_counts()
 
-    def _documents_sum(self, folder: Path, documents: list[SequencePart]) -> str:
-        file = folder / "documents.sum"
+    def _documents_sum(self, phase: SuperwordPhase, documents: list[SequencePart]) -> str:
+        file = phase.job.folder / "documents.sum"
         if not file.exists():
             self.meter.stage = "documents"
-            replace_file(file, documents_digest(self.folder, documents).encode())
+            replace_file(file, documents_digest(self.folder, documents, phase.readers).encode())
         return file.read_text()
 
     @staticmethod

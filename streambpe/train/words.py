@@ -9,7 +9,7 @@ never merges. Streams the counts in ranges and slices, so memory does not grow w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -131,6 +131,16 @@ def count_tokens(
             np.add.at(alone, ids[single], n[single])
     found = np.flatnonzero(total)
     return found, total[found], alone[found]
+
+
+def count_whole(parts: Sequence[Part], keep: pl.Expr, contents: Collection[bytes]) -> dict[bytes, int]:
+    """How often each of these is a chunk that takes part, without those that are none. One pass over the counts."""
+    wanted = pl.Series(list(contents), dtype=pl.Binary).implode()
+    found: dict[bytes, int] = {}
+    for frame in merge_ranges(parts, _RANGE_BYTES):
+        mine = frame.filter(keep & pl.col("chunk").cast(pl.Binary).is_in(wanted))
+        found.update(zip(mine["chunk"].cast(pl.Binary), mine["n"], strict=True))
+    return found
 
 
 def training_codec(alphabet: Alphabet, unencodable: Unencodable) -> Codec:

@@ -83,13 +83,14 @@ def as_model(training: Training) -> Model:
 
 
 def eligible_chunks(words: Training, chunks: Iterable[bytes], eligible: TextTest) -> dict[bytes, Base]:
-    """The chunks that may join superwords, with their base symbols.
+    """The chunks that may join superwords, with their base symbols: those given, and the texts of all tokens, which
+    a superword may spell.
 
     A chunk cut off before training counts too, if the learned merges make it one token.
     """
     model = as_model(words)
     found = {}
-    for chunk in chunks:
+    for chunk in dict.fromkeys([*chunks, *(token.content for token in words.vocabulary.tokens)]):
         encoded = model.encode_chunk(chunk, unknown="unk")
         if len(encoded) == 1 and encoded[0] in words.vocabulary.living and chunk not in words.vocabulary.stop_ids:
             base = words.vocabulary[encoded[0]].base
@@ -119,6 +120,7 @@ class Superwords:
     def __init__(
         self,
         runs: Mapping[tuple[Base, ...], int],
+        eligible: Iterable[Base],
         vocabulary: Vocabulary,
         ties: Ties,
         overlaps: Overlaps,
@@ -130,14 +132,16 @@ class Superwords:
         self.ties = ties
         self.base: list[Base] = []
         self.number_of: dict[Base, int] = {}
-        self.words_in: list[int] = []  # chunks in a symbol
+        self.words_in: list[int] = []  # chunks in a symbol: one in what is eligible, whether it stands in a run or not
+        for base in eligible:
+            self.number(base, 1)
         filtered = max_words is not None or bool(blocked) or forbid is not None
         self.max_words, self.blocked, self.forbid = max_words, blocked, forbid
         sequences = [([self.number(symbol, 1) for symbol in run], n) for run, n in runs.items()]
         self.corpus = Corpus(sequences, overlaps, self._allowed if filtered else None)
 
     def number(self, base: Base, words: int) -> int:
-        """The symbol with these base symbols; equal bytes are one symbol."""
+        """The symbol with these base symbols; equal bytes are one symbol, and keep the number of words they had."""
         if base not in self.number_of:
             self.number_of[base] = len(self.base)
             self.base.append(base)
@@ -244,6 +248,7 @@ def train_boundless(
     training = Training(Vocabulary(alphabet, stop_words), words.corpus, other_ids=other_ids)
     supers = Superwords(
         runs,
+        eligible.values(),
         training.vocabulary,
         ties,
         overlaps,

@@ -1,0 +1,33 @@
+"""Work spread over threads, with results that do not depend on their number."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def in_order(
+    work: Callable[[Item], Result], items: Iterable[Item], threads: int, ahead: int | None = None
+) -> Iterator[Result]:
+    """`work` of every item, in order; at most `ahead` results (twice as many as threads) wait at a time."""
+    if threads == 1:
+        yield from map(work, items)
+        return
+    most = 2 * threads if ahead is None else ahead
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[Result]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > most:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:  # whoever takes no more results waits for those that are being made, not for all
+            for future in waiting:
+                future.cancel()
