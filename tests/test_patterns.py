@@ -182,8 +182,18 @@ def test_cl100k_differs_from_gpt4_at_the_end_of_a_text():
 def test_texts_of_ascii_split_as_regex_splits_them(name, atoms):
     """The translation for `re` finds what `regex` finds: every ASCII character, in every neighbourhood."""
     pattern, text = PRESETS[name], "".join(atoms)
-    assert pattern._for_ascii is not None
+    assert pattern.for_ascii is not None
     assert pattern.split(text) == pattern.compiled.findall(text)
+
+
+@pytest.mark.parametrize("name", [name for name, pattern in PRESETS.items() if pattern.for_ascii])
+def test_short_texts_of_ascii_split_as_regex_splits_them(name):
+    """Every text of up to three of the characters that patterns treat apart."""
+    pattern = PRESETS[name]
+    for length in range(4):
+        for characters in itertools.product("\0\x1b\x1c\x1d\x1e\x1f\x7f\t\x0b\x0c\r\n 'sSlLeR1_-/$", repeat=length):
+            text = "".join(characters)
+            assert pattern.for_ascii.findall(text) == pattern.compiled.findall(text)
 
 
 def test_what_has_no_translation_keeps_to_regex():
@@ -192,4 +202,4 @@ def test_what_has_no_translation_keeps_to_regex():
         assert ascii_twin(expression) is None
     assert ascii_twin(r"\p{Lo}*a\p{M}?|[^\p{L}]+").findall("ab 1") == ["a", " 1"]
     assert find_pattern(r"a+|(?s:.)").split("aab") == ["aa", "b"]
-    assert find_pattern(r"a+|(?s:.)")._for_ascii is None
+    assert find_pattern(r"a+|(?s:.)").for_ascii is None

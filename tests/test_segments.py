@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streambpe.encode.patterns import code_point_class, find_pattern
+from streambpe.encode.patterns import PRESETS, code_point_class, find_pattern
 from streambpe.encode.reduced import reduced_alphabet
 from streambpe.encode.segments import (
     InlineSplitter,
@@ -239,17 +240,31 @@ def test_pieces_are_told_apart_by_all_their_bytes(parts):
     assert found == Counter(parts)
 
 
+@pytest.mark.parametrize("name", ["boundless", "ultimate1"])
+def test_numbers_are_grouped_from_their_end(name):
+    """Every text of up to five digits, marks, capitals and so on; and longer numbers, with what may stand beside."""
+    pattern = PRESETS[name]
+    texts = ["".join(t) for k in range(6) for t in itertools.product("1\u00bdA'\u0301 ", repeat=k)]
+    texts += [
+        a + "1234567890123"[:k] + b for k in range(14) for a in ("", " ", "-", "a", "\n") for b in ("", ".5", "a")
+    ]
+    texts = [text for text in texts if text]
+    assert fast_documents(buffer_of(*texts), pattern) == [pattern.compiled.findall(text) for text in texts]
+
+
 def test_nul_bytes_count_as_characters():
     """ "a", "a\\0" and "a\\0\\0" are three chunks, though their keys differ in the length byte only."""
     pattern = find_pattern(r"(?s)[^ ]+| ")
     assert fast_documents(buffer_of("a a\0 a\0\0 \0 \0\0"), pattern) == [pattern.split("a a\0 a\0\0 \0 \0\0")]
 
 
-def test_split_process_answers_as_the_thread_does():
-    """The worker process gives the chunks of the same pattern, with script runs and gaps."""
-    pattern = find_pattern("word-level", split_scripts=True)
+@pytest.mark.parametrize("split_scripts", [False, True])
+def test_split_process_answers_as_the_thread_does(split_scripts):
+    """The worker process gives the chunks of the same pattern, with script runs, or with a form for ASCII."""
+    pattern = find_pattern("word-level", split_scripts=split_scripts)
+    assert (pattern.for_ascii is None) == split_scripts
     texts = [random_text(random.Random(i), 30) for i in range(20)] + ["", "\0", "日本 語"]
-    worker = SplitProcess(pattern.expression, pattern.script_expression, pattern.keep_gaps)
+    worker = SplitProcess(pattern.expression, pattern.script_expression, pattern.keep_gaps, pattern.for_ascii)
     try:
         for script_runs in (False, True):
             theirs = worker.split(texts, script_runs)

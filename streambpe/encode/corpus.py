@@ -39,9 +39,11 @@ import pyarrow.parquet as pq
 
 from streambpe.config import Resources
 from streambpe.encode.bulk import Ids
-from streambpe.encode.encoder import DOCUMENT_END, Encoder, ranges
+from streambpe.encode.encoder import DOCUMENT_END, Encoder
 from streambpe.encode.eventlog import header_line
+from streambpe.encode.ragged import gather_rows, ranges
 from streambpe.encode.segments import InlineSplitter, TextSplitter, cut_pieces, split_pieces
+from streambpe.encode.split import engine_for, find_chunks
 from streambpe.encode.split_worker import SplitProcess
 from streambpe.errors import LimitError, SourceError, Stopped, UsageError
 from streambpe.store.database import fsync_folder
@@ -95,7 +97,7 @@ class PieceTable:
                 known[new] = np.arange(len(numbers), len(numbers) + len(new))
                 numbers.update(zip(fresh.to_list(), range(len(numbers), len(numbers) + len(new)), strict=True))
             flat, starts, counts = self._flat, self._starts, self._counts
-        return _gather_rows(flat, starts[known], counts[known], codes)
+        return gather_rows(flat, starts[known], counts[known], codes)
 
     def _add(self, pieces: pl.Series, splitter: TextSplitter) -> None:
         flat, counts = encode_pieces(pieces, self.encoder, splitter)
@@ -105,37 +107,19 @@ class PieceTable:
         self._bytes += 4 * len(flat) + 150 * len(pieces) + int(pieces.bin.size().sum() or 0)
 
 
-def _gather_rows(flat: Ids, starts: Lengths, counts: Lengths, rows: npt.NDArray[np.integer]) -> Ids:
-    """Rows of a ragged array one after another: Arrow's take, 2 ns an id where rows are long."""
-    if not len(rows):
-        return np.zeros(0, np.int32)
-    # lists in the order of `starts` may lie anywhere in flat: gather each once, then take
-    own = flat[ranges(starts, counts)]
-    offsets = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=offsets[1:])
-    lists = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(own))
-    taken: Ids = lists.take(pa.array(rows)).flatten().to_numpy(zero_copy_only=False)
-    return taken
-
-
 def encode_pieces(pieces: pl.Series, encoder: Encoder, splitter: TextSplitter) -> tuple[Ids, Lengths]:
     """Distinct pieces -> (their ids one after another, ids of each). Model ids unless there are superwords;
     a piece that ends a document ends with DOCUMENT_END."""
     chunked = split_pieces(pieces, encoder.pattern, splitter)
-    coded = chunked.flat.cast(pl.String).to_arrow(compat_level=pl.CompatLevel.oldest()).dictionary_encode()
-    distinct = pl.Series("chunk", pl.from_arrow(coded.dictionary), dtype=pl.String)
-    codes = coded.indices.to_numpy(zero_copy_only=False)
+    distinct, codes = chunked.distinct_chunks()
     ids, counts = encoder.encode_distinct(distinct)
     if not encoder.has_superwords:
         ids = encoder.to_model_ids(ids)
     # one more row, for the ends of documents
     ids = np.append(ids, np.int32(DOCUMENT_END))
     counts = np.append(counts, 1)
-    ends = chunked.ends_document.astype(np.int64)
-    chunks_of = chunked.lengths + ends
-    order = np.full(int(chunks_of.sum()), len(distinct), np.int64)
+    order, chunks_of = chunked.with_ends(codes, len(distinct))
     piece_starts = np.cumsum(chunks_of) - chunks_of
-    order[ranges(piece_starts, chunked.lengths)] = codes[ranges(chunked.starts, chunked.lengths)]
     row_counts = counts[order]
     running = np.concatenate([np.zeros(1, np.int64), np.cumsum(row_counts)])
     starts = np.cumsum(counts) - counts
@@ -144,14 +128,15 @@ def encode_pieces(pieces: pl.Series, encoder: Encoder, splitter: TextSplitter) -
 
 
 class _ListSplitter(InlineSplitter):
-    """Many short texts at once: find-all by `map`, and equal chunks are found later, with array work."""
+    """Many short texts at once: equal chunks are found later, with array work."""
 
     def split(self, texts: Sequence[str], script_runs: bool) -> tuple[list[str], Sequence[int], Sequence[int]]:
         """As `split_texts`, but that chunks are listed as often as they occur."""
         compiled = self.pattern.script_compiled if script_runs else self.pattern.compiled
         if compiled is None or self.pattern.keep_gaps or compiled.groups or self.pattern.name == "regex":
             return super().split(texts, script_runs)
-        lists = list(map(compiled.findall, texts))
+        ascii_form = None if script_runs else self.pattern.for_ascii
+        lists = [find_chunks(engine_for(text, compiled, ascii_form), text, False) for text in texts]
         chunks: list[str] = list(chain.from_iterable(lists))
         return chunks, range(len(chunks)), list(map(len, lists))
 
@@ -202,7 +187,9 @@ class BlockEncoder:
             return _ListSplitter(self.encoder.pattern)
         if not hasattr(self._local, "process"):
             pattern = self.encoder.pattern
-            self._local.process = SplitProcess(pattern.expression, pattern.script_expression, pattern.keep_gaps)
+            self._local.process = SplitProcess(
+                pattern.expression, pattern.script_expression, pattern.keep_gaps, pattern.for_ascii
+            )
             self._processes.append(self._local.process)
         made: SplitProcess = self._local.process
         return made

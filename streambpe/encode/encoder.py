@@ -28,6 +28,7 @@ from streambpe.encode.bulk import BulkReplay, Ids, PairTable
 from streambpe.encode.eventlog import EventLog, Op
 from streambpe.encode.model import encoding_pattern
 from streambpe.encode.prepare import Normalize, UnencodableText, prepare
+from streambpe.encode.ragged import ranges
 from streambpe.encode.replay import Model, merge
 from streambpe.encode.script import Unencodable
 from streambpe.encode.symbols import codec_for
@@ -398,14 +399,6 @@ class Encoder:
             f"model id. Only models whose deletions split into pairs (--delete-to pair) leave such tokens; train with "
             f"--delete-to bytes."
         )
-
-
-def ranges(starts: Lengths, counts: Lengths) -> Lengths:
-    """[starts[0], starts[0] + 1, ... counts[0] of them, starts[1], ...] in one array."""
-    total = int(counts.sum())
-    result = np.arange(total, dtype=np.int64)
-    result += np.repeat(starts - (np.cumsum(counts) - counts), counts)
-    return result
 
 
 def _replace_rows(flat: Ids, lengths: Lengths, rows: npt.NDArray[np.bool_], values: Ids) -> tuple[Ids, Lengths]:

@@ -37,7 +37,7 @@ from streambpe.encode.ascii import ascii_twin
 from streambpe.encode.marks import DOCUMENT_END, RUN_END, SCRIPT_RUN_END
 from streambpe.encode.script import UNICODE
 from streambpe.encode.script_rules import ScriptRules, split_by_rules
-from streambpe.encode.split import find_chunks
+from streambpe.encode.split import engine_for, find_chunks
 from streambpe.encode.words import WORD_MARK, WordRules, split_words
 from streambpe.errors import PatternError
 
@@ -437,17 +437,17 @@ def _gpt4o_linear(suffix: str) -> str:
 
 
 def _ultimate_linear(space: str) -> str:
-    """But for what `_ULTIMATE_HARD` finds, no look-ahead decides anything."""
+    """But for what `_ULTIMATE_HARD` finds, and for the groups of long numbers, no look-ahead decides anything."""
     m = r"\x02*"
     return (
         f" ?(?:[{_L}]{m})+['\x05](?:[{_L}]{m})+|_(?:[a-z]{m})+| ?(?:[A-Z]{m})?(?:[a-z]{m})+| ?(?:[A-Z]{m})+"
-        f"| ?(?:[\x01\x04]{m})+|(?:[0-9]{m}){{1,3}}|{space}(?:[{_P}]{m})+"
+        f"| ?(?:[\x01\x04]{m})+|[0-9]+|{space}(?:[{_P}]{m})+"
         f"|[ \t\x0b\x0c]*[\r\n]+|[ \t\x0b\x0c]+|(?:[{_W}\x03]{m})+|\x02+"
     )
 
 
-# XMLHttp, whose capitals end before the last one, and numbers of more than three digits, grouped from their end
-_ULTIMATE_HARD = r"[A-Z]\x02*[A-Z]\x02*[a-z]|(?:[0-9]\x02*){4}"
+# XMLHttp, whose capitals end before the last one, and digits with marks
+_ULTIMATE_HARD = r"[A-Z]\x02*[A-Z]\x02*[a-z]|[0-9]\x02"
 
 _COMMON = (
     r"|[0-9#*]\uFE0F?\u20E3"
@@ -486,6 +486,7 @@ class Pattern:
     rules: Cutter = NO_CUTS
     linear: str | None = None  # the same on a piece in the reduced alphabet, for a linear-time engine
     hard: str = ""  # but pieces in which this is found: those the expression itself has to split
+    groups_digits: bool = False  # the linear form finds whole numbers: they fall into threes from their end
     folds: bool = True  # its contractions ignore case
     keep_gaps: bool = False  # text between two matches is a chunk too
     script_expression: str | None = None  # for runs of scripts written without spaces, if split first
@@ -504,8 +505,8 @@ class Pattern:
         return regex.compile(self.script_expression) if self.script_expression else None
 
     @functools.cached_property
-    def _for_ascii(self) -> re.Pattern[str] | None:
-        """The same for a whole text of ASCII, several times as fast; presets without gaps only."""
+    def for_ascii(self) -> re.Pattern[str] | None:
+        """`compiled` for a text of ASCII, several times as fast; presets without gaps only."""
         plain = self.compiled is not None and self.name != "regex" and not self.keep_gaps
         return ascii_twin(self.expression) if plain and not self.script_expression else None
 
@@ -521,9 +522,6 @@ class Pattern:
 
     def split(self, text: str) -> list[str]:
         """The chunks of one whole document (or script run): what `regex` finds, by definition."""
-        if text.isascii() and self._for_ascii is not None:
-            found: list[str] = self._for_ascii.findall(text)
-            return found
         if self.definition is not None:
             return self.definition(text)
         if self.script_expression:
@@ -533,7 +531,7 @@ class Pattern:
             for run, spaceless in split_script_runs(text):
                 chunks += find_chunks(self.script_compiled if spaceless else self.compiled, run, self.keep_gaps)
             return chunks
-        return find_chunks(self.compiled, text, self.keep_gaps)
+        return find_chunks(engine_for(text, self.compiled, self.for_ascii), text, self.keep_gaps)
 
 
 _SCRIPT_WORD = r" ?\p{L}\p{M}*"
@@ -567,7 +565,9 @@ PRESETS: dict[str, Pattern] = {
             _punct_linear(),
         ),
         *(
-            Pattern(name, _ULTIMATE.replace("{space}", space), _BOUNDLESS, _ultimate_linear(space), _ULTIMATE_HARD)
+            Pattern(
+                name, _ULTIMATE.replace("{space}", space), _BOUNDLESS, _ultimate_linear(space), _ULTIMATE_HARD, True
+            )
             for name, space in (("boundless", " ?"), ("ultimate1", ""))
         ),
         Pattern(

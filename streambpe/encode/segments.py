@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from streambpe.encode.marks import DOCUMENT_END, RUN_END, SCRIPT_RUN_END
 from streambpe.encode.patterns import Pattern
+from streambpe.encode.ragged import Ids, Lengths, ranges
 from streambpe.encode.reduced import reduced_alphabet
 from streambpe.encode.scripts import decode_code_points, mark_script_runs
 from streambpe.encode.split import split_texts
@@ -56,8 +57,10 @@ class InlineSplitter:
 
     def split(self, texts: Sequence[str], script_runs: bool) -> tuple[list[str], Sequence[int], Sequence[int]]:
         """As `split_texts`."""
-        compiled = self.pattern.script_compiled if script_runs else self.pattern.compiled
-        return split_texts(compiled, texts, self.pattern.keep_gaps)
+        pattern = self.pattern
+        if script_runs:
+            return split_texts(pattern.script_compiled, texts, pattern.keep_gaps)
+        return split_texts(pattern.compiled, texts, pattern.keep_gaps, pattern.for_ascii)
 
 
 @dataclass(frozen=True)
@@ -202,6 +205,24 @@ class Chunked:
     ends_document: npt.NDArray[np.bool_]  # a document ends behind the piece
     distinct: bool = False  # no chunk stands in `flat` twice
 
+    def distinct_chunks(self) -> tuple[pl.Series, Ids]:
+        """(distinct chunks, the index among them of every chunk of `flat`)."""
+        if self.distinct:
+            return self.flat, np.arange(len(self.flat), dtype=np.int32)
+        coded = self.flat.to_arrow(compat_level=pl.CompatLevel.oldest()).dictionary_encode()
+        distinct = pl.Series("chunk", pl.from_arrow(coded.dictionary), dtype=pl.String)
+        return distinct, coded.indices.to_numpy(zero_copy_only=False)
+
+    def with_ends(self, codes: Ids, end: int) -> tuple[Ids, Lengths]:
+        """(the codes of all pieces' chunks piece by piece, `end` behind one that ends a document; codes per piece).
+
+        `codes` stand for the chunks of `flat`.
+        """
+        counts = self.lengths + self.ends_document
+        flat = np.full(int(counts.sum()), end, np.int32)
+        flat[ranges(np.cumsum(counts) - counts, self.lengths)] = codes[ranges(self.starts, self.lengths)]
+        return flat, counts
+
 
 def split_pieces(pieces: pl.Series, pattern: Pattern, splitter: TextSplitter) -> Chunked:
     """Run the pattern on distinct pieces, each by a route that gives its chunks for certain.
@@ -326,11 +347,24 @@ def _split_slice(
     borders = np.cumsum(lists.explode(empty_as_null=False).str.len_bytes().to_numpy().astype(np.int64))
     if len(borders) and borders[-1] != len(symbols):
         raise AssertionError(f"the linear form of {pattern.name} left text unmatched")
-    borders = np.concatenate([[0], borders])
+    borders, counts = np.concatenate([[0], borders]), lists.list.len().to_numpy().astype(np.int64)
+    if pattern.groups_digits:
+        borders, counts = _group_digits(symbols, borders, counts)
     if at is not None:
         borders = np.append(at, len(data))[borders]
     chunks = pa.LargeStringArray.from_buffers(len(borders) - 1, pa.py_buffer(borders), pa.py_buffer(text))
-    return pl.Series("chunk", pl.from_arrow(chunks)), lists.list.len().to_numpy().astype(np.int64), hard
+    return pl.Series("chunk", pl.from_arrow(chunks)), counts, hard
+
+
+def _group_digits(symbols: npt.NDArray[np.uint8], borders: Lengths, counts: Lengths) -> tuple[Lengths, Lengths]:
+    """Numbers of more than three digits cut into threes from their end: (borders of chunks, chunks per piece)."""
+    starts, stops = borders[:-1], borders[1:]
+    long = np.flatnonzero(stops - starts > 3)
+    long = long[(symbols[starts[long]] >= ord("0")) & (symbols[starts[long]] <= ord("9"))]
+    cuts = (stops[long] - starts[long] - 1) // 3
+    inside = np.repeat(stops[long], cuts) - 3 * (ranges(np.zeros(len(long), np.int64), cuts) + 1)
+    np.add.at(counts, np.searchsorted(np.cumsum(counts), long, "right"), cuts)
+    return np.sort(np.concatenate([borders, inside])), counts
 
 
 def _pieces_as_chunks(pieces: pl.Series, pattern: Pattern) -> Chunked:
@@ -351,17 +385,22 @@ def _pieces_as_chunks(pieces: pl.Series, pattern: Pattern) -> Chunked:
     return Chunked(flat, np.cumsum(lengths) - lengths, lengths, ends_document, distinct=True)
 
 
-def count_split(chunked: Chunked, n: npt.NDArray[np.int64]) -> pl.DataFrame:
-    """Distinct chunks and their counts, in byte order, from split pieces that occur n times each."""
+def count_split(chunked: Chunked, n: npt.NDArray[np.int64]) -> tuple[pl.DataFrame, Ids]:
+    """From split pieces that occur n times each: distinct chunks and their counts, in byte order, and the row
+    there of every chunk of `flat`."""
     # `flat` is in route order, so the counts follow it there by the pieces' starts
     order = np.argsort(chunked.starts, kind="stable")
     weights = np.repeat(n[order], chunked.lengths[order])
-    frame = pl.DataFrame({"chunk": chunked.flat, "n": weights}, schema={"chunk": pl.String, "n": pl.Int64})
-    if not chunked.distinct:
-        frame = frame.group_by("chunk").agg(pl.col("n").sum())
-    return frame.sort("chunk")
+    distinct, codes = chunked.distinct_chunks()
+    many = np.zeros(len(distinct), np.int64)
+    np.add.at(many, codes, weights)
+    ascending = distinct.arg_sort().to_numpy()
+    row = np.empty(len(distinct), np.int32)
+    row[ascending] = np.arange(len(distinct), dtype=np.int32)
+    frame = pl.DataFrame({"chunk": distinct.gather(ascending), "n": many[ascending]})
+    return frame, row[codes]
 
 
 def count_chunks(pieces: pl.Series, n: pl.Series, pattern: Pattern, splitter: TextSplitter) -> pl.DataFrame:
     """Distinct pieces and their counts -> distinct chunks and theirs, in byte order of the chunks."""
-    return count_split(split_pieces(pieces, pattern, splitter), n.to_numpy())
+    return count_split(split_pieces(pieces, pattern, splitter), n.to_numpy())[0]

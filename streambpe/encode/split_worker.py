@@ -3,7 +3,8 @@
     python -m streambpe.encode.split_worker
 
 Reads pickled requests from stdin, each behind its length (8 bytes, little-endian), and writes the
-answers to stdout the same way. First request: (expression, expression for script runs, keep_gaps);
+answers to stdout the same way. First request: (expression, expression for script runs, keep_gaps,
+the expression's form for ASCII);
 then (texts, whether they are script runs), answered by `split_texts`. Ends at end of input, so it
 never outlives its parent; Ctrl-C is the parent's business. About 25 MB of memory.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -41,14 +43,20 @@ def _receive(stream: IO[bytes]) -> Any:
 class SplitProcess:
     """One worker process; `split` may be called from one thread at a time."""
 
-    def __init__(self, expression: str, script_expression: str | None, keep_gaps: bool) -> None:
+    def __init__(
+        self,
+        expression: str,
+        script_expression: str | None,
+        keep_gaps: bool,
+        for_ascii: re.Pattern[str] | None = None,
+    ) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "streambpe.encode.split_worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin, self._process.stdout
-        _send(self._to, (expression, script_expression, keep_gaps))
+        _send(self._to, (expression, script_expression, keep_gaps, for_ascii))
 
     def split(self, texts: Sequence[str], script_runs: bool) -> tuple[list[str], array[int], array[int]]:
         """As `split_texts`. A worker that dies (killed for memory, say) raises BrokenPipeError."""
@@ -71,7 +79,7 @@ def main() -> None:
     """Serve requests until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     source, target = sys.stdin.buffer, sys.stdout.buffer
-    expression, script_expression, keep_gaps = _receive(source)
+    expression, script_expression, keep_gaps, for_ascii = _receive(source)
     compiled = regex.compile(expression) if expression else None
     script_compiled = regex.compile(script_expression) if script_expression else None
     while True:
@@ -79,7 +87,8 @@ def main() -> None:
             texts, script_runs = _receive(source)
         except EOFError:
             return
-        _send(target, split_texts(script_compiled if script_runs else compiled, texts, keep_gaps))
+        engines = (script_compiled, None) if script_runs else (compiled, for_ascii)
+        _send(target, split_texts(engines[0], texts, keep_gaps, engines[1]))
 
 
 if __name__ == "__main__":

@@ -5,11 +5,12 @@
 
 A part without a last -1 ends inside a document, which goes on in the part whose stretch of the same
 source begins where this one stops (table sources). A sequence without a part in counts/ was never
-committed. About 1.7 bytes a chunk on disk.
+committed. About 2.2 bytes a chunk on disk.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,8 +19,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+from streambpe.encode.ragged import Ids, gather_rows
 from streambpe.encode.segments import Chunked
 from streambpe.errors import RunError
 from streambpe.store.chunks import Part, merge_ranges
@@ -27,45 +30,56 @@ from streambpe.store.database import fsync_file
 from streambpe.store.run import Run
 
 END_OF_DOCUMENT = -1
+UNREADABLE = (OSError, pl.exceptions.PolarsError, pa.ArrowException)  # what reading a damaged file raises
 
 
-def write_sequence(
-    folder: Path, name: str, frame: pl.DataFrame, chunked: Chunked, codes: npt.NDArray[np.int32]
-) -> None:
-    """Write one part's documents. `frame`: its distinct chunks and counts; `codes`: its pieces in order."""
+def write_sequence(folder: Path, name: str, frame: pl.DataFrame, rows: Ids, chunked: Chunked, codes: Ids) -> None:
+    """Write one part's documents.
+
+    `frame`: its distinct chunks and counts, by chunk; `rows`: where there every chunk of `chunked` stands; `codes`:
+    its pieces in order.
+    """
     folder.mkdir(exist_ok=True)
-    ranked = frame.sort(["n", "chunk"], descending=[True, False]).select("chunk")
-    ids = ranked.with_row_index("id").select("chunk", pl.col("id").cast(pl.Int32))
-    flat = chunked.flat.to_frame().join(ids, on="chunk", how="left", maintain_order="left")["id"].to_numpy()
-    sequence = expand(flat, chunked, codes)
-    _write(ranked, folder / f"{name}.chunks.parquet")
-    _write(pl.DataFrame({"chunk_id": sequence}), folder / f"{name}.parquet")
+    falling = np.argsort(-frame["n"].to_numpy(), kind="stable")  # ties stay in the order of their bytes
+    rank = np.empty(len(falling), np.int32)
+    rank[falling] = np.arange(len(falling), dtype=np.int32)
+    sequence = expand(rank[rows], chunked, codes)
+    _write_chunks(frame.select(pl.col("chunk").gather(falling)), folder / f"{name}.chunks.parquet")
+    _write_ids(sequence, folder / f"{name}.parquet")
 
 
-def expand(flat: npt.NDArray[np.int32], chunked: Chunked, codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+def expand(flat: Ids, chunked: Chunked, codes: Ids) -> Ids:
     """The chunk ids of pieces in order, with END_OF_DOCUMENT behind a piece that ends one.
 
-    `flat` holds the ids of the distinct pieces' chunks. Memory: 24 bytes a chunk.
+    `flat` holds the ids of the distinct pieces' chunks.
     """
-    ends = chunked.ends_document
-    lengths = chunked.lengths + ends
-    starts = np.cumsum(lengths) - lengths
-    table = np.full(int(lengths.sum()), END_OF_DOCUMENT, np.int32)
-    own = np.repeat(starts - (np.cumsum(chunked.lengths) - chunked.lengths), chunked.lengths)
-    source = np.repeat(chunked.starts - (np.cumsum(chunked.lengths) - chunked.lengths), chunked.lengths)
-    at = np.arange(int(chunked.lengths.sum()))
-    table[at + own] = flat[at + source]
-    many = lengths[codes]
-    stops = np.cumsum(many)
-    index = np.repeat(starts[codes] - (stops - many), many)
-    index += np.arange(len(index))
-    sequence: npt.NDArray[np.int32] = table[index]
-    return sequence
+    table, counts = chunked.with_ends(flat, END_OF_DOCUMENT)
+    return gather_rows(table, np.cumsum(counts) - counts, counts, codes)
 
 
-def _write(frame: pl.DataFrame, target: Path) -> None:
+def _write_chunks(ranked: pl.DataFrame, target: Path) -> None:
+    with _whole(target) as temporary:
+        ranked.write_parquet(temporary, compression="zstd", compression_level=1, statistics=False)
+
+
+def _write_ids(ids: Ids, target: Path) -> None:
+    """The bytes of an id apart: the upper ones are nearly all alike. Half the time of Polars' way, 0.9 of the size."""
+    with _whole(target) as temporary:
+        pq.write_table(
+            pa.table({"chunk_id": ids}),
+            temporary,
+            compression="lz4",
+            use_dictionary=False,
+            column_encoding="BYTE_STREAM_SPLIT",
+            write_statistics=False,
+        )
+
+
+@contextlib.contextmanager
+def _whole(target: Path) -> Iterator[Path]:
+    """A name to write to; what stands there at the end takes the target's."""
     temporary = target.with_name(target.name + ".new")
-    frame.write_parquet(temporary, compression="zstd", compression_level=1, statistics=False)
+    yield temporary
     fsync_file(temporary)
     temporary.replace(target)
 
@@ -77,7 +91,8 @@ def read_chunks(folder: Path, name: str) -> pl.Series:
 
 def read_ids(folder: Path, name: str) -> npt.NDArray[np.int32]:
     """A part's documents as ids."""
-    return pl.read_parquet(folder / f"{name}.parquet")["chunk_id"].to_numpy()
+    ids: Ids = pq.read_table(folder / f"{name}.parquet", use_threads=False)["chunk_id"].to_numpy()
+    return ids
 
 
 def read_sequence(folder: Path, name: str) -> tuple[pl.Series, npt.NDArray[np.int32]]:
@@ -133,7 +148,7 @@ def check_sequences(run: Run, parts: Sequence[Part]) -> list[tuple[str, str, int
     for name in sorted({span.part for part in parts for span in part.spans}):
         try:
             chunks, ids = read_sequence(run.sequences, name)
-        except (OSError, pl.exceptions.PolarsError):
+        except UNREADABLE:
             problems.append((name, "the sequence file is missing or damaged", None, None))
             continue
         inside = ids[ids >= 0]

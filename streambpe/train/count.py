@@ -518,7 +518,9 @@ class _Worker(threading.Thread):
         if self.splitter is None:
             pattern = self.job.pattern
             if pattern.compiled is not None and pattern.linear is None:
-                self.splitter = SplitProcess(pattern.expression, pattern.script_expression, pattern.keep_gaps)
+                self.splitter = SplitProcess(
+                    pattern.expression, pattern.script_expression, pattern.keep_gaps, pattern.for_ascii
+                )
             else:
                 self.splitter = InlineSplitter(pattern)
         return self.splitter
@@ -557,9 +559,9 @@ class _Worker(threading.Thread):
         distinct, codes = pieces.encode()
         chunked = split_pieces(distinct, self.job.pattern, self._splitter())
         n = np.bincount(codes, minlength=len(distinct))
-        frame = count_split(chunked, n)
+        frame, rows = count_split(chunked, n)
         name = self.job.next_name("part")
-        sequences.write_sequence(self.job.run_folder.sequences, name, frame, chunked, codes)
+        sequences.write_sequence(self.job.run_folder.sequences, name, frame, rows, chunked, codes)
         failpoint("sequence-written")
         self.job.commit(name, frame, [_span(block, made, name)])
 

@@ -29,7 +29,7 @@ from streambpe.encode.eventlog import Event, Op
 from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
 from streambpe.store.database import fsync_file
-from streambpe.store.sequences import SequencePart, read_sequence
+from streambpe.store.sequences import UNREADABLE, SequencePart, read_sequence
 from streambpe.threads import in_order
 
 Int64 = npt.NDArray[np.int64]
@@ -84,7 +84,7 @@ def load_documents(folder: Path, part: SequencePart) -> tuple[pl.Series, Int32]:
     """A part's chunks, and its documents as their numbers."""
     try:
         return read_sequence(folder, part.name)
-    except (OSError, pl.exceptions.PolarsError) as why:
+    except UNREADABLE as why:
         raise RunError(
             f"{folder / part.name}.parquet or its .chunks.parquet is missing or damaged "
             f"({str(why).splitlines()[0]}). Count the sources again into another RUN with --sequences."

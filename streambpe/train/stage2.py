@@ -124,10 +124,9 @@ class StageTwo:
     def _write(self, text: bytes, target: Path) -> None:
         pieces, codes = cut_pieces(text, self.pattern).encode()
         chunked = split_pieces(pieces, self.pattern, self.splitter)
-        coded = chunked.flat.to_arrow(compat_level=pl.CompatLevel.oldest()).dictionary_encode()
-        sequence = expand(coded.indices.to_numpy().astype(np.int32), chunked, codes)
+        chunks, flat = chunked.distinct_chunks()
+        sequence = expand(flat, chunked, codes)
         sequence = sequence[sequence >= 0]
-        chunks = pl.Series(pl.from_arrow(coded.dictionary), dtype=pl.String)
         n = np.bincount(sequence, minlength=len(chunks))
         tokens, lengths, counts = self._encode(chunks, n)
         # every chunk ends with a barrier
