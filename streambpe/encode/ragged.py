@@ -11,6 +11,7 @@ import pyarrow as pa
 
 Ids = npt.NDArray[np.int32]
 Lengths = npt.NDArray[np.int64]
+_NARROW = 2**31  # below it 32-bit offsets do
 
 
 def ranges(starts: Lengths, counts: Lengths) -> Lengths:
@@ -22,12 +23,12 @@ def ranges(starts: Lengths, counts: Lengths) -> Lengths:
 
 
 def gather_rows(flat: Ids, starts: Lengths, counts: Lengths, rows: npt.NDArray[np.integer]) -> Ids:
-    """These rows one after another: Arrow's take, 2 ns an id where rows are long, 11 ns where they have one."""
+    """These rows one after another: Arrow's take, 2 ns an id where rows are long, 13 ns where they have one."""
     if not len(rows):
         return np.zeros(0, np.int32)
     # lists in the order of `starts` may lie anywhere in flat: gather each once, then take
     own = flat[ranges(starts, counts)]
-    large = max(len(own), int(counts.max()) * len(rows)) >= 2**31
+    large = max(len(own), int(counts.max()) * len(rows)) >= _NARROW
     offsets = np.zeros(len(counts) + 1, np.int64 if large else np.int32)  # half as wide, a third faster
     np.cumsum(counts, out=offsets[1:])
     kind = pa.LargeListArray if large else pa.ListArray
