@@ -18,5 +18,6 @@
 .read sql/views/single_token_chunks.sql
 .read sql/views/superwords.sql
 .read sql/views/superword_candidates.sql
+.read sql/views/superword_runs.sql
 .read sql/views/progress.sql
 .read sql/views/left_out.sql

@@ -41,7 +41,7 @@ def con(tmp_path):
 
 def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
     table = name.removeprefix("steps/insert_")
-    if table in ("events", "tokens", "pair_counts", "batches", "vetoed", "superword_adjacency"):
+    if table in ("events", "tokens", "pair_counts", "batches", "vetoed") or table.startswith("superword_"):
         con.execute(f"CREATE TEMP TABLE incoming AS FROM {table} LIMIT 0")
     if name in ("checks/events", "checks/batches"):
         con.execute("CREATE TEMP TABLE logged_events AS FROM events LIMIT 0")
@@ -51,7 +51,11 @@ def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
         run_sql(con, "steps/make_pair_recount")
     if name == "steps/insert_pair_recount":
         con.execute("CREATE TEMP TABLE incoming AS FROM recounted_pairs LIMIT 0")
-    if name in ("checks/superword_adjacency", "steps/insert_adjacency_recount"):
+    if name in ("checks/superword_runs", "steps/insert_run_recount"):
+        run_sql(con, "steps/make_run_recount")
+    if name == "steps/insert_run_recount":
+        con.execute("CREATE TEMP TABLE incoming AS SELECT ['a', 'b'] AS chunks")
+    if name in ("checks/superword_adjacency", "checks/superword_chunks") or name.endswith("_adjacency_recount"):
         run_sql(con, "steps/make_adjacency_recount")
     if name == "steps/insert_adjacency_recount":
         con.execute("CREATE TEMP TABLE incoming AS FROM superword_adjacency LIMIT 0")

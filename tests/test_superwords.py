@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from streambpe import Tokenizer
@@ -121,6 +124,34 @@ def learn(run: Path, options: dict, name: str = "main", **more) -> list:
     return list(log_of(run, "model" if name == "main" else name).events) if result else []
 
 
+def stored_runs(run: Path, name: str = "main") -> list[tuple[tuple[str, ...], int]]:
+    """View superword_runs of a training, in the order of the table."""
+    with duckdb.connect(str(run / "state.duckdb"), read_only=True) as con:
+        con.execute("SET VARIABLE training = ?", [name])
+        return [(tuple(chunks), n) for chunks, n in con.sql("FROM superword_runs").fetchall()]
+
+
+def counted_runs(run: Path, documents: list[str], pattern: str, name: str = "main") -> dict[tuple[str, ...], int]:
+    """Stretches of two chunks or more whose neighbours are in superword_adjacency, from documents in memory."""
+    together = {(left, right) for left, right, _ in rows(run, f"FROM {name}.superword_adjacency")}
+    runs = Counter()
+    for document in documents:
+        stretch = ()
+        for chunk in (*find_pattern(pattern).split(document), None):
+            if stretch and (stretch[-1], chunk) not in together:
+                runs[stretch] += len(stretch) > 1
+                stretch = ()
+            stretch += (chunk,)
+    return +runs
+
+
+def assert_runs(run: Path, documents: list[str], pattern: str, name: str = "main") -> None:
+    """The stored runs are those of the documents, each in one row; so say `check` and a count in memory."""
+    stored = stored_runs(run, name)
+    assert dict(stored) == counted_runs(run, documents, pattern, name)
+    assert len(dict(stored)) == len(stored)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_equals_the_slow_reference(seed, tmp_path):
     """Ties, filters, cut-offs, vetoes, exhausted words: same events, and every table adds up."""
@@ -132,6 +163,8 @@ def test_equals_the_slow_reference(seed, tmp_path):
     how = [{"tuning": small}, {"tuning": {"batch": "1"}}, {"tuning": {"prune": False}}][seed % 3]
     assert learn(run, options, "other", **how) == wanted
     assert check(run, resources=SMALL) == []
+    for name in ("main", "other"):
+        assert_runs(run, documents, pattern, name)
     tokenizer = Tokenizer.load(str(run))
     for document in documents:
         assert tokenizer.decode(tokenizer.encode_ordinary(document)) == document
@@ -205,6 +238,8 @@ def test_a_superword_that_spells_another_chunk(foreseen, tmp_path, monkeypatch):
     assert [event.n for event in wanted] == [24, 24, 8, 8, 8, 8, 8, 8, 6, 6]
     assert phase.spellings.open_chunks
     assert phase.cut_again == (0 if foreseen else 1)
+    assert_runs(run, documents, DOUBLE)
+    assert check(run, resources=SMALL) == []
 
 
 @pytest.mark.parametrize("mode", [{"superwords": "boundless"}, {"superwords": "superbpe", "transition": 330}])
@@ -323,6 +358,11 @@ def test_pruning_cuts_and_changes_nothing(mode, prose, tmp_path, monkeypatch):
         assert kept < 0.7 * every
     if mode["superwords"] == "uw":
         assert 1 < phase.threshold < phase.levels[0]
+        assert stored_runs(run, "cut") == []
+    else:
+        for name in ("cut", "uncut"):
+            assert_runs(run, prose, "boundless", name)
+        assert len(stored_runs(run, "cut")) < len(stored_runs(run, "uncut"))
 
 
 def test_a_document_goes_on_over_the_border_of_two_parts(tmp_path, monkeypatch):
@@ -344,6 +384,8 @@ def test_a_document_goes_on_over_the_border_of_two_parts(tmp_path, monkeypatch):
     options = {"vocab_size": 290, "superwords": "boundless"}
     assert learn(parts, options) == learn(whole, options)
     assert check(parts, resources=SMALL) == []
+    assert_runs(parts, [text], "boundless")
+    assert max(len(chunks) for chunks, _ in stored_runs(parts)) == 11
     assert log_of(parts).header.corpus == log_of(whole).header.corpus
 
 
@@ -423,13 +465,70 @@ def test_the_log_encodes(prose, tmp_path):
 
 def test_check_finds_a_wrong_neighbour(prose, tmp_path):
     """A row changed by hand is reported."""
-    import duckdb
-
     run = documents_run(tmp_path / "run", prose[:40], "boundless")
     learn(run, {"vocab_size": 500, "superwords": "boundless"})
     with duckdb.connect(str(run / "state.duckdb")) as con:
         con.execute("UPDATE superword_adjacency SET n = n + 1 WHERE rowid = 0")
     assert [problem.table for problem in check(run, resources=SMALL)] == ["main.superword_adjacency"]
+
+
+def test_check_finds_wrong_runs(prose, tmp_path):
+    """A count, a row missing or too many, in either table of the view."""
+    run = documents_run(tmp_path / "run", prose[:40], "boundless")
+    learn(run, {"vocab_size": 500, "superwords": "superbpe", "transition": 490})
+    assert len(stored_runs(run)) > 20
+    assert check(run, resources=SMALL) == []
+    state = (run / "state.duckdb").read_bytes()
+    numbers, chunks, both = {"superword_runs"}, {"superword_chunks"}, {"superword_chunks", "superword_runs"}
+    for damage, tables in (
+        ("UPDATE superword_run_numbers SET n = n + 1 WHERE rowid = 0", numbers),
+        ("DELETE FROM superword_run_numbers WHERE rowid = 1", numbers),
+        ("INSERT INTO superword_run_numbers VALUES ([1, 1, 1, 1, 1], 3)", numbers),
+        ("INSERT INTO superword_run_numbers FROM superword_run_numbers LIMIT 1", numbers),
+        ("INSERT INTO superword_run_numbers VALUES ([1, 1000000], 1)", numbers),
+        ("UPDATE superword_chunks SET chunk = ' new' WHERE number = 1", both),
+        ("DELETE FROM superword_chunks WHERE number = 1", both),
+        ("INSERT INTO superword_chunks SELECT max(number) + 1, ' new' FROM superword_chunks", chunks),
+    ):
+        (run / "state.duckdb").write_bytes(state)
+        with duckdb.connect(str(run / "state.duckdb")) as con:
+            con.execute(damage)
+        found = {problem.table for problem in check(run, resources=SMALL)}
+        assert found == {f"main.{table}" for table in tables}, damage
+
+
+def test_runs_do_not_depend_on_how_training_went(prose, tmp_path, monkeypatch):
+    """Cut by the engine, cut again out of longer ones in small pieces, or made at the end: the same rows in order."""
+    learn_all = superwords.SuperwordPhase.run
+    run = documents_run(tmp_path / "run", prose, "boundless")
+    options = {"superwords": "superbpe", "vocab_size": 1300, "transition": 1200}
+    learn(run, options, "cut")
+    wanted = stored_runs(run, "cut")
+    assert_runs(run, prose, "boundless", "cut")
+
+    def run_phase(self):
+        made = learn_all(self)
+        assert list(self.job.folder.glob("words-*"))
+        for folder in self.job.folder.glob("words-*"):
+            shutil.rmtree(folder)
+        return made
+
+    with monkeypatch.context() as patch:
+        patch.setattr(superwords.SuperwordPhase, "run", run_phase)
+        learn(run, options, "at_the_end")
+    again, cuts = superwords.cut_again, []
+
+    def cut_in_pieces(words, kept, folder, prefix, places, advance):
+        cuts.append(again(words, kept, folder, prefix, 100, advance))
+        return cuts[-1]
+
+    chunks = range(256, 1200)
+    with monkeypatch.context() as patch:
+        patch.setattr(superwords, "foresee", lambda *_: OpenChunks(right=set(chunks), left=set(chunks)))
+        patch.setattr(superwords, "cut_again", cut_in_pieces)
+        learn(run, options, "again")
+    assert len(cuts[0]) > 10
+    assert stored_runs(run, "at_the_end") == stored_runs(run, "again") == wanted
 
 
 KILLS = [
@@ -493,6 +592,7 @@ def test_a_kill_anywhere_changes_nothing(mode, tau, failpoints, prose, tmp_path)
     assert (run / "model.events.jsonl").read_bytes() == (whole / "model.events.jsonl").read_bytes()
     assert check(run, resources=SMALL) == []
     assert not list((run / "training").glob("*"))
+    assert stored_runs(run) == stored_runs(whole) != []
 
 
 def test_memory_and_threads_change_nothing(prose, tmp_path):

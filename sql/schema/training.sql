@@ -11,6 +11,9 @@
 -- superword_adjacency: one row is a pair of neighbouring chunks that may join a superword, and in how many places they
 --              stand side by side; every pair that does in at least `adjacency_floor` places is here (table
 --              facts; empty without superwords and while a training goes on).
+-- superword_chunks: one row is a chunk that stands in superword_adjacency, and its number in superword_run_numbers.
+-- superword_run_numbers: one row is a run, its chunks as their numbers, and how often it stands in the documents; see
+--              view superword_runs (filled and empty like superword_adjacency).
 -- batches:     one row is a pass: what it learned, what it touched, what it cost.
 -- vetoed:      one row is a pair that would have made a blocked token, with its count when it was the best.
 -- facts:       one row is a fact about this training: its options, how far it is, its digest.
@@ -48,6 +51,14 @@ CREATE TABLE IF NOT EXISTS superword_adjacency (
     left_chunk  VARCHAR NOT NULL,
     right_chunk VARCHAR NOT NULL,
     n           BIGINT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS superword_chunks (
+    number INTEGER PRIMARY KEY,    -- from 1, in the order of the chunks' bytes, none left out
+    chunk  VARCHAR NOT NULL
+);
+CREATE TABLE IF NOT EXISTS superword_run_numbers (
+    numbers INTEGER[] NOT NULL,    -- two or more
+    n       BIGINT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS batches (
     batch        BIGINT PRIMARY KEY, -- 0 is the first

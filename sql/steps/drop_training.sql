@@ -9,6 +9,8 @@ DROP TABLE IF EXISTS pair_counts;
 DROP TABLE IF EXISTS token_counts;
 DROP TABLE IF EXISTS weighted_counts;
 DROP TABLE IF EXISTS superword_adjacency;
+DROP TABLE IF EXISTS superword_chunks;
+DROP TABLE IF EXISTS superword_run_numbers;
 DROP TABLE IF EXISTS batches;
 DROP TABLE IF EXISTS vetoed;
 DROP TABLE IF EXISTS facts;

@@ -34,7 +34,7 @@ from streambpe.encode.symbols import Codec, shown_content
 from streambpe.encode.vocabulary import Vocabulary
 from streambpe.encode.whole_characters import merging_pairs
 from streambpe.errors import RunError
-from streambpe.store.check_superwords import check_adjacency, eligible_chunks
+from streambpe.store.check_superwords import check_superwords, eligible_chunks
 from streambpe.store.chunks import Part, merge_ranges
 from streambpe.store.database import list_trainings, use_training
 from streambpe.store.groups import weighted_counts
@@ -189,8 +189,7 @@ def _check_one(
                 yield "facts", ("adjacency_floor", None, "missing")
                 return
             eligible = eligible_chunks(*symbols, source.events, read_words_ahead(con), source.config)
-            for row in check_adjacency(con, run, parts, int(facts["adjacency_floor"]), eligible):
-                yield "superword_adjacency", row
+            yield from check_superwords(con, run, parts, int(facts["adjacency_floor"]), eligible)
     con.unregister("logged_events")
     con.unregister("recounted_tokens")
 

@@ -33,6 +33,7 @@ VIEWS = (
     "single_token_chunks",
     "superwords",
     "superword_candidates",
+    "superword_runs",
     "progress",
     "left_out",
 )

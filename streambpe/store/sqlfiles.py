@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import polars as pl
 
 from streambpe.errors import SqlInputError
 
@@ -75,6 +76,17 @@ def described(name: str) -> list[tuple[str, str]]:
 
 def run_sql(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> list[tuple[Any, ...]]:
     """Run sql/NAME.sql with its inputs; the rows of its last statement."""
+    return con.execute(_ready(con, name, inputs)).fetchall()
+
+
+def query_frame(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> pl.DataFrame:
+    """As run_sql, for one statement whose rows are too many to be Python's."""
+    frame: pl.DataFrame = con.sql(_ready(con, name, inputs)).pl()
+    return frame
+
+
+def _ready(con: duckdb.DuckDBPyConnection, name: str, inputs: dict[str, Any]) -> str:
+    """The text of sql/NAME.sql, its variables set."""
     wanted = declared_inputs(name)
     wrong = sorted(set(wanted) ^ set(inputs))
     if wrong:
@@ -87,7 +99,7 @@ def run_sql(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> list[tu
         print(f"sql/{name}.sql {inputs}", file=sys.stderr)
     for key in wanted:
         con.execute(f"SET VARIABLE {key} = ?", [inputs[key]])
-    return con.execute(read_sql(name)).fetchall()
+    return read_sql(name)
 
 
 def run_query(con: duckdb.DuckDBPyConnection, query: str, at_once: int = 10_000) -> Iterator[list[Any]]:

@@ -379,7 +379,7 @@ class Engine:
             scan.append(*write_column(words.symbols, words.offsets[at : stop + 1], words.weights[at:stop], shortest))
             at = stop
             for array in (words.symbols, words.offsets, words.weights):
-                _give_back(array)
+                give_back(array)
         if not scan.lengths:
             scan.append(np.full(1, SEPARATOR, np.int32), np.empty(0, np.int64))
         self.column = scan
@@ -1113,7 +1113,7 @@ def _after(deletion: Deletion) -> int:
     return deletion.after
 
 
-def _give_back(array: Int32 | Int64) -> None:
+def give_back(array: Int32 | Int64) -> None:
     """Pages of a memory map that were read count as this process's memory until they are given back."""
     if isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap):
         array.base.madvise(mmap.MADV_DONTNEED)

@@ -242,7 +242,7 @@ def add_up(files: Sequence[Path], by: str, column: str, rows_at_once: int) -> It
 
 
 def _summed(frame: pl.DataFrame, by: str, column: str) -> pl.DataFrame:
-    return frame.group_by(column).agg(pl.col("n").sum(), *([pl.first(by)] if by != column else [])).sort(by)
+    return frame.group_by(column).agg(pl.col("n").sum(), *([pl.first(by)] if by != column else [])).sort(by, column)
 
 
 def merge_neighbours(files: Sequence[Path], target: Path, least: int, rows_at_once: int) -> Path:

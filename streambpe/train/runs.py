@@ -52,10 +52,12 @@ from streambpe.failpoints import failpoint
 from streambpe.store.database import fsync_file, fsync_folder
 from streambpe.store.sequences import SequencePart
 from streambpe.threads import in_order
-from streambpe.train.neighbours import Bool, Groups, Int32, Int64, Reader, add_up, pair_keys, write_whole
+from streambpe.train.engine import give_back
+from streambpe.train.neighbours import BARRIER, Bool, Groups, Int32, Int64, Reader, add_up, pair_keys, write_whole
 from streambpe.train.words import WordFiles
 
 _SCHEMA = {"run": pl.Binary, "by": pl.Int64, "n": pl.Int64}
+CUT_BYTES = 400  # of one place while runs are cut again
 RUN_BYTES = 160  # of one distinct run while runs are grouped
 
 
@@ -177,6 +179,10 @@ def cut_runs(symbols: Int32, kept: KeptPairs) -> tuple[Bool, Int64, Int64]:
 
 def group_runs(flat: Int32, lengths: Int64) -> pl.DataFrame:
     """Rows (run, by, n): each distinct run as its symbols' bytes, a number that spreads runs evenly, how often."""
+    return _run_rows(flat, lengths).group_by("run").agg(pl.first("by"), pl.len().cast(pl.Int64).alias("n"))
+
+
+def _run_rows(flat: Int32, lengths: Int64) -> pl.DataFrame:
     ends = np.cumsum(lengths)
     offsets = np.concatenate(([0], ends)) * 4
     array = pa.LargeBinaryArray.from_buffers(
@@ -189,8 +195,7 @@ def group_runs(flat: Int32, lengths: Int64) -> pl.DataFrame:
     mixed ^= flat[starts + 1].astype(np.uint64) << np.uint64(20)
     mixed ^= flat[ends - 1].astype(np.uint64) + (lengths.astype(np.uint64) << np.uint64(50))
     mixed *= np.uint64(0x9E3779B97F4A7C15)
-    frame = pl.DataFrame({"run": series, "by": (mixed >> np.uint64(1)).astype(np.int64)})
-    return frame.group_by("run").agg(pl.first("by"), pl.len().cast(pl.Int64).alias("n"))
+    return pl.DataFrame({"run": series, "by": (mixed >> np.uint64(1)).astype(np.int64)})
 
 
 @dataclass(frozen=True)
@@ -335,3 +340,62 @@ def write_run_words(files: Sequence[Path], folder: Path, rows_at_once: int) -> W
     fsync_folder(folder.parent)
     failpoint("words-written")
     return WordFiles(folder)
+
+
+def cut_again(
+    words: WordFiles, kept: KeptPairs, folder: Path, prefix: str, places_at_once: int, advance: Callable[[int], None]
+) -> list[Path]:
+    """The runs that stand in others which were cut less; files for `write_run_words`, which adds up what is equal."""
+    files: list[Path] = []
+    for symbols, lengths, n in _in_slices(words, places_at_once):
+        word = np.repeat(np.arange(len(lengths)), lengths)
+        between = np.full(len(symbols) + len(lengths), BARRIER, np.int32)
+        places = np.arange(len(symbols)) + word
+        between[places] = symbols
+        joined, starts, stops = cut_runs(between, kept)
+        joined[1:] |= joined[:-1]  # from here on: whether the place is in a run
+        runs = pl.DataFrame(schema=_SCHEMA)
+        if len(starts):
+            weights = n[word[np.searchsorted(places, starts)]]
+            runs = _run_rows(between[joined], stops - starts).with_columns(n=pl.Series(weights, dtype=pl.Int64))
+        files.append(folder / f"{prefix}-{len(files):05d}.parquet")
+        write_whole(runs.sort("by"), files[-1])
+        advance(len(symbols))
+    return files
+
+
+@dataclass(frozen=True)
+class RunTable:
+    """Runs as the tables hold them: their chunks by numbers from 1, in the order of the text."""
+
+    chunks: pl.DataFrame  # rows (number, chunk)
+    numbers: Int32  # of every symbol; 0: in no run
+    words: WordFiles
+
+    @classmethod
+    def of(cls, words: WordFiles, symbols: Int64, texts: pl.Series) -> RunTable:
+        """symbols: distinct, all that stand in the runs. texts: of every symbol."""
+        known = pl.DataFrame({"symbol": symbols, "chunk": texts.gather(symbols)}).sort("chunk")
+        numbers = np.zeros(len(texts), np.int32)
+        numbers[known["symbol"].to_numpy()] = np.arange(1, len(symbols) + 1)
+        return cls(known.select(number=pl.int_range(1, pl.len() + 1, dtype=pl.Int32), chunk="chunk"), numbers, words)
+
+    def rows(self, places_at_once: int = 1 << 20) -> Iterator[pl.DataFrame]:
+        """Rows (numbers, n), a slice at a time."""
+        for symbols, lengths, n in _in_slices(self.words, places_at_once):
+            offsets = np.concatenate(([0], np.cumsum(lengths)))
+            numbers = pa.LargeListArray.from_arrays(offsets, pa.array(self.numbers[symbols]))
+            yield pl.DataFrame({"numbers": pl.from_arrow(numbers), "n": n})
+
+
+def _in_slices(words: WordFiles, places: int) -> Iterator[tuple[Int32, Int64, Int64]]:
+    """(symbols, lengths, weights) of runs that hold about so many places together, or of one that holds more."""
+    columns = words.open()
+    symbols, offsets, weights = columns.symbols, columns.offsets, columns.weights
+    start = 0
+    while start < len(weights):
+        stop = max(start + 1, int(np.searchsorted(offsets, offsets[start] + places, side="right")) - 1)
+        yield symbols[offsets[start] : offsets[stop]], np.diff(offsets[start : stop + 1]), weights[start:stop]
+        start = stop
+        for column in (symbols, offsets, weights):
+            give_back(column)

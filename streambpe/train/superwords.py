@@ -62,7 +62,17 @@ from streambpe.train.neighbours import (
     find_eligible,
     merge_neighbours,
 )
-from streambpe.train.runs import RUN_BYTES, KeptPairs, OpenChunks, collect_runs, foresee, write_run_words
+from streambpe.train.runs import (
+    CUT_BYTES,
+    RUN_BYTES,
+    KeptPairs,
+    OpenChunks,
+    RunTable,
+    collect_runs,
+    cut_again,
+    foresee,
+    write_run_words,
+)
 from streambpe.train.stage2 import StageTwo
 from streambpe.train.whole import WholeCharacterRule
 from streambpe.train.words import WordFiles
@@ -289,16 +299,38 @@ class SuperwordPhase:
 
     def adjacency(self) -> tuple[pl.DataFrame, int]:
         """(left_chunk, right_chunk, n of neighbours that count at least the floor, the floor), sorted."""
-        floor = self.levels[0]
-        chunk_of = pl.Series(
-            "chunk", [content.decode(errors="replace") for content in self.job.contents], dtype=pl.String
-        )
+        floor, texts = self.levels[0], self._texts()
         frame = self._adjacency(floor)
-        first = self.job.alphabet.first_id
-        left = (frame["key"].to_numpy() >> 32) - first
-        right = (frame["key"].to_numpy() & 0xFFFFFFFF) - first
-        table = pl.DataFrame({"left_chunk": chunk_of[left], "right_chunk": chunk_of[right], "n": frame["n"]})
+        left, right = frame["key"].to_numpy() >> 32, frame["key"].to_numpy() & 0xFFFFFFFF
+        table = pl.DataFrame({"left_chunk": texts[left], "right_chunk": texts[right], "n": frame["n"]})
         return table.sort("left_chunk", "right_chunk"), floor
+
+    def run_table(self) -> RunTable:
+        """All runs whose neighbours count at least the floor."""
+        keys = self._keys(self.levels[0])
+        return RunTable.of(self._exact_runs(keys), np.unique([keys >> 32, keys & 0xFFFFFFFF]), self._texts())
+
+    def _texts(self) -> pl.Series:
+        """Of every symbol."""
+        before = [""] * self.job.alphabet.first_id
+        texts = [*before, *(content.decode(errors="replace") for content in self.job.contents)]
+        return pl.Series("chunk", texts, dtype=pl.String)
+
+    def _exact_runs(self, keys: Int64) -> WordFiles:
+        """Cut at every pair below the floor: the runs of the engine, cut again where chunks were open."""
+        floor, none = self.levels[0], OpenChunks()
+        exact = self._words_folder(floor, none)
+        less = sorted(self.job.folder.glob(f"words-{floor}-{'?' * len(none.name)}"))
+        if exact in less or not less:
+            return self._run_words(floor, none)
+        release_memory()  # of the engine
+        kept = KeptPairs(keys, none, len(self.spellings.contents))
+        places = max(1 << 16, self.spare // CUT_BYTES)
+        advance = self._stage("runs", WordFiles(less[0]).places)
+        files = cut_again(WordFiles(less[0]), kept, self.job.folder, f"again-{exact.name}", places, advance)
+        write_run_words(files, exact, self._runs_at_once)
+        release_memory()
+        return WordFiles(exact)
 
     # ------------------------------------------------------------------ documents
 
@@ -367,7 +399,7 @@ class SuperwordPhase:
     def _adjacency(self, least: int) -> pl.DataFrame:
         """Neighbours (key, n) that count at least so much."""
         everything = self.job.folder / f"adjacency-{self.least}.parquet"
-        file = everything if everything.exists() else self._adjacency_file(least)
+        file = everything if least >= self.least and everything.exists() else self._adjacency_file(least)
         return pl.read_parquet(file).filter(pl.col("n") >= least)
 
     def _levels(self) -> list[int]:
@@ -475,23 +507,39 @@ class SuperwordPhase:
             return len(self.merges)
         return int(np.searchsorted(self.falling, -n, side="right"))
 
+    def _keys(self, least: int) -> Int64:
+        """Neighbours that count at least so much."""
+        return self._adjacency(least)["key"].to_numpy()
+
+    def _words_folder(self, cut: int, open_chunks: OpenChunks) -> Path:
+        return self.job.folder / f"words-{cut}-{open_chunks.name}"
+
+    @property
+    def _runs_at_once(self) -> int:
+        return max(1 << 17, self.spare // (3 * RUN_BYTES))
+
+    def _run_words(self, cut: int, open_chunks: OpenChunks) -> WordFiles:
+        """The documents' runs, as words; kept if they are there."""
+        folder = self._words_folder(cut, open_chunks)
+        if not folder.exists():
+            kept = KeptPairs(self._keys(cut), open_chunks, len(self.spellings.contents))
+            stage = self._stage("runs", self.reader.places)
+            name = folder.name.replace("words", "runs")
+            files = collect_runs(self.reader, self.groups, kept, self.job.folder, name, self.readers, stage)
+            write_run_words(files, folder, self._runs_at_once)
+            release_memory()
+        return WordFiles(folder)
+
     def _open_engine(self) -> None:
         """Runs cut at T, and the engine at the last supermerge known."""
         job, threshold, began = self.job, self.threshold, time.monotonic()
         cut = threshold if job.prune else 1
-        keys = (self._adjacency(cut) if cut > 1 else pl.read_parquet(self._adjacency_file(1)))["key"].to_numpy()
         if cut > 1:
+            keys = self._keys(cut)
             guess = foresee(keys, self.spellings.contents, self.eligible)
             self.spellings.open_chunks.right |= guess.right
             self.spellings.open_chunks.left |= guess.left
-        name = f"{cut}-{self.spellings.open_chunks.name}"
-        folder = job.folder / f"words-{name}"
-        if not folder.exists():
-            kept = KeptPairs(keys, self.spellings.open_chunks, len(self.spellings.contents))
-            stage = self._stage("runs", self.reader.places)
-            files = collect_runs(self.reader, self.groups, kept, job.folder, f"runs-{name}", self.readers, stage)
-            write_run_words(files, folder, max(1 << 17, self.spare // (3 * RUN_BYTES)))
-            release_memory()
+        words = self._run_words(cut, self.spellings.open_chunks)
         self._took("runs", began)
         began = time.monotonic()
         self.meter.stage, self.meter.unit, self.meter.total = "superwords", "tokens", job.target
@@ -514,7 +562,7 @@ class SuperwordPhase:
             }
         )
         self.engine = Engine(
-            WordFiles(folder).open(),
+            words.open(),
             base,
             options,
             base_lengths=[len(content) for content in base],

@@ -88,6 +88,7 @@ from streambpe.train.interleave import Interleaved, phase_one
 from streambpe.train.job import find_job, put_job, read_jobs, write_jobs
 from streambpe.train.journal import Journal
 from streambpe.train.occurrences import INDEX_BYTES_PER_PLACE
+from streambpe.train.runs import RunTable
 from streambpe.train.superwords import StopRequested, SuperwordJob, SuperwordPhase, phase_folder
 from streambpe.train.undo import can_undo, undo
 from streambpe.train.whole import WholeCharacterRule
@@ -134,6 +135,7 @@ class Joined:
     learned: int  # tokens
     ahead: list[Event]  # word steps that found no place, under the ids they would have got next
     adjacency: tuple[pl.DataFrame, int] | None  # neighbours, and how many places the rarest stand in; none with uw
+    runs: RunTable | None  # none with uw
     token_counts: tuple[Int64, Int64, Int64] | None  # as Engine.token_counts, after the merges that found a place
 
 
@@ -359,8 +361,11 @@ class Trainer:
         stand: tuple[Int64, Int64, Int64] | None,
     ) -> Joined:
         """The one order of words and superwords, as the log and the tables are to show it."""
+        runs = None
         try:
             made = phase.run()
+            if self.config.superwords != "uw":
+                runs = phase.run_table()
         except StopRequested:
             raise self._stopped(len(words.events) + phase.learned) from None
         journal = Journal(words.path, words.training, f"{words.number}-joined", made.events, saved=True)
@@ -372,7 +377,7 @@ class Trainer:
         self.book = self._new_book(alphabet, stop_words)
         self.book.add(made.events, 0)
         if self.config.superwords == "uw":  # neither its neighbours nor its tokens are those of chunk_counts
-            return Joined(journal, made.learned, made.ahead, None, None)
+            return Joined(journal, made.learned, made.ahead, None, None, None)
         if (
             stand is not None
             and self.config.tau is None
@@ -383,7 +388,7 @@ class Trainer:
         else:
             token_counts = self._count_again(made, words, parts, alphabet, stop_words)
         renumbered = np.array([made.renumbered[number] for number in token_counts[0].tolist()], np.int64)
-        return Joined(journal, made.learned, made.ahead, phase.adjacency(), (renumbered, *token_counts[1:]))
+        return Joined(journal, made.learned, made.ahead, phase.adjacency(), runs, (renumbered, *token_counts[1:]))
 
     def _counts_before(
         self, stand: tuple[Int64, Int64, Int64], merges: Sequence[Event], job: SuperwordJob, parts: Sequence[Part]
@@ -839,9 +844,14 @@ class Trainer:
             if joined is not None:
                 token_counts = joined.token_counts
                 run_sql(con, "steps/clear_superword_adjacency")
+                run_sql(con, "steps/clear_superword_runs")
                 if joined.adjacency is not None:
                     insert(con, "superword_adjacency", joined.adjacency[0])
                     facts["adjacency_floor"] = str(joined.adjacency[1])
+                if joined.runs is not None:
+                    insert(con, "superword_chunks", joined.runs.chunks)
+                    for rows in joined.runs.rows():
+                        insert(con, "superword_run_numbers", rows)
                 run_sql(con, "steps/clear_words_ahead")
                 ahead = event_rows(joined.ahead, 0).with_columns(seq=pl.lit(None, pl.Int64))
                 insert(con, "events", ahead)

@@ -179,6 +179,11 @@ class WordFiles:
         """symbols (int32), offsets (int64, one more than words), weights (int64)."""
         return self.folder / "symbols.i32", self.folder / "offsets.i64", self.folder / "weights.i64"
 
+    @property
+    def places(self) -> int:
+        """Symbols in all words."""
+        return self.paths[0].stat().st_size // 4
+
     def open(self) -> Words:
         """Memory maps of the columns; nothing is read yet."""
         symbols, offsets, weights = self.paths
