@@ -497,6 +497,22 @@ def test_check_finds_wrong_runs(prose, tmp_path):
         assert found == {f"main.{table}" for table in tables}, damage
 
 
+def test_a_run_from_before_there_were_runs(prose, tmp_path):
+    """Its trainings are checked without them; a new one beside them has its runs."""
+    run = documents_run(tmp_path / "run", prose[:40], "boundless")
+    options = {"vocab_size": 500, "superwords": "superbpe", "transition": 490}
+    learn(run, options)
+    wanted = stored_runs(run)
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        for old in ("VIEW superword_runs", "TABLE superword_chunks", "TABLE superword_run_numbers"):
+            con.execute(f"DROP {old}")
+        con.execute("DELETE FROM facts WHERE key = 'superword_runs'")
+    assert check(run, resources=SMALL) == []
+    learn(run, options, "beside")
+    assert stored_runs(run, "beside") == wanted
+    assert check(run, resources=SMALL) == []
+
+
 def test_runs_do_not_depend_on_how_training_went(prose, tmp_path, monkeypatch):
     """Cut by the engine, cut again out of longer ones in small pieces, or made at the end: the same rows in order."""
     learn_all = superwords.SuperwordPhase.run

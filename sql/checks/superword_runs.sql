@@ -1,10 +1,15 @@
--- superword_runs: the view against the runs that stand in the stored documents.
+-- superword_runs: what the view shows against the runs that stand in the stored documents.
 -- inputs:
--- reads:   superword_runs, recounted_runs (steps/make_run_recount)
+-- reads:   superword_run_numbers, superword_chunks, recounted_runs (steps/make_run_recount)
 -- returns: chunks, in_table, recounted: one row for every run on which they differ
 -- by hand: needs the stored documents; run `streambpe check RUN`
-WITH both_sides AS (
-    SELECT chunks, n AS in_table, NULL::BIGINT AS recounted FROM superword_runs
+WITH known AS (
+    SELECT list(chunk ORDER BY number) AS chunks FROM superword_chunks
+),
+both_sides AS (
+    SELECT list_transform(r.numbers, lambda number: known.chunks[number]) AS chunks, r.n AS in_table,
+           NULL::BIGINT AS recounted
+    FROM superword_run_numbers AS r CROSS JOIN known
     UNION ALL
     SELECT chunks, NULL, n FROM recounted_runs
 )

@@ -63,8 +63,12 @@ def check_superwords(
     parts: Sequence[Part],
     floor: int,
     eligible: Sequence[str],
+    with_runs: bool,
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """(table, row) of superword_adjacency, superword_chunks and view superword_runs for every row that differs."""
+    """(table, row) of superword_adjacency, superword_chunks and view superword_runs for every row that differs.
+
+    with_runs: a training from before there were tables of runs has none.
+    """
     run_sql(con, "steps/make_adjacency_recount")
     known = pl.Series("chunk", list(eligible), dtype=pl.String)
     last: str | None = None  # the chunk before this part, if its document goes on here
@@ -77,6 +81,8 @@ def check_superwords(
         _add(con, "adjacency", frame.group_by("left_chunk", "right_chunk").agg(pl.len().cast(pl.Int64).alias("n")))
     for row in run_sql(con, "checks/superword_adjacency", adjacency_floor=floor):
         yield "superword_adjacency", row
+    if not with_runs:
+        return
     for row in run_sql(con, "checks/superword_chunks", adjacency_floor=floor):
         yield "superword_chunks", row
     run_sql(con, "steps/make_run_recount")

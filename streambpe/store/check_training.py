@@ -49,8 +49,8 @@ from streambpe.train.words import choose_symbols, takes_part, training_codec, wo
 Row = tuple[Any, ...]
 _NO_LIMIT = 2**62
 _FACTS = {"journal", "config", "events", "batches", "vetoed", "state", "pair_counts_at", "pair_floor",
-          "sha256", "size", "reached", "adjacency_floor", "unknown"}  # fmt: skip
-_MAY_MISS = {"sha256", "size", "reached", "pair_floor", "adjacency_floor", "unknown"}
+          "sha256", "size", "reached", "adjacency_floor", "superword_runs", "unknown"}  # fmt: skip
+_MAY_MISS = {"sha256", "size", "reached", "pair_floor", "adjacency_floor", "superword_runs", "unknown"}
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,9 @@ def _check_one(
                 yield "facts", ("adjacency_floor", None, "missing")
                 return
             eligible = eligible_chunks(*symbols, source.events, read_words_ahead(con), source.config)
-            yield from check_superwords(con, run, parts, int(facts["adjacency_floor"]), eligible)
+            yield from check_superwords(
+                con, run, parts, int(facts["adjacency_floor"]), eligible, "superword_runs" in facts
+            )
     con.unregister("logged_events")
     con.unregister("recounted_tokens")
 

@@ -820,6 +820,9 @@ class Trainer:
         )
         with contextlib.closing(con):
             con.begin()
+            if joined is not None:  # a run counted before there was this view has none
+                use_training(con, "main", create=True)
+                run_sql(con, "views/superword_runs")
             use_training(con, self.name, create=True)
             fold_training(con, journal.number, journal.events, journal.batches, journal.vetoes, self.book)
             if self.config.weights:
@@ -850,6 +853,7 @@ class Trainer:
                     facts["adjacency_floor"] = str(joined.adjacency[1])
                 if joined.runs is not None:
                     insert(con, "superword_chunks", joined.runs.chunks)
+                    facts["superword_runs"] = "filled"  # a training from before these tables has none
                     for rows in joined.runs.rows():
                         insert(con, "superword_run_numbers", rows)
                 run_sql(con, "steps/clear_words_ahead")
