@@ -288,7 +288,7 @@ def test_old_runs_go_on(tmp_path):
     assert check(run, resources=SMALL) == []
     assert groups_of_sources(run) == {str(p): "" for p in (tmp_path / "in" / "de").iterdir()}
     train(run, vocab_size=300, resources=SMALL)
-    assert rows(run, "SELECT value FROM run WHERE key = 'format_version'") == [("2",)]
+    assert rows(run, "SELECT value FROM run WHERE key = 'format_version'") == [("3",)]
     assert rows(run, "SELECT DISTINCT group_name FROM source_files") == [("",)]
     assert check(run, resources=SMALL) == []
     make_old(run)

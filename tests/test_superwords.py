@@ -507,10 +507,14 @@ def test_a_run_from_before_there_were_runs(prose, tmp_path):
         for old in ("VIEW superword_runs", "TABLE superword_chunks", "TABLE superword_run_numbers"):
             con.execute(f"DROP {old}")
         con.execute("DELETE FROM facts WHERE key = 'superword_runs'")
+        con.execute("UPDATE run SET value = '2' WHERE key = 'format_version'")
     assert check(run, resources=SMALL) == []
     learn(run, options, "beside")
     assert stored_runs(run, "beside") == wanted
     assert check(run, resources=SMALL) == []
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("DELETE FROM beside.facts WHERE key = 'superword_runs'")
+    assert [problem.what for problem in check(run, resources=SMALL)] == [("superword_runs", None, "missing")]
 
 
 def test_runs_do_not_depend_on_how_training_went(prose, tmp_path, monkeypatch):

@@ -189,9 +189,10 @@ def _check_one(
                 yield "facts", ("adjacency_floor", None, "missing")
                 return
             eligible = eligible_chunks(*symbols, source.events, read_words_ahead(con), source.config)
-            yield from check_superwords(
-                con, run, parts, int(facts["adjacency_floor"]), eligible, "superword_runs" in facts
-            )
+            has_runs = "superword_runs" in facts
+            if not has_runs and (True,) in run_sql(con, "steps/has_superword_runs"):
+                yield "facts", ("superword_runs", None, "missing")
+            yield from check_superwords(con, run, parts, int(facts["adjacency_floor"]), eligible, has_runs)
     con.unregister("logged_events")
     con.unregister("recounted_tokens")
 

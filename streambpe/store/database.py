@@ -16,7 +16,7 @@ import duckdb
 from streambpe.errors import RunError
 from streambpe.store.sqlfiles import run_sql, sql_root
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 # Files must open in the 1.x shells that people have; DuckDB 2.0's own default is refused there.
 _STORAGE_VERSION = "v1.4.0"
 SCHEMA = ("run", "sources", "chunk_counts", "source_groups", "training")

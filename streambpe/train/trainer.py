@@ -820,9 +820,6 @@ class Trainer:
         )
         with contextlib.closing(con):
             con.begin()
-            if joined is not None:  # a run counted before there was this view has none
-                use_training(con, "main", create=True)
-                run_sql(con, "views/superword_runs")
             use_training(con, self.name, create=True)
             fold_training(con, journal.number, journal.events, journal.batches, journal.vetoes, self.book)
             if self.config.weights:
