@@ -59,6 +59,11 @@ def tree_memory() -> int:
     return total
 
 
+def sure_room(memory_bytes: int, base_bytes: int, known_bytes: int = 0) -> int:
+    """What is left of a limit at worst: for what must be the same in every process, such as which files there are."""
+    return memory_bytes - base_bytes - known_bytes - LEFT_BEHIND_BYTES - memory_bytes // TRANSIENT_SHARE
+
+
 def room_for_arrays(memory_bytes: int, base_bytes: int, known_bytes: int = 0) -> int:
     """What is left of a limit now.
 

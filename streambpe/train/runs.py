@@ -380,7 +380,7 @@ class RunTable:
         numbers[known["symbol"].to_numpy()] = np.arange(1, len(symbols) + 1)
         return cls(known.select(number=pl.int_range(1, pl.len() + 1, dtype=pl.Int32), chunk="chunk"), numbers, words)
 
-    def rows(self, places_at_once: int = 1 << 20) -> Iterator[pl.DataFrame]:
+    def rows(self, places_at_once: int = 1 << 18) -> Iterator[pl.DataFrame]:
         """Rows (numbers, n), a slice at a time."""
         for symbols, lengths, n in _in_slices(self.words, places_at_once):
             offsets = np.concatenate(([0], np.cumsum(lengths)))

@@ -43,7 +43,7 @@ from streambpe.encode.alphabet import Alphabet
 from streambpe.encode.eligible import text_test
 from streambpe.encode.eventlog import Event, Op, events_digest, merge_event, supermerge_event
 from streambpe.encode.patterns import Pattern
-from streambpe.memory import release_memory, room_for_arrays
+from streambpe.memory import release_memory, room_for_arrays, sure_room
 from streambpe.progress import Meter
 from streambpe.store.chunks import BASE_BYTES
 from streambpe.store.sequences import SequencePart
@@ -79,7 +79,8 @@ from streambpe.train.words import WordFiles
 
 _PAIRS_A_MERGE = 3  # neighbours that should reach T for every supermerge wanted
 TOKEN_BYTES = 1 << 10  # of the events and contents held for each token
-_EVENTS_BYTES = 64 << 20  # of supermerges and their tokens, in the engine and here
+_LEAST_ROOM = 48 << 20
+_EVENTS_BYTES = 80 << 20  # of supermerges and their tokens, in the engine and here
 _LOWER = 4  # and so many times more each time T falls
 
 
@@ -253,7 +254,7 @@ class SuperwordPhase:
         self.checkpoint_seconds = checkpoint_seconds
         self.on_batch = on_batch
         self.known_bytes = TOKEN_BYTES * len(job.contents)
-        self.spare = max(job.resources.memory_bytes - BASE_BYTES - self.known_bytes, 48 << 20)
+        self.spare = max(sure_room(job.resources.memory_bytes, BASE_BYTES, self.known_bytes), _LEAST_ROOM)
         self.least = max(1, job.config.min_frequency)
         self.seconds: dict[str, float] = {}  # by stage, for benchmarks and table run
         self.cut_again = 0  # times that a double spelling was not foreseen (runs.py)
@@ -322,13 +323,14 @@ class SuperwordPhase:
         exact = self._words_folder(floor, none)
         less = sorted(self.job.folder.glob(f"words-{floor}-{'?' * len(none.name)}"))
         if exact in less or not less:
-            return self._run_words(floor, none)
-        release_memory()  # of the engine
+            return self._run_words(floor, keys, none)
         kept = KeptPairs(keys, none, len(self.spellings.contents))
-        places = max(1 << 16, self.spare // CUT_BYTES)
+        # the events are held twice now, as they were learned and in one order
+        room = max(room_for_arrays(self.job.resources.memory_bytes, BASE_BYTES, 2 * self.known_bytes), _LEAST_ROOM)
         advance = self._stage("runs", WordFiles(less[0]).places)
-        files = cut_again(WordFiles(less[0]), kept, self.job.folder, f"again-{exact.name}", places, advance)
-        write_run_words(files, exact, self._runs_at_once)
+        name = f"again-{exact.name}"
+        files = cut_again(WordFiles(less[0]), kept, self.job.folder, name, room // CUT_BYTES, advance)
+        write_run_words(files, exact, room // (3 * RUN_BYTES))
         release_memory()
         return WordFiles(exact)
 
@@ -400,7 +402,7 @@ class SuperwordPhase:
         """Neighbours (key, n) that count at least so much."""
         everything = self.job.folder / f"adjacency-{self.least}.parquet"
         file = everything if least >= self.least and everything.exists() else self._adjacency_file(least)
-        return pl.read_parquet(file).filter(pl.col("n") >= least)
+        return pl.scan_parquet(file).filter(pl.col("n") >= least).collect()
 
     def _levels(self) -> list[int]:
         """The thresholds T to go through, falling."""
@@ -514,19 +516,15 @@ class SuperwordPhase:
     def _words_folder(self, cut: int, open_chunks: OpenChunks) -> Path:
         return self.job.folder / f"words-{cut}-{open_chunks.name}"
 
-    @property
-    def _runs_at_once(self) -> int:
-        return max(1 << 17, self.spare // (3 * RUN_BYTES))
-
-    def _run_words(self, cut: int, open_chunks: OpenChunks) -> WordFiles:
-        """The documents' runs, as words; kept if they are there."""
+    def _run_words(self, cut: int, keys: Int64, open_chunks: OpenChunks) -> WordFiles:
+        """The documents' runs, cut at all neighbours but these, as words; kept if they are there."""
         folder = self._words_folder(cut, open_chunks)
         if not folder.exists():
-            kept = KeptPairs(self._keys(cut), open_chunks, len(self.spellings.contents))
+            kept = KeptPairs(keys, open_chunks, len(self.spellings.contents))
             stage = self._stage("runs", self.reader.places)
             name = folder.name.replace("words", "runs")
             files = collect_runs(self.reader, self.groups, kept, self.job.folder, name, self.readers, stage)
-            write_run_words(files, folder, self._runs_at_once)
+            write_run_words(files, folder, max(1 << 17, self.spare // (3 * RUN_BYTES)))
             release_memory()
         return WordFiles(folder)
 
@@ -534,12 +532,12 @@ class SuperwordPhase:
         """Runs cut at T, and the engine at the last supermerge known."""
         job, threshold, began = self.job, self.threshold, time.monotonic()
         cut = threshold if job.prune else 1
+        keys = self._keys(cut)
         if cut > 1:
-            keys = self._keys(cut)
             guess = foresee(keys, self.spellings.contents, self.eligible)
             self.spellings.open_chunks.right |= guess.right
             self.spellings.open_chunks.left |= guess.left
-        words = self._run_words(cut, self.spellings.open_chunks)
+        words = self._run_words(cut, keys, self.spellings.open_chunks)
         self._took("runs", began)
         began = time.monotonic()
         self.meter.stage, self.meter.unit, self.meter.total = "superwords", "tokens", job.target
