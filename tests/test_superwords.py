@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from streambpe.encode.eligible import find_superword_pattern, text_test
 from streambpe.encode.eventlog import Op, merge_event
 from streambpe.encode.explain import find_rivals, shown
 from streambpe.encode.patterns import find_pattern
-from streambpe.errors import ResumeMismatch, RunError, UsageError
+from streambpe.errors import ResumeMismatch, RunError, Stopped, UsageError
 from streambpe.store.check import check
 from streambpe.store.chunks import list_parts
 from streambpe.store.documents import documents_digest
@@ -423,6 +424,35 @@ def test_smaller_vocabularies_can_be_cut(prose, tmp_path):
         assert log_of(run, name).events == log_of(run, f"{name}_large").events
         with pytest.raises(ResumeMismatch, match="vocab-size"):
             learn(run, {**mode, "vocab_size": 800}, name)
+    assert check(run, resources=SMALL) == []
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [{"superwords": "boundless"}, {"superwords": "boundless", "tau": "0.6"}, {"superwords": "superbpe", "transition": 700}],
+)  # fmt: skip
+def test_stopped_among_the_superwords_a_larger_vocabulary_goes_on_with_the_words(mode, prose, tmp_path, monkeypatch):
+    """From 900, stopped in phase two, to 1200, stopped again before anything is learned, is what 1200 alone is; and
+    the size asked for last is the one that may not fall."""
+    run = documents_run(tmp_path / "run", prose, "boundless")
+    with monkeypatch.context() as patch:
+
+        def stop(*_):
+            raise superwords.StopRequested
+
+        patch.setattr(superwords.SuperwordPhase, "_open_journal", stop)
+        with pytest.raises(Stopped):
+            learn(run, {**mode, "vocab_size": 900}, "on")
+        with pytest.raises(Stopped):
+            asked = threading.Event()
+            asked.set()
+            learn(run, {**mode, "vocab_size": 1200}, "on", stop=asked)
+    with pytest.raises(ResumeMismatch, match="vocab-size"):
+        learn(run, {**mode, "vocab_size": 1100}, "on")
+    for name in ("on", "alone"):
+        learn(run, {**mode, "vocab_size": 1200}, name)
+    assert log_of(run, "on").events == log_of(run, "alone").events
+    assert stored_runs(run, "on") == stored_runs(run, "alone")
     assert check(run, resources=SMALL) == []
 
 

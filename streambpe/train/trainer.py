@@ -225,7 +225,7 @@ class Trainer:
         self.book.add(journal.events, 0)
         engine = None
         try:
-            if not joins or not phase_folder(self.private, journal.events, self.config).exists():
+            if not joins or not phase_folder(self.private, journal.events, words_target, self.config).exists():
                 engine = self._open_engine(parts, alphabet, stop_words, journal)
                 if not journal.saved:  # what the words refuse leaves no journal behind
                     journal.save()
@@ -234,6 +234,8 @@ class Trainer:
                 self.meter.started = time.monotonic()
                 self._pass_until(engine, journal, words_target)
                 journal.commit()
+            elif not journal.saved:  # a larger size, and no words more
+                journal.save()
             learned = self.book.learned
             reached = learned >= words_target
             if self.stop.is_set() and not (reached and not joins):
@@ -248,7 +250,8 @@ class Trainer:
                     engine.close()
                     engine = None
                     release_memory()
-                phase = self._superwords(journal, alphabet, stop_words, documents, patterns, target, reached)
+                folder = phase_folder(self.private, journal.events, words_target, self.config)
+                phase = self._superwords(journal, alphabet, stop_words, documents, patterns, target, reached, folder)
                 joined = self._join(phase, journal, parts, alphabet, stop_words, stand)
                 journal, learned = joined.journal, joined.learned
                 reached = learned >= target
@@ -326,6 +329,7 @@ class Trainer:
         patterns: tuple[Pattern | None, Pattern | None],
         target: int,
         words_reached: bool,
+        folder: Path,
     ) -> SuperwordPhase:
         job = SuperwordJob(
             config=self.config,
@@ -341,7 +345,7 @@ class Trainer:
             parts=documents,
             word_pattern=patterns[0],
             pattern=patterns[1],
-            folder=phase_folder(self.private, journal.events, self.config),
+            folder=folder,
             blocks=self.blocks,
             resources=self.resources,
             prune=self.prune,
