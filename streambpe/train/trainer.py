@@ -64,7 +64,7 @@ from streambpe.store.chunks import BASE_BYTES, Part, fold, list_parts, merge_ran
 from streambpe.store.database import fsync_file, fsync_folder, list_trainings, open_store, use_training
 from streambpe.store.documents import documents_digest
 from streambpe.store.groups import check_weights, read_groups, weighted_counts
-from streambpe.store.run import Run, replace_file
+from streambpe.store.run import Run, disk_full_explained, replace_file
 from streambpe.store.sequences import SequencePart, order_parts
 from streambpe.store.sources import Source, find_sources
 from streambpe.store.sqlfiles import run_sql
@@ -199,7 +199,7 @@ class Trainer:
 
     def run(self) -> TrainResult:
         """Learn until the size is reached or no pair is left."""
-        with self.folder.lock():
+        with self.folder.lock(), disk_full_explained(self.folder.path):
             corpus, parts = self._corpus()
             done = self._finished(corpus)
             if done is not None:
@@ -981,7 +981,8 @@ def train(
             if trainer.refuse_changes():
                 _refuse_new_sources(folder, name, names, counting)
     job = describe_job(sources, counting, config, resources, checkpoint_seconds)
-    before = put_job(folder, name, job)
+    with disk_full_explained(folder.path):
+        before = put_job(folder, name, job)
     failpoint("job-written")
     try:
         warnings: tuple[str, ...] = ()
