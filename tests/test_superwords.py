@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 
 import duckdb
+import polars as pl
 import pytest
 
 from streambpe import Tokenizer
@@ -21,7 +24,7 @@ from streambpe.encode.eligible import find_superword_pattern, text_test
 from streambpe.encode.eventlog import Op, merge_event
 from streambpe.encode.explain import find_rivals, shown
 from streambpe.encode.patterns import find_pattern
-from streambpe.errors import ResumeMismatch, RunError, UsageError
+from streambpe.errors import ResumeMismatch, RunError, Stopped, StreambpeError, UsageError
 from streambpe.store.check import check
 from streambpe.store.chunks import list_parts
 from streambpe.store.documents import documents_digest
@@ -426,6 +429,39 @@ def test_smaller_vocabularies_can_be_cut(prose, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.parametrize(
+    "mode",
+    [
+        {"superwords": "boundless"},
+        {"superwords": "boundless", "tau": "0.6"},
+        {"superwords": "superbpe", "transition": 700},
+    ],
+)
+def test_stopped_among_the_superwords_a_larger_vocabulary_goes_on_with_the_words(mode, prose, tmp_path, monkeypatch):
+    """From 900, stopped in phase two, to 1200, stopped again before anything is learned, is what 1200 alone is; and
+    the size asked for last is the one that may not fall."""
+    run = documents_run(tmp_path / "run", prose, "boundless")
+    asked = threading.Event()
+    asked.set()
+
+    def stop(*_):
+        raise superwords.StopRequested
+
+    with monkeypatch.context() as patch:
+        patch.setattr(superwords.SuperwordPhase, "_open_journal", stop)
+        with pytest.raises(Stopped):
+            learn(run, {**mode, "vocab_size": 900}, "on")
+        with pytest.raises(Stopped):
+            learn(run, {**mode, "vocab_size": 1200}, "on", stop=asked)
+    with pytest.raises(ResumeMismatch, match="vocab-size"):
+        learn(run, {**mode, "vocab_size": 1100}, "on")
+    for name in ("on", "alone"):
+        learn(run, {**mode, "vocab_size": 1200}, name)
+    assert log_of(run, "on").events == log_of(run, "alone").events
+    assert stored_runs(run, "on") == stored_runs(run, "alone")
+    assert check(run, resources=SMALL) == []
+
+
 @pytest.mark.parametrize("mode", [{"superwords": "boundless"}, {"superwords": "superbpe", "transition": 650}])
 def test_deletions_go_on_to_a_larger_vocabulary(mode, prose, tmp_path):
     """Word steps that found no place have their deletions with them; from 700 to 800 is what 800 alone is."""
@@ -613,6 +649,37 @@ def test_a_kill_anywhere_changes_nothing(mode, tau, failpoints, prose, tmp_path)
     assert check(run, resources=SMALL) == []
     assert not list((run / "training").glob("*"))
     assert stored_runs(run) == stored_runs(whole) != []
+
+
+@pytest.mark.parametrize("size", [100, 4_000, 60_000, 100_000], ids=["job", "words", "journal", "fold"])
+def test_a_full_disk_is_one_message(size, prose, tmp_path):
+    """Whatever cannot be written: one message, exit 1; with room, the same command gives what it gives without that."""
+    run = documents_run(tmp_path / "run", prose, "boundless")
+    command = ("train", run, "--pattern", "boundless", "--superwords", "boundless", "--vocab-size", "900")
+    failed = cli(
+        *command, "--memory", "300MB", "--progress", "none", expect=1,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
+    )  # fmt: skip
+    assert "disk is full" in failed.stderr
+    assert len(failed.stderr.strip().splitlines()) == 1
+    cli(*command, "--memory", "300MB")
+    assert list(log_of(run).events) == learn(run, {"vocab_size": 900, "superwords": "boundless"}, "beside")
+    assert check(run, resources=SMALL) == []
+
+
+def test_a_disk_that_is_full_for_parquet_too(prose, tmp_path, monkeypatch):
+    """What Polars says of it, while neighbours are counted, is the same message."""
+    run = documents_run(tmp_path / "run", prose[:40], "boundless")
+    options = {"vocab_size": 500, "superwords": "boundless"}
+
+    def full(*_):
+        raise pl.exceptions.ComputeError("parquet: underlying IO error: No space left on device (os error 28)")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(superwords, "count_neighbours", full)
+        with pytest.raises(StreambpeError, match="disk is full"):
+            learn(run, options)
+    assert learn(run, options) == learn(run, options, "beside")
 
 
 def test_memory_and_threads_change_nothing(prose, tmp_path):

@@ -41,12 +41,14 @@ def replace_file(path: Path, data: bytes) -> None:
     fsync_folder(path.parent)
 
 
-_DISK_FULL = re.compile(r"No space left on device|File too large|[Qq]uota exceeded|os error (27|28|122)\b")
+_DISK_FULL = re.compile(
+    r"No space left on device|File too large|[Qq]uota exceeded|os error (27|28|122)\b|^\d+ requested and \d+ written"
+)
 
 
 @contextlib.contextmanager
 def disk_full_explained(folder: Path) -> Iterator[None]:
-    """One message for what Python, Arrow, Polars and DuckDB each say in their own way."""
+    """One message for what Python, numpy, Arrow, Polars and DuckDB each say in their own way."""
     try:
         yield
     except StreambpeError:

@@ -17,7 +17,8 @@ below --min-frequency.
 
 Every step leaves files in the training's private folder that appear whole or not at all: a group's neighbours, the
 sum of all, a group's runs, the words; supermerges go to a write-ahead log like that of phase one. After a kill
-all of them are used again. The folder is named after the word events, so nothing of another phase one is.
+all of them are used again. The folder is named after the word events and how many tokens they were to make, so it
+is there only if phase one was complete, and nothing of another phase one is used.
 
 Places where tests let the process die: neighbours-written, adjacency-written, runs-written, words-written, and
 events-committed of journal.py.
@@ -230,9 +231,10 @@ class SuperwordJob:
     tuning: dict[str, Any] = field(default_factory=dict)
 
 
-def phase_folder(private: Path, words: Sequence[Event], config: TrainConfig) -> Path:
-    """Where phase two keeps its files; another phase one has another folder."""
-    facts = f"{events_digest(words)} {config.superwords} {config.superword_pattern}"
+def phase_folder(private: Path, words: Sequence[Event], words_target: int, config: TrainConfig) -> Path:
+    """Where phase two keeps its files; another phase one has another folder, and so has the same one if it was to
+    learn more tokens and is not complete."""
+    facts = f"{events_digest(words)} {words_target} {config.superwords} {config.superword_pattern}"
     if config.superwords == "uw":
         facts += f" {config.stage2_pattern}"
     return private / f"superwords-{hashlib.sha256(facts.encode()).hexdigest()[:16]}"

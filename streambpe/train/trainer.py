@@ -64,7 +64,7 @@ from streambpe.store.chunks import BASE_BYTES, Part, fold, list_parts, merge_ran
 from streambpe.store.database import fsync_file, fsync_folder, list_trainings, open_store, use_training
 from streambpe.store.documents import documents_digest
 from streambpe.store.groups import check_weights, read_groups, weighted_counts
-from streambpe.store.run import Run, replace_file
+from streambpe.store.run import Run, disk_full_explained, replace_file
 from streambpe.store.sequences import SequencePart, order_parts
 from streambpe.store.sources import Source, find_sources
 from streambpe.store.sqlfiles import run_sql
@@ -199,7 +199,7 @@ class Trainer:
 
     def run(self) -> TrainResult:
         """Learn until the size is reached or no pair is left."""
-        with self.folder.lock():
+        with self.folder.lock(), disk_full_explained(self.folder.path):
             corpus, parts = self._corpus()
             done = self._finished(corpus)
             if done is not None:
@@ -225,7 +225,7 @@ class Trainer:
         self.book.add(journal.events, 0)
         engine = None
         try:
-            if not joins or not phase_folder(self.private, journal.events, self.config).exists():
+            if not joins or not phase_folder(self.private, journal.events, words_target, self.config).exists():
                 engine = self._open_engine(parts, alphabet, stop_words, journal)
                 if not journal.saved:  # what the words refuse leaves no journal behind
                     journal.save()
@@ -234,6 +234,8 @@ class Trainer:
                 self.meter.started = time.monotonic()
                 self._pass_until(engine, journal, words_target)
                 journal.commit()
+            elif not journal.saved:  # a larger size, and no words more
+                journal.save()
             learned = self.book.learned
             reached = learned >= words_target
             if self.stop.is_set() and not (reached and not joins):
@@ -248,7 +250,8 @@ class Trainer:
                     engine.close()
                     engine = None
                     release_memory()
-                phase = self._superwords(journal, alphabet, stop_words, documents, patterns, target, reached)
+                folder = phase_folder(self.private, journal.events, words_target, self.config)
+                phase = self._superwords(journal, alphabet, stop_words, documents, patterns, target, reached, folder)
                 joined = self._join(phase, journal, parts, alphabet, stop_words, stand)
                 journal, learned = joined.journal, joined.learned
                 reached = learned >= target
@@ -326,6 +329,7 @@ class Trainer:
         patterns: tuple[Pattern | None, Pattern | None],
         target: int,
         words_reached: bool,
+        folder: Path,
     ) -> SuperwordPhase:
         job = SuperwordJob(
             config=self.config,
@@ -341,7 +345,7 @@ class Trainer:
             parts=documents,
             word_pattern=patterns[0],
             pattern=patterns[1],
-            folder=phase_folder(self.private, journal.events, self.config),
+            folder=folder,
             blocks=self.blocks,
             resources=self.resources,
             prune=self.prune,
@@ -974,7 +978,8 @@ def train(
             if trainer.refuse_changes():
                 _refuse_new_sources(folder, name, names, counting)
     job = describe_job(sources, counting, config, resources, checkpoint_seconds)
-    before = put_job(folder, name, job)
+    with disk_full_explained(folder.path):
+        before = put_job(folder, name, job)
     failpoint("job-written")
     try:
         warnings: tuple[str, ...] = ()
