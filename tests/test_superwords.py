@@ -11,9 +11,11 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import polars as pl
 import pytest
 
@@ -29,14 +31,15 @@ from streambpe.store.check import check
 from streambpe.store.chunks import list_parts
 from streambpe.store.documents import documents_digest
 from streambpe.store.run import Run
-from streambpe.store.sequences import order_parts
+from streambpe.store.sequences import SequencePart, order_parts
 from streambpe.store.sources import Source
 from streambpe.train import count as counting
 from streambpe.train import reference, superwords, trainer
 from streambpe.train.count import count
 from streambpe.train.interleave import interleave
+from streambpe.train.neighbours import Groups, Reader, count_neighbours
 from streambpe.train.reference.superwords import as_model
-from streambpe.train.runs import OpenChunks
+from streambpe.train.runs import KeptPairs, OpenChunks, collect_runs
 from streambpe.train.trainer import Trainer, train
 from tests.runs import ROOT, SMALL, cli, log_of, rows
 from tests.samples import prose_documents
@@ -318,6 +321,63 @@ def test_words_that_run_out_are_followed_by_superwords(tmp_path):
     merges = [event for event in wanted if event.op is Op.MERGE]
     assert wanted[-1].op is Op.SUPERMERGE
     assert len(merges) < 400 - 256
+
+
+class Pieces(Reader):
+    """Documents of small numbers, cut into parts anywhere; a part may hold nothing at all."""
+
+    def __init__(self, documents: list[list[int]], cuts: list[int]) -> None:
+        flat = [symbol for document in documents for symbol in (*document, None)]
+        bounds = list(zip([0, *cuts], [*cuts, len(flat)], strict=True))
+        self.held = {str(i): flat[start:stop] for i, (start, stop) in enumerate(bounds)}
+        self.parts = [
+            SequencePart(str(i), stop - start, follows=i > 0 and start > 0 and flat[start - 1] is not None)
+            for i, (start, stop) in enumerate(bounds)
+        ]
+
+    def read(self, part: SequencePart) -> tuple[np.ndarray, bool]:
+        """As stored documents are read: None ends a document, and what is negative may not join."""
+        held = self.held[part.name]
+        symbols = np.array([-1 if symbol is None or symbol < 0 else symbol for symbol in held], np.int32)
+        return symbols, bool(held) and held[-1] is not None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_parts_may_be_cut_anywhere(seed, tmp_path):
+    """Neighbours and runs of documents whose parts are cut at random, empty ones among them, by one thread and more,
+    and where half of the groups' files are lost: those of plain loops over the documents."""
+    rng = random.Random(seed)
+    documents = [[rng.choice([-1, 0, 1, 1, 2, 2, 3]) for _ in range(rng.choice([0, 1, 3, 40]))] for _ in range(6)]
+    places = sum(len(document) + 1 for document in documents)
+    reader = Pieces(documents, sorted(rng.choices(range(places), k=rng.choice([0, 5, 25]))))
+    groups = Groups.of(reader.parts, rng.choice([1, 10, 1000]))
+    pairs = Counter(pair for document in documents for pair in pairwise(document) if min(pair) >= 0)
+    wanted: Counter[tuple[int, ...]] = Counter()
+    for document in documents:
+        run: list[int] = []
+        for symbol in (*document, -1):
+            if run and pairs[run[-1], symbol] < 4:
+                wanted[tuple(run)] += len(run) > 1
+                run = []
+            run += [symbol] if symbol >= 0 else []
+    keys = np.sort(np.array([(a << 32) | b for (a, b), n in pairs.items() if n >= 4], np.int64))
+    kept = KeptPairs(keys, OpenChunks(), 4)
+    for threads in (1, 3):
+        folder = tmp_path / str(threads)
+        folder.mkdir()
+        for _ in range(2):
+            files = count_neighbours(reader, groups, folder, threads, lambda _: None)
+            frame = pl.concat(map(pl.read_parquet, files))
+            assert Counter({(k >> 32, k & 0xFFFFFFFF): n for k, n in _sums(frame, "key")}) == pairs
+            files = collect_runs(reader, groups, kept, folder, "runs", threads, lambda _: None)
+            runs = _sums(pl.concat(map(pl.read_parquet, files)), "run")
+            assert {tuple(np.frombuffer(run, np.int32)): n for run, n in runs} == +wanted
+            for file in rng.sample(files, len(files) // 2):
+                file.unlink()
+
+
+def _sums(frame: pl.DataFrame, by: str) -> list[tuple]:
+    return frame.group_by(by).agg(pl.col("n").sum()).rows()
 
 
 @pytest.fixture(scope="module")

@@ -206,7 +206,6 @@ class _CutPart:
     tail: Int32  # goes on in the next part
     through: bool  # head is the whole part, and goes on
     empty: bool
-    goes_on: bool  # a document does
     runs: pl.DataFrame  # all others
 
 
@@ -220,13 +219,13 @@ def _cut_part(reader: Reader, part: SequencePart, kept: KeptPairs) -> _CutPart:
     if goes_on and size and symbols[-1] >= 0:
         end = int(starts[-1]) if len(stops) and stops[-1] == size else size - 1
     if begin > end:
-        return _CutPart(symbols, symbols[:0], True, False, goes_on, pl.DataFrame(schema=_SCHEMA))
+        return _CutPart(symbols, symbols[:0], True, False, pl.DataFrame(schema=_SCHEMA))
     among = joined.copy()
     among[1:] |= joined[:-1]
     among[:begin] = among[end:] = False
     mine = (starts >= begin) & (stops <= end)
     runs = group_runs(symbols[among], (stops - starts)[mine]) if mine.any() else pl.DataFrame(schema=_SCHEMA)
-    return _CutPart(symbols[:begin].copy(), symbols[end:].copy(), False, not size, goes_on, runs)
+    return _CutPart(symbols[:begin].copy(), symbols[end:].copy(), False, not size, runs)
 
 
 class _OpenRun:
@@ -241,9 +240,7 @@ class _OpenRun:
         yield cut.runs
         if not follows:
             yield self.close()
-        if cut.empty:
-            if not cut.goes_on:
-                yield self.close()
+        if cut.empty:  # nor is a document's end in it
             return
         if not len(cut.head) or not self._joins(cut.head):
             yield self.close()
@@ -288,7 +285,7 @@ def collect_runs(
     while 0 < begin < len(files) and groups.parts[begin][0].follows:
         symbols, goes_on = reader.read(groups.parts[begin - 1][-1])
         begin -= 1
-        if not goes_on or not len(symbols) or not _all_joined(symbols, kept):
+        if len(symbols) and (not goes_on or not _all_joined(symbols, kept)):
             break
     advance(sum(part.places for group in groups.parts[:begin] for part in group))
     todo = [part for group in groups.parts[begin:] for part in group]
