@@ -260,6 +260,8 @@ class TrainConfig:
         chosen["weights"] = parse_weights(chosen.get("weights", ()))
         config = cls(**chosen)
         config.check()
+        if config.superwords == "none" and given.get("superword_pattern") is not None:
+            raise UsageError("--superword-pattern belongs to --superwords boundless and superbpe.")
         if config.superwords == "uw" and given.get("superword_pattern") is not None:
             raise UsageError(
                 "--superword-pattern says which chunks may join; with --superwords uw any neighbours inside a chunk of "

@@ -784,6 +784,7 @@ def test_train_counts_with_sequences_by_itself_or_says_what_to_do(tmp_path):
         ({"superwords": "boundless", "forbid": "["}, "--forbid"),
         ({"superwords": "boundless", "max_superword_words": 1}, "--max-superword-words"),
         ({"forbid": "x"}, "--forbid"),
+        ({"superword_pattern": "simple"}, "--superword-pattern"),
         ({"superwords": "all"}, "--superwords all"),
     ],
 )
