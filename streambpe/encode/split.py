@@ -10,6 +10,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import count
+from typing import TypeAlias
 
 import regex
 
@@ -17,7 +18,7 @@ import regex
 # 60 bytes a chunk, ten times the text.
 _STREAM_CHARS = 1 << 20
 
-Compiled = regex.Pattern[str] | re.Pattern[str]
+Compiled: TypeAlias = regex.Pattern[str] | re.Pattern[str]
 
 
 def iterate_chunks(compiled: Compiled | None, text: str, keep_gaps: bool) -> Iterator[str]:
