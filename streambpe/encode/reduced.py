@@ -65,7 +65,8 @@ class ReducedAlphabet:
         pages[points >> 8] = True
         for page in np.flatnonzero(pages & ~self._learned):
             with self._lock:
-                self._learn(int(page))
+                if not self._learned[page]:  # else another thread learned it meanwhile, and others read it already
+                    self._learn(int(page))
         symbols: npt.NDArray[np.uint8] = self._symbols[points]
         return symbols
 
