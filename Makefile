@@ -1,16 +1,22 @@
 # make demo   count and learn on a bundled sample, show the result
+# make wheels wheels for Linux, macOS and Windows in dist/
 # make test   install everything and run the tests
-# Needs Python 3.11+ (PYTHON=python3.12 make test to pick one) and nothing else.
+# Needs Python 3.11+ (PYTHON=python3.12 make test to pick one) and nothing else. On Windows: in Git Bash, PYTHON=python.
 
 PYTHON ?= python3
 VENV := .venv
+ifeq ($(OS),Windows_NT)
+BIN := $(VENV)/Scripts
+export PYTHONUTF8 := 1
+else
 BIN := $(VENV)/bin
+endif
 
-.PHONY: demo test test-long lint clean
+.PHONY: demo test test-long lint wheels clean
 
-$(VENV)/installed: pyproject.toml
+$(VENV)/installed: pyproject.toml hatch_build.py $(wildcard streambpe/core/*.c streambpe/core/*.h)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "streambpe needs Python 3.11 or later; try PYTHON=python3.12 make")'
-	$(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	touch $@
 
@@ -33,6 +39,12 @@ lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# dist/: a wheel for each system, compiled here by zig from PyPI
+wheels: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$($(BIN)/python -c 'import hatch_build; print(hatch_build.ZIG)')"
+	for target in $$($(BIN)/python -c 'import hatch_build; print(*hatch_build.TARGETS)'); do \
+	  STREAMBPE_TARGET=$$target $(BIN)/python -m hatchling build -t wheel -d dist || exit 1; done
 
 clean:
 	rm -rf $(VENV) demo-run .mypy_cache .ruff_cache .pytest_cache

@@ -1,4 +1,4 @@
-"""Megabytes of text a second, turned to ids: streambpe beside tiktoken, Hugging Face tokenizers and rustbpe.
+"""Megabytes of text a second, turned to ids: streambpe beside tuetoken, tiktoken, HF tokenizers and rustbpe.
 
     python benchmarks/encode.py en_100.txt --mb 10 100 --threads 1 2 --rounds 3 > benchmarks/results/encode.tsv
 
@@ -39,8 +39,9 @@ from harness import machine, streambpe, versions
 VOCAB_SIZE = 32_768
 TRAIN_BYTES = 20_000_000
 SHORT_TEXTS = 20_000
-PLAIN = ("streambpe-corpus", "streambpe-batch", "streambpe-text", "tiktoken", "tokenizers", "rustbpe")
-SHORT = ("streambpe-short", "tiktoken-short", "tokenizers-short", "rustbpe-short")
+PLAIN = ("streambpe-corpus", "streambpe-batch", "streambpe-text", "tuetoken-batch", "tuetoken-text", "tiktoken",
+         "tokenizers", "rustbpe")  # fmt: skip
+SHORT = ("streambpe-short", "tuetoken-short", "tiktoken-short", "tokenizers-short", "rustbpe-short")
 BOUNDLESS = ("boundless-corpus", "boundless-text", "boundless-short")
 
 
@@ -125,7 +126,9 @@ def corpus_job(name: str, path: str, mb: int, threads: int, folder: Path) -> Cal
     tokenizer = load(name, folder)
 
     def job() -> Any:
-        encode_corpus(tokenizer, [str(source)], output, dtype="int32", resources=Resources(2 << 30, threads))
+        encode_corpus(
+            tokenizer, [str(source)], output, dtype="int32", resources=Resources(2 << 30, threads), force=True
+        )
         ids = np.load(output)
         output.unlink()
         return ids
@@ -152,10 +155,15 @@ def encoders(
 
         from streambpe.encode.formats.export import export
 
-        export(folder / "v.events.jsonl", "tiktoken", folder / "t.tiktoken")
+        export(folder / "v.events.jsonl", "tiktoken", folder / "t.tiktoken", force=True)
         encoding = runpy.run_path(str(folder / "t.tiktoken.py"))["encoding"]
         batch = lambda texts: encoding.encode_ordinary_batch(texts, num_threads=threads)  # noqa: E731
         return encoding.encode_ordinary, batch if threads > 1 else None
+    if library == "tuetoken":
+        import tuetoken
+
+        peer = tuetoken.Tokenizer(str(folder / "tokenizer.json"))
+        return peer.encode_ordinary, lambda texts: peer.encode_ordinary_batch(texts, num_threads=threads)
     if library == "tokenizers":
         from tokenizers import Tokenizer as HfTokenizer
 

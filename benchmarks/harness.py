@@ -49,7 +49,20 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 SAMPLE_SECONDS = 0.02
 PSS_SHARE = 0.05  # of one core, at most, spent on reading PSS
-PACKAGES = ("streambpe", "tokenizers", "rustbpe", "bpeasy", "tiktoken", "polars", "duckdb", "numpy", "regex", "msgspec")
+PACKAGES = (
+    "streambpe",
+    "tokenizers",
+    "rustbpe",
+    "bpeasy",
+    "gigabpe",
+    "tiktoken",
+    "tuetoken",
+    "polars",
+    "duckdb",
+    "numpy",
+    "regex",
+    "msgspec",
+)
 FIGURES = {"wall": "s", "cpu": "s", "peak": "MB", "maxrss": "MB"}
 
 

@@ -12,6 +12,7 @@ What their logs tell of the moments inside a run (they go to stderr, where the h
     rustbpe      logs through Python's logging: "Processed ... sequences total, ... unique", "Starting merge
                  loop", "Finished training"
     bpeasy       says nothing
+    gigabpe      says nothing; it reads files itself, so it takes part where documents are lines, with pattern gpt2
 
 Traps: rustbpe counts in 32-bit integers, silently. bpeasy wants a longest token length and compares with
 `<`, so it is given one longer than any token. tokenizers orders ids, and thus ties, by the characters
@@ -101,6 +102,13 @@ def train_bpeasy(path: str, kind: str, pattern: str, vocab_size: int, out: str |
     vocabulary = bpeasy.train_bpe(read_documents(path, kind), pattern, UNLIMITED, vocab_size)
     if out:
         _write_tiktoken(out, sorted(vocabulary, key=lambda token: vocabulary[token]))
+
+
+def train_gigabpe(path: str, vocab_size: int, threads: int, out: str) -> None:
+    """gigabpe: reads a text itself, line by line, and splits it as GPT-2 does; writes a tokenizer.json."""
+    import gigabpe
+
+    gigabpe.train_tokenizer([path], vocab_size, out, special_tokens=[], pretokenizer="bytelevel", threads=threads)
 
 
 def _write_tiktoken(out: str, tokens: list[bytes]) -> None:

@@ -1,6 +1,7 @@
-"""From text to vocabulary: streambpe against rustbpe, tokenizers and bpeasy; from a chunk table: BatchBPE's rule.
+"""From text to vocabulary: streambpe against rustbpe, tokenizers, bpeasy, gigabpe; from a chunk table: BatchBPE's rule.
 
     python benchmarks/train.py --corpus en_100.txt.zst --vocab-size 131072
+    python benchmarks/train.py --corpus en_300.txt --vocab-size 131072 --documents lines --pattern gpt2
     python benchmarks/train.py --table fineweb_edu_1gb_counts.csv --vocab-size 50304
 
 With --corpus all read the same documents, split by the same expression (gpt4 unless --pattern names another
@@ -11,13 +12,14 @@ streambpe-learn  the same on a RUN that was counted before (untimed): learning a
 rustbpe          train_from_iterator, then its ranks as tiktoken stores them
 tokenizers       BpeTrainer (min_frequency=0, byte level, all 256 bytes in the alphabet), then save
 tokenizers-log   with --merge-loop only: the same while it logs its progress, which costs it about a second
+gigabpe          train_tokenizer on the file itself; only for --documents lines --pattern gpt2
 bpeasy           train_bpe without a bound on token length, then its ranks
 
 `merge loop` is, for rustbpe and tokenizers-log, from the end of their index of pairs to their last merge, as their
 own logs tell; for streambpe the fact `batches_s` is the time inside its passes, from its table `batches`.
 
 Whether all did the same job: streambpe runs with --like rustbpe; it, rustbpe and bpeasy must learn the same
-tokens in the same order, to the last. tokenizers breaks ties by another order of ids, so of it is only
+tokens in the same order, to the last. tokenizers and gigabpe break ties by another order of ids, so of them is only
 told how many tokens it shares with the first contender and how many at the start are the same.
 
 With --table the contenders start from chunks and counts:
@@ -31,7 +33,6 @@ batchbpe         BatchBPE's rule in plain Python (peers.py), reading of the tabl
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import shutil
 import subprocess
@@ -44,6 +45,8 @@ from corpora import prepare
 from count import DISTINCT_RUSTBPE, DISTINCT_TOKENIZERS, TOLERANCE, expression_of, peers
 from harness import Contender, ask, call, compare, copy_run, scratch, streambpe
 
+from streambpe.system import usable_cores
+
 MERGES = {"merge loop": ("pairs indexed", "merged")}
 
 
@@ -51,7 +54,7 @@ def learning(arguments: argparse.Namespace, memory: str) -> list[str]:
     """The options of `streambpe train` that say what is learned."""
     options = ["--vocab-size", str(arguments.vocab_size), "--pattern", arguments.pattern]
     options += ["--like", "rustbpe", "--memory", memory]
-    if arguments.threads != len(os.sched_getaffinity(0)):  # all cores is the default
+    if arguments.threads != usable_cores():  # all cores is the default
         options += ["--threads", str(arguments.threads)]
     return options
 
@@ -101,6 +104,11 @@ def of_corpus(corpus: dict[str, str], arguments: argparse.Namespace, work: Path,
         ),
         Contender("bpeasy", call("peers:train_bpeasy", **job), env, outcome=outcome("tokens", judge)),
     ]
+    if corpus["kind"] == "lines" and arguments.pattern == "gpt2":
+        own = {"path": corpus["path"], "vocab_size": arguments.vocab_size, "threads": arguments.threads, "out": "{out}"}
+        found.append(
+            Contender("gigabpe", call("peers:train_gigabpe", **own), env, outcome=outcome("tokens_other_ties", judge))
+        )
     if arguments.merge_loop:
         found.append(
             Contender(

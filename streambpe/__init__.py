@@ -7,7 +7,7 @@
         print(problem)
 
 The names below are loaded on first use, so that importing the package (or a worker process doing so)
-costs nothing.
+costs nothing. `train` is the subpackage and the function at once: see streambpe/train/__init__.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ __version__ = "0.1.0"
 _HOMES = {
     "count": "streambpe.train.count",
     "count_from_iterator": "streambpe.train.count",
-    "train": "streambpe.train.trainer",
     "train_from_iterator": "streambpe.train.trainer",
     "resume": "streambpe.train.trainer",
     "Trainer": "streambpe.train.trainer",
@@ -65,10 +64,12 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'streambpe' has no attribute {name!r}")
     from importlib import import_module
 
+    if name == "train":
+        return import_module("streambpe.train")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'streambpe' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
 
 

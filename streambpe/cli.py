@@ -12,20 +12,42 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from streambpe import __version__
-from streambpe.errors import StreambpeError
+from streambpe.disk import disk_full, says_disk_full
+from streambpe.errors import StreambpeError, TablesDiffer
+from streambpe.system import open_output, stop_signals
 
 if TYPE_CHECKING:
     from streambpe.config import Resources
+    from streambpe.train.count import CountResult
     from streambpe.train.trainer import TrainResult
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+@contextlib.contextmanager
+def _warnings_told() -> Iterator[None]:
+    """The library's warnings as lines on stderr, each once; `decode`, which splits no text, says nothing of tables."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def tell(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
+            if issubclass(category, TablesDiffer):
+                click.echo(f"warning: {message}", err=True)
+            else:
+                show(message, category, *place, **more)
+
+        warnings.simplefilter("always", TablesDiffer)
+        warnings.showwarning = tell
+        yield
 
 
 class _Commands(click.Group):
@@ -33,14 +55,27 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with _warnings_told():
+                return super().invoke(ctx)
         except StreambpeError as error:
             click.echo(f"streambpe: {error}", err=True)
             ctx.exit(error.exit_code)
         except BrokenPipeError:
             # the reader of stdout went away (`| head`): nothing to tell, and nobody to tell it to
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _leave_stdout()
             ctx.exit(1)
+        except Exception as error:
+            if not says_disk_full(error):
+                raise
+            then = "Nothing that was there before is lost. Make room, then give the same command again."
+            click.echo(f"streambpe: {disk_full(error, 'where it writes', then)}", err=True)
+            _leave_stdout()
+            ctx.exit(1)
+
+
+def _leave_stdout() -> None:
+    """What stdout still holds cannot be written: Python is not to try again when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -53,6 +88,7 @@ def main() -> None:
         streambpe count RUN corpus/*.jsonl.zst
         streambpe sql RUN "SELECT * FROM chunk_frequencies LIMIT 20"
     """
+    open_output()
 
 
 def resource_options(command: F) -> F:
@@ -70,15 +106,42 @@ def resource_options(command: F) -> F:
     return command
 
 
-def open_resources(memory: str | None, threads: int | None, temp_dir: str | None) -> Resources:
-    """The options above, applied to this process: to be called before Polars is imported."""
-    from streambpe.config import Resources
-    from streambpe.memory import prepare_allocators
+def open_resources(
+    memory: str | None, threads: int | None, temp_dir: str | None, before: dict[str, Any] | None = None
+) -> Resources:
+    """The options above, applied to this process: to be called before Polars is imported.
+
+    before: what a job had until now, of which the options not given are taken.
+    """
+    from dataclasses import replace
+
+    from streambpe.config import Resources, format_size
+    from streambpe.memory import keeper, prepare_allocators
 
     resources = Resources.from_options(memory, threads, temp_dir)
+    if before:
+        held = Resources.from_facts(before)
+        given = {"memory_bytes": memory, "threads": threads, "temp_dir": temp_dir}
+        resources = replace(held, **{key: getattr(resources, key) for key, value in given.items() if value is not None})
+        if memory is None and held.memory_bytes < before["memory_bytes"]:
+            click.echo(
+                f"it had --memory {format_size(before['memory_bytes'])}, which this machine does not have: going on "
+                f"with {format_size(held.memory_bytes)}",
+                err=True,
+            )
+    click.get_current_context().with_resource(keeper.watching(resources.memory_bytes))
     os.environ.setdefault("POLARS_MAX_THREADS", str(resources.threads))
     prepare_allocators(resources.memory_bytes)
     return resources
+
+
+def partial_option(command: F) -> F:
+    """--allow-partial."""
+    return click.option(
+        "--allow-partial",
+        is_flag=True,
+        help="Also where RUN is not counted to its end; what was left out is told and recorded.",
+    )(command)
 
 
 def progress_option(command: F) -> F:
@@ -90,6 +153,11 @@ def progress_option(command: F) -> F:
         show_default=True,
         help="On stderr; auto is a bar on a terminal, else nothing. RUN/status.json is always written.",
     )(command)
+
+
+def force_option(command: F) -> F:
+    """--force."""
+    return click.option("--force", is_flag=True, help="Overwrite what -o names; without it that is refused.")(command)
 
 
 def train_options(command: F) -> F:
@@ -252,7 +320,8 @@ def count_options(command: F) -> F:
         click.option(
             "--bad-utf8",
             type=click.Choice(["replace", "skip", "error"]),
-            help="Invalid bytes become U+FFFD, are left out, or end the count. [default: replace]",
+            help="Invalid bytes become U+FFFD, are left out, or end the count; given by hand, also files that are "
+            "mostly no UTF-8 are taken. [default: replace]",
         ),
         click.option(
             "--normalize",
@@ -266,9 +335,7 @@ def count_options(command: F) -> F:
             "and counted, or the end of the count. [default: bytes]",
         ),
         click.option("--lines", is_flag=True, help="In text files every line is a document."),
-        click.option(
-            "--text-column", default="text", show_default=True, metavar="NAME", help="Of jsonl, csv, parquet."
-        ),
+        click.option("--text-column", metavar="NAME", help="Of jsonl, csv, parquet. [default: text]"),
         click.option(
             "--format",
             "kind",
@@ -316,7 +383,7 @@ def stop_on_signals() -> Iterator[threading.Event]:
         click.echo(" stopping: finishing and committing what is in hand (again to end at once)", err=True)
         stop.set()
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, handle) for number in stop_signals()}
     try:
         yield stop
     finally:
@@ -347,15 +414,13 @@ def count(
     PATTERN  gpt4o gpt2 r50k gpt4 cl100k punct boundless ultimate1 word-level superbpe1
              superbpe2 script whitespace none, or a regular expression in quotes.
 
-    Safe to stop and to kill at any moment: the same command goes on. More sources can be added later;
-    what was counted is skipped.
+    Safe to stop and to kill at any moment: `streambpe resume RUN` goes on, and so does the same command. More
+    sources can be added later; what was counted is skipped.
 
     \b
     example:
         streambpe count runs/en corpus/*.jsonl.zst --pattern gpt4o --memory 2GB
     """
-    from streambpe.config import format_size
-
     resources = open_resources(memory, threads, temp_dir)
     from streambpe.train.count import count as count_sources
 
@@ -368,6 +433,13 @@ def count(
             stop=stop,
             **counting_arguments(given),
         )
+    tell_counts(run, result)
+
+
+def tell_counts(run: str, result: CountResult) -> None:
+    """What a count came to, on stderr."""
+    from streambpe.config import format_size
+
     for warning in result.warnings:
         click.echo(f"warning: {warning}", err=True)
     corpus = result.corpus
@@ -389,6 +461,7 @@ def count(
 @progress_option
 @click.option("--checkpoint-seconds", type=click.FloatRange(0), default=5.0, show_default=True, metavar="S",
               help="A kill loses at most this much work.")  # fmt: skip
+@partial_option
 def train(
     run: str,
     sources: tuple[str, ...],
@@ -397,13 +470,14 @@ def train(
     temp_dir: str | None,
     progress: str,
     checkpoint_seconds: float,
+    allow_partial: bool,
     **given: Any,
 ) -> None:
     """Count SOURCEs into RUN and learn a vocabulary; writes RUN/model.events.jsonl.
 
-    Without SOURCE it learns from what RUN has counted; with another --name beside what was learned
-    before. Safe to stop and to kill at any moment: `streambpe resume RUN` goes on. The same command with a
-    larger --vocab-size goes on from the smaller one.
+    Without SOURCE it learns from what RUN has counted; options of counting must then be those it was counted with.
+    With another --name it learns beside what was learned before. Safe to stop and to kill at any moment:
+    `streambpe resume RUN` goes on. The same command with a larger --vocab-size goes on from the smaller one.
 
     \b
     example:
@@ -423,6 +497,7 @@ def train(
             progress=progress,
             stop=stop,
             checkpoint_seconds=checkpoint_seconds,
+            allow_partial=allow_partial,
             **given,
         )
     tell_result(result)
@@ -485,7 +560,7 @@ def plan(
 def resume(
     run: str, name: str | None, memory: str | None, threads: int | None, temp_dir: str | None, progress: str
 ) -> None:
-    """Go on with the last `train` of RUN after a stop, a kill or a power cut.
+    """Go on with the last `train` or `count` of RUN after a stop, a kill or a power cut.
 
     It goes on with the memory and the threads it had, unless others are given.
 
@@ -494,17 +569,18 @@ def resume(
         streambpe resume runs/en
     """
     from streambpe.store.run import Run
-    from streambpe.train.job import find_job
+    from streambpe.train.job import find_work
 
-    before = find_job(Run(run), name)[1]["resources"]
-    resources = open_resources(
-        memory or str(before["memory_bytes"]), threads or before["threads"], temp_dir or before["temp_dir"]
-    )
+    resources = open_resources(memory, threads, temp_dir, find_work(Run(run), name)[1])
+    from streambpe.train.trainer import TrainResult
     from streambpe.train.trainer import resume as go_on
 
     with stop_on_signals() as stop:
         result = go_on(run, name=name, resources=resources, progress=progress, stop=stop)
-    tell_result(result)
+    if isinstance(result, TrainResult):
+        tell_result(result)
+    else:
+        tell_counts(run, result)
 
 
 def tell_result(result: TrainResult) -> None:
@@ -515,6 +591,11 @@ def tell_result(result: TrainResult) -> None:
         click.echo(
             f"{result.uncovered.kinds:,} of the rarest characters, {result.uncovered.n:,} occurrences, are unknown "
             f"(--coverage).",
+            err=True,
+        )
+    if result.left_out:
+        click.echo(
+            f"warning: learned from a part of the corpus; not or not wholly counted: {', '.join(result.left_out)}",
             err=True,
         )
     if result.skipped:
@@ -536,7 +617,9 @@ def tell_result(result: TrainResult) -> None:
 @click.argument("run")
 @click.option("-o", "--output", required=True, metavar="FILE", help="A .parquet or .csv file.")
 @click.option("--group", metavar="NAME", help="Only the counts of this source group.")
-def export_counts(run: str, output: str, group: str | None) -> None:
+@partial_option
+@force_option
+def export_counts(run: str, output: str, group: str | None, allow_partial: bool, force: bool) -> None:
     """Write RUN's chunk counts as a table that `count --counts` and BatchBPE read.
 
     \b
@@ -545,7 +628,7 @@ def export_counts(run: str, output: str, group: str | None) -> None:
     """
     from streambpe.store.exchange import export_counts as export
 
-    rows = export(run, output, group)
+    rows = export(run, output, group, allow_partial=allow_partial, force=force)
     click.echo(f"{output}: {rows:,} chunks", err=True)
 
 
@@ -638,21 +721,50 @@ def watch(run: str, name: str | None, every: float, once: bool) -> None:
 @click.option("--jsonl", "form", flag_value="jsonl", help="A JSON object a line.")
 @click.option("--csv", "form", flag_value="csv", help="Comma-separated, with a header.")
 @click.option("--name", default="main", show_default=True, metavar="NAME", help="The training to look at.")
-def sql(run: str, query: str | None, listing: bool, file: str | None, form: str | None, name: str) -> None:
+@click.option("-o", "--output", metavar="OUT", help="Write the rows to a .csv, .json, .jsonl or .parquet file.")
+@force_option
+@click.option("--files", is_flag=True, help="Let statements read and write files (read_csv, COPY, ATTACH).")
+@click.option("--temp-dir", metavar="DIR", help="Where to spill. [default: inside RUN]")
+@click.option("--threads", type=click.IntRange(1), default=2, show_default=True, metavar="N", help="Of the query.")
+@click.option(
+    "--memory", default="256MB", show_default=True, metavar="SIZE", help="Of the query; beyond it, it spills."
+)
+def sql(
+    run: str,
+    query: str | None,
+    listing: bool,
+    file: str | None,
+    form: str | None,
+    name: str,
+    output: str | None,
+    force: bool,
+    files: bool,
+    memory: str,
+    threads: int,
+    temp_dir: str | None,
+) -> None:
     """Run a query on RUN's tables, read-only, also while it learns.
 
     QUERY is SQL in quotes, or just the name of a view or table. docs/cookbook.md answers twenty
     questions with a query each.
+
+    Only statements that read may run, and they see nothing but RUN's tables: no file, no network. -o writes
+    the rows to a file. --files allows other statements and other files; RUN is never changed.
 
     \b
     example:
         streambpe sql runs/en --list
         streambpe sql runs/en merge_curve --csv
         streambpe sql runs/en "SELECT chunk, n FROM chunk_frequencies LIMIT 10"
-        streambpe sql runs/en "FROM vocabulary WHERE length > 10" --name other
+        streambpe sql runs/en "FROM vocabulary WHERE length > 10" --name other -o long.parquet
     """
-    from streambpe.store.inspect import print_names, print_query
+    resources = open_resources(memory, threads, temp_dir)
+    from streambpe.store.inspect import print_names, print_query, write_query
 
+    if output is None and force:
+        raise click.UsageError("--force is about a file that is there already: give its name with -o")
+    if output is not None and (listing or form not in (None, output.rpartition(".")[2])):
+        raise click.UsageError("-o takes a query, and the form from its name: leave --list, --json, --jsonl, --csv out")
     if listing:
         print_names(form or "table", sys.stdout)
         return
@@ -661,10 +773,26 @@ def sql(run: str, query: str | None, listing: bool, file: str | None, form: str 
             'give one query in quotes, such as "SELECT * FROM source_files", or --file F; --list says what there is'
         )
     if query is None:
-        with contextlib.ExitStack() as stack:
-            stream = sys.stdin.buffer if file == "-" else stack.enter_context(_opened(file))
-            query = stream.read().decode()
-    print_query(run, query, form or "table", sys.stdout, name)
+        query = _read_query(file)
+    if output is None:
+        print_query(run, query, form or "table", sys.stdout, name, files=files, resources=resources)
+        return
+    rows = write_query(run, query, output, name, force=force, files=files, resources=resources)
+    click.echo(f"{output}: {rows:,} rows", err=True)
+
+
+def _read_query(file: str | None) -> str:
+    """The text of --file."""
+    from streambpe.errors import UsageError
+
+    with contextlib.ExitStack() as stack:
+        stream = sys.stdin.buffer if file == "-" else stack.enter_context(_opened(file))
+        try:
+            return str(stream.read().decode())
+        except UnicodeDecodeError as why:
+            raise UsageError(
+                f"{file} is no text in UTF-8 ({why.reason} at byte {why.start}); nothing was run."
+            ) from None
 
 
 @main.command()
@@ -674,24 +802,31 @@ def sql(run: str, query: str | None, listing: bool, file: str | None, form: str 
 def check(run: str, rehash: bool, memory: str | None, threads: int | None, temp_dir: str | None) -> None:
     """Recount every derived table of RUN from scratch. Prints what differs; exit 1 if anything does.
 
+    Where RUN is counting, or was stopped while counting, what is committed is checked, and what is open is said.
+
     \b
     example:
         streambpe check runs/en --sources
     """
     resources = open_resources(memory, threads, temp_dir)
+    from streambpe.store.check import FOLDED, what_is_open
     from streambpe.store.check import check as run_checks
 
     problems = run_checks(run, rehash_sources=rehash, resources=resources)
     for problem in problems:
         click.echo(str(problem))
+    for note in (still_open := what_is_open(run)):
+        click.echo(f"{run}: {note}", err=True)
     if problems:
         remedies = {
-            f"`streambpe count {run}` folds the tables again." * any("." not in p.table for p in problems),
+            f"`streambpe count {run}` folds the tables again." * any(p.table in FOLDED for p in problems),
+            "A part in counts/ that differs is moved away; its sources are then counted again."
+            * any(p.table == "counts" for p in problems),
             "Tables of a training (NAME.TABLE) are made anew when its event log is removed and it is trained again; "
             "the counts are kept." * any("." in p.table for p in problems),
         }
         raise StreambpeError(" ".join([f"{run}: {len(problems)} differences.", *sorted(filter(None, remedies))]))
-    click.echo(f"{run}: everything adds up.", err=True)
+    click.echo(f"{run}: {'what is committed' if still_open else 'everything'} adds up.", err=True)
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -723,10 +858,10 @@ def check(run: str, rehash: bool, memory: str | None, threads: int | None, temp_
 @click.option(
     "--bad-utf8",
     type=click.Choice(["replace", "skip", "error"]),
-    default="replace",
-    show_default=True,
-    help="Invalid bytes become U+FFFD, are left out, or end the job.",
+    help="Invalid bytes become U+FFFD, are left out, or end the job; given by hand, also files that are mostly no "
+    "UTF-8 are taken. [default: replace]",
 )
+@force_option
 @resource_options
 def encode(
     model: str,
@@ -739,6 +874,7 @@ def encode(
     text_column: str,
     kind: str,
     bad_utf8: Any,
+    force: bool,
     memory: str | None,
     threads: int | None,
     temp_dir: str | None,
@@ -750,22 +886,25 @@ def encode(
     FILE     as SOURCE of `count`; special tokens in the text are ordinary text
 
     With -o, ids of all documents go into one file, one after another in the order of the files' paths;
-    OUT.offsets.npy says where each document begins (a .parquet file has a row a document). Safe to stop
-    and to kill: the same command goes on. Without -o, one line a document.
+    OUT.offsets.npy says where each document begins (a .parquet file has a row a document), OUT.json of
+    what kind the numbers are and of which model. Safe to stop and to kill: the same command goes on.
+    Without -o, one line a document.
 
     \b
     example:
         streambpe encode runs/en corpus/*.jsonl.zst -o ids.npy
         echo "Hello world" | streambpe encode runs/en
     """
-    if threads:
-        os.environ.setdefault("POLARS_MAX_THREADS", str(threads))
-    from streambpe.config import Resources
+    resources = open_resources(memory, threads, temp_dir)
     from streambpe.encode.corpus import encode_corpus, encode_to_text
     from streambpe.encode.tokenizer import Tokenizer
 
-    if output is None and (eot is not None or dtype != "auto"):
-        raise click.UsageError("--eot and --dtype are about a file: give its name with -o")
+    if output is None and (eot is not None or dtype != "auto" or force):
+        raise click.UsageError("--eot, --dtype and --force are about a file: give its name with -o")
+    if output is None and (memory or temp_dir):
+        raise click.UsageError("--memory and --temp-dir are about encoding to a file: give its name with -o")
+    if output is not None and as_json:
+        raise click.UsageError("--json is about lines on stdout; a file's form is in its name. Leave --json or -o out")
     tokenizer = Tokenizer.load(model)
     if output is None:
         how = {"lines": lines, "text_column": text_column, "kind": kind, "bad_utf8": bad_utf8}
@@ -783,8 +922,9 @@ def encode(
             text_column=text_column,
             kind=kind,
             bad_utf8=bad_utf8,
-            resources=Resources.from_options(memory, threads, temp_dir),
+            resources=resources,
             stop=stop,
+            force=force,
         )
     for warning in result.warnings:
         click.echo(f"warning: {warning}", err=True)
@@ -798,7 +938,12 @@ def encode(
 @main.command()
 @click.argument("model")
 @click.argument("file", required=False)
-@click.option("--dtype", default="auto", metavar="TYPE", help="Of the numbers in a .bin file.")
+@click.option(
+    "--dtype",
+    type=click.Choice(["auto", "uint16", "uint32", "int32", "int64"]),
+    default="auto",
+    help="Of the numbers in a .bin file. [default: what FILE.json says]",
+)
 def decode(model: str, file: str | None, dtype: str) -> None:
     """Print the text behind ids: lines of numbers or JSON lists (standard input if no FILE is given), or a
     .npy, .parquet or .bin file that `encode` wrote.
@@ -810,15 +955,21 @@ def decode(model: str, file: str | None, dtype: str) -> None:
         echo "Hello world" | streambpe encode runs/en | streambpe decode runs/en
         streambpe decode runs/en ids.npy | head
     """
-    from pathlib import Path
-
-    from streambpe.encode.corpus import decode_array, decode_file
+    from streambpe.encode.decode import decode_array, decode_file
+    from streambpe.encode.sidecar import another_model
     from streambpe.encode.tokenizer import Tokenizer
 
-    tokenizer = Tokenizer.load(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TablesDiffer)  # nothing is split here
+        tokenizer = Tokenizer.load(model)
     if file is not None and Path(file).suffix in (".npy", ".parquet", ".bin"):
         documents = decode_array(tokenizer, Path(file), dtype)
+        told = another_model(tokenizer, Path(file))
+        if told:
+            click.echo(f"warning: {told}", err=True)
     else:
+        if dtype != "auto":
+            raise click.UsageError("--dtype is about a .bin file; text says itself what its numbers are")
         with contextlib.ExitStack() as stack:
             stream = sys.stdin.buffer if file in (None, "-") else stack.enter_context(_opened(file))
             for document in decode_file(tokenizer, stream, file or "standard input"):
@@ -849,7 +1000,10 @@ def _opened(file: str | None) -> Any:
 @click.option("--vocab-size", metavar="N[,N...]", help="Cut smaller vocabularies; several get the size in their name.")
 @click.option("--verify", metavar="TEXT", help="A SOURCE to encode both ways; prints how far the two are apart.")
 @click.option("--strict", is_flag=True, help="Exit 4 unless the export is exact.")
-def export(model: str, to: str, output: str, vocab_size: str | None, verify: str | None, strict: bool) -> None:
+@force_option
+def export(
+    model: str, to: str, output: str, vocab_size: str | None, verify: str | None, strict: bool, force: bool
+) -> None:
     """Write MODEL for other programs, and say what they cannot hold.
 
     \b
@@ -875,7 +1029,7 @@ def export(model: str, to: str, output: str, vocab_size: str | None, verify: str
         sizes = [int(size) for size in vocab_size.split(",")] if vocab_size else []
     except ValueError:
         raise UsageError(f"--vocab-size {vocab_size}: one number, or several with commas between.") from None
-    results = export_model(model, to, output, vocab_sizes=sizes, verify=verify)
+    results = export_model(model, to, output, vocab_sizes=sizes, verify=verify, force=force)
     for result in results:
         for line in result.lines():
             click.echo(line, err=True)
@@ -888,7 +1042,8 @@ def export(model: str, to: str, output: str, vocab_size: str | None, verify: str
 @click.option("-o", "--output", required=True, metavar="LOG", help="The event log to write, as MODEL.events.jsonl.")
 @click.option("--pattern", metavar="NAME|REGEX", help="For tiktoken ranks, which carry none.")
 @click.option("--special", "specials", multiple=True, metavar="TOKEN", help="Likewise; ids follow the last rank.")
-def import_(file: str, output: str, pattern: str | None, specials: tuple[str, ...]) -> None:
+@force_option
+def import_(file: str, output: str, pattern: str | None, specials: tuple[str, ...], force: bool) -> None:
     """Read a vocabulary made elsewhere into an event log, with the same ids.
 
     FILE is a Hugging Face tokenizer.json (byte-level BPE), tiktoken ranks, a .model file of fastboundlessbpe,
@@ -904,7 +1059,9 @@ def import_(file: str, output: str, pattern: str | None, specials: tuple[str, ..
     from streambpe.encode.eventlog import write_event_log
     from streambpe.encode.formats.export import import_file
     from streambpe.encode.tokenizer import Tokenizer
+    from streambpe.outputs import refuse_existing
 
+    refuse_existing(Path(output), force)
     log = import_file(file, pattern=pattern, specials=specials)
     tokenizer = Tokenizer.from_event_log(log)
     write_event_log(output, log)
@@ -917,7 +1074,8 @@ def import_(file: str, output: str, pattern: str | None, specials: tuple[str, ..
 @click.option("--name", default="main", show_default=True, metavar="NAME", help="The training it is about.")
 @click.option("--text", "texts", multiple=True, metavar="FILE", help="Measure on this SOURCE; may be given again.")
 @click.option("--lines", is_flag=True, help="In text files every line is a document.")
-@click.option("--text-column", default="text", show_default=True, metavar="NAME", help="Of jsonl, csv and parquet.")
+@click.option("--text-column", metavar="NAME", help="Of jsonl, csv and parquet. [default: text]")
+@click.option("--force", is_flag=True, help="Overwrite a file that is no page of report; a page is replaced anyway.")
 @resource_options
 def report(
     run: str,
@@ -925,7 +1083,8 @@ def report(
     name: str,
     texts: tuple[str, ...],
     lines: bool,
-    text_column: str,
+    text_column: str | None,
+    force: bool,
     memory: str | None,
     threads: int | None,
     temp_dir: str | None,
@@ -943,7 +1102,9 @@ def report(
     resources = open_resources(memory, threads, temp_dir)
     from streambpe.report.page import report as write_report
 
-    facts = write_report(run, output, name=name, texts=texts, resources=resources, lines=lines, text_column=text_column)
+    facts = write_report(
+        run, output, name=name, texts=texts, resources=resources, force=force, lines=lines, text_column=text_column
+    )
     click.echo(f"{output}: {facts['events']:,} events of {run}, training {name}", err=True)
 
 
@@ -1016,17 +1177,19 @@ def evaluate(
 @click.argument("run")
 @click.option("--by", type=click.Choice(["share", "group"]), default="share", show_default=True,
               help="Prefixes: halved again and again; or the first source group, the first two, ...")  # fmt: skip
-@click.option("--steps", type=click.IntRange(2, 20), default=6, show_default=True, metavar="N", help="For --by share.")
+@click.option("--steps", type=click.IntRange(2, 20), metavar="N", help="For --by share. [default: 6]")
 @click.option("--text", "texts", multiple=True, metavar="FILE", help="Measure on this SOURCE; may be given again.")
 @click.option("--json", "as_json", is_flag=True, help="All numbers.")
 @train_options
+@partial_option
 @resource_options
 def converge(
     run: str,
     by: str,
-    steps: int,
+    steps: int | None,
     texts: tuple[str, ...],
     as_json: bool,
+    allow_partial: bool,
     memory: str | None,
     threads: int | None,
     temp_dir: str | None,
@@ -1058,6 +1221,8 @@ def converge(
             resources=resources,
             stop=stop,
             on_step=lambda what: click.echo(f"learning from {what}", err=True),
+            allow_partial=allow_partial,
+            like=given["like"],
         )
     if as_json:
         click.echo(json.dumps(found.as_json(), ensure_ascii=False, indent=1))

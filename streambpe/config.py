@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -11,14 +10,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
-import psutil
-
 from streambpe.encode.eligible import text_test
 from streambpe.errors import LimitError, RunMismatch, UsageError
+from streambpe.system import available_memory, compose_name, usable_cores
 
-# What Python, numpy, Polars, pyarrow and DuckDB take before any work: 110 MB resident, plus DuckDB's
-# and the allocators' floor. Below this nothing useful is left.
+# The least that counting, training and encoding keep to whatever the text: 60 MB of Python and the libraries' own
+# data, 30 to 60 MB of the code in use, and the work. Superwords hold documents and their neighbours too.
 SMALLEST_MEMORY_BYTES = 256 * 10**6
+SMALLEST_SUPERWORDS_BYTES = 400 * 10**6
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 
@@ -27,7 +26,7 @@ def parse_size(text: str) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?\s*", text.upper())
     if not match:
         raise UsageError(f"{text!r} is no size. Write it like 500MB, 2GB or 1.5GiB.")
-    return int(float(match.group(1)) * _UNITS[match.group(2)])
+    return int(Fraction(match.group(1)) * _UNITS[match.group(2)])
 
 
 def format_size(n: float) -> str:
@@ -92,27 +91,56 @@ class Resources:
         cls, memory: str | None = None, threads: int | None = None, temp_dir: str | None = None
     ) -> Resources:
         """Defaults: a quarter of the memory this process may use, and all its cores."""
-        memory_bytes = parse_size(memory) if memory else max(available_memory() // 4, SMALLEST_MEMORY_BYTES)
+        machine = available_memory()
+        memory_bytes = max(machine // 4, SMALLEST_MEMORY_BYTES) if memory is None else parse_size(memory)
         if memory_bytes < SMALLEST_MEMORY_BYTES:
-            raise LimitError(
-                f"--memory {memory} is too small: {format_size(SMALLEST_MEMORY_BYTES)} is the least that works. "
+            raise LimitError(_too_small(memory_bytes, SMALLEST_MEMORY_BYTES, "the least that works"))
+        if memory is not None and memory_bytes > max(machine, SMALLEST_MEMORY_BYTES):
+            raise UsageError(
+                f"--memory {_short(memory)} is more than the {format_size(machine)} that this machine has. Nothing was "
+                f"changed; give less, or leave it out: a quarter of that."
+            )
+        count = usable_cores() if threads is None else threads
+        if not 1 <= count <= most_threads():
+            raise UsageError(
+                f"--threads {threads}: from 1 to {most_threads()} on this machine, which has {usable_cores()} cores. "
                 f"Nothing was changed."
             )
-        count = threads or len(os.sched_getaffinity(0))
-        if count < 1:
-            raise UsageError(f"--threads {threads}: at least 1.")
         return cls(memory_bytes, count, Path(temp_dir) if temp_dir else None)
 
+    def as_facts(self) -> dict[str, Any]:
+        """For what `resume` goes on with."""
+        temp_dir = str(self.temp_dir) if self.temp_dir else None
+        return {"memory_bytes": self.memory_bytes, "threads": self.threads, "temp_dir": temp_dir}
 
-def available_memory() -> int:
-    """Bytes of RAM, or of the control group's limit if that is smaller."""
-    limit = psutil.virtual_memory().total
-    for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            limit = min(limit, int(Path(name).read_text()))
-        except (OSError, ValueError):
-            continue
-    return int(limit)
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Resources:
+        """What `as_facts` gave, perhaps on a larger machine: no more than this one has."""
+        memory_bytes = min(facts["memory_bytes"], max(available_memory(), SMALLEST_MEMORY_BYTES))
+        threads = min(facts["threads"], most_threads())
+        return cls(memory_bytes, threads, Path(facts["temp_dir"]) if facts["temp_dir"] else None)
+
+    def check_superwords(self, superwords: str) -> None:
+        """Refuse superwords where they would not fit, before anything is read."""
+        if superwords != "none" and self.memory_bytes < SMALLEST_SUPERWORDS_BYTES:
+            what = f"the least that works with --superwords {superwords}"
+            raise LimitError(_too_small(self.memory_bytes, SMALLEST_SUPERWORDS_BYTES, what))
+
+
+def most_threads() -> int:
+    """More would only wait for each other, and every one takes memory."""
+    return max(64, 4 * usable_cores())
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 30 else text[:27] + "..."
+
+
+def _too_small(memory_bytes: int, least: int, what: str) -> str:
+    return (
+        f"--memory {memory_bytes // 10**6}MB is too small: {format_size(least)} is {what}. Nothing was changed. "
+        f"Give --memory {least // 10**6}MB or more."
+    )
 
 
 _MOST_DECIMALS = 6  # of a weight: remainders are counted in an array of a million (store/groups.py)
@@ -132,7 +160,7 @@ def parse_weights(given: Sequence[str] | Mapping[str, object]) -> dict[str, str]
             raise UsageError(f"--weight {entry}: at most {_LARGEST_WEIGHT}.")
         whole, _, places = number.partition(".")
         places = places.rstrip("0")
-        pairs.append((name.strip(), str(int(whole)) + (f".{places}" if places else "")))
+        pairs.append((compose_name(name.strip()), str(int(whole)) + (f".{places}" if places else "")))
     if len({name for name, _ in pairs}) != len(pairs):
         raise UsageError("--weight: each group once.")
     return dict(sorted(pairs))
@@ -185,8 +213,8 @@ def _share(option: str, share: str | float, idle: str) -> Decimal:
         value = Decimal(str(share))
     except InvalidOperation:
         value = Decimal("NaN")
-    if not value.is_finite() or value <= 0:
-        raise UsageError(f"{option} {share}: a decimal number above 0, such as 0.9; {idle}.")
+    if not value.is_finite() or not 0 < value <= 1:
+        raise UsageError(f"{option} {share}: a decimal number above 0 and at most 1, such as 0.9; {idle}.")
     return value.normalize()  # so that 0.9 and 0.90 are one option
 
 
@@ -252,11 +280,7 @@ class TrainConfig:
             coverage = _share("--coverage", chosen["coverage"], "with 1 no character is unknown")
             chosen["coverage"] = format(coverage, "f") if coverage < 1 else None
         if "tau" in chosen:
-            tau = _share("--tau", chosen["tau"], "above 1 nothing is deleted")
-            chosen["tau"] = format(tau, "f") if tau <= 1 else None
-            if tau > 1:
-                for name in {"delete_to", "delete_test"} - given.keys():
-                    chosen.pop(name, None)
+            chosen["tau"] = format(_share("--tau", chosen["tau"], "without --tau no token is deleted"), "f")
         chosen["weights"] = parse_weights(chosen.get("weights", ()))
         config = cls(**chosen)
         config.check()
@@ -286,7 +310,7 @@ class TrainConfig:
                 flag = name.replace("_", "-")
                 raise UsageError(f"--{flag} {getattr(self, name)}: one of {', '.join(allowed)}.")
         if self.tau is None and (self.delete_to, self.delete_test) != ("bytes", "before"):
-            raise UsageError("--delete-to and --delete-test say how tokens are deleted; --tau T (at most 1) says when.")
+            raise UsageError("--delete-to and --delete-test say how tokens are deleted; --tau T says when.")
         if self.tau is not None and self.batch == "paper":
             raise UsageError(
                 "--tau asks after every single merge, which --batch paper does not have. Use --batch exact."

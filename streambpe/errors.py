@@ -16,6 +16,10 @@ class UsageError(StreambpeError):
     exit_code = 2
 
 
+class DiskFull(StreambpeError):
+    """Nothing more can be written where a job writes."""
+
+
 class LimitError(StreambpeError):
     """The job does not fit the memory it was given."""
 
@@ -38,6 +42,10 @@ class ModelError(StreambpeError):
     """A model cannot be found, or holds something that this job cannot express."""
 
 
+class CoreError(StreambpeError):
+    """The compiled part of the program is missing, of another version, or gave up."""
+
+
 class NotExact(StreambpeError):
     """An export under --strict encodes some text otherwise than the model does; the files were written."""
 
@@ -52,6 +60,10 @@ class RunLocked(RunError):
     """Another process writes to this RUN."""
 
 
+class StoreHeld(RunError):
+    """Another process, or another thread of this one, has state.duckdb open."""
+
+
 class RunMismatch(UsageError):
     """A RUN was started with other options than are asked for now."""
 
@@ -60,8 +72,24 @@ class ResumeMismatch(RunMismatch):
     """A training was started with other options or counts than are asked for now."""
 
 
+class CountUnfinished(UsageError):
+    """What is asked for needs all counts of a RUN, and its sources are not counted to their end."""
+
+
+class TablesDiffer(UserWarning):
+    """A model splits text by other character tables than those it was learned with."""
+
+
 class SqlInputError(StreambpeError):
     """A .sql file was run without the inputs that its header names."""
+
+
+class QueryRefused(StreambpeError):
+    """A query does more than read, or asks for something that its output cannot hold."""
+
+
+class OutputExists(UsageError):
+    """Something stands where an output was to be written, and nobody said to overwrite it."""
 
 
 class Stopped(StreambpeError):

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import itertools
 import os
-import signal
+
+from streambpe.system import die
 
 _passed = itertools.count(1)
 
@@ -20,4 +21,4 @@ def failpoint(name: str) -> None:
     """End this process by SIGKILL if the environment asks for it here; else nothing."""
     asked = os.environ.get("STREAMBPE_FAILPOINT")
     if asked and asked.split(":")[0] == name and next(_passed) >= int(asked.partition(":")[2] or 1):
-        os.kill(os.getpid(), signal.SIGKILL)
+        die()

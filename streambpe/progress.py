@@ -22,8 +22,9 @@ import psutil
 
 from streambpe.config import format_size
 from streambpe.errors import UsageError
-from streambpe.memory import tree_memory
+from streambpe.memory import keeper
 from streambpe.store.run import Run
+from streambpe.system import bytes_on_disk
 
 MODES = ("auto", "bar", "jsonl", "none")
 _STATUS_SECONDS = 0.5
@@ -66,8 +67,8 @@ class Meter:
         """What status.json and --progress jsonl say."""
         seconds = time.monotonic() - self.started
         rate = (self.done - self.resumed_from) / seconds if seconds > 0 else 0.0
-        memory = tree_memory()
-        self.peak_memory = max(self.peak_memory, memory)
+        memory = keeper.look()
+        self.peak_memory = max(self.peak_memory, keeper.peak)
         rates = self._rates(rate)
         eta = eta_range(self.total - self.done, rates) if self.total and state == "running" else None
         return {
@@ -124,6 +125,7 @@ class Reporter:
             raise UsageError(f"--progress {mode}: one of {', '.join(MODES)}.")
         self.meter, self.run = meter, run
         self.mode = ("bar" if sys.stderr.isatty() else "none") if mode == "auto" else mode
+        self._watching = keeper.watching(meter.memory_limit)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="streambpe-progress", daemon=True)
         self._show: Callable[[dict[str, Any]], None] = lambda status: None
@@ -134,6 +136,7 @@ class Reporter:
             self._open_bar()
         elif self.mode == "jsonl":
             self._show = lambda status: print(json.dumps(status), file=sys.stderr, flush=True)
+        self._watching.__enter__()
         self.report("running")
         self._thread.start()
         return self
@@ -146,7 +149,9 @@ class Reporter:
         if error is not None:
             self.meter.facts["message"] = str(error)
         self.report("done" if kind is None else "stopped")
-        self._close()
+        self._watching.__exit__(None, None, None)
+        with contextlib.suppress(OSError):
+            self._close()
 
     def _loop(self) -> None:
         while not self._stop.wait(_STATUS_SECONDS):
@@ -155,9 +160,11 @@ class Reporter:
     def report(self, state: str) -> None:
         """Write status.json and show the same on the terminal."""
         status = self.meter.snapshot(state)
-        with contextlib.suppress(OSError):  # a full disk is told by what has to be written, not by this
-            self.run.write_status(status)
-        self._show(status)
+        self.run.write_status(status)
+        try:
+            self._show(status)
+        except OSError:  # stderr goes to a full disk, or its reader is gone: the job needs neither
+            self._show = lambda status: None
 
     def _open_bar(self) -> None:
         from rich.console import Console
@@ -220,7 +227,7 @@ def folder_bytes(folder: Path) -> int:
     for place, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):
-                total += os.stat(os.path.join(place, name)).st_blocks * 512
+                total += bytes_on_disk(os.stat(os.path.join(place, name)))
     return total
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import random
 
-import numpy as np
 from hypothesis import strategies as st
 
+from streambpe.encode.chunker import Chunker
 from streambpe.encode.marks import DOCUMENT_END
 from streambpe.encode.patterns import PRESETS, Pattern, find_pattern
-from streambpe.encode.segments import InlineSplitter, cut_pieces, split_pieces
-from streambpe.store.sequences import expand
 
 SPACES = list(
     "\t\n\x0b\x0c\r \x85\xa0\u1680"
@@ -111,13 +109,10 @@ def preset_patterns() -> list[tuple[str, Pattern]]:
 
 def fast_documents(buffer: bytes, pattern: Pattern) -> list[list[str]]:
     """Documents of a counting buffer as chunks, by the route that counting takes; an open end is a last document."""
-    pieces = cut_pieces(buffer, pattern)
-    distinct, codes = pieces.encode()
-    chunked = split_pieces(distinct, pattern, InlineSplitter(pattern))
-    ids = expand(np.arange(len(chunked.flat), dtype=np.int32), chunked, codes)
-    text = chunked.flat.to_list()
+    numbered = Chunker(pattern).number(buffer)
+    text = numbered.chunks.to_list()
     documents: list[list[str]] = [[]]
-    for i in ids:
+    for i in numbered.ids.tolist():
         if i < 0:
             documents.append([])
         else:

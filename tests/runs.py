@@ -18,7 +18,8 @@ from streambpe.config import Resources
 from streambpe.encode.eventlog import EventLog, read_event_log
 from streambpe.train.count import count
 
-SMALL = Resources(256 * 10**6, 2)
+SMALL = Resources(400 * 10**6, 2)  # the least for superwords
+SMALL_FOR_SUPERWORDS = Resources(400 * 10**6, 2)
 ROOT = Path(__file__).parents[1]
 
 
@@ -82,7 +83,7 @@ given = json.loads(sys.argv[1])
 if "block" in given:
     counting._MOST_BLOCK = counting._LEAST_BLOCK = given["block"]
     counting.CHECKPOINT_SECONDS = -1.0
-resources = Resources(256 * 10**6, 2)
+resources = Resources(400 * 10**6, 2)
 passes = 0
 def on_batch(batch):
     global passes

@@ -36,10 +36,10 @@ def merge(symbols, pair, new):
     return out
 
 
-def learn(words, merges, *, ties="ids", overlaps="all", min_frequency=1, most=None, blocked=(), allows=None):
+def learn(words, merges, *, ties="ids", overlaps="all", min_frequency=1, most=None, blocked=(), allows=None, base=BASE):
     """The events (left, right, id, n) of one-at-a-time BPE."""
     words = [(list(symbols), n) for symbols, n in words]
-    tokens = list(BASE)
+    tokens = list(base)
     events = []
     while len(events) < merges:
         count = count_pairs(words, overlaps)
@@ -119,9 +119,9 @@ def events_of(batches: list[Batch]) -> list[Event]:
     ]
 
 
-def run(words, merges, *, check=False, rule=None, **options):
+def run(words, merges, *, check=False, rule=None, base=BASE, **options):
     """Learn with the engine: (events, batches); `check` recounts every pair after every pass."""
-    engine = Engine(Words.of(words), BASE, EngineOptions(**options), rule=rule)
+    engine = Engine(Words.of(words), base, EngineOptions(**options), rule=rule)
     batches = []
     for batch in engine.batches(merges):
         batches.append(batch)

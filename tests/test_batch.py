@@ -1,4 +1,4 @@
-"""The resolver: what is executed, what is proved, and the cases that broke simpler rules."""
+"""Known merges in one pass: which occurrences are made, and BatchBPE's rule."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 
 from streambpe.train import batch
 from streambpe.train.batch import Places
-from tests.sequential import learn, run
 
 
 def slow_executed(rank, linked):
@@ -40,36 +39,6 @@ def test_a_run_of_ten_thousand_is_decided_at_once():
     assert batch.executed_by_rank(falling, linked[:1_000]).tolist() == [True, False] * 500 + [True]
 
 
-def test_a_later_candidate_may_have_been_better_before_its_own_turn():
-    """(b, c) would be after (d, e) by its count at its turn, but before it by the count it had then: not
-    committed."""
-    for seed in range(150):
-        rng = random.Random(seed)
-        words = [(bytes(rng.choices(b"abcd", k=rng.randint(2, 6))), rng.randint(3, 6)) for _ in range(12)]
-        assert run(words, 12)[0] == learn(words, 12), f"seed {seed}"
-
-
-def test_worked_example_of_the_module():
-    """The example in the docstring commits (a, b) and (d, e), and then a born pair wins."""
-    words = [(b"abcab", 5), (b"bcd", 4), (b"de", 7)]
-    events, batches = run(words, 4)
-    assert events == learn(words, 4)
-    assert [event[:2] for event in events[:2]] == [(97, 98), (100, 101)]
-    assert batches[0].left.tolist() == [97, 100]
-    assert batches[0].record.stopped_by in ("birth", "candidate")
-
-
-def test_keys_leave_fewer_candidates_room_as_counts_grow():
-    """The packed key of count and tie stays within 63 bits for every count up to the largest."""
-    for bits in range(63):
-        count = (1 << bits) - 1 if bits else 0
-        for wanted in (1, 7, 2048):
-            size = batch.most_candidates(count, wanted)
-            assert 1 <= size <= wanted
-            if size > 1:
-                assert (count << (2 * size + 2).bit_length()) < 2**63
-
-
 def places(starts, pairs):
     """Places of width-1 tokens, weight 1."""
     start = np.array(starts)
@@ -93,7 +62,7 @@ def test_pairs_are_grouped_alike_with_narrow_and_wide_ids():
     want = {}
     for row, pair in enumerate(zip(left.tolist(), right.tolist(), strict=True)):
         want.setdefault(pair, []).append(row)
-    got = [narrow.members(g).tolist() for g in range(len(narrow.first))]
+    got = [rows.tolist() for rows in np.split(narrow.rows, narrow.first[1:])]
     assert got == [want[pair] for pair in sorted(want)]
     assert narrow.sums(np.ones(500, np.int64)).tolist() == narrow.sizes().tolist()
 

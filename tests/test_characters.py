@@ -203,10 +203,11 @@ def test_options_that_mean_nothing_over_characters_are_refused():
         {"encoding": "chars", "whole_characters": True},
         {"encoding": "chars", "superwords": "boundless"},
         {"encoding": "chars", "coverage": "0"},
+        {"encoding": "chars", "coverage": "99"},
+        {"like": "picky", "tau": "2"},
         {"encoding": "script", "coverage": "0.99"},
     ):
         with pytest.raises(UsageError):
             TrainConfig.from_options(**options)
     assert TrainConfig.from_options(encoding="chars", coverage="1.0") == TrainConfig.from_options(encoding="chars")
-    assert TrainConfig.from_options(like="picky", tau="2").tau is None
     assert "coverage" not in TrainConfig.from_options(like="picky", encoding="bytes").as_facts()

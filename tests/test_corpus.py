@@ -15,7 +15,8 @@ from click.testing import CliRunner
 from streambpe.cli import main
 from streambpe.config import Resources
 from streambpe.encode import corpus
-from streambpe.encode.corpus import decode_array, encode_corpus
+from streambpe.encode.corpus import encode_corpus
+from streambpe.encode.decode import decode_array
 from streambpe.encode.eventlog import write_event_log
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import SourceError, Stopped, UsageError
@@ -52,7 +53,7 @@ def test_documents_of_a_file_encode_as_one_by_one(tmp_path, small_blocks, kind, 
     result = encode_corpus(tokenizer, [source], tmp_path / "ids.npy", resources=Resources(1 << 30, threads))
     assert lists_of(tmp_path / "ids.npy") == [tokenizer.encode_ordinary(document) for document in documents]
     assert (result.documents, result.dtype) == (len(documents), "uint16")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.jsonl", "ids.npy", "ids.npy.offsets.npy"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.jsonl", "ids.npy", "ids.npy.json", "ids.npy.offsets.npy"]
 
 
 @pytest.mark.parametrize("kind", ["plain", "boundless", "superbpe"])
@@ -80,7 +81,7 @@ def test_all_outputs_hold_the_same_ids(tmp_path):
     wanted = [tokenizer.encode_ordinary(document) for document in DOCUMENTS]
     for name in ("ids.npy", "ids.bin", "ids.parquet"):
         encode_corpus(tokenizer, [source], tmp_path / name, dtype="uint32", resources=RESOURCES)
-        decoded = list(decode_array(tokenizer, tmp_path / name, "uint32"))
+        decoded = list(decode_array(tokenizer, tmp_path / name))
         assert decoded == [document.encode() for document in DOCUMENTS]
     assert lists_of(tmp_path / "ids.npy") == wanted
     assert np.fromfile(tmp_path / "ids.bin", "<u4").tolist() == [number for ids in wanted for number in ids]
@@ -154,20 +155,6 @@ def test_a_job_begun_otherwise_is_refused(tmp_path, small_blocks):
     write_jsonl(tmp_path / "a.jsonl", [*DOCUMENTS, "more"])
     with pytest.raises(UsageError, match="another inputs"):
         encode_corpus(Tokenizer(trained("plain")), [source], output, resources=RESOURCES)
-
-
-def test_a_small_table_of_pieces_gives_the_same_ids(tmp_path, small_blocks, monkeypatch):
-    """The table is emptied when it outgrows its bound; nothing but time depends on it."""
-    tokenizer = Tokenizer(trained("boundless"))
-    source = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS * 3)
-    emptied = []
-    clear = corpus.PieceTable._clear
-    monkeypatch.setattr(corpus.PieceTable, "_clear", lambda self: (emptied.append(1), clear(self))[1])
-    init = corpus.PieceTable.__init__
-    monkeypatch.setattr(corpus.PieceTable, "__init__", lambda self, encoder, _: init(self, encoder, 5000))
-    encode_corpus(tokenizer, [source], tmp_path / "ids.npy", resources=RESOURCES)
-    assert len(emptied) > 3
-    assert lists_of(tmp_path / "ids.npy") == [tokenizer.encode_ordinary(document) for document in DOCUMENTS] * 3
 
 
 def test_wrong_wishes_are_refused_with_the_way_out(tmp_path):

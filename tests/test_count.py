@@ -38,6 +38,7 @@ from streambpe.store.run import Run
 from streambpe.store.sequences import read_sequence
 from streambpe.train import count as counting
 from streambpe.train.count import count, count_from_iterator
+from streambpe.train.trainer import train
 from tests.hostile import random_text
 from tests.test_sources import expected_documents, write
 
@@ -275,15 +276,26 @@ def test_bad_utf8_error_ends_the_count(tmp_path):
     assert count(tmp_path / "run", [str(tmp_path / "a.txt")], resources=SMALL).skipped == 1
 
 
-def test_an_empty_corpus_is_counted(tmp_path):
-    """Empty files, empty iterators and null-only columns: no chunk, no error."""
-    (tmp_path / "a.txt").write_bytes(b"")
-    (tmp_path / "b.jsonl").write_bytes(b'{"text": null}\n')
-    result = count(tmp_path / "run", [str(tmp_path)], options={"sequences": True}, resources=SMALL)
-    assert (result.corpus["documents"], result.corpus["distinct"]) == (1, 0)
-    result = count_from_iterator(tmp_path / "run", [], resources=SMALL)
-    assert (result.corpus["documents"], result.corpus["distinct"]) == (1, 0)
-    assert check(tmp_path / "run", resources=SMALL) == []
+def test_a_corpus_without_text_is_refused(tmp_path):
+    """Empty files, empty iterators and null-only columns: an error that names them; beside text they are only told."""
+    run = tmp_path / "run"
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_bytes(b"")
+    (tmp_path / "in" / "b.jsonl").write_bytes(b'{"text": null}\n')
+    for _ in range(2):
+        with pytest.raises(SourceError, match=r"no text: .*a\.txt, .*b\.jsonl"):
+            count(run, [str(tmp_path / "in")], options={"sequences": True}, resources=SMALL)
+    with pytest.raises(SourceError, match="no text: iterator"):
+        count_from_iterator(run, [], resources=SMALL)
+    assert check(run, resources=SMALL) == []
+    with pytest.raises(RunError, match="holds no text"):
+        train(run, vocab_size=300, resources=SMALL)
+    (tmp_path / "in" / "c.txt").write_bytes(b"")
+    (tmp_path / "in" / "d.txt").write_bytes(b"some words")
+    result = count(run, [str(tmp_path / "in")], resources=SMALL)
+    assert result.corpus["chunks"] == 2
+    assert result.warnings == (f"no text is in {tmp_path / 'in' / 'c.txt'}.",)
+    assert train(run, vocab_size=260, resources=SMALL).size == 260
 
 
 @pytest.mark.parametrize("suffix", ["txt", "jsonl"])
@@ -568,7 +580,7 @@ def test_stop_commits_and_going_on_gives_the_same(tmp_path, tiny_blocks):
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(counting._Worker, "_take", take)
-            with pytest.raises(Stopped, match="streambpe count"):
+            with pytest.raises(Stopped, match="streambpe resume"):
                 count(run, names, resources=SMALL, stop=stop)
         kept = sum(part.total for part in list_parts(Run(run)))
         assert 0 < kept < sum(tallies(documents).values())

@@ -24,7 +24,7 @@ WAYS = {
     "tight": {"hot_pairs": 3, "floor_ratio": 2, "candidates": 4},
     "one": {"batch": "1"},
     "forgetful": {"hot_pairs": 20, "floor_ratio": 4, "memory_bytes": 1 << 12},
-    "lean": {"lean": True, "hot_pairs": 8},
+    "few": {"hot_pairs": 8},
     "scan": {"force_scan": True, "block_places": 20, "hot_pairs": 5, "threads": 2},
     "switch": {"force_scan": True, "block_places": 30, "index_below": 60, "digest_tokens": 30},
 }
@@ -117,7 +117,7 @@ def test_snapshots_and_replays_go_on_the_same():
         rng = random.Random(seed)
         words = hard_words(rng)
         rule = rule_of(rng.choice(TAUS), *rng.choice(RULES))
-        way = WAYS[rng.choice(["index", "tight", "one", "lean", "scan"] if seed < 4 else ["index", "tight"])]
+        way = WAYS[rng.choice(["index", "tight", "one", "few", "scan"] if seed < 4 else ["index", "tight"])]
         options = EngineOptions(deletions=rule, **way)
         engine = Engine(Words.of(words), BASE, options)
         batches = list(engine.batches(30))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from streambpe.config import Resources
+from streambpe.core.encoding import WHOLE
 from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.eventlog import Op
@@ -30,7 +31,7 @@ SYSTEMS = {
     "stop words": ({}, {"stop_list": 12}),
     "batches": ({"pattern": "gpt4"}, {"like": "batch", "stop_list": 5}),
     "whole characters": ({}, {"whole_characters": True}),
-    "script": ({"pattern": "script"}, {"like": "script"}),
+    "script": ({"pattern": "script", "normalize": "nfc", "unencodable": "drop"}, {"like": "script"}),
     "script escapes": ({"pattern": "script"}, {"encoding": "script", "whole_characters": True}),
     "deletions": ({}, {"tau": 0.7, "stop_list": 3}),
     "deletions to parts": ({}, {"tau": 0.6, "delete_to": "walk", "whole_characters": True}),
@@ -101,5 +102,6 @@ def pairs_across(encoder: Encoder) -> Counter[tuple[int, int]]:
             else:
                 runs.append([])
         for run in runs:
-            pairs.update(pairwise(encoder.join_run(run)))
+            stream = np.array(run, np.int32) | np.int32(WHOLE)
+            pairs.update(pairwise(encoder.join_stream(stream).tolist()))
     return pairs

@@ -105,7 +105,7 @@ def test_scan_spills_and_switch_change_nothing(tmp_path, ties, overlaps):
 
 
 def test_stages_of_a_scan_are_the_sequential_merges():
-    """Ties, overlaps, tiny blocks, tiny digests, vetoes, rules, lean indexes: merges learned from digests
+    """Ties, overlaps, tiny blocks, tiny digests, vetoes, rules: merges learned from digests
     of the blocks are the sequential ones, and most passes make several."""
     together = digests_cut = 0
     for seed in range(120):
@@ -122,7 +122,6 @@ def test_stages_of_a_scan_are_the_sequential_merges():
             "digest_tokens": rng.choice([None, None, 8, 30]),
             "candidates": rng.choice([3, 8, 2048]),
             "index_below": rng.choice([0, 0, 0, 40, 80]),
-            "lean": rng.random() < 0.5,
         }
         limits, judge = rng.choice(
             [
@@ -194,12 +193,12 @@ def test_every_way_of_working_gives_one_result_on_text(tmp_path):
 
 
 def test_memory_limit_alone_chooses_scan_then_index(tmp_path):
-    """A budget below the index makes the engine scan, and it moves to the index when merges have made
-    room."""
+    """A budget below what the words need makes the engine learn from disk, and it moves to memory when merges have
+    made room."""
     words = text_words(1, 3000)
     want, batches = run(words, 800)
     places = batches[0].record.places
-    events, batches = run(words, 800, memory_bytes=20 * places)
+    events, batches = run(words, 800, memory_bytes=12 * places)
     assert events == want
     modes = [batch.record.mode for batch in batches]
     assert modes[0] == "scan"

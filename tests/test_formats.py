@@ -195,7 +195,7 @@ def test_strict_exits_4_unless_exact(tmp_path, held_out):
         assert run.exit_code == code, run.output
         assert ("  exact: " in run.stderr) == (code == 0)
         assert (tmp_path / f"{kind}.json").exists()
-        assert CliRunner().invoke(main, [*arguments, "--strict"]).exit_code == code
+        assert CliRunner().invoke(main, [*arguments, "--strict", "--force"]).exit_code == code
 
 
 def test_transformers_loads_the_hf_export(tmp_path):
@@ -317,7 +317,7 @@ def test_import_command_writes_a_log(tmp_path):
     assert run.exit_code == 0, run.output
     assert Tokenizer.load(tmp_path / "m.jsonl").encode("the day") == Tokenizer(trained("plain")).encode("the day")
     export(trained("plain"), "tiktoken", tmp_path / "r.tiktoken")
-    run = CliRunner().invoke(main, ["import", str(tmp_path / "r.tiktoken"), "-o", str(tmp_path / "m.jsonl")])
+    run = CliRunner().invoke(main, ["import", str(tmp_path / "r.tiktoken"), "-o", str(tmp_path / "r.jsonl")])
     assert (run.exit_code, "--pattern cl100k" in run.stderr) == (2, True)
 
 

@@ -13,10 +13,9 @@ from streambpe.train.frontier import SHORT_LIST, FloorWish, Frontier, PairCounte
 def filled(count, floor=1, right=None):
     """A frontier of pairs (i, right[i]) with these counts."""
     n = len(count)
-    zeros = np.zeros(n, np.int64)
     frontier = Frontier()
     rights = np.arange(n) if right is None else np.array(right)
-    frontier.fill(np.arange(n), rights, np.array(count, np.int64), zeros, zeros.copy(), floor)
+    frontier.fill(np.arange(n), rights, np.array(count, np.int64), floor)
     return frontier
 
 
@@ -38,23 +37,21 @@ def test_best_is_what_sorting_everything_gives():
             assert best.slots.tolist() == order[:k]
             if len(order) > k:
                 out = order[k]
-                exact = (frontier.count[out], label[frontier.left[out]], label[frontier.right[out]])
-                bound = (best.floor_count, best.floor_left, best.floor_right)
-                assert bound == exact or best.floor_count >= frontier.count[out]
+                assert best.floor_count >= frontier.count[out]
             some = np.array(rng.sample(range(frontier.size), min(50, frontier.size)))
-            frontier.subtract(np.append(some, -1), np.append(frontier.count[some] // 2, 5))
+            frontier.count[some] -= frontier.count[some] // 2
             frontier.retire(some[:3])
             new = np.arange(5) + frontier.size
-            frontier.add(new, new, np.array([rng.randint(1, 3000) for _ in new]), new, new)
+            frontier.add(new, new, np.array([rng.randint(1, 3000) for _ in new]))
 
 
 def test_floor_of_best_bounds_what_was_left_out_when_ties_fill_the_short_list():
-    """Ten times the short list tie for the same count; ties decide, and the pair left out is the next one."""
+    """Ten times the short list tie for the same count; ties decide."""
     n = 10 * SHORT_LIST
     frontier = filled([7] * n)
     best = frontier.best(5, np.arange(n)[::-1].copy(), 1)
     assert best.slots.tolist() == [n - 1, n - 2, n - 3, n - 4, n - 5]
-    assert (best.floor_count, best.floor_left) == (7, 5)
+    assert best.floor_count == 7
 
 
 def test_find_knows_hot_pairs_from_cold_ones():
@@ -66,32 +63,21 @@ def test_find_knows_hot_pairs_from_cold_ones():
         n = rng.choice([1, 10, 5000])
         left = np.arange(frontier.size, frontier.size + n)
         right = np.array([rng.randint(0, 10**6) for _ in range(n)])
-        slots = frontier.add(left, right, np.full(n, 3), left, left)
+        slots = frontier.add(left, right, np.full(n, 3))
         known |= {(int(a), int(b)): int(s) for a, b, s in zip(left, right, slots, strict=True)}
         asked = [*rng.sample(sorted(known), 50), (0, 1), (10**7, 3)]
         found = frontier.find(np.array([a for a, _ in asked]), np.array([b for _, b in asked]))
         assert found.tolist() == [known.get(pair, -1) for pair in asked]
 
 
-def test_raised_cold_pairs_ask_for_a_refill():
-    """A cold pair may count floor - 1 plus what was added: a best count at or below that is not enough."""
-    frontier = filled([50, 20], floor=10)
-    assert not frontier.needs_refill(10)
-    assert frontier.needs_refill(9)
-    frontier.shift(np.array([3]), np.array([4]), np.array([6]))
-    frontier.shift(np.array([3]), np.array([4]), np.array([5]))
-    assert frontier.needs_refill(20)
-    assert not frontier.needs_refill(21)
-
-
 def test_floor_wishes():
-    """A floor obeys all of: counts of use, pairs that fit, ratio to the best, pairs needed, logged counts."""
+    """A floor obeys all of: counts of use, pairs that fit, pairs needed, logged counts."""
     count = np.array([100, 50, 50, 20, 10, 3, 1])
-    assert FloorWish(ratio=10).floor(count) == 10
-    assert FloorWish(at_least=30, ratio=10).floor(count) == 30
-    assert FloorWish(most=2, ratio=10).floor(count) == 51  # the two fifties come together or not at all
+    assert FloorWish().floor(count) == 1
+    assert FloorWish(at_least=30).floor(count) == 30
+    assert FloorWish(most=2).floor(count) == 51  # the two fifties come together or not at all
     assert FloorWish(most=2, fewest=4).floor(count) == 20
-    assert FloorWish(ratio=2, at_most=3).floor(count) == 3
+    assert FloorWish(most=3, at_most=3).floor(count) == 3
     assert FloorWish(fewest=8).floor(count) == 1  # all there are, and nothing cold behind them
     assert FloorWish(most=2).floor(np.array([7, 7, 7])) == 7
     assert FloorWish(at_least=4).floor(np.empty(0, np.int64)) == 4
@@ -103,7 +89,6 @@ def frame(rng, rows):
         {
             "key": [rng.randint(0, 300) for _ in range(rows)],
             "n": [rng.randint(1, 9) for _ in range(rows)],
-            "places": [1] * rows,
         }
     )
 
@@ -129,12 +114,11 @@ def test_best_of_a_counter_is_everything_above_its_floor(tmp_path):
     for seed in range(20):
         rng = random.Random(seed)
         frames = [frame(rng, 100) for _ in range(10)]
-        total = pl.concat(frames).group_by("key").agg(pl.col("n").sum(), pl.col("places").sum())
+        total = pl.concat(frames).group_by("key").agg(pl.col("n").sum())
         for wish in (
             FloorWish(most=20),
             FloorWish(most=20, fewest=60),
             FloorWish(at_least=60),
-            FloorWish(ratio=2),
         ):
             counter = PairCounter(100, tmp_path)
             for partial in frames:
@@ -144,16 +128,3 @@ def test_best_of_a_counter_is_everything_above_its_floor(tmp_path):
             assert kept.sort("key").equals(want)
             if wish.fewest > 1:
                 assert len(kept) >= wish.fewest
-
-
-def test_what_rose_takes_memory_until_the_next_refill():
-    """Further positions of hot pairs and cold pairs that may have risen are reckoned with."""
-    frontier = filled([5, 4, 3])
-    before = frontier.nbytes
-    frontier.stand_at(np.array([0, 2, 0]), np.array([7, 9, 11]))
-    frontier.shift(np.array([50, 51]), np.array([60, 61]), np.array([3, -3]))
-    assert frontier.nbytes - before == frontier.risen_bytes > 3 * 8 + 2 * 100
-    place, pair = frontier.with_more(np.array([0, 1, 2]), np.array([1, 2, 3], np.int32), np.array([0, 1, 2]))
-    assert sorted(zip(place.tolist(), pair.tolist(), strict=True)) == [(1, 0), (2, 1), (3, 2), (7, 0), (9, 2), (11, 0)]
-    frontier.fill(*(np.zeros(0, np.int64) for _ in range(5)), 1)
-    assert frontier.risen_bytes == 0

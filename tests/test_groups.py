@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streambpe.config import Resources, TrainConfig, parse_weights
+from streambpe.core.strings import ChunkList
 from streambpe.encode.eventlog import Op
 from streambpe.encode.patterns import find_pattern
 from streambpe.encode.tokenizer import Tokenizer
@@ -32,7 +33,7 @@ from streambpe.train.converge import converge
 from streambpe.train.count import count, count_from_iterator
 from streambpe.train.trainer import Trainer, resume, train
 from tests.hostile import random_text
-from tests.runs import SMALL, cli, counted_run, log_of, plain_events, rows, text_run
+from tests.runs import SMALL, SMALL_FOR_SUPERWORDS, cli, counted_run, log_of, plain_events, rows, text_run
 
 ROOT = Path(__file__).parents[1]
 SPLIT = find_pattern("gpt4o").split
@@ -66,7 +67,7 @@ def group_tables(run: Path, tmp: Path) -> dict[str, dict[str, int]]:
     """What export-counts says of each group."""
     found = {}
     for name in set(groups_of_sources(run).values()):
-        export_counts(run, tmp / "group.parquet", name)
+        export_counts(run, tmp / "group.parquet", name, force=True)
         table = pq.read_table(tmp / "group.parquet")
         found[name] = dict(zip(table["chunk"].to_pylist(), table["count"].to_pylist(), strict=True))
     return found
@@ -94,8 +95,9 @@ def group_part(run: Run, name: str, table: dict[str, int]) -> None:
     import polars as pl
 
     span = Span(f"/{name}", "counts", "", 0, 1, 1, 1, 0, 0, 0, "", f"part-{name}", 1, 1, "last", 0, name)
-    writer = PartWriter(run.counts / f"part-{name}-00001.parquet")
-    writer.write(pl.DataFrame(sorted(table.items()), schema={"chunk": pl.String, "n": pl.Int64}, orient="row"))
+    writer = PartWriter(run.counts / f"part-{name}-00001.parquet", run=run.number)
+    rows = pl.DataFrame(sorted(table.items()), schema={"chunk": pl.String, "n": pl.Int64}, orient="row")
+    writer.write(ChunkList.of(rows))
     writer.commit([span])
 
 
@@ -322,7 +324,7 @@ def test_superwords_with_groups_but_not_with_weights(tmp_path):
     """The log is that of a run without groups; weights, and growing parts of the counts, are refused."""
     corpus(tmp_path / "in")
     counting = {"options": {"pattern": "gpt4"}, "group_by": "folder"}
-    options = {"superwords": "boundless", "vocab_size": 400, "resources": SMALL}
+    options = {"superwords": "boundless", "vocab_size": 400, "resources": SMALL_FOR_SUPERWORDS}
     sources = [str(tmp_path / "in")]
     train(tmp_path / "run", sources, counting=counting, **options)
     assert any(event.op is Op.SUPERMERGE for event in log_of(tmp_path / "run").events)

@@ -11,13 +11,11 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streambpe.encode.ascii import ascii_twin
 from streambpe.encode.patterns import PRESETS, characters_before, code_point_class, find_pattern
 from streambpe.errors import PatternError
 from tests.hostile import hostile_text, preset_patterns, random_text
 
 CUTTING = [(name, pattern) for name, pattern in preset_patterns() if pattern.has_cuts and not pattern.script_expression]
-ASCII_ATOMS = [*map(chr, range(128)), *"ae ZT  '_19/-", "'s", "'LL", "HTTPServer", "1234", "  ", "\r\n", "ab", "AB"]
 UNMARKED = [(name, p) for name, p in CUTTING if not p.word_mark]  # chunks that are stretches of the text
 
 
@@ -174,32 +172,3 @@ def test_cl100k_differs_from_gpt4_at_the_end_of_a_text():
     """Mixed white space at the end is one chunk today, several in the classic pattern."""
     assert PRESETS["cl100k"].split("a \n ") == ["a", " \n "]
     assert PRESETS["gpt4"].split("a \n ") == ["a", " \n", " "]
-
-
-@pytest.mark.parametrize("name", sorted(set(PRESETS) - {"superbpe2", "script", "whitespace", "none"}))
-@settings(max_examples=60)
-@given(atoms=st.lists(st.sampled_from(ASCII_ATOMS), max_size=40))
-def test_texts_of_ascii_split_as_regex_splits_them(name, atoms):
-    """The translation for `re` finds what `regex` finds: every ASCII character, in every neighbourhood."""
-    pattern, text = PRESETS[name], "".join(atoms)
-    assert pattern.for_ascii is not None
-    assert pattern.split(text) == pattern.compiled.findall(text)
-
-
-@pytest.mark.parametrize("name", [name for name, pattern in PRESETS.items() if pattern.for_ascii])
-def test_short_texts_of_ascii_split_as_regex_splits_them(name):
-    """Every text of up to three of the characters that patterns treat apart."""
-    pattern = PRESETS[name]
-    for length in range(4):
-        for characters in itertools.product("\0\x1b\x1c\x1d\x1e\x1f\x7f\t\x0b\x0c\r\n 'sSlLeR1_-/$", repeat=length):
-            text = "".join(characters)
-            assert pattern.for_ascii.findall(text) == pattern.compiled.findall(text)
-
-
-def test_what_has_no_translation_keeps_to_regex():
-    """Groups, references to them and sets of sets are left alone; so are patterns of a user's own."""
-    for expression in (r"(a)\1|.", r"[[:alpha:]]+|.", r"\bx|.", r"a{,3}b|.", r"(?P<n>a)|.", r"(?>a+)|."):
-        assert ascii_twin(expression) is None
-    assert ascii_twin(r"\p{Lo}*a\p{M}?|[^\p{L}]+").findall("ab 1") == ["a", " 1"]
-    assert find_pattern(r"a+|(?s:.)").split("aab") == ["aa", "b"]
-    assert find_pattern(r"a+|(?s:.)").for_ascii is None

@@ -22,7 +22,7 @@ from streambpe.train.count import count
 from streambpe.train.plan import Grown, Growth, Plan, Rehearsal, forecast, grow, memory_in_proportion, plan
 from streambpe.train.sample import SUBSETS, WINDOW_BYTES, SampleFiles, draw_windows
 from streambpe.train.trainer import engine_room, fits_in_memory, memory_for
-from tests.runs import SMALL, cli, rows
+from tests.runs import SMALL, SMALL_FOR_SUPERWORDS, cli, rows
 
 GPT4 = find_pattern("gpt4")
 OPTIONS = {"options": {"pattern": "gpt4"}}
@@ -175,14 +175,14 @@ def test_superwords_are_rehearsed_with_documents(tmp_path):
     source = tmp_path / "x.txt"
     source.write_text("\n".join(lines(3000)))
     config = TrainConfig.from_options(vocab_size=400, superwords="boundless")
-    made = plan([str(source)], config, counting={**OPTIONS, "lines": True}, resources=SMALL)
+    made = plan([str(source)], config, counting={**OPTIONS, "lines": True}, resources=SMALL_FOR_SUPERWORDS)
     assert {"neighbours", "runs", "superwords"} <= set(made.stage_seconds)
     assert any("rough" in note for note in made.notes)
 
 
 def test_learning_from_disk_is_foretold():
     """With little memory the rehearsal gets less by as much, and its time is carried on in proportion."""
-    grown = Grown(0.1, 10**6, 1, *(Growth(tuple(100 * k**0.5 for k in (1, 2, 4, 8, 16))),) * 2, 1.0, 20.0, 1e-8, 1e-6)
+    grown = Grown(0.1, 10**6, 1, *(Growth(tuple(100 * k**0.5 for k in (1, 2, 4, 8, 16))),) * 2, 20.0, 1e-8, 1e-6)
     batch = {"seconds": 1.0, "events": 10, "executed": 10, "refills": 0, "places": 20_000_000}
     told = Rehearsal(
         seconds=4.0, stages={"counting": 1.0, "learning": 2.0}, corpus={"chunks": 10}, batches=[batch],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -10,14 +11,14 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text()
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def run(arguments: list[str], folder: Path) -> str:
     """stdout and stderr of a command that has to succeed."""
-    done = subprocess.run(arguments, cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(arguments, cwd=folder, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
+    return (done.stdout + done.stderr).replace(os.sep, "/")  # paths are shown as each system writes them
 
 
 def test_readme_commands_print_what_it_shows(tmp_path):
@@ -44,3 +45,25 @@ def test_readme_names_files_that_exist():
     makefile = (ROOT / "Makefile").read_text()
     assert "\ndemo:" in makefile
     assert "\ntest:" in makefile
+
+
+def test_hosted_ci_runs_the_commands_of_the_readme_and_nothing_else():
+    """On every system and Python that the package says it is for."""
+    workflow = (ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8")
+    (block,) = re.findall(r"## Try it\n\n```\n(.*?)```", README, re.S)
+    commands = re.findall(r"^(make \w+)", block, re.M)
+    run = re.findall(r"^ +- run: (.*)$", workflow, re.M)
+    assert run == commands == ["make demo", "make test"]
+    assert len(re.findall(r"\brun: ", workflow)) == len(run) + 1, "the other installs make"
+    (pythons,) = re.findall(r"python: \[(.*)\]", workflow)
+    classifiers = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', (ROOT / "pyproject.toml").read_text())
+    assert re.findall(r"3\.\d+", pythons) == classifiers
+    (systems,) = re.findall(r"os: \[(.*)\]", workflow)
+    assert re.findall(r"(\w+)-latest", systems) == ["ubuntu", "macos", "windows"]
+
+
+def test_make_finds_the_environment_where_windows_puts_it():
+    """.venv/Scripts there, .venv/bin elsewhere."""
+    for system, folder in (("Windows_NT", "Scripts"), ("", "bin")):
+        command = ["make", "--dry-run", "lint", f"OS={system}", "PYTHON=python"]
+        assert f".venv/{folder}/ruff check" in run(command, ROOT)

@@ -405,19 +405,49 @@ def test_the_original_lets_superwords_win_ties_and_forgets_no_string():
     assert place["old"] < place["new"]
 
 
+def test_the_original_joins_nothing_to_a_superword_of_a_word_and_itself():
+    """ " no no" stays locked, so " no no oh" is never made; a document that has become " no no" alone unlocks it."""
+    line = [b" no", b" no", b" oh", b"."]
+    alone = [b" no", b" no"]
+
+    def superwords(documents: list[list[bytes]]) -> list[bytes]:
+        training = reference.train_boundless_original(documents, BYTES, 300)
+        vocabulary = training.vocabulary
+        return [vocabulary[event.id].content for event in training.events if event.op is Op.SUPERMERGE]
+
+    assert superwords([line] * 6) == [b" no no"]
+    assert superwords([alone, *[line] * 6]) == [b" no no", b" no no oh"]
+    two_phases = train_boundless([line] * 6, BYTES, 300, ties="bytes", overlaps="disjoint")
+    assert b" no no oh" in {token.content for token in two_phases.vocabulary.tokens}
+
+
+def test_the_original_does_not_count_beside_a_chunk_that_a_superword_spells():
+    """ "don" + "'t" unlocks the chunk "don't" that stands elsewhere, but its neighbours there stay uncounted."""
+    documents = [[b" don", b"'t", b"."]] * 9 + [[b" don't", b" go", b"."]] * 4 + [[b" go", b"."]] * 9
+    training = reference.train_boundless_original(documents, BYTES, 300)
+    made = [training.vocabulary[event.id].content for event in training.events]
+    assert b" don't" in made
+    assert b" don't go" not in made
+
+
 @given(documents, st.integers(1, 25))
 def test_original_and_two_phases_part_only_at_a_tie_or_a_listed_string(documents, tokens):
-    """Without deletions both forms learn the same until a tie of the two kinds, or a string made twice."""
+    """Without deletions both forms learn the same until a tie of the two kinds, a string made twice, a superword of a
+    word and itself, or one that spells a chunk."""
     old = reference.train_boundless_original(documents, BYTES, 256 + tokens)
     new = train_boundless(documents, BYTES, 256 + tokens, ties="bytes", overlaps="disjoint")
     made: set[int] = set()
+    locked = False
+    chunks = {chunk for document in documents for chunk in document}
     for a, b in zip(old.events, new.events, strict=False):
         if a != b:
             tie = a.n == b.n and (a.op, b.op) == (Op.SUPERMERGE, Op.MERGE)
-            assert tie or b.id in made
+            assert tie or b.id in made or locked
             return
         made.add(b.id)
-    assert len(old.events) == len(new.events) or not old.target_reached or new.events[-1].id in made
+        content = new.vocabulary[b.id].content
+        locked |= b.op is Op.SUPERMERGE and (b.left == b.right or content in chunks)
+    assert len(old.events) == len(new.events) or not old.target_reached or new.events[-1].id in made or locked
 
 
 def test_uw_superbpe_carries_merges_into_coarser_chunks():
@@ -428,6 +458,19 @@ def test_uw_superbpe_carries_merges_into_coarser_chunks():
     assert learned(training)[:2] == [b"of", b"of "]
     assert training.events[0].n == 8
     assert vocabulary.size == 10
+
+
+def test_uw_superbpe_keeps_what_it_inherits_while_it_once_stood():
+    """Only pairs that never stood are passed over: earlier merges may have taken up every place of a pair."""
+    training = reference.train_uw([(b"a", b"b"), (b"b", b"c"), (b"x", b"y")], {b"abc": 14}, gpt2_alphabet(), 259)
+    assert [(learned(training)[i], event.n) for i, event in enumerate(training.events)] == [
+        (b"ab", 14),
+        (b"bc", 0),
+        (b"abc", 14),
+    ]
+    # stands only between two merges: (ab, c) after the first, until the second takes c
+    training = reference.train_uw([(b"a", b"b"), (b"c", b"d"), (b"ab", b"c")], {b"abcd": 5}, gpt2_alphabet(), 260)
+    assert [event.n for event in training.events] == [5, 5, 0, 5]
 
 
 # Published trainers

@@ -48,7 +48,7 @@ def unbroken(counted, tmp_path_factory) -> bytes:
     result = train(run, resources=SMALL, **OPTIONS)
     assert (result.reached, result.size) == (True, SIZE)
     assert check(run, resources=SMALL) == []
-    assert len(rows(run, "FROM batches")) > 30
+    assert len(rows(run, "FROM batches")) > 20
     return (run / "model.events.jsonl").read_bytes()
 
 
@@ -137,7 +137,7 @@ def test_stopped_after_any_pass(counted, unbroken, tmp_path, how):
     assert (finished, stops) == (unbroken, 7)
     assert check(run, resources=SMALL) == []
     assert sorted(path.name for path in run.iterdir() if path.is_file()) == [
-        "lock", "model.events.jsonl", "state.duckdb", "status.json",
+        "lock", "model.events.jsonl", "run.json", "state.duckdb", "status.json",
     ]  # fmt: skip
 
 
@@ -184,7 +184,6 @@ def test_the_printed_command_goes_on(counted, tmp_path):
     ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
         wait_until(lambda: (run / "a.pending.events").exists() and (run / "a.pending.events").stat().st_size > 0)
-        time.sleep(0.3)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
@@ -601,7 +600,7 @@ def test_resume_with_nothing_to_resume(counted, tmp_path):
     again = resume(run)
     assert (again.skipped, again.sha256, again.size) == (True, first.sha256, 300)
     (run / "job.json").write_text("{")
-    with pytest.raises(RunError, match=r"job\.json is damaged"):
+    with pytest.raises(RunError, match=r"job\.json, which says what was asked for, is not what was left there"):
         resume(run)
 
 

@@ -77,7 +77,7 @@ def test_the_engine_equals_the_reference(alphabet, constrained):
         training = reference.train_words(words, alphabet, size, ties=ties, overlaps=overlaps, may_merge=slow)
         wanted = [(*event.pair, event.id, event.n) for event in training.events]
         base = [b""] * alphabet.first_id + list(alphabet.symbols)
-        ways: list[dict[str, Any]] = [{}, {"batch": "1"}, {"hot_pairs": 3}, {"lean": True, "memory_bytes": 1 << 16}]
+        ways: list[dict[str, Any]] = [{}, {"batch": "1"}, {"hot_pairs": 3}, {"floor_ratio": 2, "memory_bytes": 1 << 16}]
         ways.append({"force_scan": True, "block_places": 40, "counter_rows": 16})
         for way in ways:
             rule = WholeCharacterRule(alphabet, len(base)) if constrained else None
@@ -91,8 +91,8 @@ def test_the_engine_equals_the_reference(alphabet, constrained):
                 staged += batch.record.mode == "scan"
             engine.close()
             assert events_of(found) == wanted, (seed, way)
-    assert batched > 20
-    assert staged > 20
+    assert batched >= 10
+    assert staged > 8
 
 
 def test_a_whole_character_rule_obeys_the_slow_one():
@@ -105,7 +105,7 @@ def test_a_whole_character_rule_obeys_the_slow_one():
         for rule in (WholeCharacterRule(alphabet, len(base)), None):
             engine = Engine(words, base, rule=rule)
             pairs = [event[:2] for event in events_of(list(engine.batches(300)))]
-            contents = [token or b"" for token in engine.tokens]
+            contents = [token or b"" for token in engine.state.tokens]
             engine.close()
 
             def token(number: int, contents: list[bytes] = contents, kind: str = alphabet.kind) -> Token:

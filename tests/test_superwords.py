@@ -665,17 +665,17 @@ from streambpe.train.trainer import Trainer
 groups = superwords.Groups.of.__func__
 superwords.Groups.of = classmethod(lambda cls, parts, places: groups(cls, parts, 2000))
 Trainer(sys.argv[1], TrainConfig.from_options(vocab_size=1200, superwords=sys.argv[2],
-        transition=900 if sys.argv[2] == "superbpe" else None, tau=sys.argv[4]), resources=Resources(256 * 10**6, 2),
-        checkpoint_seconds=float(sys.argv[3])).run()
+        transition=900 if sys.argv[2] == "superbpe" else None, tau=sys.argv[4] or None),
+        resources=Resources(400 * 10**6, 2), checkpoint_seconds=float(sys.argv[3])).run()
 """
 
 
 @pytest.mark.parametrize(
     ("mode", "tau", "failpoints"),
     [
-        ("boundless", "2", KILLS[::2]),
+        ("boundless", "", KILLS[::2]),
         ("boundless", "0.6", KILLS[1::4]),
-        pytest.param("boundless", "2", KILLS, marks=pytest.mark.long),
+        pytest.param("boundless", "", KILLS, marks=pytest.mark.long),
         pytest.param("superbpe", "0.6", KILLS, marks=pytest.mark.long),
     ],
 )
@@ -717,12 +717,12 @@ def test_a_full_disk_is_one_message(size, prose, tmp_path):
     run = documents_run(tmp_path / "run", prose, "boundless")
     command = ("train", run, "--pattern", "boundless", "--superwords", "boundless", "--vocab-size", "900")
     failed = cli(
-        *command, "--memory", "300MB", "--progress", "none", expect=1,
+        *command, "--memory", "400MB", "--progress", "none", expect=1,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
     )  # fmt: skip
     assert "disk is full" in failed.stderr
     assert len(failed.stderr.strip().splitlines()) == 1
-    cli(*command, "--memory", "300MB")
+    cli(*command, "--memory", "400MB")
     assert list(log_of(run).events) == learn(run, {"vocab_size": 900, "superwords": "boundless"}, "beside")
     assert check(run, resources=SMALL) == []
 
@@ -745,7 +745,7 @@ def test_a_disk_that_is_full_for_parquet_too(prose, tmp_path, monkeypatch):
 def test_memory_and_threads_change_nothing(prose, tmp_path):
     """The same bytes from one thread and little memory as from two and much."""
     logs = []
-    for name, resources in (("a", Resources(256 * 10**6, 1)), ("b", Resources(2 * 10**9, 2))):
+    for name, resources in (("a", Resources(400 * 10**6, 1)), ("b", Resources(2 * 10**9, 2))):
         train(
             tmp_path / name, [Source("documents", "iterator", texts=prose)], resources=resources,
             counting={"options": {"pattern": "boundless"}}, vocab_size=900, superwords="boundless",
@@ -759,12 +759,12 @@ def test_train_counts_with_sequences_by_itself_or_says_what_to_do(tmp_path):
     source = tmp_path / "text.txt"
     source.write_text("the end of the day and the end of the line\n" * 30)
     run = tmp_path / "run"
-    arguments = ("--pattern", "boundless", "--superwords", "boundless", "--vocab-size", "290", "--memory", "300MB")
+    arguments = ("--pattern", "boundless", "--superwords", "boundless", "--vocab-size", "290", "--memory", "400MB")
     cli("train", run, source, "--lines", *arguments)
     assert any(event.op is Op.SUPERMERGE for event in log_of(run).events)
     cli("check", run)
     bare = tmp_path / "bare"
-    cli("count", bare, source, "--lines", "--pattern", "boundless", "--memory", "300MB")
+    cli("count", bare, source, "--lines", "--pattern", "boundless", "--memory", "400MB")
     assert "--sequences" in cli("train", bare, *arguments, expect=2).stderr
     assert "sequences" in cli("train", bare, source, "--lines", *arguments, expect=2).stderr
     refused = cli("train", run, source, "--no-sequences", *arguments, "--name", "other", expect=2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
-import random
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,7 +15,6 @@ import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streambpe.encode import encoder as encoder_module
 from streambpe.encode.alphabet import Alphabet, bytes_alphabet
 from streambpe.encode.bulk import BulkReplay, PairTable
 from streambpe.encode.encoder import Encoder
@@ -41,14 +39,14 @@ def replayed(encoder: Encoder, text: str) -> list[int]:
 
 
 def in_bulk(encoder: Encoder, text: str) -> list[int]:
-    """The way of corpora: all chunks at once, in arrays."""
+    """All chunks by themselves, then what joins."""
     ids, _ = encoder.encode_distinct(pl.Series(encoder.split(text), dtype=pl.String))
     return (encoder.join_stream(ids) if encoder.has_superwords else ids).tolist()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_trained_models_encode_as_replay_says(kind):
-    """Loop, heap and arrays give what replaying event by event gives, on training text and hostile text."""
+    """Texts, and their chunks one by one, give what replaying event by event gives: of training, and hostile."""
     tokenizer = Tokenizer(trained(kind))
     encoder = tokenizer.encoder
     for text in [*DOCUMENTS[:40], *HOSTILE]:
@@ -75,22 +73,6 @@ def test_random_models_encode_as_replay_says(seed, texts):
         assert tokenizer.encode_ordinary(text) == ids
         assert list(tokenizer.encode_stream([text[i : i + 5] for i in range(0, len(text), 5)])) == ids
         assert tokenizer.decode(ids) == text
-
-
-@settings(max_examples=150)
-@given(st.integers(0, 10**6), st.lists(st.lists(st.sampled_from([97, 98, 99]), max_size=40), max_size=6))
-def test_heap_and_arrays_agree_on_symbols(seed, sequences):
-    """One chunk at a time on the heap or in a loop, all at once in arrays: the same ids as replay."""
-    encoder = Encoder(random_log(seed, supers=False))
-    flat = np.array([symbol for sequence in sequences for symbol in sequence], np.int32)
-    ids, counts = encoder.encode_many(flat, np.array([len(sequence) for sequence in sequences], np.int64))
-    ends = np.cumsum(counts).tolist()
-    for sequence, low, high in zip(sequences, [0, *ends], ends, strict=False):
-        wanted = encoder.model.encode_symbols(sequence)
-        assert ids[low:high].tolist() == wanted
-        assert encoder._encode_heap(list(sequence)) == wanted
-        if encoder._simple:
-            assert encoder._encode_short(list(sequence)) == wanted
 
 
 def test_an_event_that_had_its_turn_never_comes_back():
@@ -236,15 +218,14 @@ def test_pickles_and_copies_encode_alike():
 
 
 def test_many_threads_share_one_tokenizer(monkeypatch):
-    """Eight threads on one cold tokenizer, its caches small enough to be emptied all the time: right ids."""
-    monkeypatch.setattr("streambpe.encode.tokenizer.CACHED_CHUNKS", 16)
+    """Eight threads on one cold tokenizer, whose caches remember next to nothing: right ids."""
+    monkeypatch.setattr("streambpe.encode.encoder.CACHE_BYTES", 0)
     for kind in ("plain", "boundless"):
         tokenizer = Tokenizer(trained(kind))
         wanted = [Tokenizer(trained(kind)).encode_ordinary(document) for document in DOCUMENTS]
         with ThreadPoolExecutor(8) as pool:
             for _ in range(3):
                 assert list(pool.map(tokenizer.encode_ordinary, DOCUMENTS)) == wanted
-        assert len(tokenizer._chunks) <= 16
 
 
 def test_batches_equal_one_by_one():
@@ -332,15 +313,12 @@ def seconds(encoder: Encoder, n: int) -> float:
 
 def test_a_long_chunk_takes_near_linear_time():
     """Eight times the length takes less than twenty times as long, with deletions too; quadratic would be 64."""
-    rng = random.Random(1)
     events = [merge_event(97, 98, 256, 9), merge_event(256, 99, 257, 8), delete_event(256, (97, 98), 1)]
     events += [merge_event(98, 99, 258, 7), merge_event(257, 257, 259, 6), merge_event(259, 258, 260, 5)]
     encoder = Encoder(EventLog(Header(bytes_alphabet().to_header(), {"pattern": "none"}), tuple(events)))
     seconds(encoder, 1000)
     small = max(min(seconds(encoder, 100_000) for _ in range(3)), 0.005)
     assert min(seconds(encoder, 800_000) for _ in range(2)) < 20 * small
-    symbols = [rng.choice([97, 98, 99]) for _ in range(encoder_module._LONG_CHUNK)]
-    assert encoder.encode_symbols(symbols) == encoder._encode_heap(symbols)
     spaces = Tokenizer(trained("plain"))
     assert spaces.decode(spaces.encode(" " * 100_000)) == " " * 100_000
 

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from streambpe.config import LIKE, Resources, TrainConfig
+from streambpe.core.strings import ChunkList
 from streambpe.encode.alphabet import (
     Alphabet,
     byte_to_character,
@@ -29,6 +30,7 @@ from streambpe.errors import LimitError, ResumeMismatch, RunError, StreambpeErro
 from streambpe.store.check import check
 from streambpe.store.chunks import PartWriter
 from streambpe.store.inspect import print_query
+from streambpe.store.run import Run
 from streambpe.train import reference
 from streambpe.train.trainer import Trainer, resume, train, train_from_iterator
 from tests.runs import SMALL, counted_run, log_of, plain_events, rows, text_run
@@ -101,7 +103,8 @@ def judge(config: TrainConfig, counts: Counts) -> reference.Training:
 
 def assert_equal_to_reference(run: Path, counts: Counts, name: str, like: str = "hf", **options) -> reference.Training:
     """Train, and compare events, ids, sizes and the header with the reference's."""
-    result = train(run, name=name, like=like, resources=SMALL, **options)
+    as_counted = {"pattern": "gpt4o", "normalize": "none", "unencodable": "bytes"}  # like may set others
+    result = train(run, name=name, like=like, counting={"options": as_counted}, resources=SMALL, **options)
     config = TrainConfig.from_options(like, **options)
     expected = judge(config, counts)
     log = log_of(run, name)
@@ -345,8 +348,9 @@ def test_counts_near_2_62_are_exact(tmp_path):
 def test_sums_that_could_pass_2_63_are_refused(tmp_path):
     """More pairs than 2^63 - 1 is an error that says so, before anything is learned, and leaves nothing behind."""
     run = counted_run(tmp_path / "run", {"ab": 5})
-    writer = PartWriter(run / "counts" / "part-99999.parquet")  # counting itself would refuse so much text
-    writer.write(pl.DataFrame({"chunk": ["abcd"], "n": [2**62]}))
+    part = run / "counts" / "part-99999.parquet"  # counting itself would refuse so much text
+    writer = PartWriter(part, run=Run(run).number)
+    writer.write(ChunkList.of(pl.DataFrame({"chunk": ["abcd"], "n": [2**62]})))
     writer.commit([])
     with pytest.raises(StreambpeError, match=r"2\^63"):
         train(run, vocab_size=300, resources=SMALL)

@@ -138,6 +138,78 @@ def test_merges_that_never_stand_in_stage_two_are_passed_over(tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.parametrize("scan", [False, True])
+def test_merges_whose_count_fell_to_zero_are_kept(scan, tmp_path):
+    """(b, c) and (ab, c) are words, and stage 2 has them side by side only until an earlier merge takes a part away:
+    they keep their place with n 0, as the published trainer keeps them; the model encodes and adds up."""
+    pattern = r"(?s)abc(?=d!)|a(?=bc;)|ab|bc|cd|."
+    documents = ["abcd"] * 30 + ["ab"] * 9 + ["abc;"] * 6 + ["abcd!"] * 4
+    options = {"like": "hf", "vocab_size": 256 + 6, "superwords": "uw", "transition": 256 + 4, "block_tokens": (),
+               "stage2_pattern": "none", "max_superword_words": None, "forbid": None, "freq_cutoff": 1,
+               "whole_characters": False}  # fmt: skip
+    run = documents_run(tmp_path / "run", documents, pattern)
+    events = learn(run, options, tuning={"force_scan": True, "block_places": 50} if scan else {})
+    assert events == reference_events(documents, pattern, options)
+    made = [tuple(Tokenizer.load(run).encoder.model.content(part) for part in event.pair) for event in events]
+    assert list(zip(made, [event.n for event in events], strict=True)) == [
+        ((b"a", b"b"), 49),
+        ((b"c", b"d"), 34),
+        ((b"b", b"c"), 0),
+        ((b"ab", b"c"), 6),
+        ((b"ab", b"cd"), 34),
+        ((b"abc", b";"), 6),
+    ]
+    assert check(run, resources=SMALL) == []
+    tokenizer = Tokenizer.load(run)
+    for text in [*documents, "bc", "xbcabcd"]:
+        assert tokenizer.decode(tokenizer.encode_ordinary(text)) == text
+    cli("report", run, "-o", tmp_path / "report.html")
+    cli("explain", run, "bc")
+
+
+def falling_case(seed: int) -> tuple[list[str], str, dict]:
+    """As random_case, over three letters and with cuts of the two stages that have little in common: inherited merges
+    fall to nothing, or never stand."""
+    rng = random.Random(seed)
+    letters = "abc"[: rng.choice([2, 3])] + rng.choice(["", " "])
+    documents = ["".join(rng.choices(letters, k=rng.randint(2, 40))) for _ in range(rng.randint(2, 14))]
+    first = rng.choice([r"(?s)[abc]+|.", r"(?s) ?[abc]{1,5}|.", r"(?s)[abc ]{1,4}|.", r"(?s)a[bc]*|[bc]+|."])
+    options = random_case(seed)[2] | {
+        "stage2_pattern": rng.choice([r"(?s)a[bc ]*|[bc ]+|.", r"(?s)[ab ]{1,7}|.", r"(?s).{1,6}", "none"]),
+        "min_frequency": 1,
+        "freq_cutoff": 1,
+    }
+    base = 243 if options["like"] == "kensho" else 256
+    options["vocab_size"] = base + rng.randint(20, 60)
+    options["transition"] = options["vocab_size"] - rng.randint(0, 10)
+    return documents, first, options
+
+
+def assert_falling_cases(seeds: range, tmp_path) -> None:
+    """The events are the reference's, and some inherited merges fell to nothing."""
+    fell = 0
+    for seed in seeds:
+        documents, pattern, options = falling_case(seed)
+        run = documents_run(tmp_path / f"{seed}", documents, pattern)
+        wanted = reference_events(documents, pattern, options)
+        assert learn(run, options) == wanted, f"seed {seed}"
+        assert check(run, resources=SMALL) == []
+        fell += any(event.n == 0 for event in wanted)
+    assert fell > len(seeds) // 12
+
+
+def test_inherited_merges_fall_to_nothing_as_in_the_reference(tmp_path):
+    """A dozen corpora whose second stage cuts elsewhere: equal events, and the tables add up."""
+    assert_falling_cases(range(12), tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(100, 400, 30))
+def test_inherited_merges_fall_to_nothing_as_in_the_reference_on_many_more(first, tmp_path):
+    """The same for 300 corpora."""
+    assert_falling_cases(range(first, first + 30), tmp_path)
+
+
 def test_the_export_to_hugging_face_is_exact(prose, tmp_path):
     """--strict passes; the tokenizers library encodes every text as the model does, and superwords are used."""
     tokenizers = pytest.importorskip("tokenizers")
@@ -223,7 +295,7 @@ def test_a_kill_anywhere_changes_nothing(prose, tmp_path, monkeypatch):
 def test_memory_threads_and_a_larger_size(prose, tmp_path):
     """The same bytes from one thread and little memory; the same training goes on to a larger vocabulary."""
     options = {"superwords": "uw", "transition": 400}
-    for name, resources in (("a", Resources(256 * 10**6, 1)), ("b", Resources(2 * 10**9, 2))):
+    for name, resources in (("a", Resources(400 * 10**6, 1)), ("b", Resources(2 * 10**9, 2))):
         documents = Source("documents", "iterator", texts=prose)
         counted = {"options": {"pattern": "superbpe1"}}
         train(tmp_path / name, [documents], resources=resources, counting=counted, vocab_size=500, **options)

@@ -51,7 +51,7 @@ def test_a_finished_run_is_shown_as_it_went(trained):
     assert status["batch_events"] == passes[-1][0]
     assert f"{len(passes)} in the tables, {444 / len(passes):,.1f} events each, {max(passes)[0]} at most" in text
     assert status["memory_limit_bytes"] == SMALL.memory_bytes
-    assert "of 256.0 MB, at most" in text
+    assert f"of {SMALL.memory_bytes / 1e6:.1f} MB, at most" in text
     ((last, n),) = rows(trained, "SELECT text, n FROM merge_curve ORDER BY seq DESC LIMIT 1")
     assert f"{last!r} {n}" in text
     assert "left" not in text
@@ -64,7 +64,7 @@ def test_status_says_the_same(trained):
     text = cli("status", trained).stdout
     found = json.loads(cli("status", trained, "--json").stdout)
     assert f"444 events in {found['passes']} passes, {found['batch_events']} in the last" in text
-    assert "of --memory 256.0 MB" in text
+    assert f"of --memory {SMALL.memory_bytes / 1e6:.1f} MB" in text
     du = int(subprocess.run(["du", "-s", "-B1", trained], capture_output=True, text=True).stdout.split()[0])
     assert 0 <= du - found["run_bytes"] < 100_000  # du also counts the folders
     assert found["free_bytes"] > 0
@@ -99,7 +99,7 @@ def test_stages_are_timed(monkeypatch):
 def test_a_running_training_is_followed_to_its_end(tmp_path):
     """Frames come while it learns, with a range for the time left; the view ends with the run."""
     run = text_run(tmp_path / "run", natural_text(4, 60_000))
-    driver = Driver(run=run, options={"vocab_size": 600}, rest=0.02, trainer={"checkpoint_seconds": 0.2})
+    driver = Driver(run=run, options={"vocab_size": 600, "batch": "1"}, rest=0.01, trainer={"checkpoint_seconds": 0.2})
     assert driver.wait_for("learning")
     text = shown(run, every=0.1)
     assert driver.end()[0] == 0
@@ -116,7 +116,7 @@ def test_a_run_asked_every_100_ms_answers_and_is_not_hurt(tmp_path):
     text = natural_text(6, 60_000)
     expected = train(text_run(tmp_path / "alone", text), resources=SMALL, vocab_size=600).sha256
     run = text_run(tmp_path / "asked", text)
-    driver = Driver(run=run, options={"vocab_size": 600}, rest=0.03, trainer={"checkpoint_seconds": 0.2})
+    driver = Driver(run=run, options={"vocab_size": 600, "batch": "1"}, rest=0.01, trainer={"checkpoint_seconds": 0.2})
     assert driver.wait_for("learning")
     seen: list[int] = []
     views = itertools.cycle(["vocabulary", "top_pairs", "merge_curve", "token_usage", "progress", "facts"])

@@ -8,13 +8,12 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streambpe.encode.chunker import Chunker
 from streambpe.encode.patterns import find_pattern
-from streambpe.encode.segments import InlineSplitter, cut_pieces, split_pieces
 from streambpe.encode.words import SPACES, WordRules
 from streambpe.store.check import check
 from streambpe.store.database import open_store
@@ -43,19 +42,12 @@ def test_white_space_is_what_python_takes_for_it():
 
 @given(st.lists(spaced, max_size=5))
 def test_words_equal_the_slow_definition(texts):
-    """Documents in a buffer give the marked words of their lines; pieces spell the buffer."""
-    buffer = b"".join(text.encode() + b"\xff" for text in texts)
-    pieces = cut_pieces(buffer, WHITESPACE)
-    assert b"".join(buffer[a:b] for a, b in pairwise(pieces.offsets)) == buffer
-    distinct, codes = pieces.encode()
-    chunked = split_pieces(distinct, WHITESPACE, InlineSplitter(WHITESPACE))
-    flat = chunked.flat.to_list()
-    counted: Counter[str] = Counter()
-    for code in codes:
-        start = chunked.starts[code]
-        counted.update(flat[start : start + chunked.lengths[code]])
+    """Documents in a buffer give the marked words of their lines, in order."""
+    numbered = Chunker(WHITESPACE).number(b"".join(text.encode() + b"\xff" for text in texts))
+    words = numbered.chunks.to_list()
+    counted = Counter(words[i] for i in numbered.ids.tolist() if i >= 0)
     assert counted == words_of_lines(texts)
-    assert int(chunked.ends_document[codes].sum()) == len(texts)
+    assert (numbered.ids < 0).sum() == len(texts)
     assert Counter(word for text in texts for word in WHITESPACE.split(text)) == counted
 
 
@@ -100,7 +92,7 @@ def sequences_of(run: Path) -> list[list[list[str]]]:
     return [list(documents_of(*read_sequence(Run(run).sequences, part))) for part in parts]
 
 
-def test_an_empty_column_of_pieces():
+def test_an_empty_buffer():
     """Nothing in, nothing out."""
-    chunked = split_pieces(pl.Series("piece", [], pl.Binary), WHITESPACE, InlineSplitter(WHITESPACE))
-    assert chunked.flat.to_list() == []
+    numbered = Chunker(WHITESPACE).number(b"")
+    assert numbered.chunks.to_list() == numbered.ids.tolist() == []

@@ -227,6 +227,8 @@ class BulkReplay:
             return
         ranks = (keys & ((1 << _RANK_BITS) - 1)).astype(np.int32)
         events = ranks + np.int32(first)
+        if work.tally is not None:
+            work.tally.stood[events] = True
         # what was noted may have been taken up since by an earlier event
         rights = work.next[places]
         there = (work.token[places] == self._left[events]) & (work.token[rights] == self._right[events])
@@ -243,10 +245,30 @@ class BulkReplay:
             places, ranks = _resolve(places, ranks, rights)
         if work.tally is not None:
             np.add.at(work.tally.n, ranks + first, work.weight[places])
+            self._tell_passing(work, places, ranks, first, last)
         work.join(places, self._new[ranks + np.int32(first)])
         self._push(pending, work, work.touched(places), last)
         if self._has_deletions:
             self._push_deletions(pending, work, places, last)
+
+    def _tell_passing(self, work: _Work, places: Ids, ranks: Ids, first: int, last: int) -> None:
+        """Tell the tally which later events' pairs stand only between two merges of this batch.
+
+        With 0: a b -> ab and 1: c d -> cd, `a b c d` holds (ab, c) until 1 is made; nothing else would see it.
+        """
+        assert work.tally is not None
+        order = np.argsort(places)
+        places, ranks = places[order], ranks[order]
+        at = np.flatnonzero((work.next[work.next[places[:-1]]] == places[1:]) & (ranks[:-1] != ranks[1:]))
+        if not len(at):
+            return
+        one, other = ranks[at] + np.int32(first), ranks[at + 1] + np.int32(first)
+        earlier = one < other
+        left = np.where(earlier, self._new[one], self._right[one])
+        right = np.where(earlier, self._left[other], self._new[other])
+        rows = self._pairs.find(left, right)
+        events = self._pair_events.after(rows[rows >= 0], last)
+        work.tally.stood[events[events >= 0]] = True
 
     def _delete(self, event: int, places: Ids, work: _Work, pending: list[list[Keys]]) -> None:
         places = places[work.token[places] == self._new[event]]
@@ -275,12 +297,14 @@ class BulkReplay:
 class Tally:
     """Counts of the events as they are replayed. `weights`: of each sequence; `n`: of each event, added to.
 
-    `disjoint`: "aaa" holds (a, a) once, else twice.
+    `disjoint`: "aaa" holds (a, a) once, else twice. `stood`: whether an event's pair stood anywhere before its turn or
+    at it; n is 0 where it stood and others took up its places.
     """
 
     weights: npt.NDArray[np.int64]
     n: npt.NDArray[np.int64]
     disjoint: bool
+    stood: Mask
 
 
 class _Growing:

@@ -32,7 +32,7 @@ def text_test(name: str, option: str) -> Callable[[bytes], bool]:
     """A test of a token's bytes: valid UTF-8 in which the pattern is found. `option` is named if it is wrong."""
     try:
         compiled = regex.compile(find_superword_pattern(name))
-    except regex.error as why:
+    except (regex.error, OverflowError, RecursionError, MemoryError) as why:
         raise UsageError(f"{option} {name!r} is no regular expression: {why}.") from None
 
     def matches(content: bytes) -> bool:

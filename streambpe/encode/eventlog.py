@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from streambpe.errors import StreambpeError
+from streambpe.system import rename, sync, sync_folder
 
 FORMAT = "streambpe-events"
 VERSION = 1
@@ -191,16 +192,12 @@ def write_event_log(path: str | os.PathLike[str], log: EventLog) -> str:
         with temporary.open("wb") as file:
             file.writelines(lines)
             file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
+            sync(file.fileno())
+        rename(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(target.parent)
     return sha256
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from streambpe.encode.eventlog import EventLog, read_event_log
 from streambpe.encode.patterns import Pattern, find_pattern
 from streambpe.errors import ModelError
+from streambpe.store.identity import refuse_other_log
 
 
 def find_log(model: str | os.PathLike[str]) -> Path:
@@ -56,6 +57,7 @@ def read_model(model: str | os.PathLike[str]) -> EventLog:
         from streambpe.encode.formats.parquet import read_parquet
 
         return read_parquet(path)
+    refuse_other_log(path)
     return read_event_log(path)
 
 

@@ -24,7 +24,6 @@ whole text, on hostile strings.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -33,11 +32,11 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from streambpe.encode.ascii import ascii_twin
 from streambpe.encode.marks import DOCUMENT_END, RUN_END, SCRIPT_RUN_END
+from streambpe.encode.pattern_size import MOST_REPEATED, least_length
 from streambpe.encode.script import UNICODE
 from streambpe.encode.script_rules import ScriptRules, split_by_rules
-from streambpe.encode.split import engine_for, find_chunks
+from streambpe.encode.split import find_chunks
 from streambpe.encode.words import WORD_MARK, WordRules, split_words
 from streambpe.errors import PatternError
 
@@ -228,7 +227,8 @@ def characters_before(data: Bytes, last: Positions) -> npt.NDArray[np.int64]:
 
 
 @functools.cache
-def _every_character() -> str:
+def every_character() -> str:
+    """All code points but surrogates, in order; 4.4 MB, kept."""
     points = np.arange(0x110000, dtype="<u4")
     return np.delete(points, slice(0xD800, 0xE000)).tobytes().decode("utf-32-le")
 
@@ -237,7 +237,7 @@ def _every_character() -> str:
 def code_point_class(members: str) -> Mask:
     """Membership of all 1 114 112 code points in a class of the `regex` module; 30 ms, 1.1 MB, kept."""
     table = np.zeros(0x110000, np.bool_)
-    for run in regex.finditer(members + "+", _every_character()):
+    for run in regex.finditer(members + "+", every_character()):
         first, last = ord(run.group()[0]), ord(run.group()[-1])
         table[first : last + 1] = True
     table[0xD800:0xE000] = False
@@ -248,11 +248,18 @@ def code_point_class(members: str) -> Mask:
 _FIRST_ASSIGNED = {"18.0.0": 0x3D000, "17.0.0": 0x11DB0, "16.0.0": 0x10D40, "15.1.0": 0x2FFC, "15.0.0": 0x11F00}
 
 
+_UNASSIGNED = 801_723  # code points of the newest of these; of a later version fewer are
+WRITTEN_WITH = "2026.11.15"  # the version of `regex` that has it
+
+
 @functools.cache
 def unicode_version() -> str:
     """The Unicode version that splits follow: that of the `regex` module, found by asking it."""
     for version, point in _FIRST_ASSIGNED.items():
         if not regex.match(r"\p{Cn}", chr(point)):
+            newest = version == next(iter(_FIRST_ASSIGNED)) and regex.__version__ != WRITTEN_WITH
+            if newest and len(regex.findall(r"\p{Cn}", every_character())) < _UNASSIGNED:
+                return f"later than {version}"
             return version
     return "14.0.0 or older"
 
@@ -408,47 +415,6 @@ _SUPERBPE1_FULL = _GPT4O_WORDS.replace("{suffix}", "") + _GPT4O_REST
 _GPT4_HEAD = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]"
 _GPT2_HEAD = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+"
 
-# The same patterns on a piece, over the reduced alphabet (encode/reduced.py): no look-ahead is left,
-# because pieces are cut before the last white space of a run, and no possessive quantifier is needed.
-_L, _U, _N = r"A-Za-z\x01\x04", r"A-Z\x01\x02\x04", "0-9"  # letters, upper, numbers
-_W, _P = r" \t\x0b\x0c\r\n", r"!-/:-@\[-`{-~\x05"  # white space, punctuation
-_X = _P + r"\x02\x03"  # all the rest
-_FOLDED = "(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD])"
-
-
-def _gpt2_linear() -> str:
-    return f"'(?:[sdmt]|ll|ve|re)| ?[{_L}]+| ?[{_N}]+| ?[{_X}]+|[{_W}]+"
-
-
-def _gpt4_linear() -> str:
-    return f"'{_FOLDED}|[ \t\x0b\x0c{_X}]?[{_L}]+|[{_N}]{{1,3}}| ?[{_X}]+[\r\n]*|[{_W}]*[\r\n]|[{_W}]+"
-
-
-def _punct_linear() -> str:
-    return f" ?[{_L}]+|[{_N}]{{1,3}}| ?[{_X}]+[\r\n]*|[{_W}]*[\r\n]|[{_W}]+"
-
-
-def _gpt4o_linear(suffix: str) -> str:
-    lead, lower = f"[ \t\x0b\x0c{_X}]?", r"a-z\x01\x02"
-    return (
-        f"{lead}[{_U}]*[{lower}]+{suffix}|{lead}[{_U}]+[{lower}]*{suffix}"
-        f"|[{_N}]{{1,3}}| ?[{_X}]+[\r\n/]*|[{_W}]*[\r\n]+|[{_W}]+"
-    )
-
-
-def _ultimate_linear(space: str) -> str:
-    """But for what `_ULTIMATE_HARD` finds, and for the groups of long numbers, no look-ahead decides anything."""
-    m = r"\x02*"
-    return (
-        f" ?(?:[{_L}]{m})+['\x05](?:[{_L}]{m})+|_(?:[a-z]{m})+| ?(?:[A-Z]{m})?(?:[a-z]{m})+| ?(?:[A-Z]{m})+"
-        f"| ?(?:[\x01\x04]{m})+|[0-9]+|{space}(?:[{_P}]{m})+"
-        f"|[ \t\x0b\x0c]*[\r\n]+|[ \t\x0b\x0c]+|(?:[{_W}\x03]{m})+|\x02+"
-    )
-
-
-# XMLHttp, whose capitals end before the last one, and digits with marks
-_ULTIMATE_HARD = r"[A-Z]\x02*[A-Z]\x02*[a-z]|[0-9]\x02"
-
 _COMMON = (
     r"|[0-9#*]\uFE0F?\u20E3"
     r"|[\U0001F1E6-\U0001F1FF]{2}"
@@ -484,10 +450,6 @@ class Pattern:
     name: str
     expression: str  # what `regex` runs; "" stands for "the whole document is one chunk"
     rules: Cutter = NO_CUTS
-    linear: str | None = None  # the same on a piece in the reduced alphabet, for a linear-time engine
-    hard: str = ""  # but pieces in which this is found: those the expression itself has to split
-    groups_digits: bool = False  # the linear form finds whole numbers: they fall into threes from their end
-    folds: bool = True  # its contractions ignore case
     keep_gaps: bool = False  # text between two matches is a chunk too
     script_expression: str | None = None  # for runs of scripts written without spaces, if split first
     compiled: regex.Pattern[str] | None = field(default=None, compare=False, repr=False)
@@ -503,12 +465,6 @@ class Pattern:
     @functools.cached_property
     def script_compiled(self) -> regex.Pattern[str] | None:
         return regex.compile(self.script_expression) if self.script_expression else None
-
-    @functools.cached_property
-    def for_ascii(self) -> re.Pattern[str] | None:
-        """`compiled` for a text of ASCII, several times as fast; presets without gaps only."""
-        plain = self.compiled is not None and self.name != "regex" and not self.keep_gaps
-        return ascii_twin(self.expression) if plain and not self.script_expression else None
 
     @property
     def has_cuts(self) -> bool:
@@ -531,7 +487,7 @@ class Pattern:
             for run, spaceless in split_script_runs(text):
                 chunks += find_chunks(self.script_compiled if spaceless else self.compiled, run, self.keep_gaps)
             return chunks
-        return find_chunks(engine_for(text, self.compiled, self.for_ascii), text, self.keep_gaps)
+        return find_chunks(self.compiled, text, self.keep_gaps)
 
 
 _SCRIPT_WORD = r" ?\p{L}\p{M}*"
@@ -541,33 +497,27 @@ SCRIPT_SPECIFIC_GPT4O = _SCRIPT_WORD + _GPT4O_REST + _TRAILING
 PRESETS: dict[str, Pattern] = {
     pattern.name: pattern
     for pattern in (
-        Pattern("gpt4o", _GPT4O_FULL + _TRAILING, _GPT4O, _gpt4o_linear(f"(?:'{_FOLDED})?")),
-        Pattern("gpt2", _GPT2_HEAD + _TRAILING, _GPT2, _gpt2_linear(), folds=False),
+        Pattern("gpt4o", _GPT4O_FULL + _TRAILING, _GPT4O),
+        Pattern("gpt2", _GPT2_HEAD + _TRAILING, _GPT2),
         Pattern(
             "r50k",
             r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s",
             _GPT2,
-            _gpt2_linear(),
-            folds=False,
         ),
-        Pattern("gpt4", _GPT4_HEAD + _TRAILING, _GPT4, _gpt4_linear()),
+        Pattern("gpt4", _GPT4_HEAD + _TRAILING, _GPT4),
         Pattern(
             "cl100k",
             r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"
             r"|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
             _CL100K,
-            _gpt4_linear(),
         ),
         Pattern(
             "punct",
             r" ?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]" + _TRAILING,
             _PUNCT,
-            _punct_linear(),
         ),
         *(
-            Pattern(
-                name, _ULTIMATE.replace("{space}", space), _BOUNDLESS, _ultimate_linear(space), _ULTIMATE_HARD, True
-            )
+            Pattern(name, _ULTIMATE.replace("{space}", space), _BOUNDLESS)
             for name, space in (("boundless", " ?"), ("ultimate1", ""))
         ),
         Pattern(
@@ -578,7 +528,7 @@ PRESETS: dict[str, Pattern] = {
             r"(?:['\u2019][\p{Ll}\p{Lm}\p{Lo}\p{M}]+)?" + _COMMON,
             _WORD_LEVEL,
         ),
-        Pattern("superbpe1", _SUPERBPE1_FULL + _TRAILING, _SUPERBPE1, _gpt4o_linear("")),
+        Pattern("superbpe1", _SUPERBPE1_FULL + _TRAILING, _SUPERBPE1),
         Pattern(
             "superbpe2",
             r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]{2,}[\r\n/]*| +(?!\S)",
@@ -612,9 +562,16 @@ def _own_pattern(expression: str, gaps: str) -> Pattern:
         names = ", ".join(PRESETS)
         raise PatternError(f"There is no pattern named {expression!r}. Known: {names}; or give a regular expression.")
     try:
+        if least_length(expression) > MOST_REPEATED:
+            raise MemoryError
         compiled = regex.compile(expression)
-    except regex.error as why:
+    except (regex.error, OverflowError) as why:
         raise PatternError(f"The pattern {expression!r} does not compile: {why}.") from None
+    except (RecursionError, MemoryError):
+        raise PatternError(
+            f"The pattern {expression[:60]!r} ({len(expression):,} characters) does not compile: brackets in brackets "
+            f"too deep, or too large a repetition."
+        ) from None
     if gaps == "refuse":
         missed = _unmatched_example(compiled)
         if missed is not None:

@@ -50,13 +50,13 @@ SPACED_SCRIPTS = (
     "Oriya", "Tamil", "Telugu", "Gurmukhi", "Gujarati", "Sinhala", "Malayalam", "Armenian", "Kannada", "Georgian",
 )
 # fmt: on
-_TAKE_SPACE: tuple[Group, ...] = (("Common", "PS"), *((script, "LM") for script in SPACED_SCRIPTS))
+TAKE_SPACE: tuple[Group, ...] = (("Common", "PS"), *((script, "LM") for script in SPACED_SCRIPTS))
 _BLANK: Group = ("Common", "Z")
 
 # Classes of one byte: the mark between documents, groups that take a space, all other common groups, the
 # Inherited ones, one class for all rare groups together (told apart in a second step).
 _MARK = 0
-_TAKERS = len(_TAKE_SPACE)  # classes 1 .. _TAKERS
+_TAKERS = len(TAKE_SPACE)  # classes 1 .. _TAKERS
 _INHERITED, _FIRST_INHERITED, _RARE = 253, 254, 255
 _TILE = 1 << 17  # bytes at once: temporaries stay in the processor's cache
 
@@ -78,7 +78,7 @@ def split_by_rules(text: str) -> list[str]:
     while i + 1 < len(groups):
         chunk, key = groups[i], keys[i]
         i += 1
-        if chunk == " " and keys[i] in _TAKE_SPACE:
+        if chunk == " " and keys[i] in TAKE_SPACE:
             chunk, key = chunk + groups[i], keys[i]
             i += 1
         while i < len(groups) and _goes_on(key, keys[i]):
@@ -118,7 +118,7 @@ def _classes() -> _Classes:
             together[number] = names.index(("Han", supercategory)) if ("Han", supercategory) in names else number
     exact = together[group_of]
     class_of = np.full(len(names), _RARE, np.uint8)
-    for rank, group in enumerate(_TAKE_SPACE, 1):
+    for rank, group in enumerate(TAKE_SPACE, 1):
         class_of[names.index(group)] = rank
     for number, (script, _) in enumerate(names):
         if script == "Inherited":

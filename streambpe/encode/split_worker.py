@@ -3,8 +3,7 @@
     python -m streambpe.encode.split_worker
 
 Reads pickled requests from stdin, each behind its length (8 bytes, little-endian), and writes the
-answers to stdout the same way. First request: (expression, expression for script runs, keep_gaps,
-the expression's form for ASCII);
+answers to stdout the same way. First request: (expression, expression for script runs, keep_gaps);
 then (texts, whether they are script runs), answered by `split_texts`. Ends at end of input, so it
 never outlives its parent; Ctrl-C is the parent's business. About 25 MB of memory.
 """
@@ -13,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-import re
 import signal
 import subprocess
 import sys
@@ -24,6 +22,7 @@ from typing import IO, Any
 import regex
 
 from streambpe.encode.split import split_texts
+from streambpe.errors import StreambpeError
 
 
 def _send(stream: IO[bytes], message: object) -> None:
@@ -48,7 +47,6 @@ class SplitProcess:
         expression: str,
         script_expression: str | None,
         keep_gaps: bool,
-        for_ascii: re.Pattern[str] | None = None,
     ) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "streambpe.encode.split_worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -56,15 +54,17 @@ class SplitProcess:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin, self._process.stdout
-        _send(self._to, (expression, script_expression, keep_gaps, for_ascii))
+        _send(self._to, (expression, script_expression, keep_gaps))
 
     def split(self, texts: Sequence[str], script_runs: bool) -> tuple[list[str], array[int], array[int]]:
         """As `split_texts`. A worker that dies (killed for memory, say) raises BrokenPipeError."""
         _send(self._to, (list(texts), script_runs))
         try:
-            answer: tuple[list[str], array[int], array[int]] = _receive(self._from)
+            answer: tuple[list[str], array[int], array[int]] | StreambpeError = _receive(self._from)
         except EOFError:
             raise BrokenPipeError(f"split worker {self._process.pid} died, exit {self._process.wait()}") from None
+        if isinstance(answer, StreambpeError):
+            raise answer
         return answer
 
     def close(self) -> None:
@@ -79,7 +79,7 @@ def main() -> None:
     """Serve requests until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     source, target = sys.stdin.buffer, sys.stdout.buffer
-    expression, script_expression, keep_gaps, for_ascii = _receive(source)
+    expression, script_expression, keep_gaps = _receive(source)
     compiled = regex.compile(expression) if expression else None
     script_compiled = regex.compile(script_expression) if script_expression else None
     while True:
@@ -87,8 +87,11 @@ def main() -> None:
             texts, script_runs = _receive(source)
         except EOFError:
             return
-        engines = (script_compiled, None) if script_runs else (compiled, for_ascii)
-        _send(target, split_texts(engines[0], texts, keep_gaps, engines[1]))
+        try:
+            answer: object = split_texts(script_compiled if script_runs else compiled, texts, keep_gaps)
+        except StreambpeError as why:
+            answer = why
+        _send(target, answer)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 from typing import TYPE_CHECKING
 
+from streambpe.encode.encoder import RunJoiner, as_utf8
 from streambpe.encode.symbols import ScriptCodec
 from streambpe.encode.words import WORD_MARK
 from streambpe.store.sources import find_border
@@ -29,7 +30,8 @@ class StreamEncoder:
         self._held: list[str] = []
         self._size = 0
         self._try_at = _FIRST_TRY
-        self._run: list[int] = []  # whole chunks at the end that a superword may still take further
+        self._joiner = RunJoiner(self._encoder)  # keeps whole chunks at the end that a superword may still take further
+        self._inside = False  # something of the text was let go already
 
     def feed(self, text: str) -> list[int]:
         """The ids that are certain now."""
@@ -56,9 +58,11 @@ class StreamEncoder:
 
     def _encode(self, text: str, ends: bool) -> list[int]:
         if not self._encoder.has_superwords:
-            return self._tokenizer.encode_ordinary(text)
-        values, self._run = self._tokenizer.encode_part(text, self._run, ends)
-        return values
+            return self._encoder.id_list(as_utf8(text))
+        hold = self._joiner.hold(self._inside, not ends)
+        ids: list[int] = self._joiner.join(self._encoder.block(as_utf8(text), hold)).tolist()
+        self._inside = not ends
+        return ids
 
 
 class StreamDecoder:

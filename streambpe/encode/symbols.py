@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from streambpe.core.encoding import BYTES, CHARACTERS, DROP, ESCAPE, KEEP, REFUSE, SCRIPT, Symbols
 from streambpe.encode.alphabet import BYTE_KINDS, UNKNOWN, Alphabet, Unknown
 from streambpe.encode.eventlog import Header
 from streambpe.encode.script import (
@@ -30,11 +31,13 @@ from streambpe.encode.script import (
     encode_text,
     encode_texts,
     read_characters,
+    symbol_table,
 )
 from streambpe.encode.scripts import decode_code_points
 from streambpe.errors import ModelError
 
 Ids = npt.NDArray[np.int32]
+_UNKNOWN = {"error": REFUSE, "drop": DROP, "unk": KEEP}
 
 
 class Codec(Protocol):
@@ -45,6 +48,10 @@ class Codec(Protocol):
 
     def split_many(self, chunks: pl.Series) -> tuple[Ids, npt.NDArray[np.int64]]:
         """Many chunks -> (their symbols one after another, symbols of each)."""
+
+    @property
+    def symbols(self) -> Symbols:
+        """The same for the core, as a table."""
 
     def content(self, text: str) -> bytes:
         """The content that a token of exactly this text has, whether the alphabet holds its symbols or not."""
@@ -100,6 +107,11 @@ class ByteCodec:
         known = symbols >= 0
         return symbols[known], _lengths(known, offsets)
 
+    @property
+    def symbols(self) -> Symbols:
+        """See Codec."""
+        return Symbols(BYTES, _UNKNOWN[self.unknown], self._table)
+
     def _refuse(self, data: npt.NDArray[np.uint8], symbols: Ids) -> None:
         at = int(np.flatnonzero(symbols < 0)[0])
         self.alphabet.split(data[at : at + 1].tobytes(), "error")
@@ -142,6 +154,11 @@ class CharacterCodec:
         if self.unknown == "error":
             self.alphabet.split(chr(points[np.flatnonzero(~known)[0]]).encode(), "error")
         return symbols[known], _lengths(known, starts)
+
+    @property
+    def symbols(self) -> Symbols:
+        """See Codec."""
+        return Symbols(CHARACTERS, _UNKNOWN[self.unknown], self._table)
 
     def content(self, text: str) -> bytes:
         """See Codec."""
@@ -188,6 +205,12 @@ class ScriptCodec:
         """See Codec."""
         symbols, offsets = encode_texts(chunks, self._unencodable)
         return symbols, np.diff(offsets)
+
+    @property
+    def symbols(self) -> Symbols:
+        """See Codec."""
+        table, unknown = symbol_table(), {"bytes": ESCAPE, "drop": DROP, "error": REFUSE}[self._unencodable]
+        return Symbols(SCRIPT, unknown, table.block_of, table.index_of, FIRST_ESCAPE)
 
     def content(self, text: str) -> bytes:
         """See Codec."""

@@ -23,10 +23,10 @@ import numpy as np
 import polars as pl
 
 from streambpe.config import Resources
-from streambpe.encode.corpus import BlockEncoder, RunJoiner
-from streambpe.encode.encoder import Encoder
+from streambpe.encode.blocks import BlockEncoder
+from streambpe.encode.chunker import ChunkCounts
+from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.formats.export import import_file
-from streambpe.encode.segments import PieceCounts, count_chunks, cut_pieces
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.report.measures import MEASURES, WHOLE_NUMBERS, Int64, Tokens, Uses, measure
@@ -73,11 +73,16 @@ def evaluate(
     sources, _ = find_sources(list(texts), **how)
     if not sources:
         raise UsageError("Nothing to evaluate on: name at least one --text FILE.")
+    if (pattern or specials) and not rivals:
+        raise UsageError(
+            "--pattern is for --tokenizer FILE, where that carries none: a MODEL has its own. Leave it out."
+        )
     name_of = _naming(by, groups, group_by)
     reference = name_of(find_sources(list(texts[:1]), **how)[0][0].path)
     loaded = [(name, Tokenizer.load(name)) for name in models]
     loaded += [
-        (name, Tokenizer.from_event_log(import_file(name, pattern=pattern, specials=specials))) for name in rivals
+        (name, Tokenizer.from_event_log(import_file(name, pattern=pattern, specials=specials, if_needed=True)))
+        for name in rivals
     ]
     if not loaded:
         raise UsageError("Nothing to evaluate: name at least one MODEL, or a --tokenizer FILE.")
@@ -134,7 +139,7 @@ def count_uses(tokenizer: Tokenizer, source: Source, resources: Resources | None
     room = max(memory - _BASE_BYTES, 64 << 20)
     block_bytes = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, room // 2 // _BYTES_A_BYTE)))
     encoder = tokenizer.encoder
-    blocks = BlockEncoder(encoder, room // 4, "replace")
+    blocks = BlockEncoder(encoder)
     with contextlib.closing(blocks):
         counter = _ChunkUses(tokenizer, blocks, room // 8)
         uses, words, joiner = counter.uses, _WordCounter(), RunJoiner(encoder)
@@ -147,7 +152,7 @@ def count_uses(tokenizer: Tokenizer, source: Source, resources: Resources | None
             words.add(text)
             counter.add(text)
             if encoder.has_superwords:
-                ids = joiner.join(blocks.encode(text, replace(block, inside_document=inside)))
+                ids = joiner.join(blocks.encode(text, replace(block, inside_document=inside)).ids)
                 uses.n += np.bincount(ids[ids >= 0], minlength=len(uses.n))
             inside = block.ends_inside
         counter.fold()
@@ -161,22 +166,19 @@ class _ChunkUses:
     def __init__(self, tokenizer: Tokenizer, blocks: BlockEncoder, most_bytes: int) -> None:
         self.encoder, self.blocks, self.most_bytes = tokenizer.encoder, blocks, most_bytes
         self.uses = no_uses(tokenizer)
-        self._pieces = PieceCounts()
+        self._counts = ChunkCounts(blocks.chunker(), most_bytes)
 
     def add(self, text: bytes) -> None:
         """One counting buffer."""
         if text:
-            self._pieces.add(cut_pieces(self.blocks.prepared(text)[0], self.encoder.pattern))
-            if self._pieces.bytes > self.most_bytes:
+            self._counts.add(self.blocks.prepared(text)[0])
+            if self._counts.held > self.most_bytes:
                 self.fold()
 
     def fold(self) -> None:
         """Encode what has come together; afterwards the table is empty."""
-        pieces, n = self._pieces.take()
-        if len(pieces):
-            counted = count_chunks(pieces, n, self.encoder.pattern, self.blocks.splitter())
-            for part in counted.iter_slices(1 << 18):
-                add_chunks(self.uses, self.encoder, part)
+        for part in self._counts.take().frame().iter_slices(1 << 18):
+            add_chunks(self.uses, self.encoder, part)
 
 
 def add_chunks(uses: Uses, encoder: Encoder, counted: pl.DataFrame) -> None:

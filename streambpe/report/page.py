@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -22,16 +21,19 @@ from typing import Any
 
 from streambpe.config import Resources, format_size
 from streambpe.encode.eventlog import Op, read_event_log
-from streambpe.errors import RunError
+from streambpe.errors import RunError, UsageError
+from streambpe.outputs import refuse_existing, whole_file
 from streambpe.progress import clock
 from streambpe.report.charts import Series, line_chart, thinned
 from streambpe.report.curves import Stop, growth_on_chunks, growth_on_texts
 from streambpe.store.database import list_trainings, open_store, use_training
+from streambpe.store.identity import refuse_other_log
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.trainings import list_batches, read_facts
 from streambpe.train.trainer import log_path
 
+_MARK = '<meta name="generator" content="streambpe report">'
 _LISTED = 20  # of the longest tokens
 _MOST_PASSES = 120  # drawn; of more, means
 
@@ -57,21 +59,33 @@ def report(
     name: str = "main",
     texts: Sequence[str] = (),
     resources: Resources | None = None,
+    force: bool = False,
     **how: Any,
 ) -> dict[str, Any]:
     """Write the page of a training to `output`; returns the facts it shows.
 
+    A page that was written before is replaced; any other file only with `force`.
+
     texts: measure growth on these instead of on the run's own chunks. `how`: as for `find_sources`.
     """
-    facts = gather(Run.open(run), name, texts, resources or Resources.from_options(), **how)
+    if not texts and any(how.values()):
+        raise UsageError("--lines and --text-column say how --text FILE is read: name one, or leave them out.")
     path = Path(output)
-    temporary = path.with_name(path.name + ".new")
-    try:
+    refuse_existing(path, force or _is_page(path))
+    facts = gather(Run.open(run), name, texts, resources or Resources.from_options(), **how)
+    with whole_file(path) as temporary:
         temporary.write_text(render(facts), encoding="utf-8")
-        os.replace(temporary, path)
-    except OSError as why:
-        raise RunError(f"{path} cannot be written: {why.strerror}. The run was not touched.") from None
     return facts
+
+
+def _is_page(path: Path) -> bool:
+    """Whether `report` wrote this file, now or before pages said so."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(4096)
+    except OSError:
+        return False
+    return head.startswith(b"<!doctype html>") and (_MARK.encode() in head or b": a vocabulary</title>" in head)
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -128,6 +142,7 @@ def gather(run: Run, name: str, texts: Sequence[str], resources: Resources, **ho
 def _growth(
     run: Run, name: str, texts: Sequence[str], resources: Resources, facts: dict[str, Any], **how: Any
 ) -> list[Stop]:
+    refuse_other_log(log_path(run, name))
     log = read_event_log(log_path(run, name))
     if texts:
         return growth_on_texts(log, texts, resources, **how)
@@ -392,6 +407,7 @@ def render(facts: dict[str, Any]) -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
+{_MARK}
 <title>{escape(title)}: a vocabulary</title>
 <link rel="icon" href="data:,">
 <style>

@@ -22,6 +22,7 @@ from streambpe.encode.alphabet import Alphabet
 from streambpe.encode.eligible import text_test
 from streambpe.encode.eventlog import Event, Op
 from streambpe.store.chunks import Part
+from streambpe.store.database import feed
 from streambpe.store.recount import Replay, encode_words
 from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts, read_sequence
@@ -100,9 +101,7 @@ def _texts(run: Run, parts: Sequence[Part]) -> Iterator[tuple[pl.Series, bool]]:
 
 
 def _add(con: duckdb.DuckDBPyConnection, what: str, frame: pl.DataFrame) -> None:
-    con.register("incoming", frame.to_arrow())
-    run_sql(con, f"steps/insert_{what}_recount")
-    con.unregister("incoming")
+    feed(con, f"steps/insert_{what}_recount", frame)
 
 
 def _runs(texts: Iterable[tuple[pl.Series, bool]], kept: pl.DataFrame) -> Iterator[pl.DataFrame]:

@@ -33,11 +33,12 @@ from streambpe.encode.script import Unencodable
 from streambpe.encode.symbols import Codec, shown_content
 from streambpe.encode.vocabulary import Vocabulary
 from streambpe.encode.whole_characters import merging_pairs
-from streambpe.errors import RunError
+from streambpe.errors import ModelError, RunError
 from streambpe.store.check_superwords import check_superwords, eligible_chunks
 from streambpe.store.chunks import Part, merge_ranges
-from streambpe.store.database import list_trainings, use_training
+from streambpe.store.database import feed, list_trainings, use_training
 from streambpe.store.groups import weighted_counts
+from streambpe.store.identity import refuse_other_log
 from streambpe.store.recount import Int64, Replay, encode_words, pair_counts
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
@@ -49,8 +50,8 @@ from streambpe.train.words import choose_symbols, takes_part, training_codec, wo
 Row = tuple[Any, ...]
 _NO_LIMIT = 2**62
 _FACTS = {"journal", "config", "events", "batches", "vetoed", "state", "pair_counts_at", "pair_floor",
-          "sha256", "size", "reached", "adjacency_floor", "superword_runs", "unknown"}  # fmt: skip
-_MAY_MISS = {"sha256", "size", "reached", "pair_floor", "adjacency_floor", "superword_runs", "unknown"}
+          "sha256", "size", "reached", "adjacency_floor", "superword_runs", "unknown", "left_out"}  # fmt: skip
+_MAY_MISS = {"left_out", "sha256", "size", "reached", "pair_floor", "adjacency_floor", "superword_runs", "unknown"}
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def check_trainings(
         facts = read_facts(con)
         try:
             source = _read_source(run, name, facts, unencodable)
-        except (EventLogError, RunError) as why:
+        except (EventLogError, ModelError, RunError) as why:
             yield f"{name}.events", (str(why),)
             source = None
         if source is not None:
@@ -129,6 +130,7 @@ def _read_source(run: Run, name: str, facts: dict[str, str], unencodable: Unenco
         if facts and not path.exists():
             raise RunError(f"{log_file} is gone; train again to make it anew")
         return None
+    refuse_other_log(log_file)
     log = read_event_log(log_file)
     header = log.header
     if path.exists() and facts.get("sha256") != events_digest(log.events):
@@ -306,9 +308,7 @@ def _check_pairs(
                     if may_merge is not None:
                         left, right = counted["left_id"].to_numpy(), counted["right_id"].to_numpy()
                         counted = counted.filter(pl.Series(may_merge(left, right)))
-                    con.register("incoming", counted.to_arrow())
-                    run_sql(con, "steps/insert_pair_recount")
-                    con.unregister("incoming")
+                    feed(con, "steps/insert_pair_recount", counted)
                 np.add.at(uses, tokens[known], weights[word[known]])
                 whole = (np.bincount(word)[word] == 1) & known
                 np.add.at(alone, tokens[whole], weights[word[whole]])

@@ -6,19 +6,23 @@ is held for the length of a fold or a query, never for the length of a run.
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import polars as pl
+import pyarrow as pa
 
-from streambpe.errors import RunError
+from streambpe.disk import disk_full, says_disk_full
+from streambpe.errors import RunError, StoreHeld
 from streambpe.store.sqlfiles import run_sql, sql_root
 
 FORMAT_VERSION = 3
 # Files must open in the 1.x shells that people have; DuckDB 2.0's own default is refused there.
 _STORAGE_VERSION = "v1.4.0"
+_BYTES_A_THREAD = 16 << 20  # of DuckDB's buffers, at least: with less it runs out of memory (300 threads in 150 MB)
 SCHEMA = ("run", "sources", "chunk_counts", "source_groups", "training")
 VIEWS = (
     "source_files",
@@ -52,9 +56,10 @@ def open_store(
 
     `memory_bytes` bounds DuckDB's own buffers; above it, it spills to `temp_dir`.
     """
+    memory_bytes = max(memory_bytes, 2 * _BYTES_A_THREAD)
     config: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": f"{max(memory_bytes, 32 << 20) >> 20}MB",
-        "threads": threads,
+        "memory_limit": f"{memory_bytes >> 20}MB",
+        "threads": min(threads, memory_bytes // _BYTES_A_THREAD),
     }
     if temp_dir is not None:
         config["temp_directory"] = str(temp_dir)
@@ -65,18 +70,79 @@ def open_store(
         try:
             return duckdb.connect(str(path), read_only=read_only, config=config)
         except duckdb.IOException as why:
-            if "lock" not in str(why):
-                raise RunError(f"{path} does not open: {_first_line(why)}") from None
+            if says_disk_full(why):
+                raise disk_full(why, path) from None
+            if not re.search("lock|already open|another process", str(why)):  # the last two: Windows
+                raise RunError(f"{path} does not open: {_first_line(why)} {_refill(path)}") from None
             if time.monotonic() > give_up:
                 holder = re.search(r"PID (\d+)", str(why))
                 who = f"process {holder.group(1)}" if holder else "another process"
-                raise RunError(
+                raise StoreHeld(
                     f"{path} is held open by {who}; waited {wait_seconds:.0f} s. What was counted or learned "
                     f"is safe in the run's folder. Close it there and give the same command again."
                 ) from None
             time.sleep(0.05)
         except duckdb.Error as why:
-            raise RunError(f"{path} is no database that this version reads: {_first_line(why)}") from None
+            if "different configuration" in str(why):  # another thread of this process has it open
+                if time.monotonic() > give_up:
+                    raise StoreHeld(
+                        f"{path} is open in this process for something else; waited {wait_seconds:.0f} s. Close it "
+                        f"there and do the same again."
+                    ) from None
+                time.sleep(0.05)
+                continue
+            raise RunError(
+                f"{path} is no database that this version reads: {_first_line(why)} {_refill(path)}"
+            ) from None
+
+
+def _refill(path: Path | str) -> str:
+    return (
+        f"Nothing was changed. Put the right one back, or remove it: `streambpe count {Path(path).parent} SOURCE...` "
+        f"fills it again from counts/."
+    )
+
+
+def seal(con: duckdb.DuckDBPyConnection, *, files: bool = False) -> None:
+    """For statements of the user's own: no file but the database itself (unless `files`), no extension, no variable of
+    the Python program; and no statement can change that.
+
+    DuckDB still allows the names of its own log beside the database, and its temporary folder, even to COPY: which
+    statements may run at all is for the caller to judge (store/asked.py), who gives a temporary folder of its own.
+    """
+    settings = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    settings |= {"python_enable_replacements": False, "allow_persistent_secrets": False}
+    if not files:
+        settings["enable_external_access"] = False
+    settings["lock_configuration"] = True  # the last one
+    for name, value in settings.items():
+        con.execute(f"SET {name} = {str(value).lower()}")
+
+
+class _Incoming:
+    """A table that DuckDB reads by its name, and lets go of when told to."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table: pa.Table | None = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        assert self.table is not None
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def feed(con: duckdb.DuckDBPyConnection, step: str, frame: pl.DataFrame | pa.Table, **values: Any) -> None:
+    """Run a step that reads the rows of `frame` as table `incoming`, with values as `run_sql` takes them.
+
+    DuckDB keeps what stood under a name until the transaction ends: in a fold that would be the whole corpus, piece by
+    piece. So it gets a holder that is empty afterwards.
+    """
+    incoming = _Incoming(frame if isinstance(frame, pa.Table) else frame.to_arrow())
+    con.register("incoming", incoming)
+    try:
+        run_sql(con, step, **values)
+    finally:
+        incoming.table = None
+    con.unregister("incoming")
 
 
 def _first_line(why: Exception) -> str:
@@ -125,18 +191,3 @@ def migrations_from(version: int) -> list[str]:
     folder = sql_root().joinpath("migrations")
     names = sorted(f.name.removesuffix(".sql") for f in folder.iterdir()) if folder.is_dir() else []
     return [name for name in names if version <= int(name[:4]) < FORMAT_VERSION]
-
-
-def fsync_folder(folder: Path) -> None:
-    """Make renames in a folder survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def fsync_file(path: Path) -> None:
-    """Make a file's bytes survive a power cut."""
-    with open(path, "rb") as handle:
-        os.fsync(handle.fileno())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.config import CountConfig, Resources
+from streambpe.disk import disk_full_explained
 from streambpe.encode.patterns import find_pattern
-from streambpe.errors import RunMismatch, UsageError
+from streambpe.errors import RunMismatch, StreambpeError, UsageError
+from streambpe.failpoints import failpoint
+from streambpe.outputs import refuse_existing, whole_file
 from streambpe.progress import Meter, Reporter
 from streambpe.store.chunks import (
     Part,
@@ -26,32 +28,43 @@ from streambpe.store.chunks import (
     fold,
     list_parts,
     merge_ranges,
+    merged_lists,
     next_number,
     parts_by_group,
 )
-from streambpe.store.database import fsync_file
 from streambpe.store.groups import MOST_GROUPS, group_parts
-from streambpe.store.run import Run, disk_full_explained, program_versions
+from streambpe.store.run import Run, program_versions
+from streambpe.store.unfinished import read_record, refuse_unfinished, write_record
+from streambpe.train.job import left_to_count, refuse_half_counted
 
 _RANGE_BYTES = 32 << 20
 
 
-def export_counts(run: Path | str, output: Path | str, group: str | None = None) -> int:
+def export_counts(
+    run: Path | str,
+    output: Path | str,
+    group: str | None = None,
+    *,
+    allow_partial: bool = False,
+    force: bool = False,
+) -> int:
     """Write a run's committed counts to a .parquet or .csv file; how many rows. Streams in byte order.
 
-    `group`: only those of one source group.
+    `group`: only those of one source group. `allow_partial`: also of a run that is not counted to its end; a .parquet
+    file says what was left out. `force`: overwrite a file that is there.
     """
     folder, target = Run.open(run), Path(output)
+    left, runs = left_to_count(folder)
+    if not allow_partial:
+        refuse_unfinished(folder, left, runs, ", or write what is there with --allow-partial")
     if target.suffix not in (".parquet", ".csv"):
         raise UsageError(f"{target}: name a .parquet or a .csv file.")
+    refuse_existing(target, force)
     config = CountConfig(**json.loads(folder.facts()["config"]))
     expression = find_pattern(config.pattern, gaps=config.gaps).expression
     parts = list_parts(folder) if group is None else group_parts(folder, group)
-    if not target.parent.is_dir():
-        raise UsageError(f"{target.parent} is no folder; nothing was written.")
-    temporary = target.with_name(target.name + ".new")
     rows = 0
-    try:
+    with whole_file(target) as temporary:
         if target.suffix == ".csv":
             with open(temporary, "w", encoding="utf-8", newline="") as out:
                 writer = csv.writer(out)
@@ -66,6 +79,8 @@ def export_counts(run: Path | str, output: Path | str, group: str | None = None)
                 "config": config.as_facts(),
                 "documents": sum(span.documents for part in parts for span in part.spans),
             }
+            if left:
+                facts["left_out"] = [source.as_fact(whole_path=False) for source in left]
             schema = pa.schema(
                 [("chunk", pa.large_string()), ("count", pa.int64())], {"streambpe-counts": json.dumps(facts)}
             )
@@ -73,11 +88,6 @@ def export_counts(run: Path | str, output: Path | str, group: str | None = None)
                 for frame in merge_ranges(parts, _RANGE_BYTES):
                     table.write_table(pa.table([frame["chunk"].to_arrow(), frame["n"].to_arrow()], schema=schema))
                     rows += frame.height
-        fsync_file(temporary)
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
     return rows
 
 
@@ -85,9 +95,12 @@ def merge_runs(
     run: Path | str, others: Sequence[Path | str], resources: Resources, progress: str = "none"
 ) -> dict[str, int | str]:
     """Add the counts of other runs to a run. All or nothing for each source group of a run; a run that was added
-    before is refused, one that a kill left half added is completed."""
+    before is refused, one that a kill left half added is completed. After a kill the same call goes on."""
     target = Run(run)
+    target.refuse_other_content("merge-counts", [str(other) for other in others])
     opened = [Run.open(other) for other in others]
+    for other in opened:
+        refuse_half_counted(other)
     configs = [CountConfig(**json.loads(other.facts()["config"])) for other in opened]
     if target.state.exists():
         mine = CountConfig(**json.loads(target.facts()["config"]))
@@ -99,14 +112,26 @@ def merge_runs(
                 f"{other.path} was counted with {_told(config)}, {target.path} with {_told(mine)}; such counts do "
                 f"not add up. Nothing was changed."
             )
+    tables = _common_tables(opened, target)
     if mine.sequences:
         raise UsageError(f"{target.path} keeps sequences; merge-counts adds counts only. Merge into another RUN.")
     with target.lock(), disk_full_explained(target.path):
-        target.create({"config": json.dumps(mine.as_facts()), "versions": json.dumps(program_versions())})
+        versions = json.dumps(program_versions())
+        target.create({"config": json.dumps(mine.as_facts()), "versions": versions, **tables})
         meter = Meter("merging", total=len(opened), unit="runs")
+        before = read_record(target).runs
+        asked = [str(other.path.resolve()) for other in opened]
+        _remember(target, [*before, *(path for path in asked if path not in before)])
+        failpoint("merge-recorded")
         with Reporter(meter, target, progress):
-            for other in opened:
-                _add_run(target, other, resources)
+            for other, path in zip(opened, asked, strict=True):
+                try:
+                    _add_run(target, other, resources, again=path in before)
+                except StreambpeError:  # it is not to be added; what comes behind it still is
+                    here = {str(o.path.resolve()) for o in opened if o is other or not _missing_groups(target, o)}
+                    _remember(target, [name for name in read_record(target).runs if name not in here])
+                    raise
+                _remember(target, [name for name in read_record(target).runs if name != path])
                 meter.done += 1
             return fold(
                 target,
@@ -116,7 +141,38 @@ def merge_runs(
             )
 
 
-def _add_run(target: Run, other: Run, resources: Resources) -> None:
+def _common_tables(others: Sequence[Run], target: Run) -> dict[str, str]:
+    """The character tables that all runs are counted with, as the fact of a new run; none if some do not say.
+
+    Runs counted with different ones are refused.
+    """
+    runs = [*others, target] if target.state.exists() else others
+    facts = [run.facts().get("unicode") for run in runs]
+    known = {json.loads(fact)["digest"]: (run, json.loads(fact)) for run, fact in zip(runs, facts, strict=True) if fact}
+    if len(known) > 1:
+        (one, a), (other, b), *_ = known.values()
+        raise RunMismatch(
+            f"{one.path} was counted with the character tables of Unicode {a['version']} (regex {a['regex']}), "
+            f"{other.path} with those of {b['version']} (regex {b['regex']}), which differ; such counts do not add up. "
+            f"Nothing was changed."
+        )
+    return {"unicode": facts[0]} if facts[0] and all(facts) else {}
+
+
+def _remember(target: Run, runs: Sequence[str]) -> None:
+    """Which runs are still to be added."""
+    write_record(target, replace(read_record(target), runs=tuple(runs)))
+
+
+def _missing_groups(target: Run, other: Run) -> list[list[Part]]:
+    """The groups of a run, as parts, that are not in the target with all their sources."""
+    held = {_content(span) for part in list_parts(target) for span in part.spans}
+    groups = parts_by_group(list_parts(other)).values()
+    return [group for group in groups if not held.issuperset(_content(span) for part in group for span in part.spans)]
+
+
+def _add_run(target: Run, other: Run, resources: Resources, *, again: bool) -> None:
+    """Add one run; `again`: a kill ended that before, so it may be there already."""
     parts, mine = list_parts(other), list_parts(target)
     size = sum(span.text_bytes for part in parts for span in part.spans)
     check_total(mine, sum(part.total for part in parts), size, str(other.path))
@@ -126,9 +182,10 @@ def _add_run(target: Run, other: Run, resources: Resources) -> None:
     groups = parts_by_group(parts)
     if len(groups.keys() | parts_by_group(mine).keys()) > MOST_GROUPS:
         raise UsageError(f"With {other.path} {target.path} would have more than {MOST_GROUPS} source groups, the most.")
-    # a kill between two groups of a run: those that are whole are added already
-    left = {g: p for g, p in groups.items() if not contents.issuperset(_content(s) for part in p for s in part.spans)}
-    for group in (left or groups).values():
+    left = _missing_groups(target, other)  # a kill between two groups of a run: those that are whole are added already
+    if again and not left:
+        return
+    for group in left or groups.values():
         _add_group(target, other, group, resources, paths, contents)
 
 
@@ -151,10 +208,10 @@ def _add_group(
         # the same name on another machine is another file
         path = span.path if span.path not in paths else f"{other.path.resolve()}:{span.path}"
         spans.append(replace(span, path=path, part=name))
-    writer = PartWriter(target.counts / f"{name}.parquet")
+    writer = PartWriter(target.counts / f"{name}.parquet", run=target.number)
     try:
-        for frame in merge_ranges(parts, max(resources.memory_bytes // 12, 4 << 20)):
-            writer.write(frame)
+        for rows in merged_lists(parts, max(resources.memory_bytes // 12, 4 << 20)):
+            writer.write(rows)
         writer.commit(spans)
     finally:
         with contextlib.suppress(OSError):

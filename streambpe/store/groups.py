@@ -23,17 +23,19 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from streambpe.core.strings import ChunkList
 from streambpe.errors import StreambpeError, UsageError
-from streambpe.store.chunks import MAX_COUNT, Part, PartWriter, list_parts, merge_ranges, parts_by_group
+from streambpe.store.chunks import MAX_COUNT, Part, PartWriter, list_parts, merge_ranges_by_group, parts_by_group
 from streambpe.store.database import open_store
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
+from streambpe.system import compose_name, portable_path
 
 MOST_GROUPS = 128  # each is a file that a merge keeps open
 _RANGE_BYTES = 8 << 20
@@ -58,7 +60,7 @@ class GroupRules:
             name, equals, glob = given.partition("=")
             if not (name.strip() and equals and glob):
                 raise UsageError(f"--group {given}: write NAME=GLOB, such as de='corpus/de/*'.")
-            rules.append((name.strip(), glob))
+            rules.append((compose_name(name.strip()), portable_path(glob)))
         if group_by not in (None, "folder"):
             raise UsageError(f"--group-by {group_by}: there is only folder.")
         return cls(tuple(rules), group_by == "folder")
@@ -70,14 +72,17 @@ class GroupRules:
         """The group of a source, "" for none. `path`: absolute, or the name of a stream.
 
         In a glob `*` stands for anything, also for `/`; a glob that does not begin with `/` may begin at
-        any folder of the path; one that matches a folder takes everything below it.
+        any folder of the path; one that matches a folder takes everything below it. é is é, whether a file system
+        writes it as one character or as two.
         """
+        absolute = Path(path).is_absolute()
+        path = portable_path(path)
         for name, glob in self.rules:
             glob = glob.removeprefix("./").rstrip("/")
-            starts = (glob,) if glob.startswith("/") else (glob, f"*/{glob}")
+            starts = (glob,) if PurePath(glob).is_absolute() else (glob, f"*/{glob}")
             if any(fnmatch.fnmatchcase(path, form) for start in starts for form in (start, f"{start}/*")):
                 return name
-        return Path(path).parent.name if self.by_folder and path.startswith("/") else ""
+        return PurePath(path).parent.name if self.by_folder and absolute else ""
 
 
 def groups_of_sources(run: Run | Path | str) -> dict[str, str]:
@@ -89,6 +94,7 @@ def groups_of_sources(run: Run | Path | str) -> dict[str, str]:
 def group_parts(run: Run, name: str) -> list[Part]:
     """The parts that hold the counts of a group; an error that names the groups there are."""
     groups = parts_by_group(list_parts(run))
+    name = next((known for known in groups if compose_name(known) == compose_name(name)), name)
     if name not in groups:
         raise UsageError(f"{run.path} has no source group {name!r}; it has {_listed(groups)}. Nothing was changed.")
     return groups[name]
@@ -107,7 +113,7 @@ def check_weights(run: Run, parts: Sequence[Part], weights: Mapping[str, str]) -
     """Refuse weights for groups that the run does not have."""
     groups = parts_by_group(parts)
     for name in weights:
-        if name not in groups:
+        if name not in map(compose_name, groups):
             raise UsageError(
                 f"--weight {name}={weights[name]}: {run.path} has no source group {name!r}; it has "
                 f"{_listed(groups)}. Nothing was changed."
@@ -119,7 +125,7 @@ class _Weighing:
 
     def __init__(self, parts: Sequence[Part], weights: Mapping[str, str]) -> None:
         self.parts = parts
-        exact = {name: Fraction(weights.get(name, "1")) for name in parts_by_group(parts)}
+        exact = {name: Fraction(weights.get(compose_name(name), "1")) for name in parts_by_group(parts)}
         self.denominator = 1
         for weight in exact.values():
             self.denominator *= weight.denominator // np.gcd(self.denominator, weight.denominator)
@@ -139,7 +145,7 @@ class _Weighing:
         split = [weigh.alias("w"), (pl.col("n") // self.denominator).alias("q"),
                  (pl.col("n") % self.denominator).alias("r")]  # fmt: skip
         rest = pl.col("r") * pl.col("w")
-        for frame in merge_ranges(self.parts, _RANGE_BYTES, by_group=True):
+        for frame in merge_ranges_by_group(self.parts, _RANGE_BYTES):
             yield (
                 frame.with_columns(split)
                 .with_columns((pl.col("q") * pl.col("w") + rest // self.denominator).alias("whole"))
@@ -196,7 +202,7 @@ def _write_weighted(weighing: _Weighing, target: Path) -> Part:
             more[tied] = True
             open_places -= len(tied)
             counts = pl.DataFrame({"chunk": frame["chunk"], "n": frame["whole"].to_numpy() + more})
-            writer.write(counts.filter(pl.col("n") > 0))
+            writer.write(ChunkList.of(counts.filter(pl.col("n") > 0)))
         part = writer.commit([])
     except BaseException:
         writer.abandon()

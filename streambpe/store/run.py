@@ -1,6 +1,7 @@
 """The RUN folder: its paths, its lock, its status file. See docs/run-folder.md.
 
 RUN/
+  run.json         which run this is (store/identity.py)
   state.duckdb     tables for people and for the trainer; closed between folds
   counts/          committed parts of the count, one Parquet file each (store/chunks.py)
   sequences/       with --sequences: the documents as chunk ids, one file a part
@@ -11,8 +12,6 @@ RUN/
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import json
 import os
 import re
@@ -20,48 +19,30 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from streambpe.errors import RunError, RunLocked, StreambpeError
+from streambpe.disk import disk_full, says_disk_full
+from streambpe.errors import RunError, RunLocked
 from streambpe.failpoints import failpoint
-from streambpe.store.database import FORMAT_VERSION, create_schema, fsync_folder, migrations_from, open_store
-from streambpe.store.sqlfiles import run_sql
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Write a file so that a reader, or a power cut, sees the old bytes or the new, never a mixture."""
-    temporary = path.with_name(path.name + ".new")
-    with open(temporary, "wb") as out:
-        out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(temporary, path)
-    fsync_folder(path.parent)
-
-
-_DISK_FULL = re.compile(
-    r"No space left on device|File too large|[Qq]uota exceeded|os error (27|28|122)\b|^\d+ requested and \d+ written"
+from streambpe.store.database import FORMAT_VERSION, create_schema, migrations_from, open_store
+from streambpe.store.identity import (
+    Identity,
+    identity_path,
+    new_identity,
+    read_identity,
+    refuse_other_run,
+    write_identity,
 )
+from streambpe.store.sqlfiles import run_sql
+from streambpe.system import lock_handle, patiently, rename, sync_folder, unlock_handle
 
-
-@contextlib.contextmanager
-def disk_full_explained(folder: Path) -> Iterator[None]:
-    """One message for what Python, numpy, Arrow, Polars and DuckDB each say in their own way."""
-    try:
-        yield
-    except StreambpeError:
-        raise
-    except Exception as why:
-        full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        if not (getattr(why, "errno", None) in full or _DISK_FULL.search(str(why))):
-            raise
-        place = getattr(why, "filename", None) or folder
-        raise StreambpeError(
-            f"The disk is full ({place}: {str(why).splitlines()[0]}). Every committed part is kept. Make room, then "
-            f"give the same command again: it goes on from there."
-        ) from None
+# What a RUN may hold before there is a state.duckdb; files that begin with a dot are nobody's.
+_OURS = re.compile(
+    r"\.|(lock|tmp|counts|sequences|training|converge)$|(run|job|status|counting)\.json|state\.(new\.)?duckdb"
+)
 
 
 class Run:
@@ -78,15 +59,73 @@ class Run:
     def open(cls, path: Path | str) -> Run:
         """An existing run; a clear error if there is none."""
         run = cls(path)
+        if run.path.is_file():
+            raise RunError(
+                f"{path} is a file, and RUN is a folder that comes first. Nothing was changed. "
+                f"`streambpe train RUN {path}` counts it and learns."
+            )
         if not run.state.is_file():
             raise RunError(f"{path} is no run: it holds no state.duckdb. `streambpe count {path} SOURCE...` makes one.")
         return run
+
+    def refuse_other_content(self, command: str, sources: Sequence[str]) -> None:
+        """An error where RUN is a file, or a folder of something else: a source that was named in its place."""
+        what = ""
+        if self.path.is_file():
+            what = "is a file"
+        elif self.path.is_dir() and not (self.state.exists() or identity_path(self.path).exists()):
+            others = sorted(p.name for p in self.path.iterdir() if not _OURS.match(p.name))
+            if others:
+                more = ", ..." if len(others) > 3 else ""
+                what = f"is no RUN, and other things are in it ({', '.join(others[:3])}{more})"
+        if not what:
+            return
+        meant = "Give a folder of its own, which is made"
+        if sources and not Path(sources[0]).is_file():
+            meant = f"Is this meant: `streambpe {command} {sources[0]} {self.path}`"
+        raise RunError(
+            f"{self.path} {what}. RUN is a folder for what is counted and learned, and stands before the sources. "
+            f"Nothing was changed. {meant}{'?' if meant.startswith('Is') else '.'}"
+        )
+
+    @property
+    def number(self) -> str:
+        """What tells this run's files from those of others; "" of one made by a version without numbers."""
+        identity = read_identity(self.path)
+        return identity.run if identity else ""
+
+    def has_counts(self) -> bool:
+        """Whether anything is committed."""
+        return any(self.counts.glob("*.parquet"))
+
+    def number_new(self) -> None:
+        """Give a run its number before its first file is written. Locked by the caller."""
+        if not (identity_path(self.path).exists() or self.state.exists() or self.has_counts()):
+            write_identity(self.path, new_identity())
+
+    def number_again(self) -> None:
+        """Make a lost run.json again, from the tables. Locked by the caller."""
+        facts = self._read_facts()
+        if "run" in facts and not identity_path(self.path).exists():
+            first = {key: value for key, value in facts.items() if key in ("config", "versions", "unicode")}
+            write_identity(self.path, Identity(facts["run"], first))
+
+    def facts_kept(self) -> dict[str, str]:
+        """What table run said of how text was counted, where state.duckdb is lost and counts are there."""
+        identity = None if self.state.exists() or not self.has_counts() else read_identity(self.path)
+        return identity.facts if identity else {}
 
     def create(self, facts: dict[str, str]) -> None:
         """Make the folder and its database unless they are there; `facts` go into table run. Locked by the caller."""
         self.counts.mkdir(parents=True, exist_ok=True)
         if self.state.exists():
             return
+        self.number_new()
+        identity = read_identity(self.path)
+        if identity is not None:
+            if not self.has_counts() and identity.facts != facts:
+                write_identity(self.path, replace(identity, facts=facts))
+            facts = {**facts, "run": identity.run}
         # a kill between these steps leaves no half-made state.duckdb behind
         temporary = self.path / "state.new.duckdb"
         for leftover in (temporary, temporary.with_name(temporary.name + ".wal")):
@@ -97,8 +136,14 @@ class Run:
                 run_sql(con, "steps/put_run", key=key, value=value)
             con.execute("CHECKPOINT")  # closing would do it too, but keep silent if the disk is full
         failpoint("run-made")
-        os.replace(temporary, self.state)
-        fsync_folder(self.path)
+        rename(temporary, self.state)
+        sync_folder(self.path)
+
+    def put_facts(self, facts: dict[str, str]) -> None:
+        """Add to table run. Locked by the caller."""
+        with contextlib.closing(open_store(self.state)) as con:
+            for key, value in facts.items():
+                run_sql(con, "steps/put_run", key=key, value=value)
 
     def upgrade(self) -> None:
         """Carry the database of an older version forward; a later one is refused. Locked by the caller."""
@@ -115,7 +160,17 @@ class Run:
             )
 
     def facts(self) -> dict[str, str]:
-        """Table run as a dictionary."""
+        """Table run as a dictionary; an error if the tables are another run's."""
+        found = self._read_facts()
+        self.refuse_other_tables(found)
+        return found
+
+    def refuse_other_tables(self, facts: Mapping[str, str]) -> None:
+        """An error if table run is another run's."""
+        refill = f"remove {self.state.name}, and `streambpe count {self.path} SOURCE...` fills it again from counts/."
+        refuse_other_run(self.path, facts.get("run", ""), self.state, refill)
+
+    def _read_facts(self) -> dict[str, str]:
         with contextlib.closing(open_store(self.state, read_only=True)) as con:
             return dict(run_sql(con, "steps/get_run"))
 
@@ -126,36 +181,53 @@ class Run:
             raise RunError(f"{self.path} is a file; RUN is a folder. Give another name.")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
         except OSError as why:
+            if says_disk_full(why):
+                raise disk_full(why, self.path) from None
             raise RunError(f"{self.path} cannot be made or written: {why.strerror}.") from None
         try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not self._take_lock(handle):
                 holder = os.read(handle, 4096).decode(errors="replace")
                 raise RunLocked(
                     f"{self.path} is being written by {_describe(holder)}. Nothing was changed. "
                     f"Wait for it, or stop it: it commits what it has and can be resumed."
-                ) from None
+                )
             entry = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, json.dumps(entry).encode(), 0)
-            yield
-            os.ftruncate(handle, 0)
+            _tell_holder(handle, json.dumps(entry).encode())
+            try:
+                yield
+                _tell_holder(handle, b"")
+            finally:
+                unlock_handle(handle)
         finally:
             os.close(handle)
 
+    def _take_lock(self, handle: int) -> bool:
+        try:
+            taken = lock_handle(handle)
+        except OSError as why:
+            raise RunError(
+                f"{self.path} cannot be locked ({why.strerror}): its file system has no locks. Nothing was changed. "
+                f"Give a RUN on another disk."
+            ) from None
+        os.lseek(handle, 0, os.SEEK_SET)
+        return taken
+
     def write_status(self, status: dict[str, Any]) -> None:
-        """Replace status.json; no fsync, it is worth nothing after a power cut."""
+        """Replace status.json; no fsync, it is worth nothing after a power cut. On a full disk the old one stays."""
         temporary = self.status_file.with_name("status.json.new")
-        temporary.write_text(json.dumps(status) + "\n")
-        os.replace(temporary, self.status_file)
+        try:
+            temporary.write_text(json.dumps(status) + "\n", encoding="utf-8")
+            rename(temporary, self.status_file)
+        except OSError:  # what has to be written tells it; this is advice, and ends nothing
+            with contextlib.suppress(OSError):
+                temporary.unlink()
 
     def read_status(self) -> dict[str, Any]:
         """What status.json says, or an error that names the run."""
         try:
-            status: dict[str, Any] = json.loads(self.status_file.read_text())
+            status: dict[str, Any] = json.loads(patiently(lambda: self.status_file.read_text(encoding="utf-8")))
         except FileNotFoundError:
             raise RunError(f"{self.path} has no status.json: nothing ran there yet.") from None
         except ValueError as why:
@@ -165,6 +237,14 @@ class Run:
     def free_bytes(self) -> int:
         """Free space where the run lives."""
         return shutil.disk_usage(self.path).free
+
+
+def _tell_holder(handle: int, entry: bytes) -> None:
+    """Who has the lock, for the message that others get. Advice: on a full disk it stays unwritten."""
+    with contextlib.suppress(OSError):
+        os.ftruncate(handle, 0)
+        os.lseek(handle, 0, os.SEEK_SET)
+        os.write(handle, entry)
 
 
 def _describe(holder: str) -> str:

@@ -17,7 +17,9 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import re
+import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,14 +29,17 @@ from typing import Any, Literal, Protocol, cast
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from streambpe.core.binding import lines_as_documents
 from streambpe.encode.marks import RUN_END
 from streambpe.encode.patterns import Pattern
 from streambpe.encode.prepare import inert_around
 from streambpe.errors import LimitError, SourceError, UsageError
+from streambpe.store.csv_records import csv_reader, last_record_end, listed_names, read_header, two_columns
+from streambpe.store.not_text import SAMPLE_BYTES, refuse_if_not_text
+from streambpe.system import NamesOnDisk, name_order
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -69,6 +74,7 @@ _KIND_OF_SUFFIX: dict[str, Kind] = {
 }
 _COUNT_SUFFIXES = (".csv", ".tsv", ".txt", ".vocab", ".dict", ".parquet")
 _BOM = b"\xef\xbb\xbf"
+_DAMAGE = (EOFError, OSError, zlib.error, zstd.ZstdError)
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,7 @@ class Source:
     texts: Iterable[str | None] | None = field(default=None, compare=False, repr=False)
     is_stdin: bool = False
     group: str | None = field(default=None, compare=False)  # of sources; None: not asked for
+    any_bytes: bool = field(default=False, compare=False)  # it is taken though it is mostly no UTF-8
 
     @property
     def is_stream(self) -> bool:
@@ -125,16 +132,25 @@ def find_sources(
     arguments: Sequence[str],
     *,
     lines: bool = False,
-    text_column: str = "text",
+    text_column: str | None = None,
     counts: bool = False,
     kind: str = "auto",
     stdin_name: str = "-",
 ) -> tuple[list[Source], list[str]]:
-    """The inputs behind the SOURCE arguments, sorted by path, each once; and warnings for the user."""
+    """The inputs behind the SOURCE arguments, sorted by path, each once; and warnings for the user.
+
+    `text_column`: None is "text".
+    """
+    if counts and (lines or text_column or kind != "auto"):
+        raise UsageError("--counts: a table of counts has no lines, field or format to choose. Leave that option out.")
+    if lines and kind in ("jsonl", "csv", "parquet"):
+        raise UsageError(f"--lines with --format {kind}: lines are documents in text files only. Leave one out.")
     found: dict[str, Source] = {}
     warnings: list[str] = []
+    name_on_disk = NamesOnDisk()
     for argument in arguments:
-        for source in _expand(argument, lines, text_column, counts, kind, stdin_name):
+        column = text_column or "text"
+        for source in _expand(argument, lines, column, counts, kind, stdin_name, name_on_disk, warnings):
             if source.path in found:
                 if source.kind in ("jsonl", "csv", "parquet") and source.column != found[source.path].column:
                     raise UsageError(
@@ -144,23 +160,37 @@ def find_sources(
                     )
                 warnings.append(f"{source.path} is named more than once; it is counted once.")
             found[source.path] = source
-    return [found[path] for path in sorted(found)], warnings
+    return [found[path] for path in sorted(found, key=name_order)], warnings
 
 
-def _expand(argument: str, lines: bool, column: str, counts: bool, kind: str, stdin_name: str) -> Iterator[Source]:
+def _expand(
+    argument: str,
+    lines: bool,
+    column: str,
+    counts: bool,
+    kind: str,
+    stdin_name: str,
+    name_on_disk: NamesOnDisk,
+    warnings: list[str],
+) -> Iterator[Source]:
     if argument == "-":
         yield Source(stdin_name, _kind_of("-", lines, counts, kind), column, is_stdin=True)
         return
     path = Path(argument)
     match = re.fullmatch(r"(.+\.(?:jsonl|ndjson|csv|parquet)(?:\.gz|\.zst)?):(.+)", argument)
-    if not path.exists() and match:
+    if not _exists(path) and match:
         path, column = Path(match.group(1)), match.group(2)
-    if path.is_dir():
-        names = sorted(p for p in path.rglob("*") if p.is_file() and _is_source_name(p.name, counts))
+    if _exists(path) and path.is_dir():
+        if (path / "state.duckdb").is_file():
+            raise SourceError(
+                f"{argument} is a RUN, not a folder of sources. Nothing was changed. RUN comes first; the counts of "
+                f"another one are added by `streambpe merge-counts RUN {argument}`."
+            )
+        names = sorted(_sources_in(path, counts, warnings))
         if not names:
             wanted = " ".join(_COUNT_SUFFIXES if counts else _KIND_OF_SUFFIX)
             raise SourceError(f"{argument} is a folder without sources. Looked for: {wanted} (each also .gz .zst).")
-    elif path.exists() or not glob.has_magic(str(path)):
+    elif _exists(path) or not glob.has_magic(str(path)):
         names = [path]
     else:
         names = [Path(p) for p in sorted(glob.glob(str(path), recursive=True)) if Path(p).is_file()]
@@ -168,11 +198,62 @@ def _expand(argument: str, lines: bool, column: str, counts: bool, kind: str, st
             raise SourceError(f"No file matches {argument}.")
     for name in names:
         try:
-            stat = name.stat()
-        except OSError as why:
-            raise SourceError(f"{name} cannot be read: {why.strerror}.") from None
-        real = str(name.resolve())
-        yield Source(real, _kind_of(real, lines, counts, kind), column, stat.st_size, stat.st_mtime_ns)
+            status = name.stat()
+        except (OSError, ValueError) as why:  # of a name with a NUL in it
+            raise SourceError(f"{shown(name)} cannot be read: {getattr(why, 'strerror', why)}.") from None
+        refuse_what_is_no_file(name, status)
+        real = str(name_on_disk(name))
+        yield Source(real, _kind_of(real, lines, counts, kind), column, status.st_size, status.st_mtime_ns)
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is such a file; none has a name that is too long or holds a NUL."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _sources_in(folder: Path, counts: bool, warnings: list[str]) -> Iterator[Path]:
+    """The sources below a folder; an error if part of it cannot be looked into, rather than less text than there is."""
+
+    def stop(why: OSError) -> None:
+        raise SourceError(f"{shown(why.filename)} cannot be looked into: {why.strerror}. Nothing was read.")
+
+    for place, _, names in os.walk(folder, onerror=stop):
+        for path in (Path(place, name) for name in names if _is_source_name(name, counts)):
+            if path.is_file():
+                yield path
+            elif not path.is_dir():
+                warnings.append(
+                    f"{shown(path)} is no file that can be read (a broken link, or a pipe): it is left out."
+                )
+
+
+def shown(path: Path | str) -> str:
+    """A path for a message, also where its name is no UTF-8."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def refuse_what_is_no_file(path: Path, status: os.stat_result) -> None:
+    """A pipe, a socket or a device gives its bytes once, and a count that goes on has to read them again."""
+    kinds = {stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
+    kind = kinds.get(stat.S_IFMT(status.st_mode))
+    if kind is not None:
+        raise SourceError(
+            f"{shown(path)} is a {kind}, not a file. Nothing was read. To read it, give - in place of its "
+            f"name, and < {shown(path)} behind the command."
+        )
+
+
+def refuse_names_that_are_no_text(sources: Iterable[Source]) -> None:
+    """A run keeps the paths of its sources in tables of text."""
+    for source in sources:
+        if not source.path.isascii() and any("\ud800" <= letter <= "\udfff" for letter in source.path):
+            raise SourceError(
+                f"The name of {shown(source.path)} is not UTF-8, and a run keeps the names of its sources as text. "
+                f"Nothing was read. Rename it."
+            )
 
 
 def _strip_compression(name: str) -> tuple[str, str]:
@@ -283,6 +364,7 @@ class Reader:
     most_bytes: int
     verify: Callable[[Source, int, int, str], None] | None = None  # told the digest of skipped stretches
     on_read: Callable[[int], None] | None = None  # told how many bytes of the files on disk were read
+    take_anyway: str = ""  # how the user says that a source is to be read though it is mostly no UTF-8
 
     def blocks(self, source: Source, done: Sequence[tuple[int, int]] = ()) -> Iterator[Block]:
         """The stretches of a source that are not `done`, in order, one after another."""
@@ -299,8 +381,10 @@ class Reader:
         try:
             at = 0
             header: tuple[str, ...] = ()
+            if not done and not source.any_bytes:
+                stream = self._refuse_what_is_no_text(stream, source)
             if source.kind == "csv":
-                header, first_record = _read_header(stream, source)
+                header, first_record = read_header(stream, _name(source), source.column, _DAMAGE)
                 stream = _Prefixed(first_record, stream)
             covered = sorted(done)
             for start, stop in gaps_between(covered):
@@ -316,6 +400,12 @@ class Reader:
             if not source.is_stdin:
                 with contextlib.suppress(OSError):
                     stream.close()
+
+    def _refuse_what_is_no_text(self, stream: Stream, source: Source) -> Stream:
+        """An error by the first bytes of a source, the same whatever the blocks; else the stream from its front."""
+        head = read_exactly(stream, SAMPLE_BYTES, source, 0)
+        refuse_if_not_text(head, _name(source), self.take_anyway)
+        return _Prefixed(head, stream)
 
     def _skip(self, stream: Stream, source: Source, at: int, to: int, covered: Sequence[tuple[int, int]]) -> None:
         """Go forward; a stream has to be read, and what is passed is shown to `verify`."""
@@ -401,14 +491,16 @@ class Reader:
         try:
             file = pq.ParquetFile(source.path, pre_buffer=False, buffer_size=1 << 20)
         except (OSError, pa.ArrowException) as why:
-            raise SourceError(f"{source.path} is not a Parquet file: {str(why).splitlines()[0]}") from None
+            raise not_parquet(source.path, why) from None
         with file:
             names = file.schema_arrow.names
             if source.column not in names:
                 raise SourceError(
-                    f"{source.path} has no column {source.column!r}; it has {', '.join(names)}. "
+                    f"{source.path} has no column {source.column!r}; it has {listed_names(names)}. "
                     f"Pick one with --text-column."
                 )
+            if names.count(source.column) > 1:
+                raise SourceError(two_columns(source.path, source.column))
             kind = file.schema_arrow.field(source.column).type
             if pa.types.is_dictionary(kind):
                 kind = kind.value_type
@@ -495,6 +587,13 @@ class Reader:
                 return
             yield Block(source, at, at + len(values), values, False)
             at += len(values)
+
+
+def not_parquet(path: str, why: Exception) -> SourceError:
+    """Arrow says of a file that is gone, or may not be read, no more than that it failed."""
+    if isinstance(why, OSError) and why.errno is not None:
+        return SourceError(f"{path} cannot be read: {os.strerror(why.errno)}.")
+    return SourceError(f"{path} is not a Parquet file: {str(why).splitlines()[0]}")
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -610,49 +709,6 @@ def _border_in(window: bytes, pattern: Pattern, near: str) -> int:
     return int(cuts[-1]) if len(cuts) else 0
 
 
-def last_record_end(held: bytes) -> int:
-    """The end of the last whole csv record: a line break outside quotes. 0 if there is none.
-
-    `held` begins with a record. Quotes pair up only if each opens or closes a whole field; with
-    others among them (`5" pipe`) the csv reader itself is asked, which costs five times as much.
-    """
-    data = np.frombuffer(held, np.uint8)
-    breaks = np.flatnonzero(data == 0x0A)
-    if not len(breaks):
-        return 0
-    quotes = np.flatnonzero(data == 0x22)
-    if not _are_field_quotes(data, quotes):
-        return _last_record_read(held)
-    outside = breaks[np.searchsorted(quotes, breaks) % 2 == 0]
-    return int(outside[-1]) + 1 if len(outside) else 0
-
-
-def _are_field_quotes(data: npt.NDArray[np.uint8], quotes: npt.NDArray[np.int64]) -> bool:
-    opening, closing = quotes[::2], quotes[1::2]
-    before = data[opening[opening > 0] - 1]
-    after = data[closing[closing < len(data) - 1] + 1]
-    beside = np.array([0x22, 0x2C, 0x0A, 0x0D], np.uint8)
-    return bool(np.isin(before, beside).all() and np.isin(after, beside).all())
-
-
-def _last_record_read(held: bytes) -> int:
-    csv.field_size_limit(sys.maxsize)
-    read = end = 0
-    exhausted = False
-
-    def lines() -> Iterator[str]:
-        nonlocal read, exhausted
-        for line in io.StringIO(held.decode("latin-1"), newline=""):  # bytes as characters: only ASCII matters
-            read += len(line)
-            yield line
-        exhausted = True
-
-    for _ in csv.reader(lines()):
-        if not exhausted and held[read - 1] == 0x0A:
-            end = read
-    return end
-
-
 class _Prefixed:
     """A stream whose first bytes were read already and are read again."""
 
@@ -666,6 +722,12 @@ class _Prefixed:
         data, self._prefix = self._prefix[:size], self._prefix[size:]
         return data
 
+    def readline(self, size: int) -> bytes:
+        """To the end of a line, or less."""
+        if not self._prefix:
+            return cast(bytes, self._stream.readline(size))  # type: ignore[attr-defined]
+        return self.read(self._prefix.find(b"\n") + 1 or len(self._prefix))
+
     def seek(self, to: int) -> int:
         """Go to a place in the stream."""
         self._prefix = b""
@@ -674,28 +736,6 @@ class _Prefixed:
     def close(self) -> None:
         """As of the stream."""
         self._stream.close()
-
-
-def _read_header(stream: Stream, source: Source) -> tuple[tuple[str, ...], bytes]:
-    """The column names in a csv's first record, and its bytes."""
-    line = b""
-    while not line.endswith(b"\n") or line.count(b'"') % 2:
-        try:
-            more = stream.readline(1 << 20)  # type: ignore[attr-defined]
-        except (EOFError, OSError, zlib.error, zstd.ZstdError) as why:
-            raise SourceError(f"{source.path} is truncated or damaged in its first line ({why}).") from None
-        line += more
-        if not more or len(line) > 1 << 24:
-            break
-    text = line.removeprefix(_BOM).decode("utf-8", "replace")
-    names = tuple(next(csv.reader(io.StringIO(text, newline="")), []))
-    if source.column not in names:
-        raise SourceError(
-            f"{_name(source)} has no column {source.column!r} in its first line; "
-            f"it has {', '.join(names) or 'nothing'}. "
-            f"Pick one with --text-column."
-        )
-    return names, line
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -730,10 +770,9 @@ def block_text(block: Block, bad_utf8: BadUtf8) -> BlockText:
     elif block.source.kind == "csv":
         made = _text_of_csv(data, block, bad_utf8, digest)
     elif block.source.kind == "lines":
-        text = data.replace(b"\n", b"\xff")
-        if block.ends_source and text and not text.endswith(b"\xff"):
+        text = lines_as_documents(data, block.inside_document)
+        if block.ends_source and data and not data.endswith(b"\n"):
             text += b"\xff"
-        text = _without_empty_lines(text, block.inside_document)
         made = BlockText(text, text.count(b"\xff"), digest)
     else:
         text = data + b"\xff" if block.ends_source else data
@@ -741,13 +780,6 @@ def block_text(block: Block, bad_utf8: BadUtf8) -> BlockText:
     made.bad_utf8 += bad
     made.boms += boms
     return made
-
-
-def _without_empty_lines(text: bytes, inside_document: bool) -> bytes:
-    """An empty line is no document; a block that begins inside a line ends it with its first mark."""
-    if b"\xff\xff" in text:
-        text = re.sub(b"\xff{2,}", b"\xff", text)
-    return text[1:] if text.startswith(b"\xff") and not inside_document else text
 
 
 def is_valid_utf8(data: bytes) -> bool:
@@ -812,7 +844,7 @@ def _text_of_jsonl(data: bytes, block: Block, policy: BadUtf8, digest: str) -> B
     row = _row_type(block.source.column)
     try:
         values = [r.text for r in msgspec.json.Decoder(row).decode_lines(data)]
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         values = list(_values_line_by_line(data, block))
     return _text_of_values(values, block, policy, digest)
 
@@ -830,13 +862,18 @@ def _values_line_by_line(data: bytes, block: Block) -> Iterator[str | None]:
             continue
         try:
             row = json.loads(line, parse_int=_parse_int)
-        except (ValueError, RecursionError) as why:
+        except RecursionError:
+            raise SourceError(
+                f"{_at_line(block, number)} has brackets in brackets deeper than is read (some hundreds). Everything "
+                f"before it is kept. Leave the line out, or write the field apart."
+            ) from None
+        except ValueError as why:
             raise SourceError(f"{_at_line(block, number)} is not JSON ({why}). Everything before it is kept.") from None
         if not isinstance(row, dict):
             raise SourceError(f"{_at_line(block, number)} is not a JSON object. Everything before it is kept.")
         if column not in row:
             raise SourceError(
-                f"{_at_line(block, number)} has no field {column!r}; it has {', '.join(row) or 'none'}. "
+                f"{_at_line(block, number)} has no field {column!r}; it has {listed_names(list(row))}. "
                 f"Everything before it is kept. Pick the field with --text-column, or FILE:FIELD."
             )
         value = row[column]
@@ -869,10 +906,9 @@ def _at_line(block: Block, number: int) -> str:
 
 
 def _text_of_csv(data: bytes, block: Block, policy: BadUtf8, digest: str) -> BlockText:
-    csv.field_size_limit(sys.maxsize)
     index = block.header.index(block.source.column)
     values: list[str | None] = []
-    reader = csv.reader(io.StringIO(data.decode(), newline=""))
+    reader = csv_reader(io.StringIO(data.decode(), newline=""))
     if block.start_at == 0:
         next(reader, None)  # the header
     try:
@@ -1001,7 +1037,7 @@ def _read_count_parquet(source: Source, most_rows: int) -> Iterator[CountTable]:
     except UnicodeDecodeError as why:
         raise SourceError(f"{source.path} holds a chunk that is not UTF-8 ({why.reason}).") from None
     except (OSError, pa.ArrowException) as why:
-        raise SourceError(f"{source.path} is not a Parquet file: {str(why).splitlines()[0]}") from None
+        raise not_parquet(source.path, why) from None
 
 
 def _count_rows(source: Source) -> Iterator[tuple[str, int]]:
@@ -1012,8 +1048,7 @@ def _count_rows(source: Source) -> Iterator[tuple[str, int]]:
         # only a line feed ends a row of the others: a carriage return may be part of a chunk
         with io.TextIOWrapper(cast(Any, stream), encoding="utf-8-sig", newline="" if is_csv else "\n") as text:
             if is_csv:
-                csv.field_size_limit(sys.maxsize)
-                rows: Iterator[list[str]] = csv.reader(text)
+                rows: Iterator[list[str]] = csv_reader(text)
                 header = next(rows, [])
                 if len(header) != 2 or header[1].strip().isdigit():
                     raise SourceError(

@@ -11,6 +11,7 @@ Set STREAMBPE_TRACE_SQL=1 to see each file that runs, and its inputs, on stderr.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -24,7 +25,8 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from streambpe.errors import SqlInputError
+from streambpe.disk import says_disk_full
+from streambpe.errors import RunError, SqlInputError
 
 
 @functools.cache
@@ -76,13 +78,29 @@ def described(name: str) -> list[tuple[str, str]]:
 
 def run_sql(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> list[tuple[Any, ...]]:
     """Run sql/NAME.sql with its inputs; the rows of its last statement."""
-    return con.execute(_ready(con, name, inputs)).fetchall()
+    with _damage_told():
+        return con.execute(_ready(con, name, inputs)).fetchall()
+
+
+@contextlib.contextmanager
+def _damage_told() -> Iterator[None]:
+    """One message where the database file turns out to be damaged or cut off while it is read."""
+    try:
+        yield
+    except (duckdb.IOException, duckdb.SerializationException) as why:
+        if says_disk_full(why):
+            raise
+        raise RunError(
+            f"The tables cannot be read: {str(why).splitlines()[0]}. The file is damaged. Nothing was changed. Put the "
+            f"right one back, or remove it: `streambpe count RUN SOURCE...` fills it again from RUN/counts."
+        ) from None
 
 
 def query_frame(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> pl.DataFrame:
     """As run_sql, for one statement whose rows are too many to be Python's."""
-    frame: pl.DataFrame = con.sql(_ready(con, name, inputs)).pl()
-    return frame
+    with _damage_told():
+        frame: pl.DataFrame = con.sql(_ready(con, name, inputs)).pl()
+        return frame
 
 
 def _ready(con: duckdb.DuckDBPyConnection, name: str, inputs: dict[str, Any]) -> str:
@@ -116,4 +134,7 @@ def show_query(con: duckdb.DuckDBPyConnection, query: str) -> None:
     """Run a query of the user's own and print its rows as a table for people."""
     relation = con.sql(query)
     if relation is not None:
-        relation.show(max_width=10_000, max_rows=1_000_000, max_col_width=100)
+        try:
+            relation.show(max_width=10_000, max_rows=1_000_000, max_col_width=100)
+        finally:
+            relation.close()  # or it would hold the database open as long as an error remembers it

@@ -19,6 +19,7 @@ import polars as pl
 from streambpe.encode.alphabet import Alphabet
 from streambpe.encode.eventlog import Event, Op, delete_event, merge_event
 from streambpe.encode.symbols import shown_content
+from streambpe.store.database import feed
 from streambpe.store.sqlfiles import run_sql
 
 _EVENT_COLUMNS: dict[str, Any] = {
@@ -93,9 +94,7 @@ class TokenBook:
 def insert(con: duckdb.DuckDBPyConnection, table: str, frame: pl.DataFrame) -> None:
     """Append a frame to a table through sql/steps/insert_TABLE.sql."""
     if frame.height:
-        con.register("incoming", frame.to_arrow())
-        run_sql(con, f"steps/insert_{table}")
-        con.unregister("incoming")
+        feed(con, f"steps/insert_{table}", frame)
 
 
 def event_rows(events: Sequence[Event], seq: int) -> pl.DataFrame:
@@ -192,12 +191,11 @@ def fill_token_counts(
 
     Without deletions those are the chunks of several tokens, with them all of several symbols.
     """
-    con.register("incoming", pl.DataFrame({"id": ids, "n": n, "alone": alone}).to_arrow())
-    run_sql(
+    feed(
         con,
         "steps/fill_token_counts",
+        pl.DataFrame({"id": ids, "n": n, "alone": alone}),
         freq_cutoff=freq_cutoff,
         symbols_spell_chunks=symbols_spell_chunks,
         deletions=deletions,
     )
-    con.unregister("incoming")

@@ -36,14 +36,18 @@ import numpy.typing as npt
 import polars as pl
 
 from streambpe.config import Resources, TrainConfig
+from streambpe.core.strings import ChunkList
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.eventlog import EventLog, read_event_log
 from streambpe.errors import Stopped, UsageError
 from streambpe.report.evaluate import print_columns
-from streambpe.store.chunks import Part, PartWriter, Span, list_parts, merge_ranges, parts_by_group
+from streambpe.store.chunks import Part, PartWriter, Span, list_parts, merge_ranges, merged_lists, parts_by_group
+from streambpe.store.counted_as import refuse_like
 from streambpe.store.groups import check_weights, weighted_counts
 from streambpe.store.run import Run
+from streambpe.system import compose_name
 from streambpe.train.count import count, text_bytes
+from streambpe.train.job import refuse_half_counted
 from streambpe.train.trainer import Trainer, log_path
 
 _RANGE_BYTES = 8 << 20
@@ -98,19 +102,26 @@ def converge(
     config: TrainConfig | None = None,
     *,
     by: str = "share",
-    steps: int = 6,
+    steps: int | None = None,
     text: Sequence[str] = (),
     resources: Resources | None = None,
     stop: threading.Event | None = None,
     on_step: Callable[[str], None] = lambda what: None,
+    allow_partial: bool = False,
+    like: str = "hf",
 ) -> Convergence:
     """Learn from growing prefixes of a run's counts and compare; the run itself is only read.
 
     `text`: sources to hold out instead of a part of the counts. `on_step` is told what is learned from next.
+    `allow_partial`: also where the run is not counted to its end. `like`: what `config` was made with; what it sets of
+    counting must be the run's.
     """
     if by not in ("share", "group"):
         raise UsageError(f"--by {by}: share or group.")
-    if by == "share" and steps < 2:
+    if by == "group" and steps is not None:
+        raise UsageError("--steps is for --by share: by group there is a step for each source group. Leave it out.")
+    steps = 6 if steps is None else steps
+    if steps < 2:
         raise UsageError(f"--steps {steps}: at least 2.")
     folder = Run.open(run)
     config = config or TrainConfig()
@@ -119,6 +130,9 @@ def converge(
             f"--superwords {config.superwords}: a part of the counts has no documents, and superwords are learned from "
             f"them. Compare vocabularies without superwords; how many words matter is the same question."
         )
+    if not allow_partial:
+        refuse_half_counted(folder, ", or compare what is there with --allow-partial")
+    refuse_like(folder, like, None)
     resources = resources or Resources.from_options()
     facts = {key: folder.facts()[key] for key in ("config", "versions")}
     scratch = Run(folder.path / "converge")
@@ -175,18 +189,18 @@ def _prefixes(
     made = []
     for k in range(1, len(names)):
         mine = [part for name in names[:k] for part in groups[name]]
-        weights = {name: number for name, number in config.weights.items() if name in names[:k]}
+        weights = {name: number for name, number in config.weights.items() if name in map(compose_name, names[:k])}
         with weighted_counts(mine, weights, place / "weighted") as counts:
             with _writing(place / f"prefix-{k}.parquet") as writer:
-                for frame in merge_ranges(counts, _RANGE_BYTES):
-                    writer.write(frame)
+                for rows in merged_lists(counts, _RANGE_BYTES):
+                    writer.write(rows)
             made.append((names[k - 1], writer.commit([])))
     return made, groups[names[-1]], f"source group {names[-1]}"
 
 
 @contextlib.contextmanager
-def _writing(target: Path) -> Iterator[PartWriter]:
-    writer = PartWriter(target)
+def _writing(target: Path, run: str = "") -> Iterator[PartWriter]:
+    writer = PartWriter(target, run=run)
     try:
         yield writer
     except BaseException:
@@ -217,7 +231,7 @@ def _draw(parts: Sequence[Part], place: Path, steps: int) -> tuple[list[tuple[st
 
 
 def _write_counts(writer: PartWriter, frame: pl.DataFrame, n: npt.NDArray[np.int64]) -> None:
-    writer.write(pl.DataFrame({"chunk": frame["chunk"], "n": n}).filter(pl.col("n") > 0))
+    writer.write(ChunkList.of(pl.DataFrame({"chunk": frame["chunk"], "n": n}).filter(pl.col("n") > 0)))
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -232,11 +246,11 @@ def _learn(
     run = Run(place)
     with run.lock():
         run.create(facts)
-        with _writing(run.counts / "part-00001.parquet") as writer:
+        with _writing(run.counts / "part-00001.parquet", run.number) as writer:
             size = 0
-            for frame in merge_ranges([part], _RANGE_BYTES):
-                writer.write(frame)
-                size += text_bytes(frame)
+            for rows in merged_lists([part], _RANGE_BYTES):
+                writer.write(rows)
+                size += text_bytes(rows.frame())
             span = Span(str(part.path), "counts", "", 0, part.rows, 0, size, 0, 0, 0, "", "part-00001", 0, 0, "last")
             writer.commit([span])
     try:

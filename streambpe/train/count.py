@@ -1,14 +1,14 @@
 """Sources -> chunk counts on disk (and documents as chunk ids, with --sequences).
 
-    reader (this thread)  ->  blocks  ->  workers: cut, count pieces  ->  parts in RUN/counts
-                                                                      ->  fold into state.duckdb
+    reader (this thread)  ->  blocks  ->  workers: split, count chunks  ->  parts in RUN/counts
+                                                                        ->  fold into state.duckdb
 
-A worker adds blocks up and every few seconds turns its distinct pieces into chunks and commits them as
-a part: one rename, which records the counts and the stretches of input they cover. A kill loses what
-is not in a part; counting again reads just that. Nothing depends on which worker took which block.
+A worker adds blocks up and every few seconds commits its distinct chunks as a part: one rename, which
+records the counts and the stretches of input they cover. A kill loses what is not in a part; counting
+again reads just that. Nothing depends on which worker took which block.
 
-Memory: a block costs about 20 times its size while it is cut and counted, so the block size follows
-from --memory and --threads; a worker's table of distinct pieces is committed when it outgrows its share.
+Memory: a block is given _BYTES_A_BYTE times its size while it is cut and counted, so the block size follows
+from --memory and --threads; a worker's table of distinct chunks is committed when it outgrows its share.
 """
 
 from __future__ import annotations
@@ -29,21 +29,13 @@ import numpy as np
 import polars as pl
 
 from streambpe.config import CountConfig, Resources, reconcile
+from streambpe.core.strings import ChunkList, as_buffers
+from streambpe.disk import disk_full_explained
+from streambpe.encode.chunker import ChunkCounts, Chunker
 from streambpe.encode.patterns import Pattern, find_pattern
 from streambpe.encode.prepare import UnencodableText, drop_unencodable, prepare
-from streambpe.encode.segments import (
-    InlineSplitter,
-    PieceCounts,
-    Pieces,
-    TextSplitter,
-    count_chunks,
-    count_giants,
-    count_split,
-    cut_pieces,
-    split_pieces,
-)
-from streambpe.encode.split_worker import SplitProcess
-from streambpe.errors import SourceChanged, SourceError, Stopped, StreambpeError, UsageError
+from streambpe.encode.tables import refuse_other_tables, tables_fact, told_of_old_run
+from streambpe.errors import RunError, SourceChanged, SourceError, Stopped, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.memory import release_memory
 from streambpe.progress import Meter, Reporter
@@ -59,8 +51,9 @@ from streambpe.store.chunks import (
     list_parts,
     next_number,
 )
+from streambpe.store.counted_as import refuse_other_counting
 from streambpe.store.groups import MOST_GROUPS, GroupRules
-from streambpe.store.run import Run, disk_full_explained, program_versions
+from streambpe.store.run import Run, program_versions
 from streambpe.store.sources import (
     BadUtf8,
     Block,
@@ -71,9 +64,22 @@ from streambpe.store.sources import (
     digest_file,
     digest_stretches,
     find_sources,
-    gaps_between,
     read_count_table,
+    refuse_names_that_are_no_text,
 )
+from streambpe.store.unfinished import (
+    Wanted,
+    Watch,
+    ending_command,
+    is_complete,
+    listed,
+    note_lost,
+    read_record,
+    sources_in_tables,
+    spans_by_path,
+)
+from streambpe.system import compose_name
+from streambpe.train.job import left_to_count
 
 CHECKPOINT_SECONDS = 5.0  # of work a kill can lose, for each worker
 _BYTES_A_BYTE = 26  # peak memory of cutting and counting a block, for each byte of it
@@ -81,6 +87,7 @@ _GIANT_COST = 10  # the same for a block that is one chunk, beside which no othe
 _GIANT_SEQUENCE_COST = 16  # and with --sequences
 _MOST_BLOCK = 8 << 20  # 16 MB measured slower (page faults of larger arrays) and 200 MB larger
 _LEAST_BLOCK = 256 << 10
+_TOLD_SOURCES = 5  # by name, in a warning
 _TABLE_ROWS = 1_000_000  # rows of a count table in one part
 
 
@@ -90,7 +97,7 @@ def _share_bytes(resources: Resources) -> int:
 
 
 def table_bytes(resources: Resources) -> int:
-    """How large a worker's table of distinct pieces grows before it is committed."""
+    """How large a worker's table of distinct chunks grows before it is committed."""
     return int(max(_share_bytes(resources) // 8, 4 << 20))
 
 
@@ -119,7 +126,7 @@ def count(
     options: dict[str, Any] | None = None,
     resources: Resources | None = None,
     lines: bool = False,
-    text_column: str = "text",
+    text_column: str | None = None,
     kind: str = "auto",
     counts: bool = False,
     stdin_name: str = "-",
@@ -130,13 +137,17 @@ def count(
 ) -> CountResult:
     """Count sources into a run; those counted before are skipped, a stopped count goes on.
 
-    `options` are fields of CountConfig; None or missing means the run's own, or the default.
+    `options` are fields of CountConfig; None or missing means the run's own, or the default. Without sources the
+    tables are filled again from what is counted, and options may only say how that was counted.
     `counts`: the sources are count tables. `groups` (NAME=GLOB each) and `group_by` ("folder") keep the counts
     of groups of sources apart (store/groups.py). Setting `stop` commits and raises Stopped.
     """
     rules = GroupRules.from_options(groups, group_by)
     folder = Run(run)
+    folder.refuse_other_content("count", [source for source in sources if isinstance(source, str)])
     if not sources and folder.state.exists():
+        given = {"lines": lines, "text_column": text_column, "kind": kind, "counts": counts, "stdin_name": stdin_name}
+        refuse_other_counting(folder, {"options": options, **given, "groups": groups, "group_by": group_by})
         return _fold_again(folder, resources or Resources.from_options(), progress)
     names = [s for s in sources if isinstance(s, str)]
     found, warnings = find_sources(
@@ -145,29 +156,47 @@ def count(
     found += [s for s in sources if isinstance(s, Source)]
     if not found:
         raise UsageError("Nothing to count: name at least one SOURCE.")
-    found = [replace(source, group=rules.group_of(source.path) if rules else None) for source in found]
+    refuse_names_that_are_no_text(found)
+    if (options or {}).get("bad_utf8") is not None:
+        found = [replace(source, any_bytes=True) for source in found]
+    if rules:
+        found = [replace(s, group=rules.group_of(s.path)) if s.group is None else s for s in found]
     unused = [name for name, _ in rules.rules if name not in {source.group for source in found}]
     warnings += [f"--group {name}: no source is in it." for name in dict.fromkeys(unused)]
     resources = resources or Resources.from_options()
-    if (folder.path / "state.duckdb").exists():
-        asked = options or {}
-        config = reconcile(json.loads(folder.facts()["config"]), asked, folder.path)
+    facts = folder.facts() if folder.state.exists() else folder.facts_kept()
+    if facts:
+        config = reconcile(json.loads(facts["config"]), options or {}, folder.path)
     else:
         config = CountConfig(**{k: v for k, v in (options or {}).items() if v is not None})
     pattern = find_pattern(
         config.pattern, gaps=config.gaps, split_scripts=config.split_scripts, prepared=config.prepares
     )
+    if stdin_name != "-" and not any(source.is_stdin for source in found):
+        raise UsageError(f"--stdin-name {stdin_name} names standard input, and `-` is not among the sources.")
     if counts and config.sequences:
         raise UsageError("--sequences needs documents; count tables have none.")
     with folder.lock(), disk_full_explained(folder.path):
-        folder.create({"config": json.dumps(config.as_facts()), "versions": json.dumps(program_versions())})
+        made_with = facts or {"versions": json.dumps(program_versions()), **tables_fact(pattern)}
+        if not folder.state.exists():
+            list_parts(folder)  # strangers among them are told before tables are made
+        folder.create({**made_with, "config": json.dumps(config.as_facts())})
+        if facts and "unicode" not in facts and not list_parts(folder):  # an old run in which nothing is counted yet
+            folder.put_facts(tables_fact(pattern))
         job = _Job(folder, config, pattern, resources, stop or threading.Event())
-        return job.run(found, warnings, progress)
+        return job.run(found, warnings, progress, facts)
 
 
 def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult:
-    """Fill the tables from the committed parts, whatever stands in them: the way out if `check` finds a difference."""
+    """Fill the tables from the committed parts, whatever stands in them: the way out if `check` finds a difference.
+
+    Sources that were refused by name and not counted otherwise since are left out from here on.
+    """
     with folder.lock(), disk_full_explained(folder.path), Reporter(Meter("folding"), folder, progress):
+        folder.number_again()
+        left_to_count(folder)  # a lost record of what is left is told before another is written
+        note_lost(folder, list_parts(folder))
+        told = _told_left_out(Watch(folder, (), {}).end(list_parts(folder)))
         corpus = fold(
             folder,
             memory_bytes=resources.memory_bytes,
@@ -175,7 +204,49 @@ def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult
             temp_dir=resources.temp_dir,
             again=True,
         )
-    return CountResult(corpus, 0, 0, ())
+        left, runs = left_to_count(folder)
+    if left or runs:
+        told.append(f"it is not counted to its end: {listed(left, runs)}. {ending_command(folder, left, runs)}.")
+    return CountResult(corpus, 0, 0, tuple(told))
+
+
+def _told_left_out(paths: Sequence[str]) -> list[str]:
+    return [f"{path} was refused before and is not among the sources now: it is left out." for path in paths]
+
+
+def resume_count(
+    run: Path | str,
+    *,
+    resources: Resources | None = None,
+    progress: str = "none",
+    stop: threading.Event | None = None,
+) -> CountResult:
+    """Go on with a count that was stopped, killed or ended by an error: all sources that are left, as they were given.
+
+    Streams cannot be given again from here: they are named in an error, when the rest is counted.
+    """
+    folder = Run.open(run)
+    left, runs = left_to_count(folder)
+    wanted = {source.path: source for source in read_record(folder).sources}
+    known = spans_by_path(list_parts(folder))
+    wanted = {source.path: source for source in sources_in_tables(folder)} | wanted
+    sources = []
+    for path in (source.path for source in left if not source.stream):
+        if path not in wanted:  # from a version that kept no record
+            span = known[path][0]
+            wanted[path] = Wanted(path, span.kind, span.text_column or "text", span.group_name)
+        sources.append(wanted[path].source())
+    streams = [source for source in left if source.stream]
+    if not sources and (streams or runs):
+        raise RunError(
+            f"{folder.path} is not counted to its end: {listed(streams, runs)}. Nothing was changed. "
+            f"{ending_command(folder, streams, runs)}."
+        )
+    result = count(run, sources, resources=resources, progress=progress, stop=stop)
+    if streams or runs:
+        told = f"not everything is counted yet: {listed(streams, runs)}. {ending_command(folder, streams, runs)}."
+        result = replace(result, warnings=(*result.warnings, told))
+    return result
 
 
 def count_from_iterator(
@@ -201,10 +272,12 @@ class _Job:
         self.resources = resources
         self.stop = stop
         self.failed: BaseException | None = None
+        self.failing: str | None = None  # the source that it was about
         self.numbers = itertools.count(next_number(run))
         self.numbers_lock = threading.Lock()
         self.sketch = _DistinctSketch()
         self.dropped: dict[str, int] = {}  # characters by source, --unencodable drop
+        self.bad_utf8: dict[str, int] = {}  # sequences by source, where nobody said what becomes of them
         self.meter = Meter("counting", memory_limit=self.resources.memory_bytes)
         share = _share_bytes(resources)
         self.block_bytes = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, share // _BYTES_A_BYTE)))
@@ -213,26 +286,41 @@ class _Job:
         self.room = _Room()
         self.table_bytes = table_bytes(resources)
 
-    def run(self, found: list[Source], warnings: list[str], progress: str) -> CountResult:
+    def run(self, found: list[Source], warnings: list[str], progress: str, facts: dict[str, str]) -> CountResult:
+        """`facts`: table run as it was before; empty for a new run."""
         parts = list_parts(self.run_folder, clean=True)
         plan = self._plan(found, parts)
+        if facts and any(source.kind != "counts" for source, _ in plan.todo):
+            refuse_other_tables(self.run_folder.path, facts, self.pattern, "counting on")
+            doubt = told_of_old_run(facts) if parts else None
+            warnings += [doubt] if doubt else []
         self.meter.total = sum(source.bytes for source, _ in plan.todo if not source.is_stream)
         if any(source.is_stream for source, _ in plan.todo):
             self.meter.total = 0
         self.meter.facts.update(
             run=str(self.run_folder.path), sources=len(found), memory_limit_bytes=self.resources.memory_bytes
         )
+        note_lost(self.run_folder, parts)
+        watch = Watch(self.run_folder, found, self.resources.as_facts())
+        watch.begin([source for source, _ in plan.todo])
+        failpoint("count-recorded")
         with Reporter(self.meter, self.run_folder, progress):
-            if plan.todo:
-                self._count_all(plan, {(s.path, s.start_at, s.stop_at): s.digest for p in parts for s in p.spans})
-            if self.failed is not None:
-                raise self.failed
+            try:
+                if plan.todo:
+                    self._count_all(plan, {(s.path, s.start_at, s.stop_at): s.digest for p in parts for s in p.spans})
+                if self.failed is not None:
+                    raise self.failed
+            except StreambpeError as why:
+                if self.failing is not None:
+                    parts = list_parts(self.run_folder)
+                    watch.refuse(self.failing, parts, for_good=isinstance(why, UsageError))
+                raise
             if self.stop.is_set():
                 raise Stopped(
-                    f"Stopped; everything counted so far is kept in {self.run_folder.path}. Go on with the same "
-                    f"command: streambpe count {self.run_folder.path} SOURCE...",
+                    f"Stopped; everything counted so far is kept in {self.run_folder.path}. {self._going_on()}",
                     getattr(self.stop, "signal_number", signal.SIGINT),
                 )
+            warnings += _told_left_out(watch.end(list_parts(self.run_folder)))
             self.meter.stage = "folding"
             release_memory()
             corpus = fold(
@@ -243,17 +331,44 @@ class _Job:
             )
             self.meter.facts.update(corpus=corpus, distinct_chunks=corpus["distinct"])
             self.meter.stage = "counted"
+        if not corpus["chunks"]:
+            raise SourceError(
+                f"The sources hold no text: {_named([source.path for source in found])}. "
+                f"{self.run_folder.path} is made, and its counts are empty. Count others into it, or remove it."
+            )
+        warnings += self._told_empty([source.path for source, _ in plan.todo])
         told = [
             f"{path}: {n:,} characters outside the SCRIPT table were dropped"
             for path, n in sorted(self.dropped.items())
         ]
-        return CountResult(corpus, len(plan.todo), plan.skipped, (*warnings, *told))
+        return CountResult(corpus, len(plan.todo), plan.skipped, (*warnings, *told, *self._told_bad_utf8(found)))
+
+    def _told_bad_utf8(self, found: Sequence[Source]) -> Iterator[str]:
+        """What became of bytes that are not UTF-8, unless the user said what is to become of them."""
+        asked = {source.path for source in found if source.any_bytes}
+        bad = [(path, n) for path, n in sorted(self.bad_utf8.items()) if path not in asked]
+        became = {"replace": "became U+FFFD", "skip": "were left out"}.get(self.config.bad_utf8, "")
+        for path, n in bad[:_TOLD_SOURCES]:
+            yield f"{path}: {n:,} sequences of bytes that are not UTF-8 {became} (--bad-utf8)."
+        if len(bad) > _TOLD_SOURCES:
+            more = sum(n for _, n in bad[_TOLD_SOURCES:])
+            yield f"{len(bad) - _TOLD_SOURCES:,} more sources with {more:,} of them: table sources has all."
+
+    def _told_empty(self, paths: Sequence[str]) -> list[str]:
+        """Of the sources that were counted now, those without text."""
+        spans = spans_by_path(list_parts(self.run_folder))
+        empty = [path for path in paths if not sum(span.text_bytes for span in spans.get(path, ()))]
+        return [f"no text is in {_named(empty)}."] if empty else []
+
+    def _going_on(self) -> str:
+        left, runs = left_to_count(self.run_folder)
+        if not left:  # only the tables are behind
+            return f"Go on with: streambpe count {self.run_folder.path}"
+        return f"{ending_command(self.run_folder, left, runs)}."
 
     def _plan(self, found: list[Source], parts: list[Part]) -> _Plan:
         """Compare the sources with what is committed; refuse one whose content changed."""
-        spans: dict[str, list[Span]] = {}
-        for span in (span for part in parts for span in part.spans):
-            spans.setdefault(span.path, []).append(span)
+        spans = spans_by_path(parts)
         plan = _Plan([], 0)
         for source in found:
             known = sorted(spans.get(source.path, []), key=lambda span: span.start_at)
@@ -268,14 +383,14 @@ class _Job:
                     f"was changed. Count the other field into another RUN."
                 )
             done = [(span.start_at, span.stop_at) for span in known]
-            if known and source.group not in (None, known[0].group_name):
+            if known and source.group not in (None, compose_name(known[0].group_name)):
                 raise UsageError(
                     f"{source.path} was counted in source group {known[0].group_name or 'none'!r}, not "
                     f"{source.group or 'none'!r}; nothing was changed. Counts cannot move between groups: count "
                     f"into another RUN."
                 )
             source = replace(source, group=known[0].group_name if known else source.group or "")
-            complete = any(span.state == "last" for span in known) and len(gaps_between(done)) == 1
+            complete = is_complete(known)
             if known and not source.is_stream:
                 self._check_unchanged(source, known)
             if complete and source.is_stdin:
@@ -287,7 +402,9 @@ class _Job:
                 plan.skipped += 1
             else:
                 plan.todo.append((source, done))
-        plan.todo.sort(key=lambda entry: entry[0].group or "")  # a part holds one group: few changes, few parts
+        refused = {source.path for source in read_record(self.run_folder).sources if source.refused}
+        # what was refused before comes last, that it holds up nothing; a part holds one group: few changes, few parts
+        plan.todo.sort(key=lambda entry: (entry[0].path in refused, entry[0].group or ""))
         names = {source.group for source, _ in plan.todo} | {part.group_name for part in parts}
         if len(names) > MOST_GROUPS:
             raise UsageError(
@@ -312,7 +429,8 @@ class _Job:
         tables = [source for source, _ in plan.todo if source.kind == "counts"]
         for source in tables:
             if not self.stop.is_set():
-                self._count_table(source)
+                with self.naming(source):
+                    self._count_table(source)
         texts = [(source, done) for source, done in plan.todo if source.kind != "counts"]
         if not texts:
             return
@@ -358,28 +476,40 @@ class _Job:
         def advance(read: int) -> None:
             self.meter.done += read
 
-        reader = Reader(self.pattern, self.block_bytes, self.most_bytes, verify, advance)
+        take_anyway = "say with --bad-utf8 replace or skip what becomes of its bytes, to take it all the same"
+        reader = Reader(self.pattern, self.block_bytes, self.most_bytes, verify, advance, take_anyway)
         for source, done in texts:
-            yield from reader.blocks(source, done)
+            with self.naming(source):
+                yield from reader.blocks(source, done)
+
+    @contextlib.contextmanager
+    def naming(self, source: Source) -> Iterator[None]:
+        """Remember which source an error was about."""
+        try:
+            yield
+        except StreambpeError:
+            self.failing = self.failing or source.path
+            raise
 
     def next_name(self, prefix: str) -> str:
         with self.numbers_lock:
             return f"{prefix}-{next(self.numbers):05d}"
 
-    def commit(self, name: str, frame: pl.DataFrame, spans: list[Span]) -> Part:
+    def commit(self, name: str, rows: ChunkList, spans: list[Span]) -> Part:
         """Write and rename one part."""
-        writer = PartWriter(self.run_folder.counts / f"{name}.parquet")
+        writer = PartWriter(self.run_folder.counts / f"{name}.parquet", run=self.run_folder.number)
         try:
-            writer.write(frame)
+            writer.write(rows)
             part = writer.commit(spans)
         except BaseException:
             writer.abandon()
             raise
-        self.sketch.add(frame["chunk"])
+        self.sketch.add(rows.strings())
         with self.numbers_lock:
             for span in spans:
-                if span.dropped:
-                    self.dropped[span.path] = self.dropped.get(span.path, 0) + span.dropped
+                for totals, n in ((self.dropped, span.dropped), (self.bad_utf8, span.bad_utf8)):
+                    if n:
+                        totals[span.path] = totals.get(span.path, 0) + n
         self.meter.facts["distinct_chunks"] = self.sketch.estimate()
         return part
 
@@ -406,9 +536,11 @@ class _Job:
                     frame, gone = _without_unencodable(frame, source.path, self.config.unencodable == "error")
                     dropped += gone
                 frame = frame.group_by("chunk").agg(pl.col("n").sum()).sort("chunk")
-                writer = PartWriter(self.run_folder.counts / f"{self.next_name('part')}.parquet")
+                writer = PartWriter(
+                    self.run_folder.counts / f"{self.next_name('part')}.parquet", run=self.run_folder.number
+                )
                 writers.append((writer, at, at + table.rows, text_bytes(frame)))
-                writer.write(frame)
+                writer.write(ChunkList.of(frame))
                 self.sketch.add(frame["chunk"])
                 at += table.rows
             chunks, size = sum(writer.total for writer, *_ in writers), sum(writer[3] for writer in writers)
@@ -446,6 +578,12 @@ class _Job:
         self.meter.done += source.bytes
 
 
+def _named(paths: Sequence[str]) -> str:
+    """Some of them, and how many more."""
+    more = f" and {len(paths) - 3:,} more" if len(paths) > 3 else ""
+    return ", ".join(paths[:3]) + more
+
+
 class _Room:
     """Memory that workers share: all have their part of it, or one has it alone."""
 
@@ -474,15 +612,15 @@ class _Room:
 
 
 class _Worker(threading.Thread):
-    """Takes blocks, adds up their pieces, commits parts."""
+    """Takes blocks, adds up their chunks, commits parts."""
 
     def __init__(self, job: _Job, blocks: queue.Queue[Block | None]) -> None:
         super().__init__(name="streambpe-count", daemon=True)
         self.job, self.blocks = job, blocks
-        self.counts = PieceCounts()
+        self.chunker = Chunker(job.pattern, beside=True)
+        self.counts = ChunkCounts(self.chunker, job.table_bytes)
         self.spans: list[Span] = []
         self.since = time.monotonic()
-        self.splitter: TextSplitter | None = None
 
     def run(self) -> None:
         told_to_end = False
@@ -495,10 +633,11 @@ class _Worker(threading.Thread):
                 with self.job.room.held(alone=giant):
                     if giant:
                         self._commit()
-                    self._take(block)
+                    with self.job.naming(block.source):
+                        self._take(block)
                     del block  # a giant one is not to be held while it is committed
                     late = time.monotonic() - self.since > CHECKPOINT_SECONDS
-                    if giant or late or self.counts.bytes > self.job.table_bytes:
+                    if giant or late or self.counts.held > self.job.table_bytes:
                         self._commit()
             told_to_end = True
             self._commit()
@@ -507,63 +646,43 @@ class _Worker(threading.Thread):
             with contextlib.suppress(BaseException):
                 self._commit()
         finally:
-            if isinstance(self.splitter, SplitProcess):
-                self.splitter.close()
+            self.chunker.close()
         # each worker gets one None: a second wait would be for another's, and for ever
         while not told_to_end and self.blocks.get() is not None:
             pass
 
-    def _splitter(self) -> TextSplitter:
-        """A process beside this one where most text goes through the `regex` module, else this thread."""
-        if self.splitter is None:
-            pattern = self.job.pattern
-            if pattern.compiled is not None and pattern.linear is None:
-                self.splitter = SplitProcess(
-                    pattern.expression, pattern.script_expression, pattern.keep_gaps, pattern.for_ascii
-                )
-            else:
-                self.splitter = InlineSplitter(pattern)
-        return self.splitter
-
     def _take(self, block: Block) -> None:
         policy: BadUtf8 = self.job.config.bad_utf8  # type: ignore[assignment]
         made = prepared(block, block_text(block, policy), self.job.config)
-        pieces = cut_pieces(made.text, self.job.pattern)
         if self.job.config.sequences:
-            self._commit_sequence(block, made, pieces)
+            self._commit_sequence(block, made)
             return
         span = _span(block, made, "")
         if self.spans and self.spans[0].group_name != span.group_name:
             self._commit()
-        for stretch in pieces.stretches(2 * self.job.block_bytes):
-            self.counts.add(stretch)
+        self.counts.add(made.text)
         # the text itself is not kept: only what its span says of it
         self.spans.append(span)
 
     def _commit(self) -> None:
-        """Turn the pieces added up so far into chunks and commit them."""
+        """Commit the chunks added up so far."""
         self.since = time.monotonic()
         if not self.spans:
             return
         spans, self.spans = self.spans, []
-        pieces, n = self.counts.take()
-        frame = count_chunks(pieces, n, self.job.pattern, self._splitter())
-        if self.counts.giants:
-            frame = pl.concat([frame, *count_giants(self.counts.giants, self.job.pattern, self._splitter())])
-            frame = frame.group_by("chunk").agg(pl.col("n").sum()).sort("chunk")
+        rows = self.counts.take()
         name = self.job.next_name("part")
-        self.job.commit(name, frame, [replace(span, part=name) for span in spans])
+        self.job.commit(name, rows, [replace(span, part=name) for span in spans])
 
-    def _commit_sequence(self, block: Block, made: BlockText, pieces: Pieces) -> None:
+    def _commit_sequence(self, block: Block, made: BlockText) -> None:
         """One block, one part: its counts, and its chunks in order as ids of its own dictionary."""
-        distinct, codes = pieces.encode()
-        chunked = split_pieces(distinct, self.job.pattern, self._splitter())
-        n = np.bincount(codes, minlength=len(distinct))
-        frame, rows = count_split(chunked, n)
+        numbered = self.chunker.number(made.text)
+        n = numbered.n
         name = self.job.next_name("part")
-        sequences.write_sequence(self.job.run_folder.sequences, name, frame, rows, chunked, codes)
+        run, span = self.job.run_folder, _span(block, made, name)
+        sequences.write_sequence(run.sequences, name, numbered, n, sequences.sequence_made_of(run, span))
         failpoint("sequence-written")
-        self.job.commit(name, frame, [_span(block, made, name)])
+        self.job.commit(name, ChunkList(*as_buffers(numbered.chunks), n), [span])
 
 
 def _span(block: Block, made: BlockText, part: str) -> Span:

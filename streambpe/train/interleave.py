@@ -22,11 +22,12 @@ from typing import Protocol
 
 import numpy as np
 
+from streambpe.core.learner import TIES_PLACES
 from streambpe.encode.alphabet import Alphabet
 from streambpe.encode.eventlog import Event, EventLog, Op, delete_event, merge_event, supermerge_event
 from streambpe.encode.replay import steps
 from streambpe.train.batch import Int64
-from streambpe.train.engine import TieOrder
+from streambpe.train.ties import LearnerTies, TieOrder
 
 _STEP = 32  # bits below a word step's place: superwords between it and the next
 _SUPER = 1 << 31  # superwords stand in the upper half of a step, the alphabet in the lower half of the first
@@ -42,7 +43,7 @@ class InterleavedTies(TieOrder):
     def __init__(self, born: Sequence[int], word_counts: Sequence[int]) -> None:
         super().__init__("ids")
         steps = np.array(born, np.int64)
-        self.label = np.where(steps < 0, np.arange(len(steps)), (steps + 1) << _STEP)
+        self._label = np.where(steps < 0, np.arange(len(steps)), (steps + 1) << _STEP)
         self._known = len(steps)
         self._place = 0  # word steps taken before the last supermerge
         self._born = 0  # superwords so far
@@ -51,19 +52,19 @@ class InterleavedTies(TieOrder):
 
     def start(self, tokens: Sequence[bytes | None]) -> None:
         """Labels are known already; room for more."""
-        self.label = np.concatenate((self.label, np.zeros(max(1024, len(tokens)), np.int64)))
+        self._label = np.concatenate((self._label, np.zeros(max(1024, len(tokens)), np.int64)))
 
     def _places(self, count: Int64) -> Int64:
         return np.maximum(self._place, np.searchsorted(self._falling, -count, side="right"))
 
-    def labels_ahead(self, count: Int64, above: int) -> Int64:
-        """No more than what each would get: a count can only have fallen by the time its turn comes."""
-        return (self._places(count) << _STEP) + _SUPER + self._born
+    def for_learner(self) -> LearnerTies:
+        """The order as it stands now."""
+        return LearnerTies(TIES_PLACES, self._label, -self._falling, self._place, self._born)
 
     def add(self, token: bytes, new: int) -> None:
         """Room for a new symbol; `placed` gives it its label."""
-        if new >= len(self.label):
-            self.label = np.concatenate((self.label, np.zeros(len(self.label), np.int64)))
+        if new >= len(self._label):
+            self._label = np.concatenate((self._label, np.zeros(len(self._label), np.int64)))
 
     def placed(self, ids: Int64, count: Int64) -> None:
         """These were chosen, in this order, by these counts."""
@@ -72,10 +73,10 @@ class InterleavedTies(TieOrder):
             label = (self._place << _STEP) + _SUPER + self._born
             if number >= self._known:
                 self._known = number + 1
-                self.label[number] = label
+                self._label[number] = label
                 self._born += 1
-            elif label < self.label[number]:  # spells a chunk whose word step is still to come
-                self.label[number] = label
+            elif label < self._label[number]:  # spells a chunk whose word step is still to come
+                self._label[number] = label
                 self._born += 1
 
 

@@ -15,7 +15,6 @@ on from its middle and end differently.
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -25,7 +24,7 @@ from typing import Any
 from streambpe.encode.eventlog import Event, event_line, parse_event
 from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
-from streambpe.store.database import fsync_folder
+from streambpe.system import rename, sync, sync_folder
 
 
 @dataclass
@@ -63,10 +62,10 @@ class Journal:
             out.writelines(_line({**veto, "op": "veto"}) for veto in self.vetoes)
             out.writelines(_line({**batch, "op": "batch"}) for batch in self.batches)
             out.flush()
-            os.fsync(out.fileno())
+            sync(out.fileno())
         failpoint("journal-written")
-        os.replace(temporary, self.path)
-        fsync_folder(self.path.parent)
+        rename(temporary, self.path)
+        sync_folder(self.path.parent)
         failpoint("journal-created")
         self.saved = True
 
@@ -101,6 +100,11 @@ class Journal:
                 ) from None
             if number <= begins + 1 or op == "batch":
                 whole = (at, len(journal.events), len(journal.batches), len(journal.vetoes))
+        if len(lines) <= begins:
+            raise RunError(
+                f"{path} was cut off: it has {len(lines)} lines, and its first says that it began with {begins} more. "
+                f"Remove it and train again: the counts are kept."
+            )
         if mend and whole[0] < len(data):
             with path.open("r+b") as file:
                 file.truncate(whole[0])
@@ -130,7 +134,7 @@ class Journal:
         with self.path.open("ab") as out:
             out.writelines(self._unwritten)
             out.flush()
-            os.fsync(out.fileno())
+            sync(out.fileno())
         self._unwritten.clear()
         failpoint("events-committed")
 

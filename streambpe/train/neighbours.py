@@ -23,13 +23,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from streambpe.core.pairs import PairTable
 from streambpe.encode.alphabet import Alphabet
 from streambpe.encode.bulk import BulkReplay
 from streambpe.encode.eventlog import Event, Op
 from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
-from streambpe.store.database import fsync_file
+from streambpe.store.made_of import has_note, parquet_note
 from streambpe.store.sequences import UNREADABLE, SequencePart, read_sequence
+from streambpe.system import rename, sync_file, sync_folder
 from streambpe.threads import in_order
 
 Int64 = npt.NDArray[np.int64]
@@ -131,12 +133,6 @@ class SymbolReader(Reader):
         return symbols[ids], bool(len(ids)) and int(ids[-1]) >= 0
 
 
-def pair_keys(symbols: Int32) -> tuple[Int64, Int64]:
-    """(places i where i and i + 1 are both symbols, their keys left << 32 | right)."""
-    at = np.flatnonzero((symbols[:-1] >= 0) & (symbols[1:] >= 0))
-    return at, (symbols[at].astype(np.int64) << 32) | symbols[at + 1]
-
-
 @dataclass(frozen=True)
 class Groups:
     """Consecutive parts that are counted together: about `places` chunks each."""
@@ -170,21 +166,23 @@ class _Counted:
 
 def _count_part(reader: Reader, part: SequencePart) -> _Counted:
     symbols, goes_on = reader.read(part)
-    keys = pl.DataFrame({"key": pair_keys(symbols)[1]})
-    pairs = keys.group_by("key").agg(pl.len().cast(pl.Int64).alias("n"))
+    table = PairTable()
+    if table.count(symbols) < len(symbols) - 1:
+        raise MemoryError("the neighbours of a part")
+    pairs = pl.DataFrame(dict(zip(("key", "n"), table.take(), strict=True)))
     first, last = (int(symbols[0]), int(symbols[-1])) if len(symbols) else (BARRIER, BARRIER)
     return _Counted(pairs, first, last, goes_on, not len(symbols))
 
 
 def count_neighbours(
-    reader: Reader, groups: Groups, folder: Path, threads: int, advance: Callable[[int], None]
+    reader: Reader, groups: Groups, folder: Path, threads: int, advance: Callable[[int], None], made_of: str = ""
 ) -> list[Path]:
-    """The partial counts (key, n; ascending keys) of every group; those that are there are kept.
+    """The partial counts (key, n; ascending keys) of every group; those that are there, made of the same, are kept.
 
     `advance` is told how many places were counted, and may raise to stop between two parts.
     """
     files = [folder / f"neighbours-{name}.parquet" for name in groups.names]
-    there = [file.exists() for file in files]
+    there = [has_note(file, made_of) for file in files]
     todo = [part for group, done in zip(groups.parts, there, strict=True) if not done for part in group]
     counted = in_order(lambda part: _count_part(reader, part), todo, threads)
     read: list[SequencePart] = []
@@ -211,7 +209,7 @@ def count_neighbours(
                     frames.append(pl.DataFrame({"key": [key], "n": [1]}, schema=_SCHEMA))
             advance(part.places)
         read += group
-        write_whole(pl.concat(frames).group_by("key").agg(pl.col("n").sum()).sort("key"), target)
+        write_whole(pl.concat(frames).group_by("key").agg(pl.col("n").sum()).sort("key"), target, made_of)
         failpoint("neighbours-written")
     return files
 
@@ -245,21 +243,23 @@ def _summed(frame: pl.DataFrame, by: str, column: str) -> pl.DataFrame:
     return frame.group_by(column).agg(pl.col("n").sum(), *([pl.first(by)] if by != column else [])).sort(by, column)
 
 
-def merge_neighbours(files: Sequence[Path], target: Path, least: int, rows_at_once: int) -> Path:
-    """One file of all pairs that count at least `least`, ascending by key; kept if it is there."""
-    if not target.exists():
+def merge_neighbours(files: Sequence[Path], target: Path, least: int, rows_at_once: int, made_of: str = "") -> Path:
+    """One file of all pairs that count at least `least`, ascending by key; kept if it is there, made of the same."""
+    if not has_note(target, made_of):
         kept = [pl.DataFrame(schema=_SCHEMA)]
         kept += [
             frame.select("key", "n").filter(pl.col("n") >= least) for frame in add_up(files, "key", "key", rows_at_once)
         ]
-        write_whole(pl.concat(kept), target)
+        write_whole(pl.concat(kept), target, made_of)
         failpoint("adjacency-written")
     return target
 
 
-def write_whole(frame: pl.DataFrame, target: Path) -> None:
-    """A Parquet file that appears whole or not at all."""
+def write_whole(frame: pl.DataFrame, target: Path, made_of: str = "") -> None:
+    """A Parquet file that appears whole or not at all, with a note of what it was made of (store/made_of.py)."""
     temporary = target.with_name(target.name + ".new")
-    frame.write_parquet(temporary, compression="zstd", compression_level=1, row_group_size=1 << 16)
-    fsync_file(temporary)
-    temporary.replace(target)
+    note = parquet_note(made_of, target.name)
+    frame.write_parquet(temporary, compression="zstd", compression_level=1, row_group_size=1 << 16, metadata=note)
+    sync_file(temporary)
+    rename(temporary, target)
+    sync_folder(target.parent)

@@ -28,18 +28,18 @@ from typing import Any, TextIO
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import psutil
 
 from streambpe.config import (
     SMALLEST_MEMORY_BYTES,
+    SMALLEST_SUPERWORDS_BYTES,
     CountConfig,
     Resources,
     TrainConfig,
-    available_memory,
     format_size,
 )
+from streambpe.core.strings import ChunkList, merge
+from streambpe.encode.chunker import ChunkCounts, Chunker
 from streambpe.encode.patterns import Pattern, find_pattern
-from streambpe.encode.segments import InlineSplitter, PieceCounts, count_chunks, count_giants, cut_pieces
 from streambpe.errors import Stopped, StreambpeError, UsageError
 from streambpe.memory import LEFT_BEHIND_BYTES
 from streambpe.progress import clock, folder_bytes
@@ -48,9 +48,10 @@ from streambpe.store.database import open_store, use_training
 from streambpe.store.run import Run
 from streambpe.store.sources import BadUtf8, Source, block_text, find_sources
 from streambpe.store.trainings import list_batches
+from streambpe.system import available_memory, tree_memory
 from streambpe.train.count import CHECKPOINT_SECONDS, prepared, table_bytes
+from streambpe.train.in_memory import BYTES_PER_PLACE
 from streambpe.train.job import put_job
-from streambpe.train.occurrences import INDEX_BYTES_PER_PLACE
 from streambpe.train.sample import SUBSETS, SampleFiles, as_whole, draw_windows
 from streambpe.train.trainer import (
     counting_for,
@@ -63,7 +64,7 @@ from streambpe.train.trainer import (
 SAMPLE_BYTES = 32 * 10**6
 _LOOK_SECONDS = 0.02
 _LOOKS_AT_DISK = 5  # one look in so many also takes in the disk
-_BYTES_A_PIECE = 440  # of a worker's memory for each distinct piece of a part, at most; measured, see docs/plan.md
+_BYTES_A_CHUNK = 440  # of a worker's memory for each distinct piece of a part, at most; measured, see docs/plan.md
 _BYTES_A_PLACE = 24  # of learning in memory, for each symbol; likewise
 _EMPTY_STORE_BYTES = 1 << 20  # of state.duckdb without rows
 _ROUND_MEMORY = 100 * 10**6
@@ -107,10 +108,9 @@ class Grown:
     documents: int
     distinct: Growth  # chunks
     places: Growth  # bytes of the distinct chunks that are learned from, and one more for each
-    pieces_a_chunk: float  # distinct pieces between safe cuts, for each distinct chunk of a sixteenth
-    bytes_a_piece: float  # that counting holds of each
-    cut_seconds: float  # a byte, to cut text and count pieces, on one thread
-    split_seconds: float  # a distinct piece, to make chunks of it
+    bytes_a_chunk: float  # that counting holds of each distinct one
+    count_seconds: float  # a byte, to split text and count its chunks, on one thread
+    sort_seconds: float  # a distinct chunk, to take it out of the table
 
 
 @dataclass
@@ -169,6 +169,7 @@ def plan(
 ) -> Plan:
     """Forecast a training of these sources; writes only to a temporary folder."""
     config, resources = config or TrainConfig(), resources or Resources.from_options()
+    resources.check_superwords(config.superwords)
     counting = counting_for(like, config, counting)
     how = {key: value for key, value in counting.items() if key not in ("options", "groups", "group_by")}
     if how.get("counts"):
@@ -176,10 +177,19 @@ def plan(
     found, warnings = find_sources(sources, **how)
     if not found:
         raise UsageError("Nothing to plan: name at least one SOURCE.")
+    if (counting.get("options") or {}).get("bad_utf8") is not None:
+        found = [replace(source, any_bytes=True) for source in found]
     if any(source.is_stream for source in found):
         raise UsageError(
             "Standard input can be read only once, and plan reads a part of its sources: save it as a file."
         )
+    if counting.get("groups") or counting.get("group_by"):
+        raise UsageError(
+            "--group and --group-by: keeping counts of groups apart costs hardly anything; a forecast without is the "
+            "same. Leave them out."
+        )
+    if how.get("stdin_name", "-") != "-":
+        raise UsageError("--stdin-name: plan does not read standard input. Leave it out.")
     if config.weights:
         raise UsageError(
             "--weight: the groups are known once they are counted; a forecast without it is much the same."
@@ -188,6 +198,8 @@ def plan(
     pattern = find_pattern(
         options.pattern, gaps=options.gaps, split_scripts=options.split_scripts, prepared=options.prepares
     )
+    if sample_bytes < 1:
+        raise UsageError("--sample 0: there is nothing to learn from. The default, 32MB, suits most corpora.")
     stop = stop or threading.Event()
     if resources.temp_dir is not None and not resources.temp_dir.is_dir():
         raise UsageError(f"--temp-dir {resources.temp_dir} is no folder.")
@@ -221,7 +233,7 @@ def plan(
 def memory_in_proportion(memory_bytes: int, grown: Grown) -> int:
     """With how much learning from the sample would go from disk as learning from everything will."""
     room = engine_room(memory_bytes) / _ratio(grown.places, 1 / grown.share)
-    return max(SMALLEST_MEMORY_BYTES, memory_for(round(room) // INDEX_BYTES_PER_PLACE) - LEFT_BEHIND_BYTES)
+    return max(SMALLEST_MEMORY_BYTES, memory_for(round(room) // BYTES_PER_PLACE) - LEFT_BEHIND_BYTES)
 
 
 def _notes(made: dict[str, Any], rehearsed: Rehearsal, config: TrainConfig, grown: Grown) -> list[str]:
@@ -253,9 +265,10 @@ def grow(
     config: TrainConfig,
     files: SampleFiles,
 ) -> Grown:
-    counts = [PieceCounts() for _ in range(SUBSETS)]
+    chunker = Chunker(pattern)
+    counts = [ChunkCounts(chunker, 1 << 40) for _ in range(SUBSETS)]
     text_bytes = documents = 0
-    disk_bytes, cut_seconds = 0.0, 0.0
+    disk_bytes, count_seconds = 0.0, 0.0
     policy: BadUtf8 = options.bad_utf8  # type: ignore[assignment]
     for window in draw_windows(sources, sample_bytes, pattern):
         files.add(window.block)
@@ -263,48 +276,40 @@ def grow(
         block = as_whole(window.block)
         made = prepared(block, block_text(block, policy), options)
         began = time.perf_counter()
-        for stretch in cut_pieces(made.text, pattern).stretches(16 << 20):
-            counts[window.subset].add(stretch)
-        cut_seconds += time.perf_counter() - began
+        counts[window.subset].add(made.text)
+        count_seconds += time.perf_counter() - began
         text_bytes += len(made.text) - made.documents
         documents += made.documents
     files.write()
     if not text_bytes:
         raise UsageError("The sources hold no text: there is nothing to plan.")
-    splitter = InlineSplitter(pattern)
-    frames, pieces, held = [], 0, sum(count.bytes for count in counts)
+    held = sum(count.held for count in counts)
     began = time.perf_counter()
-    for count in counts:
-        distinct, n = count.take()
-        pieces += len(distinct)
-        parts = [count_chunks(distinct, n, pattern, splitter), *count_giants(count.giants, pattern, splitter)]
-        frames.append(pl.concat(parts).group_by("chunk").agg(pl.col("n").sum()))
-    split_seconds = time.perf_counter() - began
-    levels = _levels(frames, config)
+    lists = [count.take() for count in counts]
+    sort_seconds = time.perf_counter() - began
+    distinct = max(1, sum(len(one) for one in lists))
+    levels = _levels(lists, config)
     return Grown(
         share=min(1.0, disk_bytes / sum(source.bytes for source in sources)),
         text_bytes=text_bytes,
         documents=documents,
         distinct=Growth(tuple(level[0] for level in levels)),
         places=Growth(tuple(level[1] for level in levels)),
-        pieces_a_chunk=pieces / max(1, sum(frame.height for frame in frames)),
-        bytes_a_piece=held / max(1, pieces),
-        cut_seconds=cut_seconds / text_bytes,
-        split_seconds=split_seconds / max(1, pieces),
+        bytes_a_chunk=held / distinct,
+        count_seconds=count_seconds / text_bytes,
+        sort_seconds=sort_seconds / distinct,
     )
 
 
-def _levels(frames: list[pl.DataFrame], config: TrainConfig) -> list[tuple[float, float]]:
+def _levels(lists: list[ChunkList], config: TrainConfig) -> list[tuple[float, float]]:
     """(distinct chunks, places) in unions of 1, 2, 4, ... subsets, means over all unions."""
     levels = []
     while True:
-        sizes = [_size(frame, config) for frame in frames]
+        sizes = [_size(one.frame(), config) for one in lists]
         levels.append((sum(a for a, _ in sizes) / len(sizes), sum(b for _, b in sizes) / len(sizes)))
-        if len(frames) == 1:
+        if len(lists) == 1:
             return levels
-        frames = [
-            pl.concat(frames[i : i + 2]).group_by("chunk").agg(pl.col("n").sum()) for i in range(0, len(frames), 2)
-        ]
+        lists = [merge(lists[i : i + 2]) for i in range(0, len(lists), 2)]
 
 
 def _size(frame: pl.DataFrame, config: TrainConfig) -> tuple[int, int]:
@@ -341,13 +346,12 @@ def rehearse(run: Path, job: dict[str, Any], stop: threading.Event, name: str = 
 
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
-    process = psutil.Process(child.pid)
     looks = 0
     try:
         while child.poll() is None:
             if stop.is_set():
                 raise Stopped("Stopped. A plan keeps nothing.", getattr(stop, "signal_number", signal.SIGINT))
-            memory = _resident_bytes(process)
+            memory = tree_memory(child.pid)
             if looks % _LOOKS_AT_DISK == 0:
                 disk = folder_bytes(run)
                 found.peak_disk_bytes = max(found.peak_disk_bytes, disk)
@@ -367,7 +371,7 @@ def rehearse(run: Path, job: dict[str, Any], stop: threading.Event, name: str = 
         child.stderr.close()
     found.seconds = time.monotonic() - began
     if child.returncode:
-        raise StreambpeError(f"The sample cannot be trained: {' '.join(told)}", child.returncode)
+        raise _refused(told, child.returncode)
     found.end_disk_bytes = folder_bytes(run)
     found.parts_bytes, found.sequence_bytes = folder_bytes(run / "counts"), folder_bytes(run / "sequences")
     with contextlib.closing(open_store(run / "state.duckdb", read_only=True)) as con:
@@ -376,13 +380,17 @@ def rehearse(run: Path, job: dict[str, Any], stop: threading.Event, name: str = 
     return found
 
 
-def _resident_bytes(process: psutil.Process) -> int:
-    total = 0
-    with contextlib.suppress(psutil.Error):
-        for one in (process, *process.children(recursive=True)):
-            with contextlib.suppress(psutil.Error):
-                total += one.memory_info().rss
-    return total
+def _refused(told: Sequence[str], code: int) -> StreambpeError:
+    """The rehearsal's own message and exit code, as if the training itself had been started."""
+    if code < 0:
+        why = f"its process was ended by signal {-code}"
+    elif "Traceback (most recent call last):" in told:
+        why = told[-1]
+    else:
+        why = " ".join(told).removeprefix("streambpe: ")
+    error = StreambpeError(f"The sample cannot be trained: {why}")
+    error.exit_code = max(code, 1)
+    return error
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -413,7 +421,7 @@ def forecast(grown: Grown, rehearsed: Rehearsal, config: TrainConfig, resources:
         stages["learning"] = _learning_seconds(rehearsed, more_places)
 
     limit = resources.memory_bytes
-    count_peak = rehearsed.count_peak_bytes + resources.threads * _BYTES_A_PIECE * (large.pieces - small.pieces)
+    count_peak = rehearsed.count_peak_bytes + resources.threads * _BYTES_A_CHUNK * (large.chunks - small.chunks)
     learn_peak = rehearsed.learn_peak_bytes + _BYTES_A_PLACE * (places - places / more_places)
     if rehearsed.from_disk is not None and not in_memory:  # the engine's share is what differs
         learn_peak = BASE_BYTES + max(0, rehearsed.from_disk.learn_peak_bytes - BASE_BYTES) * more_places
@@ -435,7 +443,7 @@ def forecast(grown: Grown, rehearsed: Rehearsal, config: TrainConfig, resources:
         "places": places,
         "memory_bytes": round(memory),
         "learns_in_memory": in_memory,
-        "memory_suits_bytes": suitable_memory(places),
+        "memory_suits_bytes": max(suitable_memory(places), SMALLEST_SUPERWORDS_BYTES if superwords else 0),
         "disk_bytes": round(max(learning_disk, counting_disk)),
         "disk_left_bytes": round(left),
         "seconds": round(start + sum(stages.values()), 2),
@@ -456,7 +464,7 @@ class _Parts:
 
     number: float
     share: float  # of the text in each
-    pieces: float  # distinct ones in each
+    chunks: float  # distinct ones in each
     cost: float  # seconds of one thread
 
     @classmethod
@@ -465,14 +473,14 @@ class _Parts:
         text = grown.text_bytes * times
         speed = grown.text_bytes / max(rehearsed.stages["counting"], 1e-3)
         size = min(text, CHECKPOINT_SECONDS * speed) / resources.threads
-        most_pieces = table_bytes(resources) / max(grown.bytes_a_piece, 1.0)
+        most_chunks = table_bytes(resources) / max(grown.bytes_a_chunk, 1.0)
         while True:
-            pieces = grown.distinct.at(size / grown.text_bytes) * grown.pieces_a_chunk
-            if pieces <= most_pieces or size < grown.text_bytes / SUBSETS:
+            chunks = grown.distinct.at(size / grown.text_bytes)
+            if chunks <= most_chunks or size < grown.text_bytes / SUBSETS:
                 break
             size *= 0.9
         number = text / size
-        return cls(number, size / text, pieces, grown.cut_seconds * text + grown.split_seconds * pieces * number)
+        return cls(number, size / text, chunks, grown.count_seconds * text + grown.sort_seconds * chunks * number)
 
 
 def _learning_seconds(rehearsed: Rehearsal, more_places: float) -> float:

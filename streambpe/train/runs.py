@@ -37,7 +37,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import shutil
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -48,12 +47,15 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from streambpe.arrays import write_array
+from streambpe.core.pairs import PairTable
 from streambpe.failpoints import failpoint
-from streambpe.store.database import fsync_file, fsync_folder
+from streambpe.store.made_of import fingerprint, has_note, seal_folder
 from streambpe.store.sequences import SequencePart
+from streambpe.system import remove_folder, rename, sync_file, sync_folder
 from streambpe.threads import in_order
-from streambpe.train.engine import give_back
-from streambpe.train.neighbours import BARRIER, Bool, Groups, Int32, Int64, Reader, add_up, pair_keys, write_whole
+from streambpe.train.neighbours import BARRIER, Bool, Groups, Int32, Int64, Reader, add_up, write_whole
+from streambpe.train.rules import give_back
 from streambpe.train.words import WordFiles
 
 _SCHEMA = {"run": pl.Binary, "by": pl.Int64, "n": pl.Int64}
@@ -151,28 +153,20 @@ class KeptPairs:
     """Neighbours that are not cut: a set of keys, and all neighbours of chunks that are open."""
 
     def __init__(self, keys: Int64, open_chunks: OpenChunks, symbols: int) -> None:
-        self.keys = pl.Series("key", keys).implode()
+        self.table = PairTable()
+        self.table.hold(keys)
         self.open_right, self.open_left = np.zeros(symbols, bool), np.zeros(symbols, bool)
         self.open_right[sorted(open_chunks.right)] = True
         self.open_left[sorted(open_chunks.left)] = True
-        self.any_open = bool(open_chunks)
 
-    def __contains__(self, key: object) -> bool:
-        return bool(self.of(np.array([key], np.int64))[0])
-
-    def of(self, keys: Int64) -> Bool:
-        """Which of these are kept."""
-        found = pl.Series(keys).is_in(self.keys).to_numpy()
-        if self.any_open:
-            found = found | self.open_right[keys >> 32] | self.open_left[keys & 0xFFFFFFFF]
-        return found
+    def join(self, symbols: Int32) -> Bool:
+        """Whether each place and the next are such neighbours."""
+        return self.table.join(symbols, self.open_right, self.open_left)
 
 
 def cut_runs(symbols: Int32, kept: KeptPairs) -> tuple[Bool, Int64, Int64]:
     """(whether place i is joined to i + 1, first places of the runs, places behind their last ones)."""
-    joined = np.zeros(len(symbols) + 1, bool)
-    at, keys = pair_keys(symbols)
-    joined[at[kept.of(keys)]] = True
+    joined = np.append(kept.join(symbols), False)
     before = np.concatenate(([False], joined[:-1]))
     return joined[:-1], np.flatnonzero(joined & ~before), np.flatnonzero(~joined & before) + 1
 
@@ -252,7 +246,7 @@ class _OpenRun:
                 self.pieces.append(cut.tail)
 
     def _joins(self, head: Int32) -> bool:
-        return bool(self.pieces) and ((int(self.pieces[-1][-1]) << 32) | int(head[0])) in self.kept
+        return bool(self.pieces) and bool(self.kept.join(np.append(self.pieces[-1][-1], head[0]))[0])
 
     def close(self) -> pl.DataFrame:
         """The run that ends here, unless it is one chunk."""
@@ -271,14 +265,16 @@ def collect_runs(
     prefix: str,
     threads: int,
     advance: Callable[[int], None],
+    made_of: str = "",
 ) -> list[Path]:
-    """The distinct runs of every group, one file each, sorted by `by`; those that are there are kept.
+    """The distinct runs of every group, one file each, sorted by `by`; those that are there, made of the same, are
+    kept.
 
     A run belongs to the group it ends in, so a group is only complete together with what was open before it.
     """
     files = [folder / f"{prefix}-{name}.parquet" for name in groups.names]
     done = 0
-    while done < len(files) and files[done].exists():
+    while done < len(files) and has_note(files[done], made_of):
         done += 1
     # runs that were open at the end of a group are found again by reading back to where they began
     begin = done
@@ -301,7 +297,7 @@ def collect_runs(
         if i < done:
             continue
         together = pl.concat(frames).group_by("run").agg(pl.first("by"), pl.col("n").sum()).sort("by")
-        write_whole(together, files[i])
+        write_whole(together, files[i], made_of)
         failpoint("runs-written")
     return files
 
@@ -310,31 +306,31 @@ def _all_joined(symbols: Int32, kept: KeptPairs) -> bool:
     return bool(cut_runs(symbols, kept)[0][:-1].all())
 
 
-def write_run_words(files: Sequence[Path], folder: Path, rows_at_once: int) -> WordFiles:
-    """The runs of all groups added up, as words for the engine; kept if they are there."""
-    if folder.exists():
-        return WordFiles(folder)
+def write_run_words(files: Sequence[Path], folder: Path, rows_at_once: int, made_of: str = "") -> WordFiles:
+    """The runs of all groups added up, as words for the engine."""
+    remove_folder(folder)
     temporary = folder.with_name(folder.name + ".new")
-    shutil.rmtree(temporary, ignore_errors=True)
+    remove_folder(temporary)
     temporary.mkdir(parents=True)
     paths = WordFiles(temporary).paths
     at = 0
     with paths[0].open("wb") as symbols, paths[1].open("wb") as offsets, paths[2].open("wb") as weights:
-        np.zeros(1, np.int64).tofile(offsets)
+        write_array(np.zeros(1, np.int64), offsets)
         for frame in add_up(files, "by", "run", rows_at_once):
             if not frame.height:
                 continue
             array = frame["run"].rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
             bounds = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
             data = np.frombuffer(array.buffers()[2], np.uint8)[bounds[0] : bounds[-1]]
-            data.tofile(symbols)
-            ((bounds[1:] - bounds[0]) // 4 + at).tofile(offsets)
-            frame["n"].to_numpy().tofile(weights)
+            write_array(data, symbols)
+            write_array((bounds[1:] - bounds[0]) // 4 + at, offsets)
+            write_array(frame["n"].to_numpy(), weights)
             at += len(data) // 4
-    for path in paths:
-        fsync_file(path)
-    temporary.rename(folder)
-    fsync_folder(folder.parent)
+    seal_folder(temporary, fingerprint(made_of, folder.name))
+    for path in temporary.iterdir():
+        sync_file(path)
+    rename(temporary, folder)
+    sync_folder(folder.parent)
     failpoint("words-written")
     return WordFiles(folder)
 

@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.encode.patterns import Pattern
-from streambpe.errors import SourceError, UsageError
-from streambpe.store.sources import Block, Reader, Source, compression_of, open_bytes
+from streambpe.errors import UsageError
+from streambpe.store.sources import Block, Reader, Source, compression_of, not_parquet, open_bytes
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -130,7 +130,7 @@ def _rows(source: Source, many: int, pattern: Pattern) -> Iterator[tuple[Block, 
     try:
         rows = pq.read_metadata(source.path).num_rows
     except (OSError, pa.ArrowException) as why:
-        raise SourceError(f"{source.path} is not a Parquet file: {str(why).splitlines()[0]}") from None
+        raise not_parquet(source.path, why) from None
     each = max(1, -(-rows * WINDOW_BYTES // source.bytes))
     reader, done = Reader(pattern, WINDOW_BYTES, _MOST_LINE), 0
     for number in range(many):

@@ -8,7 +8,8 @@ What stands between two borders is a run that any neighbours in it may join, so 
 learned from as superwords are (neighbours.py, runs.py); the symbols are tokens instead of whole chunks.
 
 The merges of phase one are made in stage-2 chunks as if they were learned there: each counts what it counts there at
-its turn, and one whose pair never stands there is passed over. No chunk is replayed as a whole: it is cut between two
+its turn, which is 0 where its pair stood there and earlier merges took up every place of it. One whose pair never stood
+there is passed over. No chunk is replayed as a whole: it is cut between two
 bytes wherever no token of phase one holds these two bytes side by side, because no merge can ever reach across, and
 each distinct piece is replayed once a part.
 
@@ -20,6 +21,8 @@ Memory: about 40 times a part's text (8 MB when it was counted), and the rest of
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,17 +30,20 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
 
+from streambpe.core.strings import as_buffers
 from streambpe.encode.alphabet import Alphabet
 from streambpe.encode.bulk import BulkReplay, Tally
+from streambpe.encode.chunker import Chunker
 from streambpe.encode.eventlog import Event, merge_event
 from streambpe.encode.marks import DOCUMENT_END
 from streambpe.encode.patterns import Pattern
-from streambpe.encode.segments import InlineSplitter, Pieces, as_buffers, cut_pieces, split_pieces
 from streambpe.errors import LimitError
 from streambpe.failpoints import failpoint
-from streambpe.store.run import replace_file
-from streambpe.store.sequences import SequencePart, expand
+from streambpe.files import replace_file
+from streambpe.store.made_of import fingerprint, has_note
+from streambpe.store.sequences import SequencePart
 from streambpe.store.sources import find_border
 from streambpe.train.neighbours import BARRIER, Int32, Int64, Reader, load_documents, write_whole
 
@@ -57,9 +63,10 @@ class StageTwo:
     disjoint: bool
     folder: Path
     most_bytes: int  # of a document without a certain border
+    made_of: str = ""  # what all parts follow from
 
     def __post_init__(self) -> None:
-        self.splitter = InlineSplitter(self.pattern)
+        self.chunker = Chunker(self.pattern)
         self.n_ids = self.alphabet.first_id + len(self.contents)
         self.replay = BulkReplay(self.words, self.n_ids)
         self.symbol_of = np.full(256, self.replay.unknown, np.int32)
@@ -79,8 +86,9 @@ class StageTwo:
         for part, behind in zip(parts, [*parts[1:], None], strict=True):
             goes_on = behind is not None and behind.follows
             tokens, held = self._paths(part)
-            if tokens.exists():
-                rest = held.read_bytes()
+            kept = self._kept_rest(tokens, held)
+            if kept is not None:
+                rest = kept
             else:
                 text = rest + self._text(part)
                 rest = self._unfinished(text, part) if goes_on else b""
@@ -88,17 +96,34 @@ class StageTwo:
                 if text and not goes_on and not text.endswith(_MARK):
                     text += _MARK
                 replace_file(held, rest)
-                self._write(text, tokens)
+                self._write(text, tokens, rest)
                 failpoint("tokens-written")
             advance(part.places)
         return TokenReader(self.folder, [part.name for part in parts])
 
+    def _kept_rest(self, tokens: Path, held: Path) -> bytes | None:
+        """What a part left for the next; None if one of its three files is not there as it was written."""
+        with contextlib.suppress(OSError):
+            rest = held.read_bytes()
+            if has_note(tokens, self._note(rest)) and has_note(_counts_of(tokens), self._note(rest)):
+                return rest
+        return None
+
+    def _note(self, rest: bytes) -> str:
+        return fingerprint(self.made_of, hashlib.sha256(rest).hexdigest())
+
     def counted(self) -> list[Event]:
-        """The merges of phase one as stage 2 has them: those whose pair stands there, with their counts there."""
-        n = np.zeros(len(self.words), np.int64)
+        """The merges of phase one as stage 2 has them: those whose pair ever stood there, with their counts there."""
+        n, stood = np.zeros(len(self.words), np.int64), np.zeros(len(self.words), bool)
         for part in self.parts:
-            n += pl.read_parquet(self._paths(part)[0].with_suffix(".counts.parquet"))["n"].to_numpy()
-        return [merge_event(*event.pair, event.id, k) for event, k in zip(self.words, n.tolist(), strict=True) if k]
+            counts = pl.read_parquet(self._paths(part)[0].with_suffix(".counts.parquet"))
+            n += counts["n"].to_numpy()
+            stood |= counts["stood"].to_numpy()
+        kept = np.flatnonzero(stood)
+        return [
+            merge_event(*self.words[i].pair, self.words[i].id, k)
+            for i, k in zip(kept.tolist(), n[kept].tolist(), strict=True)
+        ]
 
     def _paths(self, part: SequencePart) -> tuple[Path, Path]:
         tokens = self.folder / f"{part.name}.parquet"
@@ -121,23 +146,19 @@ class StageTwo:
             )
         return text[border:]
 
-    def _write(self, text: bytes, target: Path) -> None:
-        pieces, codes = cut_pieces(text, self.pattern).encode()
-        chunked = split_pieces(pieces, self.pattern, self.splitter)
-        chunks, flat = chunked.distinct_chunks()
-        sequence = expand(flat, chunked, codes)
-        sequence = sequence[sequence >= 0]
-        n = np.bincount(sequence, minlength=len(chunks))
-        tokens, lengths, counts = self._encode(chunks, n)
+    def _write(self, text: bytes, target: Path, rest: bytes) -> None:
+        numbered = self.chunker.number(text)
+        tokens, lengths, tally = self._encode(numbered.chunks, numbered.n)
+        sequence = numbered.ids[numbered.ids >= 0]
         # every chunk ends with a barrier
         behind = np.cumsum(lengths)
         padded = np.insert(tokens, behind, BARRIER)
         lengths = lengths + 1
         symbols = gather(padded, np.cumsum(lengths) - lengths, lengths, sequence)
-        write_whole(pl.DataFrame({"n": counts}), target.with_suffix(".counts.parquet"))
-        write_whole(pl.DataFrame({"symbol": symbols}), target)
+        write_whole(pl.DataFrame({"n": tally.n, "stood": tally.stood}), _counts_of(target), self._note(rest))
+        write_whole(pl.DataFrame({"symbol": symbols}), target, self._note(rest))
 
-    def _encode(self, chunks: pl.Series, n: Int64) -> tuple[Int32, Int64, Int64]:
+    def _encode(self, chunks: pl.Series, n: Int64) -> tuple[Int32, Int64, Tally]:
         """(tokens of distinct chunks one after another, how many each, what every merge counted in n of each)."""
         data = np.frombuffer("".join(chunks).encode(), np.uint8)
         ends = np.cumsum(chunks.str.len_bytes().to_numpy().astype(np.int64))
@@ -145,18 +166,25 @@ class StageTwo:
         border[1:-1] = ~self.sticks[data[:-1], data[1:]]
         border[ends] = True
         offsets = np.flatnonzero(border)
-        atoms, codes = Pieces(data.tobytes(), offsets.astype(np.int32)).encode()
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        coded = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers).dictionary_encode()
+        atoms, codes = pl.Series(pl.from_arrow(coded.dictionary), dtype=pl.Binary), coded.indices.to_numpy()
         atoms_before = np.searchsorted(offsets, np.append(0, ends))
         weights = np.zeros(len(atoms), np.int64)
         np.add.at(weights, codes, np.repeat(n, np.diff(atoms_before)))
         text = np.frombuffer(b"".join(atoms), np.uint8)
-        tally = Tally(weights, np.zeros(len(self.words), np.int64), self.disjoint)
+        merges = len(self.words)
+        tally = Tally(weights, np.zeros(merges, np.int64), self.disjoint, np.zeros(merges, bool))
         sizes = atoms.bin.size().to_numpy().astype(np.int64)
         ids, many = self.replay.replay(self.symbol_of[text], sizes, tally)
         ids[ids == self.replay.unknown] = BARRIER
         tokens = gather(ids, np.cumsum(many) - many, many, codes)
         before = np.append(0, np.cumsum(many[codes]))
-        return tokens, np.diff(before[atoms_before]), tally.n
+        return tokens, np.diff(before[atoms_before]), tally
+
+
+def _counts_of(tokens: Path) -> Path:
+    return tokens.with_suffix(".counts.parquet")
 
 
 def gather(flat: Int32, starts: Int64, lengths: Int64, rows: npt.NDArray[np.integer]) -> Int32:

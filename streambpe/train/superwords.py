@@ -26,6 +26,7 @@ events-committed of journal.py.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import shutil
 import threading
@@ -47,6 +48,7 @@ from streambpe.encode.patterns import Pattern
 from streambpe.memory import release_memory, room_for_arrays, sure_room
 from streambpe.progress import Meter
 from streambpe.store.chunks import BASE_BYTES
+from streambpe.store.made_of import fingerprint, has_note, is_sealed
 from streambpe.store.sequences import SequencePart
 from streambpe.train.batch import Bool
 from streambpe.train.engine import LEAST_BYTES, Batch, Engine, EngineOptions, PairRule, TieOrder
@@ -236,7 +238,7 @@ def phase_folder(private: Path, words: Sequence[Event], words_target: int, confi
     learn more tokens and is not complete."""
     facts = f"{events_digest(words)} {words_target} {config.superwords} {config.superword_pattern}"
     if config.superwords == "uw":
-        facts += f" {config.stage2_pattern}"
+        facts += f" {config.stage2_pattern} stood"  # "stood": what stage2.py counts; before there was less
     return private / f"superwords-{hashlib.sha256(facts.encode()).hexdigest()[:16]}"
 
 
@@ -268,6 +270,12 @@ class SuperwordPhase:
         self.words_learned = job.words_learned
         self.merges = [(seq, event.n) for seq, event in enumerate(job.words) if event.op is Op.MERGE]  # word steps
         self.falling = -np.minimum.accumulate(np.array([n for _, n in self.merges], np.int64))
+
+    @functools.cached_property
+    def made_of(self) -> str:
+        """What all files of this phase follow from: the words (the folder's name), the documents, the options."""
+        config = {key: value for key, value in self.job.config.as_facts().items() if key != "vocab_size"}
+        return fingerprint(self.job.folder.name, config, [asdict(part) for part in self.job.parts])
 
     # ------------------------------------------------------------------ the story
 
@@ -323,7 +331,7 @@ class SuperwordPhase:
         """Cut at every pair below the floor: the runs of the engine, cut again where chunks were open."""
         floor, none = self.levels[0], OpenChunks()
         exact = self._words_folder(floor, none)
-        less = sorted(self.job.folder.glob(f"words-{floor}-{'?' * len(none.name)}"))
+        less = sorted(filter(self._is_mine, self.job.folder.glob(f"words-{floor}-{'?' * len(none.name)}")))
         if exact in less or not less:
             return self._run_words(floor, keys, none)
         kept = KeptPairs(keys, none, len(self.spellings.contents))
@@ -332,7 +340,7 @@ class SuperwordPhase:
         advance = self._stage("runs", WordFiles(less[0]).places)
         name = f"again-{exact.name}"
         files = cut_again(WordFiles(less[0]), kept, self.job.folder, name, room // CUT_BYTES, advance)
-        write_run_words(files, exact, room // (3 * RUN_BYTES))
+        write_run_words(files, exact, room // (3 * RUN_BYTES), self.made_of)
         release_memory()
         return WordFiles(exact)
 
@@ -360,7 +368,7 @@ class SuperwordPhase:
         places = int(min(32 << 20, max(1 << 20, self.spare // (4 * ROW_BYTES))))
         self.groups = Groups.of(self.reader.parts, places)
         stage = self._stage("neighbours", self.reader.places)
-        files = count_neighbours(self.reader, self.groups, self.job.folder, self.readers, stage)
+        files = count_neighbours(self.reader, self.groups, self.job.folder, self.readers, stage, self.made_of)
         self.neighbour_files = files
         self.levels = self._levels()
         release_memory()
@@ -386,7 +394,7 @@ class SuperwordPhase:
         assert job.pattern is not None
         stage = StageTwo(
             job.sequences, job.parts, job.pattern, job.alphabet, job.contents, job.words,
-            job.config.overlaps == "disjoint", job.folder / "stage2", self.spare // 64,
+            job.config.overlaps == "disjoint", job.folder / "stage2", self.spare // 64, self.made_of,
         )  # fmt: skip
         reader = stage.write(self._stage("stage 2", sum(part.places for part in job.parts)))
         self.words = stage.counted()
@@ -398,12 +406,14 @@ class SuperwordPhase:
     def _adjacency_file(self, least: int) -> Path:
         """All neighbours that count at least `least`, or a smaller number that was asked for before."""
         target = self.job.folder / f"adjacency-{least}.parquet"
-        return merge_neighbours(self.neighbour_files, target, least, max(1 << 18, self.spare // (3 * ROW_BYTES)))
+        rows_at_once = max(1 << 18, self.spare // (3 * ROW_BYTES))
+        return merge_neighbours(self.neighbour_files, target, least, rows_at_once, self.made_of)
 
     def _adjacency(self, least: int) -> pl.DataFrame:
         """Neighbours (key, n) that count at least so much."""
         everything = self.job.folder / f"adjacency-{self.least}.parquet"
-        file = everything if least >= self.least and everything.exists() else self._adjacency_file(least)
+        there = least >= self.least and has_note(everything, self.made_of)
+        file = everything if there else self._adjacency_file(least)
         return pl.scan_parquet(file).filter(pl.col("n") >= least).collect()
 
     def _levels(self) -> list[int]:
@@ -426,10 +436,12 @@ class SuperwordPhase:
 
     def _open_journal(self) -> None:
         path = self.job.folder / "supermerges.events"
-        if path.exists():
-            self.journal = Journal.read(path)
-        else:
-            self.journal = Journal.start(path, {"superwords": self.job.config.superwords})
+        training = {"superwords": self.job.config.superwords, "made_of": self.made_of}
+        found = Journal.read(path) if path.exists() else None
+        if found is not None and self._is_my_journal(found, training):
+            self.journal = found
+        else:  # none, or of other words or documents
+            self.journal = Journal.start(path, training)
             self.journal.save()
         base = list(self.job.contents)
         self.spellings = Spellings(
@@ -439,6 +451,12 @@ class SuperwordPhase:
             self.spellings.add(event)
         self._choose_threshold()
         self.committed = time.monotonic()
+
+    def _is_my_journal(self, found: Journal, training: dict[str, Any]) -> bool:
+        if any(part.made_of for part in self.job.parts):
+            return found.training == training
+        # a run of an older version: its supermerges do not say what they were made of
+        return found.training in (training, {"superwords": self.job.config.superwords})
 
     def _choose_threshold(self) -> None:
         """The highest level that shows every supermerge known so far."""
@@ -518,15 +536,21 @@ class SuperwordPhase:
     def _words_folder(self, cut: int, open_chunks: OpenChunks) -> Path:
         return self.job.folder / f"words-{cut}-{open_chunks.name}"
 
+    def _is_mine(self, folder: Path) -> bool:
+        """Whether words are there, whole, and made of these documents."""
+        return is_sealed(folder, fingerprint(self.made_of, folder.name))
+
     def _run_words(self, cut: int, keys: Int64, open_chunks: OpenChunks) -> WordFiles:
         """The documents' runs, cut at all neighbours but these, as words; kept if they are there."""
         folder = self._words_folder(cut, open_chunks)
-        if not folder.exists():
+        if not self._is_mine(folder):
             kept = KeptPairs(keys, open_chunks, len(self.spellings.contents))
             stage = self._stage("runs", self.reader.places)
             name = folder.name.replace("words", "runs")
-            files = collect_runs(self.reader, self.groups, kept, self.job.folder, name, self.readers, stage)
-            write_run_words(files, folder, max(1 << 17, self.spare // (3 * RUN_BYTES)))
+            files = collect_runs(
+                self.reader, self.groups, kept, self.job.folder, name, self.readers, stage, self.made_of
+            )
+            write_run_words(files, folder, max(1 << 17, self.spare // (3 * RUN_BYTES)), self.made_of)
             release_memory()
         return WordFiles(folder)
 

@@ -25,7 +25,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from pathlib import Path
@@ -35,6 +35,7 @@ import numpy as np
 import polars as pl
 
 from streambpe.config import LIKE_COUNTING, CountConfig, Resources, TrainConfig
+from streambpe.disk import disk_full_explained
 from streambpe.encode.alphabet import Alphabet
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.eventlog import (
@@ -48,6 +49,7 @@ from streambpe.encode.eventlog import (
     alphabet_size,
     delete_event,
     events_digest,
+    log_lines,
     merge_event,
     read_event_log,
     write_event_log,
@@ -56,15 +58,20 @@ from streambpe.encode.model import encoding_pattern
 from streambpe.encode.patterns import Pattern, find_pattern
 from streambpe.encode.script import Unencodable
 from streambpe.encode.symbols import Codec
-from streambpe.errors import ResumeMismatch, RunError, RunMismatch, Stopped, StreambpeError, UsageError
+from streambpe.encode.tables import refuse_other_tables
+from streambpe.errors import ResumeMismatch, RunError, RunMismatch, Stopped, StoreHeld, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
+from streambpe.files import replace_file
 from streambpe.memory import LEFT_BEHIND_BYTES, TRANSIENT_SHARE, release_memory, room_for_arrays
 from streambpe.progress import Meter, Reporter
 from streambpe.store.chunks import BASE_BYTES, Part, fold, list_parts, merge_ranges
-from streambpe.store.database import fsync_file, fsync_folder, list_trainings, open_store, use_training
+from streambpe.store.counted_as import refuse_like, refuse_other_counting
+from streambpe.store.database import list_trainings, open_store, use_training
 from streambpe.store.documents import documents_digest
 from streambpe.store.groups import check_weights, read_groups, weighted_counts
-from streambpe.store.run import Run, disk_full_explained, replace_file
+from streambpe.store.identity import accept, refuse_other_log, tables_written
+from streambpe.store.made_of import fingerprint
+from streambpe.store.run import Run
 from streambpe.store.sequences import SequencePart, order_parts
 from streambpe.store.sources import Source, find_sources
 from streambpe.store.sqlfiles import run_sql
@@ -80,15 +87,18 @@ from streambpe.store.trainings import (
     read_passes,
     read_words_ahead,
 )
+from streambpe.store.unfinished import Unfinished, is_complete, spans_by_path
+from streambpe.system import is_reserved_name, remove_folder
 from streambpe.train.batch import Int64
-from streambpe.train.count import count
+from streambpe.train.count import CountResult, count, resume_count
 from streambpe.train.deletion import Deletion, Deletions
 from streambpe.train.engine import LEAST_BYTES, Batch, CountOverflow, Engine, EngineOptions, ReplayMismatch
+from streambpe.train.in_memory import BYTES_PER_PLACE
 from streambpe.train.interleave import Interleaved, phase_one
-from streambpe.train.job import find_job, put_job, read_jobs, write_jobs
+from streambpe.train.job import find_job, find_work, left_to_count, put_job, read_jobs, refuse_half_counted, write_jobs
 from streambpe.train.journal import Journal
-from streambpe.train.occurrences import INDEX_BYTES_PER_PLACE
 from streambpe.train.runs import RunTable
+from streambpe.train.snapshots import find_snapshot, write_snapshot
 from streambpe.train.superwords import StopRequested, SuperwordJob, SuperwordPhase, phase_folder
 from streambpe.train.undo import can_undo, undo
 from streambpe.train.whole import WholeCharacterRule
@@ -125,6 +135,7 @@ class TrainResult:
     folded: bool = True  # into state.duckdb; else another process held it, and the next command does it
     warnings: tuple[str, ...] = ()  # of counting, by this call
     uncovered: Uncovered | None = None  # characters that are unknown, by --encoding chars
+    left_out: tuple[str, ...] = ()  # sources that were not counted to their end, by --allow-partial
 
 
 @dataclass(frozen=True)
@@ -153,6 +164,9 @@ def check_name(name: str) -> None:
     """A training's name becomes a schema and a file name."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name in ("information_schema", "pg_catalog", "temp", "system"):
         raise UsageError(f"--name {name}: small letters, digits and underscores, a letter first.")
+    if name == "model" or is_reserved_name(name):
+        whose = "the event log of training main is called" if name == "model" else "Windows keeps for a device"
+        raise UsageError(f"--name {name}: that is what {whose}. Nothing was changed; give another name.")
 
 
 class Trainer:
@@ -175,6 +189,7 @@ class Trainer:
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
         snapshot_seconds: float = _SNAPSHOT_SECONDS,
         tuning: dict[str, Any] | None = None,
+        allow_partial: bool = False,
     ) -> None:
         check_name(name)
         self.folder = run if isinstance(run, Run) else Run.open(run)
@@ -189,6 +204,8 @@ class Trainer:
         self.tuning = dict(tuning or {})
         self.prune = bool(self.tuning.pop("prune", True))  # superwords from documents cut at rare neighbours
         self.private = self.folder.path / "training" / name  # words, snapshot, the engine's blocks
+        self.allow_partial = allow_partial
+        self.left_out: list[Unfinished] = []  # sources not counted to their end
         self.meter = Meter("preparing", unit="tokens", memory_limit=self.resources.memory_bytes)
         self.meter.facts["training"] = name
         self.groups: dict[str, Any] = {}  # with weights: for the header, what was counted in each group
@@ -200,6 +217,7 @@ class Trainer:
     def run(self) -> TrainResult:
         """Learn until the size is reached or no pair is left."""
         with self.folder.lock(), disk_full_explained(self.folder.path):
+            self.refuse_half_counted()
             corpus, parts = self._corpus()
             done = self._finished(corpus)
             if done is not None:
@@ -217,6 +235,8 @@ class Trainer:
         stop_words, alphabet, self.uncovered = choose_symbols(parts, self.config, self.unencodable)
         target = self._target(alphabet, stop_words)
         joins = self.config.superwords != "none"
+        if joins:  # which chunks may join, and what cuts the text of uw, the tables say again
+            refuse_other_tables(self.folder.path, self.facts, self._counting_pattern(), "learning superwords")
         documents = self._documents(parts) if joins else []
         patterns = self._stage_patterns() if self.config.superwords == "uw" else (None, None)
         words_target = self._words_target(target, alphabet, stop_words)
@@ -419,10 +439,14 @@ class Trainer:
 
     def _documents_sum(self, phase: SuperwordPhase, documents: list[SequencePart]) -> str:
         file = phase.job.folder / "documents.sum"
-        if not file.exists():
-            self.meter.stage = "documents"
-            replace_file(file, documents_digest(self.folder, documents, phase.readers).encode())
-        return file.read_text()
+        with contextlib.suppress(OSError, ValueError):
+            found, made_of = file.read_text().split()
+            if made_of == fingerprint(phase.made_of, found):
+                return found
+        self.meter.stage = "documents"
+        found = documents_digest(self.folder, documents, phase.readers)
+        replace_file(file, f"{found} {fingerprint(phase.made_of, found)}".encode())
+        return found
 
     @staticmethod
     def _new_book(alphabet: Alphabet, stop_words: Sequence[str]) -> TokenBook:
@@ -462,7 +486,7 @@ class Trainer:
                 self._try_fold(journal, None, wait_seconds=0.0)
                 if now - last_snapshot > max(self.snapshot_seconds, _SNAPSHOT_SHARE * snapshot_cost):
                     began = time.monotonic()
-                    self._snapshot(engine, len(journal.events))
+                    write_snapshot(self.private, engine, journal)
                     snapshot_cost = time.monotonic() - began
                     last_snapshot = time.monotonic()
                 last_checkpoint = time.monotonic()
@@ -509,10 +533,26 @@ class Trainer:
             threads=self.resources.threads,
             temp_dir=self.resources.temp_dir,
         )
+        if not corpus["chunks"]:
+            raise RunError(
+                f"{self.folder.path} holds no text: all its sources are empty. Nothing was changed. "
+                f"`streambpe train {self.folder.path} SOURCE...` counts others into it."
+            )
         self.facts = self.folder.facts()
+        left, runs = left_to_count(self.folder)
+        self.left_out = [*left, *(Unfinished(run, 0, "chunks", "", False) for run in runs)]
         if self.config.weights:
             self.groups = {"groups": read_groups(self.folder)}
         return corpus, list_parts(self.folder)
+
+    def refuse_half_counted(self, given: Collection[str] = ()) -> None:
+        """An error where a new training would learn from part of a corpus and nobody asked for that.
+
+        One that is going on was begun on the counts it is to have; that these are the same is asked elsewhere.
+        `given`: paths of sources that are counted before it begins.
+        """
+        if not self.allow_partial and not journal_path(self.folder, self.name).exists():
+            refuse_half_counted(self.folder, ", or learn from what is there with --allow-partial", given=given)
 
     def _identity(self, corpus: dict[str, Any]) -> dict[str, Any]:
         """What must not change while a training goes on."""
@@ -540,7 +580,8 @@ class Trainer:
         where = f"{self.folder.path}, training {self.name},"
         if before["corpus"] != now["corpus"]:
             raise ResumeMismatch(
-                f"{where} was learned from other counts: sources were added since. It was not changed. "
+                f"{where} was learned from other counts: sources were added since, or parts of its counts are gone. It "
+                f"was not changed. `streambpe count {self.folder.path} SOURCE...` reads again what is gone. "
                 f"Learn from all of them beside it with --name NAME."
             )
         flat_before = {**before["config"], "special": before["specials"], "reserve": before["reserve"]}
@@ -572,15 +613,26 @@ class Trainer:
             return None
         log = self._read_log()
         self._refuse_changes(self._identity_of(log), corpus)
-        if log.header.config["vocab_size"] < self.config.vocab_size:
+        if log.header.config["vocab_size"] < self.config.vocab_size or not self._in_tables(log):
             return None
+        accept(path)
         return TrainResult(
             path, _model_size(log), len(log.events), events_digest(log.events),
             _model_size(log) >= self._full_size(), 0, skipped=True,
+            left_out=tuple(source["source"] for source in log.header.corpus.get("left_out", ())),
         )  # fmt: skip
+
+    def _in_tables(self, log: EventLog) -> bool:
+        """Whether the tables show this log; else they were lost, or are those of an earlier time."""
+        with contextlib.closing(open_store(self.folder.state, read_only=True)) as con:
+            if self.name not in list_trainings(con):
+                return False
+            use_training(con, self.name)
+            return read_facts(con).get("sha256") == events_digest(log.events)
 
     def _read_log(self) -> EventLog:
         path = log_path(self.folder, self.name)
+        refuse_other_log(path)
         try:
             return read_event_log(path)
         except EventLogError as why:
@@ -604,10 +656,15 @@ class Trainer:
             journal = Journal.read(path)
             self._refuse_changes(journal.training, corpus)
             if journal.training["config"]["vocab_size"] == self.config.vocab_size:
+                if self._tables_are_ahead(journal):  # it was cut; what is learned again may come in other passes
+                    return Journal.start(path, journal.training, journal.events, journal.batches, journal.vetoes)
                 return journal
+            identity |= {key: journal.training[key] for key in ("left_out",) if key in journal.training}
             return Journal.start(path, identity, journal.events, journal.batches, journal.vetoes)
+        if self.left_out:
+            identity["left_out"] = [source.as_fact(whole_path=True) for source in self.left_out]
         # what an earlier training of this name left belongs to other events
-        shutil.rmtree(self.private, ignore_errors=True)
+        remove_folder(self.private)
         if not log_path(self.folder, self.name).exists():
             return Journal.start(path, identity)
         if self.config.superwords == "uw":  # its log has the words as they count in stage 2
@@ -622,6 +679,21 @@ class Trainer:
                 use_training(con, self.name)
                 passes = read_passes(con, len(events))
         return Journal.start(path, identity, events, *(passes or ([carried_pass(len(events))], [])))
+
+    def _tables_are_ahead(self, journal: Journal) -> bool:
+        """Whether the tables hold more of this journal than it does itself, as no kill can leave them."""
+        try:
+            con = open_store(self.folder.state, read_only=True, wait_seconds=0.0)
+        except StoreHeld:
+            return False
+        with contextlib.closing(con):
+            if self.name not in list_trainings(con):
+                return False
+            use_training(con, self.name)
+            facts = read_facts(con)
+        if facts.get("journal") != journal.number:
+            return False
+        return int(facts["events"]) > len(journal.events) or int(facts["batches"]) > len(journal.batches)
 
     def _full_size(self) -> int:
         return self.config.vocab_size + (0 if self.config.count_specials else self.config.extra_ids)
@@ -677,13 +749,16 @@ class Trainer:
         rule = WholeCharacterRule(alphabet, first_id) if self.config.whole_characters else None
         merges, deleted = _merges_and_deletions(journal.events)
         vetoes = [(v["left"], v["right"], v["n"]) for v in journal.vetoes]
-        shutil.rmtree(self.blocks, ignore_errors=True)
+        remove_folder(self.blocks)
         self.blocks.mkdir(parents=True, exist_ok=True)
-        snapshot = self._newest_snapshot(len(journal.events))
-        if snapshot is not None:
-            folded = journal.events[: int(snapshot.name.split("-")[1])]
-            at = sum(event.op is not Op.DELETE for event in folded)
-            engine = Engine.restore(snapshot, base, options, first_id=first_id, rule=rule, events=merges[:at])
+        engine = None
+        found = find_snapshot(self.private, journal)
+        if found is not None:
+            snapshot, events = found
+            at = sum(event.op is not Op.DELETE for event in journal.events[:events])
+            with contextlib.suppress(ValueError):  # of a version that this one does not read
+                engine = Engine.restore(snapshot, base, options, first_id=first_id, rule=rule, events=merges[:at])
+        if engine is not None:
             known = len(engine.vetoed)
         else:
             at = known = 0
@@ -718,30 +793,9 @@ class Trainer:
 
     # ------------------------------------------------------------------ what it leaves
 
-    def _newest_snapshot(self, events: int) -> Path | None:
-        found = sorted(self.private.glob("snapshot-*"), key=lambda p: p.name)
-        whole = [p for p in found if not p.name.endswith(".new") and int(p.name.split("-")[1]) <= events]
-        return whole[-1] if whole else None
-
-    def _snapshot(self, engine: Engine, events: int) -> None:
-        """The words as they are now, under a name that says after how many events."""
-        target = self.private / f"snapshot-{events:012d}"
-        if target.exists():  # a pass that only vetoed
-            return
-        temporary = target.with_name(target.name + ".new")
-        shutil.rmtree(temporary, ignore_errors=True)
-        engine.snapshot(temporary)
-        # words half on disk after a power cut would lead to other events
-        for file in temporary.iterdir():
-            fsync_file(file)
-        fsync_folder(temporary)
-        failpoint("snapshot-written")
-        temporary.rename(target)
-        fsync_folder(self.private)
-        failpoint("snapshot-made")
-        for old in self.private.glob("snapshot-*"):
-            if old != target:
-                shutil.rmtree(old, ignore_errors=True)
+    def _counting_pattern(self) -> Pattern:
+        counting = self._counting()
+        return find_pattern(counting.pattern, gaps=counting.gaps, split_scripts=counting.split_scripts)
 
     def _counting(self) -> CountConfig:
         """How the run was counted."""
@@ -757,12 +811,23 @@ class Trainer:
         reached: bool,
     ) -> TrainResult:
         """Write the event log."""
+        left_out = journal.training.get("left_out", [])
+        if left_out:  # without the folders: a log has no paths
+            names = [{**source, "source": source["source"].rsplit("/", 1)[-1]} for source in left_out]
+            corpus = {**corpus, "left_out": names}
         header = self._header(corpus, alphabet, stop_words, learned)
         path = log_path(self.folder, self.name)
-        sha256 = write_event_log(path, EventLog(header, tuple(journal.events)))
+        log = EventLog(header, tuple(journal.events))
+        digest = hashlib.sha256(b"".join(log_lines(log)[0])).hexdigest()
+        accept(path, digest, also=True)
+        sha256 = write_event_log(path, log)
+        accept(path, digest)
         size = len(alphabet) + len(stop_words) + learned + self.config.extra_ids
         uncovered = self.uncovered if self.config.unk else None
-        return TrainResult(path, size, len(journal.events), sha256, reached, len(journal.vetoes), uncovered=uncovered)
+        return TrainResult(
+            path, size, len(journal.events), sha256, reached, len(journal.vetoes), uncovered=uncovered,
+            left_out=tuple(source["source"] for source in left_out),
+        )  # fmt: skip
 
     def _header(self, corpus: dict[str, Any], alphabet: Alphabet, stop_words: Sequence[str], learned: int) -> Header:
         before = alphabet.first_id + len(alphabet)
@@ -775,9 +840,11 @@ class Trainer:
         return Header(
             alphabet=alphabet.to_header(),
             config={**count_config, "expression": pattern.expression, **self.config.as_facts()},
-            unicode=pattern.unicode,
+            unicode=json.loads(self.facts.get("unicode", "{}")).get("version", pattern.unicode),
             corpus={
-                key: corpus[key] for key in ("documents", "bytes", "chunks", "sha256", "documents_sum") if key in corpus
+                key: corpus[key]
+                for key in ("documents", "bytes", "chunks", "sha256", "documents_sum", "left_out")
+                if key in corpus
             }
             | self.groups,
             unk=self.config.unk,
@@ -798,7 +865,7 @@ class Trainer:
         """Bring the tables up to date unless somebody holds the file; that only delays this."""
         try:
             self._fold(journal, engine, wait_seconds=wait_seconds, finished=finished, joined=joined)
-        except RunError:
+        except StoreHeld:
             return False
         return True
 
@@ -837,6 +904,8 @@ class Trainer:
                 "state": "done" if finished else "unfinished",
                 "pair_counts_at": str(len(journal.events)) if engine else "",
             }
+            if "left_out" in journal.training:
+                facts["left_out"] = json.dumps(journal.training["left_out"])
             token_counts = None
             if engine is not None:
                 left, right, n, floor = engine.hot_pairs()
@@ -881,7 +950,9 @@ class Trainer:
             for key, value in facts.items():
                 run_sql(con, "steps/put_fact", key=key, value=value)
             failpoint("tables-filled")
-            con.commit()
+            with tables_written(self.folder.state) as written:
+                run_sql(con, "steps/put_run", key="written", value=written)
+                con.commit()
         failpoint("tables-committed")
 
     def _count_in_chunks(self, events: Sequence[Event]) -> tuple[Int64, Int64, Int64]:
@@ -923,12 +994,12 @@ def engine_room(memory_bytes: int) -> int:
 
 def fits_in_memory(places: int, memory_bytes: int) -> bool:
     """Whether an index of so many places (symbols + words) fits from the start; else the words go to disk first."""
-    return places * INDEX_BYTES_PER_PLACE <= engine_room(memory_bytes)
+    return places * BYTES_PER_PLACE <= engine_room(memory_bytes)
 
 
 def memory_for(places: int) -> int:
     """The --memory with which an index of so many places fits in one piece."""
-    room = places * INDEX_BYTES_PER_PLACE + BASE_BYTES + LEFT_BEHIND_BYTES + _FOLD_BYTES
+    room = places * BYTES_PER_PLACE + BASE_BYTES + LEFT_BEHIND_BYTES + _FOLD_BYTES
     return room * TRANSIENT_SHARE // (TRANSIENT_SHARE - 1)
 
 
@@ -948,19 +1019,27 @@ def train(
     stop: threading.Event | None = None,
     on_batch: Callable[[Batch], None] | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    allow_partial: bool = False,
     **options: Any,
 ) -> TrainResult:
     """Count the sources (if any are named) and learn a vocabulary; goes on where a stop or a kill left it.
 
     `counting`: arguments of `count`, such as {"options": {"pattern": "gpt4"}, "lines": True}; `options`:
-    fields of TrainConfig, on top of what `like` sets.
+    fields of TrainConfig, on top of what `like` sets. `allow_partial`: learn also where other sources that the run was
+    given are not counted to their end.
     """
     config = TrainConfig.from_options(like, **options)
     check_name(name)
     folder = Run(run)
+    folder.refuse_other_content("train", [source for source in sources if isinstance(source, str)])
     if not sources:
         folder = Run.open(run)
     resources = resources or Resources.from_options()
+    resources.check_superwords(config.superwords)
+    if folder.state.exists():
+        refuse_like(folder, like, (counting or {}).get("options") or {})
+    if not sources:
+        refuse_other_counting(folder, counting or {})
     counting = counting_for(like, config, counting)
     names = [source for source in sources if isinstance(source, str)]
     trainer = Trainer(
@@ -972,12 +1051,15 @@ def train(
         stop=stop,
         on_batch=on_batch,
         checkpoint_seconds=checkpoint_seconds,
+        allow_partial=allow_partial,
     )
     if folder.path.is_dir():
         with folder.lock():  # the journal of a running training is not to be touched
+            found = _find_named(names, counting)
             if trainer.refuse_changes():
-                _refuse_new_sources(folder, name, names, counting)
-    job = describe_job(sources, counting, config, resources, checkpoint_seconds)
+                _refuse_new_sources(folder, name, found)
+            trainer.refuse_half_counted({*found, *(source.path for source in sources if isinstance(source, Source))})
+    job = describe_job(sources, counting, config, resources, checkpoint_seconds, allow_partial)
     with disk_full_explained(folder.path):
         before = put_job(folder, name, job)
     failpoint("job-written")
@@ -998,6 +1080,7 @@ def describe_job(
     config: TrainConfig,
     resources: Resources,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    allow_partial: bool = False,
 ) -> dict[str, Any]:
     """What `resume` needs to know of a training."""
     return {
@@ -1006,12 +1089,9 @@ def describe_job(
         "counting": counting,
         "counted": not sources,
         "config": asdict(config),
-        "resources": {
-            "memory_bytes": resources.memory_bytes,
-            "threads": resources.threads,
-            "temp_dir": str(resources.temp_dir) if resources.temp_dir else None,
-        },
+        "resources": resources.as_facts(),
         "checkpoint_seconds": checkpoint_seconds,
+        "allow_partial": allow_partial,
     }
 
 
@@ -1050,12 +1130,16 @@ def _count(
     return result.warnings
 
 
-def _refuse_new_sources(folder: Run, name: str, sources: Sequence[str], counting: dict[str, Any]) -> None:
-    """A training that was started learns from the counts it was started with: none may be added to it."""
+def _find_named(sources: Sequence[str], counting: dict[str, Any]) -> list[str]:
+    """The paths of the sources that are named."""
     arguments = {key: value for key, value in counting.items() if key not in ("options", "groups", "group_by")}
-    found = find_sources(list(sources), **arguments)[0] if sources else []
-    complete = {span.path for part in list_parts(folder) for span in part.spans if span.state == "last"}
-    new = [source.path for source in found if source.path not in complete]
+    return [source.path for source in find_sources(list(sources), **arguments)[0]] if sources else []
+
+
+def _refuse_new_sources(folder: Run, name: str, found: Sequence[str]) -> None:
+    """A training that was started learns from the counts it was started with: none may be added to it."""
+    spans = spans_by_path(list_parts(folder))
+    new = [path for path in found if not is_complete(spans.get(path, []))]
     if new:
         raise ResumeMismatch(
             f"{folder.path}, training {name}, was started without {new[0]}"
@@ -1071,21 +1155,23 @@ def resume(
     resources: Resources | None = None,
     progress: str = "none",
     stop: threading.Event | None = None,
-) -> TrainResult:
-    """Go on with the last `train` of a run, or that of a name, wherever it was stopped or killed.
+) -> TrainResult | CountResult:
+    """Go on with the last `train` or `count` of a run, or the training of a name, wherever it was stopped or killed.
 
     Without `resources` it goes on with those it had.
     """
     folder = Run(run)
+    name, before = find_work(folder, name)
+    if resources is None and before:
+        resources = Resources.from_facts(before)
+    if name is None:
+        return resume_count(folder.path, resources=resources, progress=progress, stop=stop)
     name, job = find_job(folder, name)
     config = job["config"]
     for key in ("specials", "block_tokens"):
         config[key] = tuple(config[key])
-    if resources is None:
-        temp_dir = job["resources"]["temp_dir"]
-        resources = Resources(
-            job["resources"]["memory_bytes"], job["resources"]["threads"], Path(temp_dir) if temp_dir else None
-        )
+    if resources is not None:
+        resources.check_superwords(config["superwords"])
     warnings: tuple[str, ...] = ()
     if not job["counted"]:
         if job["streams"]:
@@ -1102,6 +1188,7 @@ def resume(
         progress=progress,
         stop=stop,
         checkpoint_seconds=job["checkpoint_seconds"],
+        allow_partial=job.get("allow_partial", False),
     )
     return replace(trainer.run(), warnings=warnings)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from streambpe.encode.alphabet import Alphabet
 from streambpe.encode.eventlog import Event
-from streambpe.encode.whole_characters import whole_characters
+from streambpe.encode.whole_characters import States, whole_characters
 from streambpe.train.batch import Bool, Int64
 
 
@@ -20,9 +20,13 @@ class WholeCharacterRule:
     the alphabet (stop words) stand in no pair."""
 
     def __init__(self, alphabet: Alphabet, first_id: int) -> None:
-        self._rule = whole_characters(alphabet)
+        self.tables = whole_characters(alphabet)
         self._state = np.zeros(2 * first_id, np.uint8)
-        self._state[alphabet.first_id : alphabet.first_id + len(alphabet)] = self._rule.base_states
+        self._state[alphabet.first_id : alphabet.first_id + len(alphabet)] = self.tables.base_states
+
+    def kinds(self, tokens: int) -> States:
+        """The state of each of so many tokens."""
+        return np.concatenate((self._state, np.zeros(max(0, tokens - len(self._state)), np.uint8)))[:tokens]
 
     @classmethod
     def of_words(cls, alphabet: Alphabet, first_id: int, words: Sequence[Event]) -> WholeCharacterRule:
@@ -35,7 +39,7 @@ class WholeCharacterRule:
 
     def allows(self, left: Int64, right: Int64) -> Bool:
         """See PairRule."""
-        allowed: Bool = self._rule.allowed[self._state[left], self._state[right]]
+        allowed: Bool = self.tables.allowed[self._state[left], self._state[right]]
         return allowed
 
     def born(self, left: Int64, right: Int64, new: Int64) -> None:
@@ -45,4 +49,4 @@ class WholeCharacterRule:
         most = int(new.max())
         if most >= len(self._state):
             self._state = np.concatenate((self._state, np.zeros(most + 1, np.uint8)))
-        self._state[new] = self._rule.merged[self._state[left], self._state[right]]
+        self._state[new] = self.tables.merged[self._state[left], self._state[right]]

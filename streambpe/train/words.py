@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from streambpe.arrays import write_array
 from streambpe.config import TrainConfig
 from streambpe.encode.alphabet import Alphabet, Unknown, bytes_alphabet, chars_alphabet, gpt2_alphabet, utf8_alphabet
 from streambpe.encode.encoder import Encoder
@@ -236,16 +237,16 @@ def write_words(
     at = 0
     symbol_path, offset_path, weight_path = files.paths
     with symbol_path.open("wb") as symbols, offset_path.open("wb") as offsets, weight_path.open("wb") as weights:
-        np.zeros(1, np.int64).tofile(offsets)
+        write_array(np.zeros(1, np.int64), offsets)
         for frame in merge_ranges(parts, _RANGE_BYTES):
             for symbols_of, sizes_of, rows in word_symbols(frame.filter(keep), codec):
                 cut, sizes, n = known_stretches(symbols_of, sizes_of, rows["n"].to_numpy())
                 several = sizes > 1
                 if not several.all():
                     cut, sizes, n = cut[np.repeat(several, sizes)], sizes[several], n[several]
-                cut.tofile(symbols)
-                (np.cumsum(sizes) + at).tofile(offsets)
-                n.tofile(weights)
+                write_array(cut, symbols)
+                write_array(np.cumsum(sizes) + at, offsets)
+                write_array(n, weights)
                 at += len(cut)
             advance(frame.height)
     return files

@@ -1,10 +1,11 @@
 """Model files that published systems wrote are read, and encode as their own libraries did.
 
-The files and the vectors with their encodings are in the folder STREAMBPE_GOLDEN names.
+The files and the vectors with their encodings are in tests/golden, or in the folder STREAMBPE_FOLDER names.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -12,9 +13,9 @@ import pytest
 
 from streambpe.encode.formats.export import import_file
 from streambpe.encode.tokenizer import Tokenizer
-from tests.conformance.golden import GOLDEN, WHY_SKIPPED
+from tests.conformance.golden import folder_of, names_in, read_packed
 
-pytestmark = pytest.mark.skipif(not GOLDEN, reason=WHY_SKIPPED)
+FOLDER = folder_of("models")
 
 # model file -> the vector that holds encodings by the same model
 PAIRS = [
@@ -32,16 +33,19 @@ PAIRS = [
 ]
 
 
-def load(name: str) -> Tokenizer:
-    path = Path(str(GOLDEN)) / "models" / name
+def load(name: str, folder: Path) -> Tokenizer:
+    """A model file as its system writes it, packed or not."""
+    path = folder / name
+    content = read_packed(FOLDER / "models", name.removesuffix(".gz"))
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     return Tokenizer.from_event_log(import_file(path, pattern="gpt4" if name.endswith(".tiktoken") else None))
 
 
 @pytest.mark.parametrize(("name", "vector"), PAIRS)
-def test_published_model_encodes_as_its_own_library_did(name, vector):
+def test_published_model_encodes_as_its_own_library_did(name, vector, tmp_path):
     """Same tokens, same ids, on every text of the vector."""
-    tokenizer = load(name)
-    rows = json.loads((Path(str(GOLDEN)) / f"{vector}.json").read_text())["encodings"]
+    tokenizer = load(name, tmp_path)
+    rows = json.loads(read_packed(FOLDER, f"{vector}.json"))["encodings"]
     assert len(rows) > 20
     for row in rows:
         ids = tokenizer.encode_ordinary(row["text"])
@@ -58,5 +62,4 @@ def test_published_model_encodes_as_its_own_library_did(name, vector):
 
 def test_every_model_file_is_read():
     """A file that nothing reads is never passed over."""
-    names = {path.name for path in (Path(str(GOLDEN)) / "models").iterdir()}
-    assert names == {name for name, _ in PAIRS}
+    assert set(names_in(FOLDER / "models")) == {name.removesuffix(".gz") for name, _ in PAIRS}

@@ -1,21 +1,18 @@
 """The presets are the published expressions, and the counting route splits the published cases as they were split.
 
-STREAMBPE_GOLDEN=golden pytest tests/conformance/test_patterns.py
+pytest tests/conformance/test_patterns.py
 """
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from streambpe.encode.patterns import PRESETS, SCRIPT_SPECIFIC, SCRIPT_SPECIFIC_GPT4O, Pattern, find_pattern
-from tests.conformance.golden import GOLDEN, WHY_SKIPPED
+from tests.conformance.golden import folder_of, read_packed
 from tests.hostile import buffer_of, fast_documents
-
-pytestmark = pytest.mark.skipif(not GOLDEN, reason=WHY_SKIPPED)
 
 PUBLISHED = {
     "gpt2": "gpt2",
@@ -37,7 +34,7 @@ SCRIPT_AWARE = {
 
 
 def table() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((Path(str(GOLDEN)) / "pretokenization.json").read_text())
+    found: dict[str, Any] = json.loads(read_packed(folder_of("pretokenization.json"), "pretokenization.json"))
     return found
 
 

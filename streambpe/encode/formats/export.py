@@ -7,11 +7,13 @@ how far the two drift.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import importlib
 import json
 import os
 import runpy
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,7 +33,9 @@ from streambpe.encode.patterns import NO_CUTS, Pattern
 from streambpe.encode.replay import Model, events_for_size
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, UsageError
+from streambpe.outputs import not_written, refuse_existing, refuse_no_place
 from streambpe.store.sources import Reader, block_text, find_sources
+from streambpe.system import rename
 
 FORMATS = ("hf", "tiktoken", "gpt2", "boundless", "gguf", "events", "parquet")
 _EXAMPLES = 5
@@ -154,32 +158,64 @@ def export(
     *,
     vocab_sizes: Sequence[int] = (),
     verify: str | None = None,
+    force: bool = False,
 ) -> list[ExportResult]:
     """Write a model in one format, once for each size (none: as it is); verify: a source to compare on.
 
-    With several sizes the size goes into the name: tok.json -> tok-8000.json, tok-16000.json.
+    With several sizes the size goes into the name: tok.json -> tok-8000.json, tok-16000.json. force: overwrite files
+    that are there; without it nothing is written if one is.
     """
     if to not in FORMATS:
         raise UsageError(f"--to {to}: one of {', '.join(FORMATS)}.")
-    log = model if isinstance(model, EventLog) else read_model(model)
     path = Path(output)
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"{path.parent} is no folder; make it first. Nothing was written.")
+    several = len(vocab_sizes) > 1
+    targets = [path.with_name(f"{path.stem}-{n}{path.suffix}") for n in vocab_sizes] if several else [path]
+    for target in targets:
+        for file in files_of(to, target):
+            refuse_existing(file, force)
+    log = model if isinstance(model, EventLog) else read_model(model)
     logs = [cut_log(log, size) for size in vocab_sizes] or [log]
-    results = []
-    for one in logs:
-        target = (
-            path.with_name(f"{path.stem}-{one.header.config['vocab_size']}{path.suffix}") if len(logs) > 1 else path
-        )
-        results.append(_export_one(one, to, target, verify))
-    return results
+    return [_export_one(one, to, target, verify) for one, target in zip(logs, targets, strict=True)]
+
+
+def files_of(to: str, path: Path) -> list[Path]:
+    """The files that an export writes."""
+    if to == "gpt2":
+        refuse_no_place(path)
+        if path.exists() and not path.is_dir():
+            raise UsageError(f"{path} is a file, and gpt2 writes a folder. Nothing was changed; give another name.")
+        return [path / "vocab.json", path / "merges.txt"] if path.is_dir() else []
+    return [path, path.with_name(path.name + ".py")] if to == "tiktoken" else [path]
+
+
+@contextlib.contextmanager
+def _written_aside(path: Path) -> Iterator[Path]:
+    """The same name in a folder beside `path`; what was written there moves to its place when all of it is written."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".export-", dir=path.absolute().parent) as place:
+            yield Path(place) / path.name
+            for file in sorted(file for file in Path(place).rglob("*") if file.is_file()):
+                target = path.parent / file.relative_to(place)
+                target.parent.mkdir(exist_ok=True)
+                rename(file, target)
+    except OSError as why:
+        raise not_written(path, why) from None
 
 
 def _export_one(log: EventLog, to: str, path: Path, verify: str | None) -> ExportResult:
     tokenizer = Tokenizer.from_event_log(log)
-    encoder = tokenizer.encoder
-    lost: list[str] = []
-    files = [path]
+    with _written_aside(path) as aside:
+        files, lost = _write(tokenizer, log, to, aside)
+        files = [path.parent / file.relative_to(aside.parent) for file in files]
+    result = ExportResult(files, tokenizer.n_vocab, lost)
+    if verify is not None:
+        encode, content, result.checked_by = _reader(to, files)
+        result.comparison = compare(tokenizer, encode, documents(verify), content)
+    return result
+
+
+def _write(tokenizer: Tokenizer, log: EventLog, to: str, path: Path) -> tuple[list[Path], list[str]]:
+    """(files, what is lost)."""
     if to == "events":
         write_event_log(path, log)
     elif to == "parquet":
@@ -192,12 +228,8 @@ def _export_one(log: EventLog, to: str, path: Path, verify: str | None) -> Expor
             "boundless": export_boundless,
             "gguf": export_gguf,
         }
-        files, lost = write[to](encoder, path)
-    result = ExportResult(files, tokenizer.n_vocab, lost)
-    if verify is not None:
-        encode, content, result.checked_by = _reader(to, files)
-        result.comparison = compare(tokenizer, encode, documents(verify), content)
-    return result
+        return write[to](tokenizer.encoder, path)
+    return [path], []
 
 
 def compare(
@@ -272,10 +304,13 @@ def _need(name: str) -> Any:
         ) from None
 
 
-def import_file(path: str | os.PathLike[str], *, pattern: str | None = None, specials: Sequence[str] = ()) -> EventLog:
+def import_file(
+    path: str | os.PathLike[str], *, pattern: str | None = None, specials: Sequence[str] = (), if_needed: bool = False
+) -> EventLog:
     """A vocabulary made elsewhere as an event log: tokenizer.json, tiktoken ranks, a .model file, research JSON.
 
-    pattern and specials are for tiktoken ranks, which carry neither.
+    pattern and specials are for tiktoken ranks, which carry neither; for other files they are refused, or passed over
+    `if_needed`.
     """
     file = Path(path)
     try:
@@ -283,14 +318,22 @@ def import_file(path: str | os.PathLike[str], *, pattern: str | None = None, spe
             head = opened.read(512)
     except OSError as why:
         raise ModelError(f"{path} cannot be read: {why.strerror}.") from None
-    if head.startswith(b"PAR1"):
-        return read_parquet(file)
     if head.startswith(b"GGUF"):
         raise ModelError(f"{path} is a gguf file, which is not read here. Import the tokenizer.json it was made from.")
-    if file.suffix == ".model" or head.startswith((b"BoundlessBPE v2", b"word v1", b"minbpe v1", b"BatchBPE v1")):
-        return import_model(file)
-    if head.lstrip().startswith(b"{") or head.startswith(b"\x1f\x8b"):
-        return _import_json(file)
+    reader: Callable[[Path], EventLog] | None = None
+    if head.startswith(b"PAR1"):
+        reader = read_parquet
+    elif file.suffix == ".model" or head.startswith((b"BoundlessBPE v2", b"word v1", b"minbpe v1", b"BatchBPE v1")):
+        reader = import_model
+    elif head.lstrip().startswith(b"{") or head.startswith(b"\x1f\x8b"):
+        reader = _import_json
+    if reader is not None:
+        if (pattern or specials) and not if_needed:
+            raise UsageError(
+                f"--pattern and --special are for tiktoken ranks, which carry neither; {path} says itself how its text "
+                f"is split and which special tokens it has. Leave them out."
+            )
+        return reader(file)
     if pattern is None:
         raise UsageError(
             f"{path} looks like tiktoken ranks, which carry no pattern; say how its text is split with --pattern, "

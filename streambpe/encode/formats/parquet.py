@@ -23,6 +23,7 @@ from streambpe.encode.eventlog import (
     header_line,
     read_event_lines,
 )
+from streambpe.system import rename, sync_file, sync_folder
 
 _KEY = b"streambpe-events"
 _SCHEMA = pa.schema(
@@ -56,7 +57,9 @@ def write_parquet(path: str | os.PathLike[str], log: EventLog) -> None:
     temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     try:
         pq.write_table(table, temporary, compression="zstd")
-        os.replace(temporary, target)
+        sync_file(temporary)
+        rename(temporary, target)
+        sync_folder(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -69,7 +69,8 @@ class Corpus:
         self.weights: list[int] = []
         self.pair_counts: Counter[Pair] = Counter()
         self.token_counts: Counter[int] = Counter()
-        self.words_with: defaultdict[Pair, set[int]] = defaultdict(set)  # pair -> words that count it
+        # pair -> words that count it; a pair that was ever counted stays, so look only for pairs that are counted
+        self.words_with: defaultdict[Pair, set[int]] = defaultdict(set)
         for sequence, weight in words:
             self.sequences.append(list(sequence))
             self.weights.append(weight)
@@ -104,14 +105,17 @@ class Corpus:
         for word in listed:
             self._count(word, +1)
 
-    def merge(self, pair: Pair, new: int) -> Merged:
-        """Apply one merge to every word that counts the pair."""
+    def merge(self, pair: Pair, new: int, on_completed: Callable[[], None] = lambda: None) -> Merged:
+        """Apply one merge to every word that counts the pair. on_completed: called for a word that is one token now,
+        before the next word's turn."""
         occurrences, completed = 0, False
-        for word in sorted(self.words_with[pair]):
+        for word in sorted(self.words_with.get(pair, ())):
             shorter = merge(self.sequences[word], pair, new)
             occurrences += (len(self.sequences[word]) - len(shorter)) * self.weights[word]
-            completed = completed or len(shorter) == 1
             self.rewrite(word, shorter)
+            if len(shorter) == 1:
+                completed = True
+                on_completed()
         return Merged(occurrences, completed)
 
     def split(self, number: int, into: Sequence[int]) -> int:

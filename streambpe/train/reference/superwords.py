@@ -56,13 +56,14 @@ IMPROVED = r"^(?=.+\p{L})(?:\p{L}\p{M}*|[ _'\u2019])+\Z"  # a letter that is not
 ORIGINAL = r"^[ _'a-zA-Z]*[a-zA-Z][ _'a-zA-Z]*\Z"
 
 
-def text_matches(pattern: str) -> TextTest:
-    """A test for chunk bytes: valid UTF-8 in which the pattern is found."""
+def text_matches(pattern: str, at_start: bool = False) -> TextTest:
+    """A test for chunk bytes: valid UTF-8 in which the pattern is found, anywhere or only where it begins."""
     compiled = regex.compile(pattern)
+    found = compiled.match if at_start else compiled.search
 
     def matches(content: bytes) -> bool:
         try:
-            return compiled.search(content.decode()) is not None
+            return found(content.decode()) is not None
         except UnicodeDecodeError:
             return False
 
@@ -418,7 +419,8 @@ def train_uw(
     """UW SuperBPE's second stage: make the inherited merges in stage-2 chunks, then go on with BPE.
 
     inherited: the first stage's merges as contents, in order; one whose parts do not exist here or
-    whose pair never stands in the text is passed over. Their counts are those of the stage-2 text.
+    whose pair never stood in the text is passed over. Their counts are those of the stage-2 text, 0 where
+    earlier merges have taken up every place that the pair had: such a merge is kept, as its authors keep it.
     refused, may_merge: contents that no merge of this stage may make, pairs that none may join.
     """
     inherited = list(inherited)
@@ -436,9 +438,8 @@ def train_uw(
     for left, right in inherited:
         if left in id_of and right in id_of:
             pair = id_of[left], id_of[right]
-            n = trainer.training.corpus.pair_counts[pair]
-            if n:
-                trainer.step(pair, n)
+            if pair in trainer.training.corpus.words_with:  # has ever been counted
+                trainer.step(pair, trainer.training.corpus.pair_counts[pair])
                 id_of[left + right] = trainer.training.events[-1].id
     learn(trainer, vocab_size, min_frequency)
     return trainer.training

@@ -1,0 +1,127 @@
+"""Builds the compiled core: streambpe/core/*.c -> one shared library beside them, loaded with ctypes.
+
+Run by pip through hatchling, or by hand in a checkout: `python hatch_build.py`. The system's C compiler is used
+($CC, cc, gcc, clang); where there is none, zig from PyPI, which is then asked for as a build requirement.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent
+CORE = ROOT / "streambpe" / "core"
+LIBRARY = "_core.so"  # on every system: it is loaded by its path
+FLAGS = [
+    "-std=c99",
+    "-O3",
+    "-Wall",
+    "-Wextra",
+    "-Werror=implicit-function-declaration",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+]
+ZIG = "ziglang>=0.13"
+# zig's names for what wheels are built for, and the wheel's tag; the glibc is old on purpose
+TARGETS = {
+    "linux-x86_64": ("x86_64-linux-gnu.2.17", "manylinux_2_17_x86_64"),
+    "linux-aarch64": ("aarch64-linux-gnu.2.17", "manylinux_2_17_aarch64"),
+    "macos-x86_64": ("x86_64-macos.11.0", "macosx_11_0_x86_64"),
+    "macos-arm64": ("aarch64-macos.11.0", "macosx_11_0_arm64"),
+    "windows-x64": ("x86_64-windows-gnu", "win_amd64"),
+}
+
+
+def sources() -> list[Path]:
+    """The C files, in the order of their names."""
+    return sorted(CORE.glob("*.c"))
+
+
+def digest() -> str:
+    """What a library is asked for when it is loaded: whether it was made of these sources (core/binding.py)."""
+    whole = hashlib.sha256()
+    for file in sorted([*sources(), *CORE.glob("*.h")]):
+        whole.update(file.name.encode() + b"\0" + file.read_bytes().replace(b"\r\n", b"\n") + b"\0")
+    return whole.hexdigest()[:32]
+
+
+def system_compiler() -> list[str] | None:
+    """The command of a C compiler of this machine, or None."""
+    named = os.environ.get("CC")
+    if named:
+        return shlex.split(named)
+    found = next((shutil.which(name) for name in ("cc", "gcc", "clang") if shutil.which(name)), None)
+    return [found] if found else None
+
+
+def compiler() -> list[str]:
+    """What compiles here: the system's compiler, else zig's."""
+    return system_compiler() or [sys.executable, "-m", "ziglang", "cc"]
+
+
+def build(command: list[str], target: Path, flags: list[str] | None = None) -> Path:
+    """Compile all sources into one library; whole or not at all."""
+    temporary = target.with_name(f"{target.name}.{os.getpid()}.new")
+    arguments = [*FLAGS, *(flags or []), f'-DCORE_DIGEST="{digest()}"', "-o", str(temporary), *map(str, sources())]
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"The core did not compile: {shlex.join(command)} said\n{done.stderr}")
+    record = hashlib.sha256(temporary.read_bytes()).hexdigest()
+    temporary.replace(target)
+    # asked for before loading: a damaged library would end the process
+    target.with_name(f"{target.name}.sha256").write_text(record)
+    return target
+
+
+def platform_tag() -> str:
+    """The wheel's platform; one that is built for another machine names it in STREAMBPE_TARGET."""
+    target = os.environ.get("STREAMBPE_TARGET")
+    if target:
+        return TARGETS[target][1]
+    return sysconfig.get_platform().replace("-", "_").replace(".", "_")
+
+
+def build_for_wheel() -> Path:
+    """The library of the wheel that is being made."""
+    target = os.environ.get("STREAMBPE_TARGET")
+    if target is None:
+        return build(compiler(), CORE / LIBRARY)
+    folder = ROOT / "build" / target
+    folder.mkdir(parents=True, exist_ok=True)
+    return build([sys.executable, "-m", "ziglang", "cc"], folder / LIBRARY, ["-target", TARGETS[target][0]])
+
+
+try:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+except ImportError:  # run by hand, without hatchling
+    BuildHookInterface = None
+else:
+
+    class CoreBuildHook(BuildHookInterface):  # type: ignore[type-arg]
+        """What hatchling runs for a wheel and for an editable installation."""
+
+        def dependencies(self) -> list[str]:
+            cross = "STREAMBPE_TARGET" in os.environ
+            return [ZIG] if cross or system_compiler() is None else []
+
+        def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+            if self.target_name != "wheel":
+                return
+            file = build_for_wheel()
+            build_data["pure_python"] = False
+            build_data["tag"] = f"py3-none-{platform_tag()}"
+            if version != "editable":
+                for ending in ("", ".sha256"):
+                    build_data["force_include"][f"{file}{ending}"] = f"streambpe/core/{LIBRARY}{ending}"
+
+
+if __name__ == "__main__":
+    print(build(compiler(), CORE / LIBRARY, sys.argv[1:]))

@@ -1,0 +1,248 @@
+"""The core's functions, typed: nobody else sees a pointer. Calls let go of the interpreter's lock.
+
+The library is built at install (hatch_build.py) of the C files beside this one, and knows their digest: one that is
+missing, damaged or made of other sources is refused in one sentence.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streambpe.core.classes import Categories, Classes
+from streambpe.errors import CoreError
+
+FOLDER = Path(__file__).parent
+LIBRARY = "_core.so"  # on every system: it is loaded by its path
+# the presets that the core splits, at the numbers it knows them by (split.c)
+PRESETS = (
+    "gpt2", "gpt4", "cl100k", "punct", "gpt4o", "superbpe1", "boundless", "ultimate1", "superbpe2", "word-level",
+    "spaceless", "spaceless gpt4o", "script", "whitespace", "none",
+)  # fmt: skip
+_FULL = -1
+_ERRORS = {
+    -2: "the system gave no memory",
+    -3: "a count does not fit 64 bits",
+    -4: "its input is damaged",
+}
+_SIZE, _PLACE, _TEXT = ctypes.c_int64, ctypes.c_void_p, ctypes.c_char_p
+Bytes = npt.NDArray[np.uint8]
+Longs = npt.NDArray[np.int64]
+
+
+def sources_digest() -> str:
+    """Of the C files beside this module, as hatch_build.py takes it."""
+    whole = hashlib.sha256()
+    for file in sorted([*FOLDER.glob("*.c"), *FOLDER.glob("*.h")]):
+        whole.update(file.name.encode() + b"\0" + file.read_bytes().replace(b"\r\n", b"\n") + b"\0")
+    return whole.hexdigest()[:32]
+
+
+@functools.cache
+def library() -> Any:
+    """The loaded library, its functions with their types."""
+    path = FOLDER / LIBRARY
+    again = "Install streambpe again (in a checkout: python hatch_build.py)."
+    try:
+        if hashlib.sha256(path.read_bytes()).hexdigest() != Path(f"{path}.sha256").read_text(encoding="utf-8"):
+            raise OSError("it is damaged")
+        loaded = ctypes.CDLL(str(path))
+        loaded.core_digest.restype = ctypes.c_char_p
+        made_of = loaded.core_digest().decode()
+    except (OSError, AttributeError) as why:
+        missing = "is missing" if not path.exists() else f"does not load ({why})"
+        raise CoreError(f"The compiled part of streambpe, {path}, {missing}. {again}") from None
+    if made_of != sources_digest():
+        raise CoreError(f"The compiled part of streambpe, {path}, is not made of the sources beside it. {again}")
+    for name, result, *arguments in (
+        ("table_new", _PLACE, ctypes.c_uint64),
+        ("table_free", None, _PLACE),
+        ("table_bytes", ctypes.c_uint64, _PLACE),
+        ("table_size", ctypes.c_uint64, _PLACE, _PLACE),
+        ("table_sorted", None, _PLACE, _PLACE, _PLACE, _PLACE),
+        ("pages_needed", _SIZE, _TEXT, _SIZE, _PLACE),
+        ("scan_text", ctypes.c_int, _PLACE, _PLACE, ctypes.c_int, ctypes.c_int, _TEXT, _SIZE, _PLACE, _PLACE, _PLACE),
+        ("table_add", ctypes.c_int, _PLACE, _PLACE, _PLACE, _PLACE, _SIZE, _PLACE),
+        ("lines_as_documents", _SIZE, _TEXT, _SIZE, ctypes.c_int, _PLACE),
+        ("merge_lists", _SIZE, _SIZE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE),
+        ("first_not_below", _SIZE, _PLACE, _PLACE, _SIZE, _TEXT, _SIZE),
+        ("lay_out_rows", None, _PLACE, _PLACE, _PLACE, _SIZE, _PLACE),
+        ("pairs_new", _PLACE, ctypes.c_uint64),
+        ("pairs_free", None, _PLACE),
+        ("pairs_size", _SIZE, _PLACE),
+        ("pairs_count", ctypes.c_int, _PLACE, _PLACE, _SIZE, _PLACE),
+        ("pairs_add", ctypes.c_int, _PLACE, _PLACE, _PLACE, _SIZE, _PLACE),
+        ("pairs_sorted", None, _PLACE, _PLACE, _PLACE),
+        ("pairs_join", None, _PLACE, _PLACE, _SIZE, _PLACE, _PLACE, _PLACE),
+        ("column_pairs", ctypes.c_int, _PLACE, _PLACE, _SIZE, _PLACE, ctypes.c_int, _PLACE),
+        ("drop_words", _SIZE, _PLACE, _SIZE, _PLACE, _PLACE),
+        (
+            "count_chains",
+            ctypes.c_int,
+            _PLACE,
+            _PLACE,
+            _SIZE,
+            _PLACE,
+            _PLACE,
+            _PLACE,
+            ctypes.c_int,
+            _PLACE,
+            _SIZE,
+            _PLACE,
+        ),
+        ("rewrite_chains", _SIZE, _PLACE, _PLACE, _SIZE, _PLACE, _PLACE, _PLACE, ctypes.c_int, _SIZE, _PLACE, _PLACE),
+        ("chunk_hashes", None, _PLACE, _PLACE, _SIZE, _PLACE),
+        ("sum_documents", None, _PLACE, _SIZE, _PLACE, _PLACE),
+        ("split_text", _SIZE, _PLACE, ctypes.c_int, _TEXT, _SIZE, _PLACE),
+        ("learner_new", _PLACE, ctypes.c_uint64, _PLACE),
+        ("learner_free", None, _PLACE),
+        ("learner_tokens", ctypes.c_int, _PLACE, _SIZE, *[_PLACE] * 8),
+        ("learner_kinds", ctypes.c_int, _PLACE, _SIZE, _PLACE, _PLACE),
+        ("learner_steps", ctypes.c_int, _PLACE, _SIZE, _PLACE),
+        ("learner_block", ctypes.c_int, _PLACE, _TEXT, _SIZE),
+        ("learner_measure", _SIZE, _PLACE, _PLACE, _SIZE),
+        ("learner_room", ctypes.c_int, _PLACE, _SIZE, _SIZE),
+        ("learner_words", ctypes.c_int, _PLACE, _SIZE, _PLACE, _PLACE, _PLACE, _SIZE),
+        ("learner_learn", ctypes.c_int, _PLACE, _SIZE, _SIZE, _SIZE, _PLACE, _SIZE, _PLACE),
+        ("learner_apply", ctypes.c_int, _PLACE, _PLACE, _PLACE, _SIZE, _PLACE, _SIZE, _PLACE),
+        ("learner_round", ctypes.c_int, _PLACE, _PLACE, _SIZE, _SIZE, _PLACE, _PLACE, _PLACE),
+        ("learner_best", _SIZE, _PLACE, _SIZE, ctypes.c_int, _PLACE),
+        ("learner_answer", ctypes.c_int, _PLACE, _SIZE, _SIZE, ctypes.c_int),
+        ("learner_told", None, _PLACE, _PLACE),
+        ("learner_hot", _SIZE, _PLACE, _SIZE, _PLACE),
+        ("learner_lives", None, _PLACE, _PLACE, _PLACE, _PLACE),
+        ("learner_take", _SIZE, _PLACE, _SIZE, _SIZE, _SIZE, *[_PLACE] * 4),
+    ):
+        function = getattr(loaded, str(name))
+        function.restype, function.argtypes = result, arguments
+    return loaded
+
+
+def succeeded(code: int) -> bool:
+    """False if the caller's memory was used up."""
+    if code < _FULL:
+        raise CoreError(f"The compiled part of streambpe gave up: {_ERRORS.get(code, f'error {code}')}.")
+    return code != _FULL
+
+
+def completed(code: int) -> None:
+    """For a table whose limit no caller's input reaches: one that is full all the same must not pass for the whole."""
+    if not succeeded(code):
+        raise MemoryError("a table of the compiled part of streambpe")
+
+
+@functools.cache
+def categories() -> Categories:
+    """The one table of this process."""
+    return Categories()
+
+
+def lines_as_documents(data: bytes, inside: bool) -> bytes:
+    """Lines as a counting buffer: 0xFF in place of every line break, and no empty documents. `inside`: the data begins
+    inside a document, which its first line break ends."""
+    out = np.empty(len(data), np.uint8)
+    size = library().lines_as_documents(data, len(data), inside, out.ctypes.data)
+    return out[:size].tobytes()
+
+
+@dataclass(frozen=True)
+class Split:
+    """One way to split, as the core takes it."""
+
+    preset: int  # in PRESETS
+    classes: Classes
+    special: int = -1  # the preset of runs marked with SCRIPT_RUN_END; -1: there are none
+
+    def learn(self, text: bytes) -> int:
+        """Where the table of classes is, with all pages that a text needs."""
+        classes = self.classes
+        if not text.isascii():
+            pages = classes.learned.copy()
+            if library().pages_needed(text, len(text), pages.ctypes.data):
+                classes.learn(np.flatnonzero(pages != classes.learned).tolist())
+        return int(classes.table.ctypes.data)
+
+    def ends(self, text: bytes) -> Longs:
+        """Where the chunks of one text end."""
+        ends = np.empty(len(text), np.int64)
+        n = library().split_text(self.learn(text), self.preset, text, len(text), ends.ctypes.data)
+        return ends[:n]
+
+
+class ChunkTable:
+    """Distinct chunks with a number each, in at most `limit` bytes of memory (more while they are taken out)."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = max(limit, 1 << 20)
+        self._handle: int | None = None
+
+    @property
+    def handle(self) -> int:
+        """For the functions of the core."""
+        if self._handle is None:
+            self._handle = library().table_new(self.limit)
+            if not self._handle:
+                raise MemoryError("the table of chunks")
+        return self._handle
+
+    def __del__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything and give the memory back."""
+        handle, self._handle = self._handle, None
+        if handle:
+            library().table_free(handle)
+
+    @property
+    def taken(self) -> int:
+        """Bytes of memory, now."""
+        return int(library().table_bytes(self._handle)) if self._handle else 0
+
+    def _scan(self, text: bytes, split: Split, at: int, ids: int | None) -> tuple[int, int]:
+        done = np.array([at, 0], np.int64)
+        place = done.ctypes.data
+        code = library().scan_text(
+            self.handle, split.learn(text), split.preset, split.special, text, len(text), place, place + 8, ids
+        )
+        succeeded(code)
+        return int(done[0]), int(done[1])
+
+    def count(self, text: bytes, split: Split, at: int = 0) -> tuple[int, int]:
+        """Count the chunks of text[at:] (documents, each ended by 0xFF): (how far it came, how many chunks).
+
+        It comes to the end unless the limit is reached; then take out what is there, and go on from where it stopped.
+        """
+        return self._scan(text, split, at, None)
+
+    def number(self, text: bytes, split: Split) -> npt.NDArray[np.int32]:
+        """The number of every chunk of a text in order, by first occurrence in this table; -1 where a document ends."""
+        ids = np.empty(len(text), np.int32)
+        at, many = self._scan(text, split, 0, ids.ctypes.data)
+        if at < len(text):
+            raise MemoryError("the table of chunks")
+        return ids[:many]
+
+    def add(self, offsets: Longs, chunks: Bytes, n: Longs, at: int = 0) -> int:
+        """Add chunks from number `at` on with their counts; up to which one there was room."""
+        done = np.array([at], np.int64)
+        arrays = (offsets.ctypes.data, chunks.ctypes.data, n.ctypes.data)
+        succeeded(library().table_add(self.handle, *arrays, len(n), done.ctypes.data))
+        return int(done[0])
+
+    def take(self) -> tuple[Longs, Bytes, Longs]:
+        """(offsets, bytes, numbers) of all chunks in the order of their bytes; nothing is left in the table."""
+        table, size = self.handle, np.zeros(1, np.uint64)
+        n = int(library().table_size(table, size.ctypes.data))
+        offsets, numbers = np.empty(n + 1, np.int64), np.empty(n, np.int64)
+        text = np.empty(int(size[0]), np.uint8)
+        library().table_sorted(table, offsets.ctypes.data, text.ctypes.data, numbers.ctypes.data)
+        self.clear()
+        return offsets, text, numbers

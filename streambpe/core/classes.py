@@ -1,0 +1,96 @@
+"""What the core's splits know of characters: one 16-bit entry for each code point.
+
+The presets ask for categories, as the installed `regex` module has them: learned a page of 256 code points at a time,
+when a text first needs it, so that starting costs nothing and the core and `regex` can never disagree about Unicode.
+2.2 MB of addresses, of which a text in few scripts touches little.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import regex
+
+Entries = npt.NDArray[np.uint16]
+PAGE = 256
+PAGES = 0x110000 // PAGE
+# the bits of split.h, in the order in which a later one wins
+UPPER, TITLE, LOWER, CASELESS, MARK, NUMBER, SYMBOL, SPACE, BREAK, OTHER, _PICTURE, _JOINER = (
+    1 << i for i in range(12)
+)
+TAKES_SPACE, INHERITED = 1 << 14, 1 << 15  # of script's groups
+_CATEGORIES = (
+    (r"\p{Lu}", UPPER),
+    (r"\p{Lt}", TITLE),
+    (r"\p{Ll}", LOWER),
+    (r"[\p{Lm}\p{Lo}]", CASELESS),
+    (r"\p{M}", MARK),
+    (r"\p{N}", NUMBER),
+    (r"[\p{P}\p{S}]", SYMBOL),
+    (r"\s", SPACE),
+    (r"[\r\n]", BREAK),
+)
+# what a character has besides; the top four bits: which letter of a contraction it folds to
+_BESIDES = (
+    (r"\p{Extended_Pictographic}", _PICTURE),
+    ("\u200d", _JOINER),
+    *((f"(?i:{letter})", place << 12) for place, letter in enumerate("sdmtlvre", 1)),
+)
+_SURROGATES = range(0xD800 // PAGE, 0xE000 // PAGE)
+
+
+class Classes(Protocol):
+    """A table of entries, and which of its pages hold."""
+
+    table: Entries
+    learned: npt.NDArray[np.uint8]
+
+    def learn(self, pages: list[int]) -> None:
+        """Fill pages; others may read the table meanwhile, and nobody a page that is not marked."""
+
+
+class Categories:
+    """Categories by the `regex` module; one table for all threads."""
+
+    def __init__(self) -> None:
+        self.table = np.zeros(0x110000, np.uint16)
+        self.learned = np.zeros(PAGES, np.uint8)
+        self._lock = threading.Lock()
+        self._categories = [(regex.compile(members), bit) for members, bit in _CATEGORIES]
+        self._besides = [(regex.compile(members), bits) for members, bits in _BESIDES]
+        self.learn([0])
+
+    def learn(self, pages: list[int]) -> None:
+        """As in Classes."""
+        with self._lock:
+            for page in pages:
+                if not self.learned[page]:
+                    self.table[page * PAGE : (page + 1) * PAGE] = self._entries(page)
+                    self.learned[page] = 1
+
+    def _entries(self, page: int) -> Entries:
+        entries = np.full(PAGE, OTHER, np.uint16)
+        if page in _SURROGATES:
+            return entries
+        first = page * PAGE
+        text = "".join(map(chr, range(first, first + PAGE)))
+        for members, bit in self._categories:
+            entries[[match.start() for match in members.finditer(text)]] = bit
+        for members, bits in self._besides:
+            for match in members.finditer(text):
+                entries[match.start()] |= bits
+        return entries
+
+
+class FixedClasses:
+    """A table that is whole from the start."""
+
+    def __init__(self, table: Entries) -> None:
+        self.table = table
+        self.learned = np.ones(PAGES, np.uint8)
+
+    def learn(self, pages: list[int]) -> None:
+        """Nothing is left to learn."""

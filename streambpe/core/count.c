@@ -1,0 +1,159 @@
+/* Text to counts of its chunks, or to their numbers in order.
+
+   A buffer holds documents, each ended by the byte FF, or one stretch of a document without it; inside a document, runs of
+   one script may end with FD, or with FE if they are split by a preset of their own:
+
+       the cat FF the dog FF      ->  "the" 2, " cat" 1, " dog" 1
+                                  ->  0 1 -1 0 2 -1      (numbers by first occurrence; -1 ends a document)
+
+   It stops where the table is full, and goes on from there when it is called with another one.
+
+   Judge: tests/test_chunker.py, which counts what the `regex` module finds. */
+#include "split.h"
+#include "table.h"
+
+#include <string.h>
+
+#ifndef CORE_DIGEST
+#define CORE_DIGEST ""
+#endif
+
+/* Of which sources this library was made. */
+EXPORT const char *core_digest(void) {
+    return CORE_DIGEST;
+}
+
+/* Mark in `pages` (one byte for 256 code points) which the text needs of those that are 0 there: 1. Returns how many. */
+EXPORT int64_t pages_needed(const uint8_t *text, int64_t size, uint8_t *pages) {
+    int64_t needed = 0;
+    const uint8_t *p = text, *end = text + size;
+    while (p < end) {
+        uint64_t eight;
+        while (end - p >= 8 && (memcpy(&eight, p, 8), !(eight & 0x8080808080808080ull)))
+            p += 8;
+        while (p < end && *p < 0x80)
+            p++;
+        if (p == end)
+            break;
+        unsigned page = 0, length = 1;
+        if (*p >= 0xF0 && *p < 0xF8 && end - p >= 4)
+            page = (*p & 7u) << 10 | (p[1] & 63u) << 4 | (p[2] & 63u) >> 2, length = 4;
+        else if (*p >= 0xE0 && *p < 0xF0 && end - p >= 3)
+            page = (*p & 15u) << 4 | (p[1] & 63u) >> 2, length = 3;
+        else if (*p >= 0xC0 && *p < 0xE0 && end - p >= 2)
+            page = (*p & 31u) >> 2, length = 2;
+        p += length;
+        if (page < 0x1100 && !pages[page])
+            pages[page] = 1, needed++;
+    }
+    return needed;
+}
+
+/* Lines -> documents: every line break becomes FF, and empty lines are none. `inside`: the data begins inside a document,
+   which its first line break ends. Writes at most `size` bytes; returns how many. */
+EXPORT int64_t lines_as_documents(const uint8_t *data, int64_t size, int inside, uint8_t *out) {
+    const uint8_t *p = data, *end = data + size;
+    uint8_t *to = out;
+    while (p < end) {
+        const uint8_t *stop = memchr(p, '\n', (size_t)(end - p));
+        size_t length = (size_t)((stop ? stop : end) - p);
+        memcpy(to, p, length);
+        to += length;
+        if (stop && (length || inside))
+            *to++ = DOCUMENT_END;
+        inside = 0;
+        p += length + (stop != NULL);
+    }
+    return to - out;
+}
+
+/* A word with the mark that stands before it, laid where the table would keep it; NULL: `*why` says why not. */
+static const uint8_t *marked_word(chunk_table *table, const uint8_t *word, uint64_t length, int *why) {
+    if (!table_room(table, length + 3, why))
+        return NULL;
+    uint8_t *made = table->text + table->text_used;
+    memcpy(made, "\xE2\x96\x81", 3);
+    memcpy(made + 3, word, length);
+    return made;
+}
+
+/* Count or, with `ids`, number the chunks of text[*at:size]. `special`: the preset of runs that end with FE, or -1.
+
+   `*at` is moved past what was done; `*many` goes up by the chunks counted, or by the places of `ids` written. CORE_OK at
+   the end; else an error, with `*at` before the chunk that found no place. */
+EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, int special, const uint8_t *text,
+                     int64_t size, int64_t *at, int64_t *many, int32_t *ids) {
+    split_function usual = split_preset(preset), other = special < 0 ? usual : split_preset(special);
+    const uint8_t *p = text + *at, *end = text + size;
+    if (!usual || !other)
+        return CORE_DAMAGED;
+    while (p < end) {
+        const uint8_t *stop = text_end(p, end, special >= 0);
+        split_function split = stop < end && *stop == SCRIPT_RUN_END ? other : usual;
+        split_memo memo = {0};
+        while (p < stop) {
+            const uint8_t *after = split(classes, p, stop, &memo), *chunk = p;
+            uint64_t length = (uint64_t)(after - p);
+            int64_t *n = NULL;
+            int fresh, why = CORE_OK;
+            if (preset == WHITESPACE) {
+                if (character_class(classes, p, stop) & SPACE) {
+                    p = after;
+                    continue;
+                }
+                chunk = marked_word(table, p, length, &why);
+                length += 3;
+            }
+            if (chunk)
+                n = table_find(table, chunk, length, &fresh, &why);
+            if (!n)
+                return why;
+            if (!ids) {
+                ++*n;
+                ++*many;
+            } else {
+                if (fresh)
+                    *n = (int64_t)table->numbered++;
+                ids[(*many)++] = (int32_t)*n;
+            }
+            p = after;
+            *at = p - text;
+        }
+        if (stop < end && *stop == DOCUMENT_END && ids)
+            ids[(*many)++] = -1;
+        p = stop + (stop < end);
+        *at = p - text;
+    }
+    return CORE_OK;
+}
+
+/* Add chunks that were found elsewhere: chunk i is bytes[offsets[i]:offsets[i + 1]] and counts n[i]; `*at` is the first one
+   that is not added yet. */
+EXPORT int table_add(chunk_table *table, const int64_t *offsets, const uint8_t *bytes, const int64_t *n, int64_t size,
+                     int64_t *at) {
+    for (; *at < size; ++*at) {
+        int fresh, why;
+        int64_t *held = table_find(table, bytes + offsets[*at], (uint64_t)(offsets[*at + 1] - offsets[*at]), &fresh, &why);
+        if (!held)
+            return why;
+        if (n[*at] > INT64_MAX - *held)
+            return CORE_OVERFLOW;
+        *held += n[*at];
+    }
+    return CORE_OK;
+}
+
+/* Write where the chunks of one text end to ends[0:], one for every chunk. Returns how many. */
+EXPORT int64_t split_text(const uint16_t *classes, int preset, const uint8_t *text, int64_t size, int64_t *ends) {
+    split_function split = split_preset(preset);
+    const uint8_t *p = text, *end = text + size;
+    split_memo memo = {0};
+    int64_t n = 0;
+    if (!split)
+        return CORE_DAMAGED;
+    while (p < end) {
+        p = split(classes, p, end, &memo);
+        ends[n++] = p - text;
+    }
+    return n;
+}

@@ -1,0 +1,189 @@
+/* One chunk to its ids: stop word, symbols, events, names; and the cache of chunks that came before.
+
+   The cache is sets of two slots of 64 bytes. A chunk of at most 31 bytes with at most 7 ids is found in one of the two of
+   its set, or is encoded and takes the first; what was there takes the second:
+
+       set of " the": | " the" 262 | " cat" 1042 |     + " dog"  ->  | " dog" 3290 | " the" 262 |
+
+   So it never grows, is never emptied, and what it holds decides nothing but time.
+
+   Judge: streambpe/encode/replay.py. */
+#include "encode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One thread's encoder of a model, with a cache of `cache_bytes` and at most `limit` bytes for a long sequence. */
+EXPORT encoder *encoder_new(const encode_model *model, uint64_t cache_bytes, uint64_t limit) {
+    encoder *made = calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    made->model = *model;
+    made->space.limit = limit;
+    made->sets = 1;
+    while (made->sets * 4 * sizeof *made->cache <= cache_bytes)
+        made->sets *= 2;
+    made->cache = calloc(made->sets * 2, sizeof *made->cache);
+    if (made->cache)
+        return made;
+    free(made);
+    return NULL;
+}
+
+EXPORT void encoder_free(encoder *encoder) {
+    replay_release(&encoder->space);
+    free(encoder->cache);
+    free(encoder);
+}
+
+/* After ENCODE_DEAD: the log id that has no model id. */
+EXPORT int64_t encoder_bad(const encoder *encoder) {
+    return encoder->bad;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- symbols */
+
+/* The code point at `p`, which is the first of `length` bytes. */
+static inline uint32_t point_at(const uint8_t *p, const uint8_t *end, int *length) {
+    *length = *p < 0x80 ? 1 : *p < 0xE0 ? 2 : *p < 0xF0 ? 3 : 4;
+    if (end - p < *length) { /* no UTF-8, which the caller promised */
+        *length = (int)(end - p);
+        return 0xFFFD;
+    }
+    uint32_t point = *length == 1   ? p[0]
+                     : *length == 2 ? (p[0] & 31u) << 6 | (p[1] & 63u)
+                     : *length == 3 ? (p[0] & 15u) << 12 | (p[1] & 63u) << 6 | (p[2] & 63u)
+                                    : (p[0] & 7u) << 18 | (p[1] & 63u) << 12 | (p[2] & 63u) << 6 | (p[3] & 63u);
+    return point < 0x110000 ? point : 0xFFFD;
+}
+
+/* Symbols of text[0:size] to `out`: how many, or ENCODE_UNKNOWN. */
+static int64_t symbols_of(encoder *encoder, const uint8_t *text, int64_t size, int32_t *out) {
+    const encode_model *model = &encoder->model;
+    const uint8_t *p = text, *end = text + size;
+    const int32_t *table = model->symbols;
+    int32_t *to = out;
+    int length = 1;
+    for (; p < end; p += length) {
+        uint32_t point = *p;
+        if (model->alphabet != BYTES)
+            point = point_at(p, end, &length);
+        int32_t symbol = table[point];
+        if (model->alphabet == SCRIPT && symbol) {
+            *to++ = symbol;
+            *to++ = model->indices[point];
+        } else if (model->alphabet != SCRIPT && symbol >= 0) {
+            *to++ = symbol;
+        } else if (model->unknown == KEEP) {
+            *to++ = UNKNOWN;
+        } else if (model->unknown == ESCAPE) {
+            for (int i = 0; i < length; i++)
+                *to++ = model->escape + p[i];
+        } else if (model->unknown == REFUSE)
+            return ENCODE_UNKNOWN;
+    }
+    return to - out;
+}
+
+/* Of a chunk that may have a mark before it. */
+static int64_t symbolise(encoder *encoder, const uint8_t *chunk, uint64_t length, int marked, int32_t *out) {
+    int64_t before = marked ? symbols_of(encoder, (const uint8_t *)"\xE2\x96\x81", 3, out) : 0;
+    if (before < 0)
+        return before;
+    int64_t n = symbols_of(encoder, chunk, (int64_t)length, out + before);
+    return n < 0 ? n : before + n;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- chunk */
+
+/* How a stop word compares with the chunk. */
+static int compared(const uint8_t *word, uint64_t size, const uint8_t *chunk, uint64_t length, int marked) {
+    if (marked) {
+        int order = memcmp(word, "\xE2\x96\x81", size < 3 ? size : 3);
+        if (order || size < 3)
+            return order ? order : -1;
+        word += 3, size -= 3;
+    }
+    int order = memcmp(word, chunk, size < length ? size : length);
+    return order ? order : size < length ? -1 : size > length;
+}
+
+/* The log id of the chunk if it is a stop word, or -1. */
+static int32_t stop_word(const encode_model *model, const uint8_t *chunk, uint64_t length, int marked) {
+    int64_t low = 0, high = model->stops;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2, at = model->stop_at[middle];
+        int order = compared(model->stop_text + at, (uint64_t)(model->stop_at[middle + 1] - at), chunk, length, marked);
+        if (!order)
+            return model->stop_ids[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return -1;
+}
+
+static int64_t encode_anew(encoder *encoder, const uint8_t *chunk, uint64_t length, int marked, int32_t *out, int *whole) {
+    const encode_model *model = &encoder->model;
+    int32_t stop = model->stops ? stop_word(model, chunk, length, marked) : -1;
+    int64_t n = 1;
+    *whole = 0;
+    if (stop >= 0)
+        out[0] = stop;
+    else {
+        n = symbolise(encoder, chunk, length, marked, out);
+        if (n > 1 && n <= SHORT_SEQUENCE)
+            n = replay_short(&model->chunk, out, n);
+        else if (n > 1) {
+            int64_t window = model->window, symbols = n;
+            for (; (n = replay_long(&encoder->space, &model->chunk, out, symbols, window)) == ENCODE_AGAIN; window *= 4)
+                symbolise(encoder, chunk, length, marked, out);
+        }
+        if (n < 0)
+            return n;
+        *whole = n == 1 && out[0] >= 0;
+    }
+    if (model->side || !model->names)
+        return n;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t name = out[i] < 0 ? model->unknown_name : model->names[out[i]];
+        if (name < 0) {
+            encoder->bad = out[i];
+            return ENCODE_DEAD;
+        }
+        out[i] = name;
+    }
+    return n;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- cache */
+
+static inline int same_key(const uint64_t a[4], const uint64_t b[4]) {
+    return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]));
+}
+
+int64_t chunk_ids(encoder *encoder, const chunk_look *look, int32_t *out, int *whole) {
+    cached_chunk *slot = look->slot;
+    *whole = 0;
+    if (!look->length)
+        return 0;
+    if (slot) {
+        const cached_chunk *found = same_key(slot->key, look->key)      ? slot
+                                    : same_key(slot[1].key, look->key) ? slot + 1
+                                                                       : NULL;
+        if (found) {
+            memcpy(out, found->ids, sizeof found->ids);
+            *whole = found->n >= CACHED_WHOLE;
+            return found->n & (CACHED_WHOLE - 1);
+        }
+    }
+    int64_t n = encode_anew(encoder, look->chunk, look->length, look->marked, out, whole);
+    if (slot && n >= 0 && n <= CACHED_IDS) {
+        slot[1] = slot[0];
+        memcpy(slot->key, look->key, sizeof slot->key);
+        memcpy(slot->ids, out, (size_t)n * sizeof *out);
+        slot->n = (int32_t)n + (*whole ? CACHED_WHOLE : 0);
+    }
+    return n;
+}

@@ -1,0 +1,205 @@
+/* Chunks to ids: the events of a model replayed, a chunk's ids remembered, superwords joined.
+
+   An event merges two neighbours or splits a token again. Inside a chunk events happen in the order in which they were
+   learned, each at every place where it can, left to right, and none comes back after its turn:
+
+       events  0: a b -> ab    1: ab c -> abc    2: delete ab -> a b
+       abcabb      a b c a b b   -0->   ab c ab b   -1->   abc ab b   -2->   abc a b b
+
+   Then superwords: neighbouring chunks that ended as one token each join by the same rule ("in the" -> one token).
+
+   encode_replay.c   a sequence of symbols to its tokens
+   encode.c          a chunk to symbols and ids, and the cache of chunks
+   encode_text.c     documents to ids: splitting, superwords, what stays open at the ends of a block
+   decode.c          ids to bytes
+
+   Nothing here is shared between threads but what is only read. Judge: streambpe/encode/replay.py (tests/test_encode_core.py). */
+#ifndef STREAMBPE_ENCODE_H
+#define STREAMBPE_ENCODE_H
+
+#include "core.h"
+
+#include <string.h>
+
+enum {
+    ENCODE_UNKNOWN = -6, /* the text holds a symbol that the model's alphabet does not have */
+    ENCODE_DEAD = -7,    /* a token was left that has no model id: encoder_bad says which */
+    ENCODE_AGAIN = -8    /* a window was too small (within the core only) */
+};
+
+#define NEVER INT32_MAX /* an event behind all others */
+
+enum { UNKNOWN = -1, END_OF_TEXT = -2, WHOLE = 1 << 30 }; /* in a stream of ids: streambpe/encode/encoder.py */
+
+typedef struct {
+    uint64_t key;  /* left << 32 | right */
+    int32_t event; /* the first that joins them; NEVER: the slot is free */
+    int32_t made;
+} pair_slot;
+
+/* The events of one kind; all arrays are the caller's. */
+typedef struct {
+    pair_slot *slots;        /* open addressing, 1 << bits of them, at most half of them in use */
+    const int32_t *made;     /* event -> the token that it makes */
+    const int32_t *later;    /* event -> the next one of the same pair, or of the same token; NULL: there are none */
+    const int32_t *deletion; /* id -> the first event that splits it, or NEVER; NULL: there are none */
+    const int64_t *into_at;  /* event -> its parts: into[into_at[event]:into_at[event + 1]] */
+    const int32_t *into;
+    const int32_t *sizes; /* id -> its base symbols; asked for parts only */
+    int32_t bits;
+    int32_t events; /* how many */
+} pair_rules;
+
+/* A model as the encoder reads it (core/encoding.py fills it); all arrays are the caller's. */
+typedef struct {
+    pair_rules chunk, super, borders; /* borders: pairs of whole chunks that some superword holds side by side */
+    const int32_t *symbols;           /* of a byte, or of a code point; SCRIPT: its block, 0 if it has none */
+    const int32_t *indices;           /* SCRIPT: a code point's place in its block */
+    const int32_t *names;             /* log id -> model id, negative if it has none; NULL: log ids are wanted */
+    const uint8_t *side;              /* log id -> 1: left of a border, 2: right of one; NULL: no superwords */
+    const uint8_t *stop_text;         /* stop words, in the order of their bytes */
+    const int64_t *stop_at;
+    const int32_t *stop_ids;
+    const uint16_t *classes; /* of the split, as in split.h */
+    int64_t stops;
+    int64_t window; /* symbols of a long sequence that are replayed together */
+    int32_t alphabet, unknown; /* of the enums below */
+    int32_t escape;            /* SCRIPT: the symbol of byte 0, for characters without a block */
+    int32_t unknown_name;      /* what UNKNOWN is called */
+    int32_t preset, special;   /* of scan_text; preset -1: the caller splits */
+    int32_t backwards;         /* a superword may be used before it is made */
+} encode_model;
+
+enum { BYTES, CHARACTERS, SCRIPT };
+enum { REFUSE, DROP, KEEP, ESCAPE }; /* a symbol outside the alphabet: an error, nothing, UNKNOWN, its bytes */
+
+/* Where a sequence too long to be searched again and again is replayed. */
+typedef struct {
+    int32_t *token, *next, *previous; /* of places; a token stands at its first place */
+    int32_t *waits;                   /* of nodes: the event that one waits for, or NEVER */
+    int32_t *after, *before;          /* of nodes: others that wait for the same event */
+    uint8_t *crossed;                 /* of places: something was joined over its left border */
+    int32_t *stretch, *fresh;         /* symbols around a border */
+    int32_t *heads;                   /* of events: the first node that waits for it, or -1 */
+    uint64_t *bits, *summary;         /* of events with a node; of words of `bits` */
+    int64_t places, events;           /* for how many there is room; a node for each pair, another for deletions */
+    uint64_t bytes, limit;
+} replay_space;
+
+enum { SHORT_SEQUENCE = 48 }; /* symbols up to which the next event is found by looking at all of them */
+
+#define CACHED_BYTES 31
+#define CACHED_IDS 7
+#define CACHED_WHOLE 64
+
+typedef struct {
+    uint64_t key[4];         /* the chunk, zeros behind it; its length in the top byte, 128 more if it has a mark */
+    int32_t ids[CACHED_IDS]; /* model ids, unless superwords want log ids */
+    int32_t n;               /* how many; CACHED_WHOLE more if a superword may take it up */
+} cached_chunk;
+
+typedef struct {
+    encode_model model;
+    replay_space space;
+    cached_chunk *cache; /* sets of two */
+    uint64_t sets;       /* a power of two */
+    uint8_t pages[0x1100]; /* of the classes: 1 if known */
+    int64_t bad;
+} encoder;
+
+static inline const pair_slot *find_pair(const pair_rules *rules, int32_t left, int32_t right) {
+    uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right, mask = ((uint64_t)1 << rules->bits) - 1;
+    uint64_t at = (key * 0x9E3779B97F4A7C15ull) >> (64 - rules->bits);
+    const pair_slot *slots = rules->slots;
+    while (slots[at].key != key && slots[at].event != NEVER)
+        at = (at + 1) & mask;
+    return slots + at;
+}
+
+/* The first event from `from` on that joins the pair, or NEVER. */
+static inline int32_t pair_event(const pair_rules *rules, int32_t left, int32_t right, int32_t from) {
+    int32_t event = find_pair(rules, left, right)->event;
+    while (event < from)
+        event = rules->later ? rules->later[event] : NEVER;
+    return event;
+}
+
+/* The first event from `from` on that splits the token, or NEVER; asked only where there are any. */
+static inline int32_t deletion_event(const pair_rules *rules, int32_t token, int32_t from) {
+    int32_t event = token < 0 ? NEVER : rules->deletion[token];
+    while (event < from)
+        event = rules->later[event];
+    return event;
+}
+
+/* token[0:n] replayed in place; how many are left. Of at most SHORT_SEQUENCE symbols. */
+int64_t replay_short(const pair_rules *rules, int32_t *token, int64_t n);
+
+/* The same for any number, `window` of them at a time; ENCODE_AGAIN: the tokens are lost, take a window four times as
+   large; or an error. */
+int64_t replay_long(replay_space *space, const pair_rules *rules, int32_t *token, int64_t n, int64_t window);
+
+/* Any number, kept beside while its windows may turn out too small. */
+int64_t replay(replay_space *space, const pair_rules *rules, int32_t *token, int64_t n, int64_t window);
+
+/* As replay_short for rules that may go back: the smallest event of all pairs, at all its places, again and again. */
+int64_t join_smallest(const pair_rules *rules, int32_t *token, int64_t n);
+
+/* Give its memory back. */
+void replay_release(replay_space *space);
+
+/* A chunk and where the cache would have it. */
+typedef struct {
+    const uint8_t *chunk;
+    uint64_t length, key[4];
+    cached_chunk *slot; /* NULL: it is too long */
+    int marked;         /* U+2581 stands before it */
+} chunk_look;
+
+static const uint8_t chunk_mask[64] = {
+    255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+    255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+};
+
+/* The chunk as four words, zeros behind it. */
+static inline void chunk_key(uint64_t key[4], const uint8_t *chunk, uint64_t length, const uint8_t *end, int marked) {
+    if (end - chunk >= 32) {
+        uint64_t mask[4];
+        memcpy(key, chunk, 32);
+        memcpy(mask, chunk_mask + 32 - length, 32);
+        for (int i = 0; i < 4; i++)
+            key[i] &= mask[i];
+    } else {
+        memset(key, 0, 32);
+        memcpy(key, chunk, length);
+    }
+    key[3] |= (length | (uint64_t)marked << 7) << 56;
+}
+
+static inline uint64_t chunk_hash(const uint64_t key[4]) {
+    uint64_t hash = key[0] * 0x9E3779B97F4A7C15ull ^ key[1] * 0xBF58476D1CE4E5B9ull;
+    hash += key[2] * 0x94D049BB133111EBull ^ key[3] * 0x9FB21C651E98DF25ull;
+    hash ^= hash >> 32;
+    return hash * 0x9E3779B97F4A7C15ull >> 20;
+}
+
+/* Where to look for a chunk, which the processor is asked to fetch meanwhile. `end`: of the memory that may be read. */
+static inline void chunk_at(const encoder *encoder, const uint8_t *chunk, uint64_t length, const uint8_t *end, int marked,
+                            chunk_look *look) {
+    look->chunk = chunk;
+    look->length = length;
+    look->marked = marked;
+    look->slot = NULL;
+    if (length - 1 < CACHED_BYTES) {
+        chunk_key(look->key, chunk, length, end, marked);
+        look->slot = encoder->cache + (chunk_hash(look->key) & (encoder->sets - 1)) * 2;
+        __builtin_prefetch(look->slot);
+        __builtin_prefetch(look->slot + 1);
+    }
+}
+
+/* Its ids, log or model ids as the cache keeps them: how many, or an error. `out` has room for its symbols, and for
+   CACHED_IDS at least. */
+int64_t chunk_ids(encoder *encoder, const chunk_look *look, int32_t *out, int *whole);
+
+#endif

@@ -1,0 +1,332 @@
+/* The events of a model on one sequence of symbols.
+
+   Short ones: every place waits for an event; the smallest is made at its first place, and the places around wait anew.
+
+   Long ones: places that wait for one event are a list, and events are worked off in their order, so nothing is searched.
+
+       0: n a -> na   1: a na -> ana        b a n a n a
+                                            event 0: places 2, 4      b a na na
+                                            event 1: place 1          b ana na      (place 2 is gone, 3 waits for nothing)
+
+   That is done in windows, so that all of it stays near the processor, and a window is cut where nothing was ever joined
+   across. What stands between two such borders is replayed alike alone, with its neighbours, and in the whole: so a cut
+   holds for the whole sequence if the stretch on its left and the stretch on its right, replayed together, leave it
+   uncrossed. If they do not, or a window has no such border, all is done again in windows four times as large.
+
+   Judge: streambpe/encode/replay.py. */
+#include "encode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Fill an empty table: pairs, and the first event of each. What is wrong is told as CORE_DAMAGED. */
+EXPORT int pairs_fill(pair_slot *slots, int bits, const int32_t *left, const int32_t *right, const int32_t *event,
+                      const int32_t *made, int64_t n) {
+    uint64_t mask = ((uint64_t)1 << bits) - 1;
+    for (uint64_t i = 0; i <= mask; i++)
+        slots[i] = (pair_slot){0, NEVER, 0};
+    if ((uint64_t)n * 2 > mask + 1)
+        return CORE_DAMAGED;
+    for (int64_t i = 0; i < n; i++) {
+        pair_rules rules = {.slots = slots, .bits = bits};
+        pair_slot *slot = (pair_slot *)find_pair(&rules, left[i], right[i]);
+        if (slot->event != NEVER)
+            return CORE_DAMAGED;
+        *slot = (pair_slot){(uint64_t)(uint32_t)left[i] << 32 | (uint32_t)right[i], event[i], made[i]};
+    }
+    return CORE_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- short */
+
+static inline int32_t next_at(const pair_rules *rules, const int32_t *token, int64_t at, int64_t n, int32_t from) {
+    int32_t event = at + 1 < n ? pair_event(rules, token[at], token[at + 1], from) : NEVER;
+    if (rules->deletion) {
+        int32_t other = deletion_event(rules, token[at], from);
+        if (other < event)
+            return other;
+    }
+    return event;
+}
+
+int64_t replay_short(const pair_rules *rules, int32_t *token, int64_t n) {
+    int32_t waits[SHORT_SEQUENCE];
+    for (int64_t i = 0; i < n; i++)
+        waits[i] = next_at(rules, token, i, n, 0);
+    for (;;) {
+        int32_t best = NEVER;
+        int64_t at = 0;
+        for (int64_t i = 0; i < n; i++)
+            if (waits[i] < best)
+                best = waits[i], at = i;
+        if (best == NEVER)
+            return n;
+        int64_t parts = rules->deletion ? rules->into_at[best + 1] - rules->into_at[best] : 0;
+        int64_t behind = n - at - (parts ? 1 : 2), made = parts ? parts : 1;
+        memmove(token + at + made, token + n - behind, (size_t)behind * sizeof *token);
+        memmove(waits + at + made, waits + n - behind, (size_t)behind * sizeof *waits);
+        n = at + made + behind;
+        if (parts)
+            memcpy(token + at, rules->into + rules->into_at[best], (size_t)parts * sizeof *token);
+        else
+            token[at] = rules->made[best];
+        for (int64_t i = at ? at - 1 : 0; i < at + made; i++)
+            waits[i] = next_at(rules, token, i, n, best + 1);
+    }
+}
+
+int64_t join_smallest(const pair_rules *rules, int32_t *token, int64_t n) {
+    for (;;) {
+        const pair_slot *best = NULL;
+        for (int64_t i = 0; i + 1 < n; i++) {
+            const pair_slot *slot = find_pair(rules, token[i], token[i + 1]);
+            if (slot->event != NEVER && (!best || slot->event < best->event))
+                best = slot;
+        }
+        if (!best)
+            return n;
+        int64_t kept = 0;
+        int32_t left = (int32_t)(best->key >> 32), right = (int32_t)best->key;
+        for (int64_t i = 0; i < n; i++) {
+            int both = token[i] == left && i + 1 < n && token[i + 1] == right;
+            token[kept++] = both ? best->made : token[i];
+            i += both;
+        }
+        n = kept;
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------------------- long */
+
+void replay_release(replay_space *space) {
+    int32_t *arrays[] = {space->token, space->waits, space->heads};
+    for (int i = 0; i < 3; i++)
+        free(arrays[i]);
+    free(space->bits);
+    free(space->crossed);
+    *space = (replay_space){.limit = space->limit};
+}
+
+/* Room for so many places and events. */
+static int reserve(replay_space *space, const pair_rules *rules, int64_t places) {
+    if (places <= space->places && rules->events <= space->events)
+        return CORE_OK;
+    if (places < space->places)
+        places = space->places;
+    int64_t events = rules->events > space->events ? rules->events : space->events, words = events / 64 + 1;
+    int64_t summary = words / 64 + 1;
+    uint64_t bytes = (uint64_t)places * (11 * 4 + 1) + (uint64_t)events * 4 + (uint64_t)(words + summary) * 8;
+    replay_release(space);
+    if (bytes > space->limit)
+        return CORE_FULL;
+    if (places >= INT32_MAX / 2)
+        return CORE_FULL;
+    space->token = malloc((size_t)places * 5 * sizeof *space->token); /* next, previous, stretch, fresh behind it */
+    space->waits = malloc((size_t)places * 6 * sizeof *space->waits); /* after, before behind it, two nodes a place */
+    space->heads = malloc((size_t)(events + 1) * sizeof *space->heads);
+    space->bits = calloc((size_t)(words + summary), sizeof *space->bits);
+    space->crossed = malloc((size_t)places);
+    if (!space->token || !space->waits || !space->heads || !space->bits || !space->crossed) {
+        replay_release(space);
+        return CORE_NO_MEMORY;
+    }
+    space->next = space->token + places;
+    space->previous = space->next + places;
+    space->stretch = space->previous + places;
+    space->fresh = space->stretch + places;
+    space->after = space->waits + 2 * places;
+    space->before = space->after + 2 * places;
+    space->summary = space->bits + words;
+    memset(space->heads, 0xFF, (size_t)(events + 1) * sizeof *space->heads);
+    space->places = places, space->events = events, space->bytes = bytes;
+    return CORE_OK;
+}
+
+static inline void wait_for(replay_space *space, int64_t node, int32_t event) {
+    space->waits[node] = event;
+    if (event == NEVER)
+        return;
+    int32_t head = space->heads[event];
+    space->after[node] = head;
+    space->before[node] = -1;
+    if (head >= 0)
+        space->before[head] = (int32_t)node;
+    else {
+        space->bits[event >> 6] |= (uint64_t)1 << (event & 63);
+        space->summary[event >> 12] |= (uint64_t)1 << (event >> 6 & 63);
+    }
+    space->heads[event] = (int32_t)node;
+}
+
+static inline void wait_no_more(replay_space *space, int64_t node) {
+    int32_t event = space->waits[node];
+    if (event == NEVER)
+        return;
+    int32_t before = space->before[node], after = space->after[node];
+    if (before >= 0)
+        space->after[before] = after;
+    else
+        space->heads[event] = after;
+    if (after >= 0)
+        space->before[after] = before;
+    space->waits[node] = NEVER;
+}
+
+/* The pair at a place, and the token there, wait for what comes from `from` on. */
+static inline void wait_at(replay_space *space, const pair_rules *rules, int32_t at, int32_t n, int32_t from) {
+    int32_t next = space->next[at];
+    wait_for(space, at, next < n ? pair_event(rules, space->token[at], space->token[next], from) : NEVER);
+}
+
+static inline void join_at(replay_space *space, const pair_rules *rules, int32_t at, int32_t n, int32_t event) {
+    int32_t right = space->next[at], after = space->next[right], left = space->previous[at];
+    int64_t deletions = space->places;
+    wait_no_more(space, at);
+    wait_no_more(space, right);
+    if (left >= 0)
+        wait_no_more(space, left);
+    space->token[at] = rules->made[event];
+    space->crossed[right] = 1;
+    space->next[at] = after;
+    if (after < n)
+        space->previous[after] = at;
+    wait_at(space, rules, at, n, event + 1);
+    if (left >= 0)
+        wait_at(space, rules, left, n, event + 1);
+    if (rules->deletion) {
+        wait_no_more(space, deletions + at);
+        wait_no_more(space, deletions + right);
+        wait_for(space, deletions + at, deletion_event(rules, space->token[at], event + 1));
+    }
+}
+
+static void split_at(replay_space *space, const pair_rules *rules, int32_t at, int32_t n, int32_t event) {
+    int32_t after = space->next[at], left = space->previous[at], last = left, here = at;
+    const int32_t *part = rules->into + rules->into_at[event], *end = rules->into + rules->into_at[event + 1];
+    wait_no_more(space, at);
+    wait_no_more(space, space->places + at);
+    for (; part < end; part++) {
+        space->token[here] = *part;
+        space->previous[here] = last;
+        if (last >= 0)
+            space->next[last] = here;
+        last = here;
+        here += rules->sizes[*part];
+    }
+    space->next[last] = after;
+    if (after < n)
+        space->previous[after] = last;
+    for (here = at; here != after; here = space->next[here]) {
+        wait_at(space, rules, here, n, event + 1);
+        wait_for(space, space->places + here, deletion_event(rules, space->token[here], event + 1));
+    }
+    if (left >= 0) {
+        wait_no_more(space, left);
+        wait_at(space, rules, left, n, event + 1);
+    }
+}
+
+/* All places that wait for one event. Of a token beside itself every second pair is joined, from the left of each run. */
+static void work_off(replay_space *space, const pair_rules *rules, int32_t n, int32_t event) {
+    int32_t node, right;
+    while ((node = space->heads[event]) >= 0) {
+        if (node >= space->places) {
+            split_at(space, rules, (int32_t)(node - space->places), n, event);
+            continue;
+        }
+        int32_t same = space->token[node];
+        if (space->token[space->next[node]] != same) {
+            join_at(space, rules, node, n, event);
+            continue;
+        }
+        while (space->previous[node] >= 0 && space->token[space->previous[node]] == same)
+            node = space->previous[node];
+        do {
+            join_at(space, rules, node, n, event);
+            node = space->next[node];
+            right = node < n ? space->next[node] : n;
+        } while (right < n && space->token[node] == same && space->token[right] == same);
+    }
+}
+
+/* All events on space->token[0:n]. */
+static void work_off_all(replay_space *space, const pair_rules *rules, int32_t n) {
+    for (int32_t i = 0; i < n; i++)
+        space->next[i] = i + 1, space->previous[i] = i - 1, space->crossed[i] = 0;
+    for (int32_t i = n; i-- > 0;)
+        wait_at(space, rules, i, n, 0);
+    if (rules->deletion)
+        for (int32_t i = n; i-- > 0;)
+            wait_for(space, space->places + i, deletion_event(rules, space->token[i], 0));
+    for (int64_t high = 0; high <= rules->events >> 12; high++)
+        while (space->summary[high]) {
+            int64_t word = high << 6 | __builtin_ctzll(space->summary[high]);
+            while (space->bits[word]) {
+                int bit = __builtin_ctzll(space->bits[word]);
+                work_off(space, rules, n, (int32_t)(word << 6 | bit));
+                space->bits[word] &= ~((uint64_t)1 << bit);
+            }
+            space->summary[high] &= ~((uint64_t)1 << (word & 63));
+        }
+}
+
+enum { KEPT_PLACES = 1 << 16 }; /* larger space is given back when a sequence is done */
+
+int64_t replay_long(replay_space *space, const pair_rules *rules, int32_t *token, int64_t n, int64_t window) {
+    int64_t at = 0, written = 0, left = 0; /* `left`: symbols of the last stretch before `at`, in space->stretch */
+    int error = reserve(space, rules, n <= window ? n : 2 * window);
+    if (error)
+        return error;
+    while (at < n) {
+        int64_t size = n - at < window ? n - at : window, stop = size, first, last;
+        memcpy(space->token, token + at, (size_t)size * sizeof *token);
+        work_off_all(space, rules, (int32_t)size);
+        if (at + size < n) {
+            for (stop = size - size / 8; stop > size / 2 && space->crossed[stop]; stop--)
+                ;
+            if (stop <= size / 2)
+                return ENCODE_AGAIN;
+        }
+        for (first = 1; first < stop && space->crossed[first]; first++)
+            ;
+        for (last = stop - 1; last > 0 && space->crossed[last]; last--)
+            ;
+        memcpy(space->stretch + left, token + at, (size_t)first * sizeof *token);
+        memcpy(space->fresh, token + at + last, (size_t)(stop - last) * sizeof *token);
+        for (int64_t p = 0; p < stop; p = space->next[p])
+            token[written++] = space->token[p];
+        if (at) {
+            memcpy(space->token, space->stretch, (size_t)(left + first) * sizeof *token);
+            work_off_all(space, rules, (int32_t)(left + first));
+            if (space->crossed[left])
+                return ENCODE_AGAIN;
+        }
+        left = stop - last;
+        memcpy(space->stretch, space->fresh, (size_t)left * sizeof *token);
+        at += stop;
+    }
+    if (space->places > KEPT_PLACES)
+        replay_release(space);
+    return written;
+}
+
+int64_t replay(replay_space *space, const pair_rules *rules, int32_t *token, int64_t n, int64_t window) {
+    if (n < 2)
+        return n;
+    if (n <= SHORT_SEQUENCE)
+        return replay_short(rules, token, n);
+    uint64_t bytes = (uint64_t)n * sizeof *token;
+    int32_t *copy = NULL;
+    int64_t made;
+    if (n > window) {
+        if (bytes > space->limit)
+            return CORE_FULL;
+        if (!(copy = malloc(bytes)))
+            return CORE_NO_MEMORY;
+        memcpy(copy, token, bytes);
+    }
+    for (; (made = replay_long(space, rules, token, n, window)) == ENCODE_AGAIN; window *= 4)
+        memcpy(token, copy, bytes); /* it is there: what fits one window needs no other */
+    free(copy);
+    return made;
+}

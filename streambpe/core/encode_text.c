@@ -1,0 +1,252 @@
+/* Documents to a stream of ids.
+
+   A buffer is that of count.c: documents, each ended by FF, runs of scripts by FD or FE. Behind every document of the stream
+   stands END_OF_TEXT:
+
+       the cat FF the dog FF   ->   262 1042 -2 262 3290 -2
+
+   Superwords: chunks that ended as one token each stay open as a run while the next may join the last; then the run is
+   replayed by the rules of superwords. The first run of a block may go on from the block before, and the last into the one
+   behind: with `hold` those two are given as log ids with WHOLE set, and joined when both sides are known:
+
+       |in|the|   |end|of|x|   ->   head in the (hold 1),  body "end of"  x
+
+   Judge: streambpe/encode/replay.py. */
+#include "encode.h"
+#include "split.h"
+
+#include <string.h>
+
+enum { HOLD_FIRST = 1, HOLD_LAST = 2 };
+
+/* Where a stream is written to. */
+typedef struct {
+    encoder *encoder;
+    int32_t *out;
+    int64_t n;
+    int64_t run;   /* where the open run begins, or -1 */
+    int64_t head;  /* ids of the run that is held at the front */
+    int first;     /* nothing ended a run yet, and the first one is held */
+} writer;
+
+/* out[from:n] from log ids to model ids. */
+static int name_from(writer *to, int64_t from) {
+    const encode_model *model = &to->encoder->model;
+    if (!model->names)
+        return CORE_OK;
+    for (int64_t i = from; i < to->n; i++) {
+        int32_t id = to->out[i], name = id < 0 ? model->unknown_name : model->names[id];
+        if (name < 0) {
+            to->encoder->bad = id;
+            return ENCODE_DEAD;
+        }
+        to->out[i] = name;
+    }
+    return CORE_OK;
+}
+
+static void hold(writer *to, int64_t from) {
+    for (int64_t i = from; i < to->n; i++)
+        to->out[i] |= WHOLE;
+}
+
+/* The open run, replayed in place. */
+static int64_t join_run(encoder *encoder, int32_t *run, int64_t n) {
+    const encode_model *model = &encoder->model;
+    return model->backwards ? join_smallest(&model->super, run, n)
+                            : replay(&encoder->space, &model->super, run, n, model->window);
+}
+
+/* Something stands here that nothing joins across. */
+static int end_run(writer *to) {
+    int64_t run = to->run, first = to->first;
+    to->first = 0;
+    to->run = -1;
+    if (run < 0)
+        return CORE_OK;
+    if (first) {
+        hold(to, run);
+        to->head = to->n;
+        return CORE_OK;
+    }
+    int64_t n = join_run(to->encoder, to->out + run, to->n - run);
+    if (n < 0)
+        return (int)n;
+    to->n = run + n;
+    return name_from(to, run);
+}
+
+/* Whether some superword holds these two side by side. */
+static inline int borders(const encode_model *model, int32_t left, int32_t right) {
+    return model->side[left] & 1 && model->side[right] & 2 && find_pair(&model->borders, left, right)->event != NEVER;
+}
+
+/* `n` ids of a chunk are at out[n:]; `whole`: it is one token that a superword may take up. */
+static inline int put(writer *to, int64_t n, int whole) {
+    const encode_model *model = &to->encoder->model;
+    int error;
+    if (!model->side) {
+        to->n += n;
+        return CORE_OK;
+    }
+    if (whole && to->run >= 0 && borders(model, to->out[to->n - 1], to->out[to->n])) {
+        to->n++;
+        return CORE_OK;
+    }
+    int64_t was = to->n;
+    if (was || !whole) { /* the first chunk of all begins the run that may be held */
+        if ((error = end_run(to)))
+            return error;
+        if (to->n < was)
+            memmove(to->out + to->n, to->out + was, (size_t)n * sizeof *to->out);
+    }
+    was = to->n;
+    to->n += n;
+    if (whole) {
+        to->run = was;
+        return CORE_OK;
+    }
+    return name_from(to, was);
+}
+
+static inline int put_end(writer *to) {
+    int error = end_run(to);
+    to->out[to->n++] = END_OF_TEXT;
+    return error;
+}
+
+/* parts: ids held at the front, where what is held at the end begins, whether anything ended a run. */
+static int64_t finish(writer *to, int held, int64_t parts[3]) {
+    int error = CORE_OK;
+    int64_t last = to->n, closed = !to->first || !(held & HOLD_LAST);
+    if (to->run >= 0 && held & HOLD_LAST) {
+        if (to->first)
+            to->head = to->n;
+        else
+            last = to->run;
+        hold(to, to->run);
+        to->run = -1;
+    } else if (to->run >= 0) {
+        error = end_run(to);
+        last = to->n;
+    }
+    if (parts)
+        parts[0] = to->head, parts[1] = last, parts[2] = closed;
+    return error ? error : to->n;
+}
+
+/* Chunks are looked for some at a time, so that the cache's memory is fetched while the next ones are split. */
+enum { AHEAD = 16 };
+
+/* A buffer to out[0:], which has room for the symbols of all of it, its ends of documents and CACHED_IDS more. How many ids,
+   or an error; CORE_CLASS: characters whose pages of classes are now marked as known, and must be before the next call. */
+EXPORT int64_t encode_text(encoder *encoder, const uint8_t *text, int64_t size, int held, int32_t *out, int64_t parts[3]) {
+    const encode_model *model = &encoder->model;
+    split_function usual = split_preset(model->preset), other = model->special < 0 ? usual : split_preset(model->special);
+    const uint8_t *p = text, *end = text + size;
+    writer to = {encoder, out, 0, -1, 0, held & HOLD_FIRST && model->side};
+    chunk_look looks[AHEAD];
+    int marked = model->preset == WHITESPACE, error = CORE_OK, whole;
+    if (!usual || !other)
+        return CORE_DAMAGED;
+    if (pages_needed(text, size, encoder->pages))
+        return CORE_CLASS;
+    while (p < end) {
+        const uint8_t *stop = text_end(p, end, model->special >= 0);
+        split_function split = stop < end && *stop == SCRIPT_RUN_END ? other : usual;
+        split_memo memo = {0};
+        while (p < stop) {
+            int many = 0;
+            while (p < stop && many < AHEAD) {
+                const uint8_t *after = split(model->classes, p, stop, &memo);
+                if (!marked || !(character_class(model->classes, p, stop) & SPACE))
+                    chunk_at(encoder, p, (uint64_t)(after - p), end, marked, looks + many++);
+                p = after;
+            }
+            for (int i = 0; i < many; i++) {
+                int64_t n = chunk_ids(encoder, looks + i, out + to.n, &whole);
+                if (n < 0 || (n = put(&to, n, whole)) < 0)
+                    return n;
+            }
+        }
+        if (stop < end && *stop == DOCUMENT_END && (error = put_end(&to)))
+            return error;
+        p = stop + (stop < end);
+    }
+    return finish(&to, held, parts);
+}
+
+/* The same for text that is split already: chunk i is bytes[offsets[i]:offsets[i + 1]], and rows say which chunk comes next,
+   or -1 where a document ends. */
+EXPORT int64_t encode_rows(encoder *encoder, const int64_t *offsets, const uint8_t *bytes, const int32_t *rows, int64_t n_rows,
+                           const uint8_t *end, int held, int32_t *out, int64_t parts[3]) {
+    writer to = {encoder, out, 0, -1, 0, held & HOLD_FIRST && encoder->model.side};
+    int whole, error;
+    for (int64_t i = 0; i < n_rows; i++) {
+        if (rows[i] < 0) {
+            if ((error = put_end(&to)))
+                return error;
+            continue;
+        }
+        int64_t at = offsets[rows[i]], n;
+        chunk_look look;
+        chunk_at(encoder, bytes + at, (uint64_t)(offsets[rows[i] + 1] - at), end, 0, &look);
+        n = chunk_ids(encoder, &look, out + to.n, &whole);
+        if (n < 0 || (n = put(&to, n, whole)) < 0)
+            return n;
+    }
+    return finish(&to, held, parts);
+}
+
+/* Each chunk by itself, nothing joined: ids one after another, how many of each to counts[0:n]; with superwords they are log
+   ids, and WHOLE is set on tokens that one may take up. */
+EXPORT int64_t encode_chunks(encoder *encoder, const int64_t *offsets, const uint8_t *bytes, int64_t n, int32_t *out,
+                             int64_t *counts) {
+    int64_t written = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int whole;
+        chunk_look look;
+        chunk_at(encoder, bytes + offsets[i], (uint64_t)(offsets[i + 1] - offsets[i]), bytes + offsets[n], 0, &look);
+        counts[i] = chunk_ids(encoder, &look, out + written, &whole);
+        if (counts[i] < 0)
+            return counts[i];
+        if (whole && encoder->model.side)
+            out[written] |= WHOLE;
+        written += counts[i];
+    }
+    return written;
+}
+
+/* Sequences of symbols, counts[i] of each, replayed in place; counts become those of the log ids. */
+EXPORT int64_t encode_symbols(encoder *encoder, int32_t *symbols, int64_t *counts, int64_t n) {
+    int64_t read = 0, written = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t size = counts[i], made;
+        if (written < read)
+            memmove(symbols + written, symbols + read, (size_t)size * sizeof *symbols);
+        made = replay(&encoder->space, &encoder->model.chunk, symbols + written, size, encoder->model.window);
+        if (made < 0)
+            return made;
+        read += size;
+        written += counts[i] = made;
+    }
+    return written;
+}
+
+/* A stream of log ids, WHOLE set on those that superwords may take up, to model ids with superwords joined. */
+EXPORT int64_t encode_joined(encoder *encoder, const int32_t *stream, int64_t n, int32_t *out) {
+    writer to = {encoder, out, 0, -1, 0, 0};
+    for (int64_t i = 0; i < n; i++) {
+        int32_t id = stream[i];
+        int whole = id >= WHOLE, error;
+        if (id == END_OF_TEXT)
+            error = put_end(&to);
+        else {
+            out[to.n] = whole ? id - WHOLE : id;
+            error = put(&to, 1, whole);
+        }
+        if (error)
+            return error;
+    }
+    return finish(&to, 0, NULL);
+}

@@ -1,0 +1,366 @@
+"""The core's encoder and decoder, typed (encode.h): a model's tables, and one thread's encoder over them.
+
+tables = ModelTables(...)                     in arrays what a model is; serves any number of encoders
+EncoderCore(tables).ids(b"the cat\\xff")       model ids, END_OF_TEXT behind every document
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streambpe.core.binding import PRESETS, Bytes, Longs, Split, library
+from streambpe.errors import CoreError, LimitError
+
+Ids = npt.NDArray[np.int32]
+Pair = tuple[int, int]
+
+NEVER = 2**31 - 1  # an event behind all others
+END_OF_TEXT = -2  # in a stream of ids, beside UNKNOWN = -1
+WHOLE = 1 << 30  # set on an id in a stream: it is a chunk by itself and may become part of a superword
+HOLD_FIRST, HOLD_LAST = 1, 2
+BYTES, CHARACTERS, SCRIPT = range(3)  # alphabets
+REFUSE, DROP, KEEP, ESCAPE = range(4)  # what becomes of a symbol outside the alphabet
+WINDOW = 4096  # symbols of a long chunk that are replayed together
+CACHE_BYTES = 8 << 20
+NO_LIMIT = 1 << 62
+_SPARE = 16  # ids that a chunk is laid out in, whatever its size
+_USUAL = 1 << 14  # ids: room that is kept between calls
+_FULL, _NO_MEMORY, _CLASS, _UNKNOWN, _DEAD = -1, -2, -5, -6, -7
+
+_POINTER, _SIZE, _INT, _TEXT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_char_p
+_SHORT = ctypes.c_int
+
+
+class SymbolRefused(Exception):
+    """The text holds a symbol outside the alphabet of a model that has no place for it."""
+
+
+class TokenDead(Exception):
+    """A text ended in a token without a model id; its log id."""
+
+
+class _PairRules(ctypes.Structure):
+    _fields_ = (
+        *((name, _POINTER) for name in ("slots", "made", "later", "deletion", "into_at", "into", "sizes")),
+        ("bits", _INT),
+        ("events", _INT),
+    )
+
+
+class _Model(ctypes.Structure):
+    _fields_ = (
+        *((name, _PairRules) for name in ("chunk", "super", "borders")),
+        *((name, _POINTER) for name in ("symbols", "indices", "names", "side", "stop_text", "stop_at", "stop_ids")),
+        ("classes", _POINTER),
+        ("stops", _SIZE),
+        ("window", _SIZE),
+        *((name, _INT) for name in ("alphabet", "unknown", "escape", "unknown_name", "preset", "special", "backwards")),
+    )
+
+
+@functools.cache
+def _functions() -> Any:
+    loaded = library()
+    for name, result, *arguments in (
+        ("pairs_fill", _SHORT, _POINTER, _SHORT, _POINTER, _POINTER, _POINTER, _POINTER, _SIZE),
+        ("encoder_new", _POINTER, ctypes.POINTER(_Model), ctypes.c_uint64, ctypes.c_uint64),
+        ("encoder_free", None, _POINTER),
+        ("encoder_bad", _SIZE, _POINTER),
+        ("encode_text", _SIZE, _POINTER, _TEXT, _SIZE, _SHORT, _POINTER, _POINTER),
+        ("encode_rows", _SIZE, _POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _POINTER, _SHORT, _POINTER, _POINTER),
+        ("encode_chunks", _SIZE, _POINTER, _POINTER, _POINTER, _SIZE, _POINTER, _POINTER),
+        ("encode_symbols", _SIZE, _POINTER, _POINTER, _POINTER, _SIZE),
+        ("encode_joined", _SIZE, _POINTER, _POINTER, _SIZE, _POINTER),
+        ("decoded_size", _SIZE, _POINTER, _SIZE, _POINTER, _SIZE),
+        ("decode_ids", None, _POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
+    ):  # fmt: skip
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = result, arguments
+    return loaded
+
+
+class Symbols(NamedTuple):
+    """An alphabet's way from text to symbols: `symbols` of bytes or of code points, SCRIPT's blocks with `indices`."""
+
+    alphabet: int
+    unknown: int
+    symbols: Ids
+    indices: Ids | None = None
+    escape: int = 0
+
+
+@dataclass(frozen=True)
+class Events:
+    """A model's events, numbered as in its log, by what they act on; each list of numbers grows."""
+
+    made: Sequence[int]  # the token of each event
+    merges: Mapping[Pair, Sequence[int]]
+    deletions: Mapping[int, Sequence[int]]  # of a token
+    into: Mapping[int, Sequence[int]]  # of an event that splits
+    supermerges: Mapping[Pair, int]
+    sizes: Ids  # of every log id, in base symbols
+
+
+class ModelTables:
+    """A model's arrays as the core reads them. 32 to 64 bytes a pair, 12 an event; a table of characters 4.5 MB."""
+
+    def __init__(
+        self,
+        events: Events,
+        symbols: Symbols,
+        split: Split | None,
+        *,
+        stop_words: Mapping[bytes, int],
+        borders: Iterable[Pair],
+        backwards: bool,
+        names: Ids | None,
+        unknown_name: int = -1,
+        window: int = WINDOW,
+    ) -> None:
+        """names: the model id of every log id, or None where log ids are wanted; split: None if the caller splits."""
+        self.split, self.symbols, self.n_ids = split, symbols, len(events.sizes)
+        self.has_superwords = bool(events.supermerges)
+        self.model = model = _Model(
+            alphabet=symbols.alphabet, unknown=symbols.unknown, escape=symbols.escape, unknown_name=unknown_name,
+            backwards=backwards, window=window, preset=-1, special=-1,
+        )  # fmt: skip
+        self._kept: list[npt.NDArray[Any]] = []
+        self.is_symbol = events.sizes == 1
+        self._fill_chunk_rules(model.chunk, events)
+        pairs = list(events.supermerges)
+        numbers = list(events.supermerges.values())
+        self._fill_pairs(model.super, pairs, numbers, [events.made[number] for number in numbers])
+        model.super.made, model.super.events = model.chunk.made, model.chunk.events
+        beside = list(borders)
+        self._fill_pairs(model.borders, beside, [0] * len(beside), [0] * len(beside))
+        if self.has_superwords:
+            side = np.zeros(self.n_ids, np.uint8)
+            ends = np.array(beside, np.int64).reshape(-1, 2)
+            side[ends[:, 0]] |= 1
+            side[ends[:, 1]] |= 2
+            model.side = self._kept_at(side)
+        model.symbols = self._kept_at(symbols.symbols, np.int32)
+        if symbols.indices is not None:
+            model.indices = self._kept_at(symbols.indices, np.int32)
+        if names is not None:
+            model.names = self._kept_at(names, np.int32)
+        words = sorted(stop_words)
+        model.stops = len(words)
+        model.stop_text = self._kept_at(np.frombuffer(b"".join(words) + b"\0", np.uint8))
+        model.stop_at = self._kept_at(np.cumsum([0, *map(len, words)]), np.int64)
+        model.stop_ids = self._kept_at([stop_words[word] for word in words], np.int32)
+        if split is not None:
+            model.preset, model.special = split.preset, split.special
+            model.classes = split.classes.table.ctypes.data
+        # ids that a byte of text may be laid out in: a mark and a letter for two bytes, a block and an index for one
+        self.ids_a_byte = 3 if model.preset == PRESETS.index("whitespace") else 2 if symbols.alphabet == SCRIPT else 1
+
+    def _kept_at(self, values: Any, kind: Any = None) -> int:
+        """Where an array is, kept as long as this."""
+        array = np.ascontiguousarray(values, kind)
+        self._kept.append(array)
+        return int(array.ctypes.data)
+
+    def _fill_pairs(self, rules: _PairRules, pairs: Sequence[Pair], events: Sequence[int], made: Sequence[int]) -> None:
+        rules.bits = max(4, (2 * len(pairs)).bit_length())
+        slots = np.empty((1 << rules.bits) * 16, np.uint8)
+        rules.slots = self._kept_at(slots)
+        both = np.array(pairs, np.int32).reshape(-1, 2)
+        columns = [np.ascontiguousarray(column, np.int32) for column in (both[:, 0], both[:, 1], events, made)]
+        places = [column.ctypes.data for column in columns]
+        if _functions().pairs_fill(rules.slots, rules.bits, *places, len(pairs)):
+            raise CoreError("A pair stands twice among the events' pairs.")
+
+    def _fill_chunk_rules(self, rules: _PairRules, events: Events) -> None:
+        pairs = list(events.merges)
+        first = [numbers[0] for numbers in events.merges.values()]
+        self._fill_pairs(rules, pairs, first, [events.made[number] for number in first])
+        rules.events = len(events.made)
+        rules.made = self._kept_at([*events.made, 0], np.int32)
+        if not events.deletions and len(first) == sum(map(len, events.merges.values())):
+            return
+        later = np.full(rules.events + 1, NEVER, np.int32)
+        for numbers in itertools.chain(events.merges.values(), events.deletions.values()):
+            later[list(numbers[:-1])] = numbers[1:]
+        rules.later = self._kept_at(later)
+        if not events.deletions:
+            return
+        deletion = np.full(self.n_ids, NEVER, np.int32)
+        deletion[list(events.deletions)] = [numbers[0] for numbers in events.deletions.values()]
+        rules.deletion = self._kept_at(deletion)
+        parts = [events.into.get(number, ()) for number in range(rules.events)]
+        rules.into_at = self._kept_at(np.cumsum([0, *map(len, parts)]), np.int64)
+        rules.into = self._kept_at([*itertools.chain.from_iterable(parts), 0], np.int32)
+        rules.sizes = self._kept_at(events.sizes, np.int32)
+
+
+class Block(NamedTuple):
+    """One block's ids: what is final, and what may still join with the blocks around."""
+
+    head: Ids  # log ids with WHOLE set: joins with what the block before left open
+    body: Ids  # model ids
+    tail: Ids  # as head: may join with the block behind
+    closed: bool  # whether anything in the block ends a run: else head goes on into the next block
+
+
+class EncoderCore:
+    """One thread's encoder. Memory: the cache, and at most `limit` for long chunks: 45 bytes a symbol of 2 windows."""
+
+    def __init__(self, tables: ModelTables, cache_bytes: int = CACHE_BYTES, limit: int = NO_LIMIT) -> None:
+        self._handle: int | None = None
+        self._library = _functions()
+        self._tables = tables
+        self._handle = self._library.encoder_new(ctypes.byref(tables.model), cache_bytes, limit)
+        if not self._handle:
+            raise MemoryError("the cache of chunks")
+        self._encode_text = self._library.encode_text
+        self._ids_a_byte = tables.ids_a_byte
+        self._room = np.empty(_USUAL, np.int32)
+        self._place = self._room.ctypes.data
+
+    def __del__(self) -> None:
+        if self._handle:
+            self._library.encoder_free(self._handle)
+            self._handle = None
+
+    def id_list(self, text: bytes) -> list[int]:
+        """The ids of a buffer; the short way, for texts of everyday length."""
+        size = len(text)
+        if size * self._ids_a_byte + _SPARE > _USUAL:
+            return self.ids(text).tolist()  # type: ignore[no-any-return]
+        made = self._encode_text(self._handle, text, size, 0, self._place, None)
+        while made < 0:
+            self._mend(made, text)
+            made = self._encode_text(self._handle, text, size, 0, self._place, None)
+        return self._room[:made].tolist()  # type: ignore[no-any-return]
+
+    def ids(self, text: bytes) -> Ids:
+        """The ids of a buffer: documents, each ended by FF, or one alone."""
+        return self.block(text, 0).body
+
+    def block(self, text: bytes, hold: int) -> Block:
+        """The ids of a buffer, its first and last run held as `hold` says."""
+        out = np.empty(len(text) * self._ids_a_byte + _SPARE, np.int32)
+        parts = np.zeros(3, np.int64)
+        places = out.ctypes.data, parts.ctypes.data
+        made = self._encode_text(self._handle, text, len(text), hold, *places)
+        while made < 0:
+            self._mend(made, text)
+            made = self._encode_text(self._handle, text, len(text), hold, *places)
+        return _parted(out[:made], parts)
+
+    def block_of_rows(self, offsets: Longs, data: Bytes, rows: Ids, hold: int) -> Block:
+        """The same for text that is split: chunk i is data[offsets[i]:offsets[i + 1]]; -1 in `rows` ends a document."""
+        sizes = np.append(np.diff(offsets) * self._ids_a_byte, 1)  # the last entry is the one of -1
+        out = np.empty(int(sizes[rows].sum()) + _SPARE, np.int32)
+        parts = np.zeros(3, np.int64)
+        rows = np.ascontiguousarray(rows, np.int32)
+        made = self._library.encode_rows(
+            self._handle, offsets.ctypes.data, data.ctypes.data, rows.ctypes.data, len(rows),
+            data.ctypes.data + len(data), hold, out.ctypes.data, parts.ctypes.data,
+        )  # fmt: skip
+        if made < 0:
+            self._mend(made, b"")
+        return _parted(out[:made], parts)
+
+    def chunks(self, offsets: Longs, data: Bytes) -> tuple[Ids, Longs]:
+        """Each chunk by itself: (ids one after another, how many of each). With superwords log ids, WHOLE set."""
+        out = np.empty(len(data) * self._ids_a_byte + _SPARE, np.int32)
+        counts = np.empty(len(offsets) - 1, np.int64)
+        offsets = np.ascontiguousarray(offsets)
+        made = self._library.encode_chunks(
+            self._handle, offsets.ctypes.data, data.ctypes.data, len(counts), out.ctypes.data, counts.ctypes.data
+        )
+        if made < 0:
+            self._mend(made, b"")
+        return out[:made].copy(), counts
+
+    def replayed(self, symbols: Ids, counts: Longs) -> tuple[Ids, Longs]:
+        """Sequences of base symbols, counts[i] of each -> (log ids one after another, how many of each)."""
+        ids, counts = np.array(symbols, np.int32), np.array(counts, np.int64)
+        known = ids[ids >= 0]
+        if not (known < self._tables.n_ids).all() or not self._tables.is_symbol[known].all():
+            raise ValueError("what is replayed are base symbols, and these are not")
+        made = self._library.encode_symbols(self._handle, ids.ctypes.data, counts.ctypes.data, len(counts))
+        if made < 0:
+            self._mend(made, b"")
+        return ids[:made], counts
+
+    def joined(self, stream: Ids) -> Ids:
+        """A stream with WHOLE set on whole chunks -> ids with superwords joined."""
+        stream = np.ascontiguousarray(stream, np.int32)
+        out = np.empty(len(stream) + _SPARE, np.int32)
+        made = self._library.encode_joined(self._handle, stream.ctypes.data, len(stream), out.ctypes.data)
+        if made < 0:
+            self._mend(made, b"")
+        return out[:made].copy()
+
+    def _mend(self, code: int, text: bytes) -> None:
+        """Look up the classes that a text needs, so that it can be tried again; else the error behind a code."""
+        split = self._tables.split
+        if code == _CLASS and split is not None:
+            split.learn(text)
+            return
+        if code == _UNKNOWN:
+            raise SymbolRefused
+        if code == _DEAD:
+            raise TokenDead(self._library.encoder_bad(self._handle))
+        if code == _FULL:
+            raise LimitError(
+                "A chunk is too long for the memory that was given, since its tokens hang together from end to end. "
+                "Give more --memory."
+            )
+        if code == _NO_MEMORY:
+            raise MemoryError("a long chunk")
+        raise CoreError(f"The compiled part of streambpe gave up while encoding: error {code}.")
+
+
+def _parted(ids: Ids, parts: Longs) -> Block:
+    head, last, closed = parts.tolist()
+    return Block(ids[:head].copy(), ids[head:last].copy(), ids[last:].copy(), bool(closed))
+
+
+class Decoder:
+    """Ids to the bytes that they stand for."""
+
+    def __init__(self, contents: Mapping[int, bytes]) -> None:
+        """Ids that are not among `contents` are none."""
+        self._many = max(contents, default=-1) + 1
+        self._sizes = np.full(self._many, -1, np.int32)
+        self._starts = np.zeros(self._many, np.int64)
+        ids = list(contents)
+        sizes = np.fromiter(map(len, contents.values()), np.int64, len(ids))
+        self._sizes[ids] = sizes
+        self._starts[ids] = np.cumsum(sizes) - sizes
+        self._bytes = np.frombuffer(b"".join(contents.values()) + b"\0", np.uint8)
+        self._library = _functions()
+        self._places = self._sizes.ctypes.data, self._starts.ctypes.data, self._bytes.ctypes.data
+
+    def decode(self, tokens: list[int] | npt.NDArray[Any]) -> bytes | None:
+        """The bytes of a list or an array of ids; None if one stands for none, or is no whole number."""
+        ids: npt.NDArray[Any]
+        if isinstance(tokens, np.ndarray):
+            if tokens.ndim != 1 or tokens.dtype.kind not in "iu" or tokens.dtype == np.uint64:
+                return None
+            ids = np.ascontiguousarray(tokens, np.int64)
+        else:
+            try:
+                ids = np.frombuffer(array("q", tokens), np.int64)
+            except (TypeError, OverflowError):
+                return None
+        sizes, starts, data = self._places
+        size = self._library.decoded_size(sizes, self._many, ids.ctypes.data, len(ids))
+        if size < 0:
+            return None
+        out = np.empty(size, np.uint8)
+        self._library.decode_ids(starts, sizes, data, ids.ctypes.data, len(ids), out.ctypes.data)
+        return out.tobytes()

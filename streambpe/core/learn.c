@@ -1,0 +1,411 @@
+/* The loop: the best pair, its merge, the deletions it leads to. See learn.h. */
+#include "learn.h"
+
+#if defined(__SIZEOF_INT128__)
+typedef __int128 product;
+#else
+#error "Shares are compared as 128-bit products."
+#endif
+
+static int refuse(learner *all, uint64_t key) {
+    if (!learn_room(all, &all->banned, &all->banned_room, all->bans + 1, sizeof *all->banned))
+        return 0;
+    all->banned[all->bans++] = key;
+    pair_slot *slot = all->filled ? learn_find(all, key) : NULL;
+    if (slot)
+        slot->flags |= PAIR_REFUSED;
+    return 1;
+}
+
+/* Never merge this pair; or, `allowed`, do not ask about it again. */
+EXPORT int learner_answer(learner *all, int64_t left, int64_t right, int allowed) {
+    uint64_t key = pair_key((int32_t)left, (int32_t)right);
+    if (!allowed)
+        return refuse(all, key) ? CORE_OK : all->why;
+    pair_slot *slot = all->filled ? learn_find(all, key) : NULL;
+    if (slot)
+        slot->flags |= PAIR_ALLOWED;
+    return CORE_OK;
+}
+
+/* The best pair, its count exact; NULL if there is none (`why` CORE_OK), or no room. */
+static pair_slot *find_best(learner *all) {
+    int fresh = 0;
+    all->why = CORE_OK;
+    for (;;) {
+        if (!all->filled && !(fresh = learn_fill(all, 1, INT64_MAX)))
+            return NULL;
+        pair_slot *slot = learn_best(all);
+        if (slot && slot->flags & PAIR_BOUND) {
+            if (!learn_count_bound(all, slot)) {
+                if (fresh)
+                    return NULL;
+                all->filled = 0;
+            }
+            continue;
+        }
+        if (slot)
+            return slot->n >= all->at_least ? slot : NULL;
+        if (all->floor <= all->at_least)
+            return NULL;
+        fresh = 1;
+        if (!learn_fill(all, 1, INT64_MAX))
+            return NULL;
+    }
+}
+
+static int64_t alive(const learner *all) {
+    return all->next_id - all->first_id - all->dead;
+}
+
+/* Whether a token that stood `before` times is superfluous after a merge that took it so often. */
+static int is_superfluous(const learner *all, int32_t id, int64_t before, int64_t made) {
+    if (all->after)
+        return (product)made * all->denominator > (product)all->numerator * ((product)all->count[id] + made);
+    return (product)made * all->denominator >= (product)all->numerator * before;
+}
+
+/* The deletions that a merge leads to; events written, -1 if there is no room. */
+static int64_t delete_after(learner *all, int32_t left, int32_t right, int32_t id, int64_t made, int64_t *out) {
+    int32_t operand[2] = {left, right};
+    int64_t before[2] = {all->count[left], all->count[right]}, used = 0;
+    if (is_learned(all, id))
+        all->count[id] += made;
+    for (int i = 0; i < 2; i++)
+        if (is_learned(all, operand[i]))
+            all->count[operand[i]] -= made;
+    for (int i = 0; i < (left == right ? 1 : 2); i++) {
+        int32_t gone = operand[i];
+        if (!is_learned(all, gone) || !is_superfluous(all, gone, before[i], made))
+            continue;
+        int which = all->pending;
+        all->alive[gone] = 0;
+        int64_t many = learn_parts(all, gone, which), n = all->count[gone];
+        if (many < 0) {
+            all->alive[gone] = 1;
+            return -1;
+        }
+        all->dead++;
+        all->count[gone] = 0;
+        out[used++] = EVENT_DELETE;
+        out[used++] = gone;
+        out[used++] = n;
+        out[used++] = many;
+        for (int64_t part = 0; part < many; part++) {
+            out[used++] = all->parts[which][part];
+            if (is_learned(all, all->parts[which][part]))
+                all->count[all->parts[which][part]] += n;
+        }
+        if (n) {
+            all->pending_id[which] = gone;
+            all->many_parts[which] = many;
+            all->pending++;
+        }
+    }
+    return used;
+}
+
+/* Split the tokens that were deleted, in their order. 1 done; 0 not without moving words; -1 no room. */
+static int split_deleted(learner *all) {
+    while (all->pending) {
+        if (!all->splits)
+            return 0;
+        int done = learn_split(all, (int32_t)all->pending_id[0], all->parts[0], all->many_parts[0]);
+        if (done <= 0)
+            return done;
+        int32_t *parts = all->parts[0];
+        uint64_t room = all->parts_room[0];
+        all->parts[0] = all->parts[1], all->parts_room[0] = all->parts_room[1];
+        all->parts[1] = parts, all->parts_room[1] = room;
+        all->pending_id[0] = all->pending_id[1], all->many_parts[0] = all->many_parts[1];
+        all->pending--;
+    }
+    return 1;
+}
+
+/* Room in the caller's buffer for a merge and what it leads to. */
+static int64_t words_for(const learner *all, int32_t left, int32_t right) {
+    return MERGE_WORDS + (all->lives ? 8 + (int64_t)all->size[left] + all->size[right] : 0);
+}
+
+/* One merge with its deletions; `head`: its places, gathered. told: words written, tokens of which kind. Below 0: an
+   error, and nothing was done. */
+static int merge_pair(learner *all, uint64_t key, int64_t n, uint32_t head, int64_t *out, int64_t *used, int *kind) {
+    int32_t left = (int32_t)(key >> 32), right = (int32_t)key;
+    int64_t known = learn_known(all, left, right, &all->spelled);
+    int which = known < 0 ? TOKEN_FRESH : TOKEN_LIVING;
+    if (all->lives) { /* room for the parts, before anything is changed */
+        uint64_t most = 2 * ((uint64_t)all->size[left] + (uint64_t)all->size[right] + 2);
+        for (int i = 0; i < 2; i++)
+            if (!learn_room(all, &all->parts[i], &all->parts_room[i], most, sizeof **all->parts))
+                return all->why;
+    }
+    if (known < 0) {
+        known = all->next_id;
+        if (!learn_bear(all, left, right))
+            return all->why;
+    } else if (all->lives && is_learned(all, known) && !all->alive[known]) {
+        which = TOKEN_BACK;
+        all->alive[known] = 1;
+        all->dead--;
+    }
+    int32_t id = (int32_t)known;
+    int earlier = learn_placed(all, id, n, which == TOKEN_FRESH);
+    int64_t made = learn_merge(all, key, id, which, head);
+    if (earlier && all->filled)
+        learn_heapify(all);
+    out += *used;
+    out[0] = EVENT_MERGE;
+    out[1] = left;
+    out[2] = right;
+    out[3] = id;
+    out[4] = n;
+    *used += MERGE_WORDS;
+    if (all->lives)
+        *used += delete_after(all, left, right, id, made, out + MERGE_WORDS);
+    *kind = which;
+    return CORE_OK;
+}
+
+/* Merges until there are so many, or so many tokens are alive, or so many places were looked at, or one of the reasons
+   in LEARN_...; errors are below 0, and all that is told has been done. told: words in `out`, merges, events that are
+   no merges. */
+EXPORT int learner_learn(learner *all, int64_t merges, int64_t enough, int64_t work, int64_t *out, int64_t room,
+                         int64_t *told) {
+    int64_t used = 0, began = all->looked;
+    int again = 0;
+    memset(told, 0, 3 * sizeof *told);
+    for (;;) {
+        int split = split_deleted(all);
+        if (split <= 0)
+            return split ? all->why : LEARN_UNFIT;
+        if (told[1] >= merges || alive(all) >= enough || (told[0] && all->looked - began >= work))
+            return LEARN_DONE;
+        pair_slot *best = find_best(all);
+        if (!best)
+            return all->why ? all->why : LEARN_NONE_LEFT;
+        uint64_t key = best->key;
+        int64_t n = best->n;
+        if (all->asks && !(best->flags & PAIR_ALLOWED))
+            return LEARN_ASK;
+        int32_t left = (int32_t)(key >> 32), right = (int32_t)key;
+        if (used + words_for(all, left, right) > room)
+            return LEARN_OUT;
+        if (all->blocked.many && learn_known(all, left, right, &all->blocked) >= 0) {
+            if (told[1])
+                return LEARN_DONE; /* vetoes are told before merges */
+            if (!refuse(all, key))
+                return all->why;
+            out[used] = EVENT_VETO;
+            out[used + 1] = left;
+            out[used + 2] = right;
+            out[used + 3] = 0;
+            out[used + 4] = n;
+            told[0] = used += MERGE_WORDS;
+            told[2]++;
+            continue;
+        }
+        uint32_t head = learn_gather(all, best->head);
+        if (!head) { /* counted anew, its places are in one stretch */
+            if (!learn_fill(all, 1, INT64_MAX))
+                return all->why;
+            continue;
+        }
+        int kind = TOKEN_FRESH, why = merge_pair(all, key, n, head, out, &used, &kind);
+        if (why == CORE_FULL && !again) { /* a new index leaves more room */
+            again = 1;
+            all->filled = 0;
+            continue;
+        }
+        if (why)
+            return why;
+        again = 0;
+        told[2] += used - told[0] - MERGE_WORDS;
+        told[0] = used;
+        told[1]++;
+        if (kind == TOKEN_LIVING && !all->pending)
+            return LEARN_LIVING;
+    }
+}
+
+/* A pair that is known to be merged next, hot and its count exact; NULL if it is no pair (`why` CORE_OK), or no room.
+   */
+static pair_slot *find_given(learner *all, uint64_t key, int64_t at_most) {
+    int fresh = 0;
+    all->why = CORE_OK;
+    for (;;) {
+        if (!all->filled) {
+            fresh = 1;
+            if (!learn_fill(all, 1, at_most))
+                return NULL;
+        }
+        pair_slot *slot = learn_find(all, key);
+        if (slot && slot->flags & PAIR_BOUND) {
+            if (!learn_count_bound(all, slot)) {
+                if (fresh)
+                    return NULL;
+                all->filled = 0;
+            }
+            continue;
+        }
+        if (slot && slot->n > 0 && slot->head)
+            return slot;
+        if (fresh || all->floor <= 1)
+            return NULL;
+        all->filled = 0;
+    }
+}
+
+/* Merge these pairs in this order, whatever else counts more; at_most[i]: no pair from i on counts less. Stops before
+   one that is no pair (LEARN_NONE_LEFT). */
+EXPORT int learner_apply(learner *all, const int64_t *pairs, const int64_t *at_most, int64_t many, int64_t *out,
+                         int64_t room, int64_t *told) {
+    int64_t used = 0;
+    memset(told, 0, 3 * sizeof *told);
+    for (;;) {
+        int split = split_deleted(all);
+        if (split <= 0)
+            return split ? all->why : LEARN_UNFIT;
+        if (told[1] == many)
+            return LEARN_DONE;
+        int32_t left = (int32_t)pairs[2 * told[1]], right = (int32_t)pairs[2 * told[1] + 1];
+        if (left < 0 || right < 0 || left >= all->next_id || right >= all->next_id)
+            return LEARN_NONE_LEFT;
+        if (used + words_for(all, left, right) > room)
+            return LEARN_OUT;
+        uint64_t key = pair_key(left, right);
+        pair_slot *slot = find_given(all, key, at_most[told[1]]);
+        if (!slot)
+            return all->why ? all->why : LEARN_NONE_LEFT;
+        int64_t n = slot->n;
+        uint32_t head = learn_gather(all, slot->head);
+        if (!head) {
+            if (!learn_fill(all, 1, at_most[told[1]]))
+                return all->why;
+            continue;
+        }
+        int kind, why = merge_pair(all, key, n, head, out, &used, &kind);
+        if (why)
+            return why;
+        told[2] += used - told[0] - MERGE_WORDS;
+        told[0] = used;
+        told[1]++;
+    }
+}
+
+/* The same of pairs that are all found before the first is merged (BatchBPE's rounds): none of them merges what
+   another one made, and each is told with its count of that moment. `out` has room for all. */
+EXPORT int learner_round(learner *all, const int64_t *pairs, int64_t many, int64_t at_most, uint32_t *heads,
+                         int64_t *out, int64_t *told) {
+    int64_t used = 0;
+    int living = 0;
+    memset(told, 0, 3 * sizeof *told);
+    if (!learn_bear_room(all, pairs, many))
+        return all->why;
+    for (int64_t i = 0; i < many; i++) {
+        int64_t left = pairs[2 * i], right = pairs[2 * i + 1];
+        if (left < 0 || right < 0 || left >= all->next_id || right >= all->next_id)
+            return LEARN_NONE_LEFT;
+        if (!find_given(all, pair_key((int32_t)pairs[2 * i], (int32_t)pairs[2 * i + 1]), at_most))
+            return all->why ? all->why : LEARN_NONE_LEFT;
+    }
+    for (int64_t i = 0; i < many; i++) {
+        const pair_slot *slot = find_given(all, pair_key((int32_t)pairs[2 * i], (int32_t)pairs[2 * i + 1]), at_most);
+        if (!slot)
+            return all->why ? all->why : LEARN_NONE_LEFT;
+        out[MERGE_WORDS * i + 4] = slot->n;
+        if (!(heads[i] = learn_gather(all, slot->head))) { /* counted anew, every list is one stretch */
+            if (!learn_fill(all, 1, at_most))
+                return all->why;
+            i = -1;
+        }
+    }
+    for (int64_t i = 0; i < many; i++) {
+        uint64_t key = pair_key((int32_t)pairs[2 * i], (int32_t)pairs[2 * i + 1]);
+        int kind, why = merge_pair(all, key, out[MERGE_WORDS * i + 4], heads[i], out, &used, &kind);
+        if (why)
+            return why;
+        living |= kind == TOKEN_LIVING;
+        told[0] = used;
+        told[1]++;
+    }
+    if (living) /* a pair may be left that was merged in this round and came into being in it */
+        all->filled = 0;
+    return LEARN_DONE;
+}
+
+/* The best pairs, best first, as (left, right, count, flags); how many. With `force` fewer than asked for only if
+   there are no more; else those that are hot. */
+EXPORT int64_t learner_best(learner *all, int64_t most, int force, int64_t *out) {
+    for (int again = 0;; again++) {
+        int64_t found = 0;
+        if (!find_best(all) && all->why)
+            return all->why;
+        while (found < most) {
+            pair_slot *slot = learn_best(all);
+            if (!slot || slot->n < all->at_least)
+                break;
+            if (slot->flags & PAIR_BOUND) {
+                if (!learn_count_bound(all, slot)) {
+                    all->filled = 0;
+                    break;
+                }
+                continue;
+            }
+            int32_t left = (int32_t)(slot->key >> 32), right = (int32_t)slot->key;
+            learn_pop(all);
+            if (found && out[4 * found - 4] == left && out[4 * found - 3] == right)
+                continue; /* it was put in twice */
+            out[4 * found] = left;
+            out[4 * found + 1] = right;
+            out[4 * found + 2] = slot->n;
+            out[4 * found + 3] = slot->flags;
+            found++;
+        }
+        for (int64_t i = 0; i < found && all->filled; i++)
+            if (!learn_push(all, out[4 * i + 2], pair_key((int32_t)out[4 * i], (int32_t)out[4 * i + 1])))
+                all->filled = 0;
+        if (found == most || !force || again || (all->filled && all->floor <= all->at_least))
+            return found;
+        if (!learn_fill(all, (uint64_t)most, INT64_MAX))
+            return all->why;
+    }
+}
+
+/* All hot pairs with exact counts, as (left, right, count); how many there are, whatever `room` says. */
+EXPORT int64_t learner_hot(learner *all, int64_t room, int64_t *out) {
+    int64_t found = 0;
+    all->why = CORE_OK;
+    if (!all->filled && !learn_fill(all, 1, INT64_MAX))
+        return all->why;
+    if (!learn_count_bounds(all, all->floor) && !learn_fill(all, 1, INT64_MAX))
+        return all->why;
+    for (uint64_t i = 0; i <= all->mask; i++) {
+        const pair_slot *slot = all->slots + i;
+        if (slot->key == NO_PAIR || slot->flags & (PAIR_REFUSED | PAIR_BOUND) || slot->n < all->floor)
+            continue;
+        if (found < room) {
+            out[3 * found] = (int64_t)(slot->key >> 32);
+            out[3 * found + 1] = (int64_t)(uint32_t)slot->key;
+            out[3 * found + 2] = slot->n;
+        }
+        found++;
+    }
+    return found;
+}
+
+/* Figures, for the caller's records and limits. */
+EXPORT void learner_told(const learner *all, int64_t *told) {
+    told[0] = (int64_t)all->bytes;
+    told[1] = (int64_t)all->most_bytes;
+    told[2] = (int64_t)all->places;
+    told[3] = (int64_t)all->words;
+    told[4] = all->filled ? all->floor : 0;
+    told[5] = all->filled ? (int64_t)all->used : 0;
+    told[6] = all->looked;
+    told[7] = all->executed;
+    told[8] = all->refills;
+    told[9] = all->pending;
+    told[10] = all->next_id;
+    told[11] = all->dead;
+}

@@ -1,0 +1,208 @@
+/* Learning in memory: words in, exact merges out, one at a time.
+
+   The words stand in one array of places, -1 on either side of each. A token keeps the places of its parts: its id
+   stands on the first, minus its width on the second and on the last, so that both neighbours are found without
+   pointers:
+
+       word       h e l l o               -1   h   e   l   l   o  -1
+       (h, e)                             -1  256 -2   l   l   o  -1
+       (256, l)                           -1  257 -3  -3   l   o  -1
+
+   Every pair that counts at least `floor` is hot: it has its exact count, and the list of the places where it may
+   begin (those that are out of date are passed over). All others are cold: nothing is kept of them but that they
+   count less. When the best hot pair falls under the floor, all are counted again, and a lower floor is taken
+   (learn_fill.c).
+
+   Six letters, abcabd x3 · bd x4, ties to the lower ids:
+       (a, b) counts 6, (b, d) 7, (b, c) 3, (c, a) 3     best: (b, d), which becomes 256
+       in front of the one in abcabd stands an a         (a, b) loses 3, and (a, 256) is born with 3
+       (a, b) 3, (b, c) 3, (c, a) 3, (a, 256) 3          best: (a, b), which becomes 257
+       behind it stands a c                              (b, c) loses its 3, and (257, c) is born with 3
+
+   Counts of old pairs rise in two cases: a deleted token falls into its parts, and a merge may spell a token that
+   lives. A hot pair then gets more places. A cold one is kept with a bound, what it could count at most
+   (PAIR_BOUND), and counted when the bound is the best of all.
+
+       learn.c        the loop
+       learn_merge.c  a merge, a split, what they do to counts
+       learn_fill.c   counting all pairs, choosing a floor
+       learn_pairs.c  the table of pairs, their lists, the heap
+       learn_tokens.c spellings, ties, lives of tokens
+       learn_words.c  what it starts from, words in and out
+
+   All memory is counted against the limit. Where it is used up the index goes and is made anew with a higher floor;
+   if not even the best pair's places fit, the caller is told CORE_FULL, and the words are as the events say.
+
+   Judge: tests/sequential.py and train/reference, one merge at a time (tests/test_learner.py, tests/test_engine.py). */
+#ifndef STREAMBPE_LEARN_H
+#define STREAMBPE_LEARN_H
+
+#include "core.h"
+
+#include <string.h>
+
+enum { PAIR_BOUND = 1, PAIR_REFUSED = 2, PAIR_ALLOWED = 4, PAIR_COUNTING = 8 };
+enum { TIES_IDS = 0, TIES_BYTES = 1, TIES_PLACES = 2 };
+enum { SEPARATOR = -1, COVERED = INT32_MIN };
+/* what a merge makes: a token that never was, one that was deleted and comes back, one that lives elsewhere too */
+enum { TOKEN_FRESH = 0, TOKEN_BACK = 1, TOKEN_LIVING = 2 };
+enum { EVENT_MERGE = 0, EVENT_DELETE = 1, EVENT_VETO = 2 };
+/* why `learner_learn` returned */
+enum { LEARN_DONE = 0, LEARN_NONE_LEFT = 1, LEARN_ASK = 2, LEARN_OUT = 3, LEARN_LIVING = 4, LEARN_UNFIT = 5 };
+
+#define NO_PAIR (~(uint64_t)0)
+#define TOKEN_LIST ((uint64_t)1 << 63) /* in `added`: a place of a token, not of a pair */
+#define MERGE_WORDS 5                  /* of a merge or a veto in the caller's buffer */
+
+typedef struct {
+    uint64_t key; /* left << 32 | right */
+    int64_t n;
+    uint32_t head; /* its places: a stretch of the arena, [next stretch, how many, places...]; 0: none */
+    uint32_t flags;
+} pair_slot;
+
+typedef struct {
+    int64_t n;
+    uint64_t key;
+} heap_entry;
+
+typedef struct { /* a scratch number for each token */
+    int64_t n;
+    uint32_t places, head;
+} tally;
+
+typedef struct {
+    uint64_t key;
+    int64_t n;
+    uint32_t place;
+} added_pair;
+
+typedef struct { /* byte strings by number, and the number of each */
+    uint8_t *text;
+    uint64_t *ends;
+    int32_t *slots; /* -1: free */
+    uint64_t mask, text_room, room;
+    int64_t many;
+} spellings;
+
+typedef struct {
+    /* the rule */
+    int ties, disjoint, asks, walk, after;
+    int lives;  /* tokens are deleted */
+    int splits; /* and split here, not by the caller: a token has as many places as base symbols, and nothing moves */
+    int keeps;  /* words of one token stay, though they have no pair */
+    int64_t numerator, denominator, longest, at_least;
+    /* words */
+    int32_t *token, *word;
+    int64_t *weight;
+    uint64_t places, room, words, words_room;
+    /* tokens */
+    spellings spelled, blocked;
+    int64_t *length, *order, *count;
+    int32_t *size; /* in base symbols, with deletions */
+    uint64_t *first_pair;
+    uint32_t *stands; /* with splits: where a learned token may stand, as the places of a pair */
+    uint8_t *alive, *kind;
+    tally *in_front, *behind;
+    int32_t *touched;
+    uint64_t tokens_room;
+    int64_t first_id, next_id, dead;
+    /* kinds of tokens: whether two may join, and what they make (encode/whole_characters.py) */
+    int64_t kinds;
+    uint8_t *joins, *becomes;
+    /* ties by place in an order of words and superwords, see train/interleave.py */
+    int64_t *falling, steps, place, born;
+    /* pairs */
+    pair_slot *slots;
+    uint64_t mask, used;
+    uint32_t *arena;
+    uint64_t arena_used, arena_room;
+    heap_entry *heap;
+    uint64_t heaped, heap_room;
+    added_pair *added;
+    uint64_t adds, added_room;
+    uint64_t *banned, bans, banned_room, sorted; /* refused pairs; the first `sorted` in order */
+    int64_t floor, ratio; /* the floor is the best count over the ratio, when pairs are counted */
+    uint64_t most_hot;    /* pairs, if fewer ties allow it */
+    int filled;
+    uint64_t distinct; /* pairs, when they were last counted */
+    /* deletions whose token still stands in the words: the last ones told */
+    int32_t *parts[2];
+    int64_t pending_id[2], many_parts[2];
+    uint64_t parts_room[2];
+    int pending;
+    /* memory, and what it was all for */
+    uint64_t bytes, limit, most_bytes;
+    int64_t looked, executed, refills;
+    int why;
+} learner;
+
+/* learn_pairs.c. Where memory is refused `why` says so, and the result is NULL or 0. */
+void *learn_take(learner *all, uint64_t bytes);
+void learn_give(learner *all, void *memory, uint64_t bytes);
+int learn_room(learner *all, void *array, uint64_t *room, uint64_t needed, uint64_t item);
+void learn_drop_index(learner *all);
+pair_slot *learn_find(const learner *all, uint64_t key);
+pair_slot *learn_put(learner *all, uint64_t key);
+uint32_t learn_stretch(learner *all, uint64_t many);
+int learn_push(learner *all, int64_t n, uint64_t key);
+void learn_heapify(learner *all);
+pair_slot *learn_best(learner *all);
+void learn_pop(learner *all);
+uint32_t learn_gather(learner *all, uint32_t head);
+
+/* learn_tokens.c */
+int spell_add(learner *all, spellings *known, const uint8_t *text, uint64_t length);
+int64_t spell_find(const spellings *known, const uint8_t *a, uint64_t a_size, const uint8_t *b, uint64_t b_size);
+int64_t learn_known(const learner *all, int32_t left, int32_t right, const spellings *in);
+int learn_tokens_room(learner *all, int64_t needed);
+int learn_bear(learner *all, int32_t left, int32_t right);
+int learn_bear_room(learner *all, const int64_t *pairs, int64_t many);
+int learn_tie(const learner *all, uint64_t one, uint64_t other);
+int learn_placed(learner *all, int32_t id, int64_t n, int fresh);
+int64_t learn_parts(learner *all, int32_t id, int which);
+
+/* learn_fill.c */
+int learn_fill(learner *all, uint64_t fewest, int64_t at_most);
+int learn_count_bound(learner *all, pair_slot *slot);
+int learn_count_bounds(learner *all, int64_t least);
+int learn_is_banned(const learner *all, uint64_t key);
+
+/* learn_merge.c */
+int64_t learn_merge(learner *all, uint64_t key, int32_t id, int known, uint32_t head);
+int learn_split(learner *all, int32_t id, const int32_t *parts, int64_t many);
+
+static inline uint64_t pair_key(int32_t left, int32_t right) {
+    return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+}
+
+/* How many places the token takes that begins here. */
+static inline uint32_t width_at(const learner *all, uint64_t place) {
+    int32_t code = all->token[place + 1];
+    return code < SEPARATOR ? (uint32_t)-code : 1;
+}
+
+/* Where the token in front of this place begins, or the separator. */
+static inline uint64_t place_before(const learner *all, uint64_t place) {
+    int32_t code = all->token[place - 1];
+    return code < SEPARATOR ? place - (uint32_t)-code : place - 1;
+}
+
+static inline void put_token(learner *all, uint64_t place, int32_t id, uint32_t width) {
+    all->token[place] = id;
+    if (width > 1)
+        all->token[place + 1] = all->token[place + width - 1] = -(int32_t)width;
+}
+
+/* Whether the rule forbids a pair, by what its tokens are. */
+static inline int is_forbidden(const learner *all, int32_t left, int32_t right) {
+    if (all->longest && all->length[left] + all->length[right] > all->longest)
+        return 1;
+    return all->kinds && !all->joins[all->kind[left] * all->kinds + all->kind[right]];
+}
+
+static inline int is_learned(const learner *all, int64_t id) {
+    return id >= all->first_id;
+}
+
+#endif

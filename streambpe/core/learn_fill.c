@@ -1,0 +1,465 @@
+/* Counting all pairs, and keeping the best of them. See learn.h. Pairs are counted in a table that takes a third of
+   the room; where there are more, in several sweeps, each of the pairs whose hash ends in its number. Those at the
+   floor are kept; then the table goes, and the places are dealt out to them. About 30 ns a place. */
+#include "learn.h"
+
+#include <stdlib.h>
+
+enum { LEAST_SLOTS = 1 << 9 };
+
+typedef struct {
+    uint64_t key;
+    int64_t n;
+    uint64_t places;
+} counted;
+
+typedef struct {
+    counted *slots, *kept;
+    uint64_t mask, used, room, many;
+    int64_t floor, best;
+} counting;
+
+/* Close the gaps that merges left, and drop words of one token. With splits nothing moves: parts need their places. */
+static void compact(learner *all) {
+    uint64_t to = 1, words = 0, begin = 1; /* of the word that is being written */
+    if (all->splits)
+        return;
+    for (uint64_t at = 1; at < all->places;) {
+        int32_t id = all->token[at];
+        if (id != SEPARATOR) {
+            uint32_t width = width_at(all, at);
+            all->token[to] = id;
+            all->word[to++] = (int32_t)words;
+            at += width;
+            continue;
+        }
+        if (to - begin < 2 && !all->keeps) {
+            to = begin;
+        } else {
+            all->weight[words] = all->weight[all->word[at]];
+            all->word[to] = (int32_t)words++;
+            all->token[to++] = SEPARATOR;
+            begin = to;
+        }
+        at++;
+    }
+    all->places = to;
+    all->words = words;
+    /* what is no longer needed goes back where that is worth a copy */
+    if (to < all->room - all->room / 4) {
+        int32_t *token = realloc(all->token, to * sizeof *token), *word = realloc(all->word, to * sizeof *word);
+        all->token = token ? token : all->token;
+        all->word = word ? word : all->word;
+        all->bytes -= (all->room - to) * (sizeof *token + sizeof *word);
+        all->room = to;
+    }
+}
+
+/* ------------------------------------------------------------------ counting */
+
+static int count_part(learner *all, counting *now, uint64_t part, uint64_t parts) {
+    for (uint64_t i = 0; i <= now->mask; i++)
+        now->slots[i].key = NO_PAIR;
+    now->used = 0;
+    int32_t left = SEPARATOR;
+    int run = 0; /* the pair in front was an equal one, and counted */
+    for (uint64_t at = 1; at < all->places;) {
+        int32_t right = all->token[at];
+        if (left >= 0 && right >= 0) {
+            uint64_t key = pair_key(left, right), hash = mixed(key);
+            run = left == right && !run;
+            if ((hash >> 40 & (parts - 1)) == part) {
+                uint64_t slot = hash & now->mask;
+                while (now->slots[slot].key != key && now->slots[slot].key != NO_PAIR)
+                    slot = (slot + 1) & now->mask;
+                counted *pair = now->slots + slot;
+                if (pair->key == NO_PAIR) {
+                    if (++now->used * 4 > now->mask * 3)
+                        return 0;
+                    *pair = (counted){key, 0, 0};
+                }
+                pair->places++;
+                if (!all->disjoint || left != right || run)
+                    pair->n += all->weight[all->word[at]];
+            }
+        } else {
+            run = 0;
+        }
+        left = right;
+        at += right < 0 ? 1 : width_at(all, at);
+    }
+    all->looked += (int64_t)all->places;
+    return 1;
+}
+
+static int by_count(const void *one, const void *other) {
+    const counted *a = one, *b = other;
+    if (a->n != b->n)
+        return a->n > b->n ? -1 : 1;
+    return a->key < b->key ? -1 : a->key > b->key;
+}
+
+static int by_key(const void *one, const void *other) {
+    uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
+    return a < b ? -1 : a > b;
+}
+
+/* Whether the pair was refused before pairs were counted the last time; later it says so itself (PAIR_REFUSED). */
+int learn_is_banned(const learner *all, uint64_t key) {
+    return all->sorted && bsearch(&key, all->banned, all->sorted, sizeof key, by_key) != NULL;
+}
+
+/* Only the best half is kept, and the floor rises to what falls out; 0 if they all tie, or the floor would be too
+   high. */
+static int raise_floor(counting *now, uint64_t fewest, int64_t at_most) {
+    qsort(now->kept, now->many, sizeof *now->kept, by_count);
+    uint64_t cut = now->many / 2;
+    while (cut && now->kept[cut - 1].n == now->kept[cut].n)
+        cut--;
+    if (!cut) {
+        cut = now->many / 2;
+        while (cut < now->many && now->kept[cut].n == now->kept[0].n)
+            cut++;
+        if (cut == now->many)
+            return 0;
+    }
+    if (cut < fewest || now->kept[cut].n >= at_most)
+        return 0;
+    now->floor = now->kept[cut].n + 1;
+    now->many = cut;
+    return 1;
+}
+
+/* Move what the table holds at the floor to those that are kept. */
+static int keep(learner *all, counting *now, int64_t at_most, uint64_t fewest) {
+    for (uint64_t i = 0; i <= now->mask; i++) {
+        const counted *pair = now->slots + i;
+        if (pair->key == NO_PAIR || pair->n < now->floor || learn_is_banned(all, pair->key) ||
+            is_forbidden(all, (int32_t)(pair->key >> 32), (int32_t)pair->key))
+            continue;
+        if (pair->n > now->best)
+            now->best = pair->n;
+        if (now->many == now->room && !raise_floor(now, fewest, at_most) &&
+            !learn_room(all, &now->kept, &now->room, now->many + 1, sizeof *now->kept))
+            return 0;
+        if (pair->n >= now->floor)
+            now->kept[now->many++] = *pair;
+    }
+    return 1;
+}
+
+/* All pairs at the floor, best first. */
+static int count_all(learner *all, counting *now, uint64_t fewest, int64_t at_most) {
+    uint64_t room = all->limit > all->bytes ? all->limit - all->bytes : 0, parts = 1, size = LEAST_SLOTS;
+    while (size < all->places * 2 && size * 2 * sizeof *now->slots <= room / 3)
+        size *= 2;
+    uint64_t wanted = all->distinct + all->distinct / 2 + 1024;
+    while (size > LEAST_SLOTS && size / 2 > wanted)
+        size /= 2;
+    now->room = room / 6 / sizeof *now->kept;
+    if (now->room > all->most_hot + all->most_hot / 4)
+        now->room = all->most_hot + all->most_hot / 4;
+    if (now->room < 8)
+        now->room = 8;
+    if (now->room > all->places + 1)
+        now->room = all->places + 1;
+    now->mask = size - 1;
+    now->slots = learn_take(all, size * sizeof *now->slots);
+    now->kept = learn_take(all, now->room * sizeof *now->kept);
+    if (!now->slots || !now->kept)
+        return 0;
+    uint64_t used = 0;
+    int64_t least = now->floor;
+    for (uint64_t part = 0; part < parts; part++) {
+        if (!count_part(all, now, part, parts)) {
+            if (size < all->places * 2 && size * 2 * sizeof *now->slots <= room / 3) {
+                learn_give(all, now->slots, size * sizeof *now->slots);
+                size *= 2;
+                now->mask = size - 1;
+                now->slots = learn_take(all, size * sizeof *now->slots);
+                if (!now->slots)
+                    return 0;
+            } else if ((parts *= 2) > 1 << 20) {
+                all->why = CORE_FULL;
+                return 0;
+            }
+            now->many = used = 0;
+            now->floor = least;
+            part = (uint64_t)-1;
+            continue;
+        }
+        used += now->used;
+        if (!keep(all, now, at_most, fewest))
+            return 0;
+    }
+    all->distinct = used;
+    qsort(now->kept, now->many, sizeof *now->kept, by_count);
+    return 1;
+}
+
+/* ------------------------------------------------------------------ choosing */
+
+static uint64_t slots_for(uint64_t pairs) {
+    uint64_t size = 256;
+    while (size * 2 < pairs * 3 + 64)
+        size *= 2;
+    return size;
+}
+
+/* How many of the pairs that are kept become hot: to a part of the best count, and as fit. */
+static uint64_t choose(learner *all, const counting *now, uint64_t stands, uint64_t fewest, int64_t at_most) {
+    uint64_t room = all->limit > all->bytes ? all->limit - all->bytes : 0;
+    int64_t low = now->best / all->ratio < at_most ? now->best / all->ratio : at_most;
+    uint64_t places = stands + 64, many = 0;
+    while (many < now->many) {
+        int64_t n = now->kept[many].n;
+        uint64_t stop = many;
+        for (; stop < now->many && now->kept[stop].n == n; stop++) /* pairs that tie come together */
+            places += now->kept[stop].places + 2;
+        uint64_t needed = slots_for(stop) * sizeof(pair_slot) + stop * sizeof(heap_entry) + places * sizeof(uint32_t);
+        int must = many < fewest || n >= at_most;
+        if (needed > room - room / 16)
+            break;
+        if (!must && (n < low || stop > all->most_hot || needed > room / 2))
+            break;
+        many = stop;
+    }
+    if (many < now->many && (many < fewest || now->kept[many].n >= at_most || !many)) {
+        all->why = CORE_FULL;
+        return 0;
+    }
+    return many;
+}
+
+/* Lists of the places of learned tokens; their stretches first. */
+static int stretch_tokens(learner *all) {
+    for (int64_t id = all->first_id; id < all->next_id; id++) {
+        all->stands[id] = 0;
+        if (all->in_front[id].places && !(all->stands[id] = learn_stretch(all, all->in_front[id].places)))
+            return 0;
+    }
+    return 1;
+}
+
+static uint64_t count_tokens(learner *all) {
+    uint64_t many = 0;
+    for (uint64_t at = 1; at < all->places; at += all->token[at] < 0 ? 1 : width_at(all, at)) {
+        if (all->token[at] >= 0 && is_learned(all, all->token[at])) {
+            if (!all->in_front[all->token[at]].places++)
+                many += 2; /* of the stretch */
+            many++;
+        }
+    }
+    return many;
+}
+
+static int deal_out(learner *all, const counting *now, uint64_t many, uint64_t stands) {
+    uint64_t places = stands + 64;
+    for (uint64_t i = 0; i < many; i++)
+        places += now->kept[i].places + 2;
+    uint64_t room = all->limit > all->bytes ? all->limit - all->bytes : 0;
+    uint64_t tables = slots_for(many) * sizeof(pair_slot) + many * sizeof(heap_entry);
+    /* room to grow: pages that are not touched take nothing */
+    uint64_t spare = room > tables + places * 4 ? (room - tables - places * 4) / 4 : 0;
+    all->arena_room = places + (spare / 2 < places + (1 << 16) ? spare / 2 : places + (1 << 16));
+    if (all->arena_room > UINT32_MAX)
+        all->arena_room = places > UINT32_MAX ? places : UINT32_MAX;
+    if (!(all->arena = learn_take(all, all->arena_room * sizeof *all->arena))) {
+        all->arena_room = 0;
+        return 0;
+    }
+    all->arena_used = 1; /* 0 is for no list */
+    uint64_t size = slots_for(many);
+    if (!(all->slots = learn_take(all, size * sizeof *all->slots)))
+        return 0;
+    all->mask = size - 1;
+    for (uint64_t i = 0; i < size; i++)
+        all->slots[i].key = NO_PAIR;
+    if (!learn_room(all, &all->heap, &all->heap_room, many, sizeof *all->heap))
+        return 0;
+    for (uint64_t i = 0; i < many; i++) {
+        uint32_t head = learn_stretch(all, now->kept[i].places);
+        pair_slot *slot = head ? learn_put(all, now->kept[i].key) : NULL;
+        if (!slot)
+            return 0;
+        *slot = (pair_slot){now->kept[i].key, now->kept[i].n, head, 0};
+        all->heap[all->heaped++] = (heap_entry){now->kept[i].n, now->kept[i].key};
+    }
+    learn_heapify(all);
+    return !all->splits || stretch_tokens(all);
+}
+
+static void stand_at(learner *all, uint32_t head, uint64_t place) {
+    all->arena[head + 2 + all->arena[head + 1]++] = (uint32_t)place;
+}
+
+static void place_all(learner *all) {
+    uint64_t before = 0;
+    for (uint64_t at = 1; at < all->places;) {
+        int32_t id = all->token[at];
+        if (id < 0) {
+            before = 0;
+            at++;
+            continue;
+        }
+        if (before) {
+            const pair_slot *slot = learn_find(all, pair_key(all->token[before], id));
+            if (slot && slot->head)
+                stand_at(all, slot->head, before);
+        }
+        if (all->splits && is_learned(all, id) && all->stands[id])
+            stand_at(all, all->stands[id], at);
+        before = at;
+        at += width_at(all, at);
+    }
+    all->looked += (int64_t)all->places;
+}
+
+/* Count all pairs and make those hot that count enough: at least `fewest` if there are so many, and all that count
+   `at_most`. 0: `why` says why not. */
+int learn_fill(learner *all, uint64_t fewest, int64_t at_most) {
+    counting now = {0};
+    learn_drop_index(all);
+    compact(all);
+    if (all->bans)
+        qsort(all->banned, all->bans, sizeof *all->banned, by_key);
+    all->sorted = all->bans;
+    uint64_t stands = 0;
+    now.floor = at_most < all->at_least ? at_most : all->at_least;
+    int done = count_all(all, &now, fewest, at_most);
+    learn_give(all, now.slots, (now.mask + 1) * sizeof *now.slots);
+    if (done && all->splits)
+        stands = count_tokens(all);
+    uint64_t many = done ? choose(all, &now, stands, fewest, at_most) : 0;
+    done = done && (many || !now.many) && deal_out(all, &now, many, stands);
+    all->floor = many < now.many ? now.kept[many].n + 1 : now.floor;
+    learn_give(all, now.kept, now.room * sizeof *now.kept);
+    if (all->splits)
+        for (int64_t id = 0; id < all->next_id; id++)
+            all->in_front[id].places = 0;
+    if (!done) {
+        learn_drop_index(all);
+        return 0;
+    }
+    place_all(all);
+    all->filled = 1;
+    all->refills++;
+    return 1;
+}
+
+/* ------------------------------------------------------------------ pairs with a bound */
+
+/* Give a pair its exact count: these are its places, ascending. */
+static void settle(learner *all, uint64_t key, uint32_t head) {
+    pair_slot *slot = learn_find(all, key);
+    const uint32_t *places = all->arena + head + 2;
+    uint64_t end = 0;
+    int run = 0, equal = all->disjoint && key >> 32 == (uint32_t)key;
+    slot->n = 0;
+    for (uint32_t i = 0; i < all->arena[head + 1]; i++) {
+        run = equal && places[i] == end && !run;
+        end = places[i] + width_at(all, places[i]);
+        if (!run)
+            slot->n += all->weight[all->word[places[i]]];
+    }
+    slot->head = head;
+    slot->flags &= ~(uint32_t)(PAIR_BOUND | PAIR_COUNTING);
+}
+
+/* By the places where one of its tokens may stand. */
+static int settle_by_token(learner *all, uint64_t key, int32_t id) {
+    int32_t left = (int32_t)(key >> 32), right = (int32_t)key;
+    if (!all->stands[id]) {
+        uint32_t none = learn_stretch(all, 0);
+        if (!none)
+            return 0;
+        settle(all, key, none);
+        return 1;
+    }
+    uint32_t from = learn_gather(all, all->stands[id]);
+    if (!from)
+        return 0;
+    all->stands[id] = from;
+    uint32_t head = learn_stretch(all, all->arena[from + 1]);
+    if (!head)
+        return 0;
+    uint32_t many = 0, last = 0;
+    for (uint32_t i = 0; i < all->arena[from + 1]; i++) {
+        uint64_t place = all->arena[from + 2 + i];
+        if (all->token[place] != id)
+            continue;
+        if (id != left)
+            place = place_before(all, place);
+        if (place == last || all->token[place] != left || all->token[place + width_at(all, place)] != right)
+            continue;
+        all->arena[head + 2 + many++] = (uint32_t)place;
+        last = (uint32_t)place;
+    }
+    all->arena[head + 1] = many;
+    settle(all, key, head);
+    all->looked += all->arena[from + 1];
+    return learn_push(all, learn_find(all, key)->n, key);
+}
+
+static uint64_t many_places(const learner *all, uint32_t head) {
+    uint64_t many = 0;
+    for (; head; head = all->arena[head])
+        many += all->arena[head + 1];
+    return many;
+}
+
+/* By a look at all places, for all that could count nearly as much. */
+int learn_count_bounds(learner *all, int64_t least) {
+    for (uint64_t i = 0; i <= all->mask; i++) {
+        pair_slot *slot = all->slots + i;
+        if (slot->key != NO_PAIR && slot->flags & PAIR_BOUND && slot->n >= least) {
+            slot->flags |= PAIR_COUNTING;
+            slot->n = 0;
+            all->in_front[slot->key >> 32].head = 1;
+        }
+    }
+    int done = 1;
+    for (int dealing = 0; dealing < 2 && done; dealing++) {
+        for (uint64_t at = 1; at < all->places; at += all->token[at] < 0 ? 1 : width_at(all, at)) {
+            int32_t left = all->token[at], right;
+            if (left < 0 || !all->in_front[left].head || (right = all->token[at + width_at(all, at)]) < 0)
+                continue;
+            pair_slot *slot = learn_find(all, pair_key(left, right));
+            if (!slot || !(slot->flags & PAIR_COUNTING))
+                continue;
+            if (dealing)
+                stand_at(all, slot->head, at);
+            else
+                slot->n++;
+        }
+        for (uint64_t i = 0; i <= all->mask && done; i++) {
+            pair_slot *slot = all->slots + i;
+            if (slot->key == NO_PAIR || !(slot->flags & PAIR_COUNTING))
+                continue;
+            if (!dealing)
+                done = (slot->head = learn_stretch(all, (uint64_t)slot->n)) != 0;
+            else
+                settle(all, slot->key, slot->head);
+            if (dealing)
+                done = learn_push(all, slot->n, slot->key);
+        }
+    }
+    for (int64_t id = 0; id < all->next_id; id++)
+        all->in_front[id].head = 0;
+    all->looked += 2 * (int64_t)all->places;
+    return done;
+}
+
+/* The exact count of a pair of which only a bound is known; 0 if there was no room, then the index has to go. */
+int learn_count_bound(learner *all, pair_slot *slot) {
+    uint64_t key = slot->key;
+    int32_t left = (int32_t)(key >> 32), right = (int32_t)key;
+    if (all->splits && (is_learned(all, left) || is_learned(all, right))) {
+        int32_t id = left;
+        if (!is_learned(all, left) ||
+            (is_learned(all, right) && many_places(all, all->stands[right]) < many_places(all, all->stands[left])))
+            id = right;
+        return settle_by_token(all, key, id);
+    }
+    return learn_count_bounds(all, slot->n - slot->n / 4);
+}

@@ -1,0 +1,369 @@
+/* A merge at all places of its pair, a split of a deleted token, and what they do to the counts of pairs. See learn.h.
+   */
+#include "learn.h"
+
+#include <stdlib.h>
+
+#if defined(__GNUC__)
+#define SOON(address) __builtin_prefetch(address)
+#else
+#define SOON(address) (void)(address)
+#endif
+
+static inline void lose(learner *all, uint64_t key, int64_t n) {
+    pair_slot *slot = learn_find(all, key);
+    if (slot && !(slot->flags & PAIR_REFUSED))
+        slot->n -= n;
+}
+
+/* A pair stands at one more place and counts n more; taken in by `rise`. Without room for it the index has to go. */
+static void add(learner *all, uint64_t key, uint64_t place, int64_t n) {
+    if (!learn_room(all, &all->added, &all->added_room, all->adds + 1, sizeof *all->added)) {
+        all->filled = 0;
+        return;
+    }
+    all->added[all->adds++] = (added_pair){key, n, (uint32_t)place};
+}
+
+/* ------------------------------------------------------------------ equal neighbours, each counted once (disjoint) */
+
+/* How many tokens like the one at `place` stand in a row that ends with it, or begins with it. */
+static uint64_t run_back(const learner *all, uint64_t place) {
+    uint64_t run = 1;
+    int32_t id = all->token[place];
+    while (all->token[place = place_before(all, place)] == id)
+        run++;
+    return run;
+}
+
+static uint64_t run_on(const learner *all, uint64_t place) {
+    uint64_t run = 1;
+    int32_t id = all->token[place];
+    while (all->token[place += width_at(all, place)] == id)
+        run++;
+    return run;
+}
+
+/* Take away, or add, what equal neighbours count in the words of these places; only those of one token, unless it is
+   -1. For the rare changes that can join two runs: a split, a merge that spells a living token. */
+static void recount_runs(learner *all, const uint32_t *places, uint32_t many, int32_t only, int adding) {
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < many; i++) {
+        if (places[i] < end)
+            continue; /* in a word that was looked at */
+        uint64_t at = places[i];
+        int64_t n = all->weight[all->word[at]];
+        while (all->token[place_before(all, at)] != SEPARATOR)
+            at = place_before(all, at);
+        int run = 0;
+        while (all->token[at] != SEPARATOR) {
+            uint64_t next = at + width_at(all, at);
+            int32_t id = all->token[at];
+            run = all->token[next] == id && !run;
+            if (all->token[next] == id && (only < 0 || id == only)) {
+                if (adding)
+                    add(all, pair_key(id, id), at, run ? n : 0);
+                else if (run)
+                    lose(all, pair_key(id, id), n);
+            }
+            at = next;
+        }
+        end = at;
+    }
+}
+
+/* ------------------------------------------------------------------ counts that rise */
+
+static int by_pair(const void *one, const void *other) {
+    const added_pair *a = one, *b = other;
+    if (a->key != b->key)
+        return a->key < b->key ? -1 : 1;
+    return a->place < b->place ? -1 : a->place > b->place;
+}
+
+/* One more stretch for a list. */
+static int stand_too(learner *all, uint32_t *list, const added_pair *rows, uint64_t many) {
+    uint32_t head = learn_stretch(all, many);
+    if (!head)
+        return 0;
+    for (uint64_t i = 0; i < many; i++)
+        all->arena[head + 2 + i] = rows[i].place;
+    all->arena[head + 1] = (uint32_t)many;
+    all->arena[head] = *list;
+    *list = head;
+    return 1;
+}
+
+static int rise_one(learner *all, const added_pair *rows, uint64_t many) {
+    uint64_t key = rows->key;
+    int32_t left = (int32_t)(key >> 32), right = (int32_t)key;
+    if (key & TOKEN_LIST)
+        return stand_too(all, all->stands + right, rows, many);
+    int64_t sum = 0;
+    for (uint64_t i = 0; i < many; i++)
+        sum += rows[i].n;
+    pair_slot *slot = learn_find(all, key);
+    if (is_forbidden(all, left, right) || (slot ? slot->flags & PAIR_REFUSED : (uint32_t)learn_is_banned(all, key)))
+        return 1;
+    if ((slot && !(slot->flags & PAIR_BOUND)) || (!slot && all->floor <= 1)) {
+        uint32_t list = slot ? slot->head : 0;
+        if (!stand_too(all, &list, rows, many) || !(slot = learn_put(all, key)))
+            return 0;
+        slot->head = list;
+    } else if (!slot) {
+        if (!sum)
+            return 1;
+        if (!(slot = learn_put(all, key)))
+            return 0;
+        slot->flags = PAIR_BOUND;
+        slot->n = all->floor - 1;
+    }
+    slot->n = slot->n > INT64_MAX - sum ? INT64_MAX : slot->n + sum;
+    return learn_push(all, slot->n, key);
+}
+
+/* Take in what was added. */
+static void rise(learner *all) {
+    if (all->adds)
+        qsort(all->added, all->adds, sizeof *all->added, by_pair);
+    for (uint64_t i = 0, stop; i < all->adds && all->filled; i = stop) {
+        for (stop = i + 1; stop < all->adds && all->added[stop].key == all->added[i].key; stop++) {
+        }
+        if (!rise_one(all, all->added + i, stop - i))
+            all->filled = 0;
+    }
+    all->adds = 0;
+}
+
+/* ------------------------------------------------------------------ a merge */
+
+/* Write the new token at all places that are still those of the pair, from the left; neighbours lose their pairs.
+   What remains of the list is where it was made; returned is how often that is, by weight. */
+static int64_t rewrite(learner *all, uint64_t key, int32_t id, uint32_t head) {
+    int32_t a = (int32_t)(key >> 32), b = (int32_t)key;
+    uint32_t *places = all->arena + head + 2, many = all->arena[head + 1], kept = 0;
+    uint64_t end = 0; /* of the last one made */
+    int64_t made = 0;
+    for (uint32_t i = 0; i < many; i++) {
+        if (i + 12 < many) {
+            SOON(all->token + places[i + 12]);
+            SOON(all->word + places[i + 12]);
+        }
+        uint64_t at = places[i];
+        if (all->token[at] != a)
+            continue;
+        uint64_t second = at + width_at(all, at);
+        if (all->token[second] != b)
+            continue;
+        uint64_t behind = second + width_at(all, second), before = place_before(all, at);
+        int64_t n = all->weight[all->word[at]];
+        int32_t left = all->token[before], right = all->token[behind];
+        /* where the last one made ends here, the pair in front of this one went when that was made */
+        if (left >= 0 && at != end && !(left == a && a == b) &&
+            !(all->disjoint && left == a && run_back(all, at) & 1))
+            lose(all, pair_key(left, a), n);
+        if (right >= 0 && !(right == b && a == b) && !(all->disjoint && right == b && run_on(all, second) & 1))
+            lose(all, pair_key(b, right), n);
+        all->token[second] = COVERED;
+        put_token(all, at, id, (uint32_t)(behind - at));
+        places[kept++] = (uint32_t)at;
+        made += n;
+        end = behind;
+    }
+    all->looked += many;
+    all->executed += kept;
+    all->arena[head + 1] = kept;
+    return made;
+}
+
+static void count_born(learner *all, tally *one, int32_t touched, uint64_t *many, int64_t n) {
+    if (!one->places++)
+        all->touched[(*many)++] = touched;
+    one->n += n;
+}
+
+/* A pair of the new token becomes hot if it counts enough. */
+static int bear_pair(learner *all, uint64_t key, tally *one, int known) {
+    if (is_forbidden(all, (int32_t)(key >> 32), (int32_t)key))
+        return 1;
+    if (known == TOKEN_BACK) { /* what was hot in its earlier life stays so */
+        const pair_slot *slot = learn_find(all, key);
+        if (slot ? slot->flags & PAIR_REFUSED : one->n < all->floor || learn_is_banned(all, key))
+            return 1;
+    } else if (one->n < all->floor) {
+        return 1;
+    }
+    uint32_t head = learn_stretch(all, one->places);
+    pair_slot *slot = head ? learn_put(all, key) : NULL;
+    if (!slot)
+        return 0;
+    *slot = (pair_slot){key, one->n, head, 0};
+    one->head = head;
+    return learn_push(all, one->n, key);
+}
+
+/* The pairs of a token that stands nowhere else: counted, and if hot, their places kept. */
+static void bear_pairs(learner *all, int32_t id, int known, uint32_t head) {
+    uint32_t many = all->arena[head + 1];
+    uint64_t touched = 0;
+    for (int dealing = 0; dealing < 2; dealing++) {
+        const uint32_t *places = all->arena + head + 2;
+        uint64_t end = 0;
+        int run = 0;
+        for (uint32_t i = 0; i < many; i++) {
+            uint64_t at = places[i], behind = at + width_at(all, at), before = place_before(all, at);
+            int32_t left = all->token[before], right = all->token[behind];
+            run = right == id && !run;
+            if (dealing) {
+                uint32_t list;
+                if (right >= 0 && (list = all->behind[right].head))
+                    all->arena[list + 2 + all->arena[list + 1]++] = (uint32_t)at;
+                if (left >= 0 && at != end && (list = all->in_front[left].head))
+                    all->arena[list + 2 + all->arena[list + 1]++] = (uint32_t)before;
+            } else {
+                int64_t n = all->weight[all->word[at]];
+                if (right >= 0)
+                    count_born(all, all->behind + right, right, &touched,
+                               all->disjoint && right == id && !run ? 0 : n);
+                if (left >= 0 && at != end)
+                    count_born(all, all->in_front + left, ~left, &touched, n);
+            }
+            end = behind;
+        }
+        for (uint64_t i = 0; i < touched; i++) {
+            int32_t other = all->touched[i];
+            int front = other < 0;
+            tally *one = front ? all->in_front + ~other : all->behind + other;
+            if (dealing)
+                *one = (tally){0, 0, 0};
+            else if (all->filled && !bear_pair(all, front ? pair_key(~other, id) : pair_key(id, other), one, known))
+                all->filled = 0;
+        }
+    }
+}
+
+/* Its pairs count more than before. */
+static void add_pairs(learner *all, int32_t id, uint32_t head) {
+    const uint32_t *places = all->arena + head + 2;
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < all->arena[head + 1]; i++) {
+        uint64_t at = places[i], behind = at + width_at(all, at), before = place_before(all, at);
+        int64_t n = all->weight[all->word[at]];
+        int32_t left = all->token[before], right = all->token[behind];
+        if (right >= 0 && !(all->disjoint && right == id))
+            add(all, pair_key(id, right), at, n);
+        if (left >= 0 && at != end && !(all->disjoint && left == id))
+            add(all, pair_key(left, id), before, n);
+        end = behind;
+    }
+    if (all->disjoint)
+        recount_runs(all, places, all->arena[head + 1], id, 1);
+}
+
+/* Leave in a list what stands there now: `left`, with `right` behind it unless that is -1; each place once. */
+static void drop_stale(learner *all, uint32_t head, int32_t left, int32_t right) {
+    uint32_t *places = all->arena + head + 2, many = all->arena[head + 1], kept = 0, last = 0;
+    for (uint32_t i = 0; i < many; i++) {
+        uint32_t at = places[i];
+        if (at != last && all->token[at] == left && (right < 0 || all->token[at + width_at(all, at)] == right))
+            places[kept++] = last = at;
+    }
+    all->arena[head + 1] = kept;
+}
+
+/* Make a pair the token `id` (TOKEN_FRESH, ...) at all places of a list that learn_gather made; returned is how often,
+   by weight. Words and tokens are right whatever happens; where the index gets no room, it is given up (filled = 0).
+   */
+int64_t learn_merge(learner *all, uint64_t key, int32_t id, int known, uint32_t head) {
+    if (known == TOKEN_LIVING && all->disjoint) {
+        drop_stale(all, head, (int32_t)(key >> 32), (int32_t)key);
+        recount_runs(all, all->arena + head + 2, all->arena[head + 1], id, 0);
+    }
+    int64_t made = rewrite(all, key, id, head);
+    pair_slot *slot = learn_find(all, key);
+    if (slot) {
+        slot->n = 0;
+        slot->head = 0;
+        slot->flags &= ~(uint32_t)PAIR_BOUND;
+    }
+    if (known == TOKEN_LIVING)
+        add_pairs(all, id, head);
+    else
+        bear_pairs(all, id, known, head);
+    if (all->splits && is_learned(all, id)) { /* the list goes on as that of the token */
+        all->arena[head] = all->stands[id];
+        all->stands[id] = head;
+    }
+    rise(all);
+    return made;
+}
+
+/* ------------------------------------------------------------------ a split */
+
+/* A deleted token becomes its parts wherever it stands. 1; 0 if they need more places than it has somewhere, then
+   nothing was done; -1 if memory does not do for an index. */
+int learn_split(learner *all, int32_t id, const int32_t *parts, int64_t many) {
+    if (!all->filled && !learn_fill(all, 1, INT64_MAX))
+        return -1;
+    if (!all->stands[id])
+        return 1;
+    uint32_t head = learn_gather(all, all->stands[id]);
+    if (!head) { /* counted anew its places are in one stretch */
+        if (!learn_fill(all, 1, INT64_MAX))
+            return -1;
+        head = all->stands[id];
+        if (!head)
+            return 1;
+    }
+    all->stands[id] = head;
+    drop_stale(all, head, id, -1);
+    const uint32_t *places = all->arena + head + 2;
+    uint32_t found = all->arena[head + 1];
+    uint64_t size = 0, end = 0;
+    for (int64_t i = 0; i < many; i++)
+        size += (uint64_t)all->size[parts[i]];
+    for (uint32_t i = 0; i < found; i++)
+        if (width_at(all, places[i]) != size)
+            return 0;
+    if (all->disjoint)
+        recount_runs(all, places, found, -1, 0);
+    for (uint32_t i = 0; i < found; i++) {
+        uint64_t at = places[i], behind = at + size, before = place_before(all, at);
+        int64_t n = all->weight[all->word[at]];
+        int32_t left = all->token[before], right = all->token[behind];
+        if (left >= 0 && at != end) /* else it is a part of one that was split, and the pair went with that */
+            lose(all, pair_key(left, id), n);
+        if (right >= 0 && !(all->disjoint && right == id))
+            lose(all, pair_key(id, right), n);
+        for (int64_t part = 0; part < many; part++) {
+            put_token(all, at, parts[part], (uint32_t)all->size[parts[part]]);
+            at += (uint64_t)all->size[parts[part]];
+        }
+        end = behind;
+    }
+    end = 0;
+    for (uint32_t i = 0; i < found; i++) {
+        uint64_t at = places[i], behind = at + size, before = place_before(all, at);
+        int64_t n = all->weight[all->word[at]];
+        if (at == end)
+            before = 0; /* the pair across this border was added from the other side */
+        for (int64_t part = 0; part <= many; part++) {
+            int32_t left = before ? all->token[before] : SEPARATOR, right = all->token[at];
+            if (left >= 0 && right >= 0 && !(all->disjoint && left == right))
+                add(all, pair_key(left, right), before, n);
+            if (part < many && is_learned(all, right))
+                add(all, TOKEN_LIST | (uint32_t)right, at, 0);
+            before = at;
+            if (part < many)
+                at += width_at(all, at);
+        }
+        end = behind;
+    }
+    if (all->disjoint)
+        recount_runs(all, places, found, -1, 1);
+    all->stands[id] = 0;
+    all->looked += found;
+    all->executed += found;
+    rise(all);
+    return 1;
+}

@@ -1,0 +1,201 @@
+/* What a learner starts from, and the words as they are. See learn.h. */
+#include "learn.h"
+
+#include <stdlib.h>
+
+EXPORT void learner_free(learner *all) {
+    if (!all)
+        return;
+    learn_drop_index(all);
+    void *arrays[] = {
+        all->token, all->word, all->weight, all->length, all->order, all->count, all->size, all->first_pair,
+        all->stands, all->alive, all->kind, all->joins, all->becomes, all->in_front, all->behind, all->touched,
+        all->falling, all->banned, all->parts[0], all->parts[1],
+        all->spelled.text, all->spelled.ends, all->spelled.slots, all->blocked.text, all->blocked.ends,
+        all->blocked.slots,
+    };
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        free(arrays[i]);
+    free(all);
+}
+
+/* rule: ties, disjoint, asks, lives, walk, after, numerator, denominator, longest, at_least, first_id, place, born,
+   splits, keeps, most_hot, ratio */
+EXPORT learner *learner_new(uint64_t limit, const int64_t *rule) {
+    learner *all = calloc(1, sizeof *all);
+    if (!all)
+        return NULL;
+    all->limit = limit;
+    all->ties = (int)rule[0];
+    all->disjoint = (int)rule[1];
+    all->asks = (int)rule[2];
+    all->lives = (int)rule[3];
+    all->walk = (int)rule[4];
+    all->after = (int)rule[5];
+    all->numerator = rule[6];
+    all->denominator = rule[7];
+    all->longest = rule[8];
+    all->at_least = rule[9];
+    all->first_id = rule[10];
+    all->place = rule[11];
+    all->born = rule[12];
+    all->splits = (int)rule[13];
+    all->keeps = (int)rule[14];
+    all->most_hot = (uint64_t)rule[15];
+    all->ratio = rule[16];
+    return all;
+}
+
+/* Tokens that are known, base symbols first: spelled text[ends[i - 1]..ends[i]]. `order` only for TIES_PLACES, `kind`
+   only with kinds; count, first pair and alive only of learned ones, and with deletions. */
+EXPORT int learner_tokens(learner *all, int64_t many, const uint8_t *text, const uint64_t *ends, const int64_t *length,
+                          const int64_t *order, const int64_t *count, const int64_t *first_pair, const uint8_t *alive,
+                          const uint8_t *kind) {
+    if (!learn_tokens_room(all, all->next_id + many))
+        return all->why;
+    for (int64_t i = 0; i < many; i++, all->next_id++) {
+        uint64_t begin = i ? ends[i - 1] : 0;
+        int64_t id = all->next_id, learned = id - all->first_id;
+        if (!spell_add(all, &all->spelled, text + begin, ends[i] - begin))
+            return all->why;
+        all->length[id] = length[i];
+        if (all->ties == TIES_PLACES)
+            all->order[id] = order[i];
+        if (all->kinds && kind[i] >= all->kinds)
+            return CORE_DAMAGED;
+        if (all->kinds)
+            all->kind[id] = kind[i];
+        if (!all->lives)
+            continue;
+        all->size[id] = 1;
+        all->alive[id] = 1;
+        if (learned < 0)
+            continue;
+        int64_t left = first_pair[2 * learned], right = first_pair[2 * learned + 1];
+        if (left < 0 || left >= id || right < 0 || right >= id)
+            return CORE_DAMAGED;
+        all->size[id] = all->size[left] + all->size[right];
+        all->first_pair[id] = pair_key((int32_t)left, (int32_t)right);
+        all->count[id] = count[learned];
+        all->alive[id] = alive[learned];
+        all->dead += !alive[learned];
+    }
+    return CORE_OK;
+}
+
+/* Tokens are of so many kinds; two tables of kinds * kinds: whether a pair may merge, the kind that it makes. To be
+   called before any token is given. */
+EXPORT int learner_kinds(learner *all, int64_t kinds, const uint8_t *joins, const uint8_t *becomes) {
+    uint64_t size = (uint64_t)(kinds * kinds), room = 0, same = 0;
+    if (!learn_room(all, &all->joins, &room, size, 1) || !learn_room(all, &all->becomes, &same, size, 1))
+        return all->why;
+    memcpy(all->joins, joins, size);
+    memcpy(all->becomes, becomes, size);
+    all->kinds = kinds;
+    return CORE_OK;
+}
+
+/* TIES_PLACES: the lowest count of any word step so far, for each. */
+EXPORT int learner_steps(learner *all, int64_t many, const int64_t *falling) {
+    uint64_t room = 0;
+    if (!learn_room(all, &all->falling, &room, (uint64_t)many + 1, sizeof *falling))
+        return all->why;
+    memcpy(all->falling, falling, (uint64_t)many * sizeof *falling);
+    all->steps = many;
+    return CORE_OK;
+}
+
+EXPORT int learner_block(learner *all, const uint8_t *text, int64_t length) {
+    return spell_add(all, &all->blocked, text, (uint64_t)length) ? CORE_OK : all->why;
+}
+
+/* How many places symbols take: one each, or with splits as many as they have parts. */
+EXPORT int64_t learner_measure(const learner *all, const int32_t *symbols, int64_t many) {
+    int64_t places = 0;
+    for (int64_t i = 0; i < many; i++) {
+        if (symbols[i] < 0 || symbols[i] >= all->next_id)
+            return CORE_DAMAGED;
+        places += all->splits ? all->size[symbols[i]] : 1;
+    }
+    return places;
+}
+
+/* Room for so many places (without those between words) and words. */
+EXPORT int learner_room(learner *all, int64_t places, int64_t words) {
+    uint64_t room = 0, same = 0, needed = (uint64_t)places + (uint64_t)words + 1;
+    if (needed > INT32_MAX)
+        return CORE_FULL;
+    if (!learn_room(all, &all->token, &room, needed, sizeof *all->token) ||
+        !learn_room(all, &all->word, &same, needed, sizeof *all->word) ||
+        !learn_room(all, &all->weight, &all->words_room, (uint64_t)words + 1, sizeof *all->weight))
+        return all->why;
+    all->room = needed;
+    all->places = 1;
+    all->token[0] = SEPARATOR;
+    all->word[0] = 0;
+    return CORE_OK;
+}
+
+/* More words; those of fewer than `shortest` symbols are left out. There must be room for them. */
+EXPORT int learner_words(learner *all, int64_t many, const int32_t *symbols, const int64_t *offsets,
+                         const int64_t *weights, int64_t shortest) {
+    for (int64_t i = 0; i < many; i++) {
+        if (offsets[i + 1] - offsets[i] < shortest)
+            continue;
+        for (int64_t at = offsets[i] - offsets[0]; at < offsets[i + 1] - offsets[0]; at++) {
+            int32_t id = symbols[at];
+            uint32_t width = id >= 0 && id < all->next_id ? (all->splits ? (uint32_t)all->size[id] : 1) : 0;
+            if (!width || all->places + width >= all->room)
+                return CORE_DAMAGED;
+            for (uint32_t k = 0; k < width; k++) {
+                all->token[all->places + k] = COVERED;
+                all->word[all->places + k] = (int32_t)all->words;
+            }
+            put_token(all, all->places, id, width);
+            all->places += width;
+        }
+        if (all->places >= all->room || all->words >= all->words_room)
+            return CORE_DAMAGED;
+        all->weight[all->words] = weights[i];
+        all->word[all->places] = (int32_t)all->words++;
+        all->token[all->places++] = SEPARATOR;
+    }
+    return CORE_OK;
+}
+
+/* The words as they are now, from a place (0 at first) on: as many whole ones as go into `room` symbols and `most`
+   words, or one that does not. told: symbols, words, where to go on (0: nowhere). The length of the longest word where
+   not even the first fits. */
+EXPORT int64_t learner_take(const learner *all, uint64_t from, int64_t room, int64_t most, int32_t *symbols,
+                            int64_t *offsets, int64_t *weights, int64_t *told) {
+    int64_t many = 0, words = 0, length;
+    uint64_t at = from + 1, next;
+    offsets[0] = 0;
+    for (told[2] = 0; at < all->places; at = next + 1) {
+        for (next = at, length = 0; all->token[next] != SEPARATOR; next += width_at(all, next), length++)
+            if (many + length < room)
+                symbols[many + length] = all->token[next];
+        if (many + length > room || words == most) {
+            if (!words)
+                return length;
+            told[2] = (int64_t)at - 1;
+            break;
+        }
+        many += length;
+        weights[words++] = all->weight[all->word[next]];
+        offsets[words] = many;
+    }
+    told[0] = many;
+    told[1] = words;
+    return 0;
+}
+
+/* With deletions: how often each learned token stands, the pair that first made it, whether it is alive. */
+EXPORT void learner_lives(const learner *all, int64_t *count, int64_t *first_pair, uint8_t *alive) {
+    for (int64_t i = 0, id = all->first_id; id < all->next_id; i++, id++) {
+        count[i] = all->count[id];
+        first_pair[2 * i] = (int64_t)(all->first_pair[id] >> 32);
+        first_pair[2 * i + 1] = (int64_t)(uint32_t)all->first_pair[id];
+        alive[i] = all->alive[id];
+    }
+}

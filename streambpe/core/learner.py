@@ -1,0 +1,331 @@
+"""Learning in memory: the compiled loop behind arrays of numpy (learn.h says how it works).
+
+learner = Learner(Rule(at_least=2, first_id=256), limit=1 << 30)
+learner.add_tokens(contents, lengths)
+learner.add_words(words)
+learned = learner.learn(merges=1000, enough=32_000)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streambpe.core.binding import library
+from streambpe.errors import CoreError
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+
+DONE, NONE_LEFT, ASK, OUT, LIVING, UNFIT = range(6)
+FULL = -1
+MOST_HOT = 1 << 20
+TIES_IDS, TIES_BYTES, TIES_PLACES = range(3)
+_ERRORS = {-2: "the system gave no memory", -3: "there are more than 2^31 tokens", -4: "its input is damaged"}
+_DELETE, _VETO = 1, 2
+_ALLOWED = 4
+_SYMBOLS = 1 << 20  # taken out together
+_NO_LIMIT = 2**62
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What decides the next merge. numerator / denominator: tau, each below 2^63; 0: no deletions."""
+
+    ties: int = TIES_IDS
+    disjoint: bool = False
+    asks: bool = False  # the caller says which pairs may merge
+    walk: bool = False
+    after: bool = False
+    numerator: int = 0
+    denominator: int = 1
+    longest: int = 0  # token; 0: no limit
+    at_least: int = 1
+    first_id: int = 0  # of the first learned token
+    place: int = 0  # TIES_PLACES: word steps that were taken
+    born: int = 0  # and superwords
+    splits: bool = True  # with deletions: done here, not by the caller
+    keeps: bool = False  # words of one token, though they have no pair
+    most_hot: int = MOST_HOT  # pairs in the index, about
+    ratio: int = 32  # it reaches down to the best count over this
+
+
+class Gone(NamedTuple):
+    """A deletion, behind so many merges of the same call."""
+
+    after: int
+    id: int
+    into: tuple[int, ...]
+    n: int
+
+
+@dataclass
+class Learned:
+    """What one call did, in order, and why it ended: DONE, NONE_LEFT, ASK, LIVING, UNFIT or FULL."""
+
+    why: int
+    left: Int64
+    right: Int64
+    id: Int64
+    n: Int64
+    deleted: list[Gone] = field(default_factory=list)
+    vetoed: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+class Figures(NamedTuple):
+    """See learner_told in learn.c."""
+
+    bytes: int
+    most_bytes: int
+    places: int
+    words: int
+    floor: int
+    hot: int
+    looked: int
+    executed: int
+    refills: int
+    pending: int
+    next_id: int
+    dead: int
+
+
+class NoRoom(MemoryError):
+    """The limit does not do."""
+
+
+def _checked(code: int) -> int:
+    if code == FULL:
+        raise NoRoom
+    if code < 0:
+        raise CoreError(f"The compiled part of streambpe gave up: {_ERRORS.get(code, f'error {code}')}.")
+    return code
+
+
+def _pointer(array: npt.NDArray[Any] | None) -> int | None:
+    return None if array is None else int(array.ctypes.data)
+
+
+def _longs(values: Any) -> Int64:
+    return np.ascontiguousarray(values, dtype=np.int64)
+
+
+class Learner:
+    """Words and tokens in at most `limit` bytes; NoRoom where that does not do."""
+
+    def __init__(self, rule: Rule, limit: int) -> None:
+        self.rule = rule
+        numbers = _longs([
+            rule.ties, rule.disjoint, rule.asks, rule.numerator > 0, rule.walk, rule.after, rule.numerator,
+            rule.denominator, rule.longest, rule.at_least, rule.first_id, rule.place, rule.born,
+            rule.splits and rule.numerator > 0, rule.keeps, rule.most_hot, rule.ratio,
+        ])  # fmt: skip
+        self._handle: int | None = library().learner_new(limit, _pointer(numbers))
+        if not self._handle:
+            raise MemoryError("a learner")
+        self._out = np.empty(1 << 14, np.int64)
+        self._told = np.empty(3, np.int64)
+
+    def close(self) -> None:
+        """Give the memory back."""
+        handle, self._handle = self._handle, None
+        if handle:
+            library().learner_free(handle)
+
+    def __del__(self) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------ what it starts from
+
+    def add_tokens(
+        self,
+        contents: Sequence[bytes | None],
+        lengths: Int64,
+        order: Int64 | None = None,
+        lives: tuple[Sequence[int], Sequence[tuple[int, int]], Sequence[bool]] | None = None,
+        kinds: npt.NDArray[np.uint8] | None = None,
+    ) -> None:
+        """All tokens known so far, base symbols first. `order`: for TIES_PLACES; `lives`, of learned ones: how often
+        each stands, the pair that first made it, whether it is alive; `kinds`: see add_kinds."""
+        text = np.frombuffer(b"".join(content or b"" for content in contents) + b"\0", np.uint8)
+        sizes = np.fromiter((len(content or b"") for content in contents), np.uint64, len(contents))
+        ends = np.cumsum(sizes, dtype=np.uint64)
+        count, first, alive = lives if lives is not None else ((), (), ())
+        arrays = (
+            _longs(lengths[: len(contents)]),
+            None if order is None else _longs(order[: len(contents)]),
+            _longs(list(count)),
+            _longs(list(first)),
+            np.array(alive, np.uint8),
+            None if kinds is None else np.ascontiguousarray(kinds[: len(contents)]),
+        )
+        _checked(
+            library().learner_tokens(
+                self._handle, len(contents), _pointer(text), _pointer(ends), *map(_pointer, arrays)
+            )
+        )
+
+    def add_kinds(self, joins: npt.NDArray[np.bool_], becomes: npt.NDArray[np.uint8]) -> None:
+        """Tokens are of kinds: which two may merge, and the kind they make. Before `add_tokens`."""
+        tables = [np.ascontiguousarray(table, np.uint8) for table in (joins, becomes)]
+        _checked(library().learner_kinds(self._handle, len(joins), *map(_pointer, tables)))
+
+    def add_steps(self, falling: Int64) -> None:
+        """TIES_PLACES: the lowest count of any word step so far, for each step."""
+        falling = _longs(falling)
+        _checked(library().learner_steps(self._handle, len(falling), _pointer(falling)))
+
+    def block(self, contents: Iterable[bytes]) -> None:
+        """Never learn these: the first of their pairs that is the best is told as vetoed."""
+        for content in sorted(contents):
+            if content:
+                _checked(library().learner_block(self._handle, content, len(content)))
+
+    def make_room(self, places: int, words: int) -> None:
+        """For words that hold so many places (`measure`)."""
+        _checked(library().learner_room(self._handle, places, words))
+
+    def measure(self, symbols: Int32) -> int:
+        """The places that symbols take."""
+        symbols = np.ascontiguousarray(symbols, np.int32)
+        return _checked(library().learner_measure(self._handle, _pointer(symbols), len(symbols)))
+
+    def add_words(self, symbols: Int32, offsets: Int64, weights: Int64, shortest: int) -> None:
+        """Words as symbols[offsets[i]:offsets[i + 1]] (the first offset need not be 0), `shortest` or more symbols."""
+        symbols = np.ascontiguousarray(symbols[int(offsets[0]) : int(offsets[-1])], np.int32)
+        offsets, weights = _longs(offsets), _longs(weights)
+        _checked(
+            library().learner_words(
+                self._handle, len(weights), _pointer(symbols), _pointer(offsets), _pointer(weights), shortest
+            )
+        )
+
+    # ------------------------------------------------------------------ learning
+
+    def learn(self, merges: int, enough: int, work: int = _NO_LIMIT) -> Learned:
+        """At most so many merges, until `enough` learned tokens are alive or `work` places were looked at."""
+        while True:
+            code = library().learner_learn(
+                self._handle, merges, enough, work, _pointer(self._out), len(self._out), _pointer(self._told)
+            )
+            if code == OUT and not self._told[0]:
+                self._out = np.empty(2 * len(self._out), np.int64)
+                continue
+            return self._decoded(code)
+
+    def apply(self, pairs: Int64, at_most: Int64) -> Learned:
+        """Merge known pairs (rows of left, right) in this order. NONE_LEFT: the next one is no pair of these words."""
+        pairs, at_most = _longs(pairs), _longs(at_most)
+        while True:
+            code = library().learner_apply(
+                self._handle, _pointer(pairs), _pointer(at_most), len(at_most), _pointer(self._out), len(self._out),
+                _pointer(self._told),
+            )  # fmt: skip
+            if code == OUT and not self._told[0]:
+                self._out = np.empty(2 * len(self._out), np.int64)
+                continue
+            return self._decoded(code)
+
+    def round(self, pairs: Int64, at_most: int) -> Learned:
+        """Merge known pairs, all found before the first is merged, and told with the counts of that moment; none counts
+        less than `at_most`."""
+        pairs = _longs(pairs)
+        heads = np.empty(len(pairs), np.uint32)
+        if len(self._out) < 5 * len(pairs):
+            self._out = np.empty(5 * len(pairs), np.int64)
+        code = library().learner_round(
+            self._handle, _pointer(pairs), len(pairs), at_most, _pointer(heads), _pointer(self._out),
+            _pointer(self._told),
+        )  # fmt: skip
+        return self._decoded(code)
+
+    def _decoded(self, code: int) -> Learned:
+        if code != FULL:
+            _checked(code)
+        used, others = int(self._told[0]), int(self._told[2])
+        why = DONE if code == OUT else code
+        if not others:
+            rows = self._out[:used].reshape(-1, 5).copy()
+            return Learned(why, rows[:, 1], rows[:, 2], rows[:, 3], rows[:, 4])
+        numbers, at = self._out[:used].tolist(), 0
+        merges: list[list[int]] = []
+        deleted, vetoed = [], []
+        while at < used:
+            kind = numbers[at]
+            if kind == _DELETE:
+                stop = at + 4 + numbers[at + 3]
+                deleted.append(Gone(len(merges), numbers[at + 1], tuple(numbers[at + 4 : stop]), numbers[at + 2]))
+                at = stop
+                continue
+            if kind == _VETO:
+                vetoed.append((numbers[at + 1], numbers[at + 2], numbers[at + 4]))
+            else:
+                merges.append(numbers[at + 1 : at + 5])
+            at += 5
+        rows = np.array(merges, np.int64).reshape(-1, 4)
+        return Learned(why, rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3], deleted, vetoed)
+
+    def best(self, most: int, force: bool) -> tuple[Int64, Int64, Int64, npt.NDArray[np.bool_]]:
+        """(left, right, count, known to be allowed) of the best pairs, best first; `force`: fewer only if there are no
+        more, else those that are in the index."""
+        out = np.empty((most, 4), np.int64)
+        found = _checked(library().learner_best(self._handle, most, force, _pointer(out)))
+        return out[:found, 0], out[:found, 1], out[:found, 2], (out[:found, 3] & _ALLOWED) != 0
+
+    def answer(self, left: int, right: int, allowed: bool) -> None:
+        """Whether a pair may merge, once and for all."""
+        _checked(library().learner_answer(self._handle, left, right, allowed))
+
+    # ------------------------------------------------------------------ what there is
+
+    @property
+    def figures(self) -> Figures:
+        """Memory, sizes, and what was done so far."""
+        told = np.empty(len(Figures._fields), np.int64)
+        library().learner_told(self._handle, _pointer(told))
+        return Figures(*told.tolist())
+
+    def hot(self) -> tuple[Int64, Int64, Int64]:
+        """(left, right, count) of every pair that counts at least figures.floor, whether it may merge or not."""
+        room = 0
+        while True:
+            out = np.empty((room, 3), np.int64)
+            found = _checked(library().learner_hot(self._handle, room, _pointer(out)))
+            if found <= room:
+                return out[:found, 0], out[:found, 1], out[:found, 2]
+            room = found
+
+    def lives(self) -> tuple[list[int], list[tuple[int, int]], list[bool]]:
+        """As `add_tokens` takes it."""
+        many = self.figures.next_id - self.rule.first_id
+        count, first, alive = np.empty(many, np.int64), np.empty((many, 2), np.int64), np.empty(many, np.uint8)
+        library().learner_lives(self._handle, _pointer(count), _pointer(first), _pointer(alive))
+        return count.tolist(), [(a, b) for a, b in first.tolist()], [bool(one) for one in alive.tolist()]
+
+    def words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
+        """The words as they are now: symbols, offsets, weights, about a million symbols at a time."""
+        room, at = _SYMBOLS, 0
+        while True:
+            symbols = np.empty(room, np.int32)
+            offsets, weights = np.empty(_SYMBOLS + 1, np.int64), np.empty(_SYMBOLS, np.int64)
+            told = np.zeros(3, np.int64)
+            longest = library().learner_take(
+                self._handle,
+                at,
+                room,
+                _SYMBOLS,
+                _pointer(symbols),
+                _pointer(offsets),
+                _pointer(weights),
+                _pointer(told),
+            )
+            if longest:
+                room = int(longest)
+                continue
+            many, words, at = told.tolist()
+            yield symbols[:many].copy(), offsets[: words + 1].copy(), weights[:words].copy()
+            if not at:
+                return

@@ -1,0 +1,129 @@
+/* Several sorted lists of chunks and counts -> one: the same chunks added up, in the order of their bytes.
+
+       a 2, ab 1   +   ab 5, b 1   ->   a 2, ab 6, b 1
+
+   The lists stand in a heap by their next chunk, of which the first eight bytes are compared as one number. A list stands
+   as offsets (one more than chunks) and bytes.
+
+   Judge: tests/test_chunk_lists.py: collections.Counter and sorted. */
+#include "core.h"
+
+#include <string.h>
+
+typedef struct {
+    uint64_t key; /* the next chunk's first eight bytes, the first the highest; 0 behind its end */
+    const uint8_t *chunk;
+    uint64_t length;
+    const int64_t *offset; /* of the next chunk */
+    const int64_t *stop;
+    const uint8_t *bytes;
+    const int64_t *n;
+} chunk_list;
+
+static void look_at_next(chunk_list *list) {
+    list->chunk = list->bytes + list->offset[0];
+    list->length = (uint64_t)(list->offset[1] - list->offset[0]);
+    list->key = 0;
+    for (uint64_t i = 0; i < 8 && i < list->length; i++)
+        list->key |= (uint64_t)list->chunk[i] << (56 - 8 * i);
+}
+
+static int compared(const chunk_list *a, const chunk_list *b) {
+    if (a->key != b->key)
+        return a->key < b->key ? -1 : 1;
+    uint64_t shorter = a->length < b->length ? a->length : b->length;
+    int order = memcmp(a->chunk, b->chunk, shorter);
+    return order ? order : (a->length > b->length) - (a->length < b->length);
+}
+
+static void sink(chunk_list *lists, int64_t n) {
+    chunk_list moved = lists[0];
+    int64_t root = 0;
+    for (int64_t child; (child = 2 * root + 1) < n; root = child) {
+        if (child + 1 < n && compared(lists + child + 1, lists + child) < 0)
+            child++;
+        if (compared(&moved, lists + child) <= 0)
+            break;
+        lists[root] = lists[child];
+    }
+    lists[root] = moved;
+}
+
+/* Move the first list on, or take it out. Returns how many lists are left. */
+static int64_t step(chunk_list *lists, int64_t n) {
+    lists[0].offset++;
+    lists[0].n++;
+    if (lists[0].offset == lists[0].stop)
+        lists[0] = lists[--n];
+    else
+        look_at_next(lists);
+    if (n)
+        sink(lists, n);
+    return n;
+}
+
+/* Merge `many` lists: list i has sizes[i] chunks, at offsets[i], bytes[i], counts[i]. The room at `out_offsets` (one more),
+   `out_bytes` and `out_n` is that of all lists together; `heap` has 64 bytes for each. Returns how many chunks were
+   written, or an error. */
+EXPORT int64_t merge_lists(int64_t many, const int64_t *sizes, const int64_t *const *offsets, const uint8_t *const *bytes,
+                           const int64_t *const *counts, void *heap, int64_t *out_offsets, uint8_t *out_bytes, int64_t *out_n) {
+    chunk_list *lists = heap;
+    int64_t n = 0, rows = 0;
+    uint64_t at = 0;
+    for (int64_t i = 0; i < many; i++) {
+        if (!sizes[i])
+            continue;
+        lists[n].offset = offsets[i];
+        lists[n].stop = offsets[i] + sizes[i];
+        lists[n].bytes = bytes[i];
+        lists[n].n = counts[i];
+        look_at_next(lists + n);
+        /* sift up: from here a list may only move towards the front */
+        chunk_list moved = lists[n];
+        int64_t place = n++;
+        for (; place && compared(&moved, lists + (place - 1) / 2) < 0; place = (place - 1) / 2)
+            lists[place] = lists[(place - 1) / 2];
+        lists[place] = moved;
+    }
+    out_offsets[0] = 0;
+    while (n) {
+        chunk_list found = lists[0];
+        int64_t total = *found.n;
+        while ((n = step(lists, n)) && !compared(lists, &found)) {
+            if (*lists[0].n > INT64_MAX - total)
+                return CORE_OVERFLOW;
+            total += *lists[0].n;
+        }
+        memcpy(out_bytes + at, found.chunk, found.length);
+        at += found.length;
+        out_n[rows] = total;
+        out_offsets[++rows] = (int64_t)at;
+    }
+    return rows;
+}
+
+/* The first of `size` sorted chunks that is not below `chunk`. */
+EXPORT int64_t first_not_below(const int64_t *offsets, const uint8_t *bytes, int64_t size, const uint8_t *chunk,
+                               int64_t length) {
+    int64_t low = 0, high = size;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2, own = offsets[middle + 1] - offsets[middle];
+        int order = memcmp(bytes + offsets[middle], chunk, (size_t)(own < length ? own : length));
+        if (order < 0 || (!order && own < length))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Chunks as the digest of a corpus takes them: length, bytes, count of each, numbers as eight bytes, lowest first. */
+EXPORT void lay_out_rows(const int64_t *offsets, const uint8_t *bytes, const int64_t *n, int64_t size, uint8_t *out) {
+    for (int64_t i = 0; i < size; i++) {
+        uint64_t length = (uint64_t)(offsets[i + 1] - offsets[i]);
+        memcpy(out, &length, 8);
+        memcpy(out + 8, bytes + offsets[i], length);
+        memcpy(out + 8 + length, n + i, 8);
+        out += length + 16;
+    }
+}

@@ -1,0 +1,58 @@
+"""Pairs of neighbouring symbols in the core: counted, or a set that says where a text is cut."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from streambpe.core.binding import Longs, completed, library, succeeded
+
+Ids = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
+
+class PairTable:
+    """Pairs as keys left << 32 | right, with a count each, in at most `limit` bytes of memory."""
+
+    def __init__(self, limit: int = 1 << 40) -> None:
+        self.handle = library().pairs_new(limit)
+        if not self.handle:
+            raise MemoryError("the table of pairs")
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", None):
+            library().pairs_free(self.handle)
+
+    def __len__(self) -> int:
+        return int(library().pairs_size(self.handle))
+
+    def count(self, symbols: Ids, at: int = 0) -> int:
+        """Count the neighbours among symbols[at:], those below 0 left out. How far it came: to the last place, or to
+        where the limit was reached."""
+        symbols, done = np.ascontiguousarray(symbols, np.int32), np.array([at], np.int64)
+        succeeded(library().pairs_count(self.handle, symbols.ctypes.data, len(symbols), done.ctypes.data))
+        return int(done[0])
+
+    def hold(self, keys: Longs, numbers: Longs | None = None) -> None:
+        """Have these pairs in the table, too, with these numbers added to theirs."""
+        keys, done = np.ascontiguousarray(keys, np.int64), np.zeros(1, np.int64)
+        added = None if numbers is None else numbers.ctypes.data
+        completed(library().pairs_add(self.handle, keys.ctypes.data, added, len(keys), done.ctypes.data))
+
+    def join(self, symbols: Ids, open_right: Bools, open_left: Bools) -> Bools:
+        """Whether each place is kept together with the next: their pair is in the table, or one of the two symbols is
+        open on that side (arrays by symbol)."""
+        symbols, joined = np.ascontiguousarray(symbols, np.int32), np.empty(len(symbols), np.bool_)
+        library().pairs_join(
+            self.handle, symbols.ctypes.data, len(symbols), open_right.ctypes.data, open_left.ctypes.data,
+            joined.ctypes.data,
+        )  # fmt: skip
+        return joined
+
+    def take(self) -> tuple[Longs, Longs]:
+        """(keys, counts), ascending; the table is used up."""
+        keys, n = np.empty((2, len(self)), np.int64)
+        library().pairs_sorted(self.handle, keys.ctypes.data, n.ctypes.data)
+        library().pairs_free(self.handle)
+        self.handle = None
+        return keys, n

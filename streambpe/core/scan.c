@@ -1,0 +1,139 @@
+/* A block of words on disk: its pairs counted, its chains counted, and every chain turned into what was made of it.
+
+   The block is a column of tokens with -1 on either side of every word. Some pairs are links; a chain is a longest stretch
+   in which every two neighbours are one. With the links (a, b), (b, c), (c, d):
+
+       column   -1 x a b c d -1 a b c y -1      weights 5 2
+       chains   a b c d 5 · a b c 2
+       made     a b c d -> P · a b c -> Q       -1 x P -1 Q y -1
+
+   Links from number `busy` on, and places that the caller refuses, hold chains together, but a chain needs one other link
+   to be one. `keys` is the column itself or the same tokens in two bytes each: a chain's bytes are its name in a table.
+
+   Judge: tests/test_scan.py, plain loops over words; tests/test_engine.py, the whole of learning from disk. */
+#include "pairs.h"
+#include "table.h"
+
+typedef struct {
+    const pair_table *links;
+    int64_t busy;
+    const uint8_t *refused; /* one byte for each place, or NULL */
+} chain_rule;
+
+enum { NO_LINK, IDLE_LINK, BUSY_LINK };
+
+static int link_at(const chain_rule *rule, const int32_t *column, int64_t i) {
+    if (column[i] < 0 || column[i + 1] < 0)
+        return NO_LINK;
+    const int64_t *number = pairs_find(rule->links, key_of(column[i], column[i + 1]));
+    if (number)
+        return *number < rule->busy ? BUSY_LINK : IDLE_LINK;
+    return rule->refused && rule->refused[i] ? IDLE_LINK : NO_LINK;
+}
+
+/* The end (the place behind the last token) of the chain that begins at place i; i itself if none does. */
+static int64_t chain_end(const chain_rule *rule, const int32_t *column, int64_t i) {
+    int busy = 0, link;
+    int64_t end = i;
+    while ((link = link_at(rule, column, end)) != NO_LINK) {
+        busy |= link == BUSY_LINK;
+        end++;
+    }
+    if (busy)
+        return end + 1;
+    return i - (end - i); /* no chain, but so many places need not be looked at again */
+}
+
+/* Count the pairs of a block, each as often as its word does; of a run of equal tokens every other one, if `disjoint`.
+   state[0:3]: the place, the word and the run where it goes on, at first 0 -1 0. CORE_FULL: nothing is lost. */
+EXPORT int column_pairs(pair_table *table, const int32_t *column, int64_t size, const int64_t *weights, int disjoint,
+                        int64_t *state) {
+    for (; state[0] + 1 < size; ++state[0]) {
+        int32_t left = column[state[0]], right = column[state[0] + 1];
+        if (left < 0)
+            state[1]++;
+        int64_t run = left >= 0 && left == right ? state[2] + 1 : 0;
+        if (left >= 0 && right >= 0 && !(disjoint && run && run % 2 == 0)) {
+            int failed = pairs_add_one(table, key_of(left, right), weights[state[1]]);
+            if (failed)
+                return failed;
+        }
+        state[2] = run;
+    }
+    return CORE_OK;
+}
+
+/* Count the chains of a block. state[0:2]: the place and the word where it goes on, at first 0 -1. */
+EXPORT int count_chains(chunk_table *table, const pair_table *links, int64_t busy, const uint8_t *refused,
+                        const int32_t *column, const uint8_t *keys, int wide, const int64_t *weights, int64_t size,
+                        int64_t *state) {
+    chain_rule rule = {links, busy, refused};
+    int64_t i = state[0], word = state[1];
+    while (i + 1 < size) {
+        if (column[i] < 0) {
+            i++, word++;
+            continue;
+        }
+        int64_t end = chain_end(&rule, column, i);
+        if (end > i) {
+            int fresh, why = CORE_OK;
+            int64_t *n = table_find(table, keys + i * wide, (uint64_t)((end - i) * wide), &fresh, &why);
+            if (n && weights[word] > INT64_MAX - *n)
+                why = CORE_OVERFLOW;
+            if (why != CORE_OK) {
+                state[0] = i, state[1] = word;
+                return why;
+            }
+            *n += weights[word];
+            i = end;
+        } else {
+            i += i - end + 1;
+        }
+    }
+    state[0] = i, state[1] = word;
+    return CORE_OK;
+}
+
+/* Turn every chain into what was made of it, in place: chain number k (by `numbers`) into
+   made[first[k] : first[k + 1] - 1]. Returns the length of the column afterwards, or an error. */
+EXPORT int64_t rewrite_chains(const chunk_table *numbers, const pair_table *links, int64_t busy, const uint8_t *refused,
+                              int32_t *column, const uint8_t *keys, int wide, int64_t size, const int64_t *first,
+                              const int32_t *made) {
+    chain_rule rule = {links, busy, refused};
+    int64_t to = 0;
+    for (int64_t i = 0; i < size;) {
+        int64_t end = i + 1 < size && column[i] >= 0 ? chain_end(&rule, column, i) : i;
+        if (end > i) {
+            const int64_t *k = table_look(numbers, keys + i * wide, (uint64_t)((end - i) * wide));
+            if (!k || first[*k + 1] - 1 - first[*k] > end - i)
+                return CORE_DAMAGED;
+            for (int64_t at = first[*k]; at < first[*k + 1] - 1; at++)
+                column[to++] = made[at];
+            i = end;
+        } else {
+            for (int64_t stop = i + (i - end) + 1; i < stop; i++)
+                column[to++] = column[i];
+        }
+    }
+    return to;
+}
+
+/* Words of one token leave a column and their weights, in place. Returns the length of the column; `*words`: how many are
+   left. */
+EXPORT int64_t drop_words(int32_t *column, int64_t size, int64_t *weights, int64_t *words) {
+    int64_t to = 0, kept = 0, word = 0;
+    for (int64_t i = 0; i + 1 < size; word++) {
+        int64_t end = i + 1;
+        while (column[end] >= 0)
+            end++;
+        if (end - i > 2) {
+            while (i < end)
+                column[to++] = column[i++];
+            weights[kept++] = weights[word];
+        }
+        i = end;
+    }
+    column[to++] = -1;
+    *words = kept;
+    return to;
+}

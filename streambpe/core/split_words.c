@@ -1,0 +1,241 @@
+/* The presets that know apostrophes, marks, emoji and scripts; see split.h. */
+#include "characters.h"
+
+/* (?:\p{N}\p{M}*){1,3}(?=(?:(?:\p{N}\p{M}*){3})*(?:\P{N}\p{M}*|$)): threes counted from the end of the number.
+
+   Without marks 1234567 is 1 234 567. A mark is no number, so what looks ahead may also end before one: with the units
+   u1 u2 ... of a number and its marks, j = 3, 2, 1 of them are tried; they hold if a multiple of three is left, or some
+   u(j+3), u(j+6) ... has a mark; if uj itself has one, the chunk ends before its last mark. */
+static place grouped_number(table classes, place p, place end, split_memo *memo) {
+    place stops[3], next, q = p;
+    int marked_later[3] = {0, 0, 0}; /* by the remainder of its place: a unit beyond the third has a mark */
+    int marked_third[3] = {0, 0, 0};
+    int64_t units = 0, marks = 0;
+    if (p == memo->next && memo->units) { /* further on in a number without marks, whose units are known */
+        int64_t first = memo->units % 3 ? memo->units % 3 : 3;
+        memo->units -= first;
+        return memo->next = run_most(classes, p, end, NUMBER, (int)first);
+    }
+    while (q < end && look(classes, q, end, &next) & NUMBER) {
+        place stop = run(classes, next, end, MARK);
+        marks += stop > next;
+        if (units < 3) {
+            stops[units] = stop;
+            marked_third[units] = stop > next;
+        } else if (stop > next)
+            marked_later[units % 3] = 1;
+        units++;
+        q = stop;
+    }
+    for (int j = units < 3 ? (int)units : 3; j > 0; j--) {
+        if ((units - j) % 3 == 0 || marked_later[(j - 1) % 3]) {
+            memo->units = marks ? 0 : units - j;
+            return memo->next = stops[j - 1];
+        }
+        if (marked_third[j - 1]) {
+            place last = stops[j - 1] - 1; /* where its last mark begins */
+            while ((*last & 0xC0) == 0x80)
+                last--;
+            return last;
+        }
+    }
+    return stops[0]; /* not reached: some j leaves a multiple of three */
+}
+
+/* boundless; ultimate1 differs in that no space stands before symbols */
+static inline place boundless_or_ultimate1(table classes, place p, place end, int spaced, split_memo *memo) {
+    place next, after, word = p;
+    if (*p == ' ' && is(classes, p + 1, end, LETTER))
+        word = p + 1;
+    unsigned class = look(classes, word, end, &next);
+    if (class & LETTER) {
+        if (!memo->letters || memo->letters <= word) /* chunks of one long word ask for its end once */
+            memo->letters = run(classes, next, end, LETTER | MARK);
+        place stop = memo->letters;
+        place tick = NULL; /* where letters go on behind an apostrophe */
+        if (stop < end && *stop == '\'')
+            tick = stop + 1;
+        else if (end - stop >= 3 && !memcmp(stop, "\xE2\x80\x99", 3))
+            tick = stop + 3;
+        if (tick && is(classes, tick, end, LETTER))
+            return run(classes, tick, end, LETTER | MARK);
+        if (class & UPPER) {
+            place last = word; /* the last capital of the run; it begins another word if a small letter follows */
+            after = word;
+            while (after < end && look(classes, after, end, &next) & UPPER) {
+                last = after;
+                after = run(classes, next, end, MARK);
+            }
+            if (!is(classes, after, end, LOWER))
+                return after;
+            return last > word ? last : run(classes, after, end, LOWER | MARK);
+        }
+        return run(classes, next, end, class & LOWER ? LOWER | MARK : TITLE | CASELESS | MARK);
+    }
+    if (*p == '_' && is(classes, p + 1, end, LOWER))
+        return run(classes, p + 1, end, LOWER | MARK);
+    class = look(classes, p, end, &next);
+    if (class & NUMBER)
+        return grouped_number(classes, p, end, memo);
+    if (spaced && *p == ' ' && is(classes, next, end, SYMBOL))
+        class = SYMBOL;
+    if (class & SYMBOL)
+        return run(classes, next, end, SYMBOL | MARK);
+    if (class & WHITE) {
+        after = run(classes, p, end, SPACE);
+        while (after < end && (*after == '\r' || *after == '\n'))
+            after++;
+        return after;
+    }
+    return run(classes, next, end, class & MARK ? MARK : WHITE | OTHER | MARK);
+}
+
+place boundless(table classes, place p, place end, split_memo *memo) {
+    return boundless_or_ultimate1(classes, p, end, 1, memo);
+}
+
+place ultimate1(table classes, place p, place end, split_memo *memo) {
+    return boundless_or_ultimate1(classes, p, end, 0, memo);
+}
+
+/* --------------------------------------------------------------------- word-level, and the runs of --split-scripts */
+
+enum { MANY = 16 }; /* symbols, blanks or line breaks in one chunk, at most */
+
+static inline int stands(place p, place end, const char *bytes, int length) {
+    return end - p >= length && !memcmp(p, bytes, (size_t)length);
+}
+
+/* Past one of the characters from F0 9F xx low to F0 9F xx high at `p`, or NULL. */
+static inline place one_of(place p, place end, uint8_t third, uint8_t low, uint8_t high) {
+    return stands(p, end, "\xF0\x9F", 2) && end - p >= 4 && p[2] == third && p[3] >= low && p[3] <= high ? p + 4 : NULL;
+}
+
+/* \p{Extended_Pictographic}[\U0001F3FB-\U0001F3FF]?[\uFE0F\uFE0E]? at `p`, or NULL */
+static place pictograph(table classes, place p, place end) {
+    place next, skin;
+    if (p == end || !(look(classes, p, end, &next) & PICTURE))
+        return NULL;
+    if ((skin = one_of(next, end, 0x8F, 0xBB, 0xBF)))
+        next = skin;
+    return stands(next, end, "\xEF\xB8\x8F", 3) || stands(next, end, "\xEF\xB8\x8E", 3) ? next + 3 : next;
+}
+
+/* Numbers in threes counted from their end: \p{N}{1,3}(?=(?:\p{N}{3})*(?:\P{N}|$)) */
+static place threes(table classes, place p, place end, split_memo *memo) {
+    if (p != memo->next || !memo->units) {
+        place next = p;
+        memo->units = 0;
+        for (place q = p; q < end && look(classes, q, end, &next) & NUMBER; q = next)
+            memo->units++;
+    }
+    int64_t first = memo->units % 3 ? memo->units % 3 : 3;
+    memo->units -= first;
+    return memo->next = run_most(classes, p, end, NUMBER, (int)first);
+}
+
+/* What word-level and the runs of scripts share behind their words: keys, flags, pictures, symbols, white space, numbers. */
+static place common(table classes, place p, place end, split_memo *memo) {
+    place next, after;
+    unsigned class = look(classes, p, end, &next);
+    if ((*p >= '0' && *p <= '9') || *p == '#' || *p == '*') {
+        after = stands(next, end, "\xEF\xB8\x8F", 3) ? next + 3 : next;
+        if (stands(after, end, "\xE2\x83\xA3", 3))
+            return after + 3;
+    }
+    if ((after = one_of(p, end, 0x87, 0xA6, 0xBF)) && (after = one_of(after, end, 0x87, 0xA6, 0xBF)))
+        return after;
+    if ((after = pictograph(classes, p, end))) {
+        for (place joined; stands(after, end, "\xE2\x80\x8D", 3) && (joined = pictograph(classes, after + 3, end));)
+            after = joined;
+        return after;
+    }
+    place first = *p == ' ' && is(classes, next, end, SYMBOL) ? next : p;
+    if (is(classes, first, end, SYMBOL)) {
+        for (int many = MANY; many-- && is(classes, first, end, SYMBOL);) {
+            look(classes, first, end, &next);
+            first = run(classes, next, end, MARK);
+        }
+        return first;
+    }
+    if (class & NUMBER)
+        return threes(classes, p, end, memo);
+    if (class & WHITE) {
+        after = run_most(classes, p, end, SPACE, MANY);
+        if (is(classes, after, end, BREAK))
+            return run_most(classes, after, end, BREAK, MANY);
+        /* [^\S\r\n]{1,16} not before a visible character; all but the last blank if it is, and one blank alone */
+        if (after == end || is(classes, after, end, WHITE | NUMBER | OTHER | MARK))
+            return after;
+        for (first = p; look(classes, first, end, &next), next < after;)
+            first = next;
+        return first > p ? first : next;
+    }
+    return run(classes, next, end, WHITE | OTHER | MARK);
+}
+
+/* As gpt4o's words, but a joiner is part of them, only U+0020 leads one, and behind an apostrophe any small letters go on. */
+place word_level(table classes, place p, place end, split_memo *memo) {
+    place next, after_tail = NULL, word = NULL, q = *p == ' ' ? p + 1 : p, first = q;
+    unsigned class = 0;
+    while (q < end && (class = look(classes, q, end, &next)) & (HEAD | JOINER)) {
+        if (class & (TAIL | JOINER))
+            after_tail = next;
+        q = next;
+    }
+    if (q < end && class & LOWER)
+        word = run(classes, q, end, TAIL | JOINER);
+    else if (after_tail)
+        word = after_tail;
+    else if (q > first)
+        word = q;
+    if (!word)
+        return common(classes, p, end, memo);
+    place tick = word < end && *word == '\'' ? word + 1 : stands(word, end, "\xE2\x80\x99", 3) ? word + 3 : NULL;
+    return tick && is(classes, tick, end, TAIL) ? run(classes, tick, end, TAIL) : word;
+}
+
+/* One letter a chunk, with its marks:  ?\p{L}\p{M}* ; or NULL */
+static inline place one_letter(table classes, place p, place end) {
+    place next, letter = *p == ' ' ? p + 1 : p;
+    if (!is(classes, letter, end, LETTER))
+        return NULL;
+    look(classes, letter, end, &next);
+    return run(classes, next, end, MARK);
+}
+
+place spaceless(table classes, place p, place end, split_memo *memo) {
+    place letter = one_letter(classes, p, end);
+    return letter ? letter : common(classes, p, end, memo);
+}
+
+place spaceless_gpt4o(table classes, place p, place end, split_memo *memo) {
+    place letter = one_letter(classes, p, end);
+    (void)memo;
+    return letter ? letter : gpt4o_rest(classes, p, end);
+}
+
+/* ------------------------------------------------------------------------------------------------------ without regex
+
+   script (streambpe/encode/script_rules.py): an entry of its table is the group of a character, and whether it hangs on what
+   is before it, and whether its group takes a space. A chunk goes on while the group is the same; a single space that begins
+   one takes the group behind it. */
+
+place script_rule(table groups, place p, place end, split_memo *memo) {
+    place next, q;
+    unsigned key = look(groups, p, end, &q), other;
+    (void)memo;
+    if (*p == ' ' && q < end && (other = look(groups, q, end, &next)) & TAKES_SPACE)
+        key = other, q = next;
+    while (q < end && ((other = look(groups, q, end, &next)) & INHERITED || other == key))
+        q = next;
+    return q;
+}
+
+/* Words, and white space between them, which no table counts (streambpe/encode/words.py). */
+place whitespace(table spaces, place p, place end, split_memo *memo) {
+    place next;
+    unsigned class = look(spaces, p, end, &next);
+    (void)memo;
+    return run(spaces, next, end, class & WHITE ? WHITE : (unsigned)~WHITE);
+}

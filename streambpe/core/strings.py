@@ -1,0 +1,112 @@
+"""Columns of strings as the core takes them: offsets and bytes. Sorted ones are merged and laid out there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from streambpe.core.binding import Bytes, Longs, completed, library
+
+_HEAP_BYTES = 64  # of one list in a merge, at least
+
+
+def as_strings(offsets: Longs, data: Bytes) -> pl.Series:
+    """Chunks as the core gives them -> a series."""
+    return pl.Series("chunk", pl.from_arrow(_as_arrow(offsets, data)), dtype=pl.String)
+
+
+def _as_arrow(offsets: Longs, data: Bytes) -> pa.LargeStringArray:
+    return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data))
+
+
+def as_buffers(values: pl.Series) -> tuple[Longs, Bytes]:
+    """A string or binary series as offsets (the first 0) and bytes."""
+    offsets, data = arrow_buffers(values.to_arrow(compat_level=pl.CompatLevel.oldest()))
+    return offsets - offsets[0], data[offsets[0] : offsets[-1]]
+
+
+def arrow_buffers(array: pa.LargeStringArray) -> tuple[Longs, Bytes]:
+    """Offsets and bytes of an Arrow array, not copied; the first offset need not be 0."""
+    _, offsets, data = array.buffers()
+    if offsets is None:
+        return np.zeros(1, np.int64), np.zeros(0, np.uint8)
+    places = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+    return places, np.frombuffer(data or b"", np.uint8)
+
+
+class ChunkList:
+    """Chunks in the order of their bytes and a count for each, not copied from where they stand."""
+
+    def __init__(self, offsets: Longs, data: Bytes, n: Longs) -> None:
+        self.offsets, self.data, self.n = offsets, data, np.ascontiguousarray(n)
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame) -> ChunkList:
+        """Of rows (chunk, n) in byte order."""
+        return cls(*as_buffers(frame["chunk"]), frame["n"].to_numpy())
+
+    def __len__(self) -> int:
+        return len(self.n)
+
+    @property
+    def text_bytes(self) -> int:
+        """Of all chunks."""
+        return int(self.offsets[-1] - self.offsets[0])
+
+    def first_not_below(self, chunk: str) -> int:
+        """The place of the first that is `chunk` or stands behind it."""
+        text = chunk.encode()
+        arrays = (self.offsets.ctypes.data, self.data.ctypes.data)
+        return int(library().first_not_below(*arrays, len(self), text, len(text)))
+
+    def part(self, start: int, stop: int) -> ChunkList:
+        """Those from place `start` to before `stop`."""
+        return ChunkList(self.offsets[start : stop + 1], self.data, self.n[start:stop])
+
+    @property
+    def lengths(self) -> Longs:
+        """Bytes of each."""
+        return np.diff(self.offsets)
+
+    def laid_out(self) -> Bytes:
+        """(length, bytes, count) of each, one after another; numbers as eight bytes, the lowest first."""
+        out = np.empty(self.text_bytes + 16 * len(self), np.uint8)
+        arrays = (self.offsets.ctypes.data, self.data.ctypes.data, self.n.ctypes.data)
+        library().lay_out_rows(*arrays, len(self), out.ctypes.data)
+        return out
+
+    def frame(self) -> pl.DataFrame:
+        """The same as (chunk, n)."""
+        return pl.DataFrame({"chunk": self.strings(), "n": self.n}, schema={"chunk": pl.String, "n": pl.Int64})
+
+    def strings(self) -> pl.Series:
+        """The chunks alone."""
+        return as_strings(self.offsets, self.data)
+
+    def table(self) -> pa.Table:
+        """The same for Arrow, not copied."""
+        return pa.table({"chunk": _as_arrow(self.offsets, self.data), "n": self.n})
+
+
+def merge(lists: Sequence[ChunkList]) -> ChunkList:
+    """The sum of several: a chunk that several have counts what they count together."""
+    rows = sum(len(one) for one in lists)
+    offsets, n = np.empty(rows + 1, np.int64), np.empty(rows, np.int64)
+    data = np.empty(sum(one.text_bytes for one in lists), np.uint8)
+    heap = np.empty(_HEAP_BYTES * max(len(lists), 1), np.uint8)
+    sizes = np.array([len(one) for one in lists], np.int64)
+
+    def places(arrays: Sequence[npt.NDArray[np.generic]]) -> npt.NDArray[np.uintp]:
+        return np.array([array.ctypes.data for array in arrays], np.uintp)
+
+    inputs = (places([o.offsets for o in lists]), places([o.data for o in lists]), places([o.n for o in lists]))
+    found = library().merge_lists(
+        len(lists), sizes.ctypes.data, *(array.ctypes.data for array in inputs), heap.ctypes.data,
+        offsets.ctypes.data, data.ctypes.data, n.ctypes.data,
+    )  # fmt: skip
+    completed(found)
+    return ChunkList(offsets[: found + 1], data[: offsets[found]], n[:found])

@@ -1,0 +1,139 @@
+r"""Blocks of text to blocks of ids: what each thread does that encodes files, or many texts at once.
+
+b"the cat\xffthe dog\xff"   ->   262 1042 -2 262 3290 -2      (END_OF_TEXT behind every document)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from streambpe.core.encoding import END_OF_TEXT, NO_LIMIT, EncoderCore, Ids, SymbolRefused, TokenDead
+from streambpe.core.encoding import Block as IdBlock
+from streambpe.core.strings import as_buffers
+from streambpe.encode.chunker import Chunker
+from streambpe.encode.encoder import Encoder, RunJoiner, as_utf8
+from streambpe.encode.marks import DOCUMENT_END
+from streambpe.store.sources import Block, block_text
+
+_MARK = bytes([DOCUMENT_END])
+_GROUP = 1 << 20  # characters of texts that are encoded in one call
+
+
+@dataclass
+class EncodedBlock:
+    """One block's ids, and how many characters were left out of it."""
+
+    ids: IdBlock
+    block: Block
+    dropped: int
+
+
+class BlockEncoder:
+    """Encodes blocks in any number of threads. Memory of each: a cache of chunks, and `limit` for long chunks."""
+
+    def __init__(
+        self, encoder: Encoder, bad_utf8: Literal["replace", "skip", "error"] = "replace", limit: int = NO_LIMIT
+    ) -> None:
+        self.encoder = encoder
+        self.bad_utf8 = bad_utf8
+        self._limit = limit
+        self._local = threading.local()
+        self._chunkers: list[Chunker] = []
+
+    def chunker(self) -> Chunker:
+        """This thread's."""
+        if not hasattr(self._local, "chunker"):
+            self._local.chunker = Chunker(self.encoder.pattern, beside=True)
+            self._chunkers.append(self._local.chunker)
+        made: Chunker = self._local.chunker
+        return made
+
+    def _core(self) -> EncoderCore:
+        if not hasattr(self._local, "core"):
+            self._local.core = self.encoder.core(limit=self._limit)
+        made: EncoderCore = self._local.core
+        return made
+
+    def close(self) -> None:
+        """End the processes of patterns of the user's own."""
+        for chunker in self._chunkers:
+            chunker.close()
+
+    def prepared(self, text: bytes) -> tuple[bytes, int]:
+        """A counting buffer as the model reads it, and how many characters its --unencodable drop left out."""
+        return self.encoder.prepare(text) if self.encoder.prepares else (text, 0)
+
+    def stream(self, text: bytes, hold: int = 0) -> tuple[IdBlock, int]:
+        """A counting buffer -> its ids, what `hold` says held for the blocks around, and how many characters were left
+        out."""
+        text, dropped = self.prepared(text)
+        chunker = self.chunker()
+        try:
+            if chunker.split is not None:
+                return self._core().block(chunker.ready(text), hold), dropped
+            numbered = chunker.number(text)
+            return self._core().block_of_rows(*as_buffers(numbered.chunks), numbered.ids, hold), dropped
+        except (SymbolRefused, TokenDead) as why:
+            del self._local.core  # it stopped in the middle
+            raise self.encoder.refused(why, text.split(_MARK)) from None
+
+    def text_of(self, block: Block) -> bytes:
+        """The counting buffer of a block."""
+        return block_text(block, self.bad_utf8).text
+
+    def __call__(self, block: Block) -> EncodedBlock:
+        return self.encode(self.text_of(block), block)
+
+    def encode(self, text: bytes, block: Block) -> EncodedBlock:
+        """As a call, for a block whose counting buffer was made already."""
+        ids, dropped = self.stream(text, RunJoiner.hold(block.inside_document, block.ends_inside))
+        return EncodedBlock(ids, block, dropped)
+
+
+def encode_texts(encoder: Encoder, texts: Sequence[str], threads: int) -> list[list[int]]:
+    """Many texts -> the ids of each, on as many threads. Memory: the texts as UTF-8, and the result."""
+    blocks = BlockEncoder(encoder)
+
+    def encode(group: Sequence[str]) -> list[list[int]]:
+        stream: Ids = blocks.stream(_MARK.join(map(as_utf8, group)) + _MARK)[0].body
+        numbers = stream.tolist()
+        ends = np.flatnonzero(stream == END_OF_TEXT).tolist()
+        return [numbers[a:b] for a, b in zip([0, *[end + 1 for end in ends]], ends, strict=False)]
+
+    groups: list[list[str]] = [[]]
+    size = 0
+    for text in texts:
+        if size > _GROUP:
+            groups.append([])
+            size = 0
+        groups[-1].append(text)
+        size += len(text)
+    try:
+        with _no_garbage():
+            if threads == 1 or len(groups) == 1:
+                return [ids for group in groups for ids in encode(group)]
+            with ThreadPoolExecutor(threads) as pool:
+                return [ids for result in pool.map(encode, groups) for ids in result]
+    finally:
+        blocks.close()
+
+
+@contextlib.contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Python's collector waits. Lists of numbers hold no circles; looking for some among millions of lists takes
+    as long as encoding."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

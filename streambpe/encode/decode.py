@@ -1,0 +1,84 @@
+"""Ids in files back to bytes: lines of numbers, and the files that encode/corpus.py writes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from streambpe.encode.corpus import output_kind
+from streambpe.encode.sidecar import read_record, settle_dtype
+from streambpe.errors import SourceError, UsageError
+
+if TYPE_CHECKING:
+    from streambpe.encode.tokenizer import Tokenizer
+
+
+def decode_file(tokenizer: Tokenizer, lines: Iterable[bytes], name: str) -> Iterator[bytes]:
+    """The bytes of each line of ids: numbers between blanks, or a JSON list."""
+    for number, line in enumerate(lines, 1):
+        try:
+            ids = json.loads(line) if line.lstrip().startswith(b"[") else [int(word) for word in line.split()]
+            yield tokenizer.decode_document(ids)
+        except (ValueError, TypeError):
+            raise SourceError(f"{name} line {number} is no list of ids: {line[:40]!r}.") from None
+        except KeyError as error:
+            raise SourceError(f"{name} line {number}: {error.args[0]}.") from None
+
+
+def decode_array(tokenizer: Tokenizer, path: Path, dtype: str = "auto") -> Iterator[bytes]:
+    """The bytes of each document of a .npy, .parquet or .bin file that `encode` wrote; all in one without offsets.
+
+    dtype: of the numbers in a .bin; auto is what its record says (encode/sidecar.py).
+    """
+    kind = output_kind(path)
+    if dtype != "auto" and kind != "bin":
+        raise UsageError(f"--dtype {dtype}: {path} says itself what its numbers are; only a .bin does not.")
+    try:
+        if kind == "parquet":
+            with pq.ParquetFile(path) as file:
+                for batch in file.iter_batches(1024, columns=["ids"]):
+                    for ids in batch.column(0):
+                        yield _decoded(tokenizer, ids.as_py(), path)
+            return
+        if kind == "npy":
+            numbers = np.load(path, mmap_mode="r", allow_pickle=False)
+        else:
+            kind_of_numbers = settle_dtype(path, dtype, read_record(path))
+            numbers = np.memmap(path, kind_of_numbers, "r") if path.stat().st_size else np.zeros(0, kind_of_numbers)
+        offsets_file = path.with_name(path.name + ".offsets.npy")
+        offsets = np.load(offsets_file, allow_pickle=False) if offsets_file.exists() else np.array([0, len(numbers)])
+    except (OSError, ValueError, pa.ArrowException) as why:
+        raise SourceError(f"{path} cannot be read: {str(why).splitlines()[0]}") from None
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+        raise SourceError(f"{path} is no list of ids: it holds {numbers.dtype} in {numbers.ndim} dimensions.")
+    if (
+        offsets.ndim != 1
+        or not len(offsets)
+        or offsets[0]
+        or offsets[-1] != len(numbers)
+        or (np.diff(offsets) < 0).any()
+    ):
+        raise SourceError(
+            f"{path} has {len(numbers):,} ids of {numbers.dtype}, and {offsets_file.name} is about others: another "
+            f"--dtype, or another file. Remove {offsets_file.name} to decode all ids as one document."
+        )
+    numbers = np.asarray(numbers)  # a slice of a memmap takes ten times as long
+    for low, high in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        yield _decoded(tokenizer, numbers[low:high], path)
+
+
+def _decoded(tokenizer: Tokenizer, ids: list[int] | npt.NDArray[np.integer], path: Path) -> bytes:
+    try:
+        return tokenizer.decode_document(ids)
+    except KeyError as error:
+        with contextlib.suppress(IndexError):
+            raise SourceError(f"{path}: {error.args[0]}. Was it encoded with another model?") from None
+        raise

@@ -1,0 +1,124 @@
+"""What stands beside encoded ids: of which kind the numbers are, and of which model.
+
+    ids.bin + ids.bin.json      ids.npy + ids.npy.json      ids.parquet: the same record in its schema's metadata
+
+A .bin holds nothing but numbers, so without its record nobody can tell how wide they are. See docs/encode.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from streambpe.encode.eventlog import events_digest
+from streambpe.errors import SourceError, UsageError
+
+if TYPE_CHECKING:
+    from streambpe.encode.tokenizer import Tokenizer
+
+FORMAT = "streambpe-ids"
+DTYPES = ("uint16", "uint32", "int32", "int64")
+
+
+@dataclass(frozen=True)
+class IdsRecord:
+    """What `encode` knows of a file of ids."""
+
+    dtype: str  # of little-endian numbers
+    ids: int
+    documents: int
+    eot: str | None  # stands behind every document
+    n_vocab: int
+    model_sha256: str  # as `train` prints it: of the model's event lines
+    vocabulary_sha256: str  # of all ids and their bytes
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, dtype: str, ids: int, documents: int, eot: str | None) -> IdsRecord:
+        """Of ids that this tokenizer made."""
+        digest = events_digest(tokenizer.event_log.events)
+        return cls(dtype, ids, documents, eot, tokenizer.n_vocab, digest, vocabulary_digest(tokenizer))
+
+    def as_json(self) -> bytes:
+        """The record as it is written."""
+        return json.dumps({"format": FORMAT, "version": 1, "byte_order": "little", **asdict(self)}, indent=1).encode()
+
+
+def vocabulary_digest(tokenizer: Tokenizer, n_vocab: int | None = None) -> str:
+    """sha256 over the first ids (all) and their bytes: equal exactly when these ids decode alike, one by one."""
+    first = tokenizer.encoder.model.alphabet.first_id
+    digest = hashlib.sha256(tokenizer.encoder.pattern.name.encode() if tokenizer.encoder.pattern.word_mark else b"")
+    for number in range(first, first + (tokenizer.n_vocab if n_vocab is None else n_vocab)):
+        try:
+            content = tokenizer.decode_single_token_bytes(number)
+        except KeyError:  # reserved
+            content = b""
+        part = tokenizer.part_content(number) or b""
+        digest.update(f"{number}:{len(content)}:{len(part)}:".encode() + content + part)
+    return digest.hexdigest()
+
+
+def sidecar_of(path: Path) -> Path:
+    """The file beside a .bin or .npy that holds its record."""
+    return path.with_name(path.name + ".json")
+
+
+def read_record(path: Path) -> IdsRecord | None:
+    """The record of a file of ids, or None if it has none."""
+    beside = sidecar_of(path)
+    try:
+        if path.suffix == ".parquet":
+            text = (pq.read_schema(path).metadata or {}).get(FORMAT.encode())
+        else:
+            text = beside.read_bytes() if beside.exists() else None
+    except (OSError, pa.ArrowException) as why:
+        raise SourceError(f"{path} cannot be read: {str(why).splitlines()[0]}") from None
+    if text is None:
+        return None
+    try:
+        held = json.loads(text)
+        if held["format"] != FORMAT or held["version"] != 1 or held["dtype"] not in DTYPES:
+            raise ValueError("it is of another format or version")
+        return IdsRecord(**{field.name: held[field.name] for field in fields(IdsRecord)})
+    except (ValueError, KeyError, TypeError) as why:
+        raise SourceError(
+            f"{beside} does not say what {path.name} holds ({why}). Give --dtype after removing it, or encode again."
+        ) from None
+
+
+def settle_dtype(path: Path, asked: str, record: IdsRecord | None) -> np.dtype[np.integer]:
+    """Of which kind the numbers of a .bin are: what its record says, else what was asked for; never a guess."""
+    if asked != "auto" and asked not in DTYPES:
+        raise UsageError(f"--dtype {asked}: one of {', '.join(DTYPES)}.")
+    if record is None and asked == "auto":
+        raise UsageError(
+            f"{path} holds nothing but numbers, and {sidecar_of(path).name}, which says of what kind, is not there. "
+            f"Give --dtype ({', '.join(DTYPES)}) as it was encoded."
+        )
+    if record is not None and asked not in ("auto", record.dtype):
+        raise UsageError(f"--dtype {asked}: {sidecar_of(path)} says {record.dtype}. Leave --dtype out.")
+    dtype = np.dtype(record.dtype if record is not None else asked).newbyteorder("<")
+    size = path.stat().st_size
+    if size % dtype.itemsize or (record is not None and size != record.ids * dtype.itemsize):
+        wanted = f"{record.ids:,} ids of {record.dtype}" if record is not None else f"ids of {asked}"
+        raise SourceError(f"{path} has {size:,} bytes, which are not {wanted}. Was it cut, or written by another?")
+    return dtype
+
+
+def another_model(tokenizer: Tokenizer, path: Path) -> str | None:
+    """What to tell if a file's ids were made by a model under which they mean something else."""
+    record = read_record(path)
+    if record is None or (
+        record.n_vocab <= tokenizer.n_vocab and vocabulary_digest(tokenizer, record.n_vocab) == record.vocabulary_sha256
+    ):
+        return None
+    return (
+        f"{path} was encoded with another model ({record.n_vocab:,} ids, events sha256 {record.model_sha256[:16]}); "
+        f"under this one its ids mean something else."
+    )

@@ -1,0 +1,77 @@
+"""Files that a user names with -o: what is there is kept unless --force is given; a new one is whole or absent."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from streambpe.disk import disk_full, says_disk_full
+from streambpe.errors import OutputExists, StreambpeError, UsageError
+from streambpe.system import rename, sync_file, sync_folder
+
+_AS_IT_WAS = "What was there is as it was."
+
+
+def refuse_existing(path: Path, force: bool) -> None:
+    """An error if something stands at `path` that nobody said to overwrite, or if no file can be made there.
+
+    To be called before any work, so that a refusal costs nothing.
+    """
+    refuse_no_place(path)
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder, and a file is to be written. Nothing was changed; give another name.")
+    if os.path.lexists(path) and not force and not _takes_all(path):
+        raise OutputExists(
+            f"{path} exists already and was left as it is. Give another name, or --force to overwrite it."
+        )
+
+
+def refuse_no_place(path: Path) -> None:
+    """An error if nothing can be made at `path`: no folder around it, or a name that cannot be."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as why:  # too long, a file where a folder should be, not ours to look into
+        raise UsageError(f"{path} cannot be written: {getattr(why, 'strerror', why)}. Nothing was changed.") from None
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{path.parent} is no folder; make it first. Nothing was written.")
+
+
+def _takes_all(path: Path) -> bool:
+    """Whether writing there loses nothing: /dev/stdout, /dev/null, a pipe."""
+    return path.exists() and not path.is_file()
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A name to write to; it becomes `path` when everything is written and safe on the disk, or is removed."""
+    if _takes_all(path):
+        yield path
+        return
+    temporary = path.with_name(path.name + ".new")
+    try:
+        yield temporary
+        sync_file(temporary)
+        rename(temporary, path)
+        sync_folder(path.parent)
+    except OSError as why:
+        _forget(temporary)
+        raise not_written(path, why) from None
+    except BaseException:
+        _forget(temporary)
+        raise
+
+
+def not_written(path: Path, why: OSError) -> StreambpeError:
+    """The error where a file could not be written and the old one stays."""
+    if says_disk_full(why):
+        return disk_full(why, path, f"{_AS_IT_WAS} Make room, then give the same command again.")
+    return StreambpeError(f"{path} cannot be written ({why.strerror or why}). {_AS_IT_WAS}")
+
+
+def _forget(temporary: Path) -> None:
+    with contextlib.suppress(OSError):
+        temporary.unlink(missing_ok=True)

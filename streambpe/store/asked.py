@@ -1,0 +1,136 @@
+"""Statements that a user asks for (`streambpe sql`): which may run, and where they spill.
+
+Judged by DuckDB's own parser, never by words. What reads is one kind, SELECT; FROM, VALUES, TABLE, SHOW, DESCRIBE,
+SUMMARIZE and PIVOT with its values named are that kind too. EXPLAIN is judged by what it explains. A PIVOT that finds
+its values by itself is several statements under one name, as is a COPY of one: nobody can tell them apart, so both are
+refused. Functions inside a SELECT that reach for files meet the sealed connection (store/database.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import duckdb
+import psutil
+
+from streambpe.errors import QueryRefused, StreambpeError, UsageError
+from streambpe.store.run import Run
+
+_EXPLAIN = re.compile(r"EXPLAIN\b\s*(?:ANALYZE\b\s*)?", re.IGNORECASE)
+_EXPLAIN_OPTIONS = re.compile(r"\([^()]*\)")  # (FORMAT json)
+
+
+def parse(query: str) -> list[duckdb.Statement]:
+    """The statements of a query, as DuckDB's parser finds them; at least one."""
+    try:
+        statements = duckdb.extract_statements(query)
+    except duckdb.Error as why:
+        raise StreambpeError(f"The query does not run: {why}") from None
+    if not statements:
+        raise UsageError("The query is empty. Write SQL, or the name of a view or table; --list says which there are.")
+    return [_bare(statement) for statement in statements]
+
+
+def _bare(statement: duckdb.Statement) -> duckdb.Statement:
+    """Without the semicolon and the comments behind it, which do not fit where DuckDB shows a table of the rows."""
+    query = statement.query.encode()
+    end = len(query)
+    for start, kind in reversed(duckdb.tokenize(statement.query)):
+        if kind != duckdb.token_type.comment and query[start : start + 1] != b";":
+            break
+        end = start
+    (bare,) = duckdb.extract_statements(query[:end].decode())
+    return bare
+
+
+def kind_of(statement: duckdb.Statement) -> str:
+    """What DuckDB calls a statement: SELECT, COPY, ..."""
+    try:
+        return statement.type.name
+    except ValueError:  # a kind so new that the Python package has no name for it
+        return "of an unknown kind"
+
+
+def returns_rows(statement: duckdb.Statement) -> bool:
+    """Whether it is asked for its rows."""
+    return kind_of(statement) in ("SELECT", "EXPLAIN")
+
+
+def judge(statements: Sequence[duckdb.Statement], *, files: bool = False) -> None:
+    """An error, before anything runs, unless every statement only reads. `files`: all but LOAD and INSTALL may run."""
+    for statement in statements:
+        kind = kind_of(statement)
+        if files and kind != "LOAD":
+            continue
+        if files:
+            raise QueryRefused(
+                "LOAD and INSTALL fetch programs for DuckDB; --files allows files only. Nothing was run. "
+                "The duckdb shell can do it: duckdb -readonly RUN/state.duckdb."
+            )
+        if not _reads(statement):
+            raise QueryRefused(
+                f"Only statements that read may run, and this one is {_told(kind)}: {_shown(statement.query)} "
+                f"Nothing was run. -o FILE writes rows to a file; --files allows statements that use files, and RUN "
+                f"itself is never changed."
+            )
+
+
+def _reads(statement: duckdb.Statement) -> bool:
+    kind = kind_of(statement)
+    if kind != "EXPLAIN":
+        return kind == "SELECT"
+    start = _EXPLAIN.match(statement.query)
+    if start is None:  # a comment in between: nothing is guessed
+        return False
+    explained = statement.query[start.end() :]
+    options = _EXPLAIN_OPTIONS.match(explained)
+    return _is_select(explained) or (options is not None and _is_select(explained[options.end() :]))
+
+
+def _is_select(query: str) -> bool:
+    try:
+        return [kind_of(statement) for statement in duckdb.extract_statements(query)] == ["SELECT"]
+    except duckdb.Error:
+        return False
+
+
+def _told(kind: str) -> str:
+    if kind == "MULTI":
+        return "several in one (a PIVOT must name its values: ON column IN (...))"
+    return "an EXPLAIN of something else" if kind == "EXPLAIN" else kind
+
+
+def _shown(query: str) -> str:
+    line = " ".join(query.split())
+    return (line if len(line) <= 60 else line[:57] + "...") + ("" if line.endswith(";") else ";")
+
+
+@contextlib.contextmanager
+def spill_folder(run: Run, temp_dir: Path | None = None) -> Iterator[Path]:
+    """A name of its own for what a query spills: DuckDB makes the folder if it needs one. Removed afterwards.
+
+    It lies in `temp_dir`; else in the run, if that may be written; else among the system's temporary files.
+    """
+    if temp_dir is not None and not temp_dir.is_dir():
+        raise UsageError(f"--temp-dir {temp_dir} is no folder; make it first.")
+    place = temp_dir if temp_dir is not None else run.path
+    if temp_dir is None and not os.access(place, os.W_OK):
+        place = Path(tempfile.gettempdir())
+    prefix = f"sql-{socket.gethostname()}-"
+    for leftover in place.glob(f"{prefix}*.tmp"):  # of a query that was killed
+        pid = leftover.name.removeprefix(prefix).partition("-")[0]
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(leftover, ignore_errors=True)
+    folder = place / f"{prefix}{os.getpid()}-{secrets.token_hex(8)}.tmp"
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,103 @@
+"""Options of counting given where nothing is counted: equal to what the RUN was counted with, or refused.
+
+train RUN --pattern gpt2        RUN was counted with gpt4o: refused
+train RUN --lines               a text file of RUN is one document: refused; else every line is one: taken
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from streambpe.config import LIKE_COUNTING, CountConfig, reconcile
+from streambpe.errors import RunMismatch
+from streambpe.store.chunks import Span, list_parts
+from streambpe.store.groups import GroupRules
+from streambpe.store.run import Run
+
+_FIELDS = ("jsonl", "csv", "parquet")  # sources that have fields
+
+
+def refuse_other_counting(run: Run, counting: Mapping[str, Any]) -> None:
+    """`counting`: arguments of `count`; those that were not given are None, False, empty, "auto" or "-"."""
+    options = {key: value for key, value in (counting.get("options") or {}).items() if value is not None}
+    if options:
+        reconcile(json.loads(run.facts()["config"]), options, run.path)
+    asked = {key: value for key, value in counting.items() if key != "options" and value not in _NOT_GIVEN}
+    if not asked:
+        return
+    spans = [span for part in list_parts(run) for span in part.spans]
+    for name, value in asked.items():
+        differs = _DIFFERENCES[name](spans, value, asked)
+        if differs:
+            shown = "" if value is True else f" {' '.join(value) if isinstance(value, list | tuple) else value}"
+            raise RunMismatch(
+                f"--{_FLAGS.get(name, name.replace('_', '-'))}{shown} is about counting, and {run.path} is counted "
+                f"otherwise: {differs}. Nothing was changed. Leave the option out, or count into another RUN."
+            )
+
+
+def refuse_like(run: Run, like: str, options: Mapping[str, Any] | None) -> None:
+    """What `--like` sets of counting must be the run's, unless `options` say otherwise (None: nothing can)."""
+    saved = asdict(CountConfig()) | json.loads(run.facts()["config"])
+    for name, value in LIKE_COUNTING.get(like, {}).items():
+        if (options or {}).get(name) is None and saved[name] != value:
+            flag = f"--{name.replace('_', '-')}"
+            meant = f"say that it is meant: {flag} {saved[name]}"
+            or_else = "name its other options one by one" if options is None else meant
+            raise RunMismatch(
+                f"--like {like} counts with {flag} {value}, and {run.path} is counted with {flag} {saved[name]}. "
+                f"Nothing was changed. Count into another RUN, or {or_else}."
+            )
+
+
+_NOT_GIVEN: tuple[object, ...] = (None, False, "auto", "-", (), [])
+_FLAGS = {"kind": "format", "groups": "group"}
+
+
+def _lines(spans: Sequence[Span], _value: bool, _asked: Mapping[str, Any]) -> str:
+    whole = next((span.path for span in spans if span.kind == "txt"), None)
+    if whole:
+        return f"{whole} is one document"
+    return "" if any(span.kind == "lines" for span in spans) else "it holds no text file"
+
+
+def _text_column(spans: Sequence[Span], value: str, _asked: Mapping[str, Any]) -> str:
+    other = next((span for span in spans if span.kind in _FIELDS and span.text_column != value), None)
+    if other:
+        return f"{other.path} by its field {other.text_column}"
+    return "" if any(span.kind in _FIELDS for span in spans) else "none of its sources has fields"
+
+
+def _kind(spans: Sequence[Span], value: str, asked: Mapping[str, Any]) -> str:
+    wanted = "lines" if value == "txt" and asked.get("lines") else value
+    other = next((span for span in spans if span.kind != wanted), None)
+    return f"{other.path} as {other.kind}" if other else ""
+
+
+def _counts(spans: Sequence[Span], _value: bool, _asked: Mapping[str, Any]) -> str:
+    other = next((span.path for span in spans if span.kind != "counts"), None)
+    return f"{other} is no table of counts" if other else ""
+
+
+def _stdin_name(spans: Sequence[Span], value: str, _asked: Mapping[str, Any]) -> str:
+    return "" if any(span.path == value for span in spans) else f"no source is called {value}"
+
+
+def _groups(spans: Sequence[Span], _value: Any, asked: Mapping[str, Any]) -> str:
+    rules = GroupRules.from_options(asked.get("groups", ()), asked.get("group_by"))
+    other = next((span for span in spans if span.group_name != rules.group_of(span.path)), None)
+    return f"{other.path} in source group {other.group_name or 'none'!r}" if other else ""
+
+
+_DIFFERENCES: dict[str, Callable[[Sequence[Span], Any, Mapping[str, Any]], str]] = {
+    "lines": _lines,
+    "text_column": _text_column,
+    "kind": _kind,
+    "counts": _counts,
+    "stdin_name": _stdin_name,
+    "groups": _groups,
+    "group_by": _groups,
+}

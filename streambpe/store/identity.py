@@ -1,0 +1,182 @@
+"""Which files are a RUN's own: RUN/run.json, and its number again in the tables and the parts.
+
+    {"format": "streambpe-run", "version": 1, "run": "6f1c...", "facts": {"config": "...", ...},
+     "files": {"job.json": ["<sha256>"], "counting.json": [""], "model.events.jsonl": ["<sha256>"]}}
+
+`files` says what each file that stands alone may hold ("": it may be absent). Before such a file is replaced, its new
+content is added; when it is there, the old one goes. So a kill at any moment leaves a file that is known, and one of
+another RUN, or of this one at an earlier time, is not. `facts` is what table run said when the run was made, so that a
+lost state.duckdb is made again with the same options.
+
+A run of an older version has no run.json; its files have no number, and none is asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from streambpe.errors import ModelError, RunError
+from streambpe.files import replace_file
+from streambpe.system import sync_folder
+
+_LOOKS = 20
+_FORMAT = {"format": "streambpe-run", "version": 1}
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The content of run.json."""
+
+    run: str  # a number that no other run has
+    facts: dict[str, str] = field(default_factory=dict)
+    files: dict[str, list[str]] = field(default_factory=dict)  # sha256 of all that each may hold
+
+
+def identity_path(folder: Path) -> Path:
+    """Where it is."""
+    return folder / "run.json"
+
+
+def new_identity(facts: Mapping[str, str] | None = None) -> Identity:
+    """Of a run that is made now."""
+    return Identity(uuid.uuid4().hex, dict(facts or {}))
+
+
+def read_identity(folder: Path) -> Identity | None:
+    """The file, or None if there is none."""
+    path = identity_path(folder)
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+        if {key: held.pop(key) for key in _FORMAT} != _FORMAT:
+            raise ValueError("it is of another format or version")
+        found = Identity(**held)
+        if not (isinstance(found.run, str) and found.run and isinstance(found.facts, dict)):
+            raise ValueError("it names no run")
+        return found
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError) as why:
+        raise RunError(
+            f"{path} is damaged ({why}). Nothing was changed. Remove it; `streambpe count {folder}` makes it again."
+        ) from None
+
+
+def write_identity(folder: Path, identity: Identity) -> None:
+    """Replace the file; locked by the caller."""
+    replace_file(identity_path(folder), json.dumps({**_FORMAT, **asdict(identity)}).encode())
+
+
+def refuse_other_run(folder: Path, number: str, what: Path, then: str = "") -> None:
+    """An error if a file's number is not the run's. `then`: what can be done, as sentences."""
+    identity = read_identity(folder)
+    mine = identity.run if identity else ""
+    if number == mine:
+        return
+    if not mine:
+        raise RunError(
+            f"{identity_path(folder)} is lost, and {what} belongs to a RUN that has one. Nothing was changed. Put it "
+            f"back, or `streambpe count {folder}` makes it again from state.duckdb."
+        )
+    raise RunError(
+        f"{what} and {identity_path(folder)} belong to different RUNs: one of them was put there from elsewhere. "
+        f"Nothing was changed. Put the right one back{'.' if not then else f', or: {then}'}"
+    )
+
+
+def digest_of(path: Path) -> str:
+    """Of a whole file; "" if there is none."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return ""
+
+
+def is_known(path: Path) -> bool:
+    """Whether a file of a RUN (or that there is none) is what was left there. In an old run everything is."""
+    identity = None
+    for _ in range(_LOOKS):
+        before, identity = identity, read_identity(path.parent)
+        known = identity.files.get(path.name) if identity else None
+        if known is None or digest_of(path) in known:
+            return True
+        if identity == before:  # else another process was replacing the file between two looks
+            break
+    return False
+
+
+def accept(path: Path, digest: str | None = None, *, also: bool = False) -> None:
+    """From now on a file may hold only this (what it holds; `also`: this or what it may hold already). Locked by the
+    caller."""
+    identity = read_identity(path.parent)
+    if identity is None:
+        return
+    digest = digest_of(path) if digest is None else digest
+    before = identity.files.get(path.name, [digest_of(path)]) if also else []
+    now = [*(one for one in before if one != digest), digest]
+    if now != identity.files.get(path.name):
+        write_identity(path.parent, replace(identity, files={**identity.files, path.name: now}))
+
+
+def replace_known(path: Path, data: bytes) -> None:
+    """Replace a file that stands alone in RUN. Locked by the caller."""
+    digest = hashlib.sha256(data).hexdigest()
+    accept(path, digest, also=True)
+    replace_file(path, data)
+    accept(path, digest)
+
+
+def remove_known(path: Path) -> None:
+    """Remove it, if it is there. Locked by the caller."""
+    accept(path, "", also=True)
+    if path.exists():
+        path.unlink()
+        sync_folder(path.parent)
+    accept(path, "")
+
+
+@contextlib.contextmanager
+def tables_written(state: Path) -> Iterator[str]:
+    """Around a commit to the tables: what table run is to say under `written`, "" in a run of an older version.
+
+    It is a name for this commit, not a digest: a large file would have to be read. Locked by the caller.
+    """
+    identity = read_identity(state.parent)
+    if identity is None:
+        yield ""
+        return
+    token = uuid.uuid4().hex
+    before = identity.files.get(state.name, [""])
+    write_identity(state.parent, replace(identity, files={**identity.files, state.name: [*before, token]}))
+    yield token
+    accept(state, token)
+
+
+def refuse_earlier_tables(state: Path, written: str) -> None:
+    """An error if the tables that are open are not those that were committed last. `written`: see tables_written."""
+    identity = read_identity(state.parent)
+    known = identity.files.get(state.name) if identity else None
+    if known is not None and written not in known:
+        raise RunError(
+            f"{state} is that of an earlier time. Nothing was changed. Put the right one back, or fill it again: "
+            f"`streambpe count {state.parent}` does it with the counts, the `train` command of each training with the "
+            f"rest."
+        )
+
+
+def refuse_other_log(log: Path) -> None:
+    """An error if an event log lies in a RUN and is not the one that its training wrote there."""
+    if not is_known(log):
+        name = log.name.removesuffix(".events.jsonl")
+        name, option = ("main", "") if name == "model" else (name, f" --name {name}")
+        raise ModelError(
+            f"{log} is not what training {name} of {log.parent} wrote: it was changed, or put there from elsewhere. "
+            f"Nothing was changed. Put the right one back, or remove it and train again (`streambpe train "
+            f"{log.parent}{option}` with its options): the counts are kept."
+        )

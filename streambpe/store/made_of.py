@@ -1,0 +1,65 @@
+"""What a derived file was made of, written in the file or beside it: nothing is believed for its name alone.
+
+    snapshot-000000000145/made_of.json    {"made_of": "9c1e...", "files": {"engine.json": [512, "<sha256>"], ...}}
+    neighbours-00000-1048576.parquet      metadata of its schema: streambpe-made-of
+
+A file or folder that lacks its note, has that of another, or is not whole counts as absent. It is made again, with
+the same result. A note in Parquet stands behind all rows, so a file that has one was not cut off.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_NOTE = "made_of.json"
+_KEY = "streambpe-made-of"
+
+
+def fingerprint(*facts: Any) -> str:
+    """One short name for these facts; anything that JSON can hold."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def seal_folder(folder: Path, made_of: str) -> None:
+    """Note what a folder was made of and which files are in it; the caller syncs and renames it."""
+    files = {path.name: _content(path) for path in sorted(folder.iterdir()) if path.name != _NOTE}
+    (folder / _NOTE).write_text(json.dumps({"made_of": made_of, "files": files}))
+
+
+def is_sealed(folder: Path, made_of: str) -> bool:
+    """Whether a folder was made of this, and every file in it is as it was."""
+    try:
+        note = json.loads((folder / _NOTE).read_text())
+        if note["made_of"] != made_of:
+            return False
+        # sizes first: they cost nothing
+        return all((folder / name).stat().st_size == size for name, (size, _) in note["files"].items()) and all(
+            _content(folder / name) == content for name, content in note["files"].items()
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def _content(path: Path) -> list[int | str]:
+    with path.open("rb") as file:
+        return [path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()]
+
+
+def parquet_note(made_of: str, name: str) -> dict[str, str]:
+    """The metadata of a Parquet file called `name`."""
+    return {_KEY: fingerprint(made_of, name)}
+
+
+def has_note(path: Path, made_of: str) -> bool:
+    """Whether a Parquet file is there, is whole, and was made of this under its own name."""
+    try:
+        found = (pq.read_metadata(path).metadata or {}).get(_KEY.encode(), b"")
+    except (OSError, pa.ArrowException):
+        return False
+    return bool(found.decode(errors="replace") == fingerprint(made_of, path.name))

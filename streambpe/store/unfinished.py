@@ -1,0 +1,276 @@
+"""What a run was asked to count and has not counted to its end: RUN/counting.json and the committed parts.
+
+    count RUN a.txt b.txt       counting.json: a.txt, b.txt; written before the first byte is read
+    (killed in a.txt)           parts: a.txt to byte 4 096, not its last stretch
+    unfinished                  a.txt, 4,096 bytes of it are counted; b.txt, nothing of it is
+
+The parts alone would not tell of b.txt. The file is there while a count is going on, and stays after a stop, a kill or
+an error; `streambpe resume RUN` goes on from it. A source that an error named before anything of it was counted is
+marked: it is left out once the user counts without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+from streambpe.errors import CountUnfinished, RunError
+from streambpe.store.database import FORMAT_VERSION, open_store
+from streambpe.store.identity import is_known, remove_known, replace_known
+from streambpe.store.run import Run
+from streambpe.store.sources import Source, gaps_between
+from streambpe.store.sqlfiles import run_sql
+
+if TYPE_CHECKING:
+    from streambpe.store.chunks import Part, Span
+
+_NAMED = 3  # sources in a message; of more only the number
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A source that a count was given, and how."""
+
+    path: str
+    kind: str
+    column: str = "text"
+    group: str = ""
+    stream: str = ""  # stdin or iterator: nobody but the user can give it again
+    refused: bool = False  # an error named it before anything of it was counted
+    any_bytes: bool = False  # as of a source
+
+    @classmethod
+    def of(cls, source: Source) -> Wanted:
+        """As `count` has it."""
+        stream = "stdin" if source.is_stdin else "iterator" if source.texts is not None else ""
+        return cls(source.path, source.kind, source.column, source.group or "", stream, any_bytes=source.any_bytes)
+
+    def source(self) -> Source:
+        """To be counted; the file as it is now."""
+        size = mtime_ns = 0
+        if Path(self.path).is_file():
+            stat = Path(self.path).stat()
+            size, mtime_ns = stat.st_size, stat.st_mtime_ns
+        return Source(
+            self.path, self.kind, self.column, size, mtime_ns,  # type: ignore[arg-type]
+            group=self.group, any_bytes=self.any_bytes,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Record:
+    """The content of counting.json."""
+
+    sources: tuple[Wanted, ...] = ()
+    runs: tuple[str, ...] = ()  # that merge-counts was given
+    resources: dict[str, Any] = field(default_factory=dict)  # that the last count had
+
+    def __bool__(self) -> bool:
+        return bool(self.sources or self.runs)
+
+
+def record_path(run: Run) -> Path:
+    """Where it is."""
+    return run.path / "counting.json"
+
+
+def read_record(run: Run) -> Record:
+    """The file, or an empty one."""
+    path = record_path(run)
+    if path.exists() and not is_known(path):
+        raise RunError(
+            f"{path} is not what was left there. Nothing was changed. Put the right one back, or remove it. {_ANEW}"
+        )
+    try:
+        facts = json.loads(path.read_text())
+        sources = tuple(Wanted(**source) for source in facts["sources"])
+        return Record(sources, tuple(facts["runs"]), facts["resources"])
+    except FileNotFoundError:
+        return Record()
+    except (ValueError, KeyError, TypeError) as why:
+        raise RunError(f"{path} is damaged ({why}). Remove it. {_ANEW}") from None
+
+
+_ANEW = "Then give the `streambpe count` command again with all sources: those that are counted are skipped."
+
+
+def write_record(run: Run, record: Record) -> None:
+    """Replace the file; without content there is none. Locked by the caller."""
+    if record:
+        replace_known(record_path(run), json.dumps(asdict(record)).encode())
+    elif record_path(run).exists() or not is_known(record_path(run)):
+        remove_known(record_path(run))
+
+
+def refuse_lost_record(run: Run) -> None:
+    """An error if there should be a counting.json and there is none."""
+    path = record_path(run)
+    if not path.exists() and not is_known(path):
+        raise RunError(f"{path}, which says what is still to be counted, is lost. Nothing was changed. {_ANEW}")
+
+
+def sources_in_tables(run: Run) -> list[Wanted]:
+    """The inputs that the tables hold counts of; none in tables of an older version."""
+    if run.facts().get("format_version") != str(FORMAT_VERSION):
+        return []
+    with contextlib.closing(open_store(run.state, read_only=True)) as con:
+        rows = run_sql(con, "steps/list_counted_sources")
+    return [
+        Wanted(path, kind, column or "text", group or "", _stream_of(path, kind)) for path, kind, column, group in rows
+    ]
+
+
+def lost_sources(run: Run, parts: Iterable[Part]) -> list[Wanted]:
+    """The inputs that the tables hold counts of and the parts do not, or not to the end: parts were lost."""
+    spans = spans_by_path(parts)
+    return [source for source in sources_in_tables(run) if not is_complete(spans.get(source.path, []))]
+
+
+def note_lost(run: Run, parts: Iterable[Part]) -> None:
+    """Remember what was lost as what is still to be counted, before the tables forget it. Locked by the caller."""
+    record = read_record(run)
+    known = {source.path for source in record.sources}
+    lost = [source for source in lost_sources(run, parts) if source.path not in known]
+    if lost:
+        write_record(run, replace(record, sources=(*record.sources, *lost)))
+
+
+def is_complete(spans: Sequence[Span]) -> bool:
+    """Whether the counted stretches of a source are all of it."""
+    stretches = [(span.start_at, span.stop_at) for span in spans]
+    return any(span.state == "last" for span in spans) and len(gaps_between(stretches)) == 1
+
+
+def spans_by_path(parts: Iterable[Part]) -> dict[str, list[Span]]:
+    """The counted stretches of every source."""
+    found: dict[str, list[Span]] = {}
+    for span in (span for part in parts for span in part.spans):
+        found.setdefault(span.path, []).append(span)
+    return found
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A source that is not counted to its end."""
+
+    path: str
+    counted: int  # bytes of its content, rows, or documents
+    unit: str
+    stream: str
+    refused: bool
+
+    def __str__(self) -> str:
+        if self.counted:
+            return f"{self.path} ({self.counted:,} {self.unit} of it are counted)"
+        return f"{self.path} (an error ended it)" if self.refused else f"{self.path} (nothing of it is counted)"
+
+    def as_fact(self, *, whole_path: bool) -> dict[str, Any]:
+        """For tables, and for the event log, which has no paths."""
+        name = self.path if whole_path else PurePath(self.path).name
+        return {"source": name, "counted": self.counted, "unit": self.unit}
+
+
+def unfinished(sources: Iterable[Wanted], parts: Iterable[Part]) -> list[Unfinished]:
+    """Those of the wanted and the counted sources that are not counted to their end, by path."""
+    return list(_unfinished({source.path: source for source in sources}, spans_by_path(parts)))
+
+
+def _unfinished(wanted: dict[str, Wanted], spans: dict[str, list[Span]]) -> Iterator[Unfinished]:
+    for path in sorted(wanted.keys() | spans.keys()):
+        mine = spans.get(path, [])
+        if mine and is_complete(mine):
+            continue
+        asked = wanted.get(path)
+        kind = mine[0].kind if mine else asked.kind if asked else ""
+        unit = {"parquet": "rows", "counts": "rows", "iterator": "documents"}.get(kind, "bytes")
+        stream = asked.stream if asked else _stream_of(path, kind)
+        counted = sum(span.stop_at - span.start_at for span in mine)
+        yield Unfinished(path, counted, unit, stream, bool(asked and asked.refused and not mine))
+
+
+def _stream_of(path: str, kind: str) -> str:
+    """Of a source that no record tells of: a run from before there were records."""
+    if kind == "iterator":
+        return kind
+    return "" if Path(path).is_absolute() else "stdin"
+
+
+def refuse_unfinished(run: Run, left: Sequence[Unfinished], runs: Sequence[str], or_else: str) -> None:
+    """An error that says what is not counted and which command ends the count; none if all is.
+
+    `or_else`: what can be done instead, as the end of a sentence.
+    """
+    if left or runs:
+        raise CountUnfinished(
+            f"{run.path} is not counted to its end: {listed(left, runs)}. Nothing was changed. "
+            f"{ending_command(run, left, runs)}{or_else}."
+        )
+
+
+def listed(left: Sequence[Unfinished], runs: Sequence[str] = ()) -> str:
+    """Some of what is left, and how much more there is."""
+    names = [str(source) for source in left[:_NAMED]]
+    if len(left) > _NAMED:
+        names.append(f"and {len(left) - _NAMED:,} more sources")
+    if runs:
+        names.append(f"the merge of {', '.join(runs)} was not ended")
+    return ", ".join(names)
+
+
+def ending_command(run: Run, left: Sequence[Unfinished], runs: Sequence[str] = ()) -> str:
+    """Which command ends the count, as the beginning of a sentence."""
+    if runs:
+        return f"End it with `streambpe merge-counts {run.path} {' '.join(runs)}`"
+    streams = [source for source in left if source.stream]
+    if left and all(source.refused for source in left):
+        return f"Count it as it should be counted, or leave it out for good with `streambpe count {run.path}`"
+    if len(streams) < len(left):
+        return f"End the count with `streambpe resume {run.path}`"
+    if all(source.stream == "iterator" for source in streams):
+        return "End the count by giving the iterator again, with the same call"
+    return f"End the count by giving the stream again, with the same `streambpe count {run.path}` command"
+
+
+class Watch:
+    """Keeps the record while a count is going on. Locked by the caller."""
+
+    def __init__(self, run: Run, given: Sequence[Source], resources: dict[str, Any]) -> None:
+        self._run = run
+        self._before = read_record(run)
+        self._given = {source.path for source in given}
+        self._resources = resources
+
+    def begin(self, todo: Sequence[Source]) -> None:
+        """Before the first byte is read: what is to be counted now, and what was left before."""
+        wanted = {source.path: source for source in self._before.sources}
+        wanted |= {source.path: Wanted.of(source) for source in todo}
+        if todo:
+            ordered = tuple(wanted[path] for path in sorted(wanted))
+            write_record(self._run, replace(self._before, sources=ordered, resources=self._resources))
+
+    def refuse(self, path: str, parts: Iterable[Part], *, for_good: bool) -> None:
+        """An error was about this source: if nothing of it is counted, remember that (or forget it) `for_good`."""
+        record = read_record(self._run)
+        if path in spans_by_path(parts):
+            return
+        before = {source.path for source in self._before.sources}
+        kept = [
+            replace(source, refused=True) if source.path == path else source
+            for source in record.sources
+            if source.path != path or not for_good or path in before
+        ]
+        write_record(self._run, replace(record, sources=tuple(kept)))
+
+    def end(self, parts: Iterable[Part]) -> list[str]:
+        """What was given is counted: what is left of earlier counts stays, but what was refused and is not given again
+        is left out; these are returned."""
+        record = read_record(self._run)
+        left = {source.path for source in unfinished(record.sources, parts)}
+        gone = [s.path for s in record.sources if s.refused and s.path in left and s.path not in self._given]
+        kept = tuple(s for s in record.sources if s.path in left and s.path not in gone)
+        write_record(self._run, replace(record, sources=kept))
+        return gone

@@ -1,0 +1,471 @@
+"""Everything that differs by operating system, in one place. What each has:
+
+                        Linux                    macOS                     Windows
+    cores               affinity, control group  all                       all
+    memory limit        RAM, control groups      RAM                       RAM
+    memory of a tree    PSS                      RSS                       RSS
+    freed memory back   malloc_trim              malloc_zone_...           left to the allocator
+    a file on disk      fsync                    F_FULLFSYNC               FlushFileBuffers (fsync)
+    a rename on disk    fsync of the folder      the same                  left to NTFS: after a power cut the old
+                                                                           file may be there, never half of one
+    rename over a file  at once                  at once                   waits for those who have it open
+    the run's lock      flock                    flock                     a locked byte
+    names of files      as given                 folded, composed          folded; the name on disk counts
+    stop signals        INT, TERM                INT, TERM                 INT, BREAK (TERM kills)
+
+Functions ask whether a thing is there, not which system this is, wherever that can be asked; so taking a thing away
+shows what happens without it (tests/test_other_systems.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gc
+import importlib
+import io
+import mmap
+import os
+import re
+import shutil
+import signal
+import sys
+import time
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+import psutil
+
+T = TypeVar("T")
+
+_PROC = Path("/proc")  # Linux; elsewhere there is no such folder
+_PAGE_BYTES = mmap.PAGESIZE
+# a line of smaps that begins what is mapped of a package's library; such libraries are never unloaded
+_MAPPED = re.compile(rb"([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ (\d+) +(?:/.*-packages/.*\.so\b)?")
+
+
+def _module(name: str) -> Any:
+    """A module that only some systems have, or None."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+_fcntl = _module("fcntl")
+_msvcrt = _module("msvcrt")
+
+# ---------------------------------------------------------------------------------------------------------
+# cores
+
+
+def usable_cores() -> int:
+    """Cores that this process may use: those it is bound to, and no more than its control groups pay for."""
+    cores = _granted_cores()
+    for folder in _control_groups("cpu"):
+        share = _cpu_share(folder)
+        if share:
+            cores = min(cores, -int(-share // 1))  # one and a half cores keep two threads busy
+    return max(cores, 1)
+
+
+def _granted_cores() -> int:
+    if hasattr(os, "process_cpu_count"):  # Python 3.13; heeds PYTHON_CPU_COUNT too
+        return os.process_cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):  # Linux
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _cpu_share(group: Path) -> float | None:
+    """Cores that one control group pays for, or None without a bound: v2 `cpu.max`, v1 `cpu.cfs_quota_us`."""
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = (group / "cpu.max").read_text().split()
+        return int(quota) / int(period)  # "max 100000": no number, no bound
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = ((group / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        return int(quota) / int(period) if int(quota) > 0 else None
+    return None
+
+
+# ---------------------------------------------------------------------------------------------------------
+# memory
+
+
+def available_memory() -> int:
+    """Bytes of RAM, or the tightest limit of the control groups that this process is in."""
+    limit = int(psutil.virtual_memory().total)
+    for folder in _control_groups("memory"):
+        for name in ("memory.max", "memory.high", "memory.limit_in_bytes"):
+            with contextlib.suppress(OSError, ValueError):
+                limit = min(limit, int((folder / name).read_text()))
+    return limit
+
+
+def tree_memory(pid: int | None = None) -> int:
+    """Bytes that a process (this one) and its children hold; what --memory bounds.
+
+    As a control group charges them: a page that several share counts once (PSS). Where the system does not tell that,
+    each process is charged all it has resident (RSS), which is more.
+    """
+    total = 0
+    with contextlib.suppress(psutil.Error):
+        top = psutil.Process(pid)
+        for process in (top, *top.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                total += _process_memory(process)
+    return total
+
+
+def _process_memory(process: psutil.Process) -> int:
+    with contextlib.suppress(OSError):
+        found = re.search(rb"^Pss:\s*(\d+) kB", (_PROC / str(process.pid) / "smaps_rollup").read_bytes(), re.MULTILINE)
+        if found:
+            return int(found[1]) << 10
+    return int(process.memory_info().rss)
+
+
+def bound_allocator(arenas: int, mapped_bytes: int, kept_bytes: int) -> None:
+    """Tell glibc's allocator to keep little: so many arenas, large blocks mapped, at most so much at its end."""
+    mallopt = _c_function("mallopt")
+    if mallopt is not None:
+        for option, value in ((-8, arenas), (-3, mapped_bytes), (-1, kept_bytes)):  # M_ARENA_MAX and so on, <malloc.h>
+            mallopt(option, value)
+
+
+def trim_allocator() -> None:
+    """Give back what the C library's allocator keeps of freed memory, where it can be told to."""
+    trim = _c_function("malloc_trim")  # glibc
+    if trim is not None:
+        trim(0)
+        return
+    relieve = _c_function("malloc_zone_pressure_relief")  # macOS: (which zone, how much), all of both
+    if relieve is not None:
+        import ctypes
+
+        relieve.argtypes, relieve.restype = (ctypes.c_void_p, ctypes.c_size_t), ctypes.c_size_t
+        relieve(None, 0)
+
+
+def _c_function(name: str) -> Any:
+    """A function of the C library that this process runs on, or None."""
+    with contextlib.suppress(ImportError, OSError, AttributeError, TypeError):  # TypeError: Windows wants a name
+        import ctypes
+
+        return getattr(ctypes.CDLL(None), name)
+    return None
+
+
+def release_pages(mapped: mmap.mmap) -> None:
+    """Pages of a memory map that were read count as this process's memory until they are given back."""
+    if hasattr(mapped, "madvise") and hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def resident_bytes(pid: int) -> int:
+    """Bytes one process has resident, pages it shares included; 0 once it is gone. A few microseconds."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int((_PROC / str(pid) / "statm").read_bytes().split()[1]) * _PAGE_BYTES
+    with contextlib.suppress(psutil.Error):
+        return int(psutil.Process(pid).memory_info().rss)
+    return 0
+
+
+def tree_pids() -> list[int]:
+    """This process and its children's."""
+    with contextlib.suppress(psutil.Error):
+        me = psutil.Process()
+        return [me.pid, *(child.pid for child in me.children(recursive=True))]
+    return [os.getpid()]
+
+
+def library_pages() -> list[tuple[int, int]]:
+    """(address, bytes) of what this process has mapped of files, never written to and cannot write to: the code and
+    constants of its libraries. Empty where the system does not tell."""
+    found: list[tuple[int, int]] = []
+    place = (0, 0)
+    with contextlib.suppress(OSError), open(_PROC / "self/smaps", "rb") as lines:
+        for line in lines:
+            if line.startswith(b"Anonymous:"):
+                if place[1] and int(line.split()[1]) == 0:  # else the loader wrote there, and that must stay
+                    found.append(place)
+            elif mapped := _MAPPED.match(line):
+                start, stop = (int(number, 16) for number in mapped.groups()[:2])
+                ours = mapped[0].endswith(b".so") and b"w" not in mapped[3]
+                place = (start, stop - start if ours else 0)
+    return found
+
+
+def unmap(pages: Iterable[tuple[int, int]]) -> None:
+    """Let go of pages that `library_pages` found. Those in use come back from the page cache, in microseconds."""
+    madvise = _c_function("madvise")
+    if madvise is not None and hasattr(mmap, "MADV_DONTNEED"):
+        import ctypes
+
+        for start, size in pages:
+            madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), mmap.MADV_DONTNEED)
+
+
+# ---------------------------------------------------------------------------------------------------------
+# control groups (Linux, containers)
+
+
+def _control_groups(controller: str) -> Iterator[Path]:
+    """The folders of this process's control groups for one resource, innermost first; every one of them binds it.
+
+    /proc/self/cgroup names the group, in the hierarchy of its controller (v1) or in the one of all (v2, no name):
+        4:memory:/jobs/17        0::/user.slice/jobs-17.scope
+    mountinfo tells where a hierarchy is mounted, and from which of its groups on (a container sees its own part):
+        35 31 0:32 /jobs /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory   ->   /sys/fs/cgroup/memory/17
+    """
+    try:
+        groups = (_PROC / "self/cgroup").read_text().splitlines()
+        mounts = (_PROC / "self/mountinfo").read_text().splitlines()
+    except OSError:
+        return
+    own = {name: path for _, names, path in (line.split(":", 2) for line in groups) for name in names.split(",")}
+    for line in mounts:
+        place, _, kind = line.partition(" - ")
+        root, mount = (_unescaped(field) for field in place.split(" ")[3:5])
+        system, _, options = kind.split(" ", 2)
+        if system == "cgroup2":
+            path = own.get("")
+        else:
+            path = own.get(controller) if system == "cgroup" and controller in options.split(",") else None
+        if path is not None:
+            yield from _upwards(Path(mount), root, path)
+
+
+def _upwards(mount: Path, root: str, path: str) -> Iterator[Path]:
+    try:
+        below = PurePosixPath(path).relative_to(root)
+    except ValueError:  # the mounted part is another one
+        below = PurePosixPath()
+    if ".." in below.parts:  # a namespace whose top lies below this process's group
+        below = PurePosixPath()
+    folder = mount / below
+    yield folder
+    while folder != mount:
+        folder = folder.parent
+        yield folder
+
+
+def _unescaped(field: str) -> str:
+    """A path as mountinfo writes it: blanks and the like as \\040."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
+
+
+# ---------------------------------------------------------------------------------------------------------
+# files that survive a power cut
+
+
+def sync(handle: int) -> None:
+    """Return when the bytes of an open file are on the disk itself. fsync on macOS only asks the disk for it."""
+    if _fcntl is not None and hasattr(_fcntl, "F_FULLFSYNC"):
+        try:
+            _fcntl.fcntl(handle, _fcntl.F_FULLFSYNC)
+            return
+        except OSError as why:  # a file system that does not know it: of a network, of another system
+            if why.errno not in _CANNOT:
+                raise
+    os.fsync(handle)
+
+
+def sync_file(path: Path) -> None:
+    """The same for a closed file."""
+    with open(path, "r+b") as file:  # Windows syncs only what is open for writing
+        sync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder survive a power cut."""
+    if not hasattr(os, "O_DIRECTORY"):  # Windows opens no folders
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        sync(handle)
+    except OSError as why:  # some network file systems sync no folders
+        if why.errno not in _CANNOT:
+            raise
+    finally:
+        os.close(handle)
+
+
+_CANNOT = (errno.EINVAL, errno.ENOTSUP, errno.ENOTTY)
+
+
+def rename(source: Path, target: Path) -> None:
+    """Give a file the name of another, which is gone then; or a folder a name that is free.
+
+    Windows refuses that while anyone has either open, such as `watch` or a virus scanner; it is tried again.
+    """
+    patiently(lambda: os.replace(source, target))
+
+
+def patiently(action: Callable[[], T]) -> T:
+    """Do what Windows may refuse for a moment because another process has the file open."""
+    give_up = time.monotonic() + (_PATIENCE_SECONDS if _OPEN_FILES_ARE_HELD else 0)
+    while True:
+        try:
+            return action()
+        except PermissionError:
+            if time.monotonic() >= give_up:
+                raise
+            gc.collect()  # a memory map that nobody uses any more still holds its file
+            time.sleep(0.02)
+
+
+_OPEN_FILES_ARE_HELD = os.name == "nt"  # may not be renamed or removed
+_PATIENCE_SECONDS = 5.0
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder and all in it if it is there; an error if something stays, which a later run would believe."""
+    if not folder.exists():
+        return
+
+    def remove() -> None:
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(folder)
+
+    patiently(remove)
+
+
+def bytes_on_disk(stat: os.stat_result) -> int:
+    """What a file takes up; where the system does not tell, its length in blocks of 4 KB."""
+    blocks = getattr(stat, "st_blocks", None)
+    return -(-stat.st_size // 4096) * 4096 if blocks is None else int(blocks) * 512
+
+
+# ---------------------------------------------------------------------------------------------------------
+# names of files
+
+
+class NamesOnDisk:
+    """The one absolute name of each file that is there: without links, every part spelled as its folder lists it.
+
+    A file system that folds case or composes letters opens `corpus/a.txt` as Corpus/A.txt too; without this the same
+    file would be two sources, and be counted twice. One object for many files: it lists each folder once.
+    """
+
+    def __init__(self) -> None:
+        self._listed: dict[Path, dict[str, list[str]]] = {}  # folder: its names, by what they fold to
+        self._folders: dict[Path, Path] = {}
+
+    def __call__(self, path: Path) -> Path:
+        path = path.resolve()
+        return self._folder(path.parent) / self._spelled(path) if path.name else path
+
+    def _folder(self, folder: Path) -> Path:
+        if folder not in self._folders:
+            self._folders[folder] = self._folder(folder.parent) / self._spelled(folder) if folder.name else folder
+        return self._folders[folder]
+
+    def _spelled(self, path: Path) -> str:
+        alike = self._names(path.parent).get(fold_name(path.name), [])
+        if path.name not in alike:
+            for name in alike:
+                with contextlib.suppress(OSError):
+                    if path.samefile(path.parent / name):
+                        return name
+        return path.name
+
+    def _names(self, folder: Path) -> dict[str, list[str]]:
+        if folder not in self._listed:
+            found: dict[str, list[str]] = {}
+            with contextlib.suppress(OSError):  # it may be entered and not listed
+                for name in sorted(os.listdir(folder)):
+                    found.setdefault(fold_name(name), []).append(name)
+            self._listed[folder] = found
+        return self._listed[folder]
+
+
+def compose_name(name: str) -> str:
+    """A name in the form in which it is compared: macOS may hand out é as e and an accent."""
+    return unicodedata.normalize("NFC", name)
+
+
+def fold_name(name: str) -> str:
+    """Equal for all names that some file system takes for the same."""
+    return compose_name(compose_name(name).casefold())
+
+
+def name_order(path: str) -> tuple[str, str]:
+    """What paths are sorted by, so that files come in the same order on every system that they were copied to."""
+    return portable_path(path), path
+
+
+def portable_path(path: str) -> str:
+    """A path as globs are written everywhere: with slashes, letters composed."""
+    return compose_name(path.replace(os.sep, "/"))
+
+
+_DEVICES_HAVE_NAMES = os.name == "nt"
+_RESERVED = frozenset(["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))])
+
+
+def is_reserved_name(name: str) -> bool:
+    """Whether no file can be called that, whatever its suffix: Windows keeps names of devices for itself."""
+    return _DEVICES_HAVE_NAMES and name.lower() in _RESERVED
+
+
+# ---------------------------------------------------------------------------------------------------------
+# one writer at a time
+
+_LOCKED_BYTE = 1 << 30  # far behind what the file holds, so that others can read who has it
+
+
+def lock_handle(handle: int) -> bool:
+    """Take the lock of an open file, or tell that another has it. The system lets go when its holder ends, however."""
+    if _fcntl is not None:
+        try:
+            _fcntl.flock(handle, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+    os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
+    try:
+        _msvcrt.locking(handle, _msvcrt.LK_NBLCK, 1)
+    except OSError as why:
+        if why.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
+            raise
+        return False
+    return True
+
+
+def unlock_handle(handle: int) -> None:
+    """Let go. Windows wants that before the file is closed."""
+    if _fcntl is None:
+        os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
+        _msvcrt.locking(handle, _msvcrt.LK_UNLCK, 1)
+
+
+# ---------------------------------------------------------------------------------------------------------
+# signals, processes, streams
+
+
+def stop_signals() -> tuple[int, ...]:
+    """The signals that ask a command to stop: Ctrl-C, `kill`, and on Windows Ctrl-Break."""
+    return tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name))
+
+
+def die() -> None:
+    """End this process at once, as a power cut would; nothing is written, closed or told."""
+    os.kill(os.getpid(), getattr(signal, "SIGKILL", 9))  # Windows ends a process by any number
+
+
+def open_output() -> None:
+    """Let the standard streams take every character, the same bytes on every system.
+
+    What goes into a file or a pipe is UTF-8 with plain line feeds, whatever the locale; a terminal keeps its own
+    encoding, and shows what it cannot show as \\u2603.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        if not stream.isatty():
+            stream.reconfigure(encoding="utf-8", errors=stream.errors, newline="\n")
+        elif stream.encoding.lower() != "utf-8":
+            stream.reconfigure(errors="backslashreplace")

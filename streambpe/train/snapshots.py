@@ -1,0 +1,65 @@
+"""Snapshots of a training: the words as they are after some events, so that a kill costs no replay from the start.
+
+    training/main/snapshot-000000000145/     the words after 145 events, and what they were made of
+
+A snapshot is advice. One of another run, of another training or of other events, or one that is not whole, is passed
+over; what it would have saved is replayed. Places where tests let the process die: snapshot-written, snapshot-made.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from streambpe.disk import says_disk_full
+from streambpe.encode.eventlog import events_digest
+from streambpe.failpoints import failpoint
+from streambpe.store.made_of import fingerprint, is_sealed, seal_folder
+from streambpe.system import remove_folder, rename, sync_file, sync_folder
+from streambpe.train.engine import Engine
+from streambpe.train.journal import Journal
+
+
+def find_snapshot(folder: Path, journal: Journal) -> tuple[Path, int] | None:
+    """The newest snapshot of this journal in a training's private folder, and how many events are in it."""
+    for path in sorted(folder.glob("snapshot-*"), key=lambda p: p.name, reverse=True):
+        number = path.name.removeprefix("snapshot-")
+        if number.isdecimal() and int(number) <= len(journal.events):
+            if is_sealed(path, _made_of(journal, int(number))):
+                return path, int(number)
+            remove_folder(path)  # else it would keep the name from a new one
+    return None
+
+
+def write_snapshot(folder: Path, engine: Engine, journal: Journal) -> None:
+    """The words as they are now, under a name that says after how many events; older ones go."""
+    target = folder / f"snapshot-{len(journal.events):012d}"
+    if target.exists():  # a pass that only vetoed
+        return
+    temporary = target.with_name(target.name + ".new")
+    remove_folder(temporary)
+    try:
+        engine.snapshot(temporary)
+        seal_folder(temporary, _made_of(journal, len(journal.events)))
+        # words half on disk after a power cut would lead to other events
+        for file in temporary.iterdir():
+            sync_file(file)
+        sync_folder(temporary)
+    except Exception as why:
+        remove_folder(temporary)
+        if says_disk_full(why):
+            return  # it only saves time after a kill; what has to be written tells that the disk is full
+        raise
+    failpoint("snapshot-written")
+    rename(temporary, target)
+    sync_folder(folder)
+    failpoint("snapshot-made")
+    for old in folder.glob("snapshot-*"):
+        if old != target:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _made_of(journal: Journal, events: int) -> str:
+    """The words after so many events follow from the counts, the options but the size, and these events."""
+    config = {key: value for key, value in journal.training["config"].items() if key != "vocab_size"}
+    return fingerprint(journal.training["corpus"], config, events_digest(journal.events[:events]))

@@ -1,0 +1,320 @@
+"""A file in RUN that was swapped, cut off, added to or lost: told in one message, or made again as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streambpe import Tokenizer, failpoints
+from streambpe.config import Resources, TrainConfig
+from streambpe.errors import RunError, StreambpeError
+from streambpe.store.check import check
+from streambpe.store.inspect import print_query
+from streambpe.train import count as counting
+from streambpe.train.count import count
+from streambpe.train.trainer import Trainer, resume, train
+from tests.runs import rows
+from tests.samples import natural_text
+
+RESOURCES = Resources(400 * 10**6, 1)
+PHRASES = (" by the end of the day and at the end of the line.\n", " one of the many, and many of the few at once.\n")
+OPTIONS: dict[str, dict[str, Any]] = {
+    "plain": {"vocab_size": 290},
+    "boundless": {"vocab_size": 300, "superwords": "boundless"},
+    "uw": {"vocab_size": 300, "superwords": "uw", "transition": 280},
+}
+PATTERNS = {"plain": "gpt4o", "boundless": "boundless", "uw": "superbpe1"}
+# name -> what is trained, and where the process ends
+STATES: dict[str, tuple[str, str]] = {
+    "counting": ("boundless", "part-committed:4"),
+    "learning": ("plain", "snapshot-made:2"),
+    "larger": ("plain", "journal-created"),  # of a finished one, to a larger size
+    "superwords": ("boundless", "events-committed"),  # the first commit of phase two
+    "uw": ("uw", "events-committed"),
+    "finished": ("plain", ""),
+    "finished superwords": ("boundless", ""),
+}
+
+
+class Killed(BaseException):
+    """Instead of SIGKILL."""
+
+
+@contextlib.contextmanager
+def killed_at(place: str) -> Iterator[None]:
+    """The process ends where a failpoint says, or not at all; here it goes on behind it."""
+
+    def die() -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(failpoints, "die", die)
+        patch.setattr(failpoints, "_passed", itertools.count(1))
+        patch.setenv("STREAMBPE_FAILPOINT", place)
+        patch.setattr(counting, "_MOST_BLOCK", 4000)
+        patch.setattr(counting, "_LEAST_BLOCK", 4000)
+        patch.setattr(counting, "CHECKPOINT_SECONDS", -1.0)
+        patch.setitem(Trainer.__init__.__kwdefaults__, "snapshot_seconds", -1.0)
+        patch.setattr("streambpe.train.trainer._SNAPSHOT_SHARE", 0)
+        if place:
+            with pytest.raises(Killed):
+                yield
+        else:
+            yield
+
+
+def make(run: Path, corpus: Path, state: str) -> None:
+    """A RUN in this state."""
+    kind, place = STATES[state]
+    options = OPTIONS[kind]
+    how = {"counting": {"options": {"pattern": PATTERNS[kind]}}, "resources": RESOURCES, "checkpoint_seconds": 0.0}
+    if state == "larger":
+        with killed_at(""):
+            train(run, [str(corpus)], **how, **options)
+        options = {**options, "vocab_size": 300}
+    if state in ("superwords", "uw"):  # through phase one first, so that the next commit is one of phase two
+        with killed_at("neighbours-written"):
+            train(run, [str(corpus)], **how, **options)
+        with killed_at(place):
+            resume(run, resources=RESOURCES)
+        return
+    with killed_at(place):
+        if state == "larger":
+            train(run, resources=RESOURCES, checkpoint_seconds=0.0, **options)
+        else:
+            train(run, [str(corpus)], **how, **options)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Callable[[str, int], Path]:
+    """RUNs by state and corpus, made when they are first asked for."""
+    folder = tmp_path_factory.mktemp("made")
+    for seed in (0, 1):
+        corpus = folder / f"corpus{seed}"
+        corpus.mkdir()
+        for i in range(2):
+            (corpus / f"{i}.txt").write_text(natural_text(10 * seed + i, 10_000) + PHRASES[seed] * 60)
+
+    def get(state: str, seed: int = 0) -> Path:
+        run = folder / f"{state}-{seed}"
+        if not run.exists():
+            make(run, folder / f"corpus{seed}", state)
+        return run
+
+    return get
+
+
+@pytest.fixture(scope="module")
+def unbroken(made, tmp_path_factory) -> Callable[[str], bytes]:
+    """The log that an undisturbed RUN in this state comes to."""
+    known: dict[str, bytes] = {}
+
+    def get(state: str) -> bytes:
+        if state not in known:
+            run = tmp_path_factory.mktemp("unbroken") / "run"
+            shutil.copytree(made(state), run)
+            resume(run, resources=RESOURCES)
+            known[state] = (run / "model.events.jsonl").read_bytes()
+        return known[state]
+
+    return get
+
+
+def only(folder: Path, glob: str) -> Path:
+    """The last file or folder that matches; there must be one."""
+    return sorted(folder.glob(glob))[-1]
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda data: b"",
+    "half": lambda data: data[: len(data) // 2],
+    "cut": lambda data: data[:-5],
+    "longer": lambda data: data + b"\x00garbage",
+}
+
+
+def damage(path: Path, how: str, other: Path | None = None) -> None:
+    """Do it to one file, or swap a folder."""
+    if how == "lost":
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    elif how == "other":
+        assert other is not None
+        if path.is_dir():
+            shutil.rmtree(path)
+            shutil.copytree(other, path)
+        else:
+            assert path.read_bytes() != other.read_bytes()
+            shutil.copyfile(other, path)
+    else:
+        path.write_bytes(DAMAGES[how](path.read_bytes()))
+
+
+# state, file, and what becomes of each damage: "t" told, "m" made again with the same result
+CASES = [
+    ("counting", "counts/part-*.parquet", {"other": "t", "empty": "t", "half": "t", "longer": "t", "lost": "m"}),
+    ("counting", "counts", {"other": "t"}),
+    ("counting", "sequences/part-*.chunks.parquet", {"other": "t", "half": "t", "lost": "t"}),
+    ("counting", "sequences/part-*1.parquet", {"other": "t", "empty": "t", "cut": "t", "longer": "t", "lost": "t"}),
+    ("counting", "counting.json", {"other": "t", "empty": "t", "half": "t", "lost": "m"}),
+    ("counting", "job.json", {"other": "t", "empty": "t", "lost": "t"}),
+    ("counting", "run.json", {"other": "t", "empty": "t", "lost": "t"}),
+    ("counting", "state.duckdb", {"other": "t", "empty": "t", "half": "t", "lost": "m"}),
+    ("learning", "counts/*.parquet", {"other": "t", "lost": "t"}),
+    ("learning", "state.duckdb", {"other": "t"}),
+    ("learning", "job.json", {"other": "t", "lost": "t"}),
+    ("learning", "pending.events", {"other": "t", "empty": "t", "half": "m", "cut": "m", "longer": "m", "lost": "m"}),
+    ("learning", "training/main/snapshot-*", {"other": "m", "lost": "m"}),
+    *(("learning", f"training/main/snapshot-*/{name}", dict.fromkeys(("other", "empty", "half", "lost"), "m"))
+      for name in ("engine.json", "tokens.parquet", "symbols_*.npy", "weights_*.npy", "made_of.json")),
+    ("larger", "pending.events", {"half": "t"}),
+    ("larger", "model.events.jsonl", {"other": "m"}),
+    ("superwords", "training/main/superwords-*/neighbours-*.parquet", dict.fromkeys(("other", "half", "lost"), "m")),
+    ("superwords", "training/main/superwords-*/adjacency-*.parquet", dict.fromkeys(("other", "empty", "lost"), "m")),
+    ("superwords", "training/main/superwords-*/words-*", {"other": "m", "lost": "m"}),
+    ("superwords", "training/main/superwords-*/words-*/symbols.i32", dict.fromkeys(("other", "half", "longer"), "m")),
+    ("superwords", "training/main/superwords-*/supermerges.events", {"other": "m", "empty": "t", "lost": "m"}),
+    ("superwords", "sequences", {"other": "t"}),
+    ("uw", "training/main/superwords-*/stage2/part-*1.parquet", dict.fromkeys(("other", "empty", "lost"), "m")),
+    ("uw", "training/main/superwords-*/stage2/*.counts.parquet", dict.fromkeys(("other", "half", "lost"), "m")),
+    ("uw", "training/main/superwords-*/stage2/*.rest", {"longer": "m", "lost": "m"}),
+]  # fmt: skip
+FLAT = [(state, file, how, then) for state, file, hows in CASES for how, then in hows.items()]
+
+
+_SAYS_WHAT_TO_DO = r"`streambpe|[Rr]emove|[Mm]ove (it|the part) away|Put the right one back|[Cc]ount all sources"
+
+
+@pytest.mark.parametrize(("state", "file", "how", "then"), FLAT)
+def test_resumed_with_a_changed_file(made, unbroken, tmp_path, state, file, how, then):
+    """`resume` says in one message that something is wrong, or comes to what it comes to undisturbed."""
+    wanted = unbroken(state)
+    run = tmp_path / "run"
+    shutil.copytree(made(state), run)
+    damage(only(run, file), how, only(made(state, 1), file) if how == "other" else None)
+    if then == "t":
+        with pytest.raises(StreambpeError, match=_SAYS_WHAT_TO_DO):
+            resume(run, resources=RESOURCES)
+        return
+    resume(run, resources=RESOURCES)
+    assert (run / "model.events.jsonl").read_bytes() == wanted
+    assert check(run, resources=RESOURCES) == []
+
+
+def test_a_stretch_that_two_parts_hold_is_not_counted_twice(made, tmp_path):
+    """A part of before the parts were merged, put back."""
+    run = tmp_path / "run"
+    shutil.copytree(made("finished superwords"), run)
+    shutil.copytree(made("counting"), tmp_path / "before")
+    part = only(tmp_path / "before" / "counts", "part-*.parquet")
+    shutil.copy(part, run / "counts")
+    with pytest.raises(StreambpeError, match="different RUNs"):
+        train(run, name="again", resources=RESOURCES, **OPTIONS["boundless"])
+
+
+def test_a_part_that_is_lost_is_counted_again(made, tmp_path):
+    """The tables still know what was counted: nothing learns from less, and `resume` reads it again."""
+    run = tmp_path / "run"
+    shutil.copytree(made("finished"), run)
+    before = rows(run, "SELECT chunk, n FROM chunk_counts ORDER BY chunk")
+    only(run / "counts", "*.parquet").unlink()
+    for _ in range(2):
+        with pytest.raises(StreambpeError, match=r"no counts yet|not counted to its end"):
+            train(run, name="again", resources=RESOURCES, **OPTIONS["plain"])
+    count(run, [str(made("finished").parent / "corpus0")], resources=RESOURCES)
+    assert rows(run, "SELECT chunk, n FROM chunk_counts ORDER BY chunk") == before
+    assert check(run, resources=RESOURCES) == []
+
+
+def test_the_tables_are_made_again_with_the_options_they_had(made, tmp_path):
+    """state.duckdb lost: counted with --pattern gpt4o, it is not gone on with under another default."""
+    run = tmp_path / "run"
+    shutil.copytree(made("finished superwords"), run)
+    log = (run / "model.events.jsonl").read_bytes()
+    (run / "state.duckdb").unlink()
+    count(run, [str(made("finished").parent / "corpus0")], resources=RESOURCES)
+    train(run, resources=RESOURCES, **OPTIONS["boundless"])
+    assert (run / "model.events.jsonl").read_bytes() == log
+    assert check(run, resources=RESOURCES) == []
+
+
+def test_a_model_of_another_run_is_not_encoded_with(made, tmp_path):
+    """The log of another RUN, or of another training, in the place of this one's."""
+    run = tmp_path / "run"
+    shutil.copytree(made("finished"), run)
+    train(run, name="x", resources=RESOURCES, **{**OPTIONS["plain"], "vocab_size": 280})
+    assert Tokenizer.load(run).n_vocab == 290
+    for other in (made("finished", 1) / "model.events.jsonl", run / "x.events.jsonl"):
+        shutil.copy(other, run / "model.events.jsonl")
+        with pytest.raises(StreambpeError, match=r"is not what training main of .* wrote"):
+            Tokenizer.load(run)
+        with pytest.raises(StreambpeError, match=r"is not what training main of .* wrote"):
+            train(run, resources=RESOURCES, **OPTIONS["plain"])
+    (run / "model.events.jsonl").unlink()
+    train(run, resources=RESOURCES, **OPTIONS["plain"])
+    assert (run / "model.events.jsonl").read_bytes() == (made("finished") / "model.events.jsonl").read_bytes()
+
+
+def test_tables_of_an_earlier_time_are_brought_up(made, tmp_path):
+    """The tables of before a training was finished: the same `train` fills them from the log."""
+    run = tmp_path / "run"
+    shutil.copytree(made("finished"), run)
+    shutil.copy(run / "state.duckdb", tmp_path / "before.duckdb")
+    train(run, resources=RESOURCES, **{**OPTIONS["plain"], "vocab_size": 295})
+    print_query(run, "SELECT 1", "csv", io.StringIO())
+    shutil.copy(tmp_path / "before.duckdb", run / "state.duckdb")
+    with pytest.raises(StreambpeError, match=r"state\.duckdb is that of an earlier time"):
+        print_query(run, "SELECT 1", "csv", io.StringIO())
+    train(run, resources=RESOURCES, **{**OPTIONS["plain"], "vocab_size": 295})
+    assert check(run, resources=RESOURCES) == []
+    print_query(run, "SELECT 1", "csv", io.StringIO())
+    assert rows(run, "SELECT count(*) FROM events WHERE seq IS NOT NULL") == [(295 - 256,)]
+
+
+def test_a_job_of_an_earlier_time_is_not_gone_on_with(made, tmp_path):
+    """job.json as it was before the last `train`."""
+    run = tmp_path / "run"
+    shutil.copytree(made("finished"), run)
+    before = (run / "job.json").read_bytes()
+    train(run, name="x", resources=RESOURCES, **{**OPTIONS["plain"], "vocab_size": 280})
+    (run / "job.json").write_bytes(before)
+    with pytest.raises(StreambpeError, match=r"job\.json, which says what was asked for, is not what was left there"):
+        resume(run)
+
+
+def test_a_lost_run_json_is_made_again(made, tmp_path):
+    """`streambpe count RUN`, as the message says."""
+    run = tmp_path / "run"
+    shutil.copytree(made("finished"), run)
+    number = json.loads((run / "run.json").read_text())["run"]
+    (run / "run.json").unlink()
+    with pytest.raises(StreambpeError, match=f"`streambpe count {run}` makes it again"):
+        train(run, resources=RESOURCES, **OPTIONS["plain"])
+    count(run, [], resources=RESOURCES)
+    assert json.loads((run / "run.json").read_text())["run"] == number
+    assert train(run, resources=RESOURCES, **OPTIONS["plain"]).skipped
+    assert TrainConfig(**OPTIONS["plain"]).vocab_size == 290
+
+
+def test_tables_that_break_while_they_are_filled_are_told(made, tmp_path):
+    """A damaged state.duckdb is no shell that holds it: the training says so, and goes on when it is made again."""
+    run = tmp_path / "run"
+    shutil.copytree(made("learning"), run)
+
+    def broken(*_: object, **__: object) -> None:
+        raise RunError("state.duckdb does not open: damaged")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("streambpe.train.trainer.Trainer._fold", broken)
+        with pytest.raises(RunError, match="does not open: damaged"):
+            resume(run)
+    resume(run)
+    assert (run / "model.events.jsonl").read_bytes() == (made("finished") / "model.events.jsonl").read_bytes()
+    assert check(run, resources=RESOURCES) == []

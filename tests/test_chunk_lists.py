@@ -1,0 +1,84 @@
+"""Sorted columns of chunks in the core: merged, searched, laid out, judged by Counter, sorted and plain bytes."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections import Counter
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streambpe.core.strings import ChunkList, arrow_buffers, merge
+from streambpe.errors import CoreError
+
+# chunks that begin alike, hold NUL, are prefixes of each other, or differ behind their eighth byte
+chunk = st.one_of(
+    st.text(st.sampled_from("a\0é\U0010ffff"), min_size=1, max_size=4),
+    st.builds(lambda end: "prefixed" + end, st.text(st.sampled_from("a\0z"), max_size=3)),
+)
+tables = st.dictionaries(chunk, st.integers(1, 2**40), max_size=30)
+
+
+def as_list(table: dict[str, int]) -> ChunkList:
+    rows = sorted(table.items(), key=lambda row: row[0].encode())
+    return ChunkList.of(pl.DataFrame(rows, schema={"chunk": pl.String, "n": pl.Int64}, orient="row"))
+
+
+def as_rows(chunks: ChunkList) -> list[tuple[str, int]]:
+    return list(chunks.frame().iter_rows())
+
+
+@given(st.lists(tables, max_size=9))
+def test_lists_are_added_up_in_the_order_of_their_bytes(many):
+    """Any number of lists, empty ones among them, in any order."""
+    total: Counter[str] = Counter()
+    for table in many:
+        total.update(table)
+    expected = sorted(total.items(), key=lambda row: row[0].encode())
+    assert as_rows(merge([as_list(table) for table in many])) == expected
+    assert as_rows(merge([as_list(table) for table in many[::-1]])) == expected
+
+
+@given(tables, chunk)
+def test_a_place_is_found_as_by_bisection(table, wanted):
+    """Of what is there and what is not; parts begin and end there."""
+    chunks = as_list(table)
+    ordered = sorted(name.encode() for name in table)
+    place = chunks.first_not_below(wanted)
+    assert place == bisect.bisect_left(ordered, wanted.encode())
+    assert [name.encode() for name, _ in as_rows(chunks.part(place, len(chunks)))] == ordered[place:]
+    assert [name.encode() for name, _ in as_rows(merge([chunks.part(0, place)]))] == ordered[:place]
+
+
+@given(tables)
+def test_rows_are_laid_out_as_the_digest_is_defined(table):
+    """Length, bytes, count; numbers as eight bytes, the lowest first. Also of a part, whose offsets begin anywhere."""
+    expected = [
+        len(name.encode()).to_bytes(8, "little") + name.encode() + n.to_bytes(8, "little")
+        for name, n in sorted(table.items(), key=lambda row: row[0].encode())
+    ]
+    chunks = as_list(table)
+    assert chunks.laid_out().tobytes() == b"".join(expected)
+    assert chunks.part(len(chunks) // 2, len(chunks)).laid_out().tobytes() == b"".join(expected[len(chunks) // 2 :])
+
+
+def test_a_sum_beyond_64_bits_is_an_error():
+    """Not a negative count."""
+    full = as_list({"a": 1, "b": 2**63 - 1})
+    assert as_rows(merge([full, as_list({"a": 2})])) == [("a", 3), ("b", 2**63 - 1)]
+    with pytest.raises(CoreError, match="64 bits"):
+        merge([full, as_list({"b": 1})])
+
+
+def test_arrow_columns_are_not_copied():
+    """Slices too, of which the offsets begin behind 0; and a column without rows."""
+    whole = pa.array(["a", "bb", "", "é"], pa.large_string())
+    offsets, data = arrow_buffers(whole.slice(1, 2))
+    assert [bytes(data[a:b]) for a, b in itertools.pairwise(offsets)] == [b"bb", b""]
+    offsets, data = arrow_buffers(pa.array([], pa.large_string()))
+    assert offsets.tolist() == [0]
+    assert not len(data)

@@ -1,0 +1,369 @@
+"""The counting route: chunks split, counted and numbered by the compiled core, judged by find-all on whole texts."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import shutil
+import time
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streambpe.core import binding
+from streambpe.core.binding import categories, lines_as_documents
+from streambpe.core.classes import PAGES
+from streambpe.encode.chunker import ChunkCounts, Chunker, core_split
+from streambpe.encode.patterns import PRESETS, code_point_class, find_pattern
+from streambpe.encode.split_worker import SplitProcess
+from streambpe.errors import CoreError
+from streambpe.store.sources import find_border
+from tests.hostile import ATOMS, buffer_of, fast_documents, hostile_text, preset_patterns, random_text
+
+PATTERNS = preset_patterns()
+NAMES = [name for name, _ in PATTERNS]
+# superbpe2 cuts at numbers only, script mode between a word and a space only: together nowhere
+STREAMED = [(name, p) for name, p in PATTERNS if p.has_cuts and name != "superbpe2-scripts"]
+# whose chunks are stretches of the text, so that their lengths add up to borders
+PLAIN = [(name, p) for name, p in STREAMED if not p.word_mark]
+PLAIN_CORE = [(name, p) for name, p in PATTERNS if p.expression and p.definition is None and not p.script_expression]
+OWN = r"(?s)\w+| +|."  # a pattern of the user's own
+
+
+@pytest.mark.parametrize(("name", "pattern"), PATTERNS, ids=NAMES)
+@settings(max_examples=12)
+@given(texts=st.lists(hostile_text, max_size=4))
+def test_fast_route_equals_find_all(name, pattern, texts):
+    """Chunk for chunk and in order, for several documents in one buffer."""
+    assert fast_documents(buffer_of(*texts), pattern) == [pattern.split(text) for text in texts]
+
+
+@pytest.mark.parametrize(("name", "pattern"), PATTERNS, ids=NAMES)
+def test_fast_route_equals_find_all_on_seeded_text(name, pattern):
+    """The same on longer texts whose few atoms meet in every order."""
+    rng = random.Random(f"route {name}")
+    for _ in range(5):
+        texts = [random_text(rng, rng.choice([5, 50, 300])) for _ in range(4)]
+        assert fast_documents(buffer_of(*texts), pattern) == [pattern.split(text) for text in texts]
+
+
+@pytest.mark.parametrize(("name", "pattern"), PATTERNS, ids=NAMES)
+def test_all_short_neighbourhoods(name, pattern):
+    """Every pair of atoms, bare and between letters, spaces and ends of documents."""
+    some = sorted(set(ATOMS))
+    rng = random.Random(f"pairs {name}")
+    frames = [("", ""), ("a", "b"), (" ", " "), ("\n", "\n"), ("A", "'s"), ("!", "!"), ("1", "2")]
+    texts = []
+    for a in some:
+        for b in rng.sample(some, 8):
+            before, after = rng.choice(frames)
+            texts.append(before + a + b + after)
+    for start in range(0, len(texts), 2000):
+        mine = texts[start : start + 2000]
+        found = fast_documents(buffer_of(*mine), pattern)
+        for text, chunks in zip(mine, found, strict=True):
+            assert chunks == pattern.split(text), repr(text)
+
+
+def all_characters() -> list[str]:
+    return [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+
+
+@pytest.mark.parametrize(("name", "pattern"), PLAIN_CORE, ids=[n for n, _ in PLAIN_CORE])
+def test_characters_of_every_kind(name, pattern):
+    """Characters from all of Unicode, assigned or not, are split as `regex` splits them."""
+    mine = [*random.Random(name).sample(all_characters(), 1500), "\u017f", "\u212a", "\U0003d000", "\U00011db0"]
+    texts = ["a" + c + "b" for c in mine] + [" " + c + c for c in mine] + ["'" + c + "x" for c in mine]
+    found = fast_documents(buffer_of(*texts), pattern)
+    for text, chunks in zip(texts, found, strict=True):
+        assert chunks == pattern.split(text), [hex(ord(c)) for c in text]
+
+
+@pytest.mark.parametrize("name", ["boundless", "ultimate1"])
+def test_capitals_and_long_numbers_look_ahead(name):
+    """Capitals before a capitalised word, and numbers, end where what follows says."""
+    pattern = find_pattern(name)
+    texts = [
+        "aXMLHttp b",
+        "ABc\u0301d\u2019e XY\u0301Z\u0301a",
+        "123 1234 12\u03013456 x",
+        "XML",
+        "ab \u01c5\u01c5b\u01c5",
+    ]
+    assert any("XML" in pattern.split(text) and "Http" in pattern.split(text) for text in texts)
+    for text in [*texts, " ".join(texts), "".join(texts)]:
+        assert fast_documents(buffer_of(text, "x"), pattern) == [pattern.split(text), ["x"]]
+
+
+def test_white_space_before_the_end_and_elsewhere():
+    """`$` matches at the end of a document only."""
+    pattern = find_pattern("cl100k")
+    for odd in ("\ua7ce", "\U00016ea0", "\u0378"):
+        for text in (f"{odd}\n\x85の", f"a{odd} \n x", f"{odd}\n \t{odd}\n "):
+            assert fast_documents(buffer_of(text), pattern) == [pattern.split(text)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "pattern"), PATTERNS, ids=NAMES)
+def test_every_code_point(name, pattern):
+    """Every character there is, between letters: the fast route equals find-all."""
+    characters = all_characters()
+    for start in range(0, len(characters), 1 << 16):
+        texts = [f"a{c}b {c}'s" for c in characters[start : start + (1 << 16)]]
+        assert fast_documents(buffer_of(*texts), pattern) == [pattern.split(text) for text in texts]
+
+
+@pytest.mark.parametrize(("name", "pattern"), STREAMED, ids=[n for n, _ in STREAMED])
+def test_blocks_give_the_chunks_of_the_whole(name, pattern):
+    """A document read in blocks, each ended where a border is certain, has the chunks of the whole document."""
+    rng = random.Random(f"blocks {name}")
+    split = 0
+    for _ in range(6):
+        text = random_text(rng, 100)
+        if rng.random() < 0.6:
+            text = " ".join(
+                ["plain words", text, "and more of them,", text[:20], "Here and now 12 more words come"] * 3
+            )
+        data, held, chunks = text.encode(), b"", []
+        size = rng.choice([40, 64, 100, 200])
+        blocks = 0
+        for start in range(0, len(data), size):
+            held += data[start : start + size]
+            border = find_border(held, pattern)
+            held[:border].decode()  # never inside a character
+            if border:
+                chunks += [c for document in fast_documents(held[:border], pattern) for c in document]
+                held = held[border:]
+                blocks += 1
+        chunks += [c for document in fast_documents(held + b"\xff", pattern) for c in document]
+        assert chunks == pattern.split(text), repr(text)
+        split += blocks
+    assert split > 5, "texts that are never cut show nothing"
+
+
+def test_script_blocks_before_inherited_marks():
+    """A combining mark behind spaces belongs to the script run before it: no block may end between the two."""
+    pattern = find_pattern("gpt4o", split_scripts=True)
+    for middle in (" \u0301中", " (\u0301中", " \u0301\u0301x", "  \u302aภ", " .\u200d中 "):
+        text = "word and word abc" + middle + "文 and so on and on"
+        for stop in range(1, len(text.encode())):
+            data = text.encode()
+            border = find_border(data[:stop], pattern)
+            chunks = [c for d in fast_documents(data[:border], pattern) for c in d]
+            chunks += [c for d in fast_documents(data[border:] + b"\xff", pattern) for c in d]
+            assert chunks == pattern.split(text), (text, stop, border)
+
+
+@pytest.mark.parametrize(("name", "pattern"), PLAIN, ids=[n for n, _ in PLAIN])
+def test_a_border_ignores_what_follows(name, pattern):
+    """A border found in a prefix is a border whatever the rest of the document says."""
+    rng = random.Random(f"prefix {name}")
+    found = 0
+    for _ in range(30):
+        head = "plain words, " + random_text(rng, 30) + " and in 2024 there were Some more words. "
+        border = find_border(head.encode(), pattern)
+        if not border:
+            continue
+        found += 1
+        for _ in range(5):
+            text = head + random_text(rng, 10)
+            lengths = [len(chunk.encode()) for chunk in pattern.split(text)]
+            assert border in np.cumsum(lengths), (text, border)
+    assert found > 10
+
+
+@pytest.mark.parametrize("limit", [1, 1 << 30])
+@pytest.mark.parametrize("name", ["gpt4o", "whitespace", "none", OWN])
+@settings(max_examples=25)
+@given(texts=st.lists(hostile_text, max_size=6))
+def test_counts_are_a_counter_of_find_all(name, limit, texts):
+    """Counted in several buffers, in one table or several, a chunk has the count that Python's Counter gives."""
+    pattern = find_pattern(name)
+    counts = ChunkCounts(Chunker(pattern), limit)
+    for text in texts:
+        counts.add(buffer_of(text))
+    frame = counts.take().frame()
+    assert dict(frame.iter_rows()) == Counter(chunk for text in texts for chunk in pattern.split(text))
+    in_order = frame["chunk"].to_list()
+    assert [c.encode() for c in in_order] == sorted(c.encode() for c in in_order)
+    assert len(counts.take()) == 0, "the table is empty after it was taken"
+
+
+@pytest.mark.parametrize("name", ["gpt4o", "whitespace", OWN])
+def test_a_table_that_is_full_is_taken_out_and_begun_again(name):
+    """More chunks than a megabyte holds, with some of all lengths and one that is larger than the table."""
+    pattern = find_pattern(name)
+    rng = random.Random(name)
+    letters = "abcdefghijklmnop"
+    texts = [" ".join("".join(rng.choices(letters, k=rng.choice([2, 5, 8, 30]))) for _ in range(20_000)) for _ in "ab"]
+    texts.insert(1, "x" * 3_000_000 + " y")
+    counts = ChunkCounts(Chunker(pattern), 1 << 20)
+    for text in texts:
+        counts.add(buffer_of(text))
+    assert counts._taken, "a table that was never full shows nothing"
+    assert dict(counts.take().frame().iter_rows()) == Counter(chunk for text in texts for chunk in pattern.split(text))
+
+
+@pytest.mark.parametrize(("name", "pattern"), PATTERNS, ids=NAMES)
+def test_numbers_stand_for_chunks_in_the_order_of_their_bytes(name, pattern):
+    """The distinct chunks of a buffer are sorted, each is there once, and `n` counts its numbers."""
+    rng = random.Random(f"numbered {name}")
+    texts = [random_text(rng, 200) for _ in range(3)]
+    numbered = Chunker(pattern).number(buffer_of(*texts))
+    chunks = [chunk.encode() for chunk in numbered.chunks.to_list()]
+    assert chunks == sorted(set(chunks))
+    expected = Counter(chunk.encode() for text in texts for chunk in pattern.split(text))
+    assert dict(zip(chunks, numbered.n.tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize("split_scripts", [False, True])
+def test_a_pattern_of_ones_own_beside_or_inside_this_process(split_scripts):
+    """The same chunks, whether a process beside this one runs it or not."""
+    pattern = find_pattern(OWN, split_scripts=split_scripts)
+    texts = [random_text(random.Random(i), 60) for i in range(8)] + ["", "\0", "日本 語"]
+    beside = Chunker(pattern, beside=True)
+    try:
+        ours, theirs = Chunker(pattern).number(buffer_of(*texts)), beside.number(buffer_of(*texts))
+    finally:
+        beside.close()
+        beside.close()  # twice is fine
+    assert ours.chunks.to_list() == theirs.chunks.to_list()
+    assert ours.ids.tolist() == theirs.ids.tolist()
+    assert fast_documents(buffer_of(*texts), pattern) == [pattern.split(text) for text in texts]
+
+
+def test_chunks_of_equal_hash_slots_and_odd_bytes_are_told_apart():
+    """All texts of up to two letters of a small alphabet with NUL, and longer ones that differ in their last byte."""
+    alphabet = ["a", "b", "\0", "é"]
+    texts = ["".join(t) for k in range(1, 6) for t in itertools.product(alphabet, repeat=k)]
+    texts += ["x" * k + end for k in (6, 7, 8, 9, 15, 16, 17, 40) for end in alphabet]
+    pattern = find_pattern("none")
+    counts = ChunkCounts(Chunker(pattern), 1 << 30)
+    counts.add(buffer_of(*texts, *texts[::3]))
+    assert dict(counts.take().frame().iter_rows()) == Counter([*texts, *texts[::3]])
+
+
+def test_sorted_and_falling_and_equal_chunks_are_sorted():
+    """Orders that sorting could stumble over: ascending, descending, organ pipes, many with one beginning."""
+    words = [f"{i:09d}" for i in range(3000)]
+    pattern = find_pattern("none")
+    for texts in (words, words[::-1], words[::2] + words[1::2][::-1], ["prefix" * 9 + word for word in words]):
+        for shortened in (texts, [text[-5:] for text in texts]):
+            counts = ChunkCounts(Chunker(pattern), 1 << 30)
+            counts.add(buffer_of(*shortened))
+            assert counts.take().strings().to_list() == sorted(set(shortened))
+
+
+@pytest.mark.parametrize("name", ["boundless", "ultimate1"])
+def test_numbers_are_grouped_from_their_end(name):
+    """Every text of up to five digits, marks, capitals and so on; and longer numbers, with what may stand beside."""
+    pattern = PRESETS[name]
+    texts = ["".join(t) for k in range(6) for t in itertools.product("1\u00bdA'\u0301 ", repeat=k)]
+    texts += [
+        a + "1234567890123"[:k] + b for k in range(14) for a in ("", " ", "-", "a", "\n") for b in ("", ".5", "a")
+    ]
+    texts = [text for text in texts if text]
+    assert fast_documents(buffer_of(*texts), pattern) == [pattern.compiled.findall(text) for text in texts]
+
+
+def test_nul_bytes_count_as_characters():
+    """ "a", "a\\0" and "a\\0\\0" are three chunks, though their keys differ in the length byte only."""
+    pattern = find_pattern(r"(?s)[^ ]+| ")
+    assert fast_documents(buffer_of("a a\0 a\0\0 \0 \0\0"), pattern) == [pattern.split("a a\0 a\0\0 \0 \0\0")]
+
+
+def test_split_process_that_dies_is_an_error():
+    """A worker killed from outside is told as such, not as an empty answer."""
+    worker = SplitProcess(r"(?s).", None, False)
+    worker.split(["a"], False)
+    worker._process.kill()
+    worker._process.wait()
+    with pytest.raises(BrokenPipeError):
+        worker.split(["b" * 100_000], False)
+    worker.close()
+
+
+def test_character_classes_are_those_of_regex():
+    """Every code point has the bit of its category, and what it has besides."""
+    classes = categories()
+    classes.learn(list(range(PAGES)))
+    members = {
+        r"\p{Lu}": 1,
+        r"\p{Lt}": 2,
+        r"\p{Ll}": 4,
+        r"[\p{Lm}\p{Lo}]": 8,
+        r"\p{M}": 16,
+        r"\p{N}": 32,
+        r"[\p{P}\p{S}]": 64,
+        r"[\s--\r\n]": 128,
+        r"[\r\n]": 256,
+    }
+    expected = np.full(0x110000, 512, np.uint16)
+    for expression, bit in members.items():
+        expected[code_point_class(f"(?V1){expression}" if "--" in expression else expression)] = bit
+    expected[code_point_class(r"\p{Extended_Pictographic}")] |= 1024
+    expected[0x200D] |= 2048
+    for place, letter in enumerate("sdmtlvre", 1):
+        for folded in (letter, letter.upper(), *("\u017f" if letter == "s" else "")):
+            expected[ord(folded)] |= place << 12
+    expected[0xD800:0xE000] = 512
+    assert (classes.table == expected).all()
+
+
+def test_every_preset_is_split_by_the_core():
+    """None of them is left to the slow way by a slip of a name."""
+    assert all(core_split(pattern) for pattern in PRESETS.values())
+    assert core_split(find_pattern(OWN)) is None
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_lines_are_documents_and_empty_ones_are_none(inside):
+    """Every text of up to seven letters and line breaks, as the slow definition has it."""
+    for length in range(8):
+        for letters in itertools.product(b"a\n", repeat=length):
+            data = bytes(letters)
+            *lines, rest = data.split(b"\n")
+            kept = [line + b"\xff" for i, line in enumerate(lines) if line or (inside and i == 0)]
+            assert lines_as_documents(data, inside) == b"".join(kept) + rest
+
+
+def test_a_core_that_is_missing_damaged_or_of_other_sources_is_one_sentence(tmp_path, monkeypatch):
+    """A command says what is wrong with the compiled part and how to have it again."""
+    for file in binding.FOLDER.iterdir():
+        if file.is_file():
+            shutil.copy(file, tmp_path)
+    library = tmp_path / binding.LIBRARY
+    monkeypatch.setattr(binding, "FOLDER", tmp_path)
+
+    def cut_short():
+        """Another file: the one that is loaded is mapped into this process."""
+        (tmp_path / "cut").write_bytes(library.read_bytes()[:5000])
+        (tmp_path / "cut").replace(library)
+
+    try:
+        for damage, told in (
+            (lambda: (tmp_path / "count.c").write_text("int other;"), "is not made of the sources beside it"),
+            (cut_short, "does not load"),
+            (library.unlink, "is missing"),
+        ):
+            damage()
+            binding.library.cache_clear()
+            with pytest.raises(CoreError, match=told) as error:
+                binding.library()
+            assert "Install streambpe again" in str(error.value)
+    finally:
+        monkeypatch.undo()
+        binding.library.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["boundless", "ultimate1", "gpt4o", "word-level", "spaceless"])
+def test_one_long_word_of_many_chunks_takes_linear_time(name):
+    """Where its letters end is looked up once, not once a chunk: 300 000 letters would take many seconds."""
+    text = "aB" * 150_000
+    split = core_split(PRESETS[name] if name in PRESETS else find_pattern("gpt4o", split_scripts=True))
+    started = time.process_time()
+    assert len(split.ends(text.encode())) > 100_000
+    assert time.process_time() - started < 1

@@ -1,0 +1,130 @@
+"""The core built in every way it is built: by the system's compiler, by zig, for other systems, and with sanitizers."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
+# what runs under the sanitizers: every test that gives the core hostile input
+CORE_TESTS = (
+    "tests/test_chunker.py",
+    "tests/test_chunk_lists.py",
+    "tests/test_pairs.py",
+    "tests/test_documents.py",
+    "tests/test_encode_core.py",
+    "tests/test_scan.py",
+    "tests/test_learner.py",
+)
+
+
+def load_hook():
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    return hook
+
+
+def digest_in(library: Path) -> str:
+    loaded = ctypes.CDLL(str(library))
+    loaded.core_digest.restype = ctypes.c_char_p
+    return loaded.core_digest().decode()
+
+
+def checkout(target: Path) -> Path:
+    """What a build reads, without what it leaves behind."""
+    ignored = shutil.ignore_patterns("_core.*", "__pycache__")
+    for name in ("streambpe", "sql"):
+        shutil.copytree(ROOT / name, target / name, ignore=ignored)
+    for name in ("hatch_build.py", "pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, target / name)
+    return target
+
+
+def test_a_build_that_fails_says_what_the_compiler_said(tmp_path):
+    """And leaves no half library behind."""
+    hook = load_hook()
+    with pytest.raises(SystemExit, match=r"no such flag|unrecognized|unknown"):
+        hook.build(hook.compiler(), tmp_path / "_core.so", ["--no-such-flag"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_same_sources_have_the_same_digest_wherever_they_are_built(tmp_path):
+    """The library knows what it was made of; the package asks for that."""
+    from streambpe.core.binding import sources_digest
+
+    hook = load_hook()
+    library = hook.build(hook.compiler(), tmp_path / "_core.so")
+    assert digest_in(library) == hook.digest() == sources_digest()
+
+
+@pytest.mark.long
+def test_every_loop_under_the_sanitizers(tmp_path):
+    """No access out of bounds, no undefined behaviour, on whatever the tests of the core give it."""
+    hook = load_hook()
+    command = hook.system_compiler()
+    asan = command and subprocess.run([*command, "-print-file-name=libasan.so"], capture_output=True, text=True).stdout
+    if not asan or not Path(asan.strip()).is_absolute():
+        pytest.skip("this system's compiler has no sanitizers")
+    place = checkout(tmp_path)
+    subprocess.run([sys.executable, "hatch_build.py", *SANITIZED], cwd=place, check=True, capture_output=True)
+    shutil.copytree(ROOT / "tests", place / "tests", ignore=shutil.ignore_patterns("golden", "old_runs"))
+    env = {**os.environ, "LD_PRELOAD": asan.strip(), "ASAN_OPTIONS": "detect_leaks=0", "PYTHONPATH": str(place)}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not long", *CORE_TESTS]
+    done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "[100%]" in done.stdout
+
+
+@pytest.fixture(scope="module")
+def zig(tmp_path_factory) -> Path:
+    """A Python that has zig from PyPI, and hatchling."""
+    place = tmp_path_factory.mktemp("zig")
+    subprocess.run([sys.executable, "-m", "venv", place], check=True)
+    python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
+    wanted = [load_hook().ZIG, "hatchling"]
+    done = subprocess.run([python, "-m", "pip", "install", "-q", *wanted], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"zig is not to be had here: {done.stderr[-300:]}")
+    return python
+
+
+@pytest.mark.long
+def test_zig_builds_where_no_compiler_is(zig, tmp_path):
+    """With nothing on the path: the wheel for this system has a library that loads."""
+    place = checkout(tmp_path)
+    env = {key: value for key, value in os.environ.items() if key not in ("CC", "PYTHONPATH")} | {"PATH": ""}
+    command = [zig, "-m", "hatchling", "build", "-t", "wheel", "-d", "dist"]
+    done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(next((place / "dist").glob("*.whl"))) as wheel:
+        library = wheel.extract("streambpe/core/_core.so", tmp_path / "out")
+    assert digest_in(Path(library)) == load_hook().digest()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("target", sorted(load_hook().TARGETS))
+def test_a_wheel_for_every_system(zig, target, tmp_path):
+    """One for each platform of `make wheels`: its name says for what, and its library is of that system's format."""
+    place = checkout(tmp_path)
+    command = [zig, "-m", "hatchling", "build", "-t", "wheel", "-d", "dist"]
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | {"STREAMBPE_TARGET": target}
+    done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (path,) = (place / "dist").glob("*.whl")
+    assert path.name.endswith(f"-py3-none-{load_hook().TARGETS[target][1]}.whl")
+    with zipfile.ZipFile(path) as wheel:
+        library = wheel.read("streambpe/core/_core.so")
+        assert wheel.read("streambpe/core/_core.so.sha256")
+    begins = {"linux": b"\x7fELF", "macos": b"\xcf\xfa\xed\xfe", "windows": b"MZ"}[target.split("-")[0]]
+    assert library.startswith(begins)
+    assert load_hook().digest().encode() in library

@@ -1,0 +1,149 @@
+"""Options given where they cannot be honoured: equal to what a RUN was counted with, or refused; never ignored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from streambpe.cli import main
+from streambpe.config import Resources, TrainConfig
+from streambpe.errors import RunMismatch, UsageError
+from streambpe.train.converge import converge
+from streambpe.train.count import count
+from streambpe.train.trainer import train
+from tests.runs import SMALL, cli, counted_run, log_of
+from tests.samples import natural_text
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> dict[str, Path]:
+    """A RUN of each kind of source, counted with other options than the defaults."""
+    folder = tmp_path_factory.mktemp("runs")
+    text = natural_text(3, 3000)
+    (folder / "in").mkdir()
+    (folder / "in" / "a.txt").write_text(text)
+    (folder / "a.jsonl").write_text('{"body": "some words, and some more words"}\n')
+    options = {"pattern": "gpt4", "normalize": "nfc"}
+    count(folder / "whole", [str(folder / "in")], resources=SMALL)
+    count(folder / "lines", [str(folder / "in")], lines=True, options=options, resources=SMALL)
+    count(folder / "fields", [str(folder / "a.jsonl")], text_column="body", group_by="folder", resources=SMALL)
+    counted_run(folder / "tables", {"abab": 3, "bab": 2})
+    return {name: folder / name for name in ("whole", "lines", "fields", "tables")} | {"in": folder / "in"}
+
+
+OTHER = [
+    ("whole", ["--pattern", "gpt2"]),
+    ("whole", ["--normalize", "nfc"]),
+    ("whole", ["--gaps", "keep"]),
+    ("whole", ["--split-scripts"]),
+    ("whole", ["--sequences"]),
+    ("whole", ["--bad-utf8", "skip"]),
+    ("whole", ["--unencodable", "drop"]),
+    ("whole", ["--lines"]),
+    ("whole", ["--text-column", "text"]),
+    ("whole", ["--format", "lines"]),
+    ("whole", ["--counts"]),
+    ("whole", ["--stdin-name", "web"]),
+    ("whole", ["--group", "in=in"]),
+    ("whole", ["--group-by", "folder"]),
+    ("lines", ["--pattern", "gpt4o"]),
+    ("lines", ["--normalize", "none"]),
+    ("lines", ["--format", "txt"]),
+    ("fields", ["--text-column", "text"]),
+    ("fields", ["--lines"]),
+    ("fields", ["--format", "csv"]),
+    ("fields", ["--group", "x=a.jsonl"]),
+    ("tables", ["--format", "parquet"]),
+    ("tables", ["--lines"]),
+]
+SAME = [
+    ("whole", ["--pattern", "gpt4o", "--gaps", "refuse", "--no-split-scripts", "--no-sequences", "--format", "txt"]),
+    ("lines", ["--pattern", "gpt4", "--normalize", "nfc", "--lines", "--bad-utf8", "replace"]),
+    ("lines", ["--format", "lines"]),
+    ("lines", ["--format", "txt", "--lines"]),
+    ("fields", ["--text-column", "body", "--format", "jsonl", "--group-by", "folder"]),
+    ("tables", ["--counts", "--format", "auto"]),
+]
+
+
+@pytest.mark.parametrize(("run", "options"), OTHER, ids=str)
+@pytest.mark.parametrize("command", ["train", "count"])
+def test_a_counted_run_with_another_option_of_counting(runs, command, run, options):
+    """Without SOURCE: refused by name, and nothing is learned or changed."""
+    learn = ["--name", "x", "--vocab-size", "260"] if command == "train" else []
+    before = sorted(path.name for path in runs[run].iterdir())
+    done = CliRunner().invoke(main, [command, str(runs[run]), *learn, *options])
+    assert done.exit_code == 2, done.output
+    assert options[0].replace("--no-", "--") in done.stderr
+    assert "Nothing was changed" in done.stderr or "nothing was changed" in done.stderr
+    assert sorted(path.name for path in runs[run].iterdir()) == before
+
+
+@pytest.mark.parametrize(("run", "options"), SAME, ids=str)
+def test_a_counted_run_with_its_own_options(runs, tmp_path, run, options):
+    """Equal to what it was counted with: taken."""
+    cli("train", runs[run], "--vocab-size", 258, *options)
+    cli("count", runs[run], *options)
+
+
+def test_like_says_how_to_count_too(runs):
+    """A name that sets options of counting is refused on a RUN counted otherwise, unless these are given too."""
+    for like in ("script", "picky"):
+        with pytest.raises(RunMismatch, match="or say that it is meant: --"):
+            train(runs["whole"], like=like, name="x", vocab_size=2200, resources=SMALL)
+        with pytest.raises(RunMismatch, match="or name its other options"):
+            converge(runs["whole"], TrainConfig.from_options(like, vocab_size=2200), like=like, resources=SMALL)
+    own = {"options": {"normalize": "none", "unencodable": "bytes"}}
+    train(runs["whole"], like="script", counting=own, name="script", vocab_size=2200, resources=SMALL)
+    assert log_of(runs["whole"], "script").header.config["normalize"] == "none"
+
+
+def test_superwords_on_a_run_without_documents_keep_their_message(runs):
+    """The reason is the documents, not an option that nobody gave."""
+    with pytest.raises(RunMismatch, match="without --sequences, and superwords are learned from"):
+        train(runs["whole"], superwords="boundless", name="x", vocab_size=300, resources=Resources(10**9, 2))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["count", "NEW", "IN", "--stdin-name", "web"], "--stdin-name"),
+        (["count", "NEW", "IN", "--counts", "--lines"], "--counts"),
+        (["count", "NEW", "IN", "--lines", "--format", "csv"], "--lines"),
+        (["plan", "IN", "--group-by", "folder"], "--group-by"),
+        (["plan", "IN", "--stdin-name", "web"], "--stdin-name"),
+        (["converge", "whole", "--by", "group", "--steps", "3"], "--steps"),
+        (["report", "whole", "--lines"], "--lines"),
+        (["report", "whole", "--text-column", "text"], "--text-column"),
+        (["encode", "whole", "IN/a.txt", "--memory", "300MB"], "--memory"),
+        (["encode", "whole", "IN/a.txt", "--json", "-o", "NEW.npy"], "--json"),
+        (["evaluate", "whole", "--text", "IN", "--pattern", "gpt2"], "--pattern"),
+        (["import", "LOG.json", "-o", "NEW.jsonl", "--pattern", "gpt2"], "--pattern"),
+        (["import", "LOG.json", "-o", "NEW.jsonl", "--special", "<s>"], "--special"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_options_that_have_nothing_to_act_on(runs, tmp_path, arguments: list[Any], message):
+    """Refused by name, exit 2, and nothing is written."""
+    if not (runs["whole"] / "model.events.jsonl").exists():
+        train(runs["whole"], vocab_size=260, resources=SMALL)
+    cli("export", runs["whole"], "--to", "hf", "-o", tmp_path / "LOG.json")
+    places = {"NEW": "new", "NEW.npy": "n.npy", "NEW.jsonl": "n.jsonl", "LOG.json": "LOG.json"}
+    places = {word: tmp_path / name for word, name in places.items()}
+    places |= {"IN": runs["in"], "IN/a.txt": runs["in"] / "a.txt", "whole": runs["whole"]}
+    done = cli(*(places.get(word, word) for word in arguments), expect=2)
+    assert message in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["LOG.json"]
+
+
+def test_api_options_of_counting(runs):
+    """As on the command line."""
+    with pytest.raises(RunMismatch, match="--pattern gpt4o, not gpt2"):
+        train(runs["whole"], counting={"options": {"pattern": "gpt2"}}, name="x", vocab_size=260, resources=SMALL)
+    with pytest.raises(RunMismatch, match="--lines"):
+        train(runs["whole"], counting={"lines": True}, name="x", vocab_size=260, resources=SMALL)
+    with pytest.raises(UsageError, match="--stdin-name"):
+        count(runs["whole"], [str(runs["in"])], stdin_name="web", resources=SMALL)

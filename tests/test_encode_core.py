@@ -1,0 +1,384 @@
+"""The core's encoder, judged by replay: long sequences in windows, the cache, blocks, threads, limits; decoding."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streambpe.core.encoding import END_OF_TEXT, HOLD_FIRST, HOLD_LAST, WHOLE, Decoder, EncoderCore
+from streambpe.core.strings import as_buffers
+from streambpe.encode.alphabet import Alphabet, UnknownSymbol, bytes_alphabet, chars_alphabet
+from streambpe.encode.blocks import encode_texts
+from streambpe.encode.encoder import Encoder, RunJoiner
+from streambpe.encode.eventlog import EventLog, Header, Special, StopWord, delete_event, merge_event, supermerge_event
+from streambpe.encode.patterns import PRESETS
+from streambpe.encode.replay import Model
+from streambpe.encode.script import script_alphabet
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import LimitError, ModelError
+from tests.trained import DOCUMENTS, HOSTILE, KINDS, random_log, trained
+
+A, B, C, D = b"abcd"
+
+
+def model_of(*events, pattern="none", alphabet=None, **config):
+    """A log of events over bytes."""
+    return EventLog(Header((alphabet or bytes_alphabet()).to_header(), {"pattern": pattern, **config}), tuple(events))
+
+
+def in_windows(log: EventLog, window: int, sequences: list[list[int]]) -> list[list[int]]:
+    """Sequences replayed by the core."""
+    flat = np.array([symbol for sequence in sequences for symbol in sequence], np.int32)
+    ids, counts = Encoder(log, window=window).encode_many(flat, np.array([len(s) for s in sequences], np.int64))
+    return [part.tolist() for part in np.split(ids, np.cumsum(counts)[:-1])]
+
+
+def symbols(rng: random.Random, length: int, letters: bytes = b"abc") -> list[int]:
+    """Letters by chance, in stretches that repeat, and runs of one letter."""
+    made: list[int] = []
+    while len(made) < length:
+        kind = rng.random()
+        if kind < 0.4 or not made:
+            made += rng.choices(letters, k=rng.randint(1, 30))
+        elif kind < 0.7:
+            made += [rng.choice(letters)] * rng.randint(1, 40)
+        else:
+            at = rng.randrange(len(made))
+            made += made[at : at + rng.randint(1, 60)] * rng.randint(1, 3)
+    return made[:length]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([8, 9, 13, 32, 64, 4096]))
+def test_long_sequences_are_replayed_in_windows_as_in_one(seed, window):
+    """Whatever the window, with deletions and revived tokens too; a border that does not hold makes windows larger."""
+    rng, log = random.Random(seed), random_log(seed, supers=False)
+    model = Model(log)
+    sequences = [symbols(rng, rng.choice([0, 1, 2, 47, 48, 49, 60, 150])) for _ in range(4)]
+    assert in_windows(log, window, sequences) == [model.encode_symbols(sequence) for sequence in sequences]
+
+
+@pytest.mark.parametrize("kind", ["plain", "picky", "pairs"])
+@pytest.mark.parametrize("window", [16, 64, 512])
+def test_trained_models_need_no_more_than_windows(kind, window):
+    """Text without a space, in windows: as replay has it."""
+    log = trained(kind)
+    model = Model(log)
+    text = "".join(DOCUMENTS)[:1500].replace(" ", "").encode()
+    sequence = model.alphabet.split(text)
+    assert in_windows(log, window, [sequence]) == [model.encode_symbols(sequence)]
+
+
+def test_a_run_of_one_letter_is_joined_from_its_left():
+    """aaa is aa a, at every length and across the borders of windows."""
+    log = model_of(merge_event(A, A, 256, 9), merge_event(256, 256, 257, 8), merge_event(257, A, 258, 7))
+    model = Model(log)
+    runs = [[A] * n for n in range(130)] + [[B, *[A] * n, B] for n in range(130)]
+    for window in (8, 16, 4096):
+        assert in_windows(log, window, runs) == [model.encode_symbols(run) for run in runs]
+
+
+def test_what_hangs_together_from_end_to_end_is_found_out():
+    """abab...: whether a or b begins a token is decided at the far end. No border inside a window holds."""
+    events = [merge_event(B, C, 256, 9), merge_event(A, 256, 257, 8)]
+    chain = [merge_event(257, A, 258, 7), merge_event(258, B, 259, 6)]
+    late = model_of(*events, *chain, merge_event(B, A, 260, 5), merge_event(A, B, 261, 4))
+    rng = random.Random(3)
+    for log in (late, model_of(merge_event(B, A, 256, 9), merge_event(A, B, 257, 8), merge_event(257, 257, 258, 7))):
+        model = Model(log)
+        for front in (b"", b"a", b"b", b"bc", b"abc"):
+            sequence = [*front, *(b"ab" * rng.randint(40, 90)), *rng.choice([b"", b"c", b"a"])]
+            for window in (8, 24, 4096):
+                assert in_windows(log, window, [sequence]) == [model.encode_symbols(sequence)]
+
+
+def one_token_of(depth: int) -> EventLog:
+    """2^depth letters are one token: no border inside."""
+    return model_of(*(merge_event(255 + i if i else A, 255 + i if i else A, 256 + i, 9) for i in range(depth)))
+
+
+def test_memory_for_a_chunk_without_borders_is_limited():
+    """A token that is larger than any window: one clear error where the limit has no room, and its id where it has."""
+    encoder = Encoder(one_token_of(15), window=64)
+    chunk = b"a" * (1 << 15)
+    assert encoder.core().id_list(chunk) == [270]
+    assert encoder.core(limit=4 << 20).id_list(chunk) == [270]
+    small = encoder.core(limit=1 << 20)
+    with pytest.raises(LimitError, match="Give more --memory"):
+        small.id_list(chunk)
+    assert small.id_list(b"aaaab") == [257, B]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10**6), st.lists(st.text("ab c.", max_size=30), min_size=1, max_size=8))
+def test_a_remembered_chunk_has_the_ids_of_a_new_one(seed, texts):
+    """A cache of two slots, a usual one, and texts in every order: the same ids."""
+    encoder = Encoder(replaced_pattern(random_log(seed), "gpt4"))
+    wanted = [encoder.model.encode_chunks(chunk.encode() for chunk in PRESETS["gpt4"].split(text)) for text in texts]
+    named = [encoder.model_ids[ids].tolist() for ids in wanted]
+    texts = [text for text, ids in zip(texts, named, strict=True) if -1 not in ids]
+    named = [ids for ids in named if -1 not in ids]
+    tiny, usual = encoder.core(cache_bytes=0), encoder.core()
+    for _ in range(2):
+        for core in (tiny, usual):
+            assert [core.id_list(text.encode()) for text in texts] == named
+
+
+def replaced_pattern(log: EventLog, pattern: str) -> EventLog:
+    return EventLog(replace(log.header, config={**log.header.config, "pattern": pattern}), log.events)
+
+
+def test_chunks_of_every_length_come_back_from_the_cache():
+    """Around the length of a slot, the number of ids it holds, and at the end of the text, where less may be read."""
+    encoder = Encoder(trained("plain"))
+    core = encoder.core()
+    for length in range(1, 70):
+        for chunk in ("e" * length, "the" * length, "\0" * length, "é" * length):
+            wanted = encoder.model.to_model_ids(encoder.model.encode_chunks([chunk.encode()]))
+            offsets, data = as_buffers(pl.Series([chunk] * 3, dtype=pl.String))
+            rows = np.array([0, 1, -1, 2], np.int32)
+            for _ in range(2):
+                ids = core.block_of_rows(offsets, data, rows, 0).body.tolist()
+                assert ids == [*wanted, *wanted, END_OF_TEXT, *wanted]
+
+
+def test_a_mark_and_a_chunk_without_one_are_told_apart():
+    """Under --pattern whitespace the mark is no part of the text; "the" and "▁the" have slots of their own."""
+    encoder = Encoder(trained("whitespace"))
+    core = encoder.core()
+    marked, bare = "\u2581the", "the"
+    wanted = [encoder.model.to_model_ids(encoder.model.encode_chunk(chunk.encode())) for chunk in (marked, bare)]
+    assert wanted[0] != wanted[1]
+    for _ in range(2):
+        assert core.id_list(b"the") == wanted[0]
+        offsets, data = as_buffers(pl.Series([marked, bare], dtype=pl.String))
+        assert core.block_of_rows(offsets, data, np.array([0], np.int32), 0).body.tolist() == wanted[0]
+        assert core.block_of_rows(offsets, data, np.array([1], np.int32), 0).body.tolist() == wanted[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_character_encodes_as_replay_says(kind):
+    """All of Unicode, in texts of 4 096 characters: characters outside the alphabet too."""
+    tokenizer = Tokenizer(trained(kind))
+    model, pattern = tokenizer.encoder.model, tokenizer.encoder.pattern
+    for first in range(0, 0x110000, 1 << 12):
+        text = "".join(chr(point) for point in range(first, first + (1 << 12)) if not 0xD800 <= point < 0xE000)
+        if first > 0x3000 and first % 0x10000 and kind != "plain":
+            continue
+        wanted = model.to_model_ids(model.encode_chunks(chunk.encode() for chunk in pattern.split(text)))
+        assert tokenizer.encode_ordinary(text) == wanted
+
+
+@pytest.mark.parametrize("unencodable", ["bytes", "drop", "error"])
+def test_script_symbols_of_every_kind(unencodable):
+    """Blocks and indices, escapes for what has none, or nothing, or an error that names it."""
+    inside, outside = "hé 中ñ\n", "a\ue000b\U0010ffff"
+    config = {"pattern": "script"} | ({"unencodable": unencodable} if unencodable != "bytes" else {})
+    tokenizer = Tokenizer(EventLog(Header(script_alphabet(unencodable).to_header(), config), ()))
+    model = tokenizer.encoder.model
+    for text in (inside, outside):
+        if text == outside and unencodable == "error":
+            with pytest.raises(UnknownSymbol, match="U\\+E000"):
+                tokenizer.encode_ordinary(text)
+            continue
+        chunks = tokenizer.encoder.split(text)
+        wanted = model.to_model_ids(model.encode_chunks((chunk.encode() for chunk in chunks), "drop"))
+        assert tokenizer.encode_ordinary(text) == wanted
+
+
+@pytest.mark.parametrize("unknown", ["error", "drop", "unk"])
+def test_characters_outside_the_alphabet(unknown):
+    """Refused by name, left out so that its neighbours touch, or the unknown token; remembered as well."""
+    header = Header(
+        chars_alphabet("añ ").to_header(), {"pattern": "gpt4"} | ({"unknown": "drop"} if unknown == "drop" else {})
+    )
+    if unknown == "unk":
+        header = replace(header, specials=(Special("<unk>", 4),), unk="<unk>")
+    tokenizer = Tokenizer(EventLog(header, (merge_event(1, 1, 3, 1),)))
+    for _ in range(2):
+        if unknown == "error":
+            with pytest.raises(UnknownSymbol, match=r"'\\xe6\\x97\\xa5'.*'chars' alphabet"):
+                tokenizer.encode("a日a añ")
+        else:
+            assert tokenizer.encode("a日a añ") == ([3, 0, 1, 2] if unknown == "drop" else [1, 4, 1, 0, 1, 2])
+        assert tokenizer.encode("aa") == [3]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.data())
+def test_blocks_joined_are_the_text(seed, data):
+    """Cut anywhere between chunks and documents: what is held at the ends joins as if nothing had been cut."""
+    rng = random.Random(seed)
+    encoder = Encoder(replaced_pattern(random_log(seed), "gpt2"))
+    texts = ["".join(rng.choices(["a", "b", " ab", " a", "c", " c", ".", " "], k=rng.randint(0, 30))) for _ in range(4)]
+    pieces: list[bytes] = []
+    for text in texts:
+        pieces += [chunk.encode() for chunk in PRESETS["gpt2"].split(text)] + [b"\xff"]
+    wanted: list[int] = []
+    for text in texts:
+        wanted += [*encoder.model.encode_chunks(chunk.encode() for chunk in PRESETS["gpt2"].split(text)), END_OF_TEXT]
+    if -1 in encoder.model_ids[wanted]:
+        return
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(pieces)), max_size=8)) | {0, len(pieces)})
+    joiner, core, found, inside = RunJoiner(encoder), encoder.core(), [], False
+    for low, high in itertools.pairwise(cuts):
+        ends_inside = pieces[high - 1] != b"\xff"
+        # each piece is a chunk: given by row, since a cut between any two is no border of the pattern
+        chunks = pl.Series([piece.decode() for piece in pieces[low:high] if piece != b"\xff"], dtype=pl.String)
+        numbers = iter(range(len(chunks)))
+        rows = np.array([-1 if piece == b"\xff" else next(numbers) for piece in pieces[low:high]], np.int32)
+        block = core.block_of_rows(*as_buffers(chunks), rows, RunJoiner.hold(inside, ends_inside))
+        found += joiner.join(block).tolist()
+        inside = ends_inside
+    assert found == encoder.model_ids[wanted].tolist()
+    assert not joiner.carry
+
+
+def test_a_block_says_what_it_holds():
+    """The first run and the last, as log ids; a block that is one run from end to end is not closed."""
+    log = trained("superbpe")
+    encoder = Encoder(log)
+    first = next(pair for pair in encoder.model.supermerges)
+    text = b"".join(encoder.model.content(part) for part in first)
+    core = encoder.core()
+    held = core.block(text, HOLD_FIRST | HOLD_LAST)
+    assert not held.closed
+    assert held.head.tolist() == [part | WHOLE for part in first]
+    assert not len(held.body)
+    assert not len(held.tail)
+    whole = core.block(text + b"\xff" + text, HOLD_FIRST | HOLD_LAST)
+    assert whole.closed
+    assert whole.head.tolist() == whole.tail.tolist() == held.head.tolist()
+    assert whole.body.tolist() == [END_OF_TEXT]
+    assert core.block(text, 0).body.tolist() == encoder.joined(held.head).tolist()
+    assert core.block(b"", HOLD_LAST | HOLD_FIRST).closed is False
+    assert core.block(b"", HOLD_FIRST).closed is True
+
+
+def test_a_long_run_of_whole_chunks_is_joined_in_windows():
+    """A document of nothing but words that superwords take up, longer than a window; smallest first, and going back."""
+    grows = [supermerge_event(A, B, 256, 9), supermerge_event(256, 256, 257, 8), supermerge_event(C, A, 258, 7)]
+    twice = [*grows, supermerge_event(B, 256, 259, 6)]
+    goes_back = [supermerge_event(B, C, 256, 9), supermerge_event(A, B, 257, 8), supermerge_event(257, C, 258, 7)]
+    rng = random.Random(5)
+    for events in (grows, twice, goes_back):
+        log = model_of(*events, pattern=r"(?s:.)")
+        for window in (8, 16, 4096):
+            encoder = Encoder(log, window=window)
+            for length in (1, 7, 60, 400):
+                run = symbols(rng, length)
+                wanted = encoder.model.join_chunks([number] for number in run)
+                assert encoder.join_stream(np.array(run, np.int32) | np.int32(WHOLE)).tolist() == wanted
+                assert encoder.id_list(bytes(run)) == wanted
+
+
+def test_superwords_that_go_back_are_joined_smallest_first():
+    """(ab) is made before it can be used by an earlier event: all its places at once, then the smallest again."""
+    events = [merge_event(A, B, 256, 9), supermerge_event(256, C, 257, 8), supermerge_event(C, A, 258, 7)]
+    events += [supermerge_event(D, 256, 259, 6), supermerge_event(D, D, 260, 5)]
+    log = model_of(*events, pattern=r"ab|.")
+    encoder = Encoder(log)
+    for text in ("dabc", "cabcca", "ddddabc", "abcabcabc", "ca" * 50, "d" * 99):
+        chunks = [chunk.encode() for chunk in encoder.split(text)]
+        assert encoder.id_list(text.encode()) == encoder.model.encode_chunks(chunks)
+
+
+def test_a_pattern_of_the_users_own_gives_the_ids_of_the_same_preset():
+    """The expression of a preset, run by `regex`: texts, many texts, and stop words."""
+    for kind in ("plain", "stops", "boundless"):
+        log = trained(kind)
+        preset = Tokenizer(log)
+        own = Tokenizer(replaced_pattern(log, PRESETS[log.header.config["pattern"]].expression))
+        assert own.encoder.pattern.name == "regex"
+        texts = [*DOCUMENTS[:50], *HOSTILE]
+        wanted = [preset.encode_ordinary(text) for text in texts]
+        assert [own.encode_ordinary(text) for text in texts] == wanted
+        assert own.encode_ordinary_batch(texts, num_threads=2) == wanted
+        assert preset.encode_ordinary_batch(texts, num_threads=2) == wanted
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_share_a_tokenizer(kind):
+    """Single texts and lists of them, from four threads at once."""
+    tokenizer = Tokenizer(trained(kind))
+    texts = [*DOCUMENTS, *HOSTILE]
+    wanted = [tokenizer.encode_ordinary(text) for text in texts]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(tokenizer.encode_ordinary, texts * 3)) == wanted * 3
+        for found in pool.map(lambda _: encode_texts(tokenizer.encoder, texts, 2), range(4)):
+            assert found == wanted
+
+
+def test_a_stop_word_is_found_among_many():
+    """First, last, one that begins another one, one that ends in another; never inside of a chunk."""
+    words = ["a", "ab", "abc", "b", "ñ", "zz", "日本", "the", "x" * 40]
+    alphabet = bytes_alphabet()
+    stops = tuple(StopWord(256 + i, word.encode()) for i, word in enumerate(words))
+    header = Header(alphabet.to_header(), {"pattern": "whitespace"}, stop_words=stops)
+    plain = EventLog(replace(header, config={"pattern": "gpt4"}), ())
+    for log, mark in ((plain, ""), (EventLog(header, ()), "\u2581")):
+        encoder = Encoder(log)
+        for word in [*words, "abcd", "aa", "z", "zzz", "日", "x" * 39, "x" * 41]:
+            wanted = encoder.model.encode_chunk((mark + word).encode())
+            assert encoder.id_list(word.encode()) == encoder.model_ids[wanted].tolist()
+    marked = EventLog(replace(header, stop_words=(StopWord(256, "\u2581the".encode()), StopWord(257, b"q"))), ())
+    assert Encoder(marked).id_list(b"the q") == [256, *"\u2581q".encode()]
+
+
+def test_a_model_whose_deletions_do_not_add_up_is_refused():
+    """Parts that are more than the token was made of would have no place in the core."""
+    log = model_of(merge_event(A, B, 256, 9), delete_event(256, (A, B, C), 1))
+    with pytest.raises(ModelError, match="Event 1 splits token 256"):
+        Encoder(log).id_list(b"ab")
+
+
+def test_only_base_symbols_are_replayed():
+    """A token among the symbols would be split beyond its place."""
+    encoder = Encoder(model_of(merge_event(A, B, 256, 9), delete_event(256, (A, B), 1)))
+    for wrong in ([256], [257], [10**6]):
+        with pytest.raises(ValueError, match="base symbols"):
+            encoder.encode_many(np.array(wrong, np.int32), np.array([1]))
+    assert encoder.encode_many(np.array([A, -1, B], np.int32), np.array([3]))[0].tolist() == [A, -1, B]
+
+
+@settings(max_examples=200)
+@given(st.dictionaries(st.integers(0, 40), st.binary(max_size=9)), st.lists(st.integers(-2, 45), max_size=30))
+def test_decoding_lays_bytes_one_behind_the_other(contents, ids):
+    """None if one id is none."""
+    found = Decoder(contents).decode(np.array(ids, np.int64))
+    assert found == (b"".join(contents[number] for number in ids) if set(ids) <= set(contents) else None)
+
+
+def test_an_alphabet_without_all_bytes_and_an_empty_model():
+    """No events at all; a byte outside the alphabet is refused in a list of texts as in one."""
+    few = Tokenizer(EventLog(Header(Alphabet("seen", (b"a", b" ")).to_header(), {"pattern": "gpt2"}), ()))
+    assert few.encode("a aa") == [0, 1, 0, 0]
+    assert few.encode_ordinary_batch(["a", "", " a"]) == [[0], [], [1, 0]]
+    with pytest.raises(UnknownSymbol, match=r"b'b' in b' b'"):
+        few.encode_ordinary_batch(["a", "a b", "c"])
+    assert EncoderCore(few.encoder._named_tables).id_list(b"aa") == [0, 0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_long_lists_and_arrays_decode_as_short_ones(kind):
+    """From some length on the core decodes: lists, arrays of every type, and the error that names an id."""
+    tokenizer = Tokenizer(trained(kind))
+    ids = tokenizer.encode_ordinary(DOCUMENTS[0]) * 90
+    wanted = b"".join(tokenizer.decode_single_token_bytes(number) for number in ids)
+    for given_as in (list, iter, tuple, *(lambda ids, t=t: np.array(ids, t) for t in ("<u2", ">i4", "u4", "i8", "u8"))):
+        assert tokenizer.decode_bytes(given_as(ids)) == wanted
+    for wrong in (-1, 10**6, 1 << 80):
+        with pytest.raises(KeyError, match=f"id {wrong} does not exist"):
+            tokenizer.decode_bytes([*ids, wrong])
+    with pytest.raises(KeyError, match="id 1000000 does not exist"):
+        tokenizer.decode_bytes(np.array([*ids, 10**6]))
+    with pytest.raises(KeyError, match="id 'a' does not exist"):
+        tokenizer.decode_bytes([*ids, "a"])

@@ -1,0 +1,254 @@
+"""A full disk: every command says it in one message, what was there stays, and with room the same command goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streambpe.arrays import save_array, write_array
+from streambpe.config import TrainConfig
+from streambpe.encode import corpus
+from streambpe.encode.corpus import encode_corpus
+from streambpe.encode.eventlog import read_event_log
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import DiskFull
+from streambpe.progress import Meter, Reporter
+from streambpe.store.run import Run
+from streambpe.train import engine
+from streambpe.train.trainer import Trainer
+from tests.samples import natural_text
+
+ROOT = Path(__file__).parents[1]
+MEMORY = ("--memory", "400MB", "--threads", "1")
+
+
+def cli(*arguments: object, limit: int | None = None, **more) -> subprocess.CompletedProcess[str]:
+    """A command; `limit`: no file may grow beyond so many bytes, which is a disk that is full from the start for 0."""
+
+    def full() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    command = [sys.executable, "-m", "streambpe.cli", *map(str, arguments)]
+    more = {"capture_output": True, "text": True, **more}
+    return subprocess.run(command, cwd=ROOT, preexec_fn=None if limit is None else full, check=False, **more)
+
+
+def is_one_message(failed: subprocess.CompletedProcess[str]) -> None:
+    assert failed.returncode == 1, failed.stderr
+    assert failed.stderr.count("disk is full") == 1, failed.stderr
+    assert "Make room" in failed.stderr
+    assert len(failed.stderr.strip().splitlines()) == 1, failed.stderr
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A folder with a text, a run that is counted, and one that is trained."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "a.txt").write_text(natural_text(1, 30_000))
+    (folder / "b.txt").write_text(natural_text(2, 20_000))
+    for command in (
+        ("count", folder / "counted", folder / "a.txt", "--sequences", "--pattern", "boundless"),
+        ("train", folder / "trained", folder / "a.txt", "-s", 400),
+        ("export", folder / "trained", "--to", "hf", "-o", folder / "theirs.json"),
+    ):
+        done = cli(*command, *(MEMORY if command[0] != "export" else ()))
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+WRITING = {
+    "count": ["count", "{}/new", "{}/a.txt", *MEMORY],
+    "count more": ["count", "{}/counted", "{}/b.txt", *MEMORY],
+    "train": ["train", "{}/counted", "-s", "400", *MEMORY],
+    "train what is not counted": ["train", "{}/new", "{}/a.txt", "-s", "400", *MEMORY],
+    "train superwords": ["train", "{}/counted", "-s", "400", "--superwords", "boundless", *MEMORY],
+    "train beside": ["train", "{}/trained", "-s", "300", "--name", "beside", *MEMORY],
+    "merge-counts": ["merge-counts", "{}/merged", "{}/trained", *MEMORY],
+    "export-counts csv": ["export-counts", "{}/trained", "-o", "{}/counts.csv"],
+    "export-counts parquet": ["export-counts", "{}/trained", "-o", "{}/counts.parquet"],
+    "encode npy": ["encode", "{}/trained", "{}/b.txt", "-o", "{}/ids.npy", *MEMORY],
+    "encode bin": ["encode", "{}/trained", "{}/b.txt", "-o", "{}/ids.bin", *MEMORY],
+    "encode parquet": ["encode", "{}/trained", "{}/b.txt", "-o", "{}/ids.parquet", *MEMORY],
+    "import": ["import", "{}/theirs.json", "-o", "{}/theirs.events.jsonl"],
+    **{
+        f"export {to}": ["export", "{}/trained", "--to", to, "-o", f"{{}}/made.{to}"]
+        for to in ("hf", "tiktoken", "gpt2", "boundless", "events", "parquet")
+    },
+}
+
+
+@pytest.mark.parametrize("command", WRITING.values(), ids=list(WRITING))
+def test_a_disk_that_is_full_from_the_start(command, made, tmp_path):
+    """Not one byte can be written: one message and no half file; with room the same command succeeds."""
+    here = tmp_path / "here"
+    shutil.copytree(made, here)
+    before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file() and path.name != "lock"}
+    arguments = [argument.replace("{}", str(here)) for argument in command]
+    is_one_message(cli(*arguments, limit=0))
+    for path, data in before.items():
+        assert path.name in ("status.json", "state.duckdb") or path.read_bytes() == data, path
+    for path in here.iterdir():
+        assert path in before or path.is_dir() or path.stat().st_size == 0, f"half of {path.name}"
+    done = cli(*arguments)
+    assert done.returncode == 0, done.stderr
+
+
+def test_status_and_lock_are_advice(tmp_path, monkeypatch):
+    """That neither who holds the lock nor how far it is can be written ends nothing; the old status stays."""
+    run = Run(tmp_path)
+    run.write_status({"state": "before"})
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "ftruncate", full)
+        patch.setattr(Path, "write_text", full)
+        with run.lock():
+            run.write_status({"state": "after"})
+    assert run.read_status() == {"state": "before"}
+    assert not list(tmp_path.glob("*.new"))
+
+
+def test_progress_that_nobody_can_read_ends_nothing(made, tmp_path):
+    """stderr on a full disk: --progress jsonl is not shown, and the count goes on."""
+    with open("/dev/full", "w") as full:
+        done = cli("count", tmp_path / "run", made / "a.txt", "--progress", "jsonl", *MEMORY,
+                   capture_output=False, stdout=subprocess.PIPE, stderr=full)  # fmt: skip
+    assert json.loads((tmp_path / "run" / "status.json").read_text())["stage"] == "counted", done
+
+
+def test_a_reporter_goes_on_without_its_reader(tmp_path):
+    """What shows progress fails once: from then on only status.json is written."""
+    with Reporter(Meter("counting"), Run(tmp_path), "none") as reporter:
+
+        def gone(_: object) -> None:
+            raise BrokenPipeError
+
+        reporter._show = gone
+        reporter.report("running")
+        reporter.report("running")
+    assert Run(tmp_path).read_status()["state"] == "done"
+
+
+def test_results_to_a_full_disk(made):
+    """stdout on a full disk: one message."""
+    with open("/dev/full", "w") as full:
+        is_one_message(cli("sql", made / "trained", "vocabulary", "--csv",
+                           capture_output=False, stdout=full, stderr=subprocess.PIPE))  # fmt: skip
+
+
+@pytest.fixture
+def disk(tmp_path) -> Iterator[Callable[[str], Path]]:
+    """A disk of its own: disk("300k") makes it that large, again and again."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", place], capture_output=True).returncode:
+        pytest.skip("a disk of its own cannot be mounted here; the other tests do with files that may not grow")
+
+    def resize(size: str) -> Path:
+        subprocess.run(["mount", "-o", f"remount,size={size}", place], check=True)
+        return place
+
+    yield resize
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+@pytest.mark.parametrize("size", ["4k", "64k", "700k", "1200k", "1400k", "1800k", "2200k"])
+@pytest.mark.parametrize("superwords", ["none", "boundless"])
+def test_real_disks_of_many_sizes(size, superwords, made, disk, tmp_path):
+    """Filled while counting, folding or learning: one message, twice; when it grows, the log is the usual one."""
+    options = (made / "a.txt", "-s", 500, "--superwords", superwords, "--pattern", "boundless", *MEMORY)
+    run = disk(size) / "run"
+    for _ in range(2):
+        failed = cli("train", run, *options)
+        if failed.returncode:  # the largest holds it
+            is_one_message(failed)
+    disk("64m")
+    done = cli("train", run, *options)
+    assert done.returncode == 0, done.stderr
+    assert cli("train", tmp_path / "beside", *options).returncode == 0
+    logs = [read_event_log(folder / "model.events.jsonl").events for folder in (run, tmp_path / "beside")]
+    assert logs[0] == logs[1]
+
+
+def test_a_database_that_a_full_disk_cannot_begin(made, disk):
+    """`state.new.duckdb does not open` was said where nothing was wrong but the disk."""
+    place = disk("64m")
+    run = place / "run"
+    run.mkdir()
+    (place / "filler").write_bytes(b"x" * (shutil.disk_usage(place).free))
+    is_one_message(cli("count", run, made / "a.txt", *MEMORY))
+    (place / "filler").unlink()
+    assert cli("count", run, made / "a.txt", *MEMORY).returncode == 0
+
+
+@pytest.mark.parametrize("way", ["write_array", "save_array"])
+def test_an_array_that_finds_no_room_is_told(way, disk, tmp_path):
+    """numpy's own writing loses the last bytes without a word: a training read words that were cut short."""
+    place = disk("64k")
+    told = whole = 0
+    for n in range(7000, 8400, 9):
+        array = np.arange(n)
+        path = place / "a"
+        try:
+            if way == "write_array":
+                with path.open("wb") as out:
+                    write_array(array, out)
+                assert path.stat().st_size == array.nbytes
+            else:
+                save_array(array, path)
+                assert (np.load(path) == array).all()
+            whole += 1
+        except OSError:
+            told += 1
+        path.unlink()
+    assert told > 10
+    assert whole > 10
+
+
+def test_a_snapshot_that_finds_no_room_is_left_out(made, tmp_path, monkeypatch):
+    """It only saves time after a kill: learning goes on, and nothing half made stays."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(engine, "save_array", full)
+    shutil.copytree(made / "counted", tmp_path / "run")
+    seen = []
+
+    def look(_: object) -> None:
+        seen.extend((tmp_path / "run" / "training").rglob("snapshot-*"))
+
+    config = TrainConfig(vocab_size=300)
+    trained = Trainer(tmp_path / "run", config, checkpoint_seconds=0, snapshot_seconds=0, on_batch=look).run()
+    beside = Trainer(tmp_path / "run", config, name="beside").run()
+    assert trained.sha256 == beside.sha256
+    assert not seen
+
+
+def test_an_encoding_that_fails_at_its_very_end_goes_on(made, tmp_path, monkeypatch):
+    """.bin: the disk fills when the offsets are written; what was encoded is used, not refused."""
+    tokenizer = Tokenizer.load(made / "trained")
+    whole = encode_corpus(tokenizer, [str(made / "b.txt")], tmp_path / "whole.bin")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(corpus, "save_array", full)
+        with pytest.raises(DiskFull):
+            encode_corpus(tokenizer, [str(made / "b.txt")], tmp_path / "ids.bin")
+    result = encode_corpus(tokenizer, [str(made / "b.txt")], tmp_path / "ids.bin")
+    assert result.resumed
+    assert result.ids == whole.ids
+    assert (tmp_path / "ids.bin").read_bytes() == (tmp_path / "whole.bin").read_bytes()

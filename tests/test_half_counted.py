@@ -1,0 +1,384 @@
+"""A RUN whose count was stopped, killed or ended by an error: nothing learns from half of it unasked."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+
+from streambpe.errors import CountUnfinished, RunError, SourceError, Stopped, UsageError
+from streambpe.store.check import check, what_is_open
+from streambpe.store.chunks import list_parts
+from streambpe.store.exchange import export_counts, merge_runs
+from streambpe.store.identity import read_identity, write_identity
+from streambpe.store.run import Run
+from streambpe.train import count as counting
+from streambpe.train.converge import converge
+from streambpe.train.count import CountResult, count, count_from_iterator
+from streambpe.train.trainer import Trainer, TrainResult, resume, train
+from tests.runs import SMALL, cli, counted_run, log_of, rows
+from tests.samples import natural_text
+
+
+@pytest.fixture
+def tiny_blocks(monkeypatch):
+    """Blocks of a kilobyte and a part for each."""
+    monkeypatch.setattr(counting, "_MOST_BLOCK", 1000)
+    monkeypatch.setattr(counting, "_LEAST_BLOCK", 1000)
+    monkeypatch.setattr(counting, "CHECKPOINT_SECONDS", -1.0)
+
+
+@pytest.fixture
+def files(tmp_path) -> list[str]:
+    """Three texts of some ten blocks each."""
+    for number, name in enumerate("abc"):
+        (tmp_path / f"{name}.txt").write_text(natural_text(number, 10_000))
+    return [str(tmp_path / f"{name}.txt") for name in "abc"]
+
+
+@pytest.fixture
+def whole(files, tmp_path) -> bytes:
+    """The log of a training that learned from all three."""
+    return train(tmp_path / "whole", files, vocab_size=300, resources=SMALL).log.read_bytes()
+
+
+def count_half(run: Path, files: list[str], blocks: int = 14, **arguments: Any) -> None:
+    """Count until so many blocks are taken, then stop."""
+    stop, taken = threading.Event(), iter(range(10_000))
+    real = counting._Worker._take
+
+    def take(self, block):
+        real(self, block)
+        if next(taken) + 1 >= blocks:
+            stop.set()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counting._Worker, "_take", take)
+        with pytest.raises(Stopped) as stopped:
+            count(run, files, resources=SMALL, stop=stop, **arguments)
+    assert f"streambpe resume {run}" in str(stopped.value)
+
+
+def count_killed(run: Path, names: str = "ab") -> list[str]:
+    """A count of tables, killed for good when the first of them is committed and nothing of the next is."""
+    paths = []
+    for name in names:
+        path = run.parent / f"{name}.csv"
+        path.write_text("chunk,count\n" + "".join(f"{name}{word},{n}\n" for n, word in enumerate(("abab", "bab"), 3)))
+        paths.append(str(path))
+    env = {
+        "STREAMBPE_FAILPOINT": "part-committed",
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+    }
+    killed = cli("count", run, *paths, "--counts", "--pattern", "gpt2", env=env, expect=None)
+    assert killed.returncode == -signal.SIGKILL
+    return paths
+
+
+def test_count_stopped_at_half_then_train(files, whole, tmp_path, tiny_blocks):
+    """Refused with the command that ends the count; that done, the log is the one of an unbroken run."""
+    run = tmp_path / "run"
+    count_half(run, files)
+    for learn in (lambda: train(run, vocab_size=300, resources=SMALL), lambda: Trainer(run, resources=SMALL).run()):
+        with pytest.raises(CountUnfinished, match=rf"c\.txt \(nothing of it.*`streambpe resume {run}`.*allow-partial"):
+            learn()
+    assert not (run / "job.json").exists(), "what was refused is nothing to go on with"
+    ended = resume(run)
+    assert isinstance(ended, CountResult)
+    assert ended.counted == 2 or ended.counted == 3
+    assert not (run / "counting.json").exists()
+    assert train(run, vocab_size=300, resources=SMALL).log.read_bytes() == whole
+    assert isinstance(resume(run), TrainResult)
+
+
+def test_count_stopped_at_half_then_the_same_count(files, whole, tmp_path, tiny_blocks):
+    """The same command goes on as before, in whatever order the sources are given; one after another is not enough."""
+    run = tmp_path / "run"
+    count_half(run, files)
+    count(run, files[:1], resources=SMALL)
+    with pytest.raises(CountUnfinished, match=r"c\.txt"):
+        train(run, vocab_size=300, resources=SMALL)
+    count(run, files[::-1], resources=SMALL)
+    assert train(run, vocab_size=300, resources=SMALL).log.read_bytes() == whole
+
+
+def test_count_killed_between_two_files_then_train(tmp_path):
+    """No part tells of the second file; the RUN does. With --allow-partial RUN, log and tables say what is left out."""
+    run = tmp_path / "run"
+    paths = count_killed(run)
+    refused = cli("train", run, "--vocab-size", 260, expect=2)
+    assert f"{paths[1]} (nothing of it is counted)" in refused.stderr
+    assert f"streambpe resume {run}" in refused.stderr
+    partial = cli("train", run, "--vocab-size", 260, "--allow-partial")
+    assert f"not or not wholly counted: {paths[1]}" in partial.stderr
+    left_out = {"source": "b.csv", "counted": 0, "unit": "rows"}
+    assert log_of(run).header.corpus["left_out"] == [left_out]
+    facts = dict(rows(run, "FROM facts"))
+    assert json.loads(facts["left_out"]) == [{**left_out, "source": paths[1]}]
+    assert json.loads(dict(rows(run, "FROM run"))["unfinished"]) == json.loads(facts["left_out"])
+    assert check(run, resources=SMALL) == []
+    assert "learned before" in cli("train", run, "--vocab-size", 260, "--allow-partial").stderr
+    assert "2 sources counted" not in cli("resume", run).stderr
+    assert json.loads(dict(rows(run, "FROM run"))["unfinished"]) == []
+    result = train(run, vocab_size=260, name="all", resources=SMALL)
+    count(tmp_path / "unbroken", paths, counts=True, options={"pattern": "gpt2"}, resources=SMALL)
+    unbroken = train(tmp_path / "unbroken", vocab_size=260, resources=SMALL)
+    assert result.log.read_bytes() == unbroken.log.read_bytes()
+    assert b"left_out" not in result.log.read_bytes()
+    assert check(run, resources=SMALL) == []
+
+
+def test_a_training_begun_on_half_the_counts_is_resumed(tmp_path):
+    """Killed while it learns, `resume` goes on with it, and its log says the same; then `resume` ends the count."""
+    run = tmp_path / "run"
+    count_killed(run)
+    env = {"STREAMBPE_FAILPOINT": "journal-created", "PATH": "/usr/bin:/bin",
+           "PYTHONPATH": str(Path(__file__).parents[1])}  # fmt: skip
+    cli("train", run, "--vocab-size", 260, "--allow-partial", env=env, expect=None)
+    result = resume(run)
+    assert isinstance(result, TrainResult)
+    assert [Path(path).name for path in result.left_out] == ["b.csv"]
+    assert len(log_of(run).header.corpus["left_out"]) == 1
+    assert isinstance(resume(run), CountResult)
+
+
+def test_killed_before_the_first_part(files, tmp_path):
+    """Nothing is counted, and it is known what was to be."""
+    env = {"STREAMBPE_FAILPOINT": "count-recorded", "PATH": "/usr/bin:/bin",
+           "PYTHONPATH": str(Path(__file__).parents[1])}  # fmt: skip
+    run = tmp_path / "run"
+    cli("count", run, *files, env=env, expect=None)
+    assert "streambpe resume" in cli("train", run, expect=2).stderr
+    cli("resume", run)
+    assert len(rows(run, "FROM source_files WHERE complete")) == 3
+
+
+def test_sources_added_to_a_trained_run_and_stopped(files, whole, tmp_path, tiny_blocks):
+    """A second training is refused until the added sources are counted; the first one stays what it is."""
+    run = tmp_path / "run"
+    first = train(run, files[:1], vocab_size=300, resources=SMALL)
+    before = first.log.read_bytes()
+    count_half(run, files[1:])
+    with pytest.raises(CountUnfinished, match="resume"):
+        train(run, vocab_size=300, name="all", resources=SMALL)
+    with pytest.raises(CountUnfinished, match="resume"):
+        train(run, vocab_size=400, resources=SMALL)
+    assert isinstance(resume(run), CountResult)
+    assert train(run, vocab_size=300, name="all", resources=SMALL).log.read_bytes() == whole
+    assert first.log.read_bytes() == before
+
+
+def test_training_some_sources_while_others_are_half_counted(files, tmp_path, tiny_blocks):
+    """Refused before anything is counted; named too, they are counted and learned from."""
+    run = tmp_path / "run"
+    count_half(run, files[:2])
+    parts = sorted((run / "counts").iterdir())
+    with pytest.raises(CountUnfinished, match=r"[ab]\.txt"):
+        train(run, files[2:], vocab_size=300, resources=SMALL)
+    assert sorted((run / "counts").iterdir()) == parts
+    assert train(run, files, vocab_size=300, resources=SMALL).left_out == ()
+
+
+def test_train_stopped_in_counting_then_without_sources(files, whole, tmp_path, tiny_blocks):
+    """`train RUN SOURCE` stopped while counting, then `train RUN`: refused; `resume` counts and learns."""
+    run = tmp_path / "run"
+    stop = threading.Event()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counting._Worker, "_take", lambda self, block, real=counting._Worker._take: (
+            real(self, block), block.start_at > 3000 and stop.set()))  # fmt: skip
+        with pytest.raises(Stopped):
+            train(run, files, vocab_size=300, resources=SMALL, stop=stop)
+    for name in ("main", "other"):
+        with pytest.raises(CountUnfinished, match="resume"):
+            train(run, vocab_size=300, name=name, resources=SMALL)
+    assert isinstance(resume(run), TrainResult)
+    assert (run / "model.events.jsonl").read_bytes() == whole
+
+
+@pytest.mark.parametrize("call", ["converge", "export", "merge"])
+def test_other_readers_of_half_counts(tmp_path, call):
+    """converge, export-counts and merge-counts believe half counts no more than train does."""
+    run = tmp_path / "run"
+    count_killed(run)
+    calls = {
+        "converge": lambda **given: converge(run, steps=2, resources=SMALL, **given),
+        "export": lambda **given: export_counts(run, tmp_path / "out.parquet", force=True, **given),
+        "merge": lambda **given: merge_runs(tmp_path / "sum", [run], SMALL, **given),
+    }
+    with pytest.raises(CountUnfinished, match=f"streambpe resume {run}"):
+        calls[call]()
+    if call != "merge":
+        calls[call](allow_partial=True)
+    resume(run)
+    calls[call]()
+
+
+def test_a_run_from_before_there_were_records(files, whole, tmp_path, tiny_blocks):
+    """Its parts tell of the file that ended in the middle, and `resume` ends that one."""
+    run = tmp_path / "run"
+    count_half(run, files)
+    (run / "counting.json").unlink()
+    write_identity(run, replace(read_identity(run), files={}))
+    with pytest.raises(CountUnfinished, match="resume"):
+        train(run, vocab_size=300, resources=SMALL)
+    assert isinstance(resume(run), CountResult)
+    count(run, files, resources=SMALL)
+    assert train(run, vocab_size=300, resources=SMALL).log.read_bytes() == whole
+
+
+def test_a_source_refused_by_name(files, tmp_path):
+    """An error named it: `resume` tries it again, counting without it leaves it out."""
+    run = tmp_path / "run"
+    bad = tmp_path / "b.jsonl"
+    bad.write_text("no JSON")
+    for call in (lambda: count(run, [*files, str(bad)], resources=SMALL), lambda: resume(run)):
+        with pytest.raises(SourceError, match=r"b\.jsonl"):
+            call()
+    with pytest.raises(CountUnfinished, match="leave it out for good with `streambpe count"):
+        train(run, vocab_size=300, resources=SMALL)
+    out = cli("count", run)
+    assert f"{bad} was refused before" in out.stderr
+    assert train(run, vocab_size=300, resources=SMALL).left_out == ()
+
+
+def test_wrong_options_leave_nothing_to_end(tmp_path):
+    """A table of another pattern is refused as wrong usage; the RUN is as whole as it was."""
+    run = counted_run(tmp_path / "run", {"abab": 3, "bab": 2})
+    table = tmp_path / "other.csv"
+    table.write_text('chunk,count\nx,1\n" ?\\w+",0\n')
+    with pytest.raises(UsageError, match="was counted with the pattern"):
+        count(run, [str(table)], counts=True, resources=SMALL)
+    assert train(run, vocab_size=258, resources=SMALL).left_out == ()
+
+
+def test_streams_are_named(tmp_path):
+    """Nobody but the user can give standard input or an iterator again: the message says so."""
+
+    def texts():
+        yield "some words"
+        raise RuntimeError
+
+    run = tmp_path / "iterated"
+    with pytest.raises(RuntimeError):
+        count_from_iterator(run, texts(), resources=SMALL)
+    with pytest.raises(CountUnfinished, match="the iterator again, with the same call"):
+        train(run, vocab_size=300, resources=SMALL)
+    with pytest.raises(RunError, match="the iterator again"):
+        resume(run)
+    count_from_iterator(run, ["some words", "and more"], resources=SMALL)
+    train(run, vocab_size=260, resources=SMALL)
+
+
+def test_a_merge_killed_between_two_runs(tmp_path):
+    """The sum is not learned from until all runs are in it; the same command adds what is missing."""
+    for name in "ab":
+        counted_run(tmp_path / name, {f"{name}abab": 3, "bab": 2})
+    env = {"STREAMBPE_FAILPOINT": "part-committed", "PATH": "/usr/bin:/bin",
+           "PYTHONPATH": str(Path(__file__).parents[1])}  # fmt: skip
+    command = ["merge-counts", tmp_path / "sum", tmp_path / "a", tmp_path / "b"]
+    assert cli(*command, env=env, expect=None).returncode == -signal.SIGKILL
+    refused = cli("train", tmp_path / "sum", "--vocab-size", 258, expect=2).stderr
+    assert f"streambpe merge-counts {tmp_path / 'sum'} {tmp_path / 'a'} {tmp_path / 'b'}" in refused
+    cli(*command)
+    assert dict(rows(tmp_path / "sum", "FROM chunk_counts")) == {"aabab": 3, "babab": 3, "bab": 4}
+    cli("train", tmp_path / "sum", "--vocab-size", 258)
+    assert "already" in cli(*command, expect=2).stderr
+    cli("train", tmp_path / "sum", "--vocab-size", 258)
+
+
+def test_a_finished_count_leaves_no_record(files, tmp_path):
+    """Neither in RUN nor in its tables nor in the log: as before."""
+    run = tmp_path / "run"
+    train(run, files, vocab_size=300, resources=SMALL)
+    assert not (run / "counting.json").exists()
+    assert "unfinished" not in Run(run).facts()
+    assert b"left_out" not in (run / "model.events.jsonl").read_bytes()
+
+
+# check
+
+
+def test_check_of_a_run_stopped_while_counting(files, tmp_path, tiny_blocks):
+    """Never filled or filled before: what is committed adds up, and that the count is not finished is said."""
+    run = tmp_path / "run"
+    count_half(run, files[:2])
+    assert check(run, resources=SMALL) == []
+    assert "counting is not finished" in what_is_open(run)[0]
+    done = cli("check", run, "--sources")
+    assert f"End the count with `streambpe resume {run}`" in done.stderr
+    assert "what is committed adds up" in done.stderr
+    resume(run)
+    train(run, vocab_size=300, resources=SMALL)
+    assert what_is_open(run) == []
+    count_half(run, files[2:], blocks=4)
+    counted = [span for part in list_parts(Run(run)) for span in part.spans]
+    assert rows(run, "SELECT count(*) FROM sources")[0][0] < len(counted)
+    assert check(run, rehash_sources=True, resources=SMALL) == []
+    assert "c.txt" in what_is_open(run)[0]
+    resume(run)
+    assert check(run, resources=SMALL) == []
+    assert "everything adds up" in cli("check", run).stderr
+
+
+def test_check_finds_what_differs_in_a_stopped_run(files, tmp_path, tiny_blocks):
+    """A changed table, and a part that holds something else than its record says."""
+    run = tmp_path / "run"
+    count(run, files[:1], resources=SMALL)
+    count_half(run, files[1:], blocks=4)
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("UPDATE chunk_counts SET n = n + 1 WHERE chunk = (SELECT min(chunk) FROM chunk_counts)")
+    last = sorted((run / "counts").glob("part-*.parquet"))[-1]
+    table, record = pq.read_table(last), pq.read_metadata(last).metadata[b"streambpe"]
+    with pq.ParquetWriter(last, table.schema) as writer:
+        writer.write_table(table.slice(1))
+        writer.add_key_value_metadata({"streambpe": record.decode()})
+    assert {problem.table for problem in check(run, resources=SMALL)} == {"chunk_counts", "corpus", "counts"}
+
+
+def test_check_while_it_counts(files, tmp_path, tiny_blocks):
+    """From another thread, again and again: nothing differs."""
+    run, seen = tmp_path / "run", []
+    count(run, files[:1], resources=SMALL)
+    real = counting._Worker._take
+
+    def take(self, block):
+        real(self, block)
+        if block.start_at > 3000 and len(seen) < 4:
+            seen.append(check(run, resources=SMALL))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counting._Worker, "_take", take)
+        count(run, files[1:], resources=SMALL)
+    assert seen == [[]] * len(seen)
+    assert seen
+
+
+@pytest.mark.parametrize("place", ["merge-committed", "fold-filled", "fold-committed", "part-committed"])
+@pytest.mark.parametrize("before", [True, False], ids=["counted before", "new"])
+def test_check_of_a_run_killed_anywhere(files, tmp_path, place, before):
+    """Also where the parts that the tables hold were merged with later ones: nothing is called different."""
+    run = tmp_path / "run"
+    if before:
+        train(run, files[:1], vocab_size=300, resources=SMALL)
+    env = {"STREAMBPE_FAILPOINT": place, "PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[1])}
+    assert cli("count", run, *files, env=env, expect=None).returncode == -signal.SIGKILL or not before
+    assert check(run, resources=SMALL) == []
+    cli("count", run, *files)
+    assert check(run, resources=SMALL) == what_is_open(run) == []
+
+
+def test_check_of_a_run_in_which_nothing_is_counted_yet(files, tmp_path):
+    """Made and killed: there is nothing to add up."""
+    run = tmp_path / "run"
+    env = {"STREAMBPE_FAILPOINT": "count-recorded", "PATH": "/usr/bin:/bin",
+           "PYTHONPATH": str(Path(__file__).parents[1])}  # fmt: skip
+    cli("count", run, *files, env=env, expect=None)
+    assert check(run, resources=SMALL) == []

@@ -1,0 +1,405 @@
+"""Sources that are not what a count expects: one message each, never a traceback, a hang, or text left out unsaid."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from streambpe.cli import main
+from streambpe.config import Resources
+from streambpe.encode.eventlog import write_event_log
+from streambpe.encode.pattern_size import least_length
+from streambpe.encode.patterns import find_pattern
+from streambpe.encode.split_worker import SplitProcess
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import PatternError, SourceError, Stopped, UsageError
+from streambpe.store import not_text
+from streambpe.store.check import check
+from streambpe.store.identity import replace_known
+from streambpe.store.run import Run
+from streambpe.store.sources import find_sources
+from streambpe.train.count import count, resume_count
+from tests.trained import trained
+
+SMALL = Resources(300 << 20, 1)
+MEMORY = ["--memory", "300MB", "--threads", "1"]
+LINUX = sys.platform == "linux"
+
+
+def invoke(*arguments: object, stdin: bytes | None = None):
+    return CliRunner().invoke(main, list(map(str, arguments)), input=stdin)
+
+
+def refused(tmp_path: Path, *source: object, stdin: bytes | None = None) -> str:
+    """The one message of a count that does not work out."""
+    result = invoke("count", tmp_path / "run", *source, *MEMORY, stdin=stdin)
+    assert result.exit_code in (1, 2), result.stderr
+    assert isinstance(result.exception, SystemExit), result.exception
+    assert len(result.stderr.strip().splitlines()) == 1, result.stderr
+    return str(result.stderr)
+
+
+# ---------------------------------------------------------------------------------------------------------
+# tables
+
+
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_a_csv_header_field_above_128_kb(tmp_path, quote):
+    """Python's reader stops at 131,072 characters unless it is told otherwise; the header was read before that."""
+    (tmp_path / "a.csv").write_text(f"{quote}{'x' * 200_000}{quote},text\n1,hello there\n")
+    assert count(tmp_path / "run", [str(tmp_path / "a.csv")], resources=SMALL).corpus["chunks"] == 2
+
+
+def test_a_long_header_is_not_printed(tmp_path):
+    """What columns there are is told by the first of many, and the beginning of long ones."""
+    (tmp_path / "a.csv").write_text(",".join(["x" * 200_000, *(f"c{i}" for i in range(1000))]) + "\n1\n")
+    message = refused(tmp_path, tmp_path / "a.csv")
+    assert "xxx..., c0, c1" in message
+    assert "981 more" in message
+    assert len(message) < 600
+
+
+def test_a_csv_without_a_line_end(tmp_path):
+    """A header that does not end names no columns."""
+    (tmp_path / "a.csv").write_text("text," + "x," * (9 << 20))
+    assert "no end of its first line" in refused(tmp_path, tmp_path / "a.csv")
+
+
+def test_two_columns_of_one_name(tmp_path):
+    """Which one is meant cannot be known; columns beside the one that is read may have what names they like."""
+    column = pa.array(["a b", "c d"])
+    pq.write_table(pa.table([column, column, column], names=["text", "x", "x"]), tmp_path / "a.parquet")
+    (tmp_path / "a.csv").write_text("text,x,x\na b,e,f\nc d,e,f\n")
+    for name in ("a.parquet", "a.csv"):
+        assert "more than one column 'x'" in refused(tmp_path, tmp_path / name, "--text-column", "x")
+        run = tmp_path / f"run-{name}"
+        assert count(run, [str(tmp_path / name)], resources=SMALL).corpus["chunks"] == 4
+
+
+@pytest.mark.parametrize("depth", [1000, 100_000])
+@pytest.mark.parametrize("line", ['{"text": "a", "x": %s1%s}', '{"text": %s1%s}', '{"text": "\\ud800", "x": %s1%s}'])
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+def test_json_nested_too_deep(tmp_path, depth, line, opening, closing):
+    """In the field, beside it, and in a line that is read the slow way: file and line are named."""
+    nested = line % (opening * depth, closing * depth)
+    (tmp_path / "a.jsonl").write_text('{"text": "fine"}\n' + nested + "\n")
+    assert "a.jsonl line 2 has brackets in brackets" in refused(tmp_path, tmp_path / "a.jsonl")
+
+
+# ---------------------------------------------------------------------------------------------------------
+# names
+
+
+@pytest.mark.skipif(not LINUX, reason="names of this file system are text")
+@pytest.mark.parametrize("name", [b"bad\xff\xfe.txt", b"folder\xff/a.txt"])
+def test_a_name_that_is_no_utf8(tmp_path, name):
+    """It was counted, and then no table could hold its name: the run was of no use any more."""
+    path = os.fsencode(tmp_path) + b"/" + name
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as out:
+        out.write("the cat")
+    for source in (os.fsdecode(path), str(tmp_path), f"{tmp_path}/**/*.txt"):
+        with pytest.raises(SourceError, match=r"\\xff.*not UTF-8.*Rename it"):
+            count(tmp_path / "run", [source], resources=SMALL)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["x" * 300 + ".txt", "/".join(["d" * 100] * 60), "x" * 300 + "*.txt"])
+def test_a_name_that_is_too_long(tmp_path, name):
+    """No file can have it; a field can."""
+    (tmp_path / "a.jsonl").write_text(json.dumps({"x" * 300: "the cat"}))
+    source = str(tmp_path / "a.jsonl") + ":" + "x" * 300
+    assert count(tmp_path / "field", [source], resources=SMALL).corpus["chunks"] == 2
+    message = refused(tmp_path, tmp_path / name)
+    assert "cannot be read: File name too long" in message or "No file matches" in message
+
+
+def test_a_name_that_holds_a_nul():
+    """From Python; no shell can give one."""
+    with pytest.raises(SourceError, match="cannot be read"):
+        find_sources(["a\0b.txt"])
+
+
+# ---------------------------------------------------------------------------------------------------------
+# what is no file
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no such pipes here")
+def test_a_pipe_that_nobody_writes_to(tmp_path):
+    """It hung for ever."""
+    os.mkfifo(tmp_path / "a.txt")
+    command = [sys.executable, "-m", "streambpe.cli", "count", str(tmp_path / "run"), str(tmp_path / "a.txt")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert "is a pipe, not a file" in done.stderr
+    assert "give - in place of its name" in done.stderr
+
+
+@pytest.mark.skipif(not LINUX, reason="devices and sockets by these names")
+def test_devices_and_sockets(tmp_path, monkeypatch):
+    """They give their bytes once, or for ever."""
+    monkeypatch.chdir(tmp_path)  # the path of a socket is short
+    with socket.socket(socket.AF_UNIX) as opened:
+        opened.bind("a.txt")
+        assert "is a socket" in refused(tmp_path, "a.txt")
+    for device in ("/dev/null", "/dev/zero"):
+        assert "is a device" in refused(tmp_path, device)
+
+
+def test_a_folder_that_is_named_like_a_file(tmp_path):
+    """It is looked into as any folder is."""
+    (tmp_path / "a.txt").mkdir()
+    assert "is a folder without sources" in refused(tmp_path, tmp_path / "a.txt")
+
+
+@pytest.mark.skipif(not LINUX, reason="links and pipes as here")
+def test_links_in_circles_and_to_nowhere(tmp_path):
+    """Named, they are refused; in a folder, what cannot be read is told, and what can be is counted once."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "a.txt").write_text("the cat")
+    (folder / "itself").symlink_to(folder)
+    (folder / "loop.txt").symlink_to("loop.txt")
+    (folder / "broken.txt").symlink_to("nowhere")
+    os.mkfifo(folder / "pipe.txt")
+    assert "symbolic links" in refused(tmp_path, folder / "loop.txt")
+    assert "No such file" in refused(tmp_path, folder / "broken.txt")
+    result = count(tmp_path / "run", [str(folder)], resources=SMALL)
+    assert result.corpus["documents"] == 1
+    left_out = sorted(Path(text.split(" is no file")[0]).name for text in result.warnings)
+    assert left_out == ["broken.txt", "loop.txt", "pipe.txt"]
+
+
+def test_a_folder_that_may_not_be_looked_into(tmp_path, monkeypatch):
+    """Less text than there is would be counted without a word."""
+    (tmp_path / "a.txt").write_text("the cat")
+
+    def walk(folder, onerror):
+        onerror(PermissionError(13, "Permission denied", str(tmp_path / "secret")))
+        return iter([])
+
+    monkeypatch.setattr(os, "walk", walk)
+    with pytest.raises(SourceError, match="secret cannot be looked into: Permission denied"):
+        find_sources([str(tmp_path)])
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv", "a.parquet", "a.txt.gz"])
+def test_a_file_that_vanishes_between_listing_and_reading(tmp_path, monkeypatch, name):
+    """One message with its name; those before it are kept, and with the file back the count goes on."""
+
+    (tmp_path / "0.txt").write_text("before it")
+    path = tmp_path / name
+    content = {"a.jsonl": b'{"text": "x"}\n', "a.csv": b"text\nx\n", "a.txt.gz": gzip.compress(b"x")}.get(name, b"x")
+    if name == "a.parquet":
+        pq.write_table(pa.table({"text": ["x"]}), path)
+        content = path.read_bytes()
+    path.write_bytes(content)
+
+    def listed(*arguments, **options):
+        found = find_sources(*arguments, **options)
+        path.unlink()
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setitem(count.__globals__, "find_sources", listed)
+        with pytest.raises(SourceError, match=rf"{name} cannot be read: No such file or directory"):
+            count(tmp_path / "run", [str(tmp_path)], resources=SMALL)
+    path.write_bytes(content)
+    sources = [str(tmp_path / "0.txt"), str(path)]
+    result = count(tmp_path / "run", sources, resources=SMALL)
+    assert result.corpus == count(tmp_path / "whole", sources, resources=SMALL).corpus
+
+
+# ---------------------------------------------------------------------------------------------------------
+# patterns
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "(?R)",
+        "(?R)|a",
+        "(?(DEFINE)(?<x>(?&x)))(?&x)|.",
+        "(?:" * 200 + "." + ")" * 200,
+        "(" * 30_000 + "a" + ")" * 30_000,
+        "(?:(?:a{1000}){1000}){1000}|(?s:.)",
+        "(?s).{100000000}|.",
+        ".{99999999999999999999}|.",
+    ],
+    ids=lambda expression: expression[:20],
+)
+def test_patterns_that_cannot_be_compiled_or_run(tmp_path, expression):
+    """Without end, too deep, too large: wrong usage, told before anything is read."""
+    (tmp_path / "a.txt").write_text("the cat")
+    result = invoke("count", tmp_path / "run", tmp_path / "a.txt", "--pattern", expression, *MEMORY)
+    assert result.exit_code == 2, result.exception
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert "The pattern" in result.stderr
+    assert len(result.stderr) < 400
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_pattern_that_overflows_on_the_text_only(tmp_path):
+    """It passes what patterns are tried on, and calls itself without end where the text has an x."""
+    expression = r"(?s)x(?<again>(?&again))|."
+    (tmp_path / "a.txt").write_text("the cat " * 20 + "x")
+    message = refused(tmp_path, tmp_path / "a.txt", "--pattern", expression)
+    assert "runs out of memory on a text of 161 characters" in message
+    process = SplitProcess(expression, None, False)
+    with pytest.raises(PatternError, match="runs out of memory"):
+        process.split(["ax"], False)
+    assert process.split(["ab"], False)[0] == ["a", "b"]  # it lives on
+    process.close()
+
+
+def test_superword_patterns_that_are_nested_too_deep(tmp_path):
+    """The other options that take an expression."""
+    (tmp_path / "a.txt").write_text("the cat")
+    deep = "(?:" * 200 + "." + ")" * 200
+    for option in ("--superword-pattern", "--forbid"):
+        more = ("--superwords", "boundless", option, deep, *MEMORY)
+        result = invoke("train", tmp_path / "run", tmp_path / "a.txt", *more)
+        assert result.exit_code == 2
+        assert "Traceback" not in result.stderr
+
+
+def test_how_much_a_pattern_repeats():
+    """Repetitions multiply, alternatives do not, and what is optional counts nothing."""
+    assert least_length(r"(a{1000}|b){50}c") == 50_001
+    assert least_length(r"[]{99}]{3}a\{5}") == 7
+    assert least_length(r"a{2,}b*c?d+") == 3
+    find_pattern(r"(?s).{1000}|.")
+    with pytest.raises(UsageError, match="too large a repetition"):
+        find_pattern(r"(?s).{100000000}|.")
+
+
+# ---------------------------------------------------------------------------------------------------------
+# what is no text
+
+
+def png(size: int = 3000) -> bytes:
+    """An image as far as anybody can see: its first bytes, and compressed ones."""
+    rng = np.random.default_rng(1)
+    return b"\x89PNG\r\n\x1a\n" + rng.integers(0, 256, size, np.uint8).tobytes()
+
+
+RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю. "
+NO_TEXT = {
+    "png": (png(), "a PNG image"),
+    "png of one pixel": (png(60), "a PNG image"),
+    "random bytes": (png()[8:], "is no UTF-8 text: "),
+    "gzip without its ending": (b"\x1f\x8b\x08\x00" + png(), "compressed by gzip"),
+    "a program": (b"\x7fELF" + bytes(3000), "a program"),
+    "cp1251": ((RUSSIAN * 20).encode("cp1251"), "iconv -f ITS-ENCODING"),
+    "utf-16": ("the cat".encode("utf-16"), "is text in UTF-16"),
+    "utf-16 without its mark": (("the cat and the dog " * 9).encode("utf-16-le"), "looks like text in UTF-16LE"),
+    "utf-16 the other way round": (("the cat and the dog " * 9).encode("utf-16-be"), "looks like text in UTF-16BE"),
+    "utf-32": ("the cat".encode("utf-32"), "is text in UTF-32"),
+}
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl", "-"])
+@pytest.mark.parametrize("kind", NO_TEXT)
+def test_what_is_mostly_no_utf8_is_refused_by_name(tmp_path, kind, name):
+    """Whatever it is called; a text before it is kept. (From random bytes a vocabulary was learned, exit 0.)"""
+    data, what = NO_TEXT[kind]
+    (tmp_path / "0.txt").write_text("before it")
+    source = name if name == "-" else tmp_path / name
+    if name != "-":
+        (tmp_path / name).write_bytes(data)
+    message = refused(tmp_path, tmp_path / "0.txt", source, stdin=data)
+    assert what in message
+    assert ("standard input" if name == "-" else name) in message
+    assert "--bad-utf8" in message
+
+
+def test_bad_utf8_by_hand_takes_it(tmp_path):
+    """Also in `resume` of a count that was stopped before it came to that file."""
+    (tmp_path / "a.txt").write_bytes(png())
+    for policy in ("replace", "skip"):
+        run = tmp_path / policy
+        result = count(run, [str(tmp_path / "a.txt")], resources=SMALL, options={"bad_utf8": policy})
+        assert result.corpus["chunks"] > 0
+        assert not result.warnings
+        assert check(run, resources=SMALL) == []
+    (tmp_path / "b.txt").write_bytes(png(5000))
+
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Stopped):
+        count(tmp_path / "run", [str(tmp_path / "b.txt")], resources=SMALL, options={"bad_utf8": "replace"}, stop=stop)
+    assert resume_count(tmp_path / "run", resources=SMALL).counted == 1
+
+
+def test_text_with_few_bad_bytes_is_counted_and_told(tmp_path):
+    """German in Latin-1: two bytes of a hundred. Short texts are never refused for a byte or two."""
+    german = "Die Bären schlafen in der Höhle, und der Schnee fällt leise auf den Wald. " * 99
+    (tmp_path / "a.txt").write_bytes(german.encode("latin-1"))
+    for i in range(10):
+        (tmp_path / f"b{i}.txt").write_bytes(b"caf\xe9")
+    result = count(tmp_path / "run", [f"{tmp_path}/*.txt"], resources=SMALL)
+    assert result.warnings[0].endswith("a.txt: 297 sequences of bytes that are not UTF-8 became U+FFFD (--bad-utf8).")
+    assert len(result.warnings) == 6
+    assert result.warnings[-1] == "6 more sources with 6 of them: table sources has all."
+    assert not count(tmp_path / "run", [f"{tmp_path}/*.txt"], resources=SMALL).warnings
+
+
+def test_the_verdict_does_not_hang_on_blocks_threads_or_memory(tmp_path):
+    """Text for a megabyte, then bytes: passed by all. Bytes within it that are just too many: refused by all."""
+    text = b"the cat " * (1 << 17)
+    (tmp_path / "late.txt").write_bytes(text + png(1 << 20))
+    (tmp_path / "early.txt").write_bytes(text[: 1 << 19] + png(400_000) + text)
+    for number, resources in enumerate((Resources(300 << 20, 1), Resources(300 << 20, 2), Resources(2 << 30, 1))):
+        count(tmp_path / f"late{number}", [str(tmp_path / "late.txt")], resources=resources)
+        with pytest.raises(SourceError, match=r"early.txt is no UTF-8 text: \d+ % of its first 1,048,576 bytes"):
+            count(tmp_path / f"early{number}", [str(tmp_path / "early.txt")], resources=resources)
+
+
+def test_a_few_nuls_and_a_mark_are_text(tmp_path):
+    """UTF-8 with its mark, NULs between words, emoji: nothing is refused."""
+    for number, text in enumerate(("\ufeffthe cat", "\0".join(["word"] * 30), "😀👍" * 50, "привет мир " * 30)):
+        not_text.refuse_if_not_text(text.encode(), str(number), "")
+
+
+def test_encode_and_plan_refuse_it_too(tmp_path):
+    """Unless they are told what becomes of the bytes."""
+    (tmp_path / "a.txt").write_bytes(png())
+
+    model = tmp_path / "m.events.jsonl"
+    write_event_log(model, trained("plain"))
+    Tokenizer.load(model)
+    for output in ([], ["-o", tmp_path / "ids.npy"]):
+        command = ["encode", model, tmp_path / "a.txt", *output]
+        result = invoke(*command)
+        assert result.exit_code == 1
+        assert "a PNG image" in result.stderr
+        assert invoke(*command, "--bad-utf8", "replace").exit_code == 0
+    assert "a PNG image" in invoke("plan", tmp_path / "a.txt", *MEMORY).stderr
+
+
+def test_a_run_that_keeps_no_record_of_bad_utf8(tmp_path):
+    """The field is new in counting.json: a record without it is read."""
+    (tmp_path / "a.txt").write_text("the cat")
+
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Stopped):
+        count(tmp_path / "run", [str(tmp_path / "a.txt")], resources=SMALL, stop=stop)
+    record = Run(tmp_path / "run").path / "counting.json"
+    facts = json.loads(record.read_text())
+    for source in facts["sources"]:
+        del source["any_bytes"]
+    replace_known(record, json.dumps(facts).encode())
+    assert resume_count(tmp_path / "run", resources=SMALL).counted == 1

@@ -1,0 +1,205 @@
+"""The compiled loop that learns: every rule against one merge at a time, its limit, its state, what it refuses."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from streambpe.core.learner import DONE, NONE_LEFT, TIES_BYTES, Learner, NoRoom, Rule
+from streambpe.errors import CoreError
+from streambpe.train.batch import MAX_COUNT
+from streambpe.train.engine import Engine, EngineOptions, Words
+from streambpe.train.state import comparable
+from tests.sequential import BASE, events_of, hard_words, learn, paper_learn, run, text_words
+from tests.test_deletions import RULES, TAUS, rule_of, slowly, told
+from tests.test_engine import LETTER_PAIRS, SameKind
+
+
+def made(words, limit=1 << 24, **rule):
+    """A learner of these words over bytes."""
+    learner = Learner(Rule(first_id=256, **rule), limit)
+    learner.add_tokens(BASE, np.ones(256, np.int64))
+    flat = Words.of(words)
+    learner.make_room(len(flat.symbols), len(flat.weights))
+    learner.add_words(flat.symbols, flat.offsets, flat.weights, 2)
+    return learner
+
+
+def events(learned):
+    """As tests/sequential.py has them."""
+    rows = (learned.left, learned.right, learned.id, learned.n)
+    return list(zip(*(row.tolist() for row in rows), strict=True))
+
+
+def words_for(rng):
+    """Short words full of ties, now and then a long run of one letter or a giant word."""
+    words = hard_words(rng)
+    if rng.random() < 0.3:
+        words.append((bytes([rng.choice(b"abc")]) * rng.randint(20, 200), rng.randint(1, 3)))
+    if rng.random() < 0.1:
+        words.append((bytes(rng.choices(b"abcd", k=300)), 1))
+    return words
+
+
+def small_index(rng):
+    """Options with which pairs are counted again and again, and most of them are cold."""
+    ratio, most = rng.choice([2, 3, 32]), rng.choice([None, 1, 2, 5, 20])
+    return {"hot_pairs": most, "floor_ratio": ratio, "candidates": rng.choice([1, 3, 2048])}
+
+
+def test_six_letters_by_hand():
+    """The example of learn.h: counts, ties to the lower ids, one event at a time."""
+    learner = made([(b"abcabd", 3), (b"bd", 4)])
+    assert events(learner.learn(1, 99)) == [(98, 100, 256, 7)]
+    assert events(learner.learn(1, 99)) == [(97, 98, 257, 3)]
+    learned = learner.learn(99, 99)
+    assert events(learned) == [(97, 256, 258, 3), (99, 258, 259, 3), (257, 259, 260, 3)]
+    assert learned.why == NONE_LEFT
+    assert learner.learn(1, 99).why == NONE_LEFT
+
+
+@pytest.mark.parametrize("first", range(0, 120, 30))
+def test_every_rule_at_once_equals_one_merge_at_a_time(first):
+    """Ties, runs, minimum frequency, length, vetoes, a rule asked for, deletions: over an index of a few pairs."""
+    for seed in range(first, first + 30):
+        rng = random.Random(seed)
+        words, few = words_for(rng), small_index(rng)
+        rule = {"ties": rng.choice(["ids", "bytes"]), "overlaps": rng.choice(["all", "disjoint"])}
+        limits, judge = rng.choice(
+            [
+                ({"min_frequency": 4}, {"min_frequency": 4}),
+                ({"blocked": LETTER_PAIRS}, {"blocked": LETTER_PAIRS}),
+                ({"max_token_length": 3}, {"most": 3}),
+                ({"rule": SameKind()}, {"allows": lambda a, b: (a[0] in b"aeiou") == (b[0] in b"aeiou")}),
+            ]
+        )
+        assert run(words, 40, check=seed % 3 == 0, **rule, **few, **limits)[0] == learn(words, 40, **rule, **judge)
+        tau, (to, test), size = rng.choice(TAUS), rng.choice(RULES), rng.choice([5, 20, 60])
+        engine = Engine(Words.of(words), BASE, EngineOptions(deletions=rule_of(tau, to, test), **rule, **few))
+        assert told(engine.batches(size)) == slowly(words, size, tau, to, test, **rule), f"seed {seed}"
+        assert engine.check() == []
+
+
+def test_rounds_equal_the_published_rule():
+    """Pairs of one round are found before the first is merged, whatever the index holds."""
+    for seed in range(40):
+        rng = random.Random(seed)
+        words = words_for(rng)
+        cap, most = rng.choice([(2, None), (1, 5), (3, 2)])
+        options = {"cap_divisor": cap, "max_batch": most, "overlaps": rng.choice(["all", "disjoint"])}
+        found, _ = run(words, 40, batch="paper", **options, **small_index(rng))
+        assert found == paper_learn(words, 40, **options)[: len(found)], f"seed {seed}"
+        assert found or not learn(words, 1)
+
+
+def test_stopped_after_every_event_and_begun_from_any_state():
+    """One event a call; and new learners that are given words and tokens of an old one go on as it does."""
+    words = text_words(5, 300)
+    want = learn(words, 40, ties="bytes")
+    learner = made(words, ties=TIES_BYTES)
+    found, tokens = [], list(BASE)
+    for number in range(40):
+        learned = learner.learn(1, 99)
+        assert learned.why == DONE
+        found += events(learned)
+        tokens.append(tokens[found[-1][0]] + tokens[found[-1][1]])
+        if number % 7 == 0:
+            again = Learner(learner.rule, 1 << 24)
+            again.add_tokens(tokens, np.ones(len(tokens), np.int64))
+            parts = list(learner.words())
+            again.make_room(sum(len(part[0]) for part in parts), sum(len(part[2]) for part in parts))
+            for part in parts:
+                again.add_words(*part, 2)
+            learner = again
+    assert found == want
+
+
+def test_the_limit_is_kept_or_told():
+    """Less memory, more counting, the same events; and where it does not do, the words are as the events say."""
+    words = text_words(7, 4000)
+    want = events(made(words).learn(600, 999))
+    told_full = counted = 0
+    for limit in range(150_000, 420_000, 15_000):
+        try:
+            learner = made(words, limit)
+        except NoRoom:
+            told_full += 1
+            continue
+        found = []
+        while len(found) < 600:
+            learned = learner.learn(600 - len(found), 999)
+            found += events(learned)
+            if learned.why != DONE:
+                break
+        figures = learner.figures
+        assert figures.most_bytes <= limit
+        assert found == want[: len(found)]
+        counted += figures.refills > 8
+        if len(found) < 600:
+            told_full += 1
+            assert not figures.pending
+    assert told_full > 1
+    assert counted > 0
+
+
+def test_an_engine_without_room_goes_on_from_disk(tmp_path, monkeypatch):
+    """NoRoom in the middle of learning: words go to disk, and come back when half of them are left."""
+    words = text_words(8, 2000)
+    want, _ = run(words, 500)
+    engine = Engine(Words.of(words), BASE, EngineOptions(work_dir=tmp_path))
+    found = events_of(list(engine.batches(100)))
+    assert engine.learning.kind == "index"
+
+    def full(*_):
+        raise NoRoom
+
+    monkeypatch.setattr(engine.learning, "step", full)
+    found += events_of([engine.step(400)])
+    assert engine.learning.kind == "scan"
+    found += events_of(list(engine.batches(500 - len(found))))
+    assert found == want
+    engine.close()
+
+
+def test_shares_are_compared_exactly_whatever_their_digits():
+    """A tau of forty digits is replaced by a neighbour that no share of two counts can tell from it."""
+    rng = random.Random(1)
+    for digits in (25, 40, 60):
+        for _ in range(30):
+            tau = Fraction(rng.randrange(1, 10**digits), 10**digits)
+            above, below = comparable(tau, below=False), comparable(tau, below=True)
+            assert below <= tau <= above
+            assert max(below.denominator, above.denominator) <= 2**62
+            for share in (below, above, tau.limit_denominator(10**6), tau.limit_denominator(2**62)):
+                assert (share >= tau) == (share >= above)
+                assert (share > tau) == (share > below)
+    assert comparable(Fraction("0.9"), below=True) == Fraction("0.9")
+
+
+def test_counts_up_to_the_largest():
+    """Counts that add up to 2^63 - 1, pairs that rise to it among them."""
+    words = [(b"ab", MAX_COUNT // 2), (b"abab", 3)]
+    assert events(made(words).learn(9, 99)) == [(97, 98, 256, MAX_COUNT // 2 + 6), (256, 256, 257, 3)]
+
+
+def test_what_was_promised_is_looked_at():
+    """Symbols that are no tokens, more words than there is room for, pairs of unknown ids: told, nothing is touched."""
+    learner = Learner(Rule(first_id=256), 1 << 20)
+    learner.add_tokens(BASE, np.ones(256, np.int64))
+    with pytest.raises(CoreError, match="damaged"):
+        learner.measure(np.array([1, 300], np.int32))
+    learner.make_room(4, 1)
+    offsets, weights = np.array([0, 3]), np.array([1])
+    with pytest.raises(CoreError, match="damaged"):
+        learner.add_words(np.array([1, 300, 2], np.int32), offsets, weights, 2)
+    learner.add_words(np.array([1, 2], np.int32), np.array([0, 2]), weights, 2)
+    with pytest.raises(CoreError, match="damaged"):
+        learner.add_words(np.array([1, 2, 3], np.int32), offsets, weights, 2)
+    assert learner.apply(np.array([[1, 999]]), np.array([1])).why == NONE_LEFT
+    with pytest.raises(NoRoom):
+        Learner(Rule(first_id=256), 1 << 12).add_tokens(BASE, np.ones(256, np.int64))
+    with pytest.raises(NoRoom):
+        learner.make_room(2**33, 1)

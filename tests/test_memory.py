@@ -1,0 +1,163 @@
+"""--memory holds for the whole process tree, and what the status says of it is so."""
+
+import gc
+import random
+import subprocess
+import sys
+import time
+import weakref
+
+import numpy as np
+import polars as pl
+import pytest
+
+from streambpe.core.strings import ChunkList
+from streambpe.memory import keeper
+from streambpe.progress import Meter, Reporter
+from streambpe.store.chunks import PartWriter, compact, list_parts, merge_ranges
+from streambpe.store.database import open_store
+from streambpe.store.run import Run
+from streambpe.store.sqlfiles import run_sql
+from streambpe.store.trainings import insert
+from streambpe.system import library_pages, resident_bytes, tree_pids, unmap
+from tests.runs import ROOT, cli
+
+MB = 10**6
+
+
+def test_rows_given_to_duckdb_are_let_go_of_before_the_commit(tmp_path):
+    """A fold inserts the whole corpus in one transaction, a frame at a time: no frame stays behind."""
+    run = Run(tmp_path / "run")
+    run.create({})
+    held = []
+    con = open_store(run.state)
+    con.begin()
+    try:
+        run_sql(con, "steps/clear_counts")
+        for i in range(3):
+            frame = pl.DataFrame({"chunk": [f"{i}"], "n": [1]}, schema={"chunk": pl.String, "n": pl.Int64})
+            table = frame.to_arrow()
+            held.append(weakref.ref(table))
+            made, pl.DataFrame.to_arrow = pl.DataFrame.to_arrow, lambda self, table=table: table
+            try:
+                insert(con, "chunk_counts", frame)
+            finally:
+                pl.DataFrame.to_arrow = made
+            del table
+        gc.collect()
+        assert [ref() for ref in held] == [None] * 3
+        assert con.execute("SELECT chunk, n FROM chunk_counts ORDER BY chunk").fetchall() == [
+            (str(i), 1) for i in range(3)
+        ]
+    finally:
+        con.close()
+
+
+def _part(run: Run, number: int, rows: int, step: int, group_rows: int | None = None) -> None:
+    writer = PartWriter(run.counts / f"part-{number:05d}.parquet", group_rows, run=run.number)
+    chunks = [f"{i:08d}" for i in range(number, number + rows * step, step)]
+    writer.write(ChunkList.of(pl.DataFrame({"chunk": chunks, "n": np.ones(rows, np.int64)})))
+    writer.commit([])
+
+
+def test_a_merge_of_small_parts_reads_little_of_each(tmp_path):
+    """Each part has dozens of row groups: a range takes one or two of each, not a quarter of the part."""
+    run = Run(tmp_path / "run")
+    run.create({})
+    for number in range(8):
+        _part(run, number, 60_000, 8)
+    parts = list_parts(run)
+    assert all(len(part.groups) >= 48 for part in parts)
+    heights = [frame.height for frame in merge_ranges(parts, 1 << 17)]
+    assert sum(heights) == 480_000
+    assert max(heights) <= 30_000
+
+
+def test_parts_of_a_large_limit_are_merged_few_at_a_time_under_a_small_one(tmp_path):
+    """Counted with much memory, folded with little: row groups are large, so fewer files are open at once."""
+    run = Run(tmp_path / "run")
+    run.create({})
+    for number in range(20):
+        _part(run, number, 8_192, 20, group_rows=8_192)
+    before = pl.concat(merge_ranges(list_parts(run), 1 << 20))
+    made = compact(run, list_parts(run), 1 << 17, 1)
+    assert max(len(part.replaces) for part in made) == 8
+    assert pl.concat(merge_ranges(list_parts(run), 1 << 20)).equals(before)
+
+
+@pytest.mark.skipif(not library_pages(), reason="this system does not tell what is mapped")
+def test_idle_library_pages_go_back_and_come_again():
+    """Code that stands idle is unmapped, and what is called afterwards works as before."""
+    frame = pl.DataFrame({"a": [3, 1, 2] * 1000})
+    expected = frame.group_by("a").len().sort("a")
+    (me, *_) = tree_pids()
+    before = resident_bytes(me)
+    unmap(library_pages())
+    assert resident_bytes(me) < before - 10 * MB
+    assert frame.group_by("a").len().sort("a").equals(expected)
+
+
+def test_the_peak_in_the_status_knows_what_stood_between_two_reports(tmp_path):
+    """Half a second is long: memory taken and given back in it was missing from peak_memory_bytes."""
+    run = Run(tmp_path / "run")
+    run.create({})
+    meter = Meter("working", memory_limit=4 * 10**9)
+    with Reporter(meter, run, "none") as reporter:
+        reporter._stop.set()  # the two reports are those at the start and at the end
+        reporter._thread.join()
+        before = keeper.peak
+        array = np.ones(400 * MB // 8)
+        give_up = time.monotonic() + 60
+        while keeper.peak < before + 300 * MB and time.monotonic() < give_up:
+            time.sleep(0.01)
+        del array
+    assert run.read_status()["peak_memory_bytes"] > before + 300 * MB
+    assert run.read_status()["memory_bytes"] < before + 200 * MB
+
+
+def _many_scripts(size: int) -> str:
+    """Text of many alphabets, few of whose words stand twice: what takes most memory for its size."""
+    random.seed(5)
+    ranges = [(0x61, 0x7A), (0x430, 0x44F), (0x5D0, 0x5EA), (0x905, 0x939), (0xE01, 0xE2E), (0x4E00, 0x5000)]
+    words = []
+    while size > 0:
+        low, high = random.choice(ranges)
+        words.append("".join(chr(random.randint(low, high)) for _ in range(random.randint(2, 9))))
+        size -= 3 * len(words[-1])
+    return " ".join(words)
+
+
+def test_a_small_limit_holds_for_the_whole_command(tmp_path):
+    """train --memory 256MB on megabytes of many scripts: what is resident never comes to 1.05 times that."""
+    source = tmp_path / "many.txt"
+    source.write_text("\n".join(_many_scripts(200_000) for _ in range(30)), encoding="utf-8")
+    command = [sys.executable, "-m", "streambpe.cli", "train", str(tmp_path / "run"), str(source)]
+    process = subprocess.Popen([*command, "--vocab-size", "1000", "--memory", "256MB", "--progress", "none"], cwd=ROOT)
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, resident_bytes(process.pid))
+        time.sleep(0.01)
+    assert process.returncode == 0
+    assert 100 * MB < peak < 1.05 * 256 * MB
+
+
+def test_superwords_below_their_least_end_at_once(tmp_path):
+    """Exit 3 before anything is counted; the least is named, and with it the same command works."""
+    source = tmp_path / "a.txt"
+    source.write_text("the cat and the dog\n" * 50)
+    command = ("train", tmp_path / "run", source, "--superwords", "boundless", "--pattern", "boundless")
+    done = cli(*command, "--vocab-size", 280, "--memory", "399MB", expect=3)
+    assert "400.0 MB" in done.stderr
+    assert "Nothing was changed" in done.stderr
+    assert not (tmp_path / "run").exists()
+    cli(*command, "--vocab-size", 280, "--memory", "400MB")
+
+
+def test_encoding_below_the_least_ends_at_once(tmp_path):
+    """Exit 3, and no output is begun."""
+    source = tmp_path / "a.txt"
+    source.write_text("the cat and the dog\n" * 50)
+    cli("train", tmp_path / "run", source, "--vocab-size", 280, "--memory", "256MB")
+    cli("encode", tmp_path / "run", source, "-o", tmp_path / "ids.npy", "--memory", "255MB", expect=3)
+    assert not list(tmp_path.glob("ids.npy*"))
+    cli("encode", tmp_path / "run", source, "-o", tmp_path / "ids.npy", "--memory", "256MB")

@@ -1,0 +1,130 @@
+"""Counting, learning, being killed, resuming, encoding and exporting where Linux's own functions are missing.
+
+tests/elsewhere takes them away in every process; the results are those of Linux. It shows that nothing asks for what is
+not there, and that no file is renamed or removed while it is open. It cannot show another file system or C library.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.runs import ROOT, Driver, cli
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="Linux is made like others, they are what they are")
+ELSEWHERE = [pytest.param("macos", marks=LINUX), pytest.param("windows", marks=LINUX)]
+KILLED = 9 if os.name == "nt" else -9
+SAMPLE = ROOT / "tests/data/sample"
+SUPERWORDS = ("--pattern", "boundless", "--superwords", "boundless", "--vocab-size", 600, "--memory", "400MB")
+EXPORTS = ("hf", "tiktoken", "gpt2", "events", "parquet")
+
+
+def on(system: str) -> dict[str, str]:
+    """The environment of a process on that system."""
+    if not system:
+        return dict(os.environ)
+    path = f"{ROOT / 'tests/elsewhere'}{os.pathsep}{ROOT}"
+    return {**os.environ, "STREAMBPE_TEST_SYSTEM": system, "PYTHONPATH": path}
+
+
+def outputs(folder: Path, env: dict[str, str]) -> dict[str, bytes]:
+    """What encodings and exports of RUN are, by name."""
+    for name in ("ids.npy", "ids.bin", "ids.parquet"):
+        cli("encode", folder / "run", SAMPLE, "-o", folder / name, env=env)
+    for kind in EXPORTS:
+        cli("export", folder / "run", "--to", kind, "-o", folder / f"x.{kind}", env=env)
+    cli("export-counts", folder / "run", "-o", folder / "counts.parquet", env=env)
+    files = {path.name: path for path in folder.iterdir() if path.is_file()}
+    files["model"], files["superwords"] = (folder / run / "model.events.jsonl" for run in ("run", "sup"))
+    return {name: path.read_bytes() for name, path in sorted(files.items())}
+
+
+def killed_at(place: str, *arguments: object, env: dict[str, str]) -> None:
+    """Run a command that dies there."""
+    done = cli(*arguments, env={**env, "STREAMBPE_FAILPOINT": place}, expect=None)
+    assert done.returncode == KILLED, done.stderr
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory) -> dict[str, bytes]:
+    """What this system makes of the sample, without any kill."""
+    folder, env = tmp_path_factory.mktemp("here"), on("")
+    cli("train", folder / "run", SAMPLE, "--vocab-size", 1000, env=env)
+    cli("train", folder / "sup", SAMPLE, *SUPERWORDS, env=env)
+    return outputs(folder, env)
+
+
+@pytest.mark.parametrize("system", ["", *ELSEWHERE])
+def test_killed_and_resumed_on_another_system(here, tmp_path, system):
+    """Every step to the same bytes, with kills between; and what looks at a run says that it adds up."""
+    env, run, sup = on(system), tmp_path / "run", tmp_path / "sup"
+    killed_at("part-written", "count", run, SAMPLE, env=env)
+    killed_at("part-committed", "count", run, SAMPLE, env=env)
+    killed_at("journal-created", "train", run, SAMPLE, "--vocab-size", 1000, "--memory", "256MB", env=env)
+    killed_at("tables-filled", "resume", run, env=env)
+    killed_at("log-written", "resume", run, env=env)
+    cli("resume", run, env=env)
+    killed_at("words-written", "train", sup, SAMPLE, *SUPERWORDS, env=env)
+    cli("resume", sup, env=env)
+    assert outputs(tmp_path, env) == here
+    for folder in (run, sup):
+        assert "everything adds up" in cli("check", folder, env=env).stderr
+        assert json.loads(cli("status", folder, "--json", env=env).stdout)["state"] == "done"
+        assert not [path for path in folder.rglob("*") if path.suffix in (".new", ".tmp")]
+    assert cli("decode", run, tmp_path / "ids.npy", env=env).stdout
+    cli("report", run, "-o", tmp_path / "page.html", env=env)
+    cli("converge", run, "--vocab-size", 400, env=env)
+    assert "memory" in cli("plan", SAMPLE, "--vocab-size", 400, env=env).stdout
+
+
+@pytest.mark.parametrize("system", ELSEWHERE)
+@pytest.mark.parametrize("place", ["snapshot-written", "snapshot-made:3"])
+def test_killed_beside_a_snapshot_on_another_system(here, tmp_path, system, place):
+    """The words of a snapshot are mapped while they are read; the next one takes its place."""
+    given = {"run": tmp_path / "run", "options": {"vocab_size": 1000}}
+    env = on(system)
+    cli("count", tmp_path / "run", SAMPLE, env=env)
+    settings = {"checkpoint_seconds": 0, "snapshot_seconds": 0}
+    for failpoint in (place, ""):
+        driver = Driver({**env, "STREAMBPE_FAILPOINT": failpoint}, trainer=settings, **given)
+        code, err = driver.end()
+        assert code == (KILLED if failpoint else 0), err
+    assert (tmp_path / "run/model.events.jsonl").read_bytes() == here["model"]
+    assert not list((tmp_path / "run/training").glob("*"))
+
+
+@pytest.mark.parametrize("system", ["", *ELSEWHERE])
+def test_a_run_that_another_writes_is_refused_and_its_holder_named(tmp_path, system):
+    """The lock is held by the process that counts from standard input, and free when it is killed."""
+    env, run = on(system), tmp_path / "run"
+    command = [sys.executable, "-m", "streambpe.cli", "count", str(run), "-", "--progress", "jsonl"]
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=env, cwd=ROOT, **streams) as holder:
+        try:
+            assert holder.stderr.readline().startswith(b"{"), "it counts"
+            refused = cli("count", run, SAMPLE, env=env, expect=1)
+            assert re.search(rf"process {holder.pid} on ", refused.stderr)
+        finally:
+            holder.kill()
+    cli("count", run, SAMPLE, env=env, expect=None)
+    assert "is being written by" not in cli("status", run, env=env, expect=None).stderr
+
+
+@pytest.mark.parametrize("system", ELSEWHERE)
+def test_ctrl_c_on_another_system(here, tmp_path, system):
+    """Stopped by a signal that every system has; the same command goes on."""
+    env = on(system)
+    cli("count", tmp_path / "run", SAMPLE, env=env)
+    driver = Driver(env, run=tmp_path / "run", options={"vocab_size": 1000}, rest=0.05)
+    assert driver.wait_for("learning")
+    code, err = driver.end(signal.SIGINT)
+    assert (code, "Go on with: streambpe resume" in err) == (130, True), err
+    cli("train", tmp_path / "run", "--vocab-size", 1000, env=env)
+    assert (tmp_path / "run/model.events.jsonl").read_bytes() == here["model"]

@@ -1,0 +1,281 @@
+"""What users name with -o: nothing is overwritten unasked, and ids say of what kind and model they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from streambpe.cli import main
+from streambpe.train.trainer import train
+from tests.runs import SMALL, text_run
+
+TEXT = "the cat and the dog, the end of the day and the cat\n" * 40
+MEMORY = ["--memory", "300MB"]
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory) -> Path:
+    """A run with three trainings: main, a larger one that goes on from it, one of other text."""
+    folder = tmp_path_factory.mktemp("outputs")
+    run = text_run(folder / "run", TEXT)
+    train(run, resources=SMALL, vocab_size=265)
+    train(run, resources=SMALL, name="large", vocab_size=275)
+    other = text_run(folder / "other", "nothing of it\n" * 30)
+    train(other, resources=SMALL, vocab_size=265)
+    (folder / "a.txt").write_text(TEXT)
+    return folder
+
+
+def cli(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert result.exit_code == code, result.output
+    return result
+
+
+# ---------------------------------------------------------------------------------------------------------
+# of what kind ids are
+
+
+@pytest.mark.parametrize("dtype", ["auto", "uint16", "uint32", "int32", "int64"])
+def test_a_bin_is_decoded_as_it_was_encoded(learned, tmp_path, dtype):
+    """Whatever --dtype it was written with: decode used to guess, and printed garbage."""
+    ids = tmp_path / "a.bin"
+    cli("encode", learned / "run", learned / "a.txt", "-o", ids, "--dtype", dtype, *MEMORY)
+    done = cli("decode", learned / "run", ids)
+    assert (done.stdout, done.stderr) == (TEXT, "")
+    record = json.loads((tmp_path / "a.bin.json").read_text())
+    assert record["dtype"] == ("uint16" if dtype == "auto" else dtype)
+    assert record["ids"] * np.dtype(record["dtype"]).itemsize == ids.stat().st_size
+    assert (record["documents"], record["n_vocab"], record["eot"]) == (1, 265, None)
+    trained = [json.loads(line) for line in (learned / "run/model.events.jsonl").read_text().splitlines()]
+    assert record["model_sha256"] == trained[0]["events"]["sha256"]
+
+
+def test_a_bin_without_its_record_is_not_guessed(learned, tmp_path):
+    """It is refused without --dtype; a --dtype that does not fit is refused by what stands beside it."""
+    ids = tmp_path / "a.bin"
+    cli("encode", learned / "run", learned / "a.txt", "-o", ids, "--dtype", "uint32", *MEMORY)
+    (tmp_path / "a.bin.json").unlink()
+    refused = cli("decode", learned / "run", ids, code=2)
+    assert refused.stdout == ""
+    assert "--dtype" in refused.stderr
+    assert cli("decode", learned / "run", ids, "--dtype", "uint32").stdout == TEXT
+    wrong = cli("decode", learned / "run", ids, "--dtype", "uint16", code=1)
+    assert wrong.stdout == ""
+    assert "offsets" in wrong.stderr
+    ids.write_bytes(ids.read_bytes()[:-1])
+    assert "bytes" in cli("decode", learned / "run", ids, "--dtype", "uint16", code=1).stderr
+
+
+def test_a_bin_that_does_not_fit_its_record_is_refused(learned, tmp_path):
+    """Cut, asked for otherwise, or with a record that is damaged."""
+    ids = tmp_path / "a.bin"
+    cli("encode", learned / "run", learned / "a.txt", "-o", ids, *MEMORY)
+    assert "says uint16" in cli("decode", learned / "run", ids, "--dtype", "int32", code=2).stderr
+    whole = ids.read_bytes()
+    ids.write_bytes(whole[:-2])
+    assert "Was it cut" in cli("decode", learned / "run", ids, code=1).stderr
+    ids.write_bytes(whole)
+    record = (tmp_path / "a.bin.json").read_text()
+    for damaged in ("", "{}", "[]", record[:-5], record.replace("uint16", "float8"), record.replace("-ids", "-x")):
+        (tmp_path / "a.bin.json").write_text(damaged)
+        assert "a.bin.json" in cli("decode", learned / "run", ids, code=1).stderr
+
+
+def test_dtype_of_what_says_it_itself_is_refused(learned, tmp_path):
+    """An option that cannot be honoured: --dtype for .npy, .parquet and text."""
+    (tmp_path / "a.txt").write_text("1 2 3\n")
+    for name in ("a.npy", "a.parquet"):
+        cli("encode", learned / "run", learned / "a.txt", "-o", tmp_path / name, *MEMORY)
+    for name in ("a.npy", "a.parquet", "a.txt"):
+        assert "--dtype" in cli("decode", learned / "run", tmp_path / name, "--dtype", "uint16", code=2).stderr
+    cli("decode", learned / "run", tmp_path / "a.npy", "--dtype", "float64", code=2)
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.bin", "a.parquet"])
+def test_decoding_with_another_model_is_told(learned, tmp_path, name):
+    """On stderr, once; not if the other model only has more ids."""
+    cli("encode", learned / "run", learned / "a.txt", "-o", tmp_path / name, *MEMORY)
+    assert cli("decode", learned / "run:large", tmp_path / name).stderr == ""
+    done = CliRunner().invoke(main, ["decode", str(learned / "other"), str(tmp_path / name)])
+    assert done.stderr.count("was encoded with another model") == 1
+    cli("encode", learned / "run:large", learned / "a.txt", "-o", tmp_path / f"large-{name}", *MEMORY)
+    fewer = CliRunner().invoke(main, ["decode", str(learned / "run"), str(tmp_path / f"large-{name}")])
+    assert fewer.stderr.count("was encoded with another model") == 1
+
+
+def test_arrays_that_are_no_ids_are_refused(learned, tmp_path):
+    """Floats, two dimensions, offsets of another file, negative ids: one message each."""
+    np.save(tmp_path / "a.npy", np.zeros(3))
+    assert "float64" in cli("decode", learned / "run", tmp_path / "a.npy", code=1).stderr
+    np.save(tmp_path / "a.npy", np.zeros((3, 3), np.int32))
+    assert "dimensions" in cli("decode", learned / "run", tmp_path / "a.npy", code=1).stderr
+    np.save(tmp_path / "a.npy", np.array([40, 41, 42], np.int32))
+    for offsets in ([0, 2], [0, 4], [1, 3], [0, 3, 2, 3], [[0, 3]], []):
+        np.save(tmp_path / "a.npy.offsets.npy", np.array(offsets, np.int64))
+        assert "offsets.npy" in cli("decode", learned / "run", tmp_path / "a.npy", code=1).stderr
+    (tmp_path / "a.npy.offsets.npy").unlink()
+    np.save(tmp_path / "a.npy", np.array([40, -1], np.int32))
+    assert "a.npy" in cli("decode", learned / "run", tmp_path / "a.npy", code=1).stderr
+    (tmp_path / "none.bin.json").write_text("{}")
+    assert "none.bin" in cli("decode", learned / "run", tmp_path / "none.bin", "--dtype", "uint16", code=1).stderr
+
+
+# ---------------------------------------------------------------------------------------------------------
+# nothing is overwritten unasked
+
+COMMANDS = {
+    "encode-npy": ["encode", "RUN", "TEXT", "-o", "OUT.npy", *MEMORY],
+    "encode-bin": ["encode", "RUN", "TEXT", "-o", "OUT.bin", *MEMORY],
+    "encode-parquet": ["encode", "RUN", "TEXT", "-o", "OUT.parquet", *MEMORY],
+    "export-hf": ["export", "RUN", "--to", "hf", "-o", "OUT.json"],
+    "export-tiktoken": ["export", "RUN", "--to", "tiktoken", "-o", "OUT.tiktoken"],
+    "export-gpt2": ["export", "RUN", "--to", "gpt2", "-o", "OUT"],
+    "export-boundless": ["export", "RUN", "--to", "boundless", "-o", "OUT.model"],
+    "export-events": ["export", "RUN", "--to", "events", "-o", "OUT.jsonl"],
+    "export-parquet": ["export", "RUN", "--to", "parquet", "-o", "OUT.parquet"],
+    "export-sizes": ["export", "RUN", "--to", "hf", "-o", "OUT.json", "--vocab-size", "260,265"],
+    "export-counts-csv": ["export-counts", "RUN", "-o", "OUT.csv"],
+    "export-counts-parquet": ["export-counts", "RUN", "-o", "OUT.parquet"],
+    "import": ["import", "TOKENIZER", "-o", "OUT.jsonl"],
+    "sql": ["sql", "RUN", "FROM run", "-o", "OUT.csv"],
+}
+
+
+def arguments_of(name: str, learned: Path, folder: Path) -> list[str]:
+    names = {"RUN": learned / "run", "TEXT": learned / "a.txt", "TOKENIZER": learned / "tokenizer.json"}
+    if name == "import" and not names["TOKENIZER"].exists():
+        cli("export", names["RUN"], "--to", "hf", "-o", names["TOKENIZER"])
+    return [str(names.get(word, word)).replace("OUT", str(folder / "out")) for word in COMMANDS[name]]
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_output_that_is_there_is_kept_without_force(learned, tmp_path, name):
+    """Each file of each command by itself is enough to refuse, before any work; --force makes what it should be."""
+    arguments = arguments_of(name, learned, tmp_path / "made")
+    (tmp_path / "made").mkdir()
+    cli(*arguments)
+    made = files_in(tmp_path / "made")
+    assert made
+    refused = cli(*arguments, code=2)
+    assert "--force" in refused.stderr
+    assert refused.stdout == ""
+    assert files_in(tmp_path / "made") == made
+    cli(*arguments, "--force")
+    assert files_in(tmp_path / "made").keys() == made.keys()
+    for number, file in enumerate(made):
+        folder = tmp_path / f"mine-{number}"
+        (folder / file).parent.mkdir(parents=True)
+        (folder / file).write_text("mine")
+        assert str(folder / file) in cli(*arguments_of(name, learned, folder), code=2).stderr
+        assert files_in(folder) == {file: b"mine"}
+        cli(*arguments_of(name, learned, folder), "--force")
+        assert files_in(folder).keys() == made.keys()
+        assert (folder / file).read_bytes() != b"mine"
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "export-sizes"])
+def test_names_that_cannot_be_written_are_one_message(learned, tmp_path, name):
+    """A folder in its place, a folder that is not there, a name that is too long."""
+    arguments = arguments_of(name, learned, tmp_path)
+    output = Path(arguments[arguments.index("-o") + 1])
+    place = arguments.index("-o") + 1
+    if name != "export-gpt2":
+        output.mkdir()
+        assert "is a folder" in cli(*arguments, code=2).stderr
+    for wrong in (tmp_path / "none" / output.name, tmp_path / ("x" * 300 + output.name)):
+        arguments[place] = str(wrong)
+        result = CliRunner().invoke(main, arguments)
+        assert isinstance(result.exception, SystemExit), result.exception
+        assert result.exit_code in (1, 2)
+        assert str(wrong if wrong.parent == tmp_path else wrong.parent) in result.stderr
+    assert sorted(os.listdir(tmp_path)) == ([] if name == "export-gpt2" else [output.name])
+
+
+def test_gpt2_files_are_not_put_over_a_file(learned, tmp_path):
+    """Its output is a folder."""
+    (tmp_path / "out").write_text("mine")
+    assert "folder" in cli("export", learned / "run", "--to", "gpt2", "-o", tmp_path / "out", "--force", code=2).stderr
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+def test_rows_may_go_where_nothing_is_lost(learned):
+    """/dev/null is there already, and may be written."""
+    if os.path.exists("/dev/null"):
+        (link := learned / "null.csv").symlink_to("/dev/null")
+        cli("sql", learned / "run", "FROM run", "-o", link)
+        assert link.is_symlink()
+
+
+def test_a_page_of_report_is_replaced_and_nothing_else(learned, tmp_path):
+    """Its own pages, also those that did not say so yet; a page of somebody else's needs --force."""
+    page = tmp_path / "report.html"
+    arguments = ["report", learned / "run", "-o", page, *MEMORY]
+    cli(*arguments)
+    first = page.read_text()
+    cli(*arguments)
+    old = first.replace('<meta name="generator" content="streambpe report">\n', "")
+    assert old != first
+    page.write_text(old)
+    cli(*arguments)
+    assert page.read_text() == first
+    for mine in ("", "<!doctype html>\n<title>mine</title>", "the streambpe report", ": a vocabulary</title>"):
+        page.write_text(mine)
+        assert "--force" in cli(*arguments, code=2).stderr
+        assert page.read_text() == mine
+    cli(*arguments, "--force")
+    assert page.read_text() == first
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("point", ["encoded-beside", "encoded"])
+@pytest.mark.parametrize("suffix", ["npy", "bin", "parquet"])
+def test_an_encoding_killed_while_its_file_was_made_is_finished(learned, tmp_path, suffix, point, force):
+    """The same command goes on, without --force if it had none, and gives the same files."""
+    unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
+    for folder in (unbroken, broken):
+        folder.mkdir()
+    encode = ["encode", learned / "run", learned / "a.txt", *MEMORY, "-o"]
+    cli(*encode, unbroken / f"ids.{suffix}")
+    output = broken / f"ids.{suffix}"
+    if force:
+        output.write_text("mine")
+    extra = ["--force"] if force else []
+    command = [sys.executable, "-m", "streambpe.cli", *map(str, encode), str(output), *extra]
+    environment = {**os.environ, "STREAMBPE_FAILPOINT": point}
+    killed = subprocess.run(command, env=environment, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL
+    assert (broken / f"ids.{suffix}.progress.json").exists()
+    other = cli(*encode, output, "--eot", "x", *extra, code=2)
+    assert "no special token" in other.stderr
+    cli(*encode, output, *extra)
+    assert files_in(broken) == files_in(unbroken)
+
+
+def test_a_half_encoding_does_not_take_another_file_for_its_own(learned, tmp_path):
+    """OUT that came into being while the job was stopped is kept."""
+    output = tmp_path / "ids.npy"
+    encode = ["encode", learned / "run", learned / "a.txt", *MEMORY, "-o", output]
+    command = [sys.executable, "-m", "streambpe.cli", *map(str, encode)]
+    subprocess.run(command, env={**os.environ, "STREAMBPE_FAILPOINT": "encoded-beside"}, capture_output=True)
+    progress = tmp_path / "ids.npy.progress.json"
+    progress.write_text(json.dumps({**json.loads(progress.read_text()), "finishing": False}))
+    output.write_text("mine")
+    assert "--force" in cli(*encode, code=2).stderr
+    assert output.read_text() == "mine"
+    output.unlink()
+    cli(*encode)
+    assert sorted(os.listdir(tmp_path)) == ["ids.npy", "ids.npy.json", "ids.npy.offsets.npy"]

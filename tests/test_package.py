@@ -1,0 +1,135 @@
+"""`import streambpe`: what it offers, in every order of imports, and that it loads nothing heavy."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import pickle
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import streambpe
+from tests.runs import SMALL
+
+HEAVY = ("duckdb", "polars", "pyarrow", "numpy", "regex", "rich", "streambpe.train.trainer")
+WAYS = {
+    "attribute": "import streambpe; calls.append(streambpe.train)",
+    "from": "from streambpe import train; calls.append(train)",
+    "package": "import streambpe.train; calls.append(streambpe.train)",
+    "module": "import streambpe.train.trainer; calls.append(streambpe.train)",
+    "star": "from streambpe import *; calls.append(train)",
+}
+CALLS = """
+calls = []
+{ways}
+import streambpe.train.trainer
+from streambpe.config import Resources
+for number, call in enumerate(calls):
+    result = call({folder!r} + f"/run{{number}}", [{text!r}], vocab_size=260, resources=Resources(300 * 10**6, 1))
+    assert result.events > 0, result
+    assert call is streambpe.train is calls[0]
+    assert streambpe.train.trainer.train(
+        {folder!r} + f"/run{{number}}", vocab_size=260, resources=Resources(300 * 10**6, 1)
+    ).skipped
+print("both")
+"""
+
+
+def python(code: str) -> str:
+    """What a fresh interpreter prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("first", WAYS)
+def test_train_is_called_again_and_again_however_it_was_imported(tmp_path, first):
+    """The second call in a process, and every import after another, gives what can be called and is the package."""
+    (tmp_path / "a.txt").write_text("the cat and the dog and the cat\n")
+    ways = "\n".join([WAYS[first], *(code for name, code in WAYS.items() if name != first), WAYS[first]])
+    assert python(CALLS.format(ways=ways, folder=str(tmp_path), text=str(tmp_path / "a.txt"))) == "both\n"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import streambpe",
+        "import streambpe.train",
+        "from streambpe import train",
+        "from streambpe import StreambpeError",
+        "import streambpe.cli",
+    ],
+)
+def test_importing_loads_nothing_heavy(code):
+    """Neither the package nor its entry points load what takes time and memory."""
+    loaded = python(f"{code}; import json, sys; print(json.dumps(sorted(sys.modules)))")
+    assert not set(HEAVY) & set(json.loads(loaded))
+
+
+def test_a_function_that_is_also_a_package_stays_both():
+    """Every public name that is also a subpackage or module of streambpe can be called after that is loaded."""
+    modules = {module.name for module in pkgutil.iter_modules(streambpe.__path__)}
+    both = modules & set(streambpe.__all__)
+    assert both == {"train"}
+    for name in both:
+        __import__(f"streambpe.{name}")
+        assert callable(getattr(streambpe, name))
+
+
+def test_every_public_name_is_there_and_listed():
+    """__all__, __dir__ and the attributes agree; an unknown one is an AttributeError."""
+    assert dir(streambpe) == sorted(streambpe.__all__)
+    assert all(getattr(streambpe, name) is not None for name in streambpe.__all__)
+    with pytest.raises(AttributeError, match="nothing"):
+        streambpe.nothing  # noqa: B018
+
+
+def test_train_is_inspected_and_pickled_as_a_function_is():
+    """Its signature is that of the trainer's function, and a copy is the thing itself."""
+    from streambpe.train import trainer
+
+    assert inspect.signature(streambpe.train) == inspect.signature(trainer.train)
+    assert pickle.loads(pickle.dumps(streambpe.train)) is streambpe.train
+    assert inspect.getmodule(trainer.train) is trainer
+    assert "streambpe.train" in inspect.getsource(streambpe.train)
+
+
+def train_there(arguments: tuple) -> int:
+    """For another process."""
+    call, run, text = arguments
+    return call(run, [text], vocab_size=260, resources=SMALL).events
+
+
+def test_train_is_sent_to_another_process(tmp_path):
+    """As by a pool that maps it over corpora."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    (tmp_path / "a.txt").write_text("the cat and the dog and the cat\n")
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        task = (streambpe.train, str(tmp_path / "run"), str(tmp_path / "a.txt"))
+        assert pool.submit(train_there, task).result() > 0
+
+
+@pytest.mark.long
+def test_mypy_knows_what_train_is(tmp_path):
+    """A user's strictly typed program: the types are those of the function."""
+    (tmp_path / "user.py").write_text(
+        "import streambpe\nimport streambpe.train\nfrom streambpe import train\n\n"
+        'result: streambpe.TrainResult = train("run", ["a.txt"], vocab_size=300)\n'
+        'again: streambpe.TrainResult = streambpe.train("run", vocab_size=400)\n'
+        "wrong: int = train(5)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file", "", str(tmp_path / "user.py")],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[1],
+    )
+    errors = [line for line in done.stdout.splitlines() if ": error:" in line and "user.py" in line]
+    assert errors
+    assert all(":7:" in line for line in errors), done.stdout

@@ -1,0 +1,64 @@
+"""Neighbours counted and texts cut in the core, judged by Counter and a loop."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streambpe.core.pairs import PairTable
+
+symbol = st.one_of(st.integers(-1, 3), st.sampled_from([-5, 0, 2**31 - 1, 2**31 - 2]))
+texts = st.lists(symbol, max_size=60)
+
+
+def neighbours(text: list[int]) -> Counter[tuple[int, int]]:
+    return Counter(pair for pair in pairwise(text) if min(pair) >= 0)
+
+
+def as_pairs(keys: np.ndarray) -> list[tuple[int, int]]:
+    return [(key >> 32, key & 0xFFFFFFFF) for key in keys.tolist()]
+
+
+@given(st.lists(texts, max_size=4))
+def test_neighbours_are_counted_over_several_texts(many):
+    """Those beside a barrier are none; keys come out ascending."""
+    table, wanted = PairTable(), Counter()
+    for text in many:
+        assert table.count(np.array(text, np.int32)) == max(len(text) - 1, 0)
+        wanted += neighbours(text)
+    assert len(table) == len(wanted)
+    keys, n = table.take()
+    assert as_pairs(keys) == sorted(wanted)
+    assert n.tolist() == [wanted[pair] for pair in sorted(wanted)]
+
+
+def test_a_full_table_stops_and_loses_nothing():
+    """What is counted up to there, and the rest in another table, is everything."""
+    rng = np.random.default_rng(5)
+    text = rng.integers(-1, 400, 50_000).astype(np.int32)
+    total: Counter[tuple[int, int]] = Counter()
+    at, tables = 0, 0
+    while at < len(text) - 1:
+        table = PairTable(1 << 19)
+        at = table.count(text, at)
+        keys, n = table.take()
+        total.update(dict(zip(as_pairs(keys), n.tolist(), strict=True)))
+        tables += 1
+    assert tables > 2
+    assert total == neighbours(text.tolist())
+
+
+@given(texts.filter(lambda text: max(text, default=0) < 4), st.sets(st.tuples(st.integers(0, 3), st.integers(0, 3))),
+       st.sets(st.integers(0, 3), max_size=2), st.sets(st.integers(0, 3), max_size=2))  # fmt: skip
+def test_places_are_joined_by_pairs_and_by_open_symbols(text, kept, right, left):
+    """As a loop over the text says."""
+    table = PairTable()
+    table.hold(np.array([(a << 32) | b for a, b in kept], np.int64))
+    open_right, open_left = (np.array([i in found for i in range(4)]) for found in (right, left))
+    joined = table.join(np.array(text, np.int32), open_right, open_left).tolist()
+    wanted = [min(a, b) >= 0 and ((a, b) in kept or a in right or b in left) for a, b in pairwise(text)]
+    assert joined == [*wanted, *[False] * bool(text)]

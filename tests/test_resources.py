@@ -1,0 +1,168 @@
+"""--memory and --threads that no machine has, or this one has not: one message, or a job that runs all the same."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from streambpe import cli as command_line
+from streambpe import config, memory
+from streambpe.config import Resources, most_threads, parse_size
+from streambpe.errors import Stopped
+from streambpe.store.database import open_store
+from streambpe.train import trainer
+from streambpe.train.trainer import train
+from tests.runs import SMALL, text_run
+
+TEXT = "the cat and the dog, the end of the day and the cat\n" * 40
+COMMANDS = {
+    "count": ["count", "NEW", "TEXT"],
+    "train": ["train", "NEW", "TEXT"],
+    "plan": ["plan", "TEXT"],
+    "resume": ["resume", "RUN"],
+    "merge-counts": ["merge-counts", "NEW", "RUN"],
+    "check": ["check", "RUN"],
+    "encode": ["encode", "RUN", "TEXT", "-o", "NEW.npy"],
+    "encode to stdout": ["encode", "RUN", "TEXT"],
+    "report": ["report", "RUN", "-o", "NEW.html"],
+    "evaluate": ["evaluate", "RUN", "--text", "TEXT"],
+    "converge": ["converge", "RUN"],
+    "sql": ["sql", "RUN", "SELECT 1"],
+}
+IMPOSSIBLE = [
+    (["--memory", "0"], 3, "256.0 MB"),
+    (["--memory", "0GB"], 3, "256.0 MB"),
+    (["--memory", "-5GB"], 2, "is no size"),
+    (["--memory", ""], 2, "is no size"),
+    (["--memory", "1e30TB"], 2, "is no size"),
+    (["--memory", "nanGB"], 2, "is no size"),
+    (["--memory", "9" * 30 + "TB"], 2, "this machine has"),
+    (["--memory", "9" * 400], 2, "this machine has"),
+    (["--memory", "100000TB"], 2, "this machine has"),
+    (["--threads", "1000000"], 2, "cores"),
+    (["--threads", "9" * 30], 2, "cores"),
+    (["--threads", "0"], 2, "threads"),
+    (["--threads", "-1"], 2, "threads"),
+]
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory) -> Path:
+    """A folder with a text and a finished run."""
+    folder = tmp_path_factory.mktemp("resources")
+    (folder / "a.txt").write_text(TEXT)
+    train(text_run(folder / "run", TEXT), resources=SMALL, vocab_size=265)
+    return folder
+
+
+def cli(*arguments: object) -> Result:
+    result = CliRunner().invoke(command_line.main, [str(argument) for argument in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_impossible_resources_are_refused_before_any_work(learned, tmp_path, name):
+    """The documented exit code, one line, nothing made: a crash, or a limit that nobody could keep, before."""
+    names = {"RUN": learned / "run", "TEXT": learned / "a.txt"}
+    command = [str(names.get(word, word)).replace("NEW", str(tmp_path / "new")) for word in COMMANDS[name]]
+    for options, code, why in IMPOSSIBLE:
+        result = cli(*command, *options)
+        assert (result.exit_code, result.stdout) == (code, ""), (options, result.output)
+        assert why in result.stderr, options
+        assert len(result.stderr) < 400
+        assert not os.listdir(tmp_path)
+
+
+def test_sizes_are_exact_and_of_any_length():
+    """No float in between, which rounds, and overflows."""
+    assert parse_size("9007199254740993") == 9007199254740993
+    assert parse_size("1.5GiB") == 3 << 29
+    assert parse_size("9" * 400) == int("9" * 400)
+
+
+def test_as_many_threads_as_are_allowed_work_with_the_least_memory(learned, tmp_path):
+    """And learn, encode and answer the same."""
+    few, many = tmp_path / "few", tmp_path / "many"
+    for run, threads in ((few, 1), (many, most_threads())):
+        limits = ["--threads", threads, "--memory", "256MB"]
+        assert cli("train", run, learned / "a.txt", "-s", "265", *limits).exit_code == 0
+        assert cli("encode", run, learned / "a.txt", "-o", run / "ids.npy", *limits).exit_code == 0
+        assert cli("check", run, *limits).exit_code == 0
+        assert cli("sql", run, "SELECT count(*) FROM events", *limits).exit_code == 0
+    for name in ("model.events.jsonl", "ids.npy"):
+        assert (few / name).read_bytes() == (many / name).read_bytes()
+
+
+def test_duckdb_gets_no_more_threads_than_its_memory_feeds():
+    """300 threads in 150 MB ran out of memory while folding."""
+    for megabytes, threads, expected in ((64, 1000, 4), (256, 2, 2), (32, 2, 2), (1, 5, 2)):
+        with open_store(":memory:", memory_bytes=megabytes << 20, threads=threads) as con:
+            assert con.execute("SELECT current_setting('threads')").fetchall() == [(min(threads, expected),)]
+
+
+def test_a_run_of_a_larger_machine_is_resumed_with_what_this_one_has(learned, tmp_path, monkeypatch):
+    """The memory and the threads that it had are no option given now: they are cut to the machine, and told."""
+    run = text_run(tmp_path / "run", TEXT)
+
+    def give_up(*_: object) -> None:
+        raise Stopped("stopped", 2)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer.Trainer, "run", give_up)
+        with pytest.raises(Stopped):
+            train(run, resources=Resources(64 * 10**9, 500), vocab_size=265)
+    monkeypatch.setattr(config, "available_memory", lambda: 2 * 10**9)
+    monkeypatch.setattr(config, "usable_cores", lambda: 2)
+    seen: list[Resources] = []
+    monkeypatch.setattr(trainer.Trainer, "__init__", noting(trainer.Trainer.__init__, seen))
+    done = cli("resume", run)
+    assert done.exit_code == 0, done.stderr
+    assert "it had --memory 64.0 GB" in done.stderr
+    assert [(r.memory_bytes, r.threads) for r in seen] == [(2 * 10**9, 64)]
+    again = cli("resume", run, "--memory", "300MB", "--threads", "1")
+    assert (again.exit_code, "it had" in again.stderr) == (0, False)
+    assert [(r.memory_bytes, r.threads) for r in seen[1:]] == [(300 * 10**6, 1)]
+
+
+def noting(make, seen: list[Resources]):
+    def noted(self, *arguments, **options):
+        seen.append(options["resources"])
+        make(self, *arguments, **options)
+
+    return noted
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in COMMANDS
+        if name not in ("resume", "count", "merge-counts", "plan", "converge", "encode to stdout")
+    ],
+)
+def test_every_command_with_memory_prepares_the_allocators(learned, tmp_path, monkeypatch, name):
+    """`encode` set Polars' threads and nothing else, so what was freed was kept."""
+    prepared: list[int] = []
+    monkeypatch.setattr(memory, "prepare_allocators", prepared.append)
+    names = {"RUN": learned / "run", "TEXT": learned / "a.txt"}
+    command = [str(names.get(word, word)).replace("NEW", str(tmp_path / "new")) for word in COMMANDS[name]]
+    assert cli(*command, "--memory", "300MB").exit_code == 0
+    assert prepared == [300 * 10**6]
+
+
+def test_a_plan_whose_sample_cannot_be_trained_says_why(learned, tmp_path, monkeypatch):
+    """In one sentence and with the code that training would end with; it printed a Python tuple."""
+    (tmp_path / "a.txt").write_text(" ".join(chr(0x4E00 + i) for i in range(500)) * 3)
+    refused = cli("plan", tmp_path / "a.txt", "--encoding", "chars", "-s", "260", "--memory", "300MB")
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("streambpe: The sample cannot be trained: --vocab-size 260 is less than the ")
+    assert refused.stderr.count("streambpe:") == 1
+    monkeypatch.setenv("STREAMBPE_FAILPOINT", "part-written")
+    killed = cli("plan", learned / "a.txt", "-s", "260", "--memory", "300MB")
+    assert killed.exit_code == 1
+    assert killed.stderr == "streambpe: The sample cannot be trained: its process was ended by signal 9\n"
+    assert cli("plan", learned / "a.txt", "--sample", "0").exit_code == 2

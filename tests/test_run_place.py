@@ -1,0 +1,76 @@
+"""RUN and SOURCE swapped, or RUN a folder of something else: told, and nothing is made there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streambpe.errors import RunError, SourceError
+from streambpe.store.exchange import merge_runs
+from streambpe.store.run import Run
+from streambpe.train.count import count
+from streambpe.train.trainer import resume, train
+from tests.runs import SMALL, cli
+
+
+@pytest.fixture
+def corpus(tmp_path) -> Path:
+    """A folder with a text."""
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "a.txt").write_text("some words and more words, and some more")
+    return tmp_path / "corpus"
+
+
+@pytest.mark.parametrize("command", ["count", "train", "merge-counts"])
+@pytest.mark.parametrize("what", ["file", "folder"])
+@pytest.mark.parametrize("there", [True, False], ids=["a RUN", "not there yet"])
+def test_run_and_source_swapped(corpus, tmp_path, command, what, there):
+    """`train corpus.txt runs/x`: the command that is meant is told, and the corpus stays as it was."""
+    run, source = tmp_path / "x", corpus / "a.txt" if what == "file" else corpus
+    if there:
+        count(run, [str(corpus)], resources=SMALL)
+    if command == "merge-counts" and not there:
+        pytest.skip("what is merged is a RUN")
+    before = {path: path.read_bytes() for path in corpus.iterdir()}
+    done = cli(command, source, run, expect=1)
+    assert f"Is this meant: `streambpe {command} {run} {source}`?" in done.stderr
+    assert ("is a file" if what == "file" else "other things are in it (a.txt)") in done.stderr
+    assert {path: path.read_bytes() for path in corpus.iterdir()} == before
+    assert run.exists() == there
+
+
+def test_a_source_alone(corpus):
+    """`train corpus.txt` and `train corpus`: no RUN is made of either."""
+    for source in (corpus, corpus / "a.txt"):
+        for command in ("train", "count", "check", "sql"):
+            cli(command, source, *(["SELECT 1"] if command == "sql" else []), expect=None)
+        with pytest.raises(RunError, match="RUN"):
+            train(source, vocab_size=300, resources=SMALL)
+    assert [path.name for path in corpus.iterdir()] == ["a.txt"]
+    assert (corpus / "a.txt").is_file()
+
+
+def test_a_run_as_a_source(corpus, tmp_path):
+    """`train runs/new runs/old`: a RUN is no folder of sources."""
+    count(tmp_path / "old", [str(corpus)], resources=SMALL)
+    with pytest.raises(SourceError, match="old is a RUN, not a folder of sources"):
+        train(tmp_path / "new", [str(tmp_path / "old")], vocab_size=300, resources=SMALL)
+
+
+def test_what_is_taken_as_a_run(corpus, tmp_path):
+    """An empty folder, one with files that begin with a dot, one that a kill left without a database."""
+    for name, files in (("empty", []), ("hidden", [".gitkeep"]), ("killed", ["lock", "job.json", "counting.json"])):
+        folder = tmp_path / name
+        folder.mkdir()
+        for file in files:
+            (folder / file).write_text("{}" if file == "counting.json" else "")
+        Run(folder).refuse_other_content("count", [])
+    (tmp_path / "killed" / "job.json").unlink()
+    (tmp_path / "killed" / "counting.json").unlink()
+    for name in ("empty", "hidden", "killed"):
+        assert train(tmp_path / name, [str(corpus)], vocab_size=260, resources=SMALL).size == 260
+    (tmp_path / "hidden" / "notes.md").write_text("mine")  # beside a database anything may lie
+    assert resume(tmp_path / "hidden").size == 260
+    assert count(tmp_path / "hidden", [str(corpus)], resources=SMALL).skipped == 1
+    merge_runs(tmp_path / "sum", [tmp_path / "hidden"], SMALL)

@@ -1,0 +1,153 @@
+"""Words in memory and in blocks on disk: counted alike, rewritten alike."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from streambpe.core.learner import Learner, Rule
+from streambpe.core.scan import drop_words
+from streambpe.train.batch import Int32
+from streambpe.train.column import read_column, write_column
+from streambpe.train.engine import Words
+from streambpe.train.frontier import FloorWish, Frontier
+from streambpe.train.scan import Links, ScanColumn
+from tests.sequential import count_pairs, hard_words, merge
+
+
+def in_memory(symbols, offsets, weights, *, disjoint=False, keeps=False, known=()) -> Learner:
+    """A learner of these words, with bytes as base symbols."""
+    learner = Learner(Rule(disjoint=disjoint, keeps=keeps, first_id=256, ratio=1 << 40), 1 << 24)
+    tokens = [*(bytes([i]) for i in range(256)), *known]
+    learner.add_tokens(tokens, np.ones(len(tokens), np.int64))
+    learner.make_room(int(offsets[-1]), len(weights))
+    learner.add_words(symbols, offsets, weights, 1 if keeps else 2)
+    return learner
+
+
+def columns(words, tmp_path, *, disjoint=False, block=12):
+    """The same words in memory and as a scan over small blocks."""
+    flat = Words.of(words)
+    scan = ScanColumn(tmp_path, disjoint=disjoint, threads=2)
+    for at in range(0, len(words), max(1, block // 6)):
+        stop = min(len(words), at + max(1, block // 6))
+        scan.append(*write_column(flat.symbols, flat.offsets[at : stop + 1], flat.weights[at:stop]))
+    return in_memory(flat.symbols, flat.offsets, flat.weights, disjoint=disjoint), scan
+
+
+def filled(column):
+    """A frontier with the pairs of this column."""
+    frontier = Frontier()
+    column.fill(frontier, FloorWish(), None, 10**6, None)
+    return frontier
+
+
+def test_a_column_holds_the_words_of_two_tokens_and_more():
+    """Words of fewer than two tokens are left out; the others and their weights read back as written."""
+    flat = Words.of([(b"abc", 3), (b"", 1), (b"x", 9), (b"de", 2)])
+    column, weights = write_column(flat.symbols, flat.offsets, flat.weights)
+    assert column.tolist() == [-1, 97, 98, 99, -1, 100, 101, -1]
+    assert weights.tolist() == [3, 2]
+    symbols, offsets, again = read_column(column, weights)
+    assert symbols.tolist() == [97, 98, 99, 100, 101]
+    assert offsets.tolist() == [0, 3, 5]
+    assert again.tolist() == [3, 2]
+
+
+def test_finished_words_leave_with_their_weights():
+    """A word that has become one token goes, its weight with it, and the others stay in order."""
+    column = np.array([-1, 5, -1, 6, 7, -1, 8, -1], np.int32)
+    left, weights = drop_words(column, np.array([1, 2, 3]))
+    assert left.tolist() == [-1, 6, 7, -1]
+    assert weights.tolist() == [2]
+    assert drop_words(np.array([-1, 5, -1], np.int32), np.array([1]))[0].tolist() == [-1]
+
+
+@pytest.mark.parametrize("disjoint", [False, True])
+def test_memory_and_scan_count_the_same(tmp_path, disjoint):
+    """All pairs with their counts are those of a plain loop."""
+    for seed in range(40):
+        words = hard_words(random.Random(seed))
+        memory, scan = columns(words, tmp_path / str(seed), disjoint=disjoint)
+        want = count_pairs(words, "disjoint" if disjoint else "all")
+        frontier = filled(scan)
+        for left, right, n in (memory.hot(), (frontier.left, frontier.right, frontier.count)):
+            got = zip(left.tolist(), right.tolist(), n.tolist(), strict=True)
+            assert {(a, b): count for a, b, count in got} == want
+
+
+def test_a_digest_holds_every_pair_above_its_floor_with_its_count(tmp_path):
+    """Whatever fits, and whatever may not merge: pairs above the floor count in the digest what they count in all."""
+    cut = smaller = 0
+    for seed in range(90):
+        rng = random.Random(seed)
+        words = hard_words(rng)
+        _, scan = columns(words, tmp_path / str(seed))
+        want = count_pairs(words, "all")
+        best = sorted(want.items(), key=lambda item: -item[1])
+        k = rng.randint(1, 6)
+        left, right = (np.array([pair[side] for pair, _ in best[:k]], np.int64) for side in (0, 1))
+        count = np.array([n for _, n in best[:k]], np.int64)
+        floor = best[k][1] if len(best) > k else 0
+        refused = rng.choice([None, lambda a, b: (a + b) % 3 > 0])
+        links = Links(left, right, count, floor, [pair for pair, _ in best[k + 1 : k + 2]], refused)
+        digest = scan.digest(links, 256, rng.choice([10, 20, 1000]))
+        if digest is None:
+            continue
+        cut += digest.size < len(left)
+        smaller += len(digest.column) < scan.places
+        symbols, offsets, weights = read_column(digest.column, digest.weights)
+        held = [(symbols[offsets[i] : offsets[i + 1]].tolist(), int(weights[i])) for i in range(len(weights))]
+        counted = count_pairs(held, "all")
+        for pair, n in best[: digest.size]:
+            if n > links.floor_of(digest.size):
+                assert counted[pair] == n
+    assert cut > 5
+    assert smaller > 20
+
+
+def words_of(parts):
+    """Words as lists with weights, those of one token left out."""
+    out = []
+    for symbols, offsets, weights in parts:
+        out += [(symbols[offsets[i] : offsets[i + 1]].tolist(), int(weights[i])) for i in range(len(weights))]
+    return [(word, n) for word, n in out if len(word) > 1]
+
+
+def learned_column(learner) -> Int32:
+    """All words of a learner as one column."""
+    (part,) = learner.words()
+    return write_column(*part, 1)[0]
+
+
+def test_merging_rewrites_the_words_as_merge_does(tmp_path):
+    """Merged in memory and on disk, and by way of a digest, three times over, the words are those MERGE gives."""
+    for seed in range(40):
+        words = [(list(word), n) for word, n in hard_words(random.Random(seed))]
+        memory, scan = columns(words, tmp_path / str(seed))
+        _, other = columns(words, tmp_path / f"{seed}-other")
+        want = [(word, n) for word, n in words if len(word) > 1]
+        known = []
+        for new in (256, 257, 258):
+            if not want:
+                break
+            count = count_pairs(want, "all")
+            pair = min(count, key=lambda pair: (-count[pair], pair))
+            left, right = np.array([pair[0]]), np.array([pair[1]])
+            links = Links(left, right, np.array([count[pair]]), 0, [], None)
+            digest = other.digest(links, new, 1000)
+            assert digest is not None
+            part = in_memory(*read_column(digest.column, digest.weights), keeps=True, known=known)
+            for learner in (memory, part):
+                assert learner.apply(np.array([pair]), np.array([1])).n.tolist() == [count[pair]]
+            merged = scan.merge(filled(scan), left, right, np.array([new]), new + 1)
+            other.rewrite(digest, learned_column(part))
+            assert merged.executed <= merged.found
+            want = [(merge(word, pair, new), n) for word, n in want]
+            want = [(word, n) for word, n in want if len(word) > 1]
+            assert words_of(memory.words()) == want
+            assert words_of(scan.current_words()) == want
+            assert words_of(other.current_words()) == want
+            known.append(b"%d" % new)

@@ -1,0 +1,364 @@
+"""`streambpe sql` only reads, and only RUN's tables: every way out that DuckDB has is tried; -o writes results."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import socket
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from streambpe.cli import main
+from streambpe.config import Resources
+from streambpe.errors import LimitError, QueryRefused
+from streambpe.store.asked import judge, parse
+from streambpe.store.inspect import print_query, write_query
+from streambpe.train.trainer import train
+from tests.runs import SMALL, text_run
+
+WRITES = """
+COPY chunk_counts TO '{out}/x.csv'
+COPY chunk_counts TO '{run}/state.duckdb.wal'
+COPY (SELECT 1) TO '{out}/x.parquet'
+COPY chunk_counts FROM '{out}/secret.csv'
+COPY (PIVOT (SELECT 1 AS a, 2 AS b) ON a USING sum(b)) TO '{run}/state.duckdb.wal'
+COPY FROM DATABASE state TO memory
+EXPLAIN ANALYZE COPY (SELECT 1) TO '{run}/state.duckdb.wal'
+EXPLAIN (ANALYZE) COPY (SELECT 1) TO '{run}/state.duckdb.wal'
+EXPLAIN /* SELECT 1 */ ANALYZE COPY (SELECT 1) TO '{run}/state.duckdb.wal'
+EXPLAIN DELETE FROM chunk_counts
+EXPORT DATABASE '{out}/exported'
+IMPORT DATABASE '{out}/exported'
+ATTACH '{out}/other.duckdb' AS other
+ATTACH ':memory:' AS other
+DETACH state
+INSTALL httpfs
+LOAD httpfs
+LOAD '{out}/x.duckdb_extension'
+FORCE INSTALL httpfs
+UPDATE EXTENSIONS
+PRAGMA show_tables
+PRAGMA enable_profiling = 'json'
+PRAGMA profile_output = '{out}/profile.json'
+PRAGMA import_database('{out}')
+SET threads = 1
+SET VARIABLE a = 1
+SET enable_external_access = true
+SET temp_directory = '{out}'
+SET GLOBAL allowed_directories = ['{out}']
+RESET enable_external_access
+USE memory
+CALL pragma_version()
+CALL enable_logging('QueryLog', storage = 'file', storage_path = '{out}')
+CHECKPOINT
+VACUUM
+ANALYZE
+BEGIN TRANSACTION
+PREPARE p AS SELECT 1
+EXECUTE p
+CREATE TEMP TABLE mine AS SELECT 1
+CREATE TABLE mine AS PIVOT (SELECT 1 AS a, 2 AS b) ON a USING sum(b)
+CREATE MACRO f(x) AS x
+CREATE SECRET s (TYPE http, BEARER_TOKEN 'x')
+CREATE SCHEMA mine
+DROP TABLE chunk_counts
+ALTER TABLE chunk_counts RENAME TO other
+COMMENT ON TABLE chunk_counts IS 'x'
+INSERT INTO chunk_counts VALUES ('x', 1)
+UPDATE chunk_counts SET n = 1
+DELETE FROM chunk_counts
+TRUNCATE chunk_counts
+MERGE INTO chunk_counts AS a USING chunk_counts AS b ON a.chunk = b.chunk WHEN MATCHED THEN DELETE
+""".strip().splitlines()
+READS_FILES = """
+SELECT * FROM read_csv('{out}/secret.csv')
+SELECT * FROM '{out}/secret.csv'
+SELECT * FROM '{out}/*.csv'
+FROM read_text('{out}/secret.csv')
+FROM read_text(['{out}/secret.csv'])
+FROM read_blob('{out}/secret.csv')
+FROM read_json('{out}/secret.csv')
+FROM read_parquet('{out}/secret.csv')
+FROM read_duckdb('{out}/secret.csv')
+FROM sniff_csv('{out}/secret.csv')
+FROM parquet_metadata('{out}/secret.csv')
+FROM glob('{out}/*')
+FROM glob('{run}/*')
+FROM read_text('{run}/status.json')
+FROM read_text('/etc/passwd')
+FROM 'https://example.com/x.csv'
+DESCRIBE '{out}/secret.csv'
+SUMMARIZE '{out}/secret.csv'
+WITH a AS (FROM '{out}/secret.csv') FROM a
+FROM query('FROM read_text(''{out}/secret.csv'')')
+FROM query('COPY chunk_counts TO ''{out}/x.csv''')
+FROM json_execute_serialized_sql(json_serialize_sql('FROM read_text(''{out}/secret.csv'')'))
+FROM enable_logging('QueryLog', storage = 'file', storage_path = '{out}/logs')
+FROM enable_profiling(save_location = '{out}/profile.json')
+WITH a AS (INSERT INTO chunk_counts VALUES ('x', 1) RETURNING *) FROM a
+EXPLAIN SELECT * FROM read_csv('{out}/secret.csv')
+""".strip().splitlines()
+READS = [
+    "FROM chunk_counts LIMIT 1",
+    "chunk_frequencies",
+    "VALUES (1), (2)",
+    "TABLE run",
+    "SHOW TABLES",
+    "SHOW ALL TABLES",
+    "DESCRIBE chunk_counts",
+    "SUMMARIZE chunk_counts",
+    "WITH a AS (SELECT 1 AS n) FROM a",
+    "(SELECT 1) UNION ALL (SELECT 2)",
+    "EXPLAIN SELECT 1",
+    "EXPLAIN ANALYZE SELECT count(*) FROM chunk_counts",
+    "EXPLAIN (FORMAT json) SELECT 1",
+    "EXPLAIN (SELECT 1)",
+    "/* a comment */ EXPLAIN SELECT 1 -- and another",
+    "PIVOT (SELECT 'a' AS k, 1 AS v) ON k IN ('a') USING sum(v)",
+    "FROM duckdb_tables()",
+    "SELECT 'ä;ö' AS \"q;\", /* ; */ 1; -- a comment; behind",
+    "SELECT 1 -- a comment",
+    "FROM run;;",
+    "SELECT 'COPY x TO y; DROP TABLE run' AS text",
+]
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory) -> Path:
+    """A run with a vocabulary; only read."""
+    run = text_run(tmp_path_factory.mktemp("sealed") / "run", "the cat and the dog and the cat\n" * 50)
+    train(run, resources=SMALL, vocab_size=270)
+    return run
+
+
+@pytest.fixture
+def around(tmp_path) -> Path:
+    """A folder with something to read, to write beside."""
+    (tmp_path / "secret.csv").write_text("a,b\n1,hidden\n")
+    return tmp_path
+
+
+def sql(run: Path, *arguments: str, stdin: str | None = None) -> Result:
+    result = CliRunner().invoke(main, ["sql", str(run), *arguments], input=stdin)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def files_of(*folders: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("form", [[], ["--csv"]])
+@pytest.mark.parametrize("statement", WRITES)
+def test_a_statement_that_does_more_than_read_is_refused(learned, around, statement, form):
+    """Judged before anything runs: nothing is written anywhere, and the message names a way."""
+    before = files_of(learned, around)
+    result = sql(learned, statement.format(run=learned, out=around), *form)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert "Only statements that read may run" in result.stderr or "does not run" in result.stderr
+    assert files_of(learned, around) == before
+
+
+@pytest.mark.parametrize("statement", WRITES)
+def test_the_parser_alone_refuses_them_too(statement, around):
+    """Without a connection that would refuse as well: the two walls stand by themselves."""
+    with pytest.raises(Exception, match=r"Only statements that read|does not run"):
+        judge(parse(statement.format(run=around, out=around)))
+
+
+@pytest.mark.parametrize("statement", READS_FILES)
+def test_a_query_that_reaches_for_files_is_refused(learned, around, statement):
+    """Nothing of them is printed, nothing is written, in a form for people or for programs."""
+    before = files_of(learned, around)
+    for form in ([], ["--json"]):
+        result = sql(learned, statement.format(run=learned, out=around), *form)
+        assert result.exit_code == 1, result.output
+        assert "hidden" not in result.output
+        assert "secret.csv" not in result.stdout
+        assert result.stderr.startswith("streambpe: The query")
+    assert files_of(learned, around) == before
+
+
+@pytest.mark.parametrize("query", READS)
+def test_queries_that_read_run(learned, query):
+    """Whatever the statement is called."""
+    for form in ([], ["--json"]):
+        result = sql(learned, query, *form)
+        assert result.exit_code == 0, result.stderr
+        assert result.stdout.strip() not in ("", "[\n]")
+
+
+def test_a_variable_of_the_program_is_no_table(learned):
+    """DuckDB's Python package looks for data frames in the caller's variables."""
+    import polars as pl
+
+    mine = pl.DataFrame({"a": [1]})
+    with pytest.raises(Exception, match="does not exist"):
+        print_query(learned, "FROM mine", "json", io.StringIO())
+    assert mine.height == 1
+
+
+def test_the_python_function_is_sealed_too(learned, around):
+    """print_query and write_query, as programs call them."""
+    with pytest.raises(QueryRefused, match="Only statements that read"):
+        print_query(learned, f"COPY run TO '{around}/x.csv'", "table", io.StringIO())
+    with pytest.raises(QueryRefused, match="--files"):
+        write_query(learned, f"FROM '{around}/secret.csv'", around / "x.csv")
+    assert os.listdir(around) == ["secret.csv"]
+
+
+def test_a_script_is_judged_whole_before_its_first_statement(learned, around):
+    """From a file and from standard input; its tables are all shown, and other forms hold one."""
+    script = around / "a.sql"
+    script.write_text("SELECT 'first' AS a;\n-- between\nSELECT 'second' AS b;\n")
+    shown = sql(learned, "--file", str(script))
+    assert shown.exit_code == 0, shown.stderr
+    assert shown.stdout.index("first") < shown.stdout.index("second")
+    assert sql(learned, "--file", "-", stdin=script.read_text()).stdout == shown.stdout
+    for form in (["--csv"], ["-o", str(around / "x.csv")]):
+        result = sql(learned, "--file", str(script), *form)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "one at a time" in result.stderr
+    script.write_text(f"SELECT 'first' AS a; COPY run TO '{around}/x.csv'")
+    result = sql(learned, "--file", str(script))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert not (around / "x.csv").exists()
+    script.write_bytes(b"SELECT '\xff'")
+    assert "UTF-8" in sql(learned, "--file", str(script)).stderr
+    for empty in ("", ";", "/* nothing */"):
+        assert "empty" in sql(learned, empty).stderr
+
+
+def test_files_are_allowed_when_asked_for(learned, around):
+    """--files: COPY, read_csv, ATTACH, temporary tables; but no extension, and RUN stays as it is."""
+    before = files_of(learned)
+    assert sql(learned, f"COPY (SELECT 1 AS n) TO '{around}/x.csv'", "--files").exit_code == 0
+    assert (around / "x.csv").read_text() == "n\n1\n"
+    assert "hidden" in sql(learned, f"FROM '{around}/secret.csv'", "--files", "--csv").stdout
+    script = f"CREATE TEMP TABLE mine AS FROM '{around}/secret.csv'; SELECT a + 1 AS n FROM mine"
+    assert sql(learned, script, "--files", "--csv").stdout == "n\n2\n"
+    assert sql(learned, script, "--files", "-o", str(around / "y.csv")).exit_code == 0
+    assert (around / "y.csv").read_text() == "n\n2\n"
+    for statement in ("INSTALL httpfs", "LOAD httpfs", "SET autoinstall_known_extensions = true"):
+        assert sql(learned, statement, "--files").exit_code == 1
+    assert sql(learned, "DELETE FROM chunk_counts", "--files").exit_code == 1
+    assert files_of(learned) == before
+
+
+QUERY = "SELECT chunk, n, sum(n) OVER () AS total FROM chunk_counts ORDER BY chunk"
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "jsonl", "parquet"])
+def test_rows_go_to_a_file_by_its_name(learned, around, form):
+    """Equal to what is printed; what is there is kept without --force, and when the query fails."""
+    output = around / f"rows.{form}"
+    expected = json.loads(sql(learned, QUERY, "--json").stdout)
+    result = sql(learned, QUERY, "-o", str(output))
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert f"{len(expected)} rows" in result.stderr
+    if form == "parquet":
+        found = pq.read_table(output).to_pylist()
+        assert [{**row, "total": int(row["total"])} for row in found] == expected
+    elif form == "csv":
+        with output.open(newline="", encoding="utf-8") as lines:
+            found = list(csv.DictReader(lines))
+        assert found == [{key: str(value) for key, value in row.items()} for row in expected]
+        assert output.read_text() == sql(learned, QUERY, "--csv").stdout
+    else:
+        assert output.read_text() == sql(learned, QUERY, f"--{form}").stdout
+    whole = output.read_bytes()
+    again = sql(learned, "SELECT 1 AS n", "-o", str(output))
+    assert again.exit_code == 2
+    assert "--force" in again.stderr
+    assert output.read_bytes() == whole
+    failing = "SELECT CASE WHEN n < 0 THEN '' ELSE error('no') END FROM chunk_counts"
+    assert sql(learned, failing, "-o", str(output), "--force").exit_code == 1
+    assert output.read_bytes() == whole
+    assert sorted(os.listdir(around)) == [output.name, "secret.csv"]
+    assert sql(learned, "SELECT 1 AS n", "-o", str(output), "--force").exit_code == 0
+    assert output.read_bytes() != whole
+
+
+def test_outputs_that_cannot_be_are_refused(learned, around):
+    """An ending that is no form, a form that is not the ending, a folder, no folder, equal names, odd kinds."""
+    (around / "dir.csv").mkdir()
+    for code, arguments, why in [
+        (2, ["SELECT 1", "-o", f"{around}/x.txt"], ".parquet"),
+        (2, ["SELECT 1", "-o", f"{around}/x.csv", "--json"], "-o takes"),
+        (2, ["--list", "-o", f"{around}/x.csv"], "-o takes"),
+        (2, ["SELECT 1", "--force"], "-o"),
+        (2, ["SELECT 1", "-o", f"{around}/dir.csv"], "is a folder"),
+        (2, ["SELECT 1", "-o", f"{around}/none/x.csv"], "is no folder"),
+        (2, ["SELECT 1", "-o", f"{around}/{'x' * 300}.csv"], "name"),
+        (2, ["SELECT 1", "--temp-dir", f"{around}/none"], "is no folder"),
+        (1, ["SELECT 1 AS a, 2 AS a", "-o", f"{around}/x.parquet"], "'a'"),
+        (1, ["SELECT 1 AS a, 2 AS a", "-o", f"{around}/x.json"], "'a'"),
+        (1, ["SELECT 1 AS a, 2 AS a", "--jsonl"], "'a'"),
+        (1, ["SELECT INTERVAL 1 DAY AS a", "-o", f"{around}/x.parquet"], "VARCHAR"),
+        (1, [f"COPY run TO '{around}/y.csv'", "-o", f"{around}/x.csv", "--files"], "no rows"),
+    ]:
+        result = sql(learned, *arguments)
+        assert result.exit_code == code, (arguments, result.output)
+        assert why in result.stderr, arguments
+        assert result.stdout in ("", "[")
+    assert sorted(os.listdir(around)) == ["dir.csv", "secret.csv"]
+
+
+class Watcher(io.StringIO):
+    """Notes which folders for spilling there are while rows are written."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__()
+        self.place = place
+        self.seen: set[Path] = set()
+
+    def write(self, text: str) -> int:
+        if not self.seen:
+            self.seen.update(path for path in self.place.glob("sql-*.tmp") if any(path.iterdir()))
+        return len(text)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_sort_that_does_not_fit_spills_into_a_folder_of_its_own(learned, around, elsewhere):
+    """Inside RUN or in --temp-dir; removed when the query ends, and that of a killed query with the next one."""
+    place = around if elsewhere else learned
+    stale = place / f"sql-{socket.gethostname()}-{2**22 + 1}-00.tmp"
+    stale.mkdir()
+    out = Watcher(place)
+    query = "SELECT repeat(md5(i::VARCHAR), 8) AS h FROM range(600_000) AS r(i) ORDER BY h"
+    print_query(learned, query, "csv", out, resources=Resources(128 << 20, 2, around if elsewhere else None))
+    assert len(out.seen) == 1
+    assert not list(place.glob("sql-*.tmp"))
+
+
+def test_a_query_that_outgrows_its_memory_says_what_to_do(learned):
+    """The advice is an option of this command, not a setting that is locked."""
+    query = "SELECT len(list(i ORDER BY hash(i))) AS n FROM range(20_000_000) AS r(i)"
+    with pytest.raises(LimitError, match="larger --memory"):
+        print_query(learned, query, "csv", io.StringIO(), resources=Resources(32 << 20, 2))
+
+
+def test_times_with_a_zone_are_told_without_a_traceback(learned):
+    """DuckDB's Python package needs another one for them, and shows a traceback."""
+    result = sql(learned, "SELECT TIMESTAMPTZ '2024-01-02 03:04:05+00' AS t", "--json")
+    assert "Traceback" not in result.output
+    assert result.exit_code == 0 or "::VARCHAR" in result.stderr
+
+
+def test_two_threads_of_one_program_ask_at_once(learned):
+    """Each has a connection of its own; one waits for the other instead of failing."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    def ask(_: int) -> str:
+        out = io.StringIO()
+        print_query(learned, "SELECT count(*) AS n, max(hash(i)) AS h FROM range(3_000_000) AS r(i)", "csv", out)
+        return out.getvalue()
+
+    with ThreadPoolExecutor(3) as pool:
+        assert len(set(pool.map(ask, range(6)))) == 1

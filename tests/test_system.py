@@ -1,0 +1,365 @@
+"""What differs by system, asked for where it is missing: cores, control groups, memory, files, names, locks."""
+
+import ast
+import errno
+import os
+import subprocess
+import sys
+import types
+import unicodedata
+from pathlib import Path
+
+import psutil
+import pytest
+
+from streambpe import system
+from streambpe.errors import UsageError
+from streambpe.store.groups import GroupRules
+from streambpe.store.sources import find_sources
+from streambpe.train.trainer import check_name
+
+PACKAGE = Path(system.__file__).parent
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A system whose /proc and control groups are files under tmp_path; says what to put into them."""
+    monkeypatch.setattr(system, "_PROC", tmp_path / "proc")
+
+    def put(**files: str) -> None:
+        for name, text in files.items():
+            path = tmp_path / name.replace("__", "/").replace("_DOT_", ".")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text.replace("TMP", str(tmp_path)))
+
+    return put
+
+
+V2 = "35 31 0:32 / TMP/group rw,relatime - cgroup2 cgroup2 rw\n"
+
+
+def test_memory_of_a_nested_control_group_of_version_2(machine):
+    """A laptop's user slice, a container in a container: the tightest limit on the way up binds."""
+    machine(proc__self__cgroup="0::/user.slice/job.scope\n", proc__self__mountinfo=V2)
+    machine(
+        **{
+            "group__user.slice__job.scope__memory.max": "max\n",
+            "group__user.slice__memory.max": "700000000\n",
+            "group__user.slice__job.scope__memory.high": "900000000\n",
+        }
+    )
+    assert system.available_memory() == 700_000_000
+
+
+def test_memory_of_a_nested_control_group_of_version_1(machine):
+    """The memory controller has a hierarchy of its own, mounted from one of its groups on."""
+    machine(
+        proc__self__cgroup="5:devices:/\n4:cpu,memory:/jobs/17\n0::/\n",
+        proc__self__mountinfo="35 31 0:32 /jobs TMP/gr\\040oup rw shared:2 - cgroup cgroup rw,memory\n"
+        "36 31 0:33 / TMP/other rw - cgroup cgroup rw,devices\n" + V2.replace("group", "unified"),
+    )
+    machine(
+        **{
+            "gr oup__17__memory.limit_in_bytes": "9223372036854771712\n",
+            "gr oup__memory.limit_in_bytes": "800000000\n",
+            "other__memory.limit_in_bytes": "1\n",
+        }
+    )
+    assert system.available_memory() == 800_000_000
+
+
+@pytest.mark.parametrize("path", ["/../../outside", "/elsewhere"])
+def test_a_group_that_the_mount_does_not_show(machine, path):
+    """Seen from a namespace: what is mounted is the nearest that can be asked."""
+    machine(proc__self__cgroup=f"0::{path}\n", proc__self__mountinfo=V2.replace(" / ", " /here "))
+    machine(**{"group__memory.max": "600000000\n", "memory.max": "1\n"})
+    assert system.available_memory() == 600_000_000
+
+
+def test_without_control_groups_all_memory_is_available(machine):
+    assert system.available_memory() == psutil.virtual_memory().total
+
+
+def test_cores_that_the_control_group_pays_for(machine, monkeypatch):
+    """docker --cpus 1.5 on a machine of 64 cores: two threads, not 64."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)), raising=False)
+    monkeypatch.delattr(os, "process_cpu_count", raising=False)
+    assert system.usable_cores() == 64
+    machine(proc__self__cgroup="0::/a/b\n", proc__self__mountinfo=V2)
+    machine(**{"group__a__b__cpu.max": "max 100000\n", "group__a__cpu.max": "150000 100000\n"})
+    assert system.usable_cores() == 2
+    machine(**{"group__a__b__cpu.max": "5000 100000\n"})
+    assert system.usable_cores() == 1
+    machine(
+        proc__self__cgroup="3:cpu,cpuacct:/x\n",
+        proc__self__mountinfo="35 31 0:32 / TMP/v1 rw - cgroup cgroup rw,cpu,cpuacct\n",
+    )
+    machine(**{"v1__x__cpu.cfs_quota_us": "-1\n", "v1__x__cpu.cfs_period_us": "100000\n"})
+    assert system.usable_cores() == 64
+    machine(**{"v1__x__cpu.cfs_quota_us": "300000\n"})
+    assert system.usable_cores() == 3
+
+
+def test_cores_where_the_system_cannot_say_which(machine, monkeypatch):
+    """macOS and Windows have no sched_getaffinity; Python 3.13 has a function for it."""
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.delattr(os, "process_cpu_count", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 5)
+    assert system.usable_cores() == 5
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert system.usable_cores() == 1
+    monkeypatch.setattr(os, "process_cpu_count", lambda: 3, raising=False)
+    assert system.usable_cores() == 3
+
+
+@pytest.fixture
+def family():
+    """A process with a child; both rest until the test ends."""
+    child = "import sys; data = b'x' * 30_000_000; print('up', flush=True); sys.stdin.read()"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    with subprocess.Popen([sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline().strip() == b"up"
+        yield process.pid
+        process.stdin.close()
+
+
+def test_memory_of_a_tree_counts_children_and_shared_pages_once(family, monkeypatch, tmp_path):
+    whole = system.tree_memory(family)
+    assert whole > 30_000_000, "the child's bytes are in it"
+    rss = sum(p.memory_info().rss for p in [psutil.Process(family), *psutil.Process(family).children(recursive=True)])
+    assert whole <= rss
+    monkeypatch.setattr(system, "_PROC", tmp_path)  # no smaps_rollup: macOS, Windows
+    assert system.tree_memory(family) == pytest.approx(rss, rel=0.02)
+    assert whole < rss or not os.path.exists("/proc/self/smaps_rollup")
+
+
+def test_memory_of_a_process_that_is_gone_is_nothing():
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        gone.wait()
+    assert system.tree_memory(gone.pid) == 0
+
+
+# ---------------------------------------------------------------------------------------------------------
+# files
+
+
+class Synced:
+    """Stands in for a system's ways to sync; remembers what was asked, answers with an error if told to."""
+
+    def __init__(self, monkeypatch, full_sync_fails: int = 0) -> None:
+        self.asked: list[str] = []
+        self.fails = full_sync_fails
+        monkeypatch.setattr(system, "_fcntl", types.SimpleNamespace(F_FULLFSYNC=51, fcntl=self.full))
+        monkeypatch.setattr(os, "fsync", lambda handle: self.asked.append("fsync"))
+
+    def full(self, handle: int, command: int) -> None:
+        self.asked.append(f"full {command}")
+        if self.fails:
+            raise OSError(self.fails, os.strerror(self.fails))
+
+
+def test_macos_syncs_to_the_disk_itself(tmp_path, monkeypatch):
+    synced = Synced(monkeypatch)
+    (tmp_path / "file").write_bytes(b"x")
+    system.sync_file(tmp_path / "file")
+    system.sync_folder(tmp_path)
+    assert synced.asked == ["full 51", "full 51"]
+
+
+def test_a_disk_that_knows_no_full_sync_gets_the_plain_one(tmp_path, monkeypatch):
+    """A network disk or a USB stick on macOS."""
+    synced = Synced(monkeypatch, errno.ENOTSUP)
+    system.sync_folder(tmp_path)
+    assert synced.asked == ["full 51", "fsync"]
+
+
+def test_a_full_sync_that_fails_is_told(tmp_path, monkeypatch):
+    synced = Synced(monkeypatch, errno.EIO)
+    with pytest.raises(OSError, match="Input/output error"):
+        system.sync_folder(tmp_path)
+    assert synced.asked == ["full 51"]
+
+
+def test_windows_opens_no_folders_to_sync_them(tmp_path, monkeypatch):
+    monkeypatch.delattr(os, "O_DIRECTORY", raising=False)
+    monkeypatch.setattr(os, "open", lambda *a: pytest.fail("a folder was opened"))
+    system.sync_folder(tmp_path)
+
+
+def test_a_file_that_another_has_open_is_replaced_when_it_is_closed(tmp_path, monkeypatch):
+    """Windows: `watch` reads status.json just while it is replaced."""
+    tries: list[int] = []
+    replace = os.replace
+
+    def held(source: Path, target: Path) -> None:
+        tries.append(1)
+        if len(tries) < 3:
+            raise PermissionError(errno.EACCES, "being used by another process")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", held)
+    for name in ("new", "old"):
+        (tmp_path / name).write_text(name)
+    with pytest.raises(PermissionError):  # elsewhere it says that it is not allowed, and waiting would not help
+        system.rename(tmp_path / "new", tmp_path / "old")
+    assert len(tries) == 1
+    monkeypatch.setattr(system, "_OPEN_FILES_ARE_HELD", True)
+    system.rename(tmp_path / "new", tmp_path / "old")
+    assert (tmp_path / "old").read_text() == "new"
+    assert len(tries) == 3
+
+
+def test_a_folder_that_cannot_be_removed_is_told(tmp_path, monkeypatch):
+    """What an earlier training left must not be taken for this one's."""
+    (tmp_path / "left").mkdir()
+    monkeypatch.setattr("shutil.rmtree", lambda folder: (_ for _ in ()).throw(PermissionError(errno.EACCES, "held")))
+    with pytest.raises(PermissionError):
+        system.remove_folder(tmp_path / "left")
+    system.remove_folder(tmp_path / "was never there")
+
+
+def test_space_on_disk_where_the_system_does_not_tell(tmp_path):
+    assert system.bytes_on_disk(types.SimpleNamespace(st_size=5000, st_blocks=16)) == 8192
+    assert system.bytes_on_disk(types.SimpleNamespace(st_size=5000)) == 8192
+    assert system.bytes_on_disk(types.SimpleNamespace(st_size=0)) == 0
+
+
+# ---------------------------------------------------------------------------------------------------------
+# names
+
+COMPOSED, APART = (unicodedata.normalize(form, "caf\u00e9") for form in ("NFC", "NFD"))
+
+
+@pytest.mark.parametrize(("on_disk", "given"), [("Corpus", "corpus"), (APART, COMPOSED), (COMPOSED, APART)])
+def test_a_file_named_in_two_ways_is_one_source(tmp_path, monkeypatch, on_disk, given):
+    """macOS, Windows: the same file by two names that the file system takes for one is counted once."""
+    (tmp_path / f"{on_disk}.txt").write_text("hello")
+    os.link(tmp_path / f"{on_disk}.txt", tmp_path / f"{given}.txt")  # both open it,
+    listdir = os.listdir
+    monkeypatch.setattr(
+        os, "listdir", lambda f: [name for name in listdir(f) if name != f"{given}.txt"]
+    )  # one is listed
+    found, warnings = find_sources([str(tmp_path / f"{given}.txt"), str(tmp_path / f"{on_disk}.txt")])
+    assert [source.path for source in found] == [str(tmp_path / f"{on_disk}.txt")]
+    assert "counted once" in warnings[0]
+
+
+def test_files_whose_names_differ_by_case_only_are_two_where_they_are(tmp_path):
+    for name in ("a.txt", "A.txt"):
+        (tmp_path / name).write_text(name)
+    if len(list(tmp_path.iterdir())) == 1:
+        pytest.skip("this file system takes them for one")
+    found, _ = find_sources([str(tmp_path), str(tmp_path / "a.txt")])
+    assert [Path(source.path).name for source in found] == ["A.txt", "a.txt"]
+
+
+def test_sources_come_in_one_order_whatever_the_file_system_does_to_their_names(tmp_path):
+    """The ids of `encode` follow it. e with an accent sorts behind z as one character, before f as two."""
+    orders = []
+    for form in ("NFC", "NFD"):
+        folder = tmp_path / form
+        folder.mkdir()
+        for name in ("z", "e\u0301", "f"):
+            (folder / f"{unicodedata.normalize(form, name)}.txt").write_text("x")
+        found, _ = find_sources([str(folder)])
+        orders.append([unicodedata.normalize("NFC", Path(source.path).stem) for source in found])
+    assert orders == [["f", "z", "\u00e9"]] * 2
+    assert system.name_order("a/b")[0] == "a/b"
+
+
+@pytest.mark.parametrize("path", [f"/corpus/{COMPOSED}/a.txt", f"/corpus/{APART}/a.txt"])
+@pytest.mark.parametrize("glob", [COMPOSED, APART])
+def test_groups_by_names_with_accents(path, glob):
+    """A corpus that was unpacked on a Mac, a glob that was typed on another keyboard."""
+    assert GroupRules.from_options([f"{glob}={glob}/*"]).group_of(path) == COMPOSED
+    assert GroupRules.from_options((), "folder").group_of(path) == COMPOSED
+
+
+def test_windows_paths_are_grouped_with_slashes(monkeypatch):
+    monkeypatch.setattr(os, "sep", "\\")
+    assert system.portable_path(r"C:\corpus\de\a.txt") == "C:/corpus/de/a.txt"
+    assert GroupRules.from_options(["de=de/*"]).group_of(r"C:\corpus\de\a.txt") == "de"
+
+
+@pytest.mark.parametrize("name", ["Main", "MAIN", "model", "caf\u00e9"])
+def test_no_training_has_a_name_that_some_file_system_takes_for_another(name):
+    with pytest.raises(UsageError, match=f"--name {name}"):
+        check_name(name)
+
+
+def test_no_training_on_windows_is_called_like_a_device(monkeypatch):
+    check_name("aux")
+    monkeypatch.setattr(system, "_DEVICES_HAVE_NAMES", True)
+    with pytest.raises(UsageError, match="Windows"):
+        check_name("aux")
+
+
+# ---------------------------------------------------------------------------------------------------------
+# signals, streams
+
+
+def test_signals_that_a_system_does_not_have_are_not_asked_for(monkeypatch):
+    import signal
+
+    assert set(system.stop_signals()) >= {signal.SIGINT, signal.SIGTERM}
+    monkeypatch.delattr(signal, "SIGTERM")
+    monkeypatch.setattr(signal, "SIGBREAK", 21, raising=False)
+    assert system.stop_signals() == (signal.SIGINT, 21)
+
+
+def test_output_into_a_pipe_is_utf_8_whatever_the_locale(tmp_path):
+    """Windows writes cp1252 into pipes and files, and fails on what that lacks."""
+    (tmp_path / "a.txt").write_text("snow \u2603 falls\n" * 9, encoding="utf-8")
+    env = {**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    command = [sys.executable, "-m", "streambpe.cli"]
+    subprocess.run([*command, "count", tmp_path / "run", tmp_path / "a.txt"], env=env, check=True)
+    query = "SELECT chunk FROM chunk_counts WHERE chunk LIKE '%' || chr(9731) || '%'"
+    done = subprocess.run([*command, "sql", tmp_path / "run", query, "--csv"], env=env, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout == "chunk\n \u2603\n".encode()
+
+
+# ---------------------------------------------------------------------------------------------------------
+# the one module
+
+ONLY_THERE = {
+    "os": {
+        "sched_getaffinity", "cpu_count", "process_cpu_count", "fsync", "fdatasync", "sync", "replace", "rename",
+        "kill", "fork", "pread", "pwrite", "posix_fadvise", "statvfs", "uname", "getuid", "mkfifo", "link",
+    },
+    "signal": {"SIGKILL", "SIGHUP", "SIGTERM", "SIGPIPE", "SIGUSR1", "SIGALRM", "alarm", "pause"},
+    "psutil": {"virtual_memory", "Process", "cpu_count"},
+    "mmap": {"MADV_DONTNEED"},
+}  # fmt: skip
+NOT_IMPORTED = {"fcntl", "msvcrt", "ctypes", "resource", "pwd", "grp", "termios", "multiprocessing", "winreg"}
+
+
+def _foreign(tree: ast.AST) -> list[str]:
+    """Places in a module that some systems do not have, or that mean something else there."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            found += [f"{node.lineno} {name}" for name in names if name in NOT_IMPORTED]
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            name = f"{node.value.id}.{node.attr}"
+            if node.attr in ONLY_THERE.get(node.value.id, ()) or node.attr in ("st_blocks", "madvise"):
+                found.append(f"{node.lineno} {name}")
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(("/proc", "/sys/")):
+            found.append(f"{node.lineno} {node.value}")
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_what_differs_by_system_is_in_the_one_module(path):
+    found = _foreign(ast.parse(path.read_text(encoding="utf-8")))
+    if path.parent.name == "core":  # the compiled loops are loaded with ctypes, everywhere alike
+        found = [what for what in found if not what.endswith(" ctypes")]
+    assert bool(found) == (path.name == "system.py"), f"{path}: ask streambpe/system.py for {found}"
+
+
+def test_text_files_are_read_and_written_as_utf_8_everywhere():
+    """Without an encoding, Windows takes another."""
+    ruff = [sys.executable, "-m", "ruff", "check", "--preview", "--select", "PLW1514", "--isolated", str(PACKAGE)]
+    done = subprocess.run([*ruff, "--target-version", "py311"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,215 @@
+"""A RUN and a model know which character tables split text; others are refused in counting, told in encoding."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import regex
+
+from streambpe.cli import main
+from streambpe.encode import tables
+from streambpe.encode.eventlog import EventLog, read_event_log, write_event_log
+from streambpe.encode.patterns import find_pattern, unicode_version
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import RunMismatch, TablesDiffer
+from streambpe.store.exchange import merge_runs
+from streambpe.store.run import Run
+from streambpe.train import count as counting
+from streambpe.train.count import count
+from streambpe.train.trainer import train
+from tests.runs import SMALL, SMALL_FOR_SUPERWORDS, log_of, rows
+from tests.samples import natural_text
+
+
+@pytest.fixture
+def texts(tmp_path) -> list[str]:
+    """Two files."""
+    for number, name in enumerate("ab"):
+        (tmp_path / f"{name}.txt").write_text(natural_text(number, 3000))
+    return [str(tmp_path / f"{name}.txt") for name in "ab"]
+
+
+@pytest.fixture
+def other_regex(monkeypatch):
+    """From the call on another version of `regex` is installed, whose tables are others unless `same`."""
+
+    def install(same: bool = False) -> None:
+        monkeypatch.setattr(tables, "regex_version", lambda: "2031.1.1")
+        if not same:
+            monkeypatch.setattr(tables, "unicode_version", lambda: "19.0.0")
+            monkeypatch.setattr(tables, "tables_digest", lambda named=(): "f" * 16)
+
+    return install
+
+
+def test_a_run_counted_with_other_tables(texts, tmp_path, other_regex):
+    """Going on is refused, naming both and the way back; what is counted already is learned from as before."""
+    run = tmp_path / "run"
+    count(run, texts[:1], resources=SMALL)
+    fact = json.loads(Run(run).facts()["unicode"])
+    assert fact == {"regex": regex.__version__, "version": unicode_version(), "digest": tables.tables_digest()}
+    before = rows(run, "FROM chunk_counts ORDER BY ALL")
+    other_regex()
+    with pytest.raises(RunMismatch, match=rf"Unicode {fact['version']} .*19\.0\.0.*pip install regex=={fact['regex']}"):
+        count(run, texts, resources=SMALL)
+    assert rows(run, "FROM chunk_counts ORDER BY ALL") == before
+    assert count(run, texts[:1], resources=SMALL).skipped == 1
+    train(run, vocab_size=300, resources=SMALL)
+    assert log_of(run).header.unicode == fact["version"], "what split the text, not what is installed"
+    new = tmp_path / "new"
+    count(new, texts, resources=SMALL)
+    assert json.loads(Run(new).facts()["unicode"]) == {"regex": "2031.1.1", "version": "19.0.0", "digest": "f" * 16}
+
+
+def test_another_version_with_the_same_tables(texts, tmp_path, other_regex):
+    """The tables count, not the package."""
+    run = tmp_path / "run"
+    count(run, texts[:1], resources=SMALL)
+    other_regex(same=True)
+    assert count(run, texts, resources=SMALL).counted == 1
+
+
+def test_the_same_version_costs_no_digest(texts, tmp_path, monkeypatch):
+    """Neither making a run nor going on with it asks the tables, where the package is the one this was written with."""
+    if regex.__version__ not in tables.KNOWN:
+        pytest.skip("another version of regex is installed")
+    monkeypatch.setattr(tables, "tables_digest", lambda named=(): pytest.fail("asked"))
+    count(tmp_path / "run", texts[:1], resources=SMALL)
+    count(tmp_path / "run", texts, resources=SMALL)
+
+
+def test_known_digests_are_those_of_the_tables():
+    """What stands in the code is what is worked out."""
+    if regex.__version__ in tables.KNOWN:
+        assert tables.KNOWN[regex.__version__] == tables.tables_digest()
+    assert tables.regex_version() == regex.__version__
+
+
+@pytest.fixture
+def fresh_digests():
+    """Nothing that a test works out is kept."""
+    tables.tables_digest.cache_clear()
+    yield
+    tables.tables_digest.cache_clear()
+
+
+@pytest.mark.usefixtures("fresh_digests")
+def test_a_digest_sees_one_code_point(monkeypatch):
+    """A letter that becomes a mark, or folds otherwise, in an expression's own classes too."""
+    before = tables.tables_digest(("Han",))
+    text = tables.every_character()
+    tables.tables_digest.cache_clear()
+    monkeypatch.setattr(tables, "every_character", lambda: text.replace("é", "\u0301"))
+    assert tables.tables_digest(("Han",)) != before
+    tables.tables_digest.cache_clear()
+    monkeypatch.setattr(tables, "every_character", lambda: text.replace("ſ", "é"))
+    assert tables.tables_digest(("Han",)) != before
+    tables.tables_digest.cache_clear()
+    assert tables.named_properties(find_pattern(r"[[:alpha:]]+|\p{Han}|\P{L}|\p{^Greek}|(?s:.)")) == (
+        "Greek", "Han", "alpha",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", ["script", "whitespace", "none"])
+def test_patterns_that_ask_no_table(texts, tmp_path, other_regex, pattern):
+    """Rules with tables of their own go on under any version."""
+    run = tmp_path / "run"
+    count(run, texts[:1], options={"pattern": pattern}, resources=SMALL)
+    assert "unicode" not in Run(run).facts()
+    other_regex()
+    assert count(run, texts, resources=SMALL).counted == 1
+
+
+def test_old_runs_are_taken_as_they_are(texts, tmp_path, other_regex):
+    """A run from before the fact: gone on with, another package is told, and nothing is claimed that is not certain."""
+    run = tmp_path / "run"
+    count(run, texts[:1], resources=SMALL)
+    forget(run)
+    assert count(run, texts[:1], resources=SMALL).warnings == ()
+    other_regex()
+    (warning,) = count(run, texts, resources=SMALL).warnings
+    assert f"made with regex {regex.__version__}, and here is 2031.1.1" in warning
+    assert "unicode" not in Run(run).facts()
+
+
+def test_an_old_run_without_counts_gets_the_fact(texts, tmp_path, monkeypatch):
+    """Nothing was split with anything else."""
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(counting._Job, "run", lambda *_: None)
+        count(run, texts, resources=SMALL)
+    forget(run)
+    count(run, texts, resources=SMALL)
+    assert json.loads(Run(run).facts()["unicode"])["version"] == unicode_version()
+
+
+def test_merging_runs_of_different_tables(texts, tmp_path, other_regex):
+    """Refused; equal ones make a run that says so; one that does not say leaves the sum without."""
+    for name, text in zip("ab", texts, strict=True):
+        count(tmp_path / name, [text], resources=SMALL)
+    merge_runs(tmp_path / "sum", [tmp_path / "a", tmp_path / "b"], SMALL)
+    assert Run(tmp_path / "sum").facts()["unicode"] == Run(tmp_path / "a").facts()["unicode"]
+    other_regex()
+    count(tmp_path / "c", [texts[1]], resources=SMALL)
+    with pytest.raises(RunMismatch, match=r"19\.0\.0 .*do not add up"):
+        merge_runs(tmp_path / "mixed", [tmp_path / "a", tmp_path / "c"], SMALL)
+    assert not (tmp_path / "mixed").exists()
+    forget(tmp_path / "b")
+    merge_runs(tmp_path / "unsaid", [tmp_path / "a", tmp_path / "b"], SMALL)
+    assert "unicode" not in Run(tmp_path / "unsaid").facts()
+
+
+def test_superwords_ask_the_tables_again(texts, tmp_path, other_regex):
+    """Which chunks may join is asked while learning: refused under others."""
+    run = tmp_path / "run"
+    options = {"pattern": "boundless", "sequences": True}
+    count(run, texts, options=options, resources=SMALL_FOR_SUPERWORDS)
+    other_regex()
+    with pytest.raises(RunMismatch, match="learning superwords would mix two splits"):
+        train(run, superwords="boundless", vocab_size=300, resources=SMALL_FOR_SUPERWORDS)
+
+
+def test_encoding_with_other_tables_is_told(texts, tmp_path, other_regex, runner):
+    """Once, on stderr; decoding splits nothing and says nothing; the API warns."""
+    run = tmp_path / "run"
+    train(run, texts, vocab_size=300, resources=SMALL)
+    assert runner.invoke(main, ["encode", str(run), texts[0]]).stderr == ""
+    ids = Tokenizer.load(run).encode("some words")
+    other_regex()
+    told = runner.invoke(main, ["encode", str(run), texts[0]]).stderr
+    assert told.count("warning:") == 1
+    assert f"was learned with the character tables of Unicode {unicode_version()}; here are those of 19.0.0" in told
+    assert "character tables" in runner.invoke(main, ["evaluate", str(run), "--text", texts[0]]).stderr
+    decoded = runner.invoke(main, ["decode", str(run)], input=" ".join(map(str, ids)))
+    assert (decoded.stdout, decoded.stderr) == ("some words\n", "")
+    with pytest.warns(TablesDiffer, match="split otherwise than in training"):
+        Tokenizer.load(run)
+
+
+def test_models_that_say_nothing_are_not_judged(texts, tmp_path, other_regex):
+    """Imported ones have no Unicode version; script's is its own table's."""
+    run = tmp_path / "run"
+    train(run, texts, vocab_size=300, resources=SMALL)
+    log = read_event_log(run / "model.events.jsonl")
+    write_event_log(tmp_path / "m.jsonl", EventLog(replace(log.header, unicode=None), log.events))
+    other_regex()
+    assert Tokenizer.load(tmp_path / "m.jsonl").n_vocab == 300
+
+
+def forget(run: Path) -> None:
+    """Make it a run from before the fact was kept."""
+    import duckdb
+
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("DELETE FROM run WHERE key = 'unicode'")
+
+
+@pytest.fixture
+def runner():
+    """The command line in this process."""
+    from click.testing import CliRunner
+
+    return CliRunner()
