@@ -39,6 +39,7 @@ lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 # dist/: a wheel for each system, compiled here by zig from PyPI
 wheels: $(VENV)/installed

@@ -46,7 +46,7 @@ def peers(threads: int) -> dict[str, str]:
 
 def expression_of(preset: str) -> str:
     """The regular expression of a preset, as the installed streambpe has it."""
-    code = f"from streambpe.encode.patterns import find_pattern; print(find_pattern({preset!r}).expression)"
+    code = f"from streambpe.text.patterns import find_pattern; print(find_pattern({preset!r}).expression)"
     return subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True).stdout[:-1]
 
 

@@ -64,7 +64,7 @@ def train_rustbpe(path: str) -> Any:
     """The vocabulary everyone gets."""
     import rustbpe
 
-    from streambpe.encode.patterns import PRESETS
+    from streambpe.text.patterns import PRESETS
 
     tokenizer = rustbpe.Tokenizer()
     documents = read_documents(path, TRAIN_BYTES // 1_000_000)
@@ -76,9 +76,9 @@ def prepare(path: str, folder: Path) -> None:
     """Write the vocabulary in every contender's form."""
     import base64
 
-    from streambpe.encode.eventlog import write_event_log
     from streambpe.encode.formats.export import export
     from streambpe.encode.formats.tiktoken_ranks import import_tiktoken
+    from streambpe.model.eventlog import write_event_log
 
     ranks = train_rustbpe(path).get_mergeable_ranks()
     lines = [base64.b64encode(bytes(token)) + b" %d\n" % rank for token, rank in ranks]

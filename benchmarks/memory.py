@@ -23,7 +23,7 @@ from pathlib import Path
 
 from harness import RESULTS, Contender, preamble, run_once, scratch, streambpe
 
-from streambpe.encode.eventlog import events_digest, read_event_log
+from streambpe.model.eventlog import events_digest, read_event_log
 
 MOST = 1.05
 OPTIONS = {

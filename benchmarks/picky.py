@@ -34,8 +34,8 @@ def measure(run: str, sizes: list[int]) -> dict[str, dict[str, float]]:
     import polars as pl
 
     from streambpe.encode.encoder import Encoder
-    from streambpe.encode.model import read_model
-    from streambpe.store.chunks import list_parts
+    from streambpe.store.models import read_model
+    from streambpe.store.parts import list_parts
     from streambpe.store.run import Run
     from streambpe.train.words import count_tokens
 

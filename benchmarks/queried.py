@@ -39,7 +39,7 @@ QUERIES = (
 
 def ask_on(run: str) -> None:
     """Ask until told to end by SIGTERM; then say how it went."""
-    from streambpe.store.inspect import print_query
+    from streambpe.inspect.query import print_query
 
     going = True
 

@@ -50,7 +50,7 @@ def hold_out(documents: Path) -> tuple[Path, Path]:
 
 def script_of(line: str) -> str:
     """The script that most of a line's letters have; "none" without letters."""
-    from streambpe.encode.script import character_groups
+    from streambpe.text.script_blocks import character_groups
 
     names, group_of = character_groups()
     counts: dict[str, int] = {}

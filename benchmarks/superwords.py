@@ -42,7 +42,7 @@ def hold_out(corpus: dict[str, str], work: Path) -> tuple[Path, Path]:
 def learned(run: str, held: str) -> dict[str, Any]:
     """What a RUN learned, and how it encodes the documents held out."""
     from streambpe import Tokenizer
-    from streambpe.encode.eventlog import Op, read_event_log
+    from streambpe.model.eventlog import Op, read_event_log
 
     events = read_event_log(Path(run) / "model.events.jsonl").events
     tokenizer = Tokenizer.load(run)

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "count": "streambpe.train.count",
-    "count_from_iterator": "streambpe.train.count",
+    "count": "streambpe.train.counting.count",
+    "count_from_iterator": "streambpe.train.counting.count",
     "train_from_iterator": "streambpe.train.trainer",
     "resume": "streambpe.train.trainer",
     "Trainer": "streambpe.train.trainer",
     "TrainResult": "streambpe.train.trainer",
-    "check": "streambpe.store.check",
-    "evaluate": "streambpe.report.evaluate",
+    "check": "streambpe.inspect.check",
+    "evaluate": "streambpe.inspect.evaluate",
     "Tokenizer": "streambpe.encode.tokenizer",
     "Run": "streambpe.store.run",
     "CountConfig": "streambpe.config",
@@ -56,10 +56,10 @@ if TYPE_CHECKING:
     from streambpe.config import CountConfig, Resources, TrainConfig
     from streambpe.encode.tokenizer import Tokenizer
     from streambpe.errors import StreambpeError
-    from streambpe.report.evaluate import evaluate
-    from streambpe.store.check import check
+    from streambpe.inspect.check import check
+    from streambpe.inspect.evaluate import evaluate
     from streambpe.store.run import Run
-    from streambpe.train.count import count, count_from_iterator
+    from streambpe.train.counting.count import count, count_from_iterator
     from streambpe.train.trainer import Trainer, TrainResult, resume, train, train_from_iterator
 
 

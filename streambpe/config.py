@@ -10,9 +10,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
-from streambpe.encode.eligible import text_test
 from streambpe.errors import LimitError, RunMismatch, UsageError
 from streambpe.system import available_memory, compose_name, usable_cores
+from streambpe.text.eligible import text_test
 
 # The least that counting, training and encoding keep to whatever the text: 60 MB of Python and the libraries' own
 # data, 30 to 60 MB of the code in use, and the work. Superwords hold documents and their neighbours too.
@@ -52,7 +52,7 @@ class CountConfig:
 
     @property
     def prepares(self) -> bool:
-        """Whether text is changed before it is split (encode/prepare.py)."""
+        """Whether text is changed before it is split (text/prepare.py)."""
         return self.normalize != "none" or self.unencodable == "drop"
 
     def as_facts(self) -> dict[str, Any]:
@@ -243,10 +243,10 @@ class TrainConfig:
     weights: dict[str, str] = field(default_factory=dict)  # of source groups; store/groups.py
     tau: str | None = None  # delete a token when a merge takes such a share of it; a decimal; None is never
     delete_to: Literal["bytes", "walk"] = "bytes"  # its other occurrences become base symbols, or living parts
-    delete_test: Literal["before", "after"] = "before"  # see train/deletion.py
+    delete_test: Literal["before", "after"] = "before"  # see train/engine/deletion.py
     superwords: str = "none"
     transition: int | None = None  # superbpe, uw: living tokens without specials at the end of phase one
-    superword_pattern: str = "improved"  # which chunks may join: encode/eligible.py
+    superword_pattern: str = "improved"  # which chunks may join: text/eligible.py
     stage2_pattern: str = STAGE2_PATTERN  # uw: what cuts the text for superwords, and for encoding
     max_superword_words: int | None = None
     forbid: str | None = None  # no superword in whose text this expression is found
@@ -401,7 +401,7 @@ class TrainConfig:
         return next((text for text in self.specials if text.lower() == UNK), None) if self.encoding == "chars" else None
 
     def _check_uw(self) -> None:
-        from streambpe.encode.patterns import find_pattern  # not above: Polars would come before its settings
+        from streambpe.text.patterns import find_pattern  # not above: Polars would come before its settings
 
         find_pattern(self.stage2_pattern, gaps="keep")
         if self.stop_list:

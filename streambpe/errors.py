@@ -98,3 +98,27 @@ class Stopped(StreambpeError):
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)
         self.exit_code = 128 + signal_number
+
+
+class EventLogError(StreambpeError, ValueError):
+    """An event log that cannot be trusted: what is wrong, in which file, on which line."""
+
+
+class UnknownSymbol(StreambpeError, ValueError):
+    """The text holds a symbol the model's alphabet lacks; encoding it would lose text."""
+
+
+class OtherTable(StreambpeError, ValueError):
+    """SCRIPT symbols of a table of characters that this program does not have."""
+
+
+class UndecodableSymbols(ValueError):
+    """A sequence of symbols that no text has: a block without an index, half an escaped character."""
+
+
+class CountOverflow(ValueError):
+    """A pair count could pass 2^63 - 1."""
+
+
+class ReplayMismatch(ValueError):
+    """The events given are not the ones these words lead to."""

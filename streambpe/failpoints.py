@@ -4,7 +4,7 @@
 
 Places of counting: run-made, sequence-written, part-written, part-committed, merge-committed, fold-filled,
 fold-committed; each stands right before or right after a rename or a commit. Those of a training are in
-train/trainer.py and train/superwords.py.
+train/trainer.py and train/superwords/phase.py.
 """
 
 from __future__ import annotations

@@ -14,17 +14,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import psutil
-
 from streambpe.config import format_size
 from streambpe.errors import UsageError
-from streambpe.memory import keeper
-from streambpe.store.run import Run
-from streambpe.system import bytes_on_disk
+from streambpe.resources import keeper
 
 MODES = ("auto", "bar", "jsonl", "none")
 _STATUS_SECONDS = 0.5
@@ -118,12 +113,12 @@ def eta_range(left: float, rates: Sequence[float]) -> tuple[float, float] | None
 
 
 class Reporter:
-    """Shows a meter until it is closed: `with Reporter(meter, run, "auto"): ...`."""
+    """Shows a meter until it is closed: `with Reporter(meter, run.write_status, "auto"): ...`."""
 
-    def __init__(self, meter: Meter, run: Run, mode: str) -> None:
+    def __init__(self, meter: Meter, write_status: Callable[[dict[str, Any]], None], mode: str) -> None:
         if mode not in MODES:
             raise UsageError(f"--progress {mode}: one of {', '.join(MODES)}.")
-        self.meter, self.run = meter, run
+        self.meter, self._write_status = meter, write_status
         self.mode = ("bar" if sys.stderr.isatty() else "none") if mode == "auto" else mode
         self._watching = keeper.watching(meter.memory_limit)
         self._stop = threading.Event()
@@ -160,7 +155,7 @@ class Reporter:
     def report(self, state: str) -> None:
         """Write status.json and show the same on the terminal."""
         status = self.meter.snapshot(state)
-        self.run.write_status(status)
+        self._write_status(status)
         try:
             self._show(status)
         except OSError:  # stderr goes to a full disk, or its reader is gone: the job needs neither
@@ -219,47 +214,3 @@ def clock(seconds: float) -> str:
     minutes, left = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{left:02d}" if hours else f"{minutes}:{left:02d}"
-
-
-def folder_bytes(folder: Path) -> int:
-    """What a RUN takes up on disk; files that vanish meanwhile count nothing."""
-    total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(OSError):
-                total += bytes_on_disk(os.stat(os.path.join(place, name)))
-    return total
-
-
-def look_at(run: Run) -> dict[str, Any]:
-    """What `status` and `watch` show: status.json, whether its process still lives, and the disk."""
-    status = running_state(run.read_status())
-    return {**status, "run_bytes": folder_bytes(run.path), "free_bytes": run.free_bytes()}
-
-
-def describe_run(run: Path | str, status: dict[str, Any]) -> str:
-    """The run, and the training at work in it unless that is main."""
-    name = status.get("training", "main")
-    return str(run) if name == "main" else f"{run}, training {name}"
-
-
-def describe_more(status: dict[str, Any]) -> list[str]:
-    """The lines below `describe`: passes, memory at most, disk."""
-    lines = []
-    if status.get("passes"):
-        lines.append(
-            f"{status['events']:,} events in {status['passes']:,} passes, {status['batch_events']:,} in the last, "
-            f"by {status['mode']}; {status['recent_per_second']:,.0f} a second of late"
-        )
-    limit = status.get("memory_limit_bytes")
-    share = f" ({100 * status['peak_memory_bytes'] / limit:.0f} % of --memory {format_size(limit)})" if limit else ""
-    lines.append(f"at most {format_size(status['peak_memory_bytes'])} of memory{share}")
-    lines.append(f"{format_size(status['run_bytes'])} on disk, {format_size(status['free_bytes'])} free there")
-    return lines
-
-
-def running_state(status: dict[str, Any]) -> dict[str, Any]:
-    """A status read from disk; one that says "running" though its process is gone was killed."""
-    if status.get("state") == "running" and not psutil.pid_exists(int(status.get("pid", 0))):
-        return {**status, "state": "killed", "message": "The process is gone; the same command goes on from here."}
-    return status

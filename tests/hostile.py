@@ -6,9 +6,9 @@ import random
 
 from hypothesis import strategies as st
 
-from streambpe.encode.chunker import Chunker
-from streambpe.encode.marks import DOCUMENT_END
-from streambpe.encode.patterns import PRESETS, Pattern, find_pattern
+from streambpe.text.chunker import Chunker
+from streambpe.text.marks import DOCUMENT_END
+from streambpe.text.patterns import PRESETS, Pattern, find_pattern
 
 SPACES = list(
     "\t\n\x0b\x0c\r \x85\xa0\u1680"

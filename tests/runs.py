@@ -15,8 +15,8 @@ from typing import Any
 import duckdb
 
 from streambpe.config import Resources
-from streambpe.encode.eventlog import EventLog, read_event_log
-from streambpe.train.count import count
+from streambpe.model.eventlog import EventLog, read_event_log
+from streambpe.train.counting.count import count
 
 SMALL = Resources(400 * 10**6, 2)  # the least for superwords
 SMALL_FOR_SUPERWORDS = Resources(400 * 10**6, 2)
@@ -64,7 +64,7 @@ def cli(
     *arguments: Any, expect: int | None = 0, timeout: float = 120, **options: Any
 ) -> subprocess.CompletedProcess[str]:
     """Run the command line; its exit code must be the one expected, and a traceback never is."""
-    command = [sys.executable, "-m", "streambpe.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "streambpe", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=timeout, **options)
     assert "Traceback" not in done.stderr, done.stderr
     if expect is not None:
@@ -75,10 +75,11 @@ def cli(
 # Trains with private options, tells when it begins, and rests after every pass, so that a signal finds it at work.
 DRIVER = """
 import json, sys, threading, time
-from streambpe.cli import stop_on_signals
+from streambpe.cli.main import stop_on_signals
 from streambpe.config import Resources, TrainConfig
 from streambpe.errors import StreambpeError
-from streambpe.train import count as counting, trainer
+from streambpe.train import trainer
+from streambpe.train.counting import count as counting
 given = json.loads(sys.argv[1])
 if "block" in given:
     counting._MOST_BLOCK = counting._LEAST_BLOCK = given["block"]

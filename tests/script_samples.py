@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 
-from streambpe.encode.script import character_groups
+from streambpe.text.script_blocks import character_groups
 
 # One line of each of 24 scripts, with marks, digits and spaces of their own.
 LINES = [

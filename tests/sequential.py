@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from streambpe.train.engine import Batch, Engine, EngineOptions, Words
+from streambpe.train.engine.engine import Batch, Engine, EngineOptions, Words
 
 BASE = [bytes([i]) for i in range(256)]
 Event = tuple[int, int, int, int]

@@ -6,8 +6,8 @@ import random
 
 import numpy as np
 
-from streambpe.train import batch
-from streambpe.train.batch import Places
+from streambpe.train.engine import batch
+from streambpe.train.engine.batch import Places
 
 
 def slow_executed(rank, linked):

@@ -16,10 +16,10 @@ import pytest
 from streambpe import Tokenizer, failpoints
 from streambpe.config import Resources, TrainConfig
 from streambpe.errors import RunError, StreambpeError
-from streambpe.store.check import check
-from streambpe.store.inspect import print_query
-from streambpe.train import count as counting
-from streambpe.train.count import count
+from streambpe.inspect.check import check
+from streambpe.inspect.query import print_query
+from streambpe.train.counting import count as counting
+from streambpe.train.counting.count import count
 from streambpe.train.trainer import Trainer, resume, train
 from tests.runs import rows
 from tests.samples import natural_text

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from streambpe.config import TrainConfig
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.eventlog import read_event_log
 from streambpe.encode.formats.hf import export_hf
-from streambpe.encode.replay import Model
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
-from streambpe.store.check import check
+from streambpe.inspect.check import check
+from streambpe.model.eventlog import read_event_log
+from streambpe.model.replay import Model
 from streambpe.train import reference
 from streambpe.train.trainer import Trainer, train
 from streambpe.train.words import cover, known_stretches

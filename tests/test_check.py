@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from streambpe.config import Resources
-from streambpe.store.check import check
-from streambpe.train.count import count
+from streambpe.inspect.check import check
+from streambpe.train.counting.count import count
 
 SMALL = Resources(300 << 20, 2)
 

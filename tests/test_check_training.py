@@ -10,11 +10,11 @@ import duckdb
 import numpy as np
 import pytest
 
-from streambpe.encode.alphabet import bytes_alphabet
-from streambpe.encode.eventlog import EventLog, Header
-from streambpe.encode.replay import Model
-from streambpe.store import recount
-from streambpe.store.check import check
+from streambpe.inspect import recount
+from streambpe.inspect.check import check
+from streambpe.model.alphabet import bytes_alphabet
+from streambpe.model.eventlog import EventLog, Header
+from streambpe.model.replay import Model
 from streambpe.train import reference
 from streambpe.train.trainer import Trainer, train
 from tests.runs import SMALL, counted_run, rows, text_run
@@ -177,7 +177,7 @@ def test_an_older_training_is_checked_against_its_log(trained, tmp_path):
     shutil.copytree(trained, run)
     more = tmp_path / "more.txt"
     more.write_text("entirely new words")
-    from streambpe.train.count import count
+    from streambpe.train.counting.count import count
 
     count(run, [str(more)], resources=SMALL)
     assert check(run, resources=SMALL) == []

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from streambpe.core import binding
 from streambpe.core.binding import categories, lines_as_documents
 from streambpe.core.classes import PAGES
-from streambpe.encode.chunker import ChunkCounts, Chunker, core_split
-from streambpe.encode.patterns import PRESETS, code_point_class, find_pattern
-from streambpe.encode.split_worker import SplitProcess
 from streambpe.errors import CoreError
-from streambpe.store.sources import find_border
+from streambpe.sources.borders import find_border
+from streambpe.text.chunker import ChunkCounts, Chunker, core_split
+from streambpe.text.patterns import PRESETS, code_point_class, find_pattern
+from streambpe.text.split_worker import SplitProcess
 from tests.hostile import ATOMS, buffer_of, fast_documents, hostile_text, preset_patterns, random_text
 
 PATTERNS = preset_patterns()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from streambpe.cli import main
+from streambpe.cli.main import main
 from streambpe.store.run import Run
 
 MEMORY = ["--memory", "300MB"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from streambpe.cli import main
+from streambpe.cli.main import main
 from tests.runs import ROOT, cli
 from tests.samples import natural_text
 
@@ -124,7 +124,7 @@ def test_status_while_it_learns_and_after(source, tmp_path):
     """status says learning with a number of tokens, killed after a kill, and trained in the end."""
     run = tmp_path / "run"
     cli("count", run, source)
-    command = [sys.executable, "-m", "streambpe.cli", "train", str(run), "--vocab-size", "3000", "--batch", "1"]
+    command = [sys.executable, "-m", "streambpe", "train", str(run), "--vocab-size", "3000", "--batch", "1"]
     command += ["--checkpoint-seconds", "0"]  # a checkpoint behind every merge, so that it takes a while
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=ROOT) as process:
         found: dict[str, object] = {}

@@ -14,13 +14,13 @@ import pytest
 
 from streambpe.config import Resources, TrainConfig
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.eventlog import read_event_log
-from streambpe.encode.patterns import find_pattern
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunLocked, Stopped, UsageError
+from streambpe.inspect.converge import converge, learned_tokens, rank_correlation
+from streambpe.model.eventlog import read_event_log
 from streambpe.store.run import Run
-from streambpe.train.converge import converge, learned_tokens, rank_correlation
-from streambpe.train.count import count
+from streambpe.text.patterns import find_pattern
+from streambpe.train.counting.count import count
 from streambpe.train.trainer import train
 from tests.runs import cli
 

@@ -12,10 +12,10 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 
-from streambpe.cli import main
+from streambpe.cli.main import main
 from streambpe.encode.tokenizer import Tokenizer
+from streambpe.inspect.query import list_names
 from streambpe.store.database import SCHEMA, VIEWS
-from streambpe.store.inspect import list_names
 from streambpe.train.trainer import train
 from tests.runs import SMALL, rows, text_run
 from tests.samples import natural_text

@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from streambpe.config import Resources
-from streambpe.encode.patterns import PRESETS, find_pattern
 from streambpe.errors import (
     LimitError,
     RunError,
@@ -31,13 +30,15 @@ from streambpe.errors import (
     StreambpeError,
     UsageError,
 )
-from streambpe.store.check import check
-from streambpe.store.chunks import MAX_COUNT, list_parts
+from streambpe.inspect.check import check
 from streambpe.store.exchange import export_counts, merge_runs
+from streambpe.store.merge import MAX_COUNT
+from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import read_sequence
-from streambpe.train import count as counting
-from streambpe.train.count import count, count_from_iterator
+from streambpe.text.patterns import PRESETS, find_pattern
+from streambpe.train.counting import count as counting
+from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.trainer import train
 from tests.hostile import random_text
 from tests.test_sources import expected_documents, write
@@ -593,7 +594,7 @@ def test_signals_end_with_their_code_and_the_command(tmp_path, number, code):
     """Ctrl-C and SIGTERM commit, print how to go on, exit 130 and 143; going on gives the unbroken digest."""
     fifo = tmp_path / "a.txt"
     text = "".join(f"line {i} of the stream\n" for i in range(60_000))
-    command = [sys.executable, "-m", "streambpe.cli", "count", str(tmp_path / "run"), "-", "--memory", "300MB"]
+    command = [sys.executable, "-m", "streambpe", "count", str(tmp_path / "run"), "-", "--memory", "300MB"]
     command += ["--progress", "none", "--lines"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as child:
         assert child.stdin is not None

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from streambpe.cli import main
+from streambpe.cli.main import main
 from streambpe.config import Resources, TrainConfig
 from streambpe.errors import RunMismatch, UsageError
-from streambpe.train.converge import converge
-from streambpe.train.count import count
+from streambpe.inspect.converge import converge
+from streambpe.train.counting.count import count
 from streambpe.train.trainer import train
 from tests.runs import SMALL, cli, counted_run, log_of
 from tests.samples import natural_text

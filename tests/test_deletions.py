@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streambpe.encode.alphabet import bytes_alphabet
-from streambpe.encode.eventlog import Op
+from streambpe.model.alphabet import bytes_alphabet
+from streambpe.model.eventlog import Op
 from streambpe.train import reference
-from streambpe.train.deletion import Deletions
-from streambpe.train.engine import Engine, EngineOptions, ReplayMismatch, Words
+from streambpe.train.engine.deletion import Deletions
+from streambpe.train.engine.engine import Engine, EngineOptions, ReplayMismatch, Words
 from tests.sequential import BASE, hard_words, text_words
 
 TAUS = ["0.34", "0.5", "0.6", "0.75", "0.9", "1"]

@@ -10,11 +10,11 @@ import duckdb
 import pytest
 
 from streambpe.config import Resources, TrainConfig
-from streambpe.encode.alphabet import bytes_alphabet
-from streambpe.encode.eventlog import delete_event, merge_event, read_event_log
-from streambpe.encode.replay import Model
 from streambpe.errors import ResumeMismatch, UsageError
-from streambpe.store.check import check
+from streambpe.inspect.check import check
+from streambpe.model.alphabet import bytes_alphabet
+from streambpe.model.eventlog import delete_event, merge_event, read_event_log
+from streambpe.model.replay import Model
 from streambpe.store.database import open_store, use_training
 from streambpe.store.trainings import TokenBook, fold_training
 from streambpe.train import reference

@@ -15,15 +15,14 @@ from hypothesis import strategies as st
 
 from streambpe.core.encoding import END_OF_TEXT, HOLD_FIRST, HOLD_LAST, WHOLE, Decoder, EncoderCore
 from streambpe.core.strings import as_buffers
-from streambpe.encode.alphabet import Alphabet, UnknownSymbol, bytes_alphabet, chars_alphabet
 from streambpe.encode.blocks import encode_texts
 from streambpe.encode.encoder import Encoder, RunJoiner
-from streambpe.encode.eventlog import EventLog, Header, Special, StopWord, delete_event, merge_event, supermerge_event
-from streambpe.encode.patterns import PRESETS
-from streambpe.encode.replay import Model
-from streambpe.encode.script import script_alphabet
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import LimitError, ModelError
+from streambpe.errors import LimitError, ModelError, UnknownSymbol
+from streambpe.model.alphabet import Alphabet, bytes_alphabet, chars_alphabet, script_alphabet
+from streambpe.model.eventlog import EventLog, Header, Special, StopWord, delete_event, merge_event, supermerge_event
+from streambpe.model.replay import Model
+from streambpe.text.patterns import PRESETS
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, random_log, trained
 
 A, B, C, D = b"abcd"

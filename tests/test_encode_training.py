@@ -14,11 +14,11 @@ from streambpe.config import Resources
 from streambpe.core.encoding import WHOLE
 from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.eventlog import Op
-from streambpe.encode.replay import Model
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.store.sources import Source
-from streambpe.train.count import count
+from streambpe.model.eventlog import Op
+from streambpe.model.replay import Model
+from streambpe.sources.source import Source
+from streambpe.train.counting.count import count
 from streambpe.train.trainer import train
 from tests.runs import SMALL, log_of, rows
 from tests.samples import natural_text, prose_documents

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streambpe.train.engine import (
+from streambpe.train.engine.engine import (
     CountOverflow,
     Engine,
     EngineOptions,

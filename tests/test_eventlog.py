@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambpe.encode.alphabet import bytes_alphabet, chars_alphabet, numbered_alphabet
-from streambpe.encode.eventlog import (
+from streambpe.errors import EventLogError
+from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, numbered_alphabet
+from streambpe.model.eventlog import (
     EventLog,
-    EventLogError,
     Header,
     Special,
     StopWord,

@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from streambpe.cli import main
-from streambpe.encode.eventlog import Op, write_event_log
-from streambpe.encode.explain import explain, find_rivals, shown
-from streambpe.encode.patterns import find_pattern
-from streambpe.encode.replay import merge
+from streambpe.cli.main import main
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
+from streambpe.inspect.explain import explain, find_rivals, shown
+from streambpe.inspect.rivals import symbols_of
+from streambpe.model.eventlog import Op, write_event_log
+from streambpe.model.replay import merge
 from streambpe.store.sequences import SequencePart
-from streambpe.train import count as counting
-from streambpe.train.count import count
-from streambpe.train.neighbours import Reader
+from streambpe.text.patterns import find_pattern
+from streambpe.train.counting import count as counting
+from streambpe.train.counting.count import count
 from streambpe.train.reference import text_matches
 from streambpe.train.reference.superwords import IMPROVED
-from streambpe.train.rivals import symbols_of
+from streambpe.train.superwords.neighbours import Reader
 from streambpe.train.trainer import train
 from tests import test_superwords, test_uw
 from tests.runs import log_of

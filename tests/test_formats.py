@@ -11,24 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as HfTokenizer
 
-from streambpe.cli import main
-from streambpe.encode.alphabet import bytes_alphabet
-from streambpe.encode.eventlog import (
-    EventLog,
-    EventLogError,
-    Header,
-    log_lines,
-    merge_event,
-    read_event_log,
-    write_event_log,
-)
+from streambpe.cli.main import main
 from streambpe.encode.formats.export import FORMATS, Comparison, cut_log, export, import_file
 from streambpe.encode.formats.flat import flatten, portable, split_alternatives, whole_runs
 from streambpe.encode.formats.hf import tokenizer_json
-from streambpe.encode.formats.parquet import read_parquet, write_parquet
-from streambpe.encode.patterns import PRESETS
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import ModelError, UsageError
+from streambpe.errors import EventLogError, ModelError, UsageError
+from streambpe.model.alphabet import bytes_alphabet
+from streambpe.model.eventlog import EventLog, Header, log_lines, merge_event, read_event_log, write_event_log
+from streambpe.model.parquet import read_parquet, write_parquet
+from streambpe.text.patterns import PRESETS
 from tests.trained import HOSTILE, KINDS, TEXT, random_log, trained
 
 EXACT = {("plain", "hf"), ("plain", "tiktoken"), ("uw", "hf")}

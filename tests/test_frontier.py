@@ -7,7 +7,7 @@ import random
 import numpy as np
 import polars as pl
 
-from streambpe.train.frontier import SHORT_LIST, FloorWish, Frontier, PairCounter
+from streambpe.train.engine.frontier import SHORT_LIST, FloorWish, Frontier, PairCounter
 
 
 def filled(count, floor=1, right=None):

@@ -18,12 +18,12 @@ from streambpe.arrays import save_array, write_array
 from streambpe.config import TrainConfig
 from streambpe.encode import corpus
 from streambpe.encode.corpus import encode_corpus
-from streambpe.encode.eventlog import read_event_log
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import DiskFull
+from streambpe.model.eventlog import read_event_log
 from streambpe.progress import Meter, Reporter
 from streambpe.store.run import Run
-from streambpe.train import engine
+from streambpe.train.engine import engine
 from streambpe.train.trainer import Trainer
 from tests.samples import natural_text
 
@@ -37,7 +37,7 @@ def cli(*arguments: object, limit: int | None = None, **more) -> subprocess.Comp
     def full() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    command = [sys.executable, "-m", "streambpe.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "streambpe", *map(str, arguments)]
     more = {"capture_output": True, "text": True, **more}
     return subprocess.run(command, cwd=ROOT, preexec_fn=None if limit is None else full, check=False, **more)
 
@@ -129,7 +129,7 @@ def test_progress_that_nobody_can_read_ends_nothing(made, tmp_path):
 
 def test_a_reporter_goes_on_without_its_reader(tmp_path):
     """What shows progress fails once: from then on only status.json is written."""
-    with Reporter(Meter("counting"), Run(tmp_path), "none") as reporter:
+    with Reporter(Meter("counting"), Run(tmp_path).write_status, "none") as reporter:
 
         def gone(_: object) -> None:
             raise BrokenPipeError

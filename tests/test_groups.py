@@ -19,18 +19,19 @@ from hypothesis import strategies as st
 
 from streambpe.config import Resources, TrainConfig, parse_weights
 from streambpe.core.strings import ChunkList
-from streambpe.encode.eventlog import Op
-from streambpe.encode.patterns import find_pattern
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ResumeMismatch, StreambpeError, UsageError
-from streambpe.store.check import check
-from streambpe.store.chunks import PartWriter, Span, list_parts, merge_ranges
+from streambpe.inspect.check import check
+from streambpe.inspect.converge import converge
+from streambpe.model.eventlog import Op
 from streambpe.store.exchange import export_counts, merge_runs
 from streambpe.store.groups import GroupRules, groups_of_sources, weighted_counts
+from streambpe.store.merge import merge_ranges
+from streambpe.store.parts import PartWriter, Span, list_parts
 from streambpe.store.run import Run
-from streambpe.train import count as counting
-from streambpe.train.converge import converge
-from streambpe.train.count import count, count_from_iterator
+from streambpe.text.patterns import find_pattern
+from streambpe.train.counting import count as counting
+from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.trainer import Trainer, resume, train
 from tests.hostile import random_text
 from tests.runs import SMALL, SMALL_FOR_SUPERWORDS, cli, counted_run, log_of, plain_events, rows, text_run
@@ -190,7 +191,7 @@ def test_killed_and_resumed(tmp_path, place):
     """A kill between parts, between the merges of two groups, inside the fold: the same tables in the end."""
     expected = corpus(tmp_path / "in")
     driver = (
-        "import sys; from streambpe.train import count as c; c._MOST_BLOCK = c._LEAST_BLOCK = 500; "
+        "import sys; from streambpe.train.counting import count as c; c._MOST_BLOCK = c._LEAST_BLOCK = 500; "
         "c.CHECKPOINT_SECONDS = -1.0; "
         "c.count(sys.argv[1], [sys.argv[2]], group_by='folder', resources=c.Resources(256 << 20, 2))"
     )
@@ -253,7 +254,7 @@ def test_merged_runs_keep_their_groups(tmp_path):
     for group in ("de", "en", "fr"):
         count(tmp_path / group, [str(tmp_path / "in" / group)], group_by="folder", resources=SMALL)
     merge_runs(tmp_path / "two", [tmp_path / "de", tmp_path / "en"], SMALL)
-    command = [sys.executable, "-m", "streambpe.cli", "merge-counts", str(tmp_path / "all"), str(tmp_path / "two")]
+    command = [sys.executable, "-m", "streambpe", "merge-counts", str(tmp_path / "all"), str(tmp_path / "two")]
     env = {**os.environ, "STREAMBPE_FAILPOINT": "part-committed"}
     assert subprocess.run(command, env=env, cwd=ROOT, check=False).returncode == -9
     assert len(list_parts(Run(tmp_path / "all"))) == 1

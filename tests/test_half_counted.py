@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from streambpe.errors import CountUnfinished, RunError, SourceError, Stopped, UsageError
-from streambpe.store.check import check, what_is_open
-from streambpe.store.chunks import list_parts
+from streambpe.inspect.check import check, what_is_open
+from streambpe.inspect.converge import converge
 from streambpe.store.exchange import export_counts, merge_runs
 from streambpe.store.identity import read_identity, write_identity
+from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
-from streambpe.train import count as counting
-from streambpe.train.converge import converge
-from streambpe.train.count import CountResult, count, count_from_iterator
+from streambpe.train.counting import count as counting
+from streambpe.train.counting.count import CountResult, count, count_from_iterator
 from streambpe.train.trainer import Trainer, TrainResult, resume, train
 from tests.runs import SMALL, cli, counted_run, log_of, rows
 from tests.samples import natural_text

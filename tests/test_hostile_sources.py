@@ -17,20 +17,20 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from streambpe.cli import main
+from streambpe.cli.main import main
 from streambpe.config import Resources
-from streambpe.encode.eventlog import write_event_log
-from streambpe.encode.pattern_size import least_length
-from streambpe.encode.patterns import find_pattern
-from streambpe.encode.split_worker import SplitProcess
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import PatternError, SourceError, Stopped, UsageError
-from streambpe.store import not_text
-from streambpe.store.check import check
+from streambpe.inspect.check import check
+from streambpe.model.eventlog import write_event_log
+from streambpe.sources import not_text
+from streambpe.sources.find import find_sources
 from streambpe.store.identity import replace_known
 from streambpe.store.run import Run
-from streambpe.store.sources import find_sources
-from streambpe.train.count import count, resume_count
+from streambpe.text.pattern_size import least_length
+from streambpe.text.patterns import find_pattern
+from streambpe.text.split_worker import SplitProcess
+from streambpe.train.counting.count import count, resume_count
 from tests.trained import trained
 
 SMALL = Resources(300 << 20, 1)
@@ -140,7 +140,7 @@ def test_a_name_that_holds_a_nul():
 def test_a_pipe_that_nobody_writes_to(tmp_path):
     """It hung for ever."""
     os.mkfifo(tmp_path / "a.txt")
-    command = [sys.executable, "-m", "streambpe.cli", "count", str(tmp_path / "run"), str(tmp_path / "a.txt")]
+    command = [sys.executable, "-m", "streambpe", "count", str(tmp_path / "run"), str(tmp_path / "a.txt")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
     assert "is a pipe, not a file" in done.stderr

@@ -15,9 +15,9 @@ import duckdb
 import pytest
 
 from streambpe.config import Resources
-from streambpe.progress import running_state
-from streambpe.store.check import check
-from streambpe.store.chunks import list_parts
+from streambpe.inspect.check import check
+from streambpe.inspect.status import running_state
+from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from tests.samples import sample_text
 
@@ -27,7 +27,7 @@ PLACES = ["run-made", "sequence-written", "part-written", "part-committed", "fol
 DRIVER = """
 import sys
 from streambpe.config import Resources
-from streambpe.train import count as counting
+from streambpe.train.counting import count as counting
 counting._MOST_BLOCK = counting._LEAST_BLOCK = int(sys.argv[3])
 counting.CHECKPOINT_SECONDS = -1.0
 print("ready", flush=True)

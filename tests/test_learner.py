@@ -10,9 +10,9 @@ import pytest
 
 from streambpe.core.learner import DONE, NONE_LEFT, TIES_BYTES, Learner, NoRoom, Rule
 from streambpe.errors import CoreError
-from streambpe.train.batch import MAX_COUNT
-from streambpe.train.engine import Engine, EngineOptions, Words
-from streambpe.train.state import comparable
+from streambpe.train.engine.batch import MAX_COUNT
+from streambpe.train.engine.engine import Engine, EngineOptions, Words
+from streambpe.train.engine.state import comparable
 from tests.sequential import BASE, events_of, hard_words, learn, paper_learn, run, text_words
 from tests.test_deletions import RULES, TAUS, rule_of, slowly, told
 from tests.test_engine import LETTER_PAIRS, SameKind

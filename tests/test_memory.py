@@ -12,10 +12,11 @@ import polars as pl
 import pytest
 
 from streambpe.core.strings import ChunkList
-from streambpe.memory import keeper
 from streambpe.progress import Meter, Reporter
-from streambpe.store.chunks import PartWriter, compact, list_parts, merge_ranges
+from streambpe.resources import keeper
 from streambpe.store.database import open_store
+from streambpe.store.merge import compact, merge_ranges
+from streambpe.store.parts import PartWriter, list_parts
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.trainings import insert
@@ -102,7 +103,7 @@ def test_the_peak_in_the_status_knows_what_stood_between_two_reports(tmp_path):
     run = Run(tmp_path / "run")
     run.create({})
     meter = Meter("working", memory_limit=4 * 10**9)
-    with Reporter(meter, run, "none") as reporter:
+    with Reporter(meter, run.write_status, "none") as reporter:
         reporter._stop.set()  # the two reports are those at the start and at the end
         reporter._thread.join()
         before = keeper.peak
@@ -131,7 +132,7 @@ def test_a_small_limit_holds_for_the_whole_command(tmp_path):
     """train --memory 256MB on megabytes of many scripts: what is resident never comes to 1.05 times that."""
     source = tmp_path / "many.txt"
     source.write_text("\n".join(_many_scripts(200_000) for _ in range(30)), encoding="utf-8")
-    command = [sys.executable, "-m", "streambpe.cli", "train", str(tmp_path / "run"), str(source)]
+    command = [sys.executable, "-m", "streambpe", "train", str(tmp_path / "run"), str(source)]
     process = subprocess.Popen([*command, "--vocab-size", "1000", "--memory", "256MB", "--progress", "none"], cwd=ROOT)
     peak = 0
     while process.poll() is None:

@@ -104,7 +104,7 @@ def test_killed_beside_a_snapshot_on_another_system(here, tmp_path, system, plac
 def test_a_run_that_another_writes_is_refused_and_its_holder_named(tmp_path, system):
     """The lock is held by the process that counts from standard input, and free when it is killed."""
     env, run = on(system), tmp_path / "run"
-    command = [sys.executable, "-m", "streambpe.cli", "count", str(run), "-", "--progress", "jsonl"]
+    command = [sys.executable, "-m", "streambpe", "count", str(run), "-", "--progress", "jsonl"]
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, env=env, cwd=ROOT, **streams) as holder:
         try:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from streambpe.cli import main
+from streambpe.cli.main import main
 from streambpe.train.trainer import train
 from tests.runs import SMALL, text_run
 
@@ -254,7 +254,7 @@ def test_an_encoding_killed_while_its_file_was_made_is_finished(learned, tmp_pat
     if force:
         output.write_text("mine")
     extra = ["--force"] if force else []
-    command = [sys.executable, "-m", "streambpe.cli", *map(str, encode), str(output), *extra]
+    command = [sys.executable, "-m", "streambpe", *map(str, encode), str(output), *extra]
     environment = {**os.environ, "STREAMBPE_FAILPOINT": point}
     killed = subprocess.run(command, env=environment, capture_output=True)
     assert killed.returncode == -signal.SIGKILL
@@ -269,7 +269,7 @@ def test_a_half_encoding_does_not_take_another_file_for_its_own(learned, tmp_pat
     """OUT that came into being while the job was stopped is kept."""
     output = tmp_path / "ids.npy"
     encode = ["encode", learned / "run", learned / "a.txt", *MEMORY, "-o", output]
-    command = [sys.executable, "-m", "streambpe.cli", *map(str, encode)]
+    command = [sys.executable, "-m", "streambpe", *map(str, encode)]
     subprocess.run(command, env={**os.environ, "STREAMBPE_FAILPOINT": "encoded-beside"}, capture_output=True)
     progress = tmp_path / "ids.npy.progress.json"
     progress.write_text(json.dumps({**json.loads(progress.read_text()), "finishing": False}))

@@ -61,7 +61,7 @@ def test_train_is_called_again_and_again_however_it_was_imported(tmp_path, first
         "import streambpe.train",
         "from streambpe import train",
         "from streambpe import StreambpeError",
-        "import streambpe.cli",
+        "import streambpe.cli.main",
     ],
 )
 def test_importing_loads_nothing_heavy(code):

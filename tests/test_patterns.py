@@ -11,8 +11,8 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streambpe.encode.patterns import PRESETS, characters_before, code_point_class, find_pattern
 from streambpe.errors import PatternError
+from streambpe.text.patterns import PRESETS, characters_before, code_point_class, find_pattern
 from tests.hostile import hostile_text, preset_patterns, random_text
 
 CUTTING = [(name, pattern) for name, pattern in preset_patterns() if pattern.has_cuts and not pattern.script_expression]

@@ -15,12 +15,12 @@ import pytest
 from backports import zstd
 
 from streambpe.config import CountConfig, Resources, TrainConfig
-from streambpe.encode.patterns import find_pattern
 from streambpe.errors import SourceError, Stopped, UsageError
-from streambpe.store.sources import find_sources
-from streambpe.train.count import count
-from streambpe.train.plan import Grown, Growth, Plan, Rehearsal, forecast, grow, memory_in_proportion, plan
-from streambpe.train.sample import SUBSETS, WINDOW_BYTES, SampleFiles, draw_windows
+from streambpe.inspect.plan import Grown, Growth, Plan, Rehearsal, forecast, grow, memory_in_proportion, plan
+from streambpe.inspect.sample import SUBSETS, WINDOW_BYTES, SampleFiles, draw_windows
+from streambpe.sources.find import find_sources
+from streambpe.text.patterns import find_pattern
+from streambpe.train.counting.count import count
 from streambpe.train.trainer import engine_room, fits_in_memory, memory_for
 from tests.runs import SMALL, SMALL_FOR_SUPERWORDS, cli, rows
 

@@ -30,7 +30,7 @@ def test_readme_commands_print_what_it_shows(tmp_path):
             line, _, shown = part.partition("\n")
             program, *arguments = shlex.split(line)
             assert program == "streambpe"
-            printed = run([sys.executable, "-m", "streambpe.cli", *arguments], tmp_path)
+            printed = run([sys.executable, "-m", "streambpe", *arguments], tmp_path)
             assert not shown or printed == shown
             commands += 1
     assert commands >= 5

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streambpe.encode.alphabet import (
+from streambpe.model.alphabet import (
     UNKNOWN,
     bytes_alphabet,
     chars_alphabet,
@@ -19,7 +19,7 @@ from streambpe.encode.alphabet import (
     numbered_alphabet,
     seen_alphabet,
 )
-from streambpe.encode.eventlog import Op, delete_event, merge_event, supermerge_event
+from streambpe.model.eventlog import Op, delete_event, merge_event, supermerge_event
 from streambpe.train import reference
 from streambpe.train.reference import Deletions, train_boundless, train_words
 from streambpe.train.reference.primitives import Corpus
@@ -500,7 +500,7 @@ def hugging_face_merges(text: str, vocab_size: int, all_bytes: bool, min_frequen
 @pytest.mark.parametrize("min_frequency", [1, 9])
 def test_plain_bpe_equals_hugging_face(all_bytes, min_frequency):
     """Under the default rules the merge list is Hugging Face's, ties included."""
-    from streambpe.encode.alphabet import byte_to_character
+    from streambpe.model.alphabet import byte_to_character
 
     text = sample_text(4)
     counts = Counter(chunks_of(text))

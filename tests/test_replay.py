@@ -8,14 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streambpe.encode.alphabet import (
-    UnknownSymbol,
-    bytes_alphabet,
-    chars_alphabet,
-    seen_alphabet,
-    utf8_alphabet,
-)
-from streambpe.encode.eventlog import (
+from streambpe.errors import UnknownSymbol
+from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, seen_alphabet, utf8_alphabet
+from streambpe.model.eventlog import (
     EventLog,
     Header,
     Special,
@@ -24,7 +19,7 @@ from streambpe.encode.eventlog import (
     merge_event,
     supermerge_event,
 )
-from streambpe.encode.replay import Model, events_for_size, merge, sizes, steps
+from streambpe.model.replay import Model, events_for_size, merge, sizes, steps
 from streambpe.train import reference
 from streambpe.train.reference import Deletions, as_model, train_boundless, train_words
 from tests.samples import chunks_of, documents, sample_text, word_counts

@@ -17,12 +17,12 @@ import pytest
 
 from streambpe.config import TrainConfig
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.eventlog import EventLog, Op
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.report import curves
-from streambpe.report.charts import Series, line_chart, linear_ticks, log_ticks, short, thinned
-from streambpe.report.curves import choose_stops, growth_on_chunks, growth_on_texts
-from streambpe.report.page import grouped, panels, render, report, supermerge_shares
+from streambpe.inspect import curves
+from streambpe.inspect.charts import Series, line_chart, linear_ticks, log_ticks, short, thinned
+from streambpe.inspect.curves import choose_stops, growth_on_chunks, growth_on_texts
+from streambpe.inspect.page import grouped, panels, render, report, supermerge_shares
+from streambpe.model.eventlog import EventLog, Op
 from streambpe.store.run import Run
 from streambpe.train.trainer import Trainer, train
 from tests.runs import SMALL, cli, log_of, rows, text_run

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from streambpe import cli as command_line
-from streambpe import config, memory
+from streambpe import config
+from streambpe import resources as memory
+from streambpe.cli import main as command_line
 from streambpe.config import Resources, most_threads, parse_size
 from streambpe.errors import Stopped
 from streambpe.store.database import open_store

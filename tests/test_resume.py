@@ -17,12 +17,12 @@ import pytest
 
 from streambpe.config import Resources, TrainConfig
 from streambpe.errors import ResumeMismatch, RunError, RunLocked, Stopped
-from streambpe.store.check import check
+from streambpe.inspect.check import check
+from streambpe.store.journal import Journal
 from streambpe.store.run import Run
 from streambpe.train import trainer as training
-from streambpe.train.count import count
-from streambpe.train.engine import Engine
-from streambpe.train.journal import Journal
+from streambpe.train.counting.count import count
+from streambpe.train.engine.engine import Engine
 from streambpe.train.trainer import Trainer, resume, train, train_from_iterator
 from tests.runs import ROOT, SMALL, Driver, cli, counted_run, log_of, rows, text_run
 from tests.samples import natural_text
@@ -172,7 +172,7 @@ def test_the_printed_command_goes_on(counted, tmp_path):
     command = [
         sys.executable,
         "-m",
-        "streambpe.cli",
+        "streambpe",
         "train",
         str(run),
         "--vocab-size",

@@ -9,11 +9,11 @@ import pytest
 
 from streambpe.core.learner import Learner, Rule
 from streambpe.core.scan import drop_words
-from streambpe.train.batch import Int32
-from streambpe.train.column import read_column, write_column
-from streambpe.train.engine import Words
-from streambpe.train.frontier import FloorWish, Frontier
-from streambpe.train.scan import Links, ScanColumn
+from streambpe.train.engine.batch import Int32
+from streambpe.train.engine.column import read_column, write_column
+from streambpe.train.engine.engine import Words
+from streambpe.train.engine.frontier import FloorWish, Frontier
+from streambpe.train.engine.scan import Links, ScanColumn
 from tests.sequential import count_pairs, hard_words, merge
 
 

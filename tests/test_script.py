@@ -17,32 +17,23 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambpe.cli import main
+from streambpe.cli.main import main
 from streambpe.config import Resources
-from streambpe.encode.alphabet import UNKNOWN, Alphabet, UnknownSymbol
-from streambpe.encode.eventlog import EventLog, Header
-from streambpe.encode.patterns import find_pattern
-from streambpe.encode.prepare import inert_characters, nfc, prepare
-from streambpe.encode.script import (
-    FIRST_ESCAPE,
-    UndecodableSymbols,
-    character_groups,
-    decode_symbols,
-    encode_text,
-    encode_texts,
-    script_alphabet,
-    symbol_name,
-    symbol_table,
-)
-from streambpe.encode.script_rules import ScriptRules, split_by_rules
-from streambpe.errors import PatternError, RunMismatch, SourceError
-from streambpe.store.check import check
+from streambpe.errors import PatternError, RunMismatch, SourceError, UndecodableSymbols, UnknownSymbol
+from streambpe.inspect.check import check
+from streambpe.model.alphabet import UNKNOWN, Alphabet, script_alphabet
+from streambpe.model.eventlog import EventLog, Header
+from streambpe.model.script import FIRST_ESCAPE, decode_symbols, encode_text, encode_texts, symbol_name, symbol_table
+from streambpe.sources.borders import find_border
 from streambpe.store.database import open_store
 from streambpe.store.run import Run
 from streambpe.store.sequences import documents_of, read_sequence
-from streambpe.store.sources import find_border
-from streambpe.train import count as counting
-from streambpe.train.count import CountResult, count, count_from_iterator
+from streambpe.text.patterns import find_pattern
+from streambpe.text.prepare import inert_characters, nfc, prepare
+from streambpe.text.script_blocks import character_groups
+from streambpe.text.script_rules import ScriptRules, split_by_rules
+from streambpe.train.counting import count as counting
+from streambpe.train.counting.count import CountResult, count, count_from_iterator
 from tests.script_samples import LINES, hostile_texts, long_text
 
 SCALARS = [chr(point) for point in range(0x110000) if not 0xD800 <= point < 0xE000]

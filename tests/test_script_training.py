@@ -18,24 +18,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streambpe.config import Resources, TrainConfig
-from streambpe.encode.alphabet import Alphabet, UnknownSymbol, bytes_alphabet, gpt2_alphabet
 from streambpe.encode.corpus import encode_corpus
-from streambpe.encode.eventlog import EventLog, Header, merge_event, write_event_log
-from streambpe.encode.explain import explain, find_rivals
 from streambpe.encode.formats.export import export
-from streambpe.encode.patterns import PRESETS
-from streambpe.encode.script import FIRST_ESCAPE, INDEX_SYMBOLS, decode_symbols, script_alphabet
-from streambpe.encode.script_rules import split_by_rules
-from streambpe.encode.symbols import codec_of, content_symbols
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.encode.vocabulary import Token
-from streambpe.errors import ModelError, ResumeMismatch, Stopped, UsageError
-from streambpe.store.check import check
+from streambpe.errors import ModelError, ResumeMismatch, Stopped, UnknownSymbol, UsageError
+from streambpe.inspect.check import check
+from streambpe.inspect.explain import explain, find_rivals
+from streambpe.model.alphabet import Alphabet, bytes_alphabet, gpt2_alphabet, script_alphabet
+from streambpe.model.codecs import codec_of, content_symbols
+from streambpe.model.eventlog import EventLog, Header, merge_event, write_event_log
+from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS, decode_symbols
+from streambpe.model.vocabulary import Token
+from streambpe.text.patterns import PRESETS
+from streambpe.text.script_rules import split_by_rules
 from streambpe.train import reference
-from streambpe.train.count import count
-from streambpe.train.engine import Engine, EngineOptions, Words
+from streambpe.train.counting.count import count
+from streambpe.train.engine.engine import Engine, EngineOptions, Words
+from streambpe.train.engine.whole_characters import WholeCharacterRule
 from streambpe.train.trainer import Trainer, resume, train
-from streambpe.train.whole import WholeCharacterRule
 from tests.runs import SMALL, cli, log_of, rows
 from tests.script_samples import LINES, hostile_texts, long_text
 from tests.sequential import events_of

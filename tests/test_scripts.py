@@ -10,8 +10,8 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambpe.encode.marks import DOCUMENT_END, RUN_END, SCRIPT_RUN_END
-from streambpe.encode.scripts import (
+from streambpe.text.marks import DOCUMENT_END, RUN_END, SCRIPT_RUN_END
+from streambpe.text.script_runs import (
     SPACELESS,
     decode_code_points,
     mark_script_runs,

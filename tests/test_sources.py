@@ -15,19 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streambpe.encode.patterns import find_pattern
 from streambpe.errors import LimitError, SourceError, UsageError
-from streambpe.store.sources import (
-    BlockText,
-    Reader,
-    Source,
-    block_text,
-    digest_stretches,
-    find_sources,
-    gaps_between,
-    last_record_end,
-    read_count_table,
-)
+from streambpe.sources.csv_records import last_record_end
+from streambpe.sources.decode import block_text
+from streambpe.sources.digests import digest_stretches
+from streambpe.sources.find import find_sources
+from streambpe.sources.read import Reader, gaps_between
+from streambpe.sources.source import BlockText, Source
+from streambpe.sources.tables import read_count_table
+from streambpe.text.patterns import find_pattern
 from tests.hostile import fast_documents, random_text
 
 if sys.version_info >= (3, 14):

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from streambpe.cli import main
+from streambpe.cli.main import main
 from streambpe.config import Resources
 from streambpe.errors import LimitError, QueryRefused
-from streambpe.store.asked import judge, parse
-from streambpe.store.inspect import print_query, write_query
+from streambpe.inspect.asked import judge, parse
+from streambpe.inspect.query import print_query, write_query
 from streambpe.train.trainer import train
 from tests.runs import SMALL, text_run
 

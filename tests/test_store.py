@@ -18,10 +18,10 @@ from streambpe.config import Resources, format_size, parse_size, reconcile
 from streambpe.errors import LimitError, RunError, RunMismatch, UsageError
 from streambpe.files import replace_file
 from streambpe.store import database
-from streambpe.store.chunks import list_parts
 from streambpe.store.database import create_schema, migrations_from, open_store
+from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
-from streambpe.train.count import count
+from streambpe.train.counting.count import count
 
 SMALL = Resources(300 << 20, 2)
 ROOT = Path(__file__).parents[1]
@@ -191,7 +191,7 @@ def test_reconcile_names_the_flag(tmp_path):
 
 
 def full_disk(run: Path, source: Path, size: int, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "streambpe.cli", "count", str(run), str(source), "--memory", "300MB", *more]
+    command = [sys.executable, "-m", "streambpe", "count", str(run), str(source), "--memory", "300MB", *more]
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))

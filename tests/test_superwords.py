@@ -21,25 +21,26 @@ import pytest
 
 from streambpe import Tokenizer
 from streambpe.config import Resources, TrainConfig
-from streambpe.encode.alphabet import bytes_alphabet, gpt2_alphabet, utf8_alphabet
-from streambpe.encode.eligible import find_superword_pattern, text_test
-from streambpe.encode.eventlog import Op, merge_event
-from streambpe.encode.explain import find_rivals, shown
-from streambpe.encode.patterns import find_pattern
 from streambpe.errors import ResumeMismatch, RunError, Stopped, StreambpeError, UsageError
-from streambpe.store.check import check
-from streambpe.store.chunks import list_parts
+from streambpe.inspect.check import check
+from streambpe.inspect.explain import find_rivals, shown
+from streambpe.model.alphabet import bytes_alphabet, gpt2_alphabet, utf8_alphabet
+from streambpe.model.eventlog import Op, merge_event
+from streambpe.sources.source import Source
 from streambpe.store.documents import documents_digest
+from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import SequencePart, order_parts
-from streambpe.store.sources import Source
-from streambpe.train import count as counting
-from streambpe.train import reference, superwords, trainer
-from streambpe.train.count import count
-from streambpe.train.interleave import interleave
-from streambpe.train.neighbours import Groups, Reader, count_neighbours
+from streambpe.text.eligible import find_superword_pattern, text_test
+from streambpe.text.patterns import find_pattern
+from streambpe.train import reference, trainer
+from streambpe.train.counting import count as counting
+from streambpe.train.counting.count import count
 from streambpe.train.reference.superwords import as_model
-from streambpe.train.runs import KeptPairs, OpenChunks, collect_runs
+from streambpe.train.superwords import phase as superwords
+from streambpe.train.superwords.interleave import interleave
+from streambpe.train.superwords.neighbours import Groups, Reader, count_neighbours
+from streambpe.train.superwords.runs import KeptPairs, OpenChunks, collect_runs
 from streambpe.train.trainer import Trainer, train
 from tests.runs import ROOT, SMALL, cli, log_of, rows
 from tests.samples import prose_documents
@@ -660,7 +661,7 @@ KILLS = [
 KILLED = """
 import sys
 from streambpe.config import Resources, TrainConfig
-from streambpe.train import count, superwords
+from streambpe.train.superwords import phase as superwords
 from streambpe.train.trainer import Trainer
 groups = superwords.Groups.of.__func__
 superwords.Groups.of = classmethod(lambda cls, parts, places: groups(cls, parts, 2000))

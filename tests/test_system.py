@@ -14,8 +14,8 @@ import pytest
 
 from streambpe import system
 from streambpe.errors import UsageError
+from streambpe.sources.find import find_sources
 from streambpe.store.groups import GroupRules
-from streambpe.store.sources import find_sources
 from streambpe.train.trainer import check_name
 
 PACKAGE = Path(system.__file__).parent
@@ -311,7 +311,7 @@ def test_output_into_a_pipe_is_utf_8_whatever_the_locale(tmp_path):
     """Windows writes cp1252 into pipes and files, and fails on what that lacks."""
     (tmp_path / "a.txt").write_text("snow \u2603 falls\n" * 9, encoding="utf-8")
     env = {**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
-    command = [sys.executable, "-m", "streambpe.cli"]
+    command = [sys.executable, "-m", "streambpe"]
     subprocess.run([*command, "count", tmp_path / "run", tmp_path / "a.txt"], env=env, check=True)
     query = "SELECT chunk FROM chunk_counts WHERE chunk LIKE '%' || chr(9731) || '%'"
     done = subprocess.run([*command, "sql", tmp_path / "run", query, "--csv"], env=env, capture_output=True)

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 import regex
 
-from streambpe.cli import main
-from streambpe.encode import tables
-from streambpe.encode.eventlog import EventLog, read_event_log, write_event_log
-from streambpe.encode.patterns import find_pattern, unicode_version
+from streambpe.cli.main import main
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunMismatch, TablesDiffer
+from streambpe.model.eventlog import EventLog, read_event_log, write_event_log
 from streambpe.store.exchange import merge_runs
 from streambpe.store.run import Run
-from streambpe.train import count as counting
-from streambpe.train.count import count
+from streambpe.text import unicode_tables as tables
+from streambpe.text.patterns import find_pattern, unicode_version
+from streambpe.train.counting import count as counting
+from streambpe.train.counting.count import count
 from streambpe.train.trainer import train
 from tests.runs import SMALL, SMALL_FOR_SUPERWORDS, log_of, rows
 from tests.samples import natural_text

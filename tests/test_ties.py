@@ -9,8 +9,8 @@ from collections import Counter
 import pytest
 
 from streambpe.errors import Stopped
-from streambpe.store.check import check
-from streambpe.train.engine import Engine, EngineOptions, Words
+from streambpe.inspect.check import check
+from streambpe.train.engine.engine import Engine, EngineOptions, Words
 from streambpe.train.trainer import TrainConfig, Trainer, resume, train
 from tests import test_superwords, test_uw
 from tests.runs import SMALL, counted_run, log_of

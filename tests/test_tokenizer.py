@@ -15,15 +15,15 @@ import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streambpe.encode.alphabet import Alphabet, bytes_alphabet
 from streambpe.encode.bulk import BulkReplay, PairTable
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.eventlog import EventLog, Header, Op, delete_event, merge_event, write_event_log
-from streambpe.encode.formats.parquet import write_parquet
 from streambpe.encode.formats.tiktoken_ranks import ranks_and_pattern
-from streambpe.encode.replay import Model, events_for_size
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError
+from streambpe.model.alphabet import Alphabet, bytes_alphabet
+from streambpe.model.eventlog import EventLog, Header, Op, delete_event, merge_event, write_event_log
+from streambpe.model.parquet import write_parquet
+from streambpe.model.replay import Model, events_for_size
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, TEXT, random_log, trained
 
 BYTE_KINDS = [kind for kind in KINDS if kind != "whitespace"]

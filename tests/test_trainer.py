@@ -13,24 +13,25 @@ import pytest
 
 from streambpe.config import LIKE, Resources, TrainConfig
 from streambpe.core.strings import ChunkList
-from streambpe.encode.alphabet import (
+from streambpe.errors import LimitError, ResumeMismatch, RunError, StreambpeError, UsageError
+from streambpe.inspect.check import check
+from streambpe.inspect.query import print_query
+from streambpe.model.alphabet import (
     Alphabet,
     byte_to_character,
     bytes_alphabet,
     chars_alphabet,
     gpt2_alphabet,
+    script_alphabet,
     seen_alphabet,
     utf8_alphabet,
 )
-from streambpe.encode.patterns import find_pattern
-from streambpe.encode.replay import Model
-from streambpe.encode.script import FIRST_ESCAPE, INDEX_SYMBOLS, script_alphabet
-from streambpe.encode.symbols import codec_of
-from streambpe.errors import LimitError, ResumeMismatch, RunError, StreambpeError, UsageError
-from streambpe.store.check import check
-from streambpe.store.chunks import PartWriter
-from streambpe.store.inspect import print_query
+from streambpe.model.codecs import codec_of
+from streambpe.model.replay import Model
+from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS
+from streambpe.store.parts import PartWriter
 from streambpe.store.run import Run
+from streambpe.text.patterns import find_pattern
 from streambpe.train import reference
 from streambpe.train.trainer import Trainer, resume, train, train_from_iterator
 from tests.runs import SMALL, counted_run, log_of, plain_events, rows, text_run

@@ -15,18 +15,19 @@ import regex
 
 from streambpe import Tokenizer
 from streambpe.config import Resources, TrainConfig
-from streambpe.encode.alphabet import gpt2_alphabet, utf8_alphabet
-from streambpe.encode.eventlog import Op
-from streambpe.encode.patterns import find_pattern
 from streambpe.errors import LimitError, PatternError, RunMismatch, UsageError
-from streambpe.store.check import check
-from streambpe.store.chunks import list_parts
+from streambpe.inspect.check import check
+from streambpe.model.alphabet import gpt2_alphabet, utf8_alphabet
+from streambpe.model.eventlog import Op
+from streambpe.sources.source import Source
+from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts
-from streambpe.store.sources import Source
-from streambpe.train import count as counting
-from streambpe.train import reference, stage2
-from streambpe.train.count import count
+from streambpe.text.patterns import find_pattern
+from streambpe.train import reference
+from streambpe.train.counting import count as counting
+from streambpe.train.counting.count import count
+from streambpe.train.superwords import stage2
 from streambpe.train.trainer import train
 from tests.runs import ROOT, SMALL, cli, log_of, rows
 from tests.samples import natural_text
@@ -259,7 +260,7 @@ KILLS = ["tokens-written:3", "neighbours-written:2", "runs-written", "events-com
 KILLED = """
 import sys
 from streambpe.config import Resources, TrainConfig
-from streambpe.train import superwords
+from streambpe.train.superwords import phase as superwords
 from streambpe.train.trainer import Trainer
 groups = superwords.Groups.of.__func__
 superwords.Groups.of = classmethod(lambda cls, parts, places: groups(cls, parts, 2000))

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from streambpe.progress import Meter, clock, describe_range, eta_range, look_at
-from streambpe.report.watch import sparkline, watch
-from streambpe.store.inspect import print_query
+from streambpe.inspect.query import print_query
+from streambpe.inspect.status import look_at
+from streambpe.inspect.watch import sparkline, watch
+from streambpe.progress import Meter, clock, describe_range, eta_range
 from streambpe.store.run import Run
 from streambpe.train.trainer import train
 from tests.runs import SMALL, Driver, cli, rows, text_run

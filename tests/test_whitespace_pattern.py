@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambpe.encode.chunker import Chunker
-from streambpe.encode.patterns import find_pattern
-from streambpe.encode.words import SPACES, WordRules
-from streambpe.store.check import check
+from streambpe.inspect.check import check
 from streambpe.store.database import open_store
 from streambpe.store.run import Run
 from streambpe.store.sequences import documents_of, read_sequence
-from streambpe.train import count as counting
-from streambpe.train.count import count
+from streambpe.text.chunker import Chunker
+from streambpe.text.patterns import find_pattern
+from streambpe.text.whitespace import SPACES, WordRules
+from streambpe.train.counting import count as counting
+from streambpe.train.counting.count import count
 from streambpe.train.reference import marked_words
 from tests.script_samples import LINES, hostile_texts, long_text
 

@@ -10,17 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambpe.encode.alphabet import (
+from streambpe.model.alphabet import (
     Alphabet,
     bytes_alphabet,
     chars_alphabet,
     gpt2_alphabet,
     numbered_alphabet,
+    script_alphabet,
     utf8_alphabet,
 )
-from streambpe.encode.script import FIRST_ESCAPE, INDEX_SYMBOLS, encode_text, script_alphabet
-from streambpe.encode.vocabulary import Token
-from streambpe.encode.whole_characters import whole_characters
+from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS, encode_text
+from streambpe.model.vocabulary import Token
+from streambpe.model.whole_characters import whole_characters
 from streambpe.train.reference import train_words, whole_characters_bytes, whole_characters_script
 
 # Bytes of every kind: ASCII, continuing, leads of two, three and four, and bytes no text has.

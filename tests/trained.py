@@ -6,8 +6,8 @@ import random
 from functools import cache
 from typing import Any
 
-from streambpe.encode.alphabet import bytes_alphabet, gpt2_alphabet, utf8_alphabet
-from streambpe.encode.eventlog import (
+from streambpe.model.alphabet import bytes_alphabet, gpt2_alphabet, utf8_alphabet
+from streambpe.model.eventlog import (
     Event,
     EventLog,
     Header,
@@ -17,10 +17,10 @@ from streambpe.encode.eventlog import (
     merge_event,
     supermerge_event,
 )
-from streambpe.encode.patterns import PRESETS
-from streambpe.encode.replay import Model
-from streambpe.encode.vocabulary import Vocabulary
-from streambpe.encode.words import WORD_MARK
+from streambpe.model.replay import Model
+from streambpe.model.vocabulary import Vocabulary
+from streambpe.text.patterns import PRESETS
+from streambpe.text.whitespace import WORD_MARK
 from streambpe.train import reference
 from tests.samples import sample_text
 

@@ -1,4 +1,4 @@
-"""Write streambpe/encode/data/scripts-17.0.0.txt: the Script property as Unicode 17.0.0 has it.
+"""Write streambpe/text/data/scripts-17.0.0.txt: the Script property as Unicode 17.0.0 has it.
 
     pip install fonttools==4.62.0 && python tools/make_script_table.py
 

@@ -2,7 +2,7 @@
 
        ids 262 1042   sizes[262] = 4, sizes[1042] = 4   ->   8 bytes   " the" " cat"
 
-   Judge: streambpe/encode/replay.py, Model.decode_bytes. */
+   Judge: streambpe/model/replay.py, Model.decode_bytes. */
 #include "core.h"
 
 #include <string.h>

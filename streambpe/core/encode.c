@@ -7,7 +7,7 @@
 
    So it never grows, is never emptied, and what it holds decides nothing but time.
 
-   Judge: streambpe/encode/replay.py. */
+   Judge: streambpe/model/replay.py. */
 #include "encode.h"
 
 #include <stdlib.h>

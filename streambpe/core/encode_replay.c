@@ -13,7 +13,7 @@
    holds for the whole sequence if the stretch on its left and the stretch on its right, replayed together, leave it
    uncrossed. If they do not, or a window has no such border, all is done again in windows four times as large.
 
-   Judge: streambpe/encode/replay.py. */
+   Judge: streambpe/model/replay.py. */
 #include "encode.h"
 
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 
        |in|the|   |end|of|x|   ->   head in the (hold 1),  body "end of"  x
 
-   Judge: streambpe/encode/replay.py. */
+   Judge: streambpe/model/replay.py. */
 #include "encode.h"
 #include "split.h"
 

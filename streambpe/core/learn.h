@@ -107,10 +107,10 @@ typedef struct {
     int32_t *touched;
     uint64_t tokens_room;
     int64_t first_id, next_id, dead;
-    /* kinds of tokens: whether two may join, and what they make (encode/whole_characters.py) */
+    /* kinds of tokens: whether two may join, and what they make (model/whole_characters.py) */
     int64_t kinds;
     uint8_t *joins, *becomes;
-    /* ties by place in an order of words and superwords, see train/interleave.py */
+    /* ties by place in an order of words and superwords, see train/superwords/interleave.py */
     int64_t *falling, steps, place, born;
     /* pairs */
     pair_slot *slots;

@@ -1,6 +1,6 @@
 /* Where chunks end: one function for each preset, written from its expression.
 
-   A text is one document, or a stretch of one that begins and ends at a certain border (streambpe/encode/patterns.py);
+   A text is one document, or a stretch of one that begins and ends at a certain border (streambpe/text/patterns.py);
    characters are told apart by one 16-bit entry each of a table that Python fills from the installed `regex` module:
    one bit for the category, and in the top four which letter of a contraction the character folds to, if one.
 
@@ -31,7 +31,7 @@ enum {
     FOLD_SHIFT = 12
 };
 
-/* No UTF-8 has these bytes (streambpe/encode/marks.py). */
+/* No UTF-8 has these bytes (streambpe/text/marks.py). */
 enum { RUN_END = 0xFD, SCRIPT_RUN_END = 0xFE, DOCUMENT_END = 0xFF };
 
 /* What the split of a document remembers between its chunks; all zero when one begins. */

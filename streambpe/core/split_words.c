@@ -217,7 +217,7 @@ place spaceless_gpt4o(table classes, place p, place end, split_memo *memo) {
 
 /* ------------------------------------------------------------------------------------------------------ without regex
 
-   script (streambpe/encode/script_rules.py): an entry of its table is the group of a character, and whether it hangs on what
+   script (streambpe/text/script_rules.py): an entry of its table is the group of a character, and whether it hangs on what
    is before it, and whether its group takes a space. A chunk goes on while the group is the same; a single space that begins
    one takes the group behind it. */
 
@@ -232,7 +232,7 @@ place script_rule(table groups, place p, place end, split_memo *memo) {
     return q;
 }
 
-/* Words, and white space between them, which no table counts (streambpe/encode/words.py). */
+/* Words, and white space between them, which no table counts (streambpe/text/whitespace.py). */
 place whitespace(table spaces, place p, place end, split_memo *memo) {
     place next;
     unsigned class = look(spaces, p, end, &next);

@@ -18,10 +18,11 @@ import numpy as np
 from streambpe.core.encoding import END_OF_TEXT, NO_LIMIT, EncoderCore, Ids, SymbolRefused, TokenDead
 from streambpe.core.encoding import Block as IdBlock
 from streambpe.core.strings import as_buffers
-from streambpe.encode.chunker import Chunker
 from streambpe.encode.encoder import Encoder, RunJoiner, as_utf8
-from streambpe.encode.marks import DOCUMENT_END
-from streambpe.store.sources import Block, block_text
+from streambpe.sources.decode import block_text
+from streambpe.sources.source import Block
+from streambpe.text.chunker import Chunker
+from streambpe.text.marks import DOCUMENT_END
 
 _MARK = bytes([DOCUMENT_END])
 _GROUP = 1 << 20  # characters of texts that are encoded in one call

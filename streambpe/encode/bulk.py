@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.encode.eventlog import Event, Op
+from streambpe.model.eventlog import Event, Op
 
 Ids = npt.NDArray[np.int32]
 Keys = npt.NDArray[np.int64]

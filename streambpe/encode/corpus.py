@@ -35,12 +35,15 @@ from streambpe.core.encoding import END_OF_TEXT, Ids
 from streambpe.encode import sidecar
 from streambpe.encode.blocks import BlockEncoder, EncodedBlock
 from streambpe.encode.encoder import RunJoiner
-from streambpe.encode.eventlog import header_line
 from streambpe.encode.sidecar import IdsRecord, sidecar_of
 from streambpe.errors import LimitError, Stopped, UsageError
 from streambpe.failpoints import failpoint
+from streambpe.model.eventlog import header_line
 from streambpe.outputs import refuse_existing, whole_file
-from streambpe.store.sources import Block, Reader, Source, block_text, find_sources
+from streambpe.sources.decode import block_text
+from streambpe.sources.find import find_sources
+from streambpe.sources.read import Reader
+from streambpe.sources.source import Block, Source
 from streambpe.system import rename, sync, sync_folder
 
 if TYPE_CHECKING:

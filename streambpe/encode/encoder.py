@@ -35,15 +35,15 @@ from streambpe.core.encoding import (
     TokenDead,
 )
 from streambpe.core.strings import as_buffers
-from streambpe.encode.alphabet import UNKNOWN, UnknownSymbol
-from streambpe.encode.chunker import Chunker, core_split
-from streambpe.encode.eventlog import EventLog, Op
-from streambpe.encode.model import encoding_pattern
-from streambpe.encode.prepare import Normalize, UnencodableText, prepare
-from streambpe.encode.replay import Model
-from streambpe.encode.script import Unencodable
-from streambpe.encode.symbols import codec_for
-from streambpe.errors import ModelError
+from streambpe.errors import ModelError, UnknownSymbol
+from streambpe.model.alphabet import UNKNOWN
+from streambpe.model.codecs import codec_for
+from streambpe.model.eventlog import EventLog, Op
+from streambpe.model.replay import Model
+from streambpe.store.models import encoding_pattern
+from streambpe.text.chunker import Chunker, core_split
+from streambpe.text.prepare import Normalize, UnencodableText, prepare
+from streambpe.text.script_blocks import Unencodable
 
 Pair = tuple[int, int]
 Lengths = npt.NDArray[np.int64]

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streambpe.encode.eventlog import events_digest
 from streambpe.errors import SourceError, UsageError
+from streambpe.model.eventlog import events_digest
 
 if TYPE_CHECKING:
     from streambpe.encode.tokenizer import Tokenizer

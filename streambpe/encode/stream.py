@@ -8,15 +8,12 @@ bytes only up to the end of a character.
 from __future__ import annotations
 
 import codecs
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from streambpe.encode.encoder import RunJoiner, as_utf8
-from streambpe.encode.symbols import ScriptCodec
-from streambpe.encode.words import WORD_MARK
-from streambpe.store.sources import find_border
-
-if TYPE_CHECKING:
-    from streambpe.encode.tokenizer import Tokenizer
+from streambpe.encode.encoder import Encoder, RunJoiner, as_utf8
+from streambpe.model.codecs import ScriptCodec
+from streambpe.sources.borders import find_border
+from streambpe.text.whitespace import WORD_MARK
 
 _FIRST_TRY = 256  # characters held before the first look for a border
 
@@ -24,9 +21,8 @@ _FIRST_TRY = 256  # characters held before the first look for a border
 class StreamEncoder:
     """`feed` pieces of one text, then `finish`. Holds the text since the last certain border."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-        self._encoder = tokenizer.encoder
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
         self._held: list[str] = []
         self._size = 0
         self._try_at = _FIRST_TRY
@@ -65,10 +61,24 @@ class StreamEncoder:
         return ids
 
 
+class Contents(Protocol):
+    """What a decoder asks of a tokenizer."""
+
+    @property
+    def encoder(self) -> Encoder:
+        """The model made ready."""
+
+    def part_content(self, token: int) -> bytes | None:
+        """The content of a token that says something only beside others."""
+
+    def decode_single_token_bytes(self, token: int) -> bytes:
+        """The bytes of any other."""
+
+
 class StreamDecoder:
     """`feed` ids one by one, then `finish`. Holds back at most three bytes or SCRIPT symbols."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Contents) -> None:
         self._tokenizer = tokenizer
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self._marked = tokenizer.encoder.pattern.name == "whitespace"

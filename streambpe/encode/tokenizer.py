@@ -28,16 +28,17 @@ import numpy.typing as npt
 import regex
 
 from streambpe.core.encoding import Decoder
+from streambpe.encode.blocks import encode_texts
 from streambpe.encode.encoder import Encoder, as_utf8
-from streambpe.encode.eventlog import EventLog
-from streambpe.encode.model import read_model
-from streambpe.encode.script import DecodeErrors
 from streambpe.encode.stream import StreamDecoder, StreamEncoder
-from streambpe.encode.symbols import ScriptCodec
-from streambpe.encode.tables import told_of_model
-from streambpe.encode.words import WORD_MARK
 from streambpe.errors import TablesDiffer
+from streambpe.model.codecs import ScriptCodec
+from streambpe.model.eventlog import EventLog
+from streambpe.model.script import DecodeErrors
+from streambpe.store.models import read_model
 from streambpe.system import usable_cores
+from streambpe.text.unicode_tables import told_of_model
+from streambpe.text.whitespace import WORD_MARK
 
 _MANY = 64  # ids from which the core decodes
 
@@ -78,7 +79,7 @@ class Tokenizer:
         the installed `regex` module has other character tables than the model was learned with.
         """
         log = read_model(model)
-        told = told_of_model(str(model), log.header)
+        told = told_of_model(str(model), log.header.config, log.header.unicode)
         if told:
             warnings.warn(told, TablesDiffer, stacklevel=2)
         return cls(log, vocab_size)
@@ -234,8 +235,6 @@ class Tokenizer:
         texts = list(text)
         if len(texts) < 2:
             return [self.encode_ordinary(one) for one in texts]
-        from streambpe.encode.blocks import encode_texts
-
         return encode_texts(self._encoder, texts, num_threads or usable_cores())
 
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
@@ -259,7 +258,7 @@ class Tokenizer:
 
     def stream_encoder(self) -> StreamEncoder:
         """For text in pieces: `feed` each piece, then `finish`; special tokens are ordinary text."""
-        return StreamEncoder(self)
+        return StreamEncoder(self.encoder)
 
     # Decoding.
 

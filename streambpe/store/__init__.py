@@ -1,0 +1,1 @@
+"""A RUN on disk: its folder, the committed parts of its counts, the tables of state.duckdb."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from streambpe.config import LIKE_COUNTING, CountConfig, reconcile
 from streambpe.errors import RunMismatch
-from streambpe.store.chunks import Span, list_parts
 from streambpe.store.groups import GroupRules
+from streambpe.store.parts import Span, list_parts
 from streambpe.store.run import Run
 
 _FIELDS = ("jsonl", "csv", "parquet")  # sources that have fields

@@ -108,7 +108,7 @@ def seal(con: duckdb.DuckDBPyConnection, *, files: bool = False) -> None:
     the Python program; and no statement can change that.
 
     DuckDB still allows the names of its own log beside the database, and its temporary folder, even to COPY: which
-    statements may run at all is for the caller to judge (store/asked.py), who gives a temporary folder of its own.
+    statements may run at all is for the caller to judge (inspect/asked.py), who gives a temporary folder of its own.
     """
     settings = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     settings |= {"python_enable_replacements": False, "allow_persistent_secrets": False}

@@ -15,27 +15,18 @@ import pyarrow.parquet as pq
 
 from streambpe.config import CountConfig, Resources
 from streambpe.disk import disk_full_explained
-from streambpe.encode.patterns import find_pattern
 from streambpe.errors import RunMismatch, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.outputs import refuse_existing, whole_file
 from streambpe.progress import Meter, Reporter
-from streambpe.store.chunks import (
-    Part,
-    PartWriter,
-    Span,
-    check_total,
-    fold,
-    list_parts,
-    merge_ranges,
-    merged_lists,
-    next_number,
-    parts_by_group,
-)
+from streambpe.store.chunks import fold
 from streambpe.store.groups import MOST_GROUPS, group_parts
+from streambpe.store.job import left_to_count, refuse_half_counted
+from streambpe.store.merge import merge_ranges, merged_lists
+from streambpe.store.parts import Part, PartWriter, Span, check_total, list_parts, next_number, parts_by_group
 from streambpe.store.run import Run, program_versions
 from streambpe.store.unfinished import read_record, refuse_unfinished, write_record
-from streambpe.train.job import left_to_count, refuse_half_counted
+from streambpe.text.patterns import find_pattern
 
 _RANGE_BYTES = 32 << 20
 
@@ -123,7 +114,7 @@ def merge_runs(
         asked = [str(other.path.resolve()) for other in opened]
         _remember(target, [*before, *(path for path in asked if path not in before)])
         failpoint("merge-recorded")
-        with Reporter(meter, target, progress):
+        with Reporter(meter, target.write_status, progress):
             for other, path in zip(opened, asked, strict=True):
                 try:
                     _add_run(target, other, resources, again=path in before)

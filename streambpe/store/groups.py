@@ -31,8 +31,9 @@ import polars as pl
 
 from streambpe.core.strings import ChunkList
 from streambpe.errors import StreambpeError, UsageError
-from streambpe.store.chunks import MAX_COUNT, Part, PartWriter, list_parts, merge_ranges_by_group, parts_by_group
 from streambpe.store.database import open_store
+from streambpe.store.merge import merge_ranges_by_group
+from streambpe.store.parts import MAX_COUNT, Part, PartWriter, list_parts, parts_by_group
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 from streambpe.system import compose_name, portable_path

@@ -22,12 +22,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streambpe.encode.chunker import END_OF_DOCUMENT, Ids, Lengths, Numbered
 from streambpe.errors import RunError
-from streambpe.store.chunks import Part, Span, merge_ranges
 from streambpe.store.made_of import fingerprint, has_note, parquet_note
+from streambpe.store.merge import merge_ranges
+from streambpe.store.parts import Part, Span
 from streambpe.store.run import Run
 from streambpe.system import rename, sync_file, sync_folder
+from streambpe.text.chunker import END_OF_DOCUMENT, Ids, Lengths, Numbered
 
 UNREADABLE = (OSError, pl.exceptions.PolarsError, pa.ArrowException)  # what reading a damaged file raises
 

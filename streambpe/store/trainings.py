@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from streambpe.encode.alphabet import Alphabet
-from streambpe.encode.eventlog import Event, Op, delete_event, merge_event
-from streambpe.encode.symbols import shown_content
+from streambpe.model.alphabet import Alphabet
+from streambpe.model.codecs import shown_content
+from streambpe.model.eventlog import Event, Op, delete_event, merge_event
 from streambpe.store.database import feed
 from streambpe.store.sqlfiles import run_sql
 

@@ -19,14 +19,15 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from streambpe.errors import CountUnfinished, RunError
+from streambpe.sources.read import gaps_between
+from streambpe.sources.source import Source
 from streambpe.store.database import FORMAT_VERSION, open_store
 from streambpe.store.identity import is_known, remove_known, replace_known
 from streambpe.store.run import Run
-from streambpe.store.sources import Source, gaps_between
 from streambpe.store.sqlfiles import run_sql
 
 if TYPE_CHECKING:
-    from streambpe.store.chunks import Part, Span
+    from streambpe.store.parts import Part, Span
 
 _NAMED = 3  # sources in a message; of more only the number
 

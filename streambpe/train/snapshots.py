@@ -12,12 +12,12 @@ import shutil
 from pathlib import Path
 
 from streambpe.disk import says_disk_full
-from streambpe.encode.eventlog import events_digest
 from streambpe.failpoints import failpoint
+from streambpe.model.eventlog import events_digest
+from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint, is_sealed, seal_folder
 from streambpe.system import remove_folder, rename, sync_file, sync_folder
-from streambpe.train.engine import Engine
-from streambpe.train.journal import Journal
+from streambpe.train.engine.engine import Engine
 
 
 def find_snapshot(folder: Path, journal: Journal) -> tuple[Path, int] | None:

@@ -1,10 +1,10 @@
 """Learning a vocabulary from a counted run: the whole story.
 
     words      chunk counts -> words of base symbols                     (train/words.py)
-    engine     one pass after another, each a batch of exact merges      (train/engine.py)
-    journal    events appended and fsynced every few seconds             (train/journal.py)
+    engine     one pass after another, each a batch of exact merges      (train/engine/engine.py)
+    journal    events appended and fsynced every few seconds             (store/journal.py)
     fold       the same into tables, when nobody holds state.duckdb
-    event log  RUN/model.events.jsonl, at the end                        (encode/eventlog.py)
+    event log  RUN/model.events.jsonl, at the end                        (model/eventlog.py)
 
 Learning is deterministic, so a checkpoint is only the events so far: after a kill the words are made
 again (or the last snapshot of them is loaded) and the events replayed, which is several times faster
@@ -36,12 +36,24 @@ import polars as pl
 
 from streambpe.config import LIKE_COUNTING, CountConfig, Resources, TrainConfig
 from streambpe.disk import disk_full_explained
-from streambpe.encode.alphabet import Alphabet
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.eventlog import (
+from streambpe.errors import (
+    EventLogError,
+    ResumeMismatch,
+    RunError,
+    RunMismatch,
+    Stopped,
+    StoreHeld,
+    StreambpeError,
+    UsageError,
+)
+from streambpe.failpoints import failpoint
+from streambpe.files import replace_file
+from streambpe.model.alphabet import Alphabet
+from streambpe.model.codecs import Codec
+from streambpe.model.eventlog import (
     Event,
     EventLog,
-    EventLogError,
     Header,
     Op,
     Special,
@@ -54,26 +66,24 @@ from streambpe.encode.eventlog import (
     read_event_log,
     write_event_log,
 )
-from streambpe.encode.model import encoding_pattern
-from streambpe.encode.patterns import Pattern, find_pattern
-from streambpe.encode.script import Unencodable
-from streambpe.encode.symbols import Codec
-from streambpe.encode.tables import refuse_other_tables
-from streambpe.errors import ResumeMismatch, RunError, RunMismatch, Stopped, StoreHeld, StreambpeError, UsageError
-from streambpe.failpoints import failpoint
-from streambpe.files import replace_file
-from streambpe.memory import LEFT_BEHIND_BYTES, TRANSIENT_SHARE, release_memory, room_for_arrays
 from streambpe.progress import Meter, Reporter
-from streambpe.store.chunks import BASE_BYTES, Part, fold, list_parts, merge_ranges
+from streambpe.resources import LEFT_BEHIND_BYTES, TRANSIENT_SHARE, release_memory, room_for_arrays
+from streambpe.sources.find import find_sources
+from streambpe.sources.source import Source
+from streambpe.store.chunks import BASE_BYTES, fold
 from streambpe.store.counted_as import refuse_like, refuse_other_counting
 from streambpe.store.database import list_trainings, open_store, use_training
 from streambpe.store.documents import documents_digest
 from streambpe.store.groups import check_weights, read_groups, weighted_counts
 from streambpe.store.identity import accept, refuse_other_log, tables_written
+from streambpe.store.job import find_job, find_work, left_to_count, put_job, read_jobs, refuse_half_counted, write_jobs
+from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint
+from streambpe.store.merge import merge_ranges
+from streambpe.store.models import encoding_pattern
+from streambpe.store.parts import Part, list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import SequencePart, order_parts
-from streambpe.store.sources import Source, find_sources
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.trainings import (
     TokenBook,
@@ -89,19 +99,20 @@ from streambpe.store.trainings import (
 )
 from streambpe.store.unfinished import Unfinished, is_complete, spans_by_path
 from streambpe.system import is_reserved_name, remove_folder
-from streambpe.train.batch import Int64
-from streambpe.train.count import CountResult, count, resume_count
-from streambpe.train.deletion import Deletion, Deletions
-from streambpe.train.engine import LEAST_BYTES, Batch, CountOverflow, Engine, EngineOptions, ReplayMismatch
-from streambpe.train.in_memory import BYTES_PER_PLACE
-from streambpe.train.interleave import Interleaved, phase_one
-from streambpe.train.job import find_job, find_work, left_to_count, put_job, read_jobs, refuse_half_counted, write_jobs
-from streambpe.train.journal import Journal
-from streambpe.train.runs import RunTable
+from streambpe.text.patterns import Pattern, find_pattern
+from streambpe.text.script_blocks import Unencodable
+from streambpe.text.unicode_tables import refuse_other_tables
+from streambpe.train.counting.count import CountResult, count, resume_count
+from streambpe.train.engine.batch import Int64
+from streambpe.train.engine.deletion import Deletion, Deletions
+from streambpe.train.engine.engine import LEAST_BYTES, Batch, CountOverflow, Engine, EngineOptions, ReplayMismatch
+from streambpe.train.engine.in_memory import BYTES_PER_PLACE
+from streambpe.train.engine.whole_characters import WholeCharacterRule
 from streambpe.train.snapshots import find_snapshot, write_snapshot
-from streambpe.train.superwords import StopRequested, SuperwordJob, SuperwordPhase, phase_folder
-from streambpe.train.undo import can_undo, undo
-from streambpe.train.whole import WholeCharacterRule
+from streambpe.train.superwords.interleave import Interleaved, phase_one
+from streambpe.train.superwords.join import can_undo, undo
+from streambpe.train.superwords.phase import StopRequested, SuperwordJob, SuperwordPhase, phase_folder
+from streambpe.train.superwords.runs import RunTable
 from streambpe.train.words import (
     Uncovered,
     WordFiles,
@@ -224,7 +235,7 @@ class Trainer:
                 return done
             check_weights(self.folder, parts, self.config.weights)
             with (
-                Reporter(self.meter, self.folder, self.progress),
+                Reporter(self.meter, self.folder.write_status, self.progress),
                 weighted_counts(parts, self.config.weights, self.private.with_name(f"{self.name}.weighted")) as counts,
             ):
                 return self._learn(corpus, counts)

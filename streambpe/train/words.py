@@ -21,14 +21,23 @@ import polars as pl
 
 from streambpe.arrays import write_array
 from streambpe.config import TrainConfig
-from streambpe.encode.alphabet import Alphabet, Unknown, bytes_alphabet, chars_alphabet, gpt2_alphabet, utf8_alphabet
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.script import Unencodable, script_alphabet
-from streambpe.encode.scripts import decode_code_points
-from streambpe.encode.symbols import Codec, codec_of
 from streambpe.errors import StreambpeError
-from streambpe.store.chunks import Part, merge_ranges
-from streambpe.train.engine import Words
+from streambpe.model.alphabet import (
+    Alphabet,
+    Unknown,
+    bytes_alphabet,
+    chars_alphabet,
+    gpt2_alphabet,
+    script_alphabet,
+    utf8_alphabet,
+)
+from streambpe.model.codecs import Codec, codec_of
+from streambpe.store.merge import merge_ranges
+from streambpe.store.parts import Part
+from streambpe.text.script_blocks import Unencodable
+from streambpe.text.script_runs import decode_code_points
+from streambpe.train.engine.engine import Words
 
 _RANGE_BYTES = 4 << 20
 _SLICE_BYTES = 1 << 18  # of chunks, cut into symbols at once: 40 bytes a byte

@@ -16,16 +16,16 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from streambpe.config import Resources
-from streambpe.encode.alphabet import Alphabet, bytes_alphabet, utf8_alphabet
-from streambpe.encode.eventlog import EventLog, Header, Op, StopWord, read_event_log
-from streambpe.encode.patterns import PRESETS, find_pattern
-from streambpe.encode.replay import Model
-from streambpe.encode.scripts import SPACELESS
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.encode.words import WORD_MARK
-from streambpe.store.sources import Source
+from streambpe.model.alphabet import Alphabet, bytes_alphabet, utf8_alphabet
+from streambpe.model.eventlog import EventLog, Header, Op, StopWord, read_event_log
+from streambpe.model.replay import Model
+from streambpe.sources.source import Source
+from streambpe.text.patterns import PRESETS, find_pattern
+from streambpe.text.script_runs import SPACELESS
+from streambpe.text.whitespace import WORD_MARK
 from streambpe.train import reference
-from streambpe.train.count import count
+from streambpe.train.counting.count import count
 from streambpe.train.reference.picky import SPECIALS
 from streambpe.train.trainer import train
 from tests.conformance.golden import Params, Vector, find_chunks, pretokenizer_chunks

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from streambpe.encode.alphabet import bytes_alphabet, gpt2_alphabet, seen_alphabet, utf8_alphabet
-from streambpe.encode.eventlog import Op, Special
+from streambpe.model.alphabet import bytes_alphabet, gpt2_alphabet, seen_alphabet, utf8_alphabet
+from streambpe.model.eventlog import Op, Special
 from streambpe.train import reference
 from streambpe.train.reference.picky import SPECIALS, WORD_START
 from tests.conformance.golden import Params, Vector, find_chunks, pretokenizer_chunks

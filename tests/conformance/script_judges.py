@@ -10,10 +10,10 @@ from typing import Any
 
 import regex
 
-from streambpe.encode.alphabet import bytes_alphabet
-from streambpe.encode.prepare import prepare
-from streambpe.encode.script import INDEX_SYMBOLS, decode_symbols, encode_text, script_alphabet, symbol_table
-from streambpe.encode.script_rules import ScriptRules, split_by_rules
+from streambpe.model.alphabet import bytes_alphabet, script_alphabet
+from streambpe.model.script import INDEX_SYMBOLS, decode_symbols, encode_text, symbol_table
+from streambpe.text.prepare import prepare
+from streambpe.text.script_rules import ScriptRules, split_by_rules
 from streambpe.train import reference
 from tests.conformance.golden import Params, Vector, find_chunks, pattern_named, script_aware_chunks
 from tests.conformance.verdicts import Claim, Row, Verdict, model_of, tokens_hex

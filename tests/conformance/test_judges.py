@@ -17,8 +17,8 @@ import pytest
 import regex
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
-from streambpe.encode.alphabet import byte_to_character
-from streambpe.encode.patterns import PRESETS
+from streambpe.model.alphabet import byte_to_character
+from streambpe.text.patterns import PRESETS
 from tests.conformance.engine import ENGINE_JUDGES
 from tests.conformance.golden import OURS, Params, Vector, read_packed, vectors
 from tests.conformance.judges import JUDGES

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streambpe.encode.patterns import PRESETS, SCRIPT_SPECIFIC, SCRIPT_SPECIFIC_GPT4O, Pattern, find_pattern
+from streambpe.text.patterns import PRESETS, SCRIPT_SPECIFIC, SCRIPT_SPECIFIC_GPT4O, Pattern, find_pattern
 from tests.conformance.golden import folder_of, read_packed
 from tests.hostile import buffer_of, fast_documents
 

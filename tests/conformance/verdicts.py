@@ -16,8 +16,8 @@ from typing import Any
 import polars as pl
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.eventlog import EventLog, Header, Op, StopWord
-from streambpe.encode.replay import Model
+from streambpe.model.eventlog import EventLog, Header, Op, StopWord
+from streambpe.model.replay import Model
 from streambpe.train import reference
 from tests.conformance.golden import Vector
 

@@ -28,7 +28,8 @@ TEXT = "The cat sat on the mat. Größe, straße, 東京の天気 👩‍🚀 do
 DRIVER = """
 import json, sys
 from streambpe.config import Resources
-from streambpe.train import count as counting, trainer
+from streambpe.train import trainer
+from streambpe.train.counting import count as counting
 given = json.loads(sys.argv[1])
 counting._MOST_BLOCK = counting._LEAST_BLOCK = 30_000
 counting.CHECKPOINT_SECONDS = -1.0

@@ -13,9 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from streambpe.encode.alphabet import Alphabet, bytes_alphabet, utf8_alphabet
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.eventlog import (
+from streambpe.encode.formats.flat import lost_preparation, refuse_rules
+from streambpe.encode.formats.hf import named_alphabet, preset_of, shown, unshown
+from streambpe.errors import ModelError
+from streambpe.model.alphabet import Alphabet, bytes_alphabet, utf8_alphabet
+from streambpe.model.eventlog import (
     Event,
     EventLog,
     Header,
@@ -25,13 +28,10 @@ from streambpe.encode.eventlog import (
     merge_event,
     supermerge_event,
 )
-from streambpe.encode.formats.flat import lost_preparation, refuse_rules
-from streambpe.encode.formats.hf import named_alphabet, preset_of, shown, unshown
-from streambpe.encode.patterns import SCRIPT_SPECIFIC, SCRIPT_SPECIFIC_GPT4O
-from streambpe.encode.replay import Model
-from streambpe.encode.scripts import SPACELESS
-from streambpe.encode.vocabulary import Vocabulary
-from streambpe.errors import ModelError
+from streambpe.model.replay import Model
+from streambpe.model.vocabulary import Vocabulary
+from streambpe.text.patterns import SCRIPT_SPECIFIC, SCRIPT_SPECIFIC_GPT4O
+from streambpe.text.script_runs import SPACELESS
 
 _ELIGIBLE = {"improved": r"^(?=.+\p{L})(?:\p{L}\p{M}*|[ _'\u2019])+$", "simple": r"\p{L}", None: r"\p{L}"}
 

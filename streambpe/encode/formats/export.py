@@ -20,22 +20,24 @@ from pathlib import Path
 from typing import Any
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.eventlog import EventLog, Special, write_event_log
 from streambpe.encode.formats.boundless import export_boundless, import_model
 from streambpe.encode.formats.gguf import export_gguf
 from streambpe.encode.formats.gpt2 import export_gpt2
 from streambpe.encode.formats.hf import export_hf, import_hf
 from streambpe.encode.formats.papers_json import import_picky, import_script
-from streambpe.encode.formats.parquet import read_parquet, write_parquet
 from streambpe.encode.formats.tiktoken_ranks import export_tiktoken, import_tiktoken
-from streambpe.encode.model import read_model
-from streambpe.encode.patterns import NO_CUTS, Pattern
-from streambpe.encode.replay import Model, events_for_size
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, UsageError
+from streambpe.model.eventlog import EventLog, Special, write_event_log
+from streambpe.model.parquet import read_parquet, write_parquet
+from streambpe.model.replay import Model, events_for_size
 from streambpe.outputs import not_written, refuse_existing, refuse_no_place
-from streambpe.store.sources import Reader, block_text, find_sources
+from streambpe.sources.decode import block_text
+from streambpe.sources.find import find_sources
+from streambpe.sources.read import Reader
+from streambpe.store.models import read_model
 from streambpe.system import rename
+from streambpe.text.patterns import NO_CUTS, Pattern
 
 FORMATS = ("hf", "tiktoken", "gpt2", "boundless", "gguf", "events", "parquet")
 _EXAMPLES = 5

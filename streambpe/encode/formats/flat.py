@@ -20,11 +20,11 @@ from typing import Any
 
 import regex
 
-from streambpe.encode.alphabet import BYTE_KINDS
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.eventlog import Op
-from streambpe.encode.patterns import Pattern
 from streambpe.errors import ModelError
+from streambpe.model.alphabet import BYTE_KINDS
+from streambpe.model.eventlog import Op
+from streambpe.text.patterns import Pattern
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-from streambpe.encode.alphabet import Alphabet, byte_to_character, bytes_alphabet, gpt2_alphabet
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.eventlog import EventLog, Header, Special, merge_event
 from streambpe.encode.formats.flat import FlatModel, flatten, portable
-from streambpe.encode.patterns import PRESETS
-from streambpe.encode.replay import Model
-from streambpe.encode.vocabulary import Vocabulary
-from streambpe.encode.words import WORD_MARK
 from streambpe.errors import ModelError
+from streambpe.model.alphabet import Alphabet, byte_to_character, bytes_alphabet, gpt2_alphabet
+from streambpe.model.eventlog import EventLog, Header, Special, merge_event
+from streambpe.model.replay import Model
+from streambpe.model.vocabulary import Vocabulary
+from streambpe.text.patterns import PRESETS
+from streambpe.text.whitespace import WORD_MARK
 
 _CHARACTER = byte_to_character()
 _BYTE = {character: byte for byte, character in _CHARACTER.items()}

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from streambpe.encode.alphabet import bytes_alphabet, chars_alphabet
-from streambpe.encode.eventlog import Event, EventLog, Header, Special, delete_event, merge_event
 from streambpe.encode.formats.hf import preset_of
-from streambpe.encode.patterns import PRESETS
-from streambpe.encode.replay import Model
-from streambpe.encode.script import INDEX_SYMBOLS, UNICODE, script_alphabet, symbol_table
-from streambpe.encode.script_rules import SPACED_SCRIPTS
 from streambpe.errors import ModelError
+from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, script_alphabet
+from streambpe.model.eventlog import Event, EventLog, Header, Special, delete_event, merge_event
+from streambpe.model.replay import Model
+from streambpe.model.script import INDEX_SYMBOLS, symbol_table
+from streambpe.text.patterns import PRESETS
+from streambpe.text.script_blocks import UNICODE
+from streambpe.text.script_rules import SPACED_SCRIPTS
 
 _NO_SPLIT = r"\A.*\Z"  # the published trainer's way to say that a document is one chunk
 

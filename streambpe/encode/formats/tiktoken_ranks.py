@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.eventlog import EventLog
 from streambpe.encode.formats.flat import flatten, portable
 from streambpe.encode.formats.hf import log_from_merges, preset_of
-from streambpe.encode.patterns import PRESETS
 from streambpe.errors import ModelError
+from streambpe.model.eventlog import EventLog
+from streambpe.text.patterns import PRESETS
 
 
 def ranks_and_pattern(encoder: Encoder) -> tuple[dict[bytes, int], str, dict[str, int], list[str]]:

@@ -21,10 +21,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from streambpe.encode.alphabet import Alphabet
-from streambpe.encode.eventlog import merge_event
-from streambpe.encode.replay import Pair
-from streambpe.encode.vocabulary import Vocabulary
+from streambpe.model.alphabet import Alphabet
+from streambpe.model.eventlog import merge_event
+from streambpe.model.replay import Pair
+from streambpe.model.vocabulary import Vocabulary
 from streambpe.train.reference.primitives import (
     Corpus,
     Detail,

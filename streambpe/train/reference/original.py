@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from streambpe.encode.alphabet import Alphabet
-from streambpe.encode.eventlog import supermerge_event
-from streambpe.encode.replay import Pair
+from streambpe.model.alphabet import Alphabet
+from streambpe.model.eventlog import supermerge_event
+from streambpe.model.replay import Pair
 from streambpe.train.reference.primitives import Corpus, Detail, Training
 from streambpe.train.reference.superwords import IMPROVED, Documents, TextTest, count_chunks, text_matches
 from streambpe.train.reference.words import Deletions, WordTrainer

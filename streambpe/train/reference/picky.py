@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
 
-from streambpe.encode.alphabet import Alphabet, chars_alphabet
+from streambpe.model.alphabet import Alphabet, chars_alphabet
 
 WORD_START = "\u2581"
 SPECIALS = ("<PAD>", "<UNK>", "<BOS>", "<EOS>")

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
-from streambpe.encode.replay import Pair, merge
+from streambpe.model.replay import Pair, merge
 
 
 def learn_plain(words: Sequence[tuple[Sequence[int], int]], first_new_id: int, merges: int) -> list[tuple[Pair, int]]:

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from streambpe.encode.alphabet import UNKNOWN
-from streambpe.encode.eventlog import Event
-from streambpe.encode.replay import Pair, merge, split
-from streambpe.encode.vocabulary import Vocabulary
+from streambpe.model.alphabet import UNKNOWN
+from streambpe.model.eventlog import Event
+from streambpe.model.replay import Pair, merge, split
+from streambpe.model.vocabulary import Vocabulary
 
 Ties = Literal["ids", "bytes", "first-seen"]
 Overlaps = Literal["all", "disjoint"]

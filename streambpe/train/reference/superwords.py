@@ -32,8 +32,8 @@ from typing import Any
 
 import regex
 
-from streambpe.encode.alphabet import Alphabet
-from streambpe.encode.eventlog import (
+from streambpe.model.alphabet import Alphabet
+from streambpe.model.eventlog import (
     Event,
     EventLog,
     Header,
@@ -42,8 +42,8 @@ from streambpe.encode.eventlog import (
     merge_event,
     supermerge_event,
 )
-from streambpe.encode.replay import Model, Pair, steps
-from streambpe.encode.vocabulary import Token, Vocabulary
+from streambpe.model.replay import Model, Pair, steps
+from streambpe.model.vocabulary import Token, Vocabulary
 from streambpe.train.reference.primitives import Best, Corpus, Detail, Overlaps, Ties, Training, count_pairs
 from streambpe.train.reference.words import TokenTest, WordTrainer, learn, train_words
 

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from streambpe.encode.alphabet import Alphabet
-from streambpe.encode.eventlog import delete_event, merge_event
-from streambpe.encode.replay import Pair
-from streambpe.encode.vocabulary import Token, Vocabulary
+from streambpe.model.alphabet import Alphabet
+from streambpe.model.eventlog import delete_event, merge_event
+from streambpe.model.replay import Pair
+from streambpe.model.vocabulary import Token, Vocabulary
 from streambpe.train.reference.primitives import (
     Best,
     Corpus,

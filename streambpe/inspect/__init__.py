@@ -1,0 +1,1 @@
+"""Everything that only looks: check, plan, evaluate, explain, report, status and watch."""

@@ -1,0 +1,202 @@
+"""Every derived table against a recount from scratch; `streambpe check` and the tests run the same.
+
+A table's check is sql/checks/TABLE.sql: it returns the rows that do not add up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from streambpe.config import CountConfig, Resources
+from streambpe.errors import RunError, SourceError
+from streambpe.inspect.check_training import check_trainings
+from streambpe.sources.digests import digest_stretches
+from streambpe.sources.source import Source
+from streambpe.store.chunks import CorpusDigest, group_row, spans_frame
+from streambpe.store.database import open_store
+from streambpe.store.job import left_to_count
+from streambpe.store.merge import merge_ranges, merged_lists
+from streambpe.store.parts import Part, Span, list_parts, parts_by_group
+from streambpe.store.run import Run
+from streambpe.store.sequences import check_sequences
+from streambpe.store.sqlfiles import run_sql
+from streambpe.store.trainings import insert
+from streambpe.store.unfinished import ending_command, listed
+from streambpe.text.patterns import find_pattern
+
+FOLDED = ("chunk_counts", "sources", "corpus", "source_groups")  # tables that `count RUN` fills again
+_MOST_PROBLEMS = 1000  # printed of one table; a damaged one would fill the screen
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One row that does not add up."""
+
+    table: str
+    what: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return f"{self.table}: " + ", ".join(str(value) for value in self.what)
+
+
+def check(run: Path | str, *, rehash_sources: bool = False, resources: Resources | None = None) -> list[Problem]:
+    """Recount everything that is committed; the rows that differ, at most 1 000 a table. Reads, never writes.
+
+    A run may be counting meanwhile, or may have been stopped: what the tables do not hold yet is checked by itself, and
+    `what_is_open` says so.
+    """
+    folder = Run.open(run)
+    resources = resources or Resources.from_options()
+    try:
+        config = CountConfig(**json.loads(folder.facts()["config"]))
+        problems, parts = _check_tables(folder, resources, config)
+        if config.sequences:
+            problems += [Problem("sequences", row) for row in check_sequences(folder, parts)]
+    except FileNotFoundError as why:
+        raise RunError(
+            f"{why.filename} was merged by another process while it was checked. Nothing was changed. Check again, or "
+            f"wait until that process is done: `streambpe status {folder.path}`."
+        ) from None
+    if rehash_sources:
+        problems += _check_files([span for part in parts for span in part.spans], config)
+    return problems
+
+
+def what_is_open(run: Path | str) -> list[str]:
+    """What a check could not look at because it is not there yet, and what ends that; sentences."""
+    folder = Run.open(run)
+    left, runs = left_to_count(folder)
+    if left or runs:
+        return [
+            f"counting is not finished: {listed(left, runs)}. What is committed was checked. "
+            f"{ending_command(folder, left, runs)}."
+        ]
+    parts, facts = list_parts(folder), folder.facts()
+    if _held(parts, facts) != parts:
+        return [
+            f"all is counted, and the tables do not hold all of it yet. What is committed was checked. "
+            f"`streambpe count {folder.path}` fills them."
+        ]
+    return []
+
+
+def _held(parts: list[Part], facts: dict[str, str]) -> list[Part] | None:
+    """The parts that the tables hold; None if these were merged with others since, so that nobody knows them."""
+    if "folded" not in facts:
+        return parts if "corpus" in facts else []
+    names = set(json.loads(facts["folded"]))
+    if names <= {part.path.name for part in parts}:
+        return [part for part in parts if part.path.name in names]
+    merged = any(part.level and part.path.name not in names for part in parts)
+    return None if merged else parts
+
+
+def _check_tables(run: Run, resources: Resources, config: CountConfig) -> tuple[list[Problem], list[Part]]:
+    """The tables in state.duckdb against the committed parts that they hold, added up again in temporary tables; and
+    the other parts by themselves. Also all parts."""
+    digest = CorpusDigest()
+    con = open_store(
+        run.state,
+        read_only=True,
+        memory_bytes=resources.memory_bytes // 2,
+        threads=resources.threads,
+        temp_dir=resources.temp_dir or run.path / "tmp",
+    )
+    with contextlib.closing(con):
+        facts = dict(run_sql(con, "steps/get_run"))
+        parts = list_parts(run)
+        held = _held(parts, facts)
+        mine = held or []
+        run_sql(con, "steps/make_recount")
+        for rows in merged_lists(mine, max(resources.memory_bytes // 12, 4 << 20)):
+            digest.add(rows)
+            insert(con, "recount", rows.frame())
+        spans = spans_frame(span for part in (parts if held is None else mine) for span in part.spans)
+        version = facts.get("format_version")
+        if version == "1":  # not written since: it has no groups
+            spans = spans.drop("group_name")
+        con.register("recounted_sources", spans.to_arrow())
+        sha256 = str(digest.facts(0)["sha256"])
+        found: dict[str, list[tuple[Any, ...]]] = {
+            "counts": _check_parts([p for p in parts if p not in mine], resources)
+        }
+        found["sources"] = run_sql(con, "checks/sources")
+        if held is None:
+            sha256 = ""  # of none of the parts
+            stated = json.loads(facts.get("corpus", "{}")).get("sha256", "")
+            found["sources"] = [row for row in found["sources"] if row[-1] == "in the table, not in the parts"]
+            found["corpus"] = run_sql(con, "checks/corpus", sha256=stated)
+        else:
+            found["chunk_counts"] = run_sql(con, "checks/chunk_counts")
+            if "corpus" in facts or "folded" in facts:
+                found["corpus"] = run_sql(con, "checks/corpus", sha256=sha256)
+        range_bytes = max(resources.memory_bytes // 64, 2 << 20)
+        if version != "1" and held is not None:
+            con.register("recounted_groups", _recount_groups(mine, resources).to_arrow())
+            found["source_groups"] = run_sql(con, "checks/source_groups")
+        for table, row in check_trainings(con, run, mine, sha256, range_bytes, config.unencodable):
+            found.setdefault(table, []).append(row)
+    return [Problem(table, row) for table, rows in found.items() for row in rows[:_MOST_PROBLEMS]], parts
+
+
+def _check_parts(parts: Sequence[Part], resources: Resources) -> list[tuple[Any, ...]]:
+    """Parts that no table holds yet, against their own records."""
+    problems: list[tuple[Any, ...]] = []
+    for part in parts:
+        rows = total = 0
+        last = None
+        for frame in merge_ranges([part], max(resources.memory_bytes // 12, 4 << 20)):
+            rows, total = rows + frame.height, total + int(frame["n"].sum())
+            if frame["chunk"].is_duplicated().any() or (last is not None and frame["chunk"][0] <= last):
+                problems.append((part.path.name, "a chunk is in it twice"))
+            last = frame["chunk"][-1]
+        if (rows, total) != (part.rows, part.total):
+            problems.append((part.path.name, f"{rows} chunks, {total} in all", f"{part.rows}, {part.total} recorded"))
+    return problems
+
+
+def _recount_groups(parts: list[Part], resources: Resources) -> pl.DataFrame:
+    """The rows of table source_groups, counted from the parts."""
+    rows = []
+    if any(part.group_name for part in parts):
+        for name, mine in parts_by_group(parts).items():
+            digest = CorpusDigest()
+            for piece in merged_lists(mine, max(resources.memory_bytes // 12, 4 << 20)):
+                digest.add(piece)
+            rows.append(group_row(name, mine, digest))
+    kinds = dict.fromkeys(("documents", "bytes", "chunks", "distinct"), pl.Int64)
+    return pl.DataFrame(rows, schema={"group_name": pl.String, **kinds, "sha256": pl.String})
+
+
+def _check_files(spans: list[Span], config: CountConfig) -> list[Problem]:
+    """Read every source file again; its stretches must have the digests they were counted with."""
+    pattern = find_pattern(config.pattern, gaps=config.gaps, split_scripts=config.split_scripts)
+    problems = []
+    by_path: dict[str, list[Span]] = {}
+    for span in spans:
+        if span.kind not in ("iterator",) and span.path != "-" and span.digest:
+            by_path.setdefault(span.path, []).append(span)
+    for path, mine in sorted(by_path.items()):
+        want = {(span.start_at, span.stop_at): span.digest for span in mine}
+        source = Source(path, mine[0].kind, mine[0].text_column)  # type: ignore[arg-type]
+        try:
+            found = {(a, b): digest for a, b, digest in digest_stretches(source, sorted(want), pattern)}
+        except SourceError as why:
+            problems.append(Problem("source files", (str(why),)))
+            continue
+        size = Path(path).stat().st_size
+        if size != mine[0].file_bytes:
+            problems.append(
+                Problem("source files", (path, f"has {size} bytes; it was counted with {mine[0].file_bytes}"))
+            )
+        for (start, stop), digest in sorted(want.items()):
+            if found.get((start, stop)) != digest:
+                problems.append(Problem("source files", (path, start, stop, "is not what was counted")))
+    return problems

@@ -1,0 +1,355 @@
+"""Every table of a training against its event log and the chunk counts; part of `streambpe check`.
+
+    events       the event log; while a training goes on, its journal up to the last fold
+    tokens       the alphabet, the stop words, and what the events made
+    batches      cover the events without gap
+    vetoed       pairs of blocked tokens, counted in the chunks as they were then
+    superword_adjacency  counted again in the stored documents
+    pair_counts  counted in the chunks as the events leave them (inspect/recount.py, not the engine)
+    token_counts the same
+    weighted_counts  the counts of the groups, weighted again
+    facts        how many rows, which digest, what size
+
+A training of fewer sources than the run has now can only be checked against its log.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+
+from streambpe.config import TrainConfig
+from streambpe.errors import EventLogError, ModelError, RunError
+from streambpe.inspect.check_superwords import check_superwords, eligible_chunks
+from streambpe.inspect.recount import Int64, Replay, encode_words, pair_counts
+from streambpe.model.alphabet import Alphabet
+from streambpe.model.codecs import Codec, shown_content
+from streambpe.model.eventlog import Event, Op, events_digest, read_event_log
+from streambpe.model.vocabulary import Vocabulary
+from streambpe.model.whole_characters import merging_pairs
+from streambpe.store.database import feed, list_trainings, use_training
+from streambpe.store.groups import weighted_counts
+from streambpe.store.identity import refuse_other_log
+from streambpe.store.journal import Journal
+from streambpe.store.merge import merge_ranges
+from streambpe.store.parts import Part
+from streambpe.store.run import Run
+from streambpe.store.sqlfiles import run_sql
+from streambpe.store.trainings import event_rows, insert, read_facts, read_words_ahead
+from streambpe.text.script_blocks import Unencodable
+from streambpe.train.trainer import journal_path, log_path
+from streambpe.train.words import choose_symbols, takes_part, training_codec, word_symbols
+
+Row = tuple[Any, ...]
+_NO_LIMIT = 2**62
+_FACTS = {"journal", "config", "events", "batches", "vetoed", "state", "pair_counts_at", "pair_floor",
+          "sha256", "size", "reached", "adjacency_floor", "superword_runs", "unknown", "left_out"}  # fmt: skip
+_MAY_MISS = {"left_out", "sha256", "size", "reached", "pair_floor", "adjacency_floor", "superword_runs", "unknown"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a training's tables are to be judged by."""
+
+    config: TrainConfig
+    corpus: str  # sha256 of the counts it learns from
+    events: tuple[Event, ...]
+    symbols: tuple[Alphabet, list[str]] | None  # the log's own, with its stop words
+    finished: bool
+    unencodable: Unencodable  # how the run was counted
+
+
+def check_trainings(
+    con: duckdb.DuckDBPyConnection,
+    run: Run,
+    parts: Sequence[Part],
+    sha256: str,
+    range_bytes: int,
+    unencodable: Unencodable,
+) -> Iterator[tuple[str, Row]]:
+    """(table, row) for every row that does not add up. `con` is open read-only; `sha256`: of the counts;
+    `unencodable`: how they were counted."""
+    names = list_trainings(con)
+    version = dict(run_sql(con, "steps/get_run")).get("format_version")
+    logs = {path.name.removesuffix(".events.jsonl") for path in run.path.glob("*.events.jsonl")}
+    for name in sorted({"main" if log == "model" else log for log in logs} - set(names)):
+        if journal_path(run, name).exists():  # not folded yet
+            continue
+        yield f"{name}.events", ("the event log is there, the tables are not",)
+    for name in names:
+        con.begin()  # a transaction of its own, so that temporary tables go with it
+        use_training(con, name)
+        facts = read_facts(con)
+        try:
+            source = _read_source(run, name, facts, unencodable)
+        except (EventLogError, ModelError, RunError) as why:
+            yield f"{name}.events", (str(why),)
+            source = None
+        if source is not None:
+            weights = source.config.weights if source.corpus == sha256 else {}
+            with (
+                tempfile.TemporaryDirectory(prefix="check-", dir=run.path if weights else None) as place,
+                weighted_counts(parts, weights, Path(place) / "weighted") as counts,
+            ):
+                if version != "1" and source.corpus == sha256:  # 1: not written since, it has no weights
+                    for row in _check_weighted(con, counts if weights else (), range_bytes):
+                        yield f"{name}.weighted_counts", row
+                for table, row in _check_one(con, run, counts, facts, source, sha256, range_bytes):
+                    yield f"{name}.{table}", row
+        con.rollback()
+    use_training(con, "main")
+
+
+def _check_weighted(con: duckdb.DuckDBPyConnection, counts: Sequence[Part], range_bytes: int) -> list[Row]:
+    """Table weighted_counts against the parts weighted again; none without weights."""
+    run_sql(con, "steps/make_recount")
+    for frame in merge_ranges(counts, range_bytes):
+        insert(con, "recount", frame)
+    return run_sql(con, "checks/weighted_counts")
+
+
+def _read_source(run: Run, name: str, facts: dict[str, str], unencodable: Unencodable) -> Source | None:
+    path, log_file = journal_path(run, name), log_path(run, name)
+    if path.exists():
+        journal = Journal.read(path, mend=False)
+        if facts.get("journal") == journal.number:
+            events = tuple(journal.events[: int(facts["events"])])
+            finished = facts.get("state") == "done"  # killed between the last fold and the journal's end
+            config = config_of(journal.training)
+            return Source(config, journal.training["corpus"], events, None, finished, unencodable)
+        if facts.get("state") != "done":
+            return None  # nothing of this journal is folded yet
+    if not log_file.exists():
+        if facts and not path.exists():
+            raise RunError(f"{log_file} is gone; train again to make it anew")
+        return None
+    refuse_other_log(log_file)
+    log = read_event_log(log_file)
+    header = log.header
+    if path.exists() and facts.get("sha256") != events_digest(log.events):
+        return None  # a larger vocabulary was just written, the tables still show the smaller one
+    identity = {
+        "config": header.config,
+        "specials": [special.text for special in header.specials],
+        "reserve": header.reserved,
+    }
+    symbols = Alphabet.from_header(header.alphabet), [word.content.decode() for word in header.stop_words]
+    return Source(config_of(identity), header.corpus["sha256"], log.events, symbols, True, unencodable)
+
+
+def config_of(training: dict[str, Any]) -> TrainConfig:
+    """The options of a training, from its journal or its log."""
+    ours = {f.name for f in fields(TrainConfig)}
+    given = {key: value for key, value in training["config"].items() if key in ours}
+    given["block_tokens"] = tuple(given["block_tokens"])
+    return TrainConfig(**given, specials=tuple(training["specials"]), reserve=training["reserve"])
+
+
+def _check_one(
+    con: duckdb.DuckDBPyConnection,
+    run: Run,
+    parts: Sequence[Part],
+    facts: dict[str, str],
+    source: Source,
+    sha256: str,
+    range_bytes: int,
+) -> Iterator[tuple[str, Row]]:
+    con.register("logged_events", event_rows(source.events, 0).to_arrow())
+    for row in run_sql(con, "checks/events"):
+        yield "events", row
+    for row in run_sql(con, "checks/batches", events=len(source.events), batches=int(facts.get("batches", -1))):
+        yield "batches", row
+    current = source.corpus == sha256
+    recounted = None
+    if current:
+        stop_words, alphabet, uncovered = choose_symbols(parts, source.config, source.unencodable)
+        recounted = alphabet, stop_words
+        if source.config.unk and facts.get("unknown") != str(uncovered.n):
+            yield "facts", ("unknown", facts.get("unknown"), str(uncovered.n))
+        if source.symbols is not None and source.symbols != recounted:
+            yield "events", ("the alphabet or the stop words of the log are not those of the counts",)
+    symbols = source.symbols or recounted
+    if symbols is None:
+        return
+    vocabulary = Vocabulary(symbols[0], [word.encode() for word in symbols[1]])
+    con.register("recounted_tokens", _tokens(vocabulary, source.events).to_arrow())
+    for row in run_sql(con, "checks/tokens"):
+        yield "tokens", row
+    for row in _check_facts(facts, source, vocabulary):
+        yield "facts", row
+    if current:
+        yield from _check_pairs(con, parts, facts, source, vocabulary, range_bytes)
+        if source.config.superwords in ("boundless", "superbpe") and source.finished:
+            if "adjacency_floor" not in facts:
+                yield "facts", ("adjacency_floor", None, "missing")
+                return
+            eligible = eligible_chunks(*symbols, source.events, read_words_ahead(con), source.config)
+            has_runs = "superword_runs" in facts
+            if not has_runs and (True,) in run_sql(con, "steps/has_superword_runs"):
+                yield "facts", ("superword_runs", None, "missing")
+            yield from check_superwords(con, run, parts, int(facts["adjacency_floor"]), eligible, has_runs)
+    con.unregister("logged_events")
+    con.unregister("recounted_tokens")
+
+
+def _tokens(vocabulary: Vocabulary, events: Sequence[Event]) -> pl.DataFrame:
+    base, stop_words = len(vocabulary.alphabet), len(vocabulary.stop_ids)
+    born: list[int | None] = [None] * (base + stop_words)
+    died: dict[int, int] = {}
+    for seq, event in enumerate(events):
+        if event.op is Op.DELETE:
+            vocabulary.delete(event.id)
+            died[event.id] = seq
+            continue
+        number = vocabulary.learn(*event.pair)
+        died.pop(number, None)
+        if number == vocabulary.first_id + len(born):
+            born.append(seq)
+    learned = len(born) - base - stop_words
+    kinds = ["base"] * base + ["stop word"] * stop_words + ["learned"] * learned
+    return pl.DataFrame(
+        {
+            "id": range(vocabulary.first_id, vocabulary.first_id + len(born)),
+            "bytes": [
+                token.content if kind == "stop word" else shown_content(vocabulary.alphabet, token.content)
+                for token, kind in zip(vocabulary.tokens, kinds, strict=True)
+            ],
+            "kind": kinds,
+            "born": born,
+            "died": [died.get(token.id) for token in vocabulary.tokens],
+            "length": [len(token.base) for token in vocabulary.tokens],
+        },
+        schema={
+            "id": pl.Int64,
+            "bytes": pl.Binary,
+            "kind": pl.String,
+            "born": pl.Int64,
+            "died": pl.Int64,
+            "length": pl.Int64,
+        },
+    )
+
+
+def _check_facts(facts: dict[str, str], source: Source, vocabulary: Vocabulary) -> Iterator[Row]:
+    """What table facts says of the training, where it can be worked out."""
+    found = {"state": "done" if source.finished else "unfinished", "events": str(len(source.events))}
+    if source.finished:
+        size = vocabulary.size + source.config.extra_ids
+        full = source.config.vocab_size + (0 if source.config.count_specials else source.config.extra_ids)
+        found |= {"sha256": events_digest(source.events), "size": str(size), "reached": str(size >= full).lower()}
+    for key in ("sha256", "size", "reached"):
+        found.setdefault(key, "")
+    for key, value in found.items():
+        if facts.get(key, "") != value:
+            yield key, facts.get(key), value
+    for key in sorted(facts.keys() - _FACTS):
+        yield key, facts[key], "no fact of a training"
+    for key in sorted(_FACTS - facts.keys() - _MAY_MISS):
+        yield key, None, "missing"
+    if facts.get("pair_counts_at") and "pair_floor" not in facts:
+        yield "pair_floor", None, "missing"
+    stated = json.loads(facts.get("config", "{}"))
+    if "config" not in stated or config_of(stated) != source.config or stated["corpus"] != source.corpus:
+        yield "config", facts.get("config"), "not what the log says"
+    if facts.get("pair_counts_at") not in ("", str(len(source.events))):
+        yield "pair_counts_at", facts.get("pair_counts_at"), str(len(source.events))
+
+
+def _check_pairs(
+    con: duckdb.DuckDBPyConnection,
+    parts: Sequence[Part],
+    facts: dict[str, str],
+    source: Source,
+    vocabulary: Vocabulary,
+    range_bytes: int,
+) -> Iterator[tuple[str, Row]]:
+    """pair_counts and vetoed against the chunks: one pass over the counts."""
+    alphabet, config = vocabulary.alphabet, source.config
+    stop_words = [word.decode() for word in vocabulary.stop_ids]
+    codec = training_codec(alphabet, source.unencodable)
+    contents = {token.id: token.content for token in vocabulary.tokens}
+    vetoes = run_sql(con, "steps/get_vetoed")
+    if len(vetoes) != int(facts.get("vetoed", -1)):
+        yield "vetoed", (len(vetoes), "rows, where table facts says", facts.get("vetoed"))
+    blocked = {codec.content(token): token for token in config.block_tokens}
+    open_vetoes = []
+    for seq, left, right, n in vetoes:
+        token = contents.get(left, b"") + contents.get(right, b"")
+        if token in blocked:
+            open_vetoes.append((seq, left, right, n, blocked[token]))
+        else:
+            yield "vetoed", (seq, left, right, n, "makes no blocked token")
+    found = [0] * len(open_vetoes)
+
+    replay = Replay(source.events)
+    may_merge = merging_pairs(vocabulary) if config.whole_characters else None
+    with_pairs = facts.get("pair_counts_at") == str(len(source.events))
+    with_tokens = with_pairs or (config.superwords in ("boundless", "superbpe") and source.finished)
+    run_sql(con, "steps/make_pair_recount")
+    keep = takes_part(stop_words, config.freq_cutoff)
+    stop_ids = {word: alphabet.first_id + len(alphabet) + i for i, word in enumerate(stop_words)}
+    uses, alone = np.zeros((2, max(contents, default=0) + 1), np.int64)
+    for frame in merge_ranges(parts, range_bytes):
+        for chunk, times in frame.filter(pl.col("chunk").is_in(stop_words)).iter_rows():
+            alone[stop_ids[chunk]] += times
+        mine = frame.filter(keep)
+        if with_tokens:
+            for tokens, word, weights in _encoded(replay, mine, codec):
+                known = tokens >= 0
+                if with_pairs:
+                    counted = pair_counts(tokens, word, weights, disjoint=config.overlaps == "disjoint")
+                    if may_merge is not None:
+                        left, right = counted["left_id"].to_numpy(), counted["right_id"].to_numpy()
+                        counted = counted.filter(pl.Series(may_merge(left, right)))
+                    feed(con, "steps/insert_pair_recount", counted)
+                np.add.at(uses, tokens[known], weights[word[known]])
+                whole = (np.bincount(word)[word] == 1) & known
+                np.add.at(alone, tokens[whole], weights[word[whole]])
+        for i, (seq, left, right, _, text) in enumerate(open_vetoes):
+            holds = mine.filter(pl.col("chunk").str.contains(text, literal=True))
+            for chunk, n in holds.iter_rows():
+                encoded = replay.encode_one(codec.split(chunk), seq)
+                found[i] += n * _occurrences(encoded, (left, right), config.overlaps == "disjoint")
+    for (seq, left, right, n, _), counted_n in zip(open_vetoes, found, strict=True):
+        if n != counted_n:
+            yield "vetoed", (seq, left, right, n, counted_n)
+    if with_pairs:
+        floor, longest = int(facts.get("pair_floor", 1)), config.max_token_length or _NO_LIMIT
+        for row in run_sql(con, "checks/pair_counts", pair_floor=floor, max_token_length=longest):
+            yield "pair_counts", row
+    if with_tokens:
+        for number in stop_ids.values():
+            uses[number] = alone[number]
+        recounted = pl.DataFrame({"id": np.arange(len(uses)), "n": uses, "alone": alone}).filter(pl.col("n") > 0)
+    else:
+        recounted = pl.DataFrame(schema={"id": pl.Int64, "n": pl.Int64, "alone": pl.Int64})
+    con.register("recounted_token_counts", recounted.to_arrow())
+    for row in run_sql(con, "checks/token_counts"):
+        yield "token_counts", row
+    con.unregister("recounted_token_counts")
+
+
+def _encoded(replay: Replay, frame: pl.DataFrame, codec: Codec) -> Iterator[tuple[Int64, Int64, Int64]]:
+    """(tokens, the word of each, how often each word stands) of a frame's chunks."""
+    for symbols, sizes, rows in word_symbols(frame, codec):
+        some = sizes > 0
+        weights = rows["n"].to_numpy()[some]
+        for tokens, word in encode_words(replay, symbols.astype(np.int64), sizes[some]):
+            yield tokens, word, weights
+
+
+def _occurrences(tokens: Sequence[int], pair: tuple[int, int], disjoint: bool) -> int:
+    count, i = 0, 0
+    while i + 1 < len(tokens):
+        hit = (tokens[i], tokens[i + 1]) == pair
+        count += hit
+        i += 2 if hit and disjoint and pair[0] == pair[1] else 1
+    return count

@@ -1,0 +1,348 @@
+"""When does more text stop mattering? The same vocabulary learned from growing prefixes of a run's counts.
+
+    share   chunks      in common   order   bytes/token    gain
+    1/8     2 500 000     71.3 %    0.941        4.312
+    1/4     5 000 000     80.9 %    0.967        4.371   +1.37 %
+    ...
+    all    20 000 000    100   %    1            4.421   +0.31 %
+
+Prefixes are made of counts, so nothing is counted again:
+
+- by share (the default): every chunk's count is halved by drawing, again and again: n of each prefix is
+  Binomial(n of the next, 1/2). The prefixes are nested and stand for texts in which the chunks of the whole
+  corpus are spread evenly. One chunk in 16 is drawn out before that and is the text held out.
+- by group: the first source group, the first two, ... as they would arrive; the last one is held out.
+
+`--text` holds out other text instead. Draws come from one frozen generator a level (numpy's RandomState), used
+in the byte order of the chunks, so the same counts give the same result on any machine.
+
+Memory: counts stream, each vocabulary is learned within --memory. Disk: about twice the run's counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from streambpe.config import Resources, TrainConfig
+from streambpe.core.strings import ChunkList
+from streambpe.encode.encoder import Encoder
+from streambpe.errors import Stopped, UsageError
+from streambpe.inspect.evaluate import print_columns
+from streambpe.model.eventlog import EventLog, read_event_log
+from streambpe.store.counted_as import refuse_like
+from streambpe.store.groups import check_weights, weighted_counts
+from streambpe.store.job import refuse_half_counted
+from streambpe.store.merge import merge_ranges, merged_lists
+from streambpe.store.parts import Part, PartWriter, Span, list_parts, parts_by_group
+from streambpe.store.run import Run
+from streambpe.system import compose_name
+from streambpe.train.counting.count import count, text_bytes
+from streambpe.train.trainer import Trainer, log_path
+
+_RANGE_BYTES = 8 << 20
+_HELD_OUT = 16  # one chunk in so many, by share
+_LEVELS_SEED = 20_000  # of the first generator; each level has the next number
+ENOUGH = 0.001  # bytes per token within so much of the last: more text no longer matters
+
+
+@dataclass(frozen=True)
+class Step:
+    """The vocabulary of one prefix."""
+
+    what: str  # the share, or the group added
+    chunks: int
+    bytes: int
+    distinct: int
+    size: int  # symbols, stop words and learned tokens that live
+    learned: int  # tokens beside the base symbols and the stop words
+    in_common: float  # Jaccard: learned tokens in this and in the last vocabulary, of those in either
+    order: float | None  # Spearman's rank correlation of the common tokens' order in both; None if fewer than two
+    same_events: int  # events from the first on that are also the last vocabulary's
+    bytes_per_token: float | None  # of the text held out; None if that is empty
+    gain: float | None  # of bytes per token over the step before
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """All steps, the last of which is the whole; and what was held out."""
+
+    by: str
+    held_out: str
+    steps: tuple[Step, ...]
+
+    @property
+    def enough(self) -> str | None:
+        """The first prefix from which on bytes per token stays within ENOUGH of the last; None: only the whole."""
+        last = self.steps[-1].bytes_per_token
+        found = None
+        for step in reversed(self.steps[:-1]):
+            if last is None or step.bytes_per_token is None or abs(step.bytes_per_token / last - 1) > ENOUGH:
+                break
+            found = step.what
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """For --json."""
+        return {**asdict(self), "enough": self.enough, "enough_within": ENOUGH}
+
+
+def converge(
+    run: Path | str,
+    config: TrainConfig | None = None,
+    *,
+    by: str = "share",
+    steps: int | None = None,
+    text: Sequence[str] = (),
+    resources: Resources | None = None,
+    stop: threading.Event | None = None,
+    on_step: Callable[[str], None] = lambda what: None,
+    allow_partial: bool = False,
+    like: str = "hf",
+) -> Convergence:
+    """Learn from growing prefixes of a run's counts and compare; the run itself is only read.
+
+    `text`: sources to hold out instead of a part of the counts. `on_step` is told what is learned from next.
+    `allow_partial`: also where the run is not counted to its end. `like`: what `config` was made with; what it sets of
+    counting must be the run's.
+    """
+    if by not in ("share", "group"):
+        raise UsageError(f"--by {by}: share or group.")
+    if by == "group" and steps is not None:
+        raise UsageError("--steps is for --by share: by group there is a step for each source group. Leave it out.")
+    steps = 6 if steps is None else steps
+    if steps < 2:
+        raise UsageError(f"--steps {steps}: at least 2.")
+    folder = Run.open(run)
+    config = config or TrainConfig()
+    if config.superwords != "none":
+        raise UsageError(
+            f"--superwords {config.superwords}: a part of the counts has no documents, and superwords are learned from "
+            f"them. Compare vocabularies without superwords; how many words matter is the same question."
+        )
+    if not allow_partial:
+        refuse_half_counted(folder, ", or compare what is there with --allow-partial")
+    refuse_like(folder, like, None)
+    resources = resources or Resources.from_options()
+    facts = {key: folder.facts()[key] for key in ("config", "versions")}
+    scratch = Run(folder.path / "converge")
+    with scratch.lock():
+        try:
+            _clear(scratch)
+            with folder.lock():  # no count may replace the parts meanwhile
+                prefixes, held, held_out = _prefixes(folder, scratch.path, config, by, steps)
+            if text:
+                held_run = scratch.path / "text"
+                count(held_run, list(text), options=json.loads(facts["config"]) | {"sequences": False},
+                      resources=resources, stop=stop)  # fmt: skip
+                held, held_out = list_parts(Run(held_run)), ", ".join(text)
+            plain = replace(config, weights={})
+            learned = []
+            for name, part in prefixes:
+                on_step(name)
+                learned.append((name, _learn(scratch.path / part.path.stem, facts, part, plain, resources, stop), part))
+            return Convergence(by, held_out, tuple(_compare(learned, held)))
+        finally:
+            shutil.rmtree(scratch.path, ignore_errors=True)
+
+
+def _clear(scratch: Run) -> None:
+    """Remove what a killed comparison left."""
+    for leftover in scratch.path.iterdir():
+        if leftover.is_dir():
+            shutil.rmtree(leftover)
+        elif leftover.name != "lock":
+            leftover.unlink()
+
+
+# ---------------------------------------------------------------------------------------------------------
+# prefixes
+
+
+def _prefixes(
+    run: Run, place: Path, config: TrainConfig, by: str, steps: int
+) -> tuple[list[tuple[str, Part]], list[Part], str]:
+    """(what, counts) of every prefix, smallest first; the counts held out, and what they are."""
+    parts = list_parts(run)
+    check_weights(run, parts, config.weights)
+    if by == "share":
+        with weighted_counts(parts, config.weights, place / "weighted") as counts:
+            made, held = _draw(counts, place, steps)
+        return made, [held], f"one chunk in {_HELD_OUT}, drawn from the counts"
+    groups = parts_by_group(parts)
+    names = [name for name in groups if name]
+    if len(names) < 3:
+        raise UsageError(
+            f"{run.path} has {len(names)} named source groups; --by group compares two or more and holds the last out. "
+            f"They are named while counting, with --group or --group-by."
+        )
+    made = []
+    for k in range(1, len(names)):
+        mine = [part for name in names[:k] for part in groups[name]]
+        weights = {name: number for name, number in config.weights.items() if name in map(compose_name, names[:k])}
+        with weighted_counts(mine, weights, place / "weighted") as counts:
+            with _writing(place / f"prefix-{k}.parquet") as writer:
+                for rows in merged_lists(counts, _RANGE_BYTES):
+                    writer.write(rows)
+            made.append((names[k - 1], writer.commit([])))
+    return made, groups[names[-1]], f"source group {names[-1]}"
+
+
+@contextlib.contextmanager
+def _writing(target: Path, run: str = "") -> Iterator[PartWriter]:
+    writer = PartWriter(target, run=run)
+    try:
+        yield writer
+    except BaseException:
+        writer.abandon()
+        raise
+
+
+def _draw(parts: Sequence[Part], place: Path, steps: int) -> tuple[list[tuple[str, Part]], Part]:
+    """Halved again and again: (share, counts), smallest first; and what is held out. One pass."""
+    generators = [np.random.RandomState(_LEVELS_SEED + level) for level in range(steps)]
+    with contextlib.ExitStack() as stack:
+        writers = [
+            stack.enter_context(_writing(place / f"prefix-{level}.parquet")) for level in range(steps)
+        ]  # fmt: skip
+        held = stack.enter_context(_writing(place / "held.parquet"))
+        for frame in merge_ranges(parts, _RANGE_BYTES):
+            n = frame["n"].to_numpy()
+            out = generators[0].binomial(n, 1 / _HELD_OUT)
+            _write_counts(held, frame, out)
+            n = n - out
+            _write_counts(writers[0], frame, n)
+            for generator, writer in zip(generators[1:], writers[1:], strict=True):
+                n = generator.binomial(n, 0.5)
+                _write_counts(writer, frame, n)
+        shares = [str(Fraction(1, 2**level)) if level else "all" for level in range(steps)]
+        made = [(share, writer.commit([])) for share, writer in zip(shares, writers, strict=True)]
+        return made[::-1], held.commit([])
+
+
+def _write_counts(writer: PartWriter, frame: pl.DataFrame, n: npt.NDArray[np.int64]) -> None:
+    writer.write(ChunkList.of(pl.DataFrame({"chunk": frame["chunk"], "n": n}).filter(pl.col("n") > 0)))
+
+
+# ---------------------------------------------------------------------------------------------------------
+# vocabularies
+
+
+def _learn(
+    place: Path, facts: dict[str, str], part: Part, config: TrainConfig, resources: Resources,
+    stop: threading.Event | None,
+) -> EventLog:  # fmt: skip
+    """The event log of a training on these counts, in a run of its own that is gone afterwards."""
+    run = Run(place)
+    with run.lock():
+        run.create(facts)
+        with _writing(run.counts / "part-00001.parquet", run.number) as writer:
+            size = 0
+            for rows in merged_lists([part], _RANGE_BYTES):
+                writer.write(rows)
+                size += text_bytes(rows.frame())
+            span = Span(str(part.path), "counts", "", 0, part.rows, 0, size, 0, 0, 0, "", "part-00001", 0, 0, "last")
+            writer.commit([span])
+    try:
+        Trainer(run, config, resources=resources, stop=stop).run()
+    except Stopped as stopped:
+        raise Stopped(
+            "Stopped. A comparison keeps nothing: give the same command again.", stopped.exit_code - 128
+        ) from None
+    log = read_event_log(log_path(run, "main"))
+    shutil.rmtree(place)
+    return log
+
+
+def _compare(learned: Sequence[tuple[str, EventLog, Part]], held: Sequence[Part]) -> Iterator[Step]:
+    last_log = learned[-1][1]
+    last = learned_tokens(last_log)
+    before = None
+    for what, log, part in learned:
+        tokens = learned_tokens(log)
+        either = set(tokens) | set(last)
+        same = next(
+            (i for i, (a, b) in enumerate(zip(log.events, last_log.events, strict=False))
+             if (a.op, a.left, a.right, a.id) != (b.op, b.left, b.right, b.id)),
+            min(len(log.events), len(last_log.events)),
+        )  # fmt: skip
+        measured = bytes_per_token(log, held)
+        yield Step(
+            what=what,
+            chunks=part.total,
+            bytes=sum(text_bytes(frame) for frame in merge_ranges([part], _RANGE_BYTES)),
+            distinct=part.rows,
+            size=Encoder(log).model.vocabulary.size,
+            learned=len(tokens),
+            in_common=len(set(tokens) & set(last)) / len(either) if either else 1.0,
+            order=rank_correlation(tokens, last),
+            same_events=same,
+            bytes_per_token=measured,
+            gain=measured / before - 1 if measured and before else None,
+        )
+        before = measured
+
+
+def learned_tokens(log: EventLog) -> list[bytes]:
+    """The living tokens that events made, in the order of their model ids; bytes that two tokens share once."""
+    model = Encoder(log).model
+    first = model.vocabulary.first_id + len(model.alphabet) + len(log.header.stop_words)
+    living = sorted((number, log_id) for log_id, number in model.model_id.items() if log_id >= first)
+    return list(dict.fromkeys(model.content(log_id) for _, log_id in living))
+
+
+def rank_correlation(a: Sequence[bytes], b: Sequence[bytes]) -> float | None:
+    """Spearman's, over what both have."""
+    both = set(a) & set(b)
+    if len(both) < 2:
+        return None
+    place = {token: i for i, token in enumerate(token for token in b if token in both)}
+    difference = sum((i - place[token]) ** 2 for i, token in enumerate(token for token in a if token in both))
+    return 1 - 6 * difference / (len(both) * (len(both) ** 2 - 1))
+
+
+def bytes_per_token(log: EventLog, held: Sequence[Part]) -> float | None:
+    """Bytes of the counted chunks by the tokens they are encoded with; every distinct chunk is encoded once."""
+    encoder = Encoder(log)
+    size = tokens = 0
+    for frame in merge_ranges(held, _RANGE_BYTES):
+        _, many = encoder.encode_distinct(frame["chunk"])
+        n = frame["n"].to_list()
+        size += text_bytes(frame)
+        tokens += sum(a * b for a, b in zip(many.tolist(), n, strict=True))
+    return size / tokens if tokens else None
+
+
+def print_convergence(found: Convergence, out: TextIO) -> None:
+    """A table, and in words whether more text matters."""
+    heads = ("prefix", "chunks", "distinct", "learned", "in common", "order", "bytes/token", "gain")
+    rows = [
+        (
+            step.what,
+            f"{step.chunks:,}",
+            f"{step.distinct:,}",
+            f"{step.learned:,}",
+            f"{step.in_common:.1%}",
+            "-" if step.order is None else f"{step.order:.3f}",
+            "-" if step.bytes_per_token is None else f"{step.bytes_per_token:.4f}",
+            "-" if step.gain is None else f"{step.gain:+.2%}",
+        )
+        for step in found.steps
+    ]
+    print_columns([heads, *rows], 1, out)
+    out.write(f"\nbytes/token on: {found.held_out}\n")
+    if found.enough is None:
+        out.write(f"Only the whole is within {ENOUGH:.1%} of its own bytes/token: more text still matters.\n")
+    else:
+        out.write(f"From {found.enough} on, bytes/token stays within {ENOUGH:.1%} of what all of it gives.\n")

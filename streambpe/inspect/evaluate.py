@@ -1,0 +1,273 @@
+"""Models on texts: how short, how even, how whole their tokens are.
+
+    text  ->  blocks  ->  distinct chunks and their counts  ->  encoded once each  ->  a histogram of ids
+                                                                                   ->  measures (measures.py)
+
+Models with superwords also encode every block as it stands, since their tokens reach across chunks.
+Nothing grows with the text: a table of distinct chunks that outgrows its bound is encoded, added to the
+histogram and begun again. Cost, one core: about as long as counting (25 ns a byte of English), with
+superwords as long as encoding.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TextIO
+
+import numpy as np
+import polars as pl
+
+from streambpe.config import Resources
+from streambpe.encode.blocks import BlockEncoder
+from streambpe.encode.encoder import Encoder, RunJoiner
+from streambpe.encode.formats.export import import_file
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import UsageError
+from streambpe.inspect.measures import MEASURES, WHOLE_NUMBERS, Int64, Tokens, Uses, measure
+from streambpe.sources.find import find_sources
+from streambpe.sources.read import Reader
+from streambpe.sources.source import Source
+from streambpe.store.groups import GroupRules
+from streambpe.text.chunker import ChunkCounts
+
+_BASE_BYTES = 190 << 20  # resident before any block is held
+_BYTES_A_BYTE = 60  # peak memory of a block, for each byte of it
+_MOST_BLOCK = 16 << 20
+_LEAST_BLOCK = 256 << 10
+_SLICE = 1 << 20  # characters whose words are counted together
+ALL = "all"  # the row of all sources together
+NO_GROUP = "(no group)"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The measures of one model on one source or group of sources, or on all of them."""
+
+    model: str
+    source: str  # its path, the group, or ALL
+    values: dict[str, Any]
+
+
+def evaluate(
+    models: Sequence[str],
+    texts: Sequence[str],
+    *,
+    by: str | None = None,
+    groups: Sequence[str] = (),
+    group_by: str | None = None,
+    rivals: Sequence[str] = (),
+    pattern: str | None = None,
+    specials: Sequence[str] = (),
+    resources: Resources | None = None,
+    **how: Any,
+) -> list[Evaluation]:
+    """Every model on all texts together; and before that, `by` "source": on each text alone, "group": on each group
+    of texts (`groups`, `group_by`: as for `count`), with its parity: its tokens beside those of the first named.
+
+    rivals: vocabularies made elsewhere, as `import` reads them; `pattern` and `specials` are for those that carry
+    neither. `how`: lines, text_column, kind, as for `find_sources`.
+    """
+    sources, _ = find_sources(list(texts), **how)
+    if not sources:
+        raise UsageError("Nothing to evaluate on: name at least one --text FILE.")
+    if (pattern or specials) and not rivals:
+        raise UsageError(
+            "--pattern is for --tokenizer FILE, where that carries none: a MODEL has its own. Leave it out."
+        )
+    name_of = _naming(by, groups, group_by)
+    reference = name_of(find_sources(list(texts[:1]), **how)[0][0].path)
+    loaded = [(name, Tokenizer.load(name)) for name in models]
+    loaded += [
+        (name, Tokenizer.from_event_log(import_file(name, pattern=pattern, specials=specials, if_needed=True)))
+        for name in rivals
+    ]
+    if not loaded:
+        raise UsageError("Nothing to evaluate: name at least one MODEL, or a --tokenizer FILE.")
+    if len(loaded) > 1 and any(source.is_stream for source in sources):
+        raise UsageError("Standard input can be read only once, and every model reads the text: evaluate one model.")
+    results = []
+    for name, tokenizer in loaded:
+        tokens = tokens_of(tokenizer)
+        total = no_uses(tokenizer)
+        alone: dict[str, Uses] = {}
+        for source in sources:
+            uses = count_uses(tokenizer, source, resources)
+            total += uses
+            if by:
+                mine = alone.setdefault(name_of(source.path), no_uses(tokenizer))
+                mine += uses
+        if by:
+            beside = int(alone[reference].n.sum())
+            for what, uses in sorted(alone.items()) if by == "group" else alone.items():
+                values = measure(uses, tokens)
+                values["parity"] = values["tokens"] / beside if beside else None
+                results.append(Evaluation(name, what, values))
+        results.append(Evaluation(name, ALL, measure(total, tokens)))
+    return results
+
+
+def _naming(by: str | None, groups: Sequence[str], group_by: str | None) -> Callable[[str], str]:
+    """From the path of a text to the row it is added to."""
+    rules = GroupRules.from_options(groups, group_by)
+    if by not in (None, "source", "group"):
+        raise UsageError(f"--by {by}: source or group.")
+    if by == "group" and not rules:
+        raise UsageError("--by group: say which texts belong together, with --group NAME=GLOB or --group-by folder.")
+    if rules and by != "group":
+        raise UsageError("--group and --group-by are for --by group.")
+    return (lambda path: rules.group_of(path) or NO_GROUP) if by == "group" else lambda path: path
+
+
+def tokens_of(tokenizer: Tokenizer) -> Tokens:
+    """What the ids of a model stand for."""
+    special = set(tokenizer.special_tokens.values())
+    ordinary = [number for number in sorted(tokenizer.encoder.model.log_id) if number not in special]
+    return Tokens.of(dict(zip(ordinary, tokenizer.token_byte_values(), strict=True)), tokenizer.n_vocab)
+
+
+def no_uses(tokenizer: Tokenizer) -> Uses:
+    """The histogram before any text."""
+    return Uses(np.zeros(tokenizer.max_token_value + 1, np.int64))
+
+
+def count_uses(tokenizer: Tokenizer, source: Source, resources: Resources | None = None) -> Uses:
+    """One source, encoded."""
+    memory = (resources or Resources.from_options()).memory_bytes
+    room = max(memory - _BASE_BYTES, 64 << 20)
+    block_bytes = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, room // 2 // _BYTES_A_BYTE)))
+    encoder = tokenizer.encoder
+    blocks = BlockEncoder(encoder)
+    with contextlib.closing(blocks):
+        counter = _ChunkUses(tokenizer, blocks, room // 8)
+        uses, words, joiner = counter.uses, _WordCounter(), RunJoiner(encoder)
+        inside = False
+        for block in Reader(encoder.pattern, block_bytes, max(block_bytes, room // 2 // _BYTES_A_BYTE)).blocks(source):
+            text = blocks.text_of(block)
+            ends = text.count(b"\xff")
+            uses.documents += ends
+            uses.bytes += len(text) - ends
+            words.add(text)
+            counter.add(text)
+            if encoder.has_superwords:
+                ids = joiner.join(blocks.encode(text, replace(block, inside_document=inside)).ids)
+                uses.n += np.bincount(ids[ids >= 0], minlength=len(uses.n))
+            inside = block.ends_inside
+        counter.fold()
+        uses.words = words.n
+    return uses
+
+
+class _ChunkUses:
+    """Distinct chunks of a source, encoded whenever their table is full."""
+
+    def __init__(self, tokenizer: Tokenizer, blocks: BlockEncoder, most_bytes: int) -> None:
+        self.encoder, self.blocks, self.most_bytes = tokenizer.encoder, blocks, most_bytes
+        self.uses = no_uses(tokenizer)
+        self._counts = ChunkCounts(blocks.chunker(), most_bytes)
+
+    def add(self, text: bytes) -> None:
+        """One counting buffer."""
+        if text:
+            self._counts.add(self.blocks.prepared(text)[0])
+            if self._counts.held > self.most_bytes:
+                self.fold()
+
+    def fold(self) -> None:
+        """Encode what has come together; afterwards the table is empty."""
+        for part in self._counts.take().frame().iter_slices(1 << 18):
+            add_chunks(self.uses, self.encoder, part)
+
+
+def add_chunks(uses: Uses, encoder: Encoder, counted: pl.DataFrame) -> None:
+    """Add distinct chunks (chunk, n) to a histogram; with superwords only to what is said of chunks."""
+    ids, lengths = encoder.encode_distinct(counted["chunk"])
+    n: Int64 = counted["n"].to_numpy()
+    uses.chunks += int(n.sum())
+    uses.single_chunks += int(n[lengths == 1].sum())
+    if not encoder.has_superwords:
+        np.add.at(uses.n, encoder.to_model_ids(ids), np.repeat(n, lengths))
+
+
+class _WordCounter:
+    """Counts stretches without white space, as `str.split` sees them, across the borders of blocks."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._open = False  # the last character belonged to a word
+
+    def add(self, text: bytes) -> None:
+        """One counting buffer; a mark ends a word as a space does."""
+        characters = text.replace(b"\xff", b"\n").decode()
+        for start in range(0, len(characters), _SLICE):
+            part = characters[start : start + _SLICE]
+            self.n += len(part.split()) - (self._open and not part[0].isspace())
+            self._open = not part[-1].isspace()
+
+
+# ---------------------------------------------------------------------------------------------------------
+# showing it
+
+
+def print_evaluations(found: Sequence[Evaluation], form: str, out: TextIO, by: str = "source") -> None:
+    """A table for people, or all values as json or csv; `by`: what a row is about."""
+    if form == "json":
+        rows = [{"model": one.model, by: one.source, **one.values} for one in found]
+        out.write(json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
+        return
+    rows_apart = any(one.source != ALL for one in found)
+    if form == "csv":
+        names = ["model", by, *(name for name in MEASURES if rows_apart or name != "parity")]
+        writer = csv.DictWriter(out, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({"model": one.model, by: one.source, **one.values} for one in found)
+        return
+    if rows_apart:
+        shown = ["bytes", "tokens", "bytes_per_token", "tokens_per_word", "single_token_chunks", "vocab_used", "renyi",
+                 "partial_share", "parity"]  # fmt: skip
+        heads = ["model", by, *(MEASURES[name][0] for name in shown)]
+        cells = [[one.model, one.source, *(_cell(name, one.values.get(name)) for name in shown)] for one in found]
+        print_columns([heads, *_shortened(cells)], 2, out)
+    else:  # few columns, so a measure a line
+        out_rows = [["", *_names([one.model for one in found])]]
+        for name in MEASURES:
+            if name != "parity":
+                out_rows.append([name, *(_cell(name, one.values[name]) for one in found)])
+        print_columns(out_rows, 1, out)
+
+
+def _cell(name: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    if name in WHOLE_NUMBERS:
+        return f"{value:,}"
+    return f"{value:.4f}"
+
+
+def _names(paths: Sequence[str]) -> list[str]:
+    """Paths without the folder they share."""
+    if len(set(paths)) < 2 or not all(os.path.sep in path for path in paths):
+        return list(paths)
+    common = os.path.commonpath([os.path.dirname(path) for path in paths])
+    return [os.path.relpath(path, common) for path in paths] if common else list(paths)
+
+
+def _shortened(rows: list[list[str]]) -> Iterator[list[str]]:
+    models, sources = _names([row[0] for row in rows]), _names([row[1] for row in rows if row[1] != ALL])
+    named = iter(sources)
+    for row, model in zip(rows, models, strict=True):
+        yield [model, ALL if row[1] == ALL else next(named), *row[2:]]
+
+
+def print_columns(rows: Sequence[Sequence[str]], left: int, out: TextIO) -> None:
+    """Columns side by side, the first `left` of them flush left."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        cells = [
+            cell.ljust(w) if i < left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ]
+        out.write("  ".join(cells).rstrip() + "\n")

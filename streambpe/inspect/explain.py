@@ -1,0 +1,330 @@
+"""`explain`: why a text splits as it does, and how a token came to be. Rows, for a table or JSON.
+
+A text:   one row a step; inside each chunk the events that applied, in order, then the supermerges.
+
+    chunk    step  event  did                   n     tokens
+    " cats"  0                                        " " c a t s
+    " cats"  1     12     merge "a" "t"         812   " " c at s
+
+A token:  the events that made it from base symbols, in order, each with its count; when it was deleted; and,
+if the model is a RUN's, the pairs that were next in line at that moment (inspect/rivals.py for superwords).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import polars as pl
+
+from streambpe.encode.bulk import BulkReplay, pair_places
+from streambpe.encode.encoder import Encoder
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import RunError, UsageError
+from streambpe.inspect.rivals import superword_rivals
+from streambpe.model.eventlog import Event, EventLog, Op
+from streambpe.model.replay import merge, split
+from streambpe.model.whole_characters import merging_pairs
+
+Row = dict[str, Any]
+_RIVALS = 5
+
+
+@dataclass
+class Explanation:
+    """What `explain` found: a line about it, rows of one table, further notes."""
+
+    about: str
+    rows: list[Row]
+    notes: list[str] = field(default_factory=list)
+    rivals: list[Row] = field(default_factory=list)
+
+    def as_json(self) -> Row:
+        """For --json."""
+        return {"about": self.about, "rows": self.rows, "rivals": self.rivals, "notes": self.notes}
+
+
+def shown(content: bytes) -> str:
+    """A token as text in quotes, \\x escapes for bytes that are no UTF-8."""
+    text = content.decode("utf-8", "backslashreplace")
+    return '"' + text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t") + '"'
+
+
+def explain(tokenizer: Tokenizer, what: str, *, as_text: bool | None = None, run: Path | None = None) -> Explanation:
+    """Explain a token if `what` spells one that the model ever had (or is id:N, or log:N), else a text.
+
+    as_text=True or False settles it either way. run: where the chunk counts are, for the rivals.
+    """
+    encoder = tokenizer.encoder
+    number = None if as_text else _find_token(encoder, what)
+    if number is not None:
+        return explain_token(encoder, number, run)
+    if as_text is False and what in encoder.model.special_ids:
+        raise UsageError(
+            f"{what!r} is a special token (id {encoder.model.special_ids[what]}): it was given, not learned."
+        )
+    if as_text is False:
+        raise UsageError(f"The model never had a token {what!r}. Leave --token out to see how the text splits.")
+    return explain_text(encoder, what)
+
+
+def _find_token(encoder: Encoder, what: str) -> int | None:
+    model = encoder.model
+    if what.startswith("id:") and what[3:].isdigit():
+        number = int(what[3:])
+        if number in model.log_id:
+            return model.log_id[number]
+        for text, special in model.special_ids.items():
+            if special == number:
+                raise UsageError(f"id {number} is the special token {text!r}: it was given, not learned.")
+        raise UsageError(f"The model has no token with id {number}.")
+    if (
+        what.startswith("log:")
+        and what[4:].isdigit()
+        and 0 <= int(what[4:]) - model.vocabulary.first_id < len(model.vocabulary.tokens)
+    ):
+        return int(what[4:])
+    wanted = encoder.codec.content(what)
+    stops = set(encoder.stop_ids.values())
+    for token in model.vocabulary.tokens:
+        if token.content == wanted or (token.id in stops and token.content == what.encode()):
+            return token.id
+    return None
+
+
+def explain_text(encoder: Encoder, text: str) -> Explanation:
+    """One row a step, chunk by chunk, then across chunks."""
+    model = encoder.model
+    stops = set(encoder.stop_ids.values())
+    rows: list[Row] = []
+    ended: list[list[int]] = []
+    chunks = encoder.split(text)
+    for chunk in chunks:
+        stop = encoder.encode_chunk(chunk)
+        if len(stop) == 1 and stop[0] in stops:
+            rows.append(_row(encoder, chunk, 0, None, "stop word", stop))
+            ended.append(stop)
+            continue
+        sequence = encoder.codec.split(chunk)
+        rows.append(_row(encoder, chunk, 0, None, "base symbols", sequence))
+        last, step = -1, 0
+        while (index := _next_event(encoder, sequence, last)) is not None:
+            event = model.events[index]
+            if event.op is Op.DELETE:
+                sequence = split(sequence, event.id, event.into)
+            else:
+                sequence = merge(sequence, event.pair, event.id)
+            last, step = index, step + 1
+            rows.append(_row(encoder, chunk, step, index, _did(encoder, event), sequence))
+        ended.append(sequence)
+    rows += _across(encoder, ended, stops)
+    ids = encoder.named(model.join_chunks(ended))
+    return Explanation(f"{shown(text.encode())}: {len(chunks)} chunks, {len(ids)} tokens, ids {ids}", rows)
+
+
+def _next_event(encoder: Encoder, sequence: Sequence[int], last: int) -> int | None:
+    model = encoder.model
+    found = [i for pair in pairwise(sequence) for i in model.merges.get(pair, ()) if i > last]
+    found += [i for number in sequence for i in model.deletions.get(number, ()) if i > last]
+    return min(found, default=None)
+
+
+def _across(encoder: Encoder, ended: list[list[int]], stops: set[int]) -> list[Row]:
+    rows: list[Row] = []
+    run: list[int] = []
+    for chunk in [*ended, []]:
+        if len(chunk) == 1 and chunk[0] not in stops:
+            run.append(chunk[0])
+            continue
+        step = 0
+        while True:
+            waiting = [encoder.model.supermerges[p] for p in pairwise(run) if p in encoder.model.supermerges]
+            if not waiting:
+                break
+            event = encoder.model.events[min(waiting)]
+            run = merge(run, event.pair, event.id)
+            step += 1
+            rows.append(_row(encoder, "(across chunks)", step, min(waiting), _did(encoder, event), run))
+        run = []
+    return rows
+
+
+def _row(encoder: Encoder, chunk: str, step: int, index: int | None, did: str, sequence: Sequence[int]) -> Row:
+    return {
+        "chunk": shown(chunk.encode()) if index is None or not chunk.startswith("(across") else chunk,
+        "step": step,
+        "event": index,
+        "did": did,
+        "n": None if index is None else encoder.model.events[index].n,
+        "tokens": [_content(encoder, number) for number in sequence],
+    }
+
+
+def _content(encoder: Encoder, number: int) -> str:
+    if number < 0:
+        return str(encoder.header.unk)
+    content = encoder.model.content(number)
+    return shown(content if number in encoder.stop_ids.values() else encoder.codec.text_bytes(content, "name"))
+
+
+def _did(encoder: Encoder, event: Event) -> str:
+    parts: Iterable[int] = event.into if event.op is Op.DELETE else event.pair
+    listed = " ".join(_content(encoder, part) for part in parts)
+    if event.op is Op.DELETE:
+        return f"delete {_content(encoder, event.id)} -> {listed}"
+    return f"{event.op} {listed}"
+
+
+def explain_token(encoder: Encoder, number: int, run: Path | None = None) -> Explanation:
+    """The events that made the token from base symbols, and what became of it."""
+    model = encoder.model
+    made: dict[int, list[int]] = {}
+    for index, event in enumerate(model.events):
+        made.setdefault(event.id, []).append(index)
+    name = _content(encoder, number)
+    living = model.model_id.get(number)
+    about = f"{name}: log id {number}, " + (f"id {living}" if living is not None else "deleted, no id")
+    if number in encoder.stop_ids.values():
+        return Explanation(about, [], ["A stop word: a chunk that was given its id before learning began."])
+    if number not in made:
+        return Explanation(about, [], ["A base symbol: the alphabet has it, nothing made it."])
+    path: set[int] = set()
+    waiting = [(number, len(model.events))]
+    while waiting:
+        token, before = waiting.pop()
+        births = [i for i in made.get(token, ()) if i < before and model.events[i].op is not Op.DELETE]
+        if births and births[0] not in path:
+            path.add(births[0])
+            waiting += [(part, births[0]) for part in model.events[births[0]].pair]
+    own = set(made[number])
+    rows = [_event_row(encoder, index) for index in sorted(path | own)]
+    first = next(i for i in made[number] if model.events[i].op is not Op.DELETE)
+    notes = [f"{name} came to be at event {first} of {len(model.events)}, by count {model.events[first].n}."]
+    for index in made[number]:
+        event = model.events[index]
+        if event.op is Op.DELETE:
+            notes.append(f"Deleted at event {index}: {event.n} occurrences were split.")
+        elif index != first:
+            notes.append(f"Made once more at event {index}, by count {event.n}.")
+    rivals: list[Row] = []
+    if run is None:
+        notes.append("Rivals are left out: they need the chunk counts of a RUN, and this is an event log alone.")
+    elif not _across_chunks(encoder, first):
+        rivals = find_rivals(encoder, run, first)
+    else:
+        try:
+            rivals = find_rivals(encoder, run, first)
+        except RunError as why:  # no documents, or none that say enough
+            notes.append(f"Rivals are left out. {why}")
+        if encoder.header.config.get("superwords") == "uw":
+            notes.append("All counts are those of stage 2; a token of stage 1 was chosen by its count in stage 1.")
+    return Explanation(about, rows, notes, rivals)
+
+
+def _event_row(encoder: Encoder, index: int) -> Row:
+    event = encoder.model.events[index]
+    return {"event": index, "did": _did(encoder, event), "makes": _content(encoder, event.id), "n": event.n}
+
+
+def find_rivals(encoder: Encoder, run: Path, index: int, most: int = _RIVALS) -> list[Row]:
+    """The most frequent pairs at the moment before an event, counted anew: all distinct chunks are replayed.
+
+    Cost: about 0.3 us a symbol of the distinct chunks; memory: 40 bytes. For a superword, and under uw, it is the
+    stored documents that are counted (inspect/rivals.py).
+    """
+    if _across_chunks(encoder, index):
+        best = superword_rivals(run, EventLog(encoder.header, encoder.model.events), index, most)
+        named = [(*(shown(encoder.codec.text_bytes(side, "name")) for side in pair), n) for *pair, n in best]
+        return [{"left": left, "right": right, "n": n} for left, right, n in named]
+    chunks, n = _chunk_counts(run, encoder.header.config.get("weights", {}))
+    config = encoder.header.config
+    kept = n >= config.get("freq_cutoff", 1)
+    if encoder.stop_ids:
+        kept &= ~chunks.is_in(list(encoder.stop_ids)).to_numpy()
+    symbols, lengths = encoder.codec.split_many(chunks.filter(pl.Series(kept)))
+    vocabulary = encoder.model.vocabulary
+    events = [event for event in encoder.model.events[:index] if event.op is not Op.SUPERMERGE]
+    sizes = [0] * vocabulary.first_id + [len(token.base) for token in vocabulary.tokens]
+    bulk = BulkReplay(events, encoder.n_log, sizes)
+    ids, counts = bulk.replay(np.where(symbols < 0, np.int32(bulk.unknown), symbols), lengths)
+    weights = np.repeat(n[kept], counts)
+    at = pair_places(ids, counts, config.get("overlaps") == "disjoint")
+    left, right = ids[at], ids[at + 1]
+    known = (left < encoder.n_log) & (right < encoder.n_log)
+    if config.get("whole_characters"):
+        known[known] = merging_pairs(vocabulary)(left[known], right[known])
+    table = pl.DataFrame({"left": left[known], "right": right[known], "n": weights[at][known]})
+    pairs = table.group_by("left", "right").agg(pl.col("n").sum())
+    longest = config.get("max_token_length")
+    if longest is not None:
+        length = np.array(sizes)
+        fits = length[pairs["left"].to_numpy()] + length[pairs["right"].to_numpy()] <= longest
+        pairs = pairs.filter(pl.Series(fits))
+    first, tied = vocabulary.first_id, np.arange(encoder.n_log)
+    if config.get("ties") == "bytes":
+        ordered = sorted(range(encoder.n_log), key=lambda i: encoder.model.content(i) if i >= first else b"")
+        tied[ordered] = np.arange(encoder.n_log)
+    pairs = pairs.with_columns(
+        a=pl.Series(tied[pairs["left"].to_numpy()]), b=pl.Series(tied[pairs["right"].to_numpy()])
+    )
+    blocked = {encoder.codec.content(token) for token in config.get("block_tokens", ())}
+    rivals: list[Row] = []
+    for a, b, count in pairs.sort(["n", "a", "b"], descending=[True, False, False])["left", "right", "n"].iter_rows():
+        if encoder.model.content(a) + encoder.model.content(b) not in blocked:
+            rivals.append({"left": _content(encoder, a), "right": _content(encoder, b), "n": count})
+        if len(rivals) == most:
+            break
+    return rivals
+
+
+def _across_chunks(encoder: Encoder, index: int) -> bool:
+    """Whether an event counts in documents rather than in chunks."""
+    return encoder.model.events[index].op is Op.SUPERMERGE or encoder.header.config.get("superwords") == "uw"
+
+
+def _chunk_counts(run: Path, weights: dict[str, str]) -> tuple[pl.Series, np.ndarray[Any, np.dtype[np.int64]]]:
+    """The counts that a training with these weights of source groups learned from."""
+    from streambpe.store.groups import weighted_counts
+    from streambpe.store.merge import merge_ranges
+    from streambpe.store.parts import list_parts
+    from streambpe.store.run import Run
+
+    with (
+        tempfile.TemporaryDirectory(prefix="explain-", dir=run if weights else None) as place,
+        weighted_counts(list_parts(Run.open(run)), weights, Path(place) / "weighted") as parts,
+    ):
+        frames = list(merge_ranges(parts, 32 << 20))
+    counts = pl.concat([pl.DataFrame(schema={"chunk": pl.String, "n": pl.Int64}), *frames])
+    return counts["chunk"], counts["n"].to_numpy()
+
+
+def print_explanation(found: Explanation, out: TextIO) -> None:
+    """As plain text, columns as wide as they need to be."""
+    out.write(found.about + "\n")
+    _print_table(found.rows, out)
+    for note in found.notes:
+        out.write(note + "\n")
+    if found.rivals:
+        out.write("The most frequent pairs just before:\n")
+        _print_table(found.rivals, out)
+
+
+def _print_table(rows: list[Row], out: TextIO) -> None:
+    if not rows:
+        return
+    names = list(rows[0])
+    cells = [names, *([_cell(row[name]) for name in names] for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(names))]
+    for line in cells:
+        out.write("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return " ".join(value) if isinstance(value, list) else str(value)

@@ -1,0 +1,139 @@
+"""How good a vocabulary is on a text: the measures of the papers, from a histogram of ids. Pure.
+
+    uses = Uses(n=[3, 0, 1], ...)           how often each id occurs, and what the text is
+    measure(uses, tokens)  ->  {"tokens": 4, "bytes_per_token": 2.5, "renyi": 0.73, ...}
+
+Every measure has one row in MEASURES; docs/evaluate.md explains them at length.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streambpe.text.whitespace import WORD_MARK
+
+Int64 = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+ALPHA = 2.5  # of the Rényi entropy: what Zouhar et al. (2023) found to go with quality best
+
+# name -> (heading in the table, what it is)
+MEASURES = {
+    "documents": ("documents", "texts"),
+    "bytes": ("bytes", "UTF-8 bytes of text"),
+    "words": ("words", "stretches without white space"),
+    "tokens": ("tokens", "ids the text becomes"),
+    "bytes_per_token": ("bytes/token", "compression: more is shorter"),
+    "tokens_per_word": ("tokens/word", "fertility: fewer is shorter"),
+    "single_token_chunks": ("single", "share of chunks that are one token (before superwords)"),
+    "vocab_size": ("ids", "of the model"),
+    "vocab_used": ("used", "different ids that occur"),
+    "vocab_used_share": ("used/ids", "of the model's ids"),
+    "renyi": ("renyi", "Rényi efficiency, alpha 2.5, over the ids that occur (as tokenization-scorer has it)"),
+    "renyi_vocab": ("renyi/ids", "the same over all ids of the model"),
+    "mean_token_length": ("length", "mean bytes of the different tokens that occur"),
+    "word_initial": ("initial", "share of the different tokens that begin with a space"),
+    "partial_tokens": ("partial", "different tokens that hold a part of a character"),
+    "partial_share": ("partial/n", "share of all tokens that do"),
+    "parity": ("parity", "tokens beside those of the first source (for texts that say the same)"),
+}
+WHOLE_NUMBERS = {"documents", "bytes", "words", "tokens", "vocab_size", "vocab_used", "partial_tokens"}
+
+
+@dataclass
+class Uses:
+    """What a text is, and how often each model id occurs in it. Adds up: `total += part`."""
+
+    n: Int64  # by model id
+    documents: int = 0
+    bytes: int = 0
+    words: int = 0
+    chunks: int = 0
+    single_chunks: int = 0  # of them, those that are one token before superwords
+
+    def __iadd__(self, other: Uses) -> Uses:
+        self.n = self.n + other.n
+        for name in ("documents", "bytes", "words", "chunks", "single_chunks"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        return self
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """What the ids of a model stand for, in arrays."""
+
+    lengths: Int64  # bytes by id; 0: a special or reserved id, or none at all
+    starts_word: Bool
+    is_partial: Bool
+    size: int  # ids of the model
+
+    @classmethod
+    def of(cls, contents: dict[int, bytes], size: int) -> Tokens:
+        """`contents`: model id -> the bytes of an ordinary token."""
+        n = max([size, *(number + 1 for number in contents)])
+        lengths, starts, partial = np.zeros(n, np.int64), np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+        mark = WORD_MARK.encode()
+        for number, content in contents.items():
+            lengths[number] = len(content)
+            starts[number] = content.startswith((b" ", mark))
+            partial[number] = holds_part_of_a_character(content)
+        return cls(lengths, starts, partial, size)
+
+
+def holds_part_of_a_character(content: bytes) -> bool:
+    """Whether bytes are no UTF-8 by themselves."""
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+def renyi_entropy(n: Sequence[int] | Int64, alpha: float = ALPHA) -> float:
+    """Rényi entropy in bits of a distribution given as counts; alpha 1 is Shannon's."""
+    counts = np.asarray(n, np.float64)
+    share = counts[counts > 0] / counts.sum()
+    if alpha == 1:
+        return float(-(share * np.log2(share)).sum())
+    return float(np.log2((share**alpha).sum()) / (1 - alpha))
+
+
+def renyi_efficiency(n: Sequence[int] | Int64, size: int, alpha: float = ALPHA) -> float | None:
+    """Rényi entropy beside the most that `size` ids could have; None where that is nothing."""
+    if size < 2 or not np.any(np.asarray(n)):
+        return None
+    return renyi_entropy(n, alpha) / math.log2(size)
+
+
+def _share(part: float, whole: float) -> float | None:
+    return float(part) / float(whole) if whole else None
+
+
+def measure(uses: Uses, tokens: Tokens) -> dict[str, Any]:
+    """All of MEASURES but parity, which needs a second text. None where a text is too small to say."""
+    used = uses.n > 0
+    ordinary = used & (tokens.lengths > 0)
+    total, kinds = int(uses.n.sum()), int(used.sum())
+    return {
+        "documents": uses.documents,
+        "bytes": uses.bytes,
+        "words": uses.words,
+        "tokens": total,
+        "bytes_per_token": _share(uses.bytes, total),
+        "tokens_per_word": _share(total, uses.words),
+        "single_token_chunks": _share(uses.single_chunks, uses.chunks),
+        "vocab_size": tokens.size,
+        "vocab_used": kinds,
+        "vocab_used_share": _share(kinds, tokens.size),
+        "renyi": renyi_efficiency(uses.n, kinds),
+        "renyi_vocab": renyi_efficiency(uses.n, tokens.size),
+        "mean_token_length": _share(int(tokens.lengths[ordinary].sum()), int(ordinary.sum())),
+        "word_initial": _share(int((ordinary & tokens.starts_word).sum()), int(ordinary.sum())),
+        "partial_tokens": int((used & tokens.is_partial).sum()),
+        "partial_share": _share(int(uses.n[tokens.is_partial].sum()), total),
+    }

@@ -1,0 +1,484 @@
+"""One page about a run: what was learned, what it is used for, how it went. One file, nothing is fetched.
+
+    facts    what the page says, plain numbers and lists          (gather)
+    panels   a heading, a sentence, a picture or why there is none  (panels)
+    page     HTML with its style and script inside                  (render)
+
+All of `facts` is in the page as JSON too (the element `facts`), so its numbers can be taken from there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib import resources as package
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from streambpe.config import Resources, format_size
+from streambpe.errors import RunError, UsageError
+from streambpe.inspect.charts import Series, line_chart, thinned
+from streambpe.inspect.curves import Stop, growth_on_chunks, growth_on_texts
+from streambpe.model.eventlog import Op, read_event_log
+from streambpe.outputs import refuse_existing, whole_file
+from streambpe.progress import clock
+from streambpe.store.database import list_trainings, open_store, use_training
+from streambpe.store.identity import refuse_other_log
+from streambpe.store.run import Run
+from streambpe.store.sqlfiles import run_sql
+from streambpe.store.trainings import list_batches, read_facts
+from streambpe.train.trainer import log_path
+
+_MARK = '<meta name="generator" content="streambpe report">'
+_LISTED = 20  # of the longest tokens
+_MOST_PASSES = 120  # drawn; of more, means
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One card of the page."""
+
+    name: str
+    title: str
+    says: str
+    chart: str = ""  # SVG
+    legend: Sequence[str] = ()
+    heads: Sequence[str] = ()
+    rows: Sequence[Sequence[Any]] = ()  # the numbers behind the picture, or a list that is the picture
+    is_list: bool = False
+
+
+def report(
+    run: Path | str,
+    output: Path | str,
+    *,
+    name: str = "main",
+    texts: Sequence[str] = (),
+    resources: Resources | None = None,
+    force: bool = False,
+    **how: Any,
+) -> dict[str, Any]:
+    """Write the page of a training to `output`; returns the facts it shows.
+
+    A page that was written before is replaced; any other file only with `force`.
+
+    texts: measure growth on these instead of on the run's own chunks. `how`: as for `find_sources`.
+    """
+    if not texts and any(how.values()):
+        raise UsageError("--lines and --text-column say how --text FILE is read: name one, or leave them out.")
+    path = Path(output)
+    refuse_existing(path, force or _is_page(path))
+    facts = gather(Run.open(run), name, texts, resources or Resources.from_options(), **how)
+    with whole_file(path) as temporary:
+        temporary.write_text(render(facts), encoding="utf-8")
+    return facts
+
+
+def _is_page(path: Path) -> bool:
+    """Whether `report` wrote this file, now or before pages said so."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(4096)
+    except OSError:
+        return False
+    return head.startswith(b"<!doctype html>") and (_MARK.encode() in head or b": a vocabulary</title>" in head)
+
+
+# ---------------------------------------------------------------------------------------------------------
+# the facts
+
+
+def gather(run: Run, name: str, texts: Sequence[str], resources: Resources, **how: Any) -> dict[str, Any]:
+    """Everything the page says."""
+    run.refuse_old()
+    with contextlib.closing(open_store(run.state, read_only=True)) as con:
+        trainings = list_trainings(con)
+        known = {}
+        if name in trainings:
+            use_training(con, name)
+            known = read_facts(con)
+        if not known:
+            raise RunError(
+                f"{run.path} has nothing of a training {name} in its tables yet. `streambpe train {run.path}` learns "
+                f"one; another is named with --name ({', '.join(trainings)})."
+            )
+        events = run_sql(con, "steps/list_event_counts")
+        batches = list_batches(con)
+        config = json.loads(known["config"])["config"]
+        cutoff = int(config.get("freq_cutoff") or 0)
+        ((chunks, occurrences, chunks_below, occurrences_below),) = run_sql(con, "steps/sum_left_out")
+        facts: dict[str, Any] = {
+            "run": str(run.path),
+            "training": name,
+            "state": known.get("state", "unfinished"),
+            "sha256": known.get("sha256"),
+            "events": len(events),
+            "config": config,
+            "corpus": json.loads(dict(run_sql(con, "steps/get_run")).get("corpus", "{}")),
+            "merges": [[i, n] for i, (op, n) in enumerate(events, 1) if op == Op.MERGE],
+            "supermerges": [[i, n] for i, (op, n) in enumerate(events, 1) if op == Op.SUPERMERGE],
+            "deletions": [[i, n] for i, (op, n) in enumerate(events, 1) if op == Op.DELETE],
+            "longest_tokens": _tokens(run_sql(con, "steps/longest_tokens", op="merge", max_rows=_LISTED)),
+            "longest_superwords": _tokens(run_sql(con, "steps/longest_tokens", op="supermerge", max_rows=_LISTED)),
+            "passes": _passes(batches),
+            "stop_words": [list(row) for row in run_sql(con, "steps/list_stop_words")],
+            "cutoff": {
+                "freq_cutoff": cutoff, "chunks": chunks, "occurrences": occurrences,
+                "chunks_left_out": chunks_below, "occurrences_left_out": occurrences_below,
+            },
+            "vetoed": len(run_sql(con, "steps/get_vetoed")),
+        }  # fmt: skip
+    facts["measured_on"] = list(texts) or "the run's chunks"
+    growth = _growth(run, name, texts, resources, facts, **how) if facts["state"] == "done" else []
+    facts["growth"] = [stop.values() for stop in growth]
+    facts["frequencies"] = sorted((int(n) for n in growth[-1].n if n), reverse=True) if growth else []
+    return facts
+
+
+def _growth(
+    run: Run, name: str, texts: Sequence[str], resources: Resources, facts: dict[str, Any], **how: Any
+) -> list[Stop]:
+    refuse_other_log(log_path(run, name))
+    log = read_event_log(log_path(run, name))
+    if texts:
+        return growth_on_texts(log, texts, resources, **how)
+    joins = facts["supermerges"] or log.header.config.get("superwords", "none") != "none"
+    return [] if joins else growth_on_chunks(run, log)
+
+
+def _tokens(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    return [[content.decode(errors="backslashreplace"), len(content), n] for content, n in rows]
+
+
+def _passes(batches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Passes with what had been done by their end; a pass that stands for a log learned before is no pass."""
+    known = [batch for batch in batches if batch["seconds"] > 0]
+    seconds = accumulate(batch["seconds"] for batch in known)
+    return [
+        {
+            "events_so_far": batch["first_seq"] + batch["events"],
+            "seconds_so_far": so_far,
+            "events": batch["events"],
+            "events_per_second": batch["events"] / batch["seconds"],
+            "mode": batch["mode"],
+            "memory_bytes": batch["memory_bytes"],
+        }
+        for batch, so_far in zip(known, seconds, strict=True)
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------------
+# the panels
+
+
+def panels(facts: dict[str, Any]) -> list[Panel]:
+    """The page's cards, in order; those without data say why."""
+    return [
+        _merge_counts(facts),
+        _supermerge_share(facts),
+        _frequencies(facts),
+        _growth_panel(facts, "used", "Vocabulary used", "share of the ids", [("used_share", "share used")],
+                      "Share of the ids that occur at all, by the size of the vocabulary."),
+        _growth_panel(facts, "renyi", "Rényi efficiency", "efficiency", [("renyi", "over ids that occur"),
+                      ("renyi_vocab", "over all ids")],
+                      "How evenly the ids are used (alpha 2.5): 1 if all alike, near 0 if a few do everything."),
+        _growth_panel(facts, "compression", "Bytes per token", "bytes per token", [("bytes_per_token", "bytes")],
+                      "How much text a token holds on average, by the size of the vocabulary."),
+        _deletions(facts),
+        _batch_sizes(facts),
+        _speed(facts),
+        _token_list(facts, "longest_superwords", "Longest superwords",
+                    "This model has no superwords (--superwords none)."),
+        _token_list(facts, "longest_tokens", "Longest tokens", "Nothing was learned yet."),
+        _left_out(facts),
+    ]  # fmt: skip
+
+
+def _merge_counts(facts: dict[str, Any]) -> Panel:
+    lines = [Series("merges", facts["merges"])]
+    if facts["supermerges"]:
+        lines.append(Series("supermerges", facts["supermerges"]))
+    chart = line_chart("merge-counts", lines, x="event", y="count", log_x=True, log_y=True)
+    says = "How often the merged pair occurred when it was chosen. Where the line lies low, tokens are rarities."
+    if not facts["merges"]:
+        says = "Nothing was learned yet."
+    rows = [[kind, i, n] for kind in ("merges", "supermerges") for i, n in thinned(facts[kind], log_x=True)]
+    return Panel("merge-counts", "Merge counts", says, chart, [s.name for s in lines], ["", "event", "count"], rows)
+
+
+def supermerge_shares(facts: dict[str, Any]) -> list[list[float]]:
+    """[(event, share of supermerges among the merges so far)]."""
+    made = sorted([(i, 0) for i, _ in facts["merges"]] + [(i, 1) for i, _ in facts["supermerges"]])
+    sums = accumulate(is_super for _, is_super in made)
+    return [[i, so_far / number] for number, ((i, _), so_far) in enumerate(zip(made, sums, strict=True), 1)]
+
+
+def _supermerge_share(facts: dict[str, Any]) -> Panel:
+    title = "Share of superwords"
+    if not facts["supermerges"]:
+        return Panel("super-share", title, "This model has no superwords (--superwords none).")
+    shares = supermerge_shares(facts)
+    chart = line_chart("super-share", [Series("share", [(i, s) for i, s in shares])], x="event", y="share")
+    return Panel("super-share", title, "Supermerges among all merges so far.", chart,
+                 heads=["event", "share"], rows=thinned([(i, s) for i, s in shares]))  # fmt: skip
+
+
+def _no_growth(facts: dict[str, Any]) -> str:
+    if facts["state"] != "done":
+        return "Not measured while the run still learns."
+    return (
+        "Superwords reach across chunks, and the tables hold only chunks: give `--text FILE` to measure this on a text."
+    )
+
+
+def _measured(facts: dict[str, Any]) -> str:
+    where = facts["measured_on"]
+    return "Measured on all chunks of the corpus." if isinstance(where, str) else f"Measured on {', '.join(where)}."
+
+
+def _frequencies(facts: dict[str, Any]) -> Panel:
+    title, points = "Token frequencies", list(enumerate(facts["frequencies"], 1))
+    if not points:
+        return Panel("frequencies", title, _no_growth(facts))
+    chart = line_chart("frequencies", [Series("uses", points)], x="rank", y="uses", log_x=True, log_y=True)
+    return Panel("frequencies", title, f"Uses of every token, the most used first. {_measured(facts)}", chart,
+                 heads=["rank", "uses"], rows=thinned(points, log_x=True))  # fmt: skip
+
+
+def _growth_panel(
+    facts: dict[str, Any], name: str, title: str, y: str, shown: Sequence[tuple[str, str]], says: str
+) -> Panel:
+    if not facts["growth"]:
+        return Panel(name, title, _no_growth(facts))
+    series = []
+    for key, label in shown:
+        series.append(Series(label, [(s["size"], s[key]) for s in facts["growth"] if s[key] is not None]))
+    chart = line_chart(name, series, x="ids", y=y, log_x=True)
+    rows = [[s["size"], *(s[key] for key, _ in shown)] for s in facts["growth"]]
+    return Panel(name, title, f"{says} {_measured(facts)}", chart, [s.name for s in series],
+                 ["ids", *(label for _, label in shown)], rows)  # fmt: skip
+
+
+def _deletions(facts: dict[str, Any]) -> Panel:
+    title = "Deletions"
+    if not facts["deletions"]:
+        return Panel("deletions", title, "This model takes no token back (it was learned without --tau).")
+    points = [(i, number) for number, (i, _) in enumerate(facts["deletions"], 1)]
+    chart = line_chart("deletions", [Series("deleted", points)], x="event", y="tokens taken back")
+    return Panel("deletions", title, "Tokens taken back so far, by event.", chart,
+                 heads=["event", "deleted so far"], rows=thinned(points))  # fmt: skip
+
+
+def grouped(passes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Passes, or where there are very many, stretches of neighbouring ones: their means, at their last pass."""
+    size = -(-len(passes) // _MOST_PASSES) or 1
+    found = []
+    before = 0.0
+    for start in range(0, len(passes), size):
+        some = passes[start : start + size]
+        events = sum(one["events"] for one in some)
+        last = some[-1]
+        found.append(
+            {
+                "events_so_far": last["events_so_far"],
+                "seconds_so_far": last["seconds_so_far"],
+                "events": events / len(some),
+                "events_per_second": events / (last["seconds_so_far"] - before),
+            }
+        )
+        before = last["seconds_so_far"]
+    return found
+
+
+def _means(passes: Sequence[dict[str, Any]]) -> str:
+    size = -(-len(passes) // _MOST_PASSES) or 1
+    return f" A point is the mean of {size} passes." if size > 1 else ""
+
+
+def _no_passes(facts: dict[str, Any]) -> str:
+    joined = facts["config"].get("superwords", "none") != "none"
+    return (
+        "With superwords passes are not kept: words and superwords are put in one order."
+        if joined
+        else ("No pass is in the tables.")
+    )
+
+
+def _batch_sizes(facts: dict[str, Any]) -> Panel:
+    passes = facts["passes"]
+    if not passes:
+        return Panel("batches", "Events a pass", _no_passes(facts))
+    points = [(p["events_so_far"], p["events"]) for p in grouped(passes)]
+    chart = line_chart("batches", [Series("events", points)], x="event", y="events a pass", log_y=True)
+    mean = sum(p["events"] for p in passes) / len(passes)
+    says = f"Merges proved and made together: {mean:,.1f} a pass over {len(passes):,} passes.{_means(passes)}"
+    return Panel("batches", "Events a pass", says, chart, heads=["event", "events a pass"], rows=points)
+
+
+def _speed(facts: dict[str, Any]) -> Panel:
+    passes = facts["passes"]
+    if not passes:
+        return Panel("speed", "Events a second", _no_passes(facts))
+    points = [(p["seconds_so_far"], p["events_per_second"]) for p in grouped(passes)]
+    chart = line_chart("speed", [Series("events/s", points)], x="seconds", y="events a second", log_y=True)
+    last = passes[-1]
+    took = last["seconds_so_far"]
+    most = max(p["memory_bytes"] for p in passes)
+    says = (
+        f"{last['events_so_far']:,} events in {f'{took:.1f} s' if took < 60 else clock(took)} of passes; at most "
+        f"{format_size(most)} of arrays.{_means(passes)}"
+    )
+    return Panel("speed", "Events a second", says, chart, heads=["seconds", "events a second"], rows=points)
+
+
+def _token_list(facts: dict[str, Any], key: str, title: str, nothing: str) -> Panel:
+    name = key.replace("_", "-")
+    if not facts[key]:
+        return Panel(name, title, nothing)
+    rows = [[_shown(text), length, n] for text, length, n in facts[key]]
+    return Panel(name, title, "With the count they were learned at.", heads=["token", "bytes", "count"], rows=rows,
+                 is_list=True)  # fmt: skip
+
+
+def _shown(text: str) -> str:
+    """A token as a person can read it, also one of 512 spaces."""
+    return f"{text[0]!r} × {len(text)}" if len(text) > 8 and len(set(text)) == 1 else repr(text)
+
+
+def _left_out(facts: dict[str, Any]) -> Panel:
+    cut, stops = facts["cutoff"], facts["stop_words"]
+    says = []
+    if stops:
+        n = sum(row[1] for row in stops)
+        says.append(
+            f"The stop list gives {len(stops):,} chunks an id of their own: {_percent(n, cut['occurrences'])} of all "
+            f"occurrences."
+        )
+    else:
+        says.append("There is no stop list.")
+    if cut["chunks_left_out"]:
+        says.append(
+            f"--freq-cutoff {cut['freq_cutoff']} leaves out {cut['chunks_left_out']:,} of {cut['chunks']:,} distinct "
+            f"chunks, {_percent(cut['occurrences_left_out'], cut['occurrences'])} of all occurrences."
+        )
+    else:
+        says.append("The cut-off leaves nothing out.")
+    if facts["vetoed"]:
+        says.append(f"--block-token vetoed {facts['vetoed']:,} pairs.")
+    rows = [[_shown(chunk), n] for chunk, n in stops[:_LISTED]]
+    heads = ["stop word", "occurrences"] if rows else []
+    return Panel("left-out", "Left out", " ".join(says), heads=heads, rows=rows, is_list=True)
+
+
+def _percent(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.2f} %" if whole else "none"
+
+
+# ---------------------------------------------------------------------------------------------------------
+# HTML
+
+
+def _shown_option(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{name}={number}" for name, number in value.items())
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def render(facts: dict[str, Any]) -> str:
+    """The page."""
+    title = f"{Path(facts['run']).name}" + ("" if facts["training"] == "main" else f":{facts['training']}")
+    every = panels(facts)
+    cards = "\n".join(_card(panel) for panel in every if panel.chart or panel.rows)
+    empty = "\n".join(_card(panel) for panel in every if not panel.chart and not panel.rows)
+    tiles = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in _tiles(facts))
+    data = json.dumps(facts, ensure_ascii=False).replace("</", "<\\/")
+    options = ", ".join(
+        f"{key.replace('_', '-')} {_shown_option(value)}"
+        for key, value in facts["config"].items()
+        if value not in (None, [], False)
+    )
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+{_MARK}
+<title>{escape(title)}: a vocabulary</title>
+<link rel="icon" href="data:,">
+<style>
+{_read("page.css")}</style>
+</head>
+<body>
+<header>
+<h1>{escape(title)}</h1>
+<p>{escape(options)}</p>
+<dl class="tiles">{tiles}</dl>
+</header>
+<main>
+{cards}
+</main>
+<aside>
+{empty}
+</aside>
+<footer>Made by streambpe from {escape(facts["run"])}{_digest(facts)}</footer>
+<div id="tip" hidden></div>
+<script type="application/json" id="facts">{data}</script>
+<script>
+{_read("page.js")}</script>
+</body>
+</html>
+"""
+
+
+def _read(name: str) -> str:
+    return package.files("streambpe").joinpath("inspect", name).read_text(encoding="utf-8")
+
+
+def _digest(facts: dict[str, Any]) -> str:
+    return f"; events sha256 <code>{escape(facts['sha256'])}</code>" if facts["sha256"] else ""
+
+
+def _tiles(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    corpus = facts["corpus"]
+    tiles = [("state", "finished" if facts["state"] == "done" else "still learning")]
+    tiles.append(("events", f"{facts['events']:,}"))
+    if corpus:
+        tiles.append(("text", format_size(corpus["bytes"])))
+        tiles.append(("documents", f"{corpus['documents']:,}"))
+        tiles.append(("distinct chunks", f"{corpus['distinct']:,}"))
+    if facts["growth"]:
+        last = facts["growth"][-1]
+        tiles.insert(1, ("ids", f"{last['size']:,}"))
+        tiles += [(name, format(last[key], form)) for name, key, form in (
+            ("bytes per token", "bytes_per_token", ".3f"), ("Rényi efficiency", "renyi", ".4f"),
+            ("ids used", "used_share", ".1%"),
+        ) if last[key] is not None]  # fmt: skip
+    return tiles
+
+
+def _card(panel: Panel) -> str:
+    parts = [f'<section class="card" id="{panel.name}">', f"<h2>{escape(panel.title)}</h2>"]
+    parts.append(f"<p>{escape(panel.says)}</p>")
+    if len(panel.legend) > 1:
+        keys = "".join(f'<li class="s{i}">{escape(name)}</li>' for i, name in enumerate(panel.legend))
+        parts.append(f'<ul class="legend">{keys}</ul>')
+    parts.append(panel.chart)
+    if panel.rows:
+        head = "".join(f"<th>{escape(str(h))}</th>" for h in panel.heads)
+        body = "".join("<tr>" + "".join(_td(cell) for cell in row) + "</tr>" for row in panel.rows)
+        table = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        parts.append(table if panel.is_list else f"<details><summary>Numbers</summary>{table}</details>")
+    return "".join(parts) + "</section>"
+
+
+def _td(cell: Any) -> str:
+    if isinstance(cell, str):
+        return f"<td><code>{escape(cell)}</code></td>"
+    if cell is None:
+        return "<td>–</td>"
+    return f'<td class="n">{cell:,}</td>' if isinstance(cell, int) else f'<td class="n">{cell:,.4g}</td>'

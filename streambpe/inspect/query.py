@@ -1,0 +1,252 @@
+"""Looking at a run with SQL, read-only."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from streambpe.config import SMALLEST_MEMORY_BYTES, Resources, format_size
+from streambpe.errors import LimitError, QueryRefused, RunError, StreambpeError, UsageError
+from streambpe.inspect.asked import judge, parse, returns_rows, spill_folder
+from streambpe.outputs import refuse_existing, whole_file
+from streambpe.store.database import SCHEMA, VIEWS, list_trainings, open_store, seal, use_training
+from streambpe.store.identity import refuse_earlier_tables
+from streambpe.store.run import Run
+from streambpe.store.sqlfiles import described, run_query, run_sql, show_query
+
+FORMS = ("table", "json", "jsonl", "csv")
+FILE_FORMS = ("csv", "json", "jsonl", "parquet")
+_ROWS_AT_ONCE = 10_000
+
+
+def list_names() -> list[tuple[str, str, str]]:
+    """(name, "view" or "table", what one row is) of everything a query may ask for; views first."""
+    views = [(what, "view", text) for view in VIEWS for what, text in described(f"views/{view}")]
+    tables = [(what, "table", text) for table in SCHEMA for what, text in described(f"schema/{table}")]
+    return sorted(views) + sorted(tables)
+
+
+def print_names(form: str, out: TextIO) -> None:
+    """Write `list_names` to `out` in one of FORMS."""
+    names = list_names()
+    if form == "table":
+        width = max(len(name) for name, _, _ in names)
+        for kind in ("view", "table"):
+            out.write(f"{kind}s\n")
+            for name, what, text in names:
+                if what == kind:
+                    out.write(f"  {name:{width}}  {text}\n")
+        return
+    _write(form, ["name", "kind", "one row is"], iter([names]), out)
+
+
+def print_query(
+    run: Path | str,
+    query: str,
+    form: str,
+    out: TextIO,
+    name: str = "main",
+    *,
+    files: bool = False,
+    resources: Resources | None = None,
+) -> None:
+    """Write a query's rows to `out` in one of FORMS, a block of rows at a time; as tables, those of every statement.
+
+    `query`: SQL, or nothing but the name of a view or table. `name`: the training whose tables are meant. `files`: its
+    statements may use files; without it they may only read tables.
+    """
+    statements = _asked(query, files)
+    if form != "table":
+        _refuse_several(statements, f"--{form}")
+    with _sealed(run, name, files, resources) as con:
+        for statement in statements:
+            if form == "table":
+                show_query(con, statement.query)
+                continue
+            blocks = run_query(con, statement.query)
+            names = next(blocks, None)
+            if names is not None and statement is statements[-1]:
+                _write(form, names, blocks, out)
+
+
+def write_query(
+    run: Path | str,
+    query: str,
+    output: Path | str,
+    name: str = "main",
+    *,
+    force: bool = False,
+    files: bool = False,
+    resources: Resources | None = None,
+) -> int:
+    """As print_query, to a .csv, .json, .jsonl or .parquet file, whole or not at all; how many rows."""
+    path = Path(output)
+    form = path.suffix.removeprefix(".")
+    if form not in FILE_FORMS:
+        raise UsageError(
+            f"{path}: rows are written as {', '.join('.' + known for known in FILE_FORMS)}; name such a file."
+        )
+    refuse_existing(path, force)
+    statements = _asked(query, files)
+    _refuse_several(statements, f"-o {path}")
+    if not returns_rows(statements[-1]):
+        raise QueryRefused(f"-o {path}: the query gives no rows to write. Nothing was run.")
+    with _sealed(run, name, files, resources) as con, whole_file(path) as temporary:
+        for statement in statements[:-1]:
+            con.execute(statement.query)
+        if form == "parquet":
+            return _write_parquet(con, statements[-1].query, temporary)
+        blocks = _Counted(run_query(con, statements[-1].query))
+        with open(temporary, "w", encoding="utf-8", newline="") as out:
+            _write(form, next(blocks), blocks, out)
+        return blocks.rows
+
+
+def _asked(query: str, files: bool) -> list[duckdb.Statement]:
+    """The statements of a query that may run."""
+    if query in [entry[0] for entry in list_names()]:
+        query = f"FROM {query}"
+    statements = parse(query)
+    judge(statements, files=files)
+    return statements
+
+
+def _refuse_several(statements: Sequence[duckdb.Statement], asked: str) -> None:
+    if any(map(returns_rows, statements[:-1])):
+        raise QueryRefused(
+            f"{asked} holds the rows of one statement, and there are several that give rows. Nothing was run. Ask for "
+            f"them one at a time, or for tables on the screen."
+        )
+
+
+@contextlib.contextmanager
+def _sealed(
+    run: Path | str, name: str, files: bool, resources: Resources | None
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A read-only connection for the user's own statements, and their errors told."""
+    folder = Run.open(run)
+    bounds = resources or Resources(SMALLEST_MEMORY_BYTES, 2)
+    limits = {"memory_bytes": bounds.memory_bytes, "threads": bounds.threads}
+    try:
+        with (
+            spill_folder(folder, bounds.temp_dir) as spill,
+            contextlib.closing(open_store(folder.state, read_only=True, temp_dir=spill, **limits)) as con,
+        ):
+            facts = dict(run_sql(con, "steps/get_run"))
+            folder.refuse_other_tables(facts)
+            refuse_earlier_tables(folder.state, facts.get("written", ""))
+            trainings = list_trainings(con)
+            if name != "main" and name not in trainings:
+                raise RunError(f"{run} has no training {name} in its tables; it has {', '.join(trainings)}.")
+            use_training(con, name)
+            seal(con, files=files)
+            yield con
+    except duckdb.PermissionException as why:
+        if files:
+            raise QueryRefused(f"The query does not run: {why}") from None
+        raise QueryRefused(
+            f"The query reaches for a file, and `streambpe sql` reads RUN's tables only: {_first_line(why)}. "
+            f"--files allows it."
+        ) from None
+    except duckdb.OutOfMemoryException as why:
+        raise LimitError(
+            f"The query needs more than --memory {format_size(bounds.memory_bytes)}, or more room to spill "
+            f"({_first_line(why)}). Give it a larger --memory, or a --temp-dir with more room."
+        ) from None
+    except duckdb.Error as why:
+        folder.refuse_old()
+        if "'pytz'" in str(why):
+            raise StreambpeError(
+                "A column holds times with a time zone, and Python needs `pip install pytz` for them. "
+                "Or cast it: column::VARCHAR."
+            ) from None
+        raise StreambpeError(f"The query does not run: {why}") from None
+
+
+class _Counted:
+    """Blocks of rows, counted; the first item is the names of the columns."""
+
+    def __init__(self, blocks: Iterator[list[Any]]) -> None:
+        self._blocks = blocks
+        self.rows = -1
+        self._first = True
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        block = next(self._blocks)
+        self.rows = 0 if self._first else self.rows + len(block)
+        self._first = False
+        return block
+
+
+def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path) -> int:
+    """Through Arrow, a batch at a time; sums above 64 bits are decimals of 38 digits."""
+    reader = con.sql(query).to_arrow_reader(_ROWS_AT_ONCE)
+    _refuse_equal_names(reader.schema.names)
+    rows = 0
+    try:
+        with pq.ParquetWriter(path, reader.schema, compression="zstd") as table:
+            for batch in reader:
+                table.write_batch(batch)
+                rows += batch.num_rows
+    except pa.ArrowNotImplementedError as why:
+        raise QueryRefused(
+            f"Parquet cannot hold a column of this kind ({_first_line(why)}). Nothing was written. Cast it, as with "
+            f"column::VARCHAR, or write .csv."
+        ) from None
+    return rows
+
+
+def _refuse_equal_names(names: Sequence[str]) -> None:
+    equal = sorted({name for name in names if list(names).count(name) > 1})
+    if equal:
+        raise QueryRefused(
+            f"Several columns are named {equal[0]!r}, and only one of them could be written. Name them apart: "
+            f"SELECT ... AS other_name."
+        )
+
+
+def _first_line(why: Exception) -> str:
+    return str(why).splitlines()[0]
+
+
+def _write(form: str, names: Any, blocks: Iterator[Any], out: TextIO) -> None:
+    if form == "csv":
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(names)
+        for rows in blocks:
+            writer.writerows(rows)
+    elif form == "jsonl":
+        _refuse_equal_names(names)
+        for rows in blocks:
+            for row in rows:
+                out.write(_json_row(names, row) + "\n")
+    else:
+        _refuse_equal_names(names)
+        out.write("[")
+        first = True
+        for rows in blocks:
+            for row in rows:
+                out.write(("" if first else ",") + "\n" + _json_row(names, row))
+                first = False
+        out.write("\n]\n")
+
+
+def _json_row(names: list[str], row: Sequence[Any]) -> str:
+    plain = [str(v) if isinstance(v, float) and not math.isfinite(v) else v for v in row]  # JSON has no NaN
+    return json.dumps(dict(zip(names, plain, strict=True)), default=_plain, ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    return value.hex() if isinstance(value, bytes) else str(value)

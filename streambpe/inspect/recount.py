@@ -1,0 +1,185 @@
+"""What the events of a training make of its chunks, worked out again without the engine.
+
+The engine rewrites one long column, event after event. Here every distinct chunk is encoded by itself, many
+chunks side by side: take the earliest event above the last one used whose pair (or, for a deletion, whose
+token) stands in a chunk, apply it to that chunk, go on until no event applies.
+
+    events 0: l o -> lo, 1: lo w -> low, 2: delete lo     "low", "slow", "lot"
+    round 1    lo w     s lo w     lo t
+    round 2    low      s low      l o t         nothing left of 1 and 2; 0 is over
+
+Cost: one look-up a symbol and round, about as many rounds as a chunk has symbols. Memory: about 100 bytes a
+symbol of the block.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from streambpe.model.eventlog import Event, Op
+
+Int64 = npt.NDArray[np.int64]
+_NEVER = np.iinfo(np.int64).max
+_COVERED = -2  # a place that a merge took in; -1 is a symbol outside the alphabet
+_LONG = 2048  # symbols; a longer chunk has too many rounds and is encoded by itself
+_SYMBOLS = 1 << 20  # encoded side by side
+
+
+class _Times:
+    """When something happens: key -> the event numbers, growing."""
+
+    def __init__(self, keys: Int64, seqs: Int64, events: int) -> None:
+        self._events = events
+        self._keys, number = np.unique(keys, return_inverse=True)
+        self._times = np.sort(number * events + seqs)
+
+    def next(self, key: Int64, last: Int64) -> Int64:
+        """The first event of each key behind event `last`; _NEVER if there is none."""
+        if not len(self._keys):
+            return np.full(len(key), _NEVER)
+        number = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
+        place = np.searchsorted(self._times, number * self._events + last, side="right")
+        found = self._times[np.minimum(place, len(self._times) - 1)]
+        there = (self._keys[number] == key) & (place < len(self._times)) & (found // self._events == number)
+        return np.where(there, found % self._events, _NEVER)
+
+
+class Replay:
+    """The events as look-ups by pair and by deleted token. Supermerges keep their numbers but never apply here."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        merges = [(seq, *event.pair) for seq, event in enumerate(events) if event.op is Op.MERGE]
+        seq, left, right = np.array(merges, np.int64).reshape(-1, 3).T
+        self._merges = _Times(left << 32 | right, seq, len(events))
+        deaths = [(seq, event.id) for seq, event in enumerate(events) if event.op is Op.DELETE]
+        seq, gone = np.array(deaths, np.int64).reshape(-1, 2).T
+        self._deaths = _Times(gone, seq, len(events))
+        self.deletes = bool(deaths)
+        self._id = np.array([event.id for event in events], np.int64)
+        # The parts of deletion i are parts[first[i]:first[i] + size[i]].
+        self._size = np.array([len(event.into) for event in events], np.int64)
+        self._first = np.cumsum(self._size) - self._size
+        self._parts = np.array([part for event in events for part in event.into], np.int64)
+        self.events = {} if deaths else {(a, b): (seq, events[seq].id) for seq, a, b in merges}
+        self._many = len(self.events) < len(merges)  # some pair is merged twice, or something is deleted
+        self._length = len(events)
+
+    def encode(self, tokens: Int64, word: Int64, before: int | None = None) -> Iterator[tuple[Int64, Int64]]:
+        """Blocks (tokens, word): the encoded words, each word in one block; `word` ascends.
+
+        Only by the events below `before`.
+        """
+        stop = self._length if before is None else before
+        last = np.full(len(tokens), -1)
+        while len(tokens):
+            inside = word[1:] == word[:-1]
+            when = np.full(len(tokens), _NEVER)
+            when[:-1][inside] = self._merges.next((tokens[:-1] << 32 | tokens[1:])[inside], last[:-1][inside])
+            if self.deletes:
+                when = np.minimum(when, self._deaths.next(tokens, last))
+            when[when >= stop] = _NEVER
+            starts = np.flatnonzero(np.append(True, ~inside))
+            first = np.minimum.reduceat(when, starts)
+            sizes = np.diff(np.append(starts, len(tokens)))
+            first = np.repeat(first, sizes)
+            finished = first == _NEVER
+            yield tokens[finished], word[finished]
+            tokens, word, when, last = tokens[~finished], word[~finished], when[~finished], first[~finished]
+            hits = np.flatnonzero(when == last)
+            split = self._size[last[hits]] > 0
+            dead, hits = hits[split], hits[~split]
+            hits = hits[_every_other(hits)]
+            tokens[hits] = self._id[last[hits]]
+            size = np.ones(len(tokens), np.int64)
+            size[hits + 1] = 0
+            size[dead] = self._size[last[dead]]
+            from_parts = np.zeros(len(tokens), np.bool_)
+            from_parts[dead] = True
+            into = np.repeat(from_parts, size)
+            begin = np.repeat(np.cumsum(size) - size, size)
+            at = np.repeat(self._first[last], size) + np.arange(len(into)) - begin
+            tokens, word, last = np.repeat(tokens, size), np.repeat(word, size), np.repeat(last, size)
+            tokens[into] = self._parts[at[into]]
+
+    def encode_one(self, tokens: list[int], before: int | None = None) -> list[int]:
+        """One word; only the events below `before`. Merges alone go by a heap of places."""
+        if self._many:
+            blocks = self.encode(np.array(tokens, np.int64), np.zeros(len(tokens), np.int64), before)
+            return [token for block, _ in blocks for token in block.tolist()]
+        stop = self._length if before is None else before
+        after = list(range(1, len(tokens) + 1))
+        ahead = list(range(-1, len(tokens) - 1))
+        heap: list[tuple[int, int, int, int]] = []
+
+        def look(i: int) -> None:
+            j = after[i]
+            if j < len(tokens):
+                found = self.events.get((tokens[i], tokens[j]))
+                if found is not None and found[0] < stop:
+                    heapq.heappush(heap, (found[0], i, tokens[i], tokens[j]))
+
+        for i in range(len(tokens)):
+            look(i)
+        while heap:
+            _, i, left, right = heapq.heappop(heap)
+            j = after[i]
+            if j >= len(tokens) or tokens[i] != left or tokens[j] != right:
+                continue
+            tokens[i], tokens[j] = self.events[left, right][1], _COVERED
+            after[i] = after[j]
+            if after[i] < len(tokens):
+                ahead[after[i]] = i
+            look(i)
+            if ahead[i] >= 0:
+                look(ahead[i])
+        return [token for token in tokens if token != _COVERED]
+
+
+def _every_other(places: Int64) -> npt.NDArray[np.bool_]:
+    """Of places that follow each other directly the first, third, fifth...: a a a holds one merge, not two."""
+    number = np.arange(len(places))
+    begins = np.append(True, np.diff(places) != 1)[: len(places)]
+    since = number - np.maximum.accumulate(np.where(begins, number, 0))
+    return np.asarray(since % 2 == 0)
+
+
+def pair_counts(tokens: Int64, word: Int64, weights: Int64, *, disjoint: bool) -> pl.DataFrame:
+    """(left_id, right_id, n) of encoded words; weights[word] is how often a word stands. No pair holds a symbol outside
+    the alphabet (UNKNOWN)."""
+    at = np.flatnonzero((word[1:] == word[:-1]) & (tokens[1:] >= 0) & (tokens[:-1] >= 0))
+    if disjoint:
+        equal = tokens[at] == tokens[at + 1]
+        runs = at[equal]
+        # a run of another id may follow directly: a a b b
+        begins = np.append(True, (np.diff(runs) != 1) | (np.diff(tokens[runs]) != 0))[: len(runs)]
+        number = np.arange(len(runs))
+        since = number - np.maximum.accumulate(np.where(begins, number, 0))
+        at = np.sort(np.concatenate((at[~equal], runs[since % 2 == 0])))
+    frame = pl.DataFrame({"left_id": tokens[at], "right_id": tokens[at + 1], "n": weights[word[at]]})
+    return frame.group_by("left_id", "right_id").agg(pl.col("n").sum())
+
+
+def encode_words(replay: Replay, tokens: Int64, sizes: Int64) -> Iterator[tuple[Int64, Int64]]:
+    """Blocks (tokens, word) of the encoded words, given as base symbols one after another; each word in one block."""
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < len(sizes):
+        begin = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, begin + _SYMBOLS, side="right")))
+        long = np.flatnonzero(sizes[start:stop] > _LONG) + start
+        mine = np.arange(start, stop)
+        word = np.repeat(mine, sizes[start:stop])
+        block = tokens[begin : int(ends[stop - 1])]
+        short = ~np.isin(word, long)
+        for encoded, whose in replay.encode(block[short], word[short]):
+            if len(encoded):
+                yield encoded, whose
+        for i in long.tolist():
+            encoded = np.array(replay.encode_one(tokens[ends[i] - sizes[i] : ends[i]].tolist()), np.int64)
+            yield encoded, np.full(len(encoded), i)
+        start = stop

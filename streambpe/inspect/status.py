@@ -1,0 +1,58 @@
+"""How a run is doing: its status file, whether its process still lives, and the disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from streambpe.config import format_size
+from streambpe.store.run import Run
+from streambpe.system import bytes_on_disk
+
+
+def folder_bytes(folder: Path) -> int:
+    """What a RUN takes up on disk; files that vanish meanwhile count nothing."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += bytes_on_disk(os.stat(os.path.join(place, name)))
+    return total
+
+
+def look_at(run: Run) -> dict[str, Any]:
+    """What `status` and `watch` show: status.json, whether its process still lives, and the disk."""
+    status = running_state(run.read_status())
+    return {**status, "run_bytes": folder_bytes(run.path), "free_bytes": run.free_bytes()}
+
+
+def describe_run(run: Path | str, status: dict[str, Any]) -> str:
+    """The run, and the training at work in it unless that is main."""
+    name = status.get("training", "main")
+    return str(run) if name == "main" else f"{run}, training {name}"
+
+
+def describe_more(status: dict[str, Any]) -> list[str]:
+    """The lines below `describe`: passes, memory at most, disk."""
+    lines = []
+    if status.get("passes"):
+        lines.append(
+            f"{status['events']:,} events in {status['passes']:,} passes, {status['batch_events']:,} in the last, "
+            f"by {status['mode']}; {status['recent_per_second']:,.0f} a second of late"
+        )
+    limit = status.get("memory_limit_bytes")
+    share = f" ({100 * status['peak_memory_bytes'] / limit:.0f} % of --memory {format_size(limit)})" if limit else ""
+    lines.append(f"at most {format_size(status['peak_memory_bytes'])} of memory{share}")
+    lines.append(f"{format_size(status['run_bytes'])} on disk, {format_size(status['free_bytes'])} free there")
+    return lines
+
+
+def running_state(status: dict[str, Any]) -> dict[str, Any]:
+    """A status read from disk; one that says "running" though its process is gone was killed."""
+    if status.get("state") == "running" and not psutil.pid_exists(int(status.get("pid", 0))):
+        return {**status, "state": "killed", "message": "The process is gone; the same command goes on from here."}
+    return status

@@ -1,0 +1,157 @@
+"""A live view of a run on the terminal. Reads status.json, and the tables when nobody holds them.
+
+    learning: running, process 4711                           12:30 since it began
+    tokens    ━━━━━━━━━━━━━━╺━━━━━━━━━ 18 224 of 31 744        0:40 to 1:10 left
+    memory    ━━━━━━━━━━━━━━━━━━━━━━━━ 912 MB of 1.0 GB
+    tokens a second ▁▂▂▃▅▇▇█     events a pass ▁▁▂▃▃▅▅▇
+
+Nothing here writes, and nothing waits: where another process holds the tables, the last look at them stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from streambpe.config import format_size
+from streambpe.errors import RunError
+from streambpe.inspect.status import describe_run, look_at
+from streambpe.progress import clock, describe_range
+from streambpe.store.database import list_trainings, open_store, use_training
+from streambpe.store.run import Run
+from streambpe.store.sqlfiles import run_sql
+
+_BARS = "▁▂▃▄▅▆▇█"
+_WIDTH = 32  # of bars and sparklines, in characters
+_TABLES_SECONDS = 5.0  # between two looks at the tables
+_LATEST = 12  # tokens shown
+
+
+@dataclass
+class View:
+    """What is known of a run from looking at it again and again."""
+
+    run: Run
+    name: str | None
+    rates: deque[float] = field(default_factory=lambda: deque(maxlen=_WIDTH))
+    passes: list[tuple[int, float]] = field(default_factory=list)  # (events, seconds) of each
+    latest: list[tuple[str, int]] = field(default_factory=list)  # (token, count) learned last, the newest first
+    _tables_seen: float = -_TABLES_SECONDS
+
+    def look(self) -> dict[str, Any]:
+        """The status now; the tables every few seconds, and once more when the run has ended."""
+        status = look_at(self.run)
+        if status["state"] == "running":
+            self.rates.append(float(status.get("recent_per_second") or 0.0))
+        if time.monotonic() - self._tables_seen >= _TABLES_SECONDS or status["state"] != "running":
+            self._look_at_tables(self.name or status.get("training", "main"))
+            self._tables_seen = time.monotonic()
+        return status
+
+    def _look_at_tables(self, name: str) -> None:
+        with (
+            contextlib.suppress(RunError),
+            contextlib.closing(open_store(self.run.state, read_only=True, wait_seconds=0.0)) as con,
+        ):
+            if name not in list_trainings(con):
+                return
+            use_training(con, name)
+            self.passes = run_sql(con, "steps/list_passes")
+            latest = run_sql(con, "steps/latest_tokens", max_rows=_LATEST)
+            self.latest = [(text if text is not None else data.hex(" "), n) for text, data, n in latest]
+
+
+def watch(
+    run: Path | str, console: Console, *, name: str | None = None, every: float = 0.5, once: bool = False
+) -> None:
+    """Show a run until it ends; `once`: as it is now. `name`: the training to show tokens of, else the one at work."""
+    view = View(Run(run), name)
+    status = view.look()
+    if once or status["state"] != "running":
+        console.print(draw(view, status))
+        return
+    with Live(draw(view, status), console=console, auto_refresh=False) as live:
+        while status["state"] == "running":
+            time.sleep(every)
+            status = view.look()
+            live.update(draw(view, status), refresh=True)
+
+
+def draw(view: View, status: dict[str, Any]) -> RenderableType:
+    """The whole view."""
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(no_wrap=True)
+    rows.add_column(min_width=_WIDTH, no_wrap=True)
+    rows.add_column()
+    done, total = status["done"], status["total"]
+    amount = format_size if status["unit"] == "bytes" else lambda n: f"{n:,.0f}"
+    of_total = f" of {amount(total)}" if total else ""
+    rows.add_row(status["unit"], _bar(done, total), f"{amount(done)}{of_total}")
+    limit = status.get("memory_limit_bytes")
+    memory, peak = status["memory_bytes"], status["peak_memory_bytes"]
+    of_limit = f" of {format_size(limit)}" if limit else ""
+    rows.add_row("memory", _bar(memory, limit), f"{format_size(memory)}{of_limit}, at most {format_size(peak)}")
+    used, free = status["run_bytes"], status["free_bytes"]
+    rows.add_row("disk", _bar(used, used + free), f"{format_size(used)}, {format_size(free)} free")
+    left = status.get("eta_range_seconds")
+    took = clock(status["seconds"])
+    rows.add_row("time", "", f"{took} so far, {describe_range(*left)} left" if left else took)
+    speed = f"{amount(status['per_second'])} a second"
+    if status["state"] == "running" and status.get("recent_per_second") is not None:
+        speed += f", {amount(status['recent_per_second'])} of late"
+    rows.add_row("speed", sparkline(list(view.rates)), speed)
+    if view.passes:
+        sizes = [float(events) for events, _ in view.passes]
+        rows.add_row(
+            "passes",
+            sparkline(_thinned(sizes)),
+            f"{len(sizes):,} in the tables, {sum(sizes) / len(sizes):,.1f} events each, {max(sizes):,.0f} at most",
+        )
+        rates = [events / seconds for events, seconds in view.passes if seconds > 0]
+        if rates:
+            rows.add_row("events/s", sparkline(_thinned(rates)), f"{rates[-1]:,.0f} in the last pass")
+    parts: list[RenderableType] = [rows]
+    if view.latest:
+        text = Text("\nlatest tokens  ")
+        for token, n in view.latest:
+            text.append(repr(token), style="bold")
+            text.append(f" {n:,}   ", style="dim")
+        parts.append(text)
+    if status.get("message"):
+        parts.append(Text(f"\n{status['message']}"))
+    style = {"running": "green", "done": "blue"}.get(status["state"], "yellow")
+    title = f"{describe_run(view.run.path, status)}: {status['stage']}, {status['state']}"
+    return Panel(Group(*parts), title=Text(title), subtitle=Text(str(status["updated"])), border_style=style)
+
+
+def _bar(part: float, whole: float | None) -> RenderableType:
+    return ProgressBar(total=whole, completed=part, width=_WIDTH) if whole else ""
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Numbers as little bars, the largest full: [1, 2, 4] -> "▂▄█". At most as many as fit."""
+    top = max(values, default=0.0)
+    if top <= 0:
+        return ""
+    return "".join(_BARS[min(7, max(0, round(8 * value / top) - 1))] for value in values[-_WIDTH:])
+
+
+def _thinned(values: Sequence[float]) -> list[float]:
+    """As many means of neighbours as fit on a line."""
+    if len(values) <= _WIDTH:
+        return list(values)
+    edges = [round(i * len(values) / _WIDTH) for i in range(_WIDTH + 1)]
+    return [sum(values[a:b]) / (b - a) for a, b in itertools.pairwise(edges)]

@@ -1,0 +1,1 @@
+"""What a vocabulary is: base symbols, tokens, events, the event log, and what replaying it means."""

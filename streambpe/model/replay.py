@@ -1,0 +1,257 @@
+"""What a model means: a chunk is encoded by replaying the events on it.
+
+Slow and obvious; every fast encoder must agree with it. Inside a chunk the events happen in
+the order they were learned: among the merges whose pair stands there and the deletions whose
+token stands there, take the smallest event index above the last one used, apply it to the
+whole chunk, go on. With events 0: a b -> ab, 1: ab c -> abc, 2: delete ab -> a b,
+
+    b"abcab"  ->  a b c a b  -0->  ab c ab  -1->  abc ab  -2->  abc a b
+
+The index must grow: after event 2 the pair a b stands there again, but event 0 is over.
+Then superwords: a chunk that ended as one token may join its neighbours, again by smallest
+index first, but with no growing rule (a supermerge never undoes another):
+
+    5: " of" " the" -> " of the"      [" of"] [" the"] ["x", "y"]  ->  [" of the"] ["x", "y"]
+
+A chunk that is a stop word is its id, and no supermerge reaches across it.
+
+Log ids are what events speak of. Model ids, the dense numbers encoders hand out, cover the
+living tokens only: base alphabet, stop words, learned tokens by latest birth, then special
+tokens, then reserved places. Config may say otherwise: `"token_order": "first-birth"` numbers
+by log id and `"specials_first": true` puts special tokens before the alphabet (both PickyBPE).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
+
+from streambpe.errors import UnknownSymbol
+from streambpe.model.alphabet import UNKNOWN, Alphabet, Unknown
+from streambpe.model.codecs import shown_content
+from streambpe.model.eventlog import Event, EventLog, Header, Op
+from streambpe.model.vocabulary import Vocabulary
+
+Pair = tuple[int, int]
+
+
+def merge(sequence: Sequence[int], pair: Pair, new: int) -> list[int]:
+    """Replace each occurrence of pair by new, left to right without overlap: aaa -> [aa, a]."""
+    left, right = pair
+    result = []
+    i = 0
+    while i < len(sequence):
+        if sequence[i] == left and i + 1 < len(sequence) and sequence[i + 1] == right:
+            result.append(new)
+            i += 2
+        else:
+            result.append(sequence[i])
+            i += 1
+    return result
+
+
+def split(sequence: Sequence[int], number: int, into: Sequence[int]) -> list[int]:
+    """Replace each occurrence of a deleted token by its parts."""
+    result: list[int] = []
+    for item in sequence:
+        result.extend(into if item == number else (item,))
+    return result
+
+
+def steps(events: Iterable[Event]) -> Iterator[list[Event]]:
+    """Group events into steps: a merge or supermerge with the deletions it caused."""
+    step: list[Event] = []
+    for event in events:
+        if event.op is not Op.DELETE and step:
+            yield step
+            step = []
+        step.append(event)
+    if step:
+        yield step
+
+
+def sizes(header: Header, events: Iterable[Event]) -> list[int]:
+    """Model ids after each event, counting all: base, stop words, living, specials, reserved."""
+    model = Vocabulary(Alphabet.from_header(header.alphabet), [word.content for word in header.stop_words])
+    extra = len(header.specials) + header.reserved
+    result = []
+    for event in events:
+        _apply(model, event)
+        result.append(model.size + extra)
+    return result
+
+
+def events_for_size(header: Header, events: Sequence[Event], vocab_size: int) -> int:
+    """How many events a model of vocab_size ids keeps: up to the first finished step with that many.
+
+    Deletions belong to the merge that caused them, so a size passed in the middle of a step and
+    lost again is not reached. Raises ValueError if the log holds too few or the alphabet too many.
+    """
+    base = len(Alphabet.from_header(header.alphabet)) + len(header.stop_words)
+    size = base + len(header.specials) + header.reserved
+    if size > vocab_size:
+        raise ValueError(f"before any event the model has {size} ids already; it cannot be cut to {vocab_size}")
+    if size == vocab_size:
+        return 0
+    after = sizes(header, events)
+    kept = 0
+    for step in steps(events):
+        kept += len(step)
+        if after[kept - 1] >= vocab_size:
+            return kept
+    largest = max([size, *after])
+    raise ValueError(
+        f"the log never holds {vocab_size} ids at the end of a step (at most {largest}); "
+        f"train on with a larger --vocab-size, or ask for fewer"
+    )
+
+
+def _apply(vocabulary: Vocabulary, event: Event) -> None:
+    if event.op is Op.DELETE:
+        vocabulary.delete(event.id)
+        return
+    number = vocabulary.learn(*event.pair)
+    if number != event.id:
+        raise ValueError(f"{event} makes {vocabulary[number].content!r}, which has id {number} here")
+
+
+class Model:
+    """The meaning of an event log, or of the first `vocab_size` ids of it."""
+
+    def __init__(self, log: EventLog, vocab_size: int | None = None) -> None:
+        events = log.events
+        if vocab_size is not None:
+            events = events[: events_for_size(log.header, events, vocab_size)]
+        self.header = log.header
+        self.events = events
+        self.alphabet = Alphabet.from_header(log.header.alphabet)
+        self.vocabulary = Vocabulary(self.alphabet, [word.content for word in log.header.stop_words])
+        self.merges: dict[Pair, list[int]] = {}  # pair -> growing event indices
+        self.deletions: dict[int, list[int]] = {}  # token -> growing event indices
+        self.supermerges: dict[Pair, int] = {}  # pair -> its first event index
+        for index, event in enumerate(events):
+            _apply(self.vocabulary, event)
+            if event.op is Op.MERGE:
+                self.merges.setdefault(event.pair, []).append(index)
+            elif event.op is Op.DELETE:
+                self.deletions.setdefault(event.id, []).append(index)
+            else:
+                self.supermerges.setdefault(event.pair, index)
+        # A deletion takes a token's id from whatever spells it; then the superword does not form.
+        self.supermerges = {pair: i for pair, i in self.supermerges.items() if events[i].id in self.vocabulary.living}
+        self.model_id = self._model_ids()
+        self.log_id = {model: log for log, model in self.model_id.items()}
+
+    def _model_ids(self) -> dict[int, int]:
+        """Living log id -> model id; also decides the ids of special tokens."""
+        first_birth = self.header.config.get("token_order", "latest-birth") == "first-birth"
+        specials_first = bool(self.header.config.get("specials_first", False))
+        living = sorted(self.vocabulary.living) if first_birth else list(self.vocabulary.living)
+        texts = [special.text for special in self.header.specials]
+        start = self.alphabet.first_id
+        first_token = start + len(texts) if specials_first else start
+        first_special = start if specials_first else start + len(living)
+        self.special_ids = {text: number for number, text in enumerate(texts, first_special)}
+        self.n_vocab = len(living) + len(texts) + self.header.reserved
+        return {log: model for model, log in enumerate(living, first_token)}
+
+    # Encoding, in log ids.
+
+    def encode_chunk(self, chunk: bytes, unknown: Unknown | None = None) -> list[int]:
+        """One chunk -> log ids. A symbol outside the alphabet: an error, or UNKNOWN in a model with unk."""
+        if chunk in self.vocabulary.stop_ids:
+            return [self.vocabulary.stop_ids[chunk]]
+        if unknown is None:
+            unknown = "error" if self.header.unk is None else "unk"
+        return self.encode_symbols(self.alphabet.split(chunk, unknown))
+
+    def encode_symbols(self, symbols: Sequence[int]) -> list[int]:
+        """Replay the merges and deletions on one chunk given as base symbol ids."""
+        sequence = list(symbols)
+        last = -1
+        while True:
+            best = None
+            for pair in pairwise(sequence):
+                best = _sooner(best, _next_index(self.merges.get(pair, ()), last))
+            for number in sequence:
+                best = _sooner(best, _next_index(self.deletions.get(number, ()), last))
+            if best is None:
+                return sequence
+            event = self.events[best]
+            if event.op is Op.DELETE:
+                sequence = split(sequence, event.id, event.into)
+            else:
+                sequence = merge(sequence, event.pair, event.id)
+            last = best
+
+    def join_chunks(self, encoded: Iterable[Sequence[int]]) -> list[int]:
+        """The encoded chunks of one document, in order -> its ids, superwords joined."""
+        result: list[int] = []
+        run: list[int] = []
+        for chunk in encoded:
+            if len(chunk) == 1 and chunk[0] not in self.vocabulary.stop_ids.values():
+                run.append(chunk[0])
+            else:
+                result += self._join_run(run)
+                result += chunk
+                run = []
+        return result + self._join_run(run)
+
+    def _join_run(self, run: list[int]) -> list[int]:
+        while True:
+            indices = [self.supermerges[pair] for pair in pairwise(run) if pair in self.supermerges]
+            if not indices:
+                return run
+            event = self.events[min(indices)]
+            run = merge(run, event.pair, event.id)
+
+    def encode_chunks(self, chunks: Iterable[bytes], unknown: Unknown | None = None) -> list[int]:
+        """One document, already cut into chunks -> log ids."""
+        return self.join_chunks(self.encode_chunk(chunk, unknown) for chunk in chunks)
+
+    # Model ids and decoding.
+
+    def to_model_ids(self, log_ids: Iterable[int]) -> list[int]:
+        """Log ids -> model ids; UNKNOWN becomes the model's unknown token."""
+        result = []
+        for number in log_ids:
+            if number == UNKNOWN:
+                if self.header.unk is None:
+                    raise UnknownSymbol("the model has no unknown token")
+                result.append(self.special_ids[self.header.unk])
+            elif number in self.model_id:
+                result.append(self.model_id[number])
+            else:
+                raise KeyError(
+                    f"token {self.content(number)!r} (log id {number}) was deleted and has no model id; "
+                    f"only models with --delete-to pair leave such tokens in a text"
+                )
+        return result
+
+    def content(self, log_id: int) -> bytes:
+        """What a log id stands for."""
+        return self.vocabulary[log_id].content
+
+    def decode_bytes(self, model_ids: Iterable[int]) -> bytes:
+        """Model ids -> the bytes they stand for; special tokens give their text."""
+        texts = {number: text.encode() for text, number in self.special_ids.items()}
+        texts |= {self.model_id[number]: chunk for chunk, number in self.vocabulary.stop_ids.items()}
+        decoded: list[bytes] = []
+        for is_text, stretch in groupby(model_ids, texts.__contains__):
+            if is_text:
+                decoded += [texts[number] for number in stretch]
+            else:
+                contents = b"".join(self.content(self.log_id[number]) for number in stretch)
+                decoded.append(shown_content(self.alphabet, contents))
+        return b"".join(decoded)
+
+
+def _next_index(indices: Sequence[int], last: int) -> int | None:
+    """The smallest of the growing indices above last."""
+    place = bisect_right(indices, last)
+    return indices[place] if place < len(indices) else None
+
+
+def _sooner(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else min(a, b)

@@ -1,1 +1,0 @@
-"""Looking at runs and models: the live view, the measures of a vocabulary, the page with the pictures."""

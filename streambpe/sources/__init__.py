@@ -1,0 +1,1 @@
+"""Inputs: finding them, reading them in blocks, decoding a block to text."""

@@ -1,0 +1,120 @@
+"""csv: the header, and where records end.
+
+A field may be of any length: Python's reader refuses one above 128 KB unless it is told otherwise, once for the whole
+process, so every reader is made here.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streambpe.errors import SourceError
+
+if TYPE_CHECKING:
+    from streambpe.sources.source import Stream
+
+_LONGEST_FIELD = 2**31 - 1  # a C long on every system
+_LONGEST_HEADER = 1 << 24
+_NAMED = 20  # columns in a message, and so many characters of each
+
+
+def csv_reader(lines: Iterable[str]) -> Any:
+    """`csv.reader` without its limit."""
+    csv.field_size_limit(_LONGEST_FIELD)
+    return csv.reader(lines)
+
+
+def listed_names(names: Sequence[str]) -> str:
+    """Column names for a message: the first of many, the beginning of long ones."""
+    some = [name if len(name) <= _NAMED else f"{name[:_NAMED]}..." for name in names[:_NAMED]]
+    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
+    return ", ".join(some + more) or "nothing"
+
+
+def read_header(
+    stream: Stream, name: str, column: str, damage: tuple[type[Exception], ...]
+) -> tuple[tuple[str, ...], bytes]:
+    """The column names in a csv's first record, and its bytes. `damage`: what a decompressor raises."""
+    line = b""
+    while not line.endswith(b"\n") or line.count(b'"') % 2:
+        try:
+            more = stream.readline(1 << 20)  # type: ignore[attr-defined]
+        except damage as why:
+            raise SourceError(f"{name} is truncated or damaged in its first line ({why}).") from None
+        line += more
+        if not more:
+            break
+        if len(line) > _LONGEST_HEADER:
+            raise SourceError(
+                f"{name} has no end of its first line in {_LONGEST_HEADER >> 20} MB, so it names no columns. "
+                f"If it is no csv, say what it is with --format."
+            )
+    text = line.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    try:
+        names = tuple(next(csv_reader(io.StringIO(text, newline="")), []))
+    except csv.Error as why:
+        raise SourceError(f"{name}: its first line, the names of the columns, cannot be read: {why}.") from None
+    if column not in names:
+        raise SourceError(
+            f"{name} has no column {column!r} in its first line; it has {listed_names(names)}. "
+            f"Pick one with --text-column."
+        )
+    if names.count(column) > 1:
+        raise SourceError(two_columns(name, column))
+    return names, line
+
+
+def two_columns(name: str, column: str) -> str:
+    """What is said of a table where a name does not tell which column is meant."""
+    return (
+        f"{name} has more than one column {column!r}, so the name does not say which is meant. Nothing of it was "
+        f"counted. Give the columns different names, or pick another with --text-column."
+    )
+
+
+def last_record_end(held: bytes) -> int:
+    """The end of the last whole csv record: a line break outside quotes. 0 if there is none.
+
+    `held` begins with a record. Quotes pair up only if each opens or closes a whole field; with
+    others among them (`5" pipe`) the csv reader itself is asked, which costs five times as much.
+    """
+    data = np.frombuffer(held, np.uint8)
+    breaks = np.flatnonzero(data == 0x0A)
+    if not len(breaks):
+        return 0
+    quotes = np.flatnonzero(data == 0x22)
+    if not _are_field_quotes(data, quotes):
+        return _last_record_read(held)
+    outside = breaks[np.searchsorted(quotes, breaks) % 2 == 0]
+    return int(outside[-1]) + 1 if len(outside) else 0
+
+
+def _are_field_quotes(data: npt.NDArray[np.uint8], quotes: npt.NDArray[np.int64]) -> bool:
+    opening, closing = quotes[::2], quotes[1::2]
+    before = data[opening[opening > 0] - 1]
+    after = data[closing[closing < len(data) - 1] + 1]
+    beside = np.array([0x22, 0x2C, 0x0A, 0x0D], np.uint8)
+    return bool(np.isin(before, beside).all() and np.isin(after, beside).all())
+
+
+def _last_record_read(held: bytes) -> int:
+    read = end = 0
+    exhausted = False
+
+    def lines() -> Iterator[str]:
+        nonlocal read, exhausted
+        for line in io.StringIO(held.decode("latin-1"), newline=""):  # bytes as characters: only ASCII matters
+            read += len(line)
+            yield line
+        exhausted = True
+
+    for _ in csv_reader(lines()):
+        if not exhausted and held[read - 1] == 0x0A:
+            end = read
+    return end

@@ -1,0 +1,64 @@
+"""Digests of sources, to see that a file is still what was counted."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import sys
+from collections.abc import Iterator, Sequence
+
+from streambpe.errors import SourceError
+from streambpe.text.patterns import Pattern
+
+if sys.version_info >= (3, 14):
+    pass
+else:
+    pass
+from streambpe.sources.decode import digest_values
+from streambpe.sources.read import Reader
+from streambpe.sources.source import Source
+from streambpe.sources.streams import open_bytes, read_exactly
+
+
+def digest_file(source: Source) -> str:
+    """sha256 of a file as it stands on disk."""
+    try:
+        with open(source.path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as why:
+        raise SourceError(f"{source.path} cannot be read: {why.strerror}.") from None
+
+
+def digest_stretches(
+    source: Source, stretches: Sequence[tuple[int, int]], pattern: Pattern
+) -> Iterator[tuple[int, int, str]]:
+    """(start, stop, digest) of stretches of a source, read again; those it no longer has are left out."""
+    if source.kind == "counts":
+        whole = digest_file(source)  # its stretches are rows; it is read and committed whole
+        yield from ((start, stop, whole) for start, stop in stretches)
+        return
+    if source.kind == "parquet":
+        # any block size gives the same digest for the same rows: read each stretch as one block
+        for start, stop in stretches:
+            others = [(0, start)] if start else []
+            reader = Reader(pattern, sys.maxsize, sys.maxsize)
+            values: list[str | None] = []
+            for block in reader.blocks(source, others):
+                values += block.data[: stop - start - len(values)]  # type: ignore[arg-type]
+                if len(values) == stop - start:
+                    break
+            yield start, stop, digest_values(values)
+        return
+    stream, _ = open_bytes(source)
+    with contextlib.closing(stream):
+        at = 0
+        for start, stop in stretches:
+            digest = hashlib.sha256()
+            while at < stop:
+                data = read_exactly(stream, min(1 << 20, (start if at < start else stop) - at), source, at)
+                if not data:
+                    return
+                if at >= start:
+                    digest.update(data)
+                at += len(data)
+            yield start, stop, digest.hexdigest()

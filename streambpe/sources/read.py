@@ -1,0 +1,323 @@
+"""A source read in order, in blocks that can be counted on their own. Positions: decompressed bytes, or rows."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from streambpe.errors import LimitError, SourceError
+from streambpe.sources.csv_records import last_record_end, listed_names, read_header, two_columns
+from streambpe.sources.not_text import SAMPLE_BYTES, refuse_if_not_text
+from streambpe.text.patterns import Pattern
+
+if sys.version_info >= (3, 14):
+    pass
+else:
+    pass
+from streambpe.sources.borders import find_border
+from streambpe.sources.decode import digest_values
+from streambpe.sources.source import Block, Source, Stream, name_of
+from streambpe.sources.streams import DAMAGE, Prefixed, compression_of, open_bytes, read_exactly
+
+Gap = tuple[int, int | None]
+
+
+def gaps_between(done: Iterable[tuple[int, int]]) -> list[Gap]:
+    """The stretches not covered by [start, stop) pairs; the last one is open."""
+    gaps: list[Gap] = []
+    at = 0
+    for start, stop in sorted(done):
+        if start > at:
+            gaps.append((at, start))
+        at = max(at, stop)
+    return [*gaps, (at, None)]
+
+
+@dataclass
+class Reader:
+    """Reads sources as blocks of about `block_bytes`, never more than `most_bytes`."""
+
+    pattern: Pattern
+    block_bytes: int
+    most_bytes: int
+    verify: Callable[[Source, int, int, str], None] | None = None  # told the digest of skipped stretches
+    on_read: Callable[[int], None] | None = None  # told how many bytes of the files on disk were read
+    take_anyway: str = ""  # how the user says that a source is to be read though it is mostly no UTF-8
+
+    def blocks(self, source: Source, done: Sequence[tuple[int, int]] = ()) -> Iterator[Block]:
+        """The stretches of a source that are not `done`, in order, one after another."""
+        if source.texts is not None:
+            yield from self._from_texts(source, done)
+        elif source.kind == "parquet":
+            yield from self._from_parquet(source, done)
+        else:
+            yield from self._from_bytes(source, done)
+
+    def _from_bytes(self, source: Source, done: Sequence[tuple[int, int]]) -> Iterator[Block]:
+        stream, told = open_bytes(source)
+        told_before = 0
+        try:
+            at = 0
+            header: tuple[str, ...] = ()
+            if not done and not source.any_bytes:
+                stream = self._refuse_what_is_no_text(stream, source)
+            if source.kind == "csv":
+                header, first_record = read_header(stream, name_of(source), source.column, DAMAGE)
+                stream = Prefixed(first_record, stream)
+            covered = sorted(done)
+            for start, stop in gaps_between(covered):
+                self._skip(stream, source, at, start, covered)
+                at = start
+                for block in self._gap(stream, source, start, stop, header):
+                    at = block.stop_at
+                    if self.on_read:
+                        self.on_read(told() - told_before)
+                        told_before = told()
+                    yield block
+        finally:
+            if not source.is_stdin:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+    def _refuse_what_is_no_text(self, stream: Stream, source: Source) -> Stream:
+        """An error by the first bytes of a source, the same whatever the blocks; else the stream from its front."""
+        head = read_exactly(stream, SAMPLE_BYTES, source, 0)
+        refuse_if_not_text(head, name_of(source), self.take_anyway)
+        return Prefixed(head, stream)
+
+    def _skip(self, stream: Stream, source: Source, at: int, to: int, covered: Sequence[tuple[int, int]]) -> None:
+        """Go forward; a stream has to be read, and what is passed is shown to `verify`."""
+        if to == at:
+            return
+        if not source.is_stream and not compression_of(source.path):
+            stream.seek(to)
+            return
+        for start, stop in covered:
+            if start < at or stop > to:
+                continue
+            digest = hashlib.sha256()
+            while at < stop:
+                data = read_exactly(stream, min(1 << 20, stop - at), source, at)
+                if not data:
+                    raise SourceError(
+                        f"{name_of(source)} ends at byte {at}, but bytes up to {stop} of it were counted before. "
+                        f"It is not the input it was. Nothing was changed."
+                    )
+                digest.update(data)
+                at += len(data)
+            if self.verify and source.is_stream:
+                self.verify(source, start, stop, digest.hexdigest())
+
+    def _gap(
+        self, stream: Stream, source: Source, start: int, stop: int | None, header: tuple[str, ...]
+    ) -> Iterator[Block]:
+        at, held, inside = start, b"", False
+        while True:
+            want = self.block_bytes if len(held) < self.block_bytes else len(held)
+            if stop is not None:
+                want = min(want, stop - at - len(held))
+            data = read_exactly(stream, want, source, at + len(held)) if want else b""
+            held = held + data if held else data
+            finished = len(data) < want or (stop is not None and at + len(held) == stop)
+            end = 0 if finished else self._border(held, source)
+            if end and end == len(held):
+                # look whether anything follows: the last block of a source is never empty, so that
+                # a source whose bytes are all committed is known to be complete
+                data = read_exactly(stream, 1, source, at + end)
+                held, finished = held + data, not data
+            if finished:
+                end = len(held)
+                if stop is not None and at + end < stop:
+                    raise SourceError(f"{source.path} is shorter than when it was counted. Nothing was changed.")
+            elif end == 0:
+                if len(held) >= self.most_bytes:
+                    self._refuse(source, at, len(held))
+                continue
+            ends_inside = not finished and not (
+                source.kind in ("lines", "jsonl", "csv") and held[end - 1 : end] == b"\n"
+            )
+            if end or start == 0:
+                yield Block(source, at, at + end, held[:end], finished and stop is None, header, inside, ends_inside)
+            inside = ends_inside
+            at, held = at + end, held[end:]
+            if finished:
+                return
+
+    def _border(self, held: bytes, source: Source) -> int:
+        """The last place in `held` at which a block may end, or 0."""
+        if source.kind in ("lines", "jsonl"):
+            end = held.rfind(b"\n") + 1
+            if end or source.kind == "jsonl":
+                return end
+        if source.kind == "csv":
+            return last_record_end(held)
+        return find_border(held, self.pattern)
+
+    def _refuse(self, source: Source, at: int, size: int) -> None:
+        why = (
+            "the pattern has no place where it can be cut"
+            if source.kind in ("txt", "lines")
+            else f"one {'line' if source.kind == 'jsonl' else 'record'} has to be read whole"
+        )
+        raise LimitError(
+            f"{name_of(source)} holds a document of more than {size >> 20} MB at byte {at}, and {why}; "
+            f"with this --memory at most {self.most_bytes >> 20} MB of it can be held. "
+            f"Everything else is kept. Give more --memory, or leave that document out."
+        )
+
+    def _from_parquet(self, source: Source, done: Sequence[tuple[int, int]]) -> Iterator[Block]:
+        try:
+            file = pq.ParquetFile(source.path, pre_buffer=False, buffer_size=1 << 20)
+        except (OSError, pa.ArrowException) as why:
+            raise not_parquet(source.path, why) from None
+        with file:
+            names = file.schema_arrow.names
+            if source.column not in names:
+                raise SourceError(
+                    f"{source.path} has no column {source.column!r}; it has {listed_names(names)}. "
+                    f"Pick one with --text-column."
+                )
+            if names.count(source.column) > 1:
+                raise SourceError(two_columns(source.path, source.column))
+            kind = file.schema_arrow.field(source.column).type
+            if pa.types.is_dictionary(kind):
+                kind = kind.value_type
+            if not is_text(kind):
+                raise SourceError(
+                    f"{source.path}: column {source.column!r} holds {kind}, not strings. "
+                    f"Pick another with --text-column."
+                )
+            yield from self._row_groups(file, source, done)
+
+    def _row_groups(self, file: pq.ParquetFile, source: Source, done: Sequence[tuple[int, int]]) -> Iterator[Block]:
+        starts = np.cumsum([0, *(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups))])
+        last = int(starts[-1])
+        if last == 0 and not done:
+            yield Block(source, 0, 0, [], True)
+        for start, stop_open in gaps_between(done):
+            stop = last if stop_open is None else stop_open
+            for group in range(file.num_row_groups):
+                low, high = max(start, int(starts[group])), min(stop, int(starts[group + 1]))
+                if low >= high:
+                    continue
+                yield from self._rows(file, source, group, int(starts[group]), low, high, last)
+                if self.on_read and high == int(starts[group + 1]):
+                    columns = file.metadata.row_group(group)
+                    self.on_read(sum(columns.column(c).total_compressed_size for c in range(columns.num_columns)))
+
+    def _rows(
+        self, file: pq.ParquetFile, source: Source, group: int, at: int, low: int, high: int, last: int
+    ) -> Iterator[Block]:
+        values: list[str | None] = []
+        size, begin = 0, low
+        try:
+            for batch in file.iter_batches(256, row_groups=[group], columns=[source.column], use_threads=False):
+                batch_start, at = at, at + len(batch)
+                if at <= low or batch_start >= high:
+                    continue
+                rows = batch.column(0).slice(max(low - batch_start, 0), min(high, at) - max(low, batch_start))
+                for text in _strings(rows):
+                    values.append(text)
+                    size += len(text) if text else 0
+                    if size >= self.block_bytes:
+                        yield Block(source, begin, begin + len(values), values, begin + len(values) == last)
+                        begin, values, size = begin + len(values), [], 0
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as why:
+            raise SourceError(
+                f"{source.path} is damaged in row group {group}, near row {at}: {str(why).splitlines()[0]}. "
+                f"Everything before it is kept."
+            ) from None
+        if values:
+            yield Block(source, begin, begin + len(values), values, begin + len(values) == last)
+
+    def _from_texts(self, source: Source, done: Sequence[tuple[int, int]]) -> Iterator[Block]:
+        """Positions are documents; those counted before are passed by, and verified."""
+        assert source.texts is not None
+        texts = iter(source.texts)
+        covered = sorted(done)
+        at = 0
+        for start, stop in gaps_between(covered):
+            for low, high in covered:
+                if at <= low and high <= start:
+                    passed = [_checked_text(source, at + i, t) for i, t in enumerate(_take(texts, high - at))]
+                    if len(passed) < high - at:
+                        raise SourceError(
+                            f"{source.path} gave {at + len(passed)} documents; {high} of it were counted before. "
+                            f"It is not the input it was. Nothing was changed."
+                        )
+                    if self.verify:
+                        self.verify(source, low, high, digest_values(passed))
+                    at = high
+            values: list[str | None] = []
+            size = 0
+            for text in texts:
+                if size >= self.block_bytes:
+                    # told only now that more follows: the last block of a source is never empty
+                    yield Block(source, at, at + len(values), values, False)
+                    at, values, size = at + len(values), [], 0
+                values.append(_checked_text(source, at + len(values), text))
+                size += len(text or "")
+                if stop is not None and at + len(values) == stop:
+                    break
+            else:
+                if values or not covered:
+                    yield Block(source, at, at + len(values), values, True)
+                return
+            yield Block(source, at, at + len(values), values, False)
+            at += len(values)
+
+
+def not_parquet(path: str, why: Exception) -> SourceError:
+    """Arrow says of a file that is gone, or may not be read, no more than that it failed."""
+    if isinstance(why, OSError) and why.errno is not None:
+        return SourceError(f"{path} cannot be read: {os.strerror(why.errno)}.")
+    return SourceError(f"{path} is not a Parquet file: {str(why).splitlines()[0]}")
+
+
+def is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _strings(column: pa.Array) -> list[str | None]:
+    """The values of a string column; an invalid sequence becomes a lone surrogate, so that the policy sees it."""
+    try:
+        values: list[str | None] = column.to_pylist()
+    except UnicodeDecodeError:
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        data = column.cast(pa.large_binary()).to_pylist()
+        return [None if value is None else value.decode("utf-8", "streambpe-surrogate") for value in data]
+    return values
+
+
+def _as_surrogate(why: UnicodeError) -> tuple[str, int]:
+    assert isinstance(why, UnicodeDecodeError)
+    return chr(0xDC00 + why.object[why.start]), why.end
+
+
+codecs.register_error("streambpe-surrogate", _as_surrogate)
+
+
+def _take(texts: Iterator[str | None], n: int) -> Iterator[str | None]:
+    for _ in range(n):
+        try:
+            yield next(texts)
+        except StopIteration:
+            return
+
+
+def _checked_text(source: Source, index: int, text: object) -> str | None:
+    if text is not None and not isinstance(text, str):
+        raise SourceError(
+            f"{source.path}: document {index} is {type(text).__name__}, not str. Everything before it is kept."
+        )
+    return text

@@ -1,0 +1,81 @@
+"""What a source is, and the blocks it comes in."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+if sys.version_info >= (3, 14):
+    pass
+else:
+    pass
+
+
+class Stream(Protocol):
+    """What is asked of an open file, a decompressor or standard input."""
+
+    def read(self, size: int, /) -> bytes:
+        """Up to `size` bytes."""
+
+    def seek(self, to: int, /) -> int:
+        """Go to a place."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+Kind = Literal["txt", "lines", "jsonl", "csv", "parquet", "counts", "iterator"]
+BadUtf8 = Literal["replace", "skip", "error"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One input: what it is and where."""
+
+    path: str  # absolute; the name of standard input ("-" unless given another) or of an iterator
+    kind: Kind
+    column: str = "text"
+    bytes: int = 0  # on disk; 0 if unknown
+    mtime_ns: int = 0
+    texts: Iterable[str | None] | None = field(default=None, compare=False, repr=False)
+    is_stdin: bool = False
+    group: str | None = field(default=None, compare=False)  # of sources; None: not asked for
+    any_bytes: bool = field(default=False, compare=False)  # it is taken though it is mostly no UTF-8
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it can be read only once, from the front."""
+        return self.is_stdin or self.texts is not None
+
+
+@dataclass(frozen=True)
+class Block:
+    """A stretch of a source that is counted on its own."""
+
+    source: Source
+    start_at: int
+    stop_at: int
+    data: bytes | list[str | None]  # raw bytes, or the values of a text column
+    ends_source: bool
+    header: tuple[str, ...] = ()  # of a csv
+    inside_document: bool = False  # begins in the middle of a document
+    ends_inside: bool = False  # and ends in one
+
+
+@dataclass
+class BlockText:
+    """A counting buffer and what was met while making it."""
+
+    text: bytes
+    documents: int
+    digest: str
+    bad_utf8: int = 0
+    boms: int = 0
+    nulls: int = 0
+    dropped: int = 0  # characters, by --unencodable drop
+
+
+def name_of(source: Source) -> str:
+    return "standard input" if source.is_stdin else source.path

@@ -1,0 +1,144 @@
+"""Tables of counts as sources: csv, tsv, text and Parquet, read in pieces."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from streambpe.errors import SourceError
+from streambpe.sources.csv_records import csv_reader
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+from streambpe.sources.read import is_text, not_parquet
+from streambpe.sources.source import Source
+from streambpe.sources.streams import open_bytes, strip_compression
+
+
+@dataclass
+class CountTable:
+    """Some rows of a count table."""
+
+    chunks: list[str]
+    counts: list[int]
+    rows: int  # as they stand in the file
+    documents: int = 0
+    pattern: str | None = None  # the expression it was counted with, if it says so
+
+
+def read_count_table(source: Source, most_rows: int) -> Iterator[CountTable]:
+    """A count table in pieces: at least one, and the pattern comes with one of them.
+
+    csv with a header (BatchBPE, and ours; a last row with count 0 is the pattern), Parquet as
+    export-counts writes it, tsv `word<TAB>n` (sentencepiece), or `word n` (subword-nmt).
+    """
+    if strip_compression(source.path)[0].endswith(".parquet"):
+        yield from _read_count_parquet(source, most_rows)
+        return
+    chunks: list[str] = []
+    counts: list[int] = []
+    last: tuple[str, int] | None = None
+    is_csv = strip_compression(source.path)[0].endswith(".csv")
+    for row in _count_rows(source):
+        if len(chunks) == most_rows:
+            yield CountTable(chunks, counts, most_rows)
+            chunks, counts = [], []
+        chunks.append(row[0])
+        counts.append(row[1])
+        last = row
+    pattern = last[0] if is_csv and last and last[1] == 0 else None
+    yield CountTable(chunks, counts, len(chunks), pattern=pattern)
+
+
+def _read_count_parquet(source: Source, most_rows: int) -> Iterator[CountTable]:
+    try:
+        with pq.ParquetFile(source.path, pre_buffer=False) as file:
+            names = file.schema_arrow.names
+            if names[:2] not in (["chunk", "count"], ["chunk", "n"]):
+                raise SourceError(f"{source.path} holds columns {', '.join(names)}; a count table has chunk and count.")
+            chunk_type, count_type = file.schema_arrow.types[:2]
+            if not (is_text(chunk_type) and pa.types.is_integer(count_type)):
+                raise SourceError(
+                    f"{source.path} holds {chunk_type} and {count_type}; the chunks of a count table are strings, "
+                    f"the counts integers."
+                )
+            facts = json.loads((file.schema_arrow.metadata or {}).get(b"streambpe-counts", b"{}"))
+            documents, expression = facts.get("documents", 0), facts.get("expression")
+            first_row = 0
+            for batch in file.iter_batches(most_rows, use_threads=False):
+                rows = [list(row) for row in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)]
+                pairs = list(_checked_rows(rows, source, first_row))
+                first_row += len(batch)
+                yield CountTable(
+                    [chunk for chunk, _ in pairs], [n for _, n in pairs], len(batch), documents, expression
+                )
+                documents = 0
+            if not first_row:
+                yield CountTable([], [], 0, documents, expression)
+    except UnicodeDecodeError as why:
+        raise SourceError(f"{source.path} holds a chunk that is not UTF-8 ({why.reason}).") from None
+    except (OSError, pa.ArrowException) as why:
+        raise not_parquet(source.path, why) from None
+
+
+def _count_rows(source: Source) -> Iterator[tuple[str, int]]:
+    stream, _ = open_bytes(source)
+    try:
+        name = strip_compression(source.path)[0]
+        is_csv = name.endswith(".csv")
+        # only a line feed ends a row of the others: a carriage return may be part of a chunk
+        with io.TextIOWrapper(cast(Any, stream), encoding="utf-8-sig", newline="" if is_csv else "\n") as text:
+            if is_csv:
+                rows: Iterator[list[str]] = csv_reader(text)
+                header = next(rows, [])
+                if len(header) != 2 or header[1].strip().isdigit():
+                    raise SourceError(
+                        f"{source.path} line 1 is {','.join(header)!r}; "
+                        f"a count table in csv opens with a header such as `chunk,count`."
+                    )
+                yield from _checked_rows(rows, source, 2)
+            else:
+                separator = "\t" if name.endswith(".tsv") else None
+                lines = (line for line in text if line != "\n")
+                yield from _checked_rows((_word_and_count(line, separator) for line in lines), source, 1)
+    except UnicodeDecodeError as why:
+        raise SourceError(f"{source.path} is not UTF-8 near byte {why.start}; nothing of it was counted.") from None
+    except (EOFError, OSError, zlib.error, zstd.ZstdError, csv.Error) as why:
+        raise SourceError(f"{source.path} is truncated or damaged ({why}); nothing of it was counted.") from None
+
+
+def _word_and_count(line: str, separator: str | None) -> list[str]:
+    line = line.removesuffix("\n").removesuffix("\r")
+    if separator is None:
+        separator = "\t" if "\t" in line else " "
+    return line.rsplit(separator, 1)
+
+
+def _checked_rows(rows: Iterable[list[Any]], source: Source, first_line: int) -> Iterator[tuple[str, int]]:
+    for number, row in enumerate(rows, first_line):
+        if not row or row == [""]:
+            continue
+        try:
+            chunk, count = row
+            n = -1 if count is None else int(count)
+            if not chunk:
+                raise ValueError
+        except ValueError:
+            raise SourceError(
+                f"{source.path} row {number} is {row!r}; a row is a chunk, not empty, and a whole number. "
+                f"Nothing of it was counted."
+            ) from None
+        if n < 0 or n > 2**63 - 1:
+            raise SourceError(f"{source.path} row {number}: {n} is no 64-bit count. Nothing of it was counted.")
+        yield chunk, n

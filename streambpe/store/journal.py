@@ -1,0 +1,143 @@
+"""The write-ahead log of one training: RUN/pending.events. JSON lines, appended and fsynced.
+
+The first line is what the training is; each further line an event of the log, a pass, or a veto:
+
+    {"op":"training","journal":"6f1c...","begins":0,"config":{...},"corpus":"<sha256>"}
+    {"op":"merge","left":101,"right":32,"id":256,"n":2359}
+    {"op":"batch","batch":0,"first_seq":0,"events":1,...}
+    {"op":"veto","left":97,"right":98,"n":7,"seq":12}
+
+A pass is written with its events before it, so what stands behind the last whole pass was cut short by a
+kill: it is dropped when the file is read, and learned again. A round of BatchBPE's rule would otherwise go
+on from its middle and end differently.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from streambpe.errors import RunError
+from streambpe.failpoints import failpoint
+from streambpe.model.eventlog import Event, event_line, parse_event
+from streambpe.system import rename, sync, sync_folder
+
+
+@dataclass
+class Journal:
+    """What a training has learned so far, in memory and on disk."""
+
+    path: Path
+    training: dict[str, Any]  # config, specials, reserve, corpus: what must not change
+    number: str  # of this journal alone: tables filled from another one are filled anew
+    events: list[Event] = field(default_factory=list)
+    batches: list[dict[str, Any]] = field(default_factory=list)
+    vetoes: list[dict[str, Any]] = field(default_factory=list)
+    saved: bool = False
+    _unwritten: list[bytes] = field(default_factory=list)
+
+    @classmethod
+    def start(
+        cls,
+        path: Path,
+        training: dict[str, Any],
+        events: Iterable[Event] = (),
+        batches: Iterable[dict[str, Any]] = (),
+        vetoes: Iterable[dict[str, Any]] = (),
+    ) -> Journal:
+        """A new journal, not on disk before `save`; events, passes and vetoes of a smaller vocabulary."""
+        return cls(path, training, uuid.uuid4().hex, list(events), list(batches), list(vetoes))
+
+    def save(self) -> None:
+        """Put a new journal on disk, whole or not at all."""
+        temporary = self.path.with_name(self.path.name + ".new")
+        begins = len(self.events) + len(self.vetoes) + len(self.batches)
+        with temporary.open("wb") as out:
+            out.write(_line({"op": "training", "journal": self.number, "begins": begins, **self.training}))
+            out.writelines(event_line(event) for event in self.events)
+            out.writelines(_line({**veto, "op": "veto"}) for veto in self.vetoes)
+            out.writelines(_line({**batch, "op": "batch"}) for batch in self.batches)
+            out.flush()
+            sync(out.fileno())
+        failpoint("journal-written")
+        rename(temporary, self.path)
+        sync_folder(self.path.parent)
+        failpoint("journal-created")
+        self.saved = True
+
+    @classmethod
+    def read(cls, path: Path, *, mend: bool = True) -> Journal:
+        """What is on disk; what stands behind the last whole pass is cut off, here and (`mend`) there."""
+        data = path.read_bytes()
+        lines = data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]
+        if not lines:
+            raise RunError(f"{path} is empty; remove it and train again: the counts are kept.")
+        journal = cls(path, {}, "", saved=True)
+        at = begins = 0
+        whole = (0, 0, 0, 0)  # bytes, events, passes, vetoes up to the last whole pass
+        for number, line in enumerate(lines, 1):
+            at += len(line) + 1
+            try:
+                record = json.loads(line)
+                op = record.pop("op")
+                if number == 1:
+                    journal.number, begins = record.pop("journal"), record.pop("begins")
+                    journal.training = record
+                elif op == "batch":
+                    journal.batches.append(record)
+                elif op == "veto":
+                    journal.vetoes.append(record)
+                else:
+                    journal.events.append(parse_event(line))
+            except (ValueError, KeyError, TypeError, AttributeError) as why:
+                raise RunError(
+                    f"{path} line {number} is damaged ({why}). Cut the file off before that line and resume: "
+                    f"learning is deterministic and goes on from there."
+                ) from None
+            if number <= begins + 1 or op == "batch":
+                whole = (at, len(journal.events), len(journal.batches), len(journal.vetoes))
+        if len(lines) <= begins:
+            raise RunError(
+                f"{path} was cut off: it has {len(lines)} lines, and its first says that it began with {begins} more. "
+                f"Remove it and train again: the counts are kept."
+            )
+        if mend and whole[0] < len(data):
+            with path.open("r+b") as file:
+                file.truncate(whole[0])
+        del journal.events[whole[1] :], journal.batches[whole[2] :], journal.vetoes[whole[3] :]
+        return journal
+
+    def add_event(self, event: Event) -> None:
+        """Remember an event; on disk at the next `commit`."""
+        self.events.append(event)
+        self._unwritten.append(event_line(event))
+
+    def add_batch(self, record: dict[str, Any]) -> None:
+        """Remember a pass; it covers the events added since the last one."""
+        self.batches.append(record)
+        self._unwritten.append(_line({"op": "batch", **record}))
+
+    def add_veto(self, left: int, right: int, n: int) -> None:
+        """Remember a pair that may not be learned."""
+        veto = {"seq": len(self.events), "left": left, "right": right, "n": n}
+        self.vetoes.append(veto)
+        self._unwritten.append(_line({"op": "veto", **veto}))
+
+    def commit(self) -> None:
+        """Append what is not on disk yet and fsync: from here on it survives anything."""
+        if not self._unwritten:
+            return
+        with self.path.open("ab") as out:
+            out.writelines(self._unwritten)
+            out.flush()
+            sync(out.fileno())
+        self._unwritten.clear()
+        failpoint("events-committed")
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    return json.dumps(record, separators=(",", ":")).encode() + b"\n"

@@ -1,0 +1,144 @@
+"""Parts merged by ranges of chunks: row groups are small and their first and last chunks are in the
+footer, so a range reads a few row groups of each file. Memory: `range_bytes` and one row group
+(0.5 MB of English at most) for each file; disk: each level of 64 files rewrites its rows once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import polars as pl
+import pyarrow.parquet as pq
+
+from streambpe.core.strings import ChunkList, arrow_buffers, merge
+from streambpe.errors import StreambpeError
+from streambpe.failpoints import failpoint
+from streambpe.store.parts import GROUP_ROWS, LEAST_GROUP_ROWS, MAX_COUNT, Part, PartWriter, next_number
+from streambpe.store.run import Run
+
+_Use = Callable[[ChunkList], None]
+MERGE_FILES = 64  # open at once in a merge
+_LEAST_FILES = 8
+
+
+def merged_lists(parts: Sequence[Part], range_bytes: int) -> Iterator[ChunkList]:
+    """The sum of several parts in pieces: disjoint, ascending, in byte order.
+
+    Cost: every row is read once, rows at the border of two ranges twice.
+    """
+    with _opened(parts) as files:
+        for low, high in _ranges(parts, range_bytes):
+            found = [_read_range(part, file, low, high) for part, file in zip(parts, files, strict=True)]
+            rows = [each for each in found if each is not None]
+            if rows:
+                yield rows[0] if len(rows) == 1 else merge(rows)
+            del found, rows  # here they would be held while the next range is read
+
+
+def merge_ranges(parts: Sequence[Part], range_bytes: int) -> Iterator[pl.DataFrame]:
+    """As `merged_lists`, each piece as a frame (chunk, n)."""
+    return (rows.frame() for rows in merged_lists(parts, range_bytes))
+
+
+def merge_ranges_by_group(parts: Sequence[Part], range_bytes: int) -> Iterator[pl.DataFrame]:
+    """Frames (chunk, group_name, n), a row for each group that has the chunk, by both."""
+    with _opened(parts) as files:
+        for low, high in _ranges(parts, range_bytes):
+            of_group: dict[str, list[ChunkList]] = {}
+            for part, file in zip(parts, files, strict=True):
+                rows = _read_range(part, file, low, high)
+                if rows is not None:
+                    of_group.setdefault(part.group_name, []).append(rows)
+            frames = [
+                merge(lists).frame().select("chunk", pl.lit(name).alias("group_name"), "n")
+                for name, lists in of_group.items()
+            ]
+            if frames:
+                yield pl.concat(frames).sort("chunk", "group_name")
+
+
+@contextlib.contextmanager
+def _opened(parts: Sequence[Part]) -> Iterator[list[pq.ParquetFile]]:
+    total = sum(part.total for part in parts)
+    if total > MAX_COUNT:
+        raise StreambpeError(
+            f"The counts add up to {total}, more than a 64-bit count holds ({MAX_COUNT}). Nothing was changed."
+        )
+    files = [pq.ParquetFile(part.path, pre_buffer=False) for part in parts]
+    try:
+        yield files
+    finally:
+        for file in files:
+            file.close()
+
+
+def _ranges(parts: Sequence[Part], range_bytes: int) -> Iterator[tuple[str, str | None]]:
+    """From which chunk on and up to which (None: the end) pieces of about so many bytes go."""
+    starts = sorted((low, size) for part in parts for low, _, size in part.groups)
+    bounds, held = [""], 0
+    for low, size in starts:
+        if held + size > range_bytes and held and low > bounds[-1]:
+            bounds.append(low)
+            held = 0
+        held += size
+    yield from zip(bounds, [*bounds[1:], None], strict=True)
+
+
+def _read_range(part: Part, file: pq.ParquetFile, low: str, high: str | None) -> ChunkList | None:
+    """A part's chunks from `low` to before `high`, if it has any."""
+    wanted = [g for g, (a, b, _) in enumerate(part.groups) if b >= low and (high is None or a < high)]
+    if not wanted:
+        return None
+    table = file.read_row_groups(wanted, use_threads=False).combine_chunks()
+    if not table.num_rows:
+        return None
+    chunks, n = (table[name].chunk(0) for name in ("chunk", "n"))
+    rows = ChunkList(*arrow_buffers(chunks), n.to_numpy())
+    rows = rows.part(rows.first_not_below(low), len(rows) if high is None else rows.first_not_below(high))
+    return rows if len(rows) else None
+
+
+def compact(run: Run, parts: list[Part], range_bytes: int, threads: int) -> list[Part]:
+    """Merge MERGE_FILES files of a group's level into one of the next, as long as a level holds that many; fewer where
+    one row group of each is more than a range."""
+    while True:
+        largest = max((size for part in parts for _, _, size in part.groups), default=1)
+        files = min(max(2 * range_bytes // max(largest, 1), _LEAST_FILES), MERGE_FILES)
+        many = Counter((p.group_name, p.level) for p in parts)
+        kind = next((kind for kind in sorted(many) if many[kind] >= files), None)
+        if kind is None:
+            return parts
+        batch = [p for p in parts if (p.group_name, p.level) == kind][:files]
+        merged = merge_into(run, batch, range_bytes, kind[1] + 1, threads)
+        parts = [p for p in parts if p not in batch] + [merged]
+
+
+def merge_into(
+    run: Run, batch: Sequence[Part], range_bytes: int, level: int, threads: int, also: Sequence[_Use] = ()
+) -> Part:
+    """Write the sum of `batch` as one part and remove the files it replaces; give the sum to `also` too."""
+    target = run.counts / f"merged-{next_number(run):05d}.parquet"
+    writer = PartWriter(target, min(max(range_bytes >> 11, LEAST_GROUP_ROWS), GROUP_ROWS), run=run.number)
+    try:
+        give_out(merged_lists(batch, range_bytes), [writer.write, *also], threads)
+        merged = writer.commit(
+            [span for part in batch for span in part.spans], level, [part.path.name for part in batch]
+        )
+    except BaseException:
+        writer.abandon()
+        raise
+    failpoint("merge-committed")
+    for part in batch:
+        part.path.unlink()
+    return merged
+
+
+def give_out(pieces: Iterator[ChunkList], uses: Sequence[_Use], threads: int) -> None:
+    """Give every piece to every one of `uses`, in order; they work at the same time, but on one piece only."""
+    with ThreadPoolExecutor(min(threads, len(uses))) as pool:
+        for piece in pieces:
+            for done in [pool.submit(use, piece) for use in uses]:
+                done.result()
+            del piece  # here it would be held until the next one is read

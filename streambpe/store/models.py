@@ -1,0 +1,77 @@
+"""Finding a model and reading what its header says about splitting text.
+
+A MODEL is an event log (`.jsonl`, or its Parquet twin), a RUN (its `model.events.jsonl`), or
+`RUN:NAME` (its `NAME.events.jsonl`).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from streambpe.errors import ModelError
+from streambpe.model.eventlog import EventLog, read_event_log
+from streambpe.store.identity import refuse_other_log
+from streambpe.text.patterns import Pattern, find_pattern
+
+
+def find_log(model: str | os.PathLike[str]) -> Path:
+    """The event log behind a MODEL argument."""
+    path = Path(model)
+    if path.is_dir():
+        return _log_of_run(path, "model")
+    if path.exists():
+        return path
+    run, colon, name = str(model).rpartition(":")
+    if colon and Path(run).is_dir():
+        return _log_of_run(Path(run), name)
+    raise ModelError(f"There is no model {model}: neither an event log, nor a RUN, nor RUN:NAME of an existing RUN.")
+
+
+def _log_of_run(run: Path, name: str) -> Path:
+    log = run / f"{name}.events.jsonl"
+    if log.is_file():
+        return log
+    others = sorted(p.name.removesuffix(".events.jsonl") for p in run.glob("*.events.jsonl"))
+    if others:
+        raise ModelError(
+            f"{run} holds no model {name!r}; it holds {', '.join(others)}. Write it {run}:{others[0]}, for example."
+        )
+    raise ModelError(
+        f"{run} holds no {log.name}: no training was finished there. `streambpe train {run}` learns one, "
+        f"`streambpe status {run}` says how far it is."
+    )
+
+
+def run_of(model: str | os.PathLike[str]) -> Path | None:
+    """The RUN a MODEL argument names, or None if it is a log alone."""
+    folder = find_log(model).parent
+    return folder if (folder / "state.duckdb").is_file() else None
+
+
+def read_model(model: str | os.PathLike[str]) -> EventLog:
+    """Read and check the event log of a MODEL."""
+    path = find_log(model)
+    if path.suffix == ".parquet":
+        from streambpe.model.parquet import read_parquet
+
+        return read_parquet(path)
+    refuse_other_log(path)
+    return read_event_log(path)
+
+
+def encoding_pattern(config: dict[str, Any]) -> Pattern:
+    """The pattern that text is split with before encoding.
+
+    A `uw` model learned under two patterns; its list is replayed under the second, alone, `stage2_pattern` in the
+    header. What that leaves out (most text, under superbpe2) are chunks too.
+    """
+    name = config.get("pattern", "none")
+    gaps = config.get("gaps")
+    if config.get("superwords") == "uw":
+        name, gaps = config.get("stage2_pattern", "superbpe2"), "keep"
+    # A pattern that training accepted is not questioned again: what it leaves out is told by `gaps`.
+    gaps = "keep" if gaps == "keep" else "drop"
+    prepared = config.get("normalize", "none") != "none" or config.get("unencodable", "bytes") == "drop"
+    return find_pattern(name, gaps=gaps, split_scripts=bool(config.get("split_scripts", False)), prepared=prepared)

@@ -1,0 +1,1 @@
+"""Text to chunks: patterns, borders, preparation. No files, no models."""

@@ -1,0 +1,219 @@
+"""Text -> chunks, counted or numbered: in the compiled core for presets, by `regex` for a pattern of the user's own.
+
+A counting buffer holds documents, each ended by a mark (`marks`), or one stretch of a document:
+
+    b"the cat\\xffthe dog\\xff"   counted    "the" 2, " cat" 1, " dog" 1
+                                 numbered   [" cat", " dog", "the"] and 2 0 -1 2 1 -1   (-1 ends a document)
+
+The definition of every split is Pattern.split; tests compare both ways with it on hostile text.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from streambpe.core.binding import PRESETS, ChunkTable, Split, categories
+from streambpe.core.classes import INHERITED, OTHER, SPACE, TAKES_SPACE, FixedClasses
+from streambpe.core.strings import ChunkList, as_buffers, as_strings, merge
+from streambpe.text.marks import DOCUMENT_END, SCRIPT_RUN_END
+from streambpe.text.patterns import SCRIPT_SPECIFIC_GPT4O, Pattern
+from streambpe.text.script_blocks import character_groups
+from streambpe.text.script_rules import TAKE_SPACE
+from streambpe.text.script_runs import mark_script_runs
+from streambpe.text.split import split_texts
+from streambpe.text.split_worker import SplitProcess
+from streambpe.text.whitespace import SPACES
+
+Ids = npt.NDArray[np.int32]
+Lengths = npt.NDArray[np.int64]
+
+END_OF_DOCUMENT = -1
+_SAME = {"r50k": "gpt2"}  # other expressions that find the same chunks
+_NUMBERED_BYTES = 1 << 40  # a block's own table: it is no larger than the block makes it
+_MARKS = re.compile(b"[\xfd-\xff]")
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """One buffer's chunks."""
+
+    chunks: pl.Series  # distinct, in the order of their bytes
+    ids: Ids  # all of them in order as rows of `chunks`; END_OF_DOCUMENT where one ends
+
+    @property
+    def n(self) -> Lengths:
+        """How often each distinct chunk occurs."""
+        return np.bincount(self.ids[self.ids >= 0], minlength=len(self.chunks)).astype(np.int64)
+
+
+@functools.cache
+def _script_groups() -> FixedClasses:
+    """For the rules of --pattern script: of every code point its group, Han and Hiragana taken together."""
+    names, group_of = character_groups()
+    entries = np.arange(1, len(names) + 1, dtype=np.uint16)  # 0 is for what is no character
+    for number, (script, supercategory) in enumerate(names):
+        if script == "Hiragana" and ("Han", supercategory) in names:
+            entries[number] = entries[names.index(("Han", supercategory))]
+        elif script == "Inherited":
+            entries[number] |= INHERITED
+        elif (script, supercategory) in TAKE_SPACE:
+            entries[number] |= TAKES_SPACE
+    return FixedClasses(entries[group_of])
+
+
+@functools.cache
+def _white_space() -> FixedClasses:
+    """For --pattern whitespace."""
+    table = np.full(0x110000, OTHER, np.uint16)
+    table[[ord(character) for character in SPACES]] = SPACE
+    return FixedClasses(table)
+
+
+def core_split(pattern: Pattern) -> Split | None:
+    """How the core splits by a pattern; None if it is the user's own."""
+    name = _SAME.get(pattern.name, pattern.name)
+    if name not in PRESETS:
+        return None
+    number = PRESETS.index(name)
+    if name == "script":
+        return Split(number, _script_groups())
+    if name == "whitespace":
+        return Split(number, _white_space())
+    special = -1
+    if pattern.script_expression:
+        runs = "spaceless gpt4o" if pattern.script_expression == SCRIPT_SPECIFIC_GPT4O else "spaceless"
+        special = PRESETS.index(runs)
+    return Split(number, categories(), special)
+
+
+class Chunker:
+    """Splits buffers by one pattern; used by one thread at a time. `close` it."""
+
+    def __init__(self, pattern: Pattern, *, beside: bool = False) -> None:
+        """`beside`: run a pattern of the user's own in a process beside this one, since `regex` holds the lock."""
+        self.pattern = pattern
+        self.split = core_split(pattern)
+        self._beside = beside
+        self._process: SplitProcess | None = None
+
+    def close(self) -> None:
+        """End the process, if there is one."""
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+    def ready(self, text: bytes) -> bytes:
+        """The buffer with its script runs marked, if the pattern asks for them."""
+        return mark_script_runs(text)[0] if self.pattern.script_expression and not text.isascii() else text
+
+    def number(self, text: bytes) -> Numbered:
+        """The distinct chunks of a buffer, and all of them in order."""
+        text = self.ready(text)
+        if self.split is None:
+            return self._match(text)
+        table = ChunkTable(_NUMBERED_BYTES)
+        by_first = table.number(text, self.split)
+        offsets, data, first = table.take()
+        row = np.full(len(first) + 1, END_OF_DOCUMENT, np.int32)  # the last entry is the one of -1
+        row[first] = np.arange(len(first), dtype=np.int32)
+        return Numbered(as_strings(offsets, data), row[by_first])
+
+    def _match(self, text: bytes) -> Numbered:
+        """By the `regex` module, text by text."""
+        ends = [match.start() for match in _MARKS.finditer(text)]
+        if not text or ends[-1:] != [len(text) - 1]:
+            ends.append(len(text))
+        kinds = [text[end] if end < len(text) else 0 for end in ends]
+        texts = [text[a:b].decode() for a, b in zip([0, *(end + 1 for end in ends)], ends, strict=False)]
+        plain = [i for i, kind in enumerate(kinds) if kind != SCRIPT_RUN_END]
+        special = [i for i, kind in enumerate(kinds) if kind == SCRIPT_RUN_END]
+        lengths = np.zeros(len(texts) + 1, np.int64)
+        halves = []
+        for which in (plain, special):
+            found = self._run([texts[i] for i in which], which is special) if which else ([], [], [])
+            lengths[which] = np.asarray(found[2], np.int64)
+            halves.append((found[0], np.asarray(found[1], np.int32)))
+        names = pl.Series("chunk", [*halves[0][0], *halves[1][0]], dtype=pl.String)
+        numbers = [halves[0][1], halves[1][1] + np.int32(len(halves[0][0]))]
+        chunks = names.unique().sort()
+        row = chunks.search_sorted(names).to_numpy().astype(np.int32) if len(names) else np.zeros(0, np.int32)
+        # every text's chunks where they belong, and behind those that end a document one place more
+        ended = np.array([kind == DOCUMENT_END for kind in kinds], np.int64)
+        starts = np.concatenate([[0], np.cumsum(lengths[:-1] + ended)])
+        ids = np.full(int(starts[-1]), END_OF_DOCUMENT, np.int32)
+        for which, own in zip((plain, special), numbers, strict=True):
+            size = lengths[which]
+            inside = np.arange(len(own)) - np.repeat(np.cumsum(size) - size, size)
+            ids[np.repeat(starts[which], size) + inside] = row[own]
+        return Numbered(chunks, ids)
+
+    def _run(self, texts: Sequence[str], script_runs: bool) -> tuple[Sequence[str], Sequence[int], Sequence[int]]:
+        pattern = self.pattern
+        if not self._beside:
+            compiled = pattern.script_compiled if script_runs else pattern.compiled
+            return split_texts(compiled, texts, pattern.keep_gaps)
+        if self._process is None:
+            self._process = SplitProcess(pattern.expression, pattern.script_expression, pattern.keep_gaps)
+        return self._process.split(texts, script_runs)
+
+
+class ChunkCounts:
+    """Distinct chunks of many buffers and their counts; memory grows with the distinct ones only.
+
+    The table takes at most `limit` bytes: when it is full it is taken out sorted, and another one is begun.
+    """
+
+    def __init__(self, chunker: Chunker, limit: int) -> None:
+        self.chunker = chunker
+        self._table = ChunkTable(limit)
+        self._taken: list[ChunkList] = []
+        self._taken_bytes = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes of memory, now."""
+        return self._table.taken + self._taken_bytes
+
+    def add(self, text: bytes) -> None:
+        """Count one buffer's chunks."""
+        split = self.chunker.split
+        if split is None:
+            numbered = self.chunker.number(text)
+            self._add_counted(numbered.chunks, numbered.n)
+            return
+        text, at = self.chunker.ready(text), 0
+        while at < len(text):
+            reached, _ = self._table.count(text, split, at)
+            if reached < len(text):
+                self._make_room(len(text))
+            at = reached
+
+    def _add_counted(self, chunks: pl.Series, n: Lengths) -> None:
+        offsets, data = as_buffers(chunks)
+        at = 0
+        while at < len(n):
+            reached = self._table.add(offsets, data, n, at)
+            if reached < len(n):
+                self._make_room(len(data))
+            at = reached
+
+    def _make_room(self, size: int) -> None:
+        """Take the full table out. One that is empty, and yet too small for a chunk, gets a limit that holds any."""
+        taken = ChunkList(*self._table.take())
+        if not len(taken):
+            self._table = ChunkTable(self._table.limit + 4 * size)
+            return
+        self._taken.append(taken)
+        self._taken_bytes += taken.text_bytes + 16 * len(taken)
+
+    def take(self) -> ChunkList:
+        """All chunks and their counts; nothing is left afterwards."""
+        taken, self._taken, self._taken_bytes = [*self._taken, ChunkList(*self._table.take())], [], 0
+        return taken[0] if len(taken) == 1 else merge(taken)

@@ -1,0 +1,216 @@
+"""What happens to text before it is split: --unencodable and --normalize.
+
+    drop_unencodable("a\\ue000b")  ->  "ab", 1       characters that the SCRIPT table does not hold
+    nfc("A\\u030a")                ->  "Å"          NFC of Unicode 16.0.0, under any Python
+
+In this order, as the SCRIPT papers' trainer has it. Both work on counting buffers (UTF-8, a mark behind
+every document; text/marks.py), and no document touches another one's characters.
+
+NFC never changes for characters once they are assigned, so the running Python's tables serve, but for
+two kinds: those that Unicode 16.0.0 has and an older Python lacks (data/normalization-16.0.0.txt, and a
+slow route for words that hold one), and those outside the table, which a newer Python may know: they
+stay as they are and nothing is composed across them.
+
+A document is cut into blocks only between `inert` characters: NFC neither changes them nor moves
+anything past them, and they are never dropped. NFC of the blocks is then NFC of the document.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from importlib import resources
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from streambpe.text.script_blocks import UNICODE, Unencodable, character_groups
+from streambpe.text.script_rules import code_points_at
+
+Normalize = Literal["none", "nfc"]
+_TILE = 1 << 20
+
+
+class UnencodableText(ValueError):
+    """A character that the SCRIPT table does not hold, under --unencodable error."""
+
+    def __init__(self, point: int) -> None:
+        super().__init__(f"U+{point:04X} is not in the SCRIPT table (unassigned in Unicode {UNICODE}, or private use)")
+        self.point = point
+
+
+def prepare(text: bytes, normalize: Normalize, unencodable: Unencodable) -> tuple[bytes, int]:
+    """A counting buffer made ready for splitting, and how many characters were dropped."""
+    dropped = 0
+    if text.isascii():
+        return text, dropped
+    if unencodable != "bytes":
+        text, dropped = drop_unencodable(text, raise_first=unencodable == "error")
+    if normalize == "nfc":
+        # a mark becomes a lone surrogate, which composes with nothing
+        text = nfc(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    return text, dropped
+
+
+def drop_unencodable(text: bytes, raise_first: bool = False) -> tuple[bytes, int]:
+    """A buffer without the characters outside the table, and how many there were."""
+    _, group_of = character_groups()
+    data = np.frombuffer(text, np.uint8)
+    padded = np.frombuffer(text + b"\0\0\0", np.uint8)
+    found: list[npt.NDArray[np.int64]] = []
+    for low in range(0, len(data), _TILE):
+        at = np.flatnonzero((data[low : low + _TILE] - np.uint8(0xC0)) < 0x38) + low
+        code = code_points_at(padded, at)
+        outside = np.flatnonzero(group_of[code] == 0)
+        if len(outside) and raise_first:
+            raise UnencodableText(int(code[outside[0]]))
+        found.append(at[outside])
+    at = np.concatenate(found) if found else np.zeros(0, np.int64)
+    if not len(at):
+        return text, 0
+    keep = np.ones(len(padded), np.bool_)
+    lead = data[at]
+    for k, at_least in enumerate((0, 0, 0xE0, 0xF0)):
+        keep[at[lead >= at_least] + k] = False
+    return data[keep[: len(data)]].tobytes(), len(at)
+
+
+@functools.cache
+def _young() -> dict[str, tuple[int, str]]:
+    """Characters that a supported Python may not know: combining class, canonical decomposition."""
+    text = resources.files("streambpe.text").joinpath(f"data/normalization-{UNICODE}.txt").read_text()
+    rows = (line.split(" ") for line in text.splitlines())
+    return {chr(int(point, 16)): (int(ccc), "".join(chr(int(p, 16)) for p in parts)) for point, ccc, *parts in rows}
+
+
+@functools.cache
+def _composed_young() -> dict[str, str]:
+    return {parts: character for character, (_, parts) in _young().items() if parts}
+
+
+@functools.cache
+def _strangers() -> frozenset[str]:
+    """Characters outside the table that this Python's NFC would treat as more than inert."""
+    _, group_of = character_groups()
+    outside = (chr(point) for point in np.flatnonzero(group_of == 0) if not 0xD800 <= point < 0xE000)
+    return frozenset(c for c in outside if unicodedata.combining(c) or unicodedata.normalize("NFD", c) != c)
+
+
+@functools.cache
+def _odd() -> re.Pattern[str]:
+    parts = {part for composed in _composed_young() for part in composed}
+    return re.compile("[" + "".join(sorted(_strangers() | _young().keys() | parts)) + "]")
+
+
+# A stretch that normalises by itself: ASCII characters never compose with what is before them.
+_STRETCH = re.compile(r"[\x00-\x7f]?[^\x00-\x7f]+")
+
+
+def nfc(text: str) -> str:
+    """NFC as of Unicode 16.0.0; characters outside its table are left alone and separate what is around them."""
+    if not _odd().search(text):
+        return unicodedata.normalize("NFC", text)
+    out, done = [], 0
+    for stretch in _STRETCH.finditer(text):
+        if _odd().search(stretch.group()):
+            out.append(unicodedata.normalize("NFC", text[done : stretch.start()]))
+            out.append(_nfc_slowly(stretch.group()))
+            done = stretch.end()
+    out.append(unicodedata.normalize("NFC", text[done:]))
+    return "".join(out)
+
+
+def _nfc_slowly(text: str) -> str:
+    """Character by character: decompose, order marks by class, compose."""
+    strangers = _strangers()
+    out: list[str] = []
+    held: list[str] = []
+    for character in text:
+        if character in strangers:
+            out += [*_compose(held), character]
+            held = []
+        else:
+            held += _decompose(character)
+    return "".join(out + _compose(held))
+
+
+def _decompose(character: str) -> list[str]:
+    parts = _young().get(character, (0, ""))[1]
+    if parts:
+        return [deeper for part in parts for deeper in _decompose(part)]
+    return list(unicodedata.normalize("NFD", character)) if character not in _young() else [character]
+
+
+def _class(character: str) -> int:
+    return _young()[character][0] if character in _young() else unicodedata.combining(character)
+
+
+def _compose(characters: list[str]) -> list[str]:
+    ordered: list[str] = []
+    at = 0
+    while at < len(characters):  # runs of marks are sorted by class, stably
+        end = at + 1
+        if _class(characters[at]):
+            while end < len(characters) and _class(characters[end]):
+                end += 1
+        ordered += sorted(characters[at:end], key=_class)
+        at = end
+    out: list[str] = []
+    starter, last = -1, 0  # place of the last starter in `out`, and the class of what follows it there
+    for character in ordered:
+        mine = _class(character)
+        if starter >= 0 and (starter == len(out) - 1 or last < mine):
+            both = _primary(out[starter], character)
+            if both is not None:
+                out[starter] = both
+                continue
+        if mine == 0:
+            starter = len(out)
+        out.append(character)
+        last = mine
+    return out
+
+
+def _primary(left: str, right: str) -> str | None:
+    """The character that two compose to."""
+    young = _young()
+    if left + right in _composed_young():
+        return _composed_young()[left + right]
+    if left in young or right in young:
+        return None
+    both = unicodedata.normalize("NFC", left + right)
+    return both if len(both) == 1 else None
+
+
+@functools.cache
+def inert_characters() -> npt.NDArray[np.bool_]:
+    """Of every code point: in the table, not Inherited, untouched by NFC whatever stands around. 1.1 MB, kept."""
+    names, group_of = character_groups()
+    inherited = [number for number, (script, _) in enumerate(names) if script == "Inherited"]
+    inert: npt.NDArray[np.bool_] = (group_of != 0) & ~np.isin(group_of, inherited)
+    second = [*map(chr, range(0x1161, 0x1176)), *map(chr, range(0x11A8, 0x11C3))]  # Hangul vowels and finals
+    for point in np.flatnonzero(inert):
+        character = chr(point)
+        parts = "".join(_decompose(character)) if character in _young() else unicodedata.normalize("NFD", character)
+        if _class(character) or nfc(character) != character:
+            inert[point] = False
+        second += parts[1:]
+    inert[[ord(character) for character in second]] = False
+    return inert
+
+
+def inert_around(data: npt.NDArray[np.uint8], borders: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+    """Whether the two characters on each side of a border are inert; the text around is valid UTF-8."""
+    # the borders near the end are enough, one of them will do
+    answer = np.zeros(len(borders), np.bool_)
+    inert = inert_characters()
+    for i in range(len(borders) - 1, -1, -1):
+        at = int(borders[i])
+        left = data[max(0, at - 12) : at].tobytes().decode("utf-8", "ignore")[-2:]
+        right = data[at : at + 12].tobytes().decode("utf-8", "ignore")[:2]
+        if len(left + right) == 4 and all(inert[ord(character)] for character in left + right):
+            answer[i] = True
+            break
+    return answer

@@ -1,0 +1,98 @@
+"""A process that splits texts with the `regex` module, so that both cores can (it holds the GIL).
+
+    python -m streambpe.text.split_worker
+
+Reads pickled requests from stdin, each behind its length (8 bytes, little-endian), and writes the
+answers to stdout the same way. First request: (expression, expression for script runs, keep_gaps);
+then (texts, whether they are script runs), answered by `split_texts`. Ends at end of input, so it
+never outlives its parent; Ctrl-C is the parent's business. About 25 MB of memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import signal
+import subprocess
+import sys
+from array import array
+from collections.abc import Sequence
+from typing import IO, Any
+
+import regex
+
+from streambpe.errors import StreambpeError
+from streambpe.text.split import split_texts
+
+
+def _send(stream: IO[bytes], message: object) -> None:
+    body = pickle.dumps(message, protocol=5)
+    stream.write(len(body).to_bytes(8, "little"))
+    stream.write(body)
+    stream.flush()
+
+
+def _receive(stream: IO[bytes]) -> Any:
+    head = stream.read(8)
+    if len(head) < 8:
+        raise EOFError
+    return pickle.loads(stream.read(int.from_bytes(head, "little")))
+
+
+class SplitProcess:
+    """One worker process; `split` may be called from one thread at a time."""
+
+    def __init__(
+        self,
+        expression: str,
+        script_expression: str | None,
+        keep_gaps: bool,
+    ) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "streambpe.text.split_worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._to, self._from = self._process.stdin, self._process.stdout
+        _send(self._to, (expression, script_expression, keep_gaps))
+
+    def split(self, texts: Sequence[str], script_runs: bool) -> tuple[list[str], array[int], array[int]]:
+        """As `split_texts`. A worker that dies (killed for memory, say) raises BrokenPipeError."""
+        _send(self._to, (list(texts), script_runs))
+        try:
+            answer: tuple[list[str], array[int], array[int]] | StreambpeError = _receive(self._from)
+        except EOFError:
+            raise BrokenPipeError(f"split worker {self._process.pid} died, exit {self._process.wait()}") from None
+        if isinstance(answer, StreambpeError):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        """End the process; safe to call twice."""
+        for stream in (self._to, self._from):
+            with contextlib.suppress(OSError):
+                stream.close()
+        self._process.wait()
+
+
+def main() -> None:
+    """Serve requests until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    source, target = sys.stdin.buffer, sys.stdout.buffer
+    expression, script_expression, keep_gaps = _receive(source)
+    compiled = regex.compile(expression) if expression else None
+    script_compiled = regex.compile(script_expression) if script_expression else None
+    while True:
+        try:
+            texts, script_runs = _receive(source)
+        except EOFError:
+            return
+        try:
+            answer: object = split_texts(script_compiled if script_runs else compiled, texts, keep_gaps)
+        except StreambpeError as why:
+            answer = why
+        _send(target, answer)
+
+
+if __name__ == "__main__":
+    main()

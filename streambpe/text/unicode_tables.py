@@ -1,0 +1,127 @@
+"""Which Unicode tables decide the splits: those of the installed `regex` module, told apart by what they say.
+
+Two versions of `regex` may have the same tables, and a RUN counted with one goes on with the other; or others, and then
+the same text would fall into other chunks. So a RUN keeps the version of the package, the Unicode version, and a digest
+of every class that its pattern asks for. A digest takes some 50 ms. That of the version this was written with stands
+here (KNOWN), so it is made only for a new RUN under another version, and to compare where the versions differ.
+
+    general categories, \\s, \\w, pictographs, what a to z fold to     of every pattern
+    \\p{Han}, [[:alpha:]]                                              that a user's own expression names besides
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import regex
+
+from streambpe.errors import RunMismatch
+from streambpe.text.patterns import PRESETS, WRITTEN_WITH, Pattern, every_character, unicode_version
+
+KNOWN = {WRITTEN_WITH: "cfb32ce384547aa9"}  # version of the package -> tables_digest()
+_CATEGORIES = tuple(
+    "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co Cn".split()  # noqa: SIM905
+)
+_CLASSES = (r"\s", r"\w", r"\p{Extended_Pictographic}")
+_NAMED = regex.compile(r"\\[pP]\{\^?([^}]+)\}|\\[pP]([A-Z])|\[:\^?([a-zA-Z_]+):\]")
+
+
+def asks_tables(pattern: Pattern) -> bool:
+    """Whether splits hang on the tables of `regex`: not those of rules with tables of their own."""
+    return pattern.compiled is not None and pattern.definition is None
+
+
+def regex_version() -> str:
+    """Of the installed package."""
+    return version("regex")
+
+
+def digest_of(pattern: Pattern) -> str:
+    """Of the tables that a pattern asks, as they are installed."""
+    named = named_properties(pattern)
+    return (None if named else KNOWN.get(regex_version())) or tables_digest(named)
+
+
+@functools.cache
+def tables_digest(named: tuple[str, ...] = ()) -> str:
+    """What the tables say of every code point; `named`: properties besides. 16 hexadecimal digits."""
+    digest = hashlib.sha256()
+    text = every_character()
+    one_of = regex.compile("|".join(rf"(\p{{{category}}}+)" for category in _CATEGORIES))
+    runs = [(match.start(), match.lastindex) for match in one_of.finditer(text)]
+    digest.update(np.array(runs, np.int64).tobytes())
+    folded = [f"(?i:{letter})" for letter in "abcdefghijklmnopqrstuvwxyz"]
+    for members in (*_CLASSES, *(rf"\p{{{name}}}" for name in named)):
+        spans = [match.span() for match in regex.finditer(members + "+", text)]
+        digest.update(members.encode() + np.array(spans, np.int64).tobytes())
+    # only letters fold to letters, so that a search in all the rest is spared
+    letters = "".join(match.group() for match in regex.finditer(r"[\p{L}\p{M}]+", text))
+    for members in folded:
+        digest.update("".join(regex.findall(members, letters)).encode())
+    return digest.hexdigest()[:16]
+
+
+def named_properties(pattern: Pattern) -> tuple[str, ...]:
+    """The properties that an expression names and the digest has not anyway, sorted."""
+    expressions = (pattern.expression, pattern.script_expression or "")
+    found = {"".join(groups) for expression in expressions for groups in _NAMED.findall(expression)}
+    known = {*_CATEGORIES, *(category[0] for category in _CATEGORIES), "Extended_Pictographic"}
+    return tuple(sorted(found - known))
+
+
+def tables_fact(pattern: Pattern) -> dict[str, str]:
+    """For table run: what a RUN is counted with; none where the pattern asks for no table."""
+    if not asks_tables(pattern):
+        return {}
+    fact = {"regex": regex_version(), "version": unicode_version(), "digest": digest_of(pattern)}
+    return {"unicode": json.dumps(fact)}
+
+
+def refuse_other_tables(run: Path, facts: Mapping[str, str], pattern: Pattern, what: str) -> None:
+    """An error where a run was counted with other tables than those that are installed; `what` would mix them.
+
+    A run from before this was kept is taken as it is.
+    """
+    if "unicode" not in facts or not asks_tables(pattern):
+        return
+    fact: dict[str, Any] = json.loads(facts["unicode"])
+    here = regex_version()
+    if fact["regex"] == here or fact["digest"] == digest_of(pattern):
+        return
+    raise RunMismatch(
+        f"{run} is counted with the character tables of Unicode {fact['version']} (regex {fact['regex']}); here are "
+        f"those of {unicode_version()} (regex {here}), which differ: {what} would mix two splits. Nothing was changed. "
+        f"`pip install regex=={fact['regex']}` goes on; or count into another RUN."
+    )
+
+
+def told_of_old_run(facts: Mapping[str, str]) -> str | None:
+    """A sentence where a run from before the tables were kept was made with another package than is installed."""
+    made_with = json.loads(facts.get("versions", "{}")).get("regex")
+    here = regex_version()
+    if "unicode" in facts or made_with in (None, here):
+        return None
+    return (
+        f"it was made with regex {made_with}, and here is {here}; whether their character tables differ is not known."
+    )
+
+
+def told_of_model(name: str, config: Mapping[str, Any], unicode: str | None) -> str | None:
+    """A sentence where a model was learned with tables of another Unicode version than those that will split text."""
+    pattern = PRESETS.get(config.get("pattern", "none"))
+    if unicode is None or (pattern is not None and not asks_tables(pattern)):
+        return None
+    here = unicode_version()
+    if here == unicode:
+        return None
+    return (
+        f"{name} was learned with the character tables of Unicode {unicode}; here are those of {here} (regex "
+        f"{regex_version()}). Text with characters that differ is split otherwise than in training."
+    )

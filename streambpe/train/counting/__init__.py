@@ -1,0 +1,1 @@
+"""Counting a corpus: sources to committed parts."""

@@ -1,0 +1,1 @@
+"""Learning merges from words: the compiled loop in memory, and passes over blocks on disk."""

@@ -1,0 +1,419 @@
+"""The learning engine: words in, committed batches of merges out.
+
+    engine = Engine(Words(symbols, offsets, weights), [bytes([b]) for b in range(256)], options)
+    for batch in engine.batches(merges=50_000):
+        ...  batch.left, batch.right, batch.id, batch.n: events in their order; batch.record: what it took
+
+The events depend on the words and on the options that define the rule, never on memory, threads, batch mode `exact` or
+`1`, words in memory or on disk, nor on where a run was cut by `snapshot` / `restore` or `replay`.
+
+Symbols are any integers below len(base_tokens): bytes, characters, SCRIPT symbols, or whole chunks (superwords).
+
+Memory (`memory_bytes`): words of up to memory_bytes / BYTES_PER_PLACE places (symbols + words) are learned from in
+memory, by the compiled loop (in_memory.py), which never takes more. Otherwise they lie in blocks on disk
+(from_disk.py). Merges shrink them until they fit. What is counted is the engine's own data: the interpreter and its
+libraries come on top (about 120 MB). The words given are read in slices and may be memory maps.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import weakref
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from tempfile import mkdtemp
+
+import numpy as np
+import polars as pl
+
+from streambpe.arrays import save_array
+from streambpe.core.learner import NoRoom
+from streambpe.errors import CountOverflow, ReplayMismatch
+from streambpe.train.engine.batch import MAX_COUNT, Int32, Int64
+from streambpe.train.engine.column import count_block, write_column
+from streambpe.train.engine.deletion import Deletion
+from streambpe.train.engine.from_disk import DiskLearning
+from streambpe.train.engine.frontier import PairCounter
+from streambpe.train.engine.in_memory import BYTES_PER_PLACE, Given, MemoryLearning, Parts, measured
+from streambpe.train.engine.rules import Batch, BatchRecord, EngineOptions, PairRule, Words, give_back
+from streambpe.train.engine.state import State
+from streambpe.train.engine.ties import TieOrder
+
+SNAPSHOT_VERSION = 1
+LEAST_BYTES = 24 << 20  # with less a stage of a scan proves a few merges, and a run never ends
+_WORDS = 1 << 18  # looked at together
+_KNOWN = 1 << 13  # merges handed over together
+
+
+class Engine:
+    """Learns merges over a set of words. See the module's docstring; `close` removes temporary files."""
+
+    def __init__(
+        self,
+        words: Words,
+        base_tokens: Sequence[bytes],
+        options: EngineOptions | None = None,
+        *,
+        first_id: int | None = None,
+        base_lengths: Sequence[int] | None = None,
+        rule: PairRule | None = None,
+        ties: TieOrder | None = None,
+    ) -> None:
+        """`first_id`: the id of the first merge (ids in between belong to stop words), else len(base_tokens).
+
+        `base_lengths`: what max_token_length adds up (1 per base symbol unless given). `ties`: an order of its
+        own instead of options.ties.
+        """
+        self._prepare(State(base_tokens, options or EngineOptions(), first_id, base_lengths, rule, ties))
+        self._check_sums(words)
+        self._load(words)
+
+    def _prepare(self, state: State) -> None:
+        self.state = state
+        self.options = state.options
+        self._own_folder = self.options.work_dir is None
+        self._folder: Path | None = self.options.work_dir
+
+    def _check_sums(self, words: Words) -> None:
+        """Refuse words whose pair counts could pass 2^63 - 1: a count would wrap without a word."""
+        if len(words.weights) == 0:
+            return
+        if int(words.weights.min()) < 0:
+            raise ValueError(f"a word has a negative count ({int(words.weights.min())}); counts are 0 or more")
+        length = np.diff(words.offsets)
+        if float(np.dot(words.weights.astype(np.float64), length)) < 2.0**62:
+            return
+        total = sum(int(w) * max(0, int(k) - 1) for w, k in zip(words.weights, length, strict=True))
+        if total > MAX_COUNT:
+            raise CountOverflow(
+                f"the words hold {total} pairs, more than 2^63 - 1 = {MAX_COUNT}: a count could overflow "
+                f"and learn nonsense without a word. Nothing was learned. Divide the counts, or train "
+                f"on fewer words."
+            )
+
+    @property
+    def learned(self) -> int:
+        """How many learned tokens are alive."""
+        return self.state.learned
+
+    @property
+    def merges(self) -> int:
+        """So far, those onto a living token included."""
+        return self.state.merges
+
+    @property
+    def next_id(self) -> int:
+        """What the next new token is called."""
+        return self.state.next_id
+
+    @property
+    def vetoed(self) -> list[tuple[int, int, int]]:
+        """Pairs that were the best and make a blocked token: left, right, count."""
+        return self.state.vetoed
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes in the engine's own arrays (between passes)."""
+        return self.learning.nbytes
+
+    @property
+    def folder(self) -> Path:
+        """Where blocks and spills go."""
+        if self._folder is None:
+            self._folder = Path(mkdtemp(prefix="streambpe-engine-"))
+            # Also when close() is forgotten, or an error ends the run.
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        return self._folder
+
+    # ------------------------------------------------------------------ in memory or on disk
+
+    def _load(self, words: Words) -> None:
+        self.learning: MemoryLearning | DiskLearning
+        options = self.options
+        self._fitting = options.memory_bytes // BYTES_PER_PLACE if not options.force_scan else options.index_below
+        if not (not options.force_scan and self._to_memory(lambda: _slices(words))):
+            self.learning = DiskLearning(self.state, [(words.symbols, words.offsets, words.weights)], self.folder)
+
+    def _to_memory(self, parts: Callable[[], Parts]) -> bool:
+        """Learn from these words in memory, if they fit."""
+        if sum(measured(self.state, parts())) + 1 > self._fitting:
+            return False
+        try:
+            self.learning = MemoryLearning(self.state, parts, self.options.memory_bytes)
+        except NoRoom:
+            return False
+        return True
+
+    def _move(self, record: BatchRecord) -> None:
+        """From disk to memory when the words fit now."""
+        disk = self.learning
+        if not isinstance(disk, DiskLearning):
+            return
+        disk.settle()
+        if disk.stage is None and disk.places <= self._fitting:
+            if self._to_memory(disk.words):
+                record.switched = True
+                disk.close()
+            else:
+                self._fitting = disk.places // 2
+
+    def _to_disk(self) -> None:
+        """There are more pairs than memory for them: go on from disk, until half of the words are left."""
+        memory = self.learning
+        assert isinstance(memory, MemoryLearning)
+        self.state.take_lives(memory.learner)
+        self._fitting = memory.places // 2
+        self.learning = DiskLearning(self.state, memory.words(), self.folder)
+        memory.close()
+
+    # ------------------------------------------------------------------ learning
+
+    def batches(self, merges: int) -> Iterator[Batch]:
+        """Committed batches until `merges` more tokens are alive or no pair counts min_frequency."""
+        target = self.learned + merges
+        while self.learned < target:
+            batch = self.step(target - self.learned)
+            if batch is None:
+                return
+            yield batch
+
+    def step(self, remaining: int) -> Batch | None:
+        """One pass: at least one merge and at most `remaining` new tokens; None when no pair is left."""
+        record = BatchRecord()
+        while True:
+            self._move(record)
+            try:
+                return self.learning.step(remaining, record)
+            except NoRoom:
+                self._to_disk()
+
+    def replay(
+        self,
+        merges: Sequence[Given],
+        vetoed: Sequence[tuple[int, int, int]] = (),
+        deleted: Sequence[Deletion] = (),
+    ) -> None:
+        """Apply known merges (left, right, id, n) and deletions to the words as they are now; all are verified.
+
+        `deleted[i].after`: how many of `merges` stand before that deletion.
+        """
+        for veto in vetoed:
+            self.state.veto(*veto)
+            if isinstance(self.learning, MemoryLearning):
+                self.learning.learner.answer(*veto[:2], allowed=False)
+        record = BatchRecord()
+        at = 0
+        while at < len(merges):
+            self._move(record)
+            try:
+                ahead = merges[at:] if self.options.batch == "paper" else merges[at : at + _KNOWN]
+                if isinstance(self.learning, MemoryLearning):
+                    batch = self.learning.replay(ahead, record)
+                else:
+                    ends = [gone.after - at for gone in deleted if gone.n and gone.after > at]
+                    batch = self.learning.replay(ahead, ends, record)
+            except NoRoom:
+                self._to_disk()
+                continue
+            _verify(merges, deleted, at, batch)
+            at += len(batch.n)
+
+    # ------------------------------------------------------------------ what there is
+
+    def pair_counts(self) -> PairCounter:
+        """Every pair with its count, counted from scratch (a check of the hot ones, and table pair_counts)."""
+        if isinstance(self.learning, DiskLearning):
+            return self.learning.pair_counts()
+        rows = self.options.counter_rows or max(1 << 14, self.options.memory_bytes // 4 // 96)
+        counter = PairCounter(rows, self.folder / "pairs")
+        for symbols, offsets, weights in self.learning.words():
+            column, kept = write_column(symbols, offsets, weights)
+            counter.add(count_block(column, kept, self.state.disjoint))
+        return counter
+
+    def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
+        """(left, right, count, floor): every pair that may merge and counts at least the floor, which is at least 1."""
+        try:
+            return self.learning.hot_pairs()
+        except NoRoom:
+            self._to_disk()
+            return self.learning.hot_pairs()
+
+    def token_counts(self) -> tuple[Int64, Int64, Int64]:
+        """(id, n, alone): how often each token stands in the words held, and of these as a whole word. One pass.
+
+        Without deletions words that have become one token are no longer held, and `alone` is 0.
+        """
+        total, alone = np.zeros((2, self.state.next_id), np.int64)
+        for symbols, offsets, weights in self.learning.words():
+            for start in range(0, len(weights), _WORDS):
+                ends = offsets[start : start + _WORDS + 1]
+                lengths = np.diff(ends)
+                n = weights[start : start + _WORDS]
+                whole = lengths == 1
+                if self.state.lives is None:
+                    n = np.where(whole, 0, n)
+                else:
+                    np.add.at(alone, symbols[ends[:-1][whole]], n[whole])
+                np.add.at(total, symbols[ends[0] : ends[-1]], np.repeat(n, lengths))
+        ids = np.flatnonzero(total)
+        return ids, total[ids], alone[ids]
+
+    def check(self) -> list[str]:
+        """Recount every pair and compare: hot counts are exact, cold pairs are under the floor."""
+        left, right, n, floor = self.hot_pairs()
+        hot = dict(zip(zip(left.tolist(), right.tolist(), strict=True), n.tolist(), strict=True))
+        wrong = []
+        for part in self.pair_counts().parts():
+            for key, n_now in part.iter_rows():
+                pair = (key >> 32, key & 0xFFFFFFFF)
+                if pair in hot:
+                    if hot[pair] != n_now:
+                        wrong.append(f"hot pair {pair} is kept as {hot[pair]} but counts {n_now}")
+                    hot[pair] = 0
+                elif n_now >= floor and self.state.allowed(np.array([pair[0]]), np.array([pair[1]]))[0]:
+                    wrong.append(f"cold pair {pair} counts {n_now}, the floor is {floor}")
+        wrong += [f"hot pair {pair} is kept as {n_now} but has no occurrence" for pair, n_now in hot.items() if n_now]
+        return wrong
+
+    # ------------------------------------------------------------------ snapshots
+
+    def snapshot(self, folder: Path) -> None:
+        """Write the words as they are and the tokens made so far; learning can go on, here or by `restore`.
+
+        The caller renames the folder into place when this returns: a folder half written is not a snapshot.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        part = 0
+        for symbols, offsets, weights in self.learning.words():
+            save_array(symbols, folder / f"symbols_{part:05d}.npy")
+            save_array(offsets, folder / f"offsets_{part:05d}.npy")
+            save_array(weights, folder / f"weights_{part:05d}.npy")
+            part += 1
+        state = self.state
+        if isinstance(self.learning, MemoryLearning):
+            state.take_lives(self.learning.learner)
+        pl.DataFrame({"token": state.tokens[state.first_id :]}, schema={"token": pl.Binary}).write_parquet(
+            folder / "tokens.parquet"
+        )
+        facts = {
+            "version": SNAPSHOT_VERSION,
+            "parts": part,
+            "merges": state.merges,
+            "next_id": state.next_id,
+            "first_id": state.first_id,
+            "lengths": state.lengths[state.first_id : state.next_id].tolist(),
+            "vetoed": state.vetoed,
+            "lives": state.lives.state() if state.lives else None,
+        }
+        (folder / "engine.json").write_text(json.dumps(facts))
+
+    @classmethod
+    def restore(
+        cls,
+        folder: Path,
+        base_tokens: Sequence[bytes],
+        options: EngineOptions | None = None,
+        *,
+        first_id: int | None = None,
+        base_lengths: Sequence[int] | None = None,
+        rule: PairRule | None = None,
+        events: Sequence[Given] = (),
+    ) -> Engine:
+        """Go on from a snapshot, with the same arguments as at the start; memory, threads may differ.
+
+        `events`: the merges up to the snapshot; needed only by a `rule`, which is told of each again.
+        """
+        facts = json.loads((folder / "engine.json").read_text())
+        if facts["version"] != SNAPSHOT_VERSION:
+            raise ValueError(f"{folder} has snapshot version {facts['version']}, not {SNAPSHOT_VERSION}")
+        engine = cls.__new__(cls)
+        state = State(base_tokens, options or EngineOptions(), first_id, base_lengths, rule, None)
+        engine._prepare(state)
+        if state.first_id != facts["first_id"]:
+            raise ValueError(f"{folder} starts at id {facts['first_id']}, not {state.first_id}")
+        state.restore(pl.read_parquet(folder / "tokens.parquet")["token"].to_list(), facts["lengths"])
+        state.merges = facts["merges"]
+        for left, right, n in facts["vetoed"]:
+            state.veto(left, right, n)
+        if state.lives is not None:
+            state.lives.load(facts["lives"])
+            state.dead = state.lives.alive.count(False)
+        if rule is not None:
+            for a, b, new, _ in events:
+                rule.born(np.array([a]), np.array([b]), np.array([new]))
+        engine._load(_read_parts(folder, facts["parts"]))
+        return engine
+
+    def close(self) -> None:
+        """Remove block files, and the work folder if it was a temporary one."""
+        self.learning.close()
+        if self._own_folder and self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _slices(words: Words) -> Iterator[tuple[Int32, Int64, Int64]]:
+    for at in range(0, len(words.weights), _WORDS):
+        stop = min(at + _WORDS, len(words.weights))
+        yield words.symbols, words.offsets[at : stop + 1], words.weights[at:stop]
+        for array in (words.symbols, words.offsets, words.weights):
+            give_back(array)
+
+
+def _verify(merges: Sequence[Given], deleted: Sequence[Deletion], at: int, batch: Batch) -> None:
+    """Whether a replayed batch is what the log says from merge `at` on."""
+    part = np.array(merges[at : at + len(batch.n)], np.int64)
+    same = (batch.n == part[:, 3]) & (batch.id == part[:, 2])
+    if not same.all():
+        i = int(np.argmin(same))
+        raise ReplayMismatch(
+            f"event {merges[at + i]} (left, right, id, n) should have id {batch.id[i]} and n "
+            f"{batch.n[i]}: these events were learned from other words or by another rule."
+        )
+    known = deleted[bisect_right(deleted, at, key=_after) : bisect_right(deleted, at + len(part), key=_after)]
+    found = [deletion._replace(after=deletion.after + at) for deletion in batch.deleted]
+    if list(known) != found:
+        raise ReplayMismatch(
+            f"the merges {merges[at]} to {merges[at + len(part) - 1]} lead to the deletions {found}, not "
+            f"{list(known)}: these events were learned from other words or by another rule."
+        )
+
+
+def _after(deletion: Deletion) -> int:
+    return deletion.after
+
+
+def _read_parts(folder: Path, parts: int) -> Words:
+    """The words of a snapshot; one part is memory-mapped, several are joined."""
+    if parts == 1:
+        return Words(
+            np.load(folder / "symbols_00000.npy", mmap_mode="r"),
+            np.load(folder / "offsets_00000.npy"),
+            np.load(folder / "weights_00000.npy"),
+        )
+    symbols, offsets, weights = [], [np.zeros(1, np.int64)], []
+    total = 0
+    for part in range(parts):
+        symbols.append(np.load(folder / f"symbols_{part:05d}.npy"))
+        own = np.load(folder / f"offsets_{part:05d}.npy")
+        offsets.append(own[1:] + total)
+        total += int(own[-1])
+        weights.append(np.load(folder / f"weights_{part:05d}.npy"))
+    if parts == 0:
+        return Words(np.empty(0, np.int32), np.zeros(1, np.int64), np.empty(0, np.int64))
+    return Words(np.concatenate(symbols), np.concatenate(offsets), np.concatenate(weights))
+
+
+__all__ = [
+    "Batch",
+    "BatchRecord",
+    "CountOverflow",
+    "Engine",
+    "EngineOptions",
+    "PairRule",
+    "ReplayMismatch",
+    "TieOrder",
+    "Words",
+]

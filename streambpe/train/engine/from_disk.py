@@ -1,0 +1,428 @@
+"""Learning while the words lie on disk: stages (scan.py), or single sweeps for merges that need no stage.
+
+A stage learns from the digest of all words, in memory (in_memory.py), until the best pair counts too little, a token is
+split or one that lives is spelled again; then the words are brought to where learning is, and counted again. BatchBPE's
+rounds, known events, and the best pair where no digest fits are merged in one sweep each.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from streambpe.core.learner import LIVING, NONE_LEFT, UNFIT, NoRoom
+from streambpe.errors import ReplayMismatch
+from streambpe.train.engine import batch as rounds
+from streambpe.train.engine.batch import MAX_COUNT, Candidates, Int32, Int64
+from streambpe.train.engine.column import SEPARATOR, Rewrite, read_column, write_column
+from streambpe.train.engine.deletion import Deletion
+from streambpe.train.engine.frontier import FloorWish, Frontier, PairCounter
+from streambpe.train.engine.in_memory import Given, MemoryLearning, Parts
+from streambpe.train.engine.rules import Batch, BatchRecord, give_back
+from streambpe.train.engine.scan import SCAN_BYTES_PER_PLACE, Digest, Links, ScanColumn
+from streambpe.train.engine.state import State
+
+MOST_LINKS = 1 << 15  # pairs that make chains in one stage of a scan
+_TOKEN_BYTES = 32  # of a digest: in memory to learn from, and as it came
+
+
+@dataclass
+class _Stage:
+    """Learning from a digest while the column waits on disk."""
+
+    digest: Digest
+    learning: MemoryLearning
+
+
+@dataclass
+class _Named:
+    """What merges are called: ids in the log and in the column, and what follows from committing them.
+
+    A merge whose bytes are a living token is logged with that token's id; in the column it has a `spare` one
+    of its own until the rewrites are done, because pairs that hold it are counted from the blocks.
+    """
+
+    ids: Int64
+    in_column: Int64
+    rewrites: list[Rewrite]
+    deleted: list[Deletion]
+
+
+class DiskLearning:
+    """Words in blocks under a folder; `close` removes them."""
+
+    kind = "scan"
+
+    def __init__(self, state: State, parts: Parts, folder: Path) -> None:
+        """`parts`: the words in pieces, each of which becomes a block or several."""
+        self.state = state
+        options = state.options
+        # A deletion may split a word that has become one token.
+        self.column = ScanColumn(
+            folder / "column", disjoint=state.disjoint, threads=options.threads, drop_finished=state.lives is None
+        )
+        self.pairs = folder / "pairs"
+        self.frontier = Frontier()
+        self.stage: _Stage | None = None
+        self._filled = False
+        self._links = 64
+        self._passed_over = False  # memory did not do for a stage: the next merge is made without one
+        room = options.memory_bytes // (2 * SCAN_BYTES_PER_PLACE * max(1, options.threads))
+        size = options.block_places or max(1 << 12, min(1 << 22, room))
+        for symbols, offsets, weights in parts:
+            self._append(symbols, offsets, weights, size)
+        if not self.column.lengths:
+            self.column.append(np.full(1, SEPARATOR, np.int32), np.empty(0, np.int64))
+
+    def _append(self, symbols: Int32, offsets: Int64, weights: Int64, size: int) -> None:
+        at, shortest = 0, 2 if self.state.lives is None else 1
+        while at < len(weights):
+            stop = int(np.searchsorted(offsets, offsets[at] + size, side="right")) - 1
+            stop = max(at + 1, min(stop, len(weights)))
+            self.column.append(*write_column(symbols, offsets[at : stop + 1], weights[at:stop], shortest))
+            at = stop
+            for array in (symbols, offsets, weights):
+                give_back(array)
+
+    # ------------------------------------------------------------------ learning
+
+    @property
+    def _at_least(self) -> int:
+        return max(1, self.state.options.min_frequency)
+
+    def step(self, remaining: int, record: BatchRecord) -> Batch | None:
+        """One pass: at least one merge and at most `remaining` new tokens; None when no pair is left."""
+        began = time.perf_counter()
+        vetoed: list[tuple[int, int, int]] = []
+        while True:
+            self._make_ready(record)
+            if self.stage is not None:
+                batch = self._step_of_stage(remaining, record)
+                if batch is None:
+                    continue
+                batch.vetoed[:0] = vetoed
+                return batch
+            slots = self._choose(remaining, record)
+            if not len(slots):
+                return self._only_vetoes(vetoed, record, began)
+            left, right = int(self.frontier.left[slots[0]]), int(self.frontier.right[slots[0]])
+            if not self.state.is_blocked(left, right):
+                break
+            vetoed.append((left, right, int(self.frontier.count[slots[0]])))
+            self.state.veto(*vetoed[-1])
+            self.frontier.retire(slots[:1])
+        return self._pass(slots, record, vetoed, began)
+
+    def _only_vetoes(self, vetoed: list[tuple[int, int, int]], record: BatchRecord, began: float) -> Batch | None:
+        if not vetoed:
+            return None
+        none = np.empty(0, np.int64)
+        self._finish_record(record, began)
+        return Batch(none, none, none, none, record, vetoed)
+
+    def _make_ready(self, record: BatchRecord) -> None:
+        """Count all pairs where that is due, and begin a stage."""
+        if self.stage is not None:
+            return
+        if not self._filled:
+            self._refill(record)
+        if self.state.options.batch != "paper" and not self._passed_over:
+            self._begin_stage(record)
+        self._passed_over = False
+
+    def _refill(self, record: BatchRecord, *, fewest: int = 1, at_most: int = MAX_COUNT) -> None:
+        options = self.state.options
+        most = options.hot_pairs or max(1 << 12, min(1 << 20, options.memory_bytes // 4 // 64))
+        wish = FloorWish(at_least=self._at_least, most=max(most, fewest), fewest=fewest, at_most=at_most)
+        allowed = self.state.allowed if self.state.filters else None
+        record.spills += self.column.fill(self.frontier, wish, allowed, self.counter_rows, self.pairs)
+        record.refills += 1
+        self._filled = True
+
+    @property
+    def counter_rows(self) -> int:
+        """Partial pair counts that are kept in memory."""
+        options = self.state.options
+        return options.counter_rows or max(1 << 14, options.memory_bytes // 4 // 96)
+
+    def _choose(self, remaining: int, record: BatchRecord) -> Int64:
+        """The best pair, or a round of BatchBPE's, as slots of the frontier; it is filled again where it runs low."""
+        state, options, frontier = self.state, self.state.options, self.frontier
+        wanted = 1
+        if options.batch == "paper":
+            most = options.max_batch or MAX_COUNT
+            wanted = rounds.paper_batch_size(remaining, state.next_id, options.cap_divisor, most)
+        slots = self._best(wanted)
+        while (len(slots) < wanted and frontier.floor > self._at_least) or (
+            len(slots) and frontier.count[slots[0]] < frontier.floor
+        ):
+            self._refill(record, fewest=wanted)
+            slots = self._best(wanted)
+        if options.batch != "paper" or not len(slots):
+            return slots
+        left, right = frontier.left[slots].tolist(), frontier.right[slots].tolist()
+        blocked = [i for i, pair in enumerate(zip(left, right, strict=True)) if state.is_blocked(*pair)]
+        if blocked:  # the first blocked one is vetoed alone, then the round is chosen again
+            return slots[blocked[0] : blocked[0] + 1]
+        return slots[rounds.paper_safe(left, right)][:remaining]
+
+    def _best(self, k: int) -> Int64:
+        return self.frontier.best(k, self.state.ties.labels(), self._at_least).slots
+
+    # ------------------------------------------------------------------ stages
+
+    def _begin_stage(self, record: BatchRecord) -> None:
+        """Boil the column on disk down to a digest and learn from that for a while (see ScanColumn.digest)."""
+        column, frontier, state = self.column, self.frontier, self.state
+        options = state.options
+        best = frontier.best(self._links, state.ties.labels(), self._at_least)
+        slots = best.slots
+        count = frontier.count[slots]
+        if len(slots) == 0 or count[0] < frontier.floor:
+            return
+        refused = None if state.rule is None else state.rule.allows
+        links = Links(
+            frontier.left[slots], frontier.right[slots], count, max(best.floor_count, 0), sorted(state.banned), refused
+        )
+        size = links.cut(len(slots))
+        if size == 0:
+            return  # more pairs tie for the best than are looked at
+        links = Links(
+            links.left[:size], links.right[:size], count[:size], links.floor_of(size), links.banned, links.allowed
+        )
+        room = options.digest_tokens or max(1 << 10, options.memory_bytes // 4 // _TOKEN_BYTES)
+        touched = column.touched.positions
+        digest = column.digest(links, state.next_id, room)
+        record.positions += column.touched.positions - touched
+        if digest is None:
+            self._links = max(64, self._links // 2)
+            return
+        tokens = len(digest.column)
+        if digest.size < size:
+            self._links = max(64, digest.size)
+        elif tokens < room // 4:
+            # Tokens grow faster than links, and making chains of too many links costs more than a stage.
+            self._links = min(self._links * (6 if tokens < room // 32 else 3) // 2, MOST_LINKS)
+        words = [read_column(digest.column, digest.weights)]
+        least = links.floor_of(digest.size) + 1
+        try:
+            learning = MemoryLearning(state, lambda: words, options.memory_bytes // 2, chains_least=least)
+        except NoRoom:
+            self._links = max(64, self._links // 2)
+            return
+        self.stage = _Stage(digest, learning)
+
+    def _step_of_stage(self, remaining: int, record: BatchRecord) -> Batch | None:
+        """Events of the stage; None where it has come to its end without any."""
+        assert self.stage is not None
+        learning = self.stage.learning
+        try:
+            batch = learning.step(remaining, record)
+        except NoRoom:
+            self._links = max(64, self._links // 2)
+            self._passed_over = True
+            batch = None
+        record.mode, record.places = self.kind, self.column.places
+        if batch is None:
+            self.end_stage()
+        elif learning.ended in (LIVING, UNFIT):
+            self.end_stage([Rewrite(gone.id, gone.into) for gone in batch.deleted if gone.n])
+        return batch
+
+    def settle(self) -> None:
+        """End a stage that has come to its end."""
+        if self.stage is not None and self.stage.learning.ended == NONE_LEFT:
+            self.end_stage()
+
+    def end_stage(self, rewrites: Sequence[Rewrite] = ()) -> None:
+        """Bring the column on disk to where learning is; its pairs are counted again when they are needed."""
+        stage, self.stage = self.stage, None
+        if stage is None:
+            return
+        parts = [write_column(*part, 1)[0] for part in stage.learning.words()]
+        stage.learning.close()
+        self.frontier, self._filled = Frontier(), False
+        self.column.rewrite(stage.digest, np.concatenate([part[:-1] for part in parts] + [parts[-1][-1:]]))
+        if rewrites:
+            self.column.split(rewrites)
+
+    # ------------------------------------------------------------------ one sweep
+
+    def _pass(
+        self, slots: Int64, record: BatchRecord, vetoed: list[tuple[int, int, int]], began: float, given: bool = False
+    ) -> Batch:
+        """Merges that need no proof, over all blocks: known ones, BatchBPE's, or the best one."""
+        column, frontier, state = self.column, self.frontier, self.state
+        assert given or state.options.batch == "paper" or len(slots) == 1
+        candidates = Candidates(frontier.left[slots], frontier.right[slots], frontier.count[slots])
+        record.candidates, record.rounds, record.stopped_by = len(slots), 1, "all"
+        touched = column.touched.positions
+        named = self._name(candidates.left, candidates.right)
+        committed = len(named.ids)
+        counts = candidates.count[:committed]
+        left, right = candidates.left[:committed], candidates.right[:committed]
+        top = max(state.next_id, int(named.in_column.max()) + 1)
+        merged = column.merge(frontier, left, right, named.in_column, top)
+        for i, (a, b, new, made) in enumerate(
+            zip(left.tolist(), right.tolist(), named.ids.tolist(), merged.made.tolist(), strict=True), 1
+        ):
+            self._ask(named, a, b, new, made, i)
+        if given and state.options.batch != "paper":
+            counts = counts - merged.dropped
+        frontier.count[: len(merged.lost)] -= merged.lost
+        frontier.retire(slots[:committed])
+        if named.rewrites:
+            column.split(named.rewrites)
+            self._filled = False
+        else:
+            self._add_born(merged.born)
+        state.placed(named.ids, counts)
+        record.merges = committed
+        record.occurrences, record.executed = merged.found, merged.executed
+        record.positions += column.touched.positions - touched
+        self._finish_record(record, began)
+        return Batch(left, right, named.ids, counts.copy(), record, vetoed, named.deleted)
+
+    def _add_born(self, pairs: pl.DataFrame) -> None:
+        born = pairs.filter(pl.col("n") >= self.frontier.floor)
+        key, n = born["key"].to_numpy(), born["n"].to_numpy()
+        left, right = key >> 32, key & 0xFFFFFFFF
+        if self.state.filters:
+            keep = self.state.allowed(left, right)
+            left, right, n = left[keep], right[keep], n[keep]
+        self.frontier.add(left, right, n)
+
+    def _finish_record(self, record: BatchRecord, began: float) -> None:
+        record.mode = self.kind
+        record.seconds += time.perf_counter() - began
+        record.hot_pairs = self.frontier.size
+        record.floor = self.frontier.floor
+        record.places = self.column.places
+        record.memory_bytes = self.nbytes
+
+    def _name(self, left: Int64, right: Int64) -> _Named:
+        """Ids for the merges in order; fewer than given where a token that is known, living or dead, is spelled again:
+        that brings occurrences of old pairs."""
+        state, lives = self.state, self.state.lives
+        spare = state.next_id + len(left)  # above every id this batch can give
+        ids, in_column = [], []
+        named = _Named(left, left, [], [])
+        for a, b in zip(left.tolist(), right.tolist(), strict=True):
+            token = state.spelled(a, b)
+            number = state.known.get(token)
+            fresh = number is None
+            if number is None:
+                number = written = state.bear(token, a, b)
+                if lives is not None:
+                    lives.born(a, b)
+            elif lives is not None and lives.is_dead(number):
+                lives.returns(number)
+                state.dead -= 1
+                written = number
+            else:
+                written = spare
+                named.rewrites.append(Rewrite(spare, (number,)))
+                spare += 1
+            ids.append(number)
+            in_column.append(written)
+            if state.options.batch != "paper" and not fresh:
+                break
+        named.ids, named.in_column = np.array(ids, np.int64), np.array(in_column, np.int64)
+        if state.rule is not None:
+            state.rule.born(left[: len(ids)], right[: len(ids)], named.ids)
+        return named
+
+    def _ask(self, named: _Named, left: int, right: int, new: int, made: int, after: int) -> None:
+        """The deletions that a merge leads to."""
+        if self.state.lives is None:
+            return
+        for deletion in self.state.lives.merge(left, right, new, made, after):
+            self.state.dead += 1
+            named.deleted.append(deletion)
+            if deletion.n:
+                named.rewrites.append(Rewrite(deletion.id, deletion.into))
+
+    # ------------------------------------------------------------------ known events
+
+    def replay(self, merges: Sequence[Given], ends: Sequence[int], record: BatchRecord) -> Batch:
+        """Apply some of these, the first at least; `ends`: behind so many merges something is split."""
+        self.end_stage()
+        if not self._filled:
+            self._refill(record)
+        slots = self._given(merges, ends, record)
+        return self._pass(slots, record, [], time.perf_counter(), given=True)
+
+    def _given(self, merges: Sequence[Given], ends: Sequence[int], record: BatchRecord) -> Int64:
+        """The slots of as many known merges as can go into one sweep."""
+        state = self.state
+        limit = state.next_id
+        most = min(len(merges), state.options.candidates)
+        i = bisect_right(ends, 0)
+        if i < len(ends):
+            most = min(most, ends[i])  # rewrites come behind this merge
+        stop = 1
+        if not (state.disjoint and merges[0][0] == merges[0][1]) and merges[0][2] >= limit:
+            while (
+                stop < most
+                and max(merges[stop][:2]) < limit
+                and not (state.disjoint and merges[stop][0] == merges[stop][1])
+                and merges[stop][2] >= limit
+            ):
+                stop += 1
+        part = np.array(merges[:stop], np.int64)
+        if part[:, :2].max() >= limit:
+            raise ReplayMismatch(f"event {state.merges} merges an id that does not exist yet: {merges[0]}")
+        slots = self.frontier.find(part[:, 0], part[:, 1])
+        there = (slots >= 0) & (self.frontier.count[slots] > 0)
+        if not there[0]:
+            ahead = np.array([event[3] for event in merges[:4096]], np.int64)
+            self._refill(record, at_most=max(1, int(ahead.min())))
+            slots = self.frontier.find(part[:, 0], part[:, 1])
+            there = slots >= 0
+            if not there[0]:
+                raise ReplayMismatch(f"{merges[0][:2]} of event {merges[0]} is not a pair of these words")
+        return slots if there.all() else slots[: int(np.argmin(there))]
+
+    # ------------------------------------------------------------------ what there is
+
+    @property
+    def places(self) -> int:
+        """Places of the words, those between them included."""
+        return self.column.places
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory while a pass runs."""
+        return self.column.nbytes + self.frontier.nbytes + (self.stage.learning.nbytes if self.stage else 0)
+
+    def words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
+        """The words as they are now: symbols, offsets, weights, block by block."""
+        self.end_stage()
+        return self.column.current_words()
+
+    def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
+        """(left, right, count, floor): every pair that may merge and counts at least the floor."""
+        self.end_stage()
+        if not self._filled:
+            self._refill(BatchRecord())
+        frontier = self.frontier
+        floor = max(1, frontier.floor)
+        keep = np.flatnonzero(frontier.count[: frontier.size] >= floor)
+        return frontier.left[keep], frontier.right[keep], frontier.count[keep], floor
+
+    def pair_counts(self) -> PairCounter:
+        """Every pair with its count, counted from scratch."""
+        self.end_stage()
+        return self.column.count_all(self.counter_rows, self.pairs)
+
+    def close(self) -> None:
+        """Remove the blocks; lives go to the state."""
+        if self.stage is not None:
+            self.stage.learning.close()
+        self.column.remove()

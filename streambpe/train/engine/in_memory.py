@@ -1,0 +1,232 @@
+"""Learning while the words fit in memory: the compiled loop (core/learn.h), and what it leaves to Python.
+
+The loop makes events one at a time. Python asks for some at once and keeps `State` in step; it answers which pairs may
+merge where a rule says so (the best few dozen at once), and BatchBPE's rounds are put together here. Where words have
+to move for a deletion, they are given to a new learner.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+
+from streambpe.core.learner import ASK, DONE, FULL, LIVING, NONE_LEFT, UNFIT, Figures, Learned, NoRoom
+from streambpe.errors import ReplayMismatch
+from streambpe.train.engine import batch as rounds
+from streambpe.train.engine.batch import MAX_COUNT, Int32, Int64
+from streambpe.train.engine.column import Rewrite, read_column, write_column
+from streambpe.train.engine.deletion import Deletion
+from streambpe.train.engine.rules import Batch, BatchRecord
+from streambpe.train.engine.state import State
+
+BYTES_PER_PLACE = 14  # of the words when learning begins: 8 the words, the rest where pairs stand and their table
+_WORK = 8 << 20  # places looked at in one batch, some 50 ms
+_ASKED = 64  # pairs at once
+_FIRST_MERGES = 16  # in the first batch, which is told soon; a few more in each
+_LEAST_BYTES = 1 << 21
+Given = tuple[int, int, int, int]  # left, right, id, n
+Parts = Iterable[tuple[Int32, Int64, Int64]]  # symbols, offsets, weights of some words
+
+
+def measured(state: State, parts: Parts) -> tuple[int, int]:
+    """(places, words) that these words take in memory, what stands between words not counted."""
+    sizes = state.sizes()
+    places = words = 0
+    for symbols, offsets, weights in parts:
+        inside = symbols[int(offsets[0]) : int(offsets[-1])]
+        places += len(inside) if sizes is None else int(sizes[inside].sum())
+        words += len(weights)
+    return places, words
+
+
+class MemoryLearning:
+    """Words in memory. NoRoom says that they are there, unharmed, but that there is no room to learn from them."""
+
+    kind = "index"
+
+    def __init__(
+        self, state: State, parts: Callable[[], Parts], memory_bytes: int, *, chains_least: int | None = None
+    ) -> None:
+        """`parts`: gives the words, as often as it is asked. chains_least: they are the chains of a stage, and pairs
+        that count less are of no use; all stay in their order, and nothing is split."""
+        self.state = state
+        self.limit = max(memory_bytes, _LEAST_BYTES)
+        self.stage = chains_least is not None
+        self.at_least = max(1, state.options.min_frequency, chains_least or 1)
+        self.ended = DONE  # NONE_LEFT, LIVING or UNFIT: the stage ends behind the last batch
+        self._merges = _FIRST_MERGES  # in the next batch
+        self._load(parts)
+
+    def _load(self, parts: Callable[[], Parts]) -> None:
+        state = self.state
+        self.learner = state.learner(self.limit, self.at_least, stage=self.stage)
+        places, words = measured(state, parts()) if not self.stage else _counted(parts())
+        self.learner.make_room(places, words)
+        # a deletion may split a word that has become one token
+        shortest = 1 if self.stage or state.lives is not None else 2
+        for part in parts():
+            self.learner.add_words(*part, shortest)
+        self._before = self.learner.figures
+
+    # ------------------------------------------------------------------ learning
+
+    def step(self, remaining: int, record: BatchRecord) -> Batch | None:
+        """At least one merge and at most `remaining` new tokens; None when no pair is left."""
+        began = time.perf_counter()
+        options = self.state.options
+        self._before = self.learner.figures
+        if options.batch == "paper":
+            return self._round(remaining, record, began)
+        merges = 1 if options.batch == "1" else min(self._merges, options.candidates)
+        vetoed: list[tuple[int, int, int]] = []
+        while True:
+            learned = self.learner.learn(merges, self.state.learned + remaining, _WORK)
+            batch = self._take(learned, record, began)
+            batch.vetoed[:0] = vetoed
+            vetoed = batch.vetoed
+            if len(batch.id):
+                self._merges = len(batch.id) * 17 // 16 + 2
+                return batch
+            if learned.why == ASK:
+                self._answer(_ASKED)
+            elif learned.why in (NONE_LEFT, FULL):
+                if vetoed:
+                    return batch
+                if learned.why == FULL:
+                    raise NoRoom
+                return None
+
+    def _take(self, learned: Learned, record: BatchRecord, began: float) -> Batch:
+        """What the learner did, as a batch."""
+        figures = self.learner.figures
+        self.state.take(learned, figures.dead)
+        deleted = [Deletion(*gone) for gone in learned.deleted]
+        self._record(learned, figures, record)
+        if self.stage:
+            self.ended = learned.why if learned.why in (NONE_LEFT, LIVING, UNFIT) else DONE
+        elif learned.why == UNFIT:
+            self._move([Rewrite(gone.id, gone.into) for gone in deleted if gone.n][-figures.pending :])
+        record.seconds += time.perf_counter() - began
+        return Batch(learned.left, learned.right, learned.id, learned.n, record, learned.vetoed, deleted)
+
+    def _record(self, learned: Learned, now: Figures, record: BatchRecord) -> None:
+        before = self._before
+        record.mode = self.kind
+        record.merges = record.candidates = len(learned.id)
+        record.positions = record.occurrences = now.looked - before.looked
+        record.executed = now.executed - before.executed
+        record.refills += now.refills - before.refills
+        record.rounds += 1
+        record.stopped_by = {NONE_LEFT: "none", LIVING: "living", UNFIT: "deletion"}.get(learned.why, "limit")
+        record.hot_pairs, record.floor, record.places = now.hot, now.floor, before.places
+        record.memory_bytes = now.bytes
+
+    def _answer(self, many: int) -> None:
+        """Say of the best pairs whether they may merge."""
+        rule = self.state.rule
+        assert rule is not None
+        left, right, _, known = self.learner.best(many, force=False)
+        left, right = left[~known], right[~known]
+        for pair in zip(left.tolist(), right.tolist(), rule.allows(left, right).tolist(), strict=True):
+            self.learner.answer(*pair)
+
+    def _move(self, rewrites: Sequence[Rewrite]) -> None:
+        """Split deleted tokens whose parts need more places than they have."""
+        self.state.take_lives(self.learner)
+        parts = []
+        for symbols, offsets, weights in self.learner.words():
+            column, kept = write_column(symbols, offsets, weights, 1)
+            for rewrite in rewrites:
+                column = rewrite.apply(column)
+            parts.append(read_column(column, kept))
+        self.learner.close()
+        self._load(lambda: parts)
+
+    # ------------------------------------------------------------------ BatchBPE's rounds
+
+    def _round(self, remaining: int, record: BatchRecord, began: float) -> Batch | None:
+        state, options = self.state, self.state.options
+        most = rounds.paper_batch_size(remaining, state.next_id, options.cap_divisor, options.max_batch or MAX_COUNT)
+        vetoed: list[tuple[int, int, int]] = []
+        while True:
+            left, right, n, known = self.learner.best(most, force=True)
+            if not len(left):
+                break
+            if self.learner.rule.asks and not known.all():
+                self._answer(most)
+                continue
+            pairs = list(zip(left.tolist(), right.tolist(), strict=True))
+            blocked = next((i for i, pair in enumerate(pairs) if state.is_blocked(*pair)), None)
+            if blocked is None:
+                break
+            vetoed.append((*pairs[blocked], int(n[blocked])))
+            state.veto(*vetoed[-1])
+            self.learner.answer(*pairs[blocked], allowed=False)
+        if not len(left) and not vetoed:
+            return None
+        safe = rounds.paper_safe(left.tolist(), right.tolist())[:remaining]
+        learned = self.learner.round(np.stack((left, right), axis=1)[safe], int(n.min()) if len(n) else 1)
+        if learned.why == FULL:
+            raise NoRoom
+        batch = self._take(learned, record, began)
+        batch.vetoed = vetoed
+        return batch
+
+    # ------------------------------------------------------------------ known events
+
+    def replay(self, merges: Sequence[Given], record: BatchRecord) -> Batch:
+        """Apply some of these, the first at least, whatever else counts more."""
+        began = time.perf_counter()
+        self._before = self.learner.figures
+        part = np.array(merges, np.int64)
+        least = np.maximum(np.minimum.accumulate(part[::-1, 3])[::-1], 1)
+        if self.state.options.batch == "paper":
+            born = np.flatnonzero(part[:, :2].max(axis=1) >= self.state.next_id)
+            stop = max(1, int(born[0])) if len(born) else len(part)
+            learned = self.learner.round(part[:stop, :2], int(least[0]))
+        else:
+            learned = self.learner.apply(part[:, :2], least)
+        if not len(learned.id):
+            if learned.why == FULL:
+                raise NoRoom
+            if max(merges[0][:2]) >= self.state.next_id:
+                raise ReplayMismatch(f"event {self.state.merges} merges an id that does not exist yet: {merges[0]}")
+            raise ReplayMismatch(f"{merges[0][:2]} of event {merges[0]} is not a pair of these words")
+        return self._take(learned, record, began)
+
+    # ------------------------------------------------------------------ what there is
+
+    @property
+    def places(self) -> int:
+        """Places of the words, those between them included."""
+        return self.learner.figures.places
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes taken."""
+        return self.learner.figures.bytes
+
+    def words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
+        """The words as they are now: symbols, offsets, weights, some at a time."""
+        return self.learner.words()
+
+    def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
+        """(left, right, count, floor): every pair that may merge and counts at least the floor."""
+        left, right, n = self.learner.hot()
+        floor = max(1, self.learner.figures.floor)
+        if self.state.filters:
+            good = self.state.allowed(left, right)
+            left, right, n = left[good], right[good], n[good]
+        return left, right, n, floor
+
+    def close(self) -> None:
+        """Give the memory back; lives go to the state."""
+        self.state.take_lives(self.learner)
+        self.learner.close()
+
+
+def _counted(parts: Parts) -> tuple[int, int]:
+    sizes = [(int(offsets[-1] - offsets[0]), len(weights)) for _, offsets, weights in parts]
+    return sum(places for places, _ in sizes), sum(words for _, words in sizes)

@@ -1,0 +1,116 @@
+"""What the engine is given and what it gives back: words, the rule, batches of events."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+import numpy as np
+
+from streambpe.system import release_pages
+from streambpe.train.engine.batch import Bool, Int32, Int64
+from streambpe.train.engine.deletion import Deletion, Deletions
+
+
+class PairRule(Protocol):
+    """Which pairs may merge, by properties of their tokens; asked for many pairs at once.
+
+    A pair that may not merge is never counted. `born` is called for every merge, in order, before the rule is asked
+    about pairs that hold the token it made; one that spells a known token has that token's id.
+    """
+
+    def allows(self, left: Int64, right: Int64) -> Bool: ...
+
+    def born(self, left: Int64, right: Int64, new: Int64) -> None: ...
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """The rule of learning (first block) and how to go about it (second block: never changes an event)."""
+
+    ties: Literal["ids", "bytes"] = "ids"  # after the higher count: lowest (left, right) by id or by bytes
+    overlaps: Literal["all", "disjoint"] = "all"  # "aaa" holds (a, a) twice, or once
+    batch: Literal["exact", "1", "paper"] = "exact"
+    cap_divisor: int = 2  # paper: at most a share of the merges still wanted
+    max_batch: int | None = None  # paper: None is no limit
+    min_frequency: int = 1  # stop when the best pair counts less
+    max_token_length: int | None = None  # in base symbols, or as base_lengths says
+    blocked: frozenset[bytes] = frozenset()  # never learn these; see Batch.vetoed
+    deletions: Deletions | None = None  # take superfluous tokens back (train/engine/deletion.py)
+
+    memory_bytes: int = 4 << 30
+    threads: int = 1
+    work_dir: Path | None = None  # for blocks and spills; None: a temporary folder, removed by close()
+    # The rest is for tests and experiments.
+    force_scan: bool = False  # learn from disk although the words fit, until `index_below`
+    index_below: int = 0  # with force_scan: places at which to move to memory
+    hot_pairs: int | None = None  # at most about so many are kept
+    floor_ratio: int = 32  # a refill's floor is the best count over this
+    block_places: int | None = None  # of a scan's block
+    digest_tokens: int | None = None  # in memory while a scan proves a batch
+    counter_rows: int | None = None  # partial pair counts in memory while a scan counts
+    candidates: int = 2048  # at most, in one batch
+
+
+@dataclass
+class BatchRecord:
+    """What one pass did, for the table of batches."""
+
+    seconds: float = 0.0
+    merges: int = 0
+    candidates: int = 0
+    occurrences: int = 0  # found; `executed` of them were rewritten
+    executed: int = 0
+    positions: int = 0  # index entries or places looked at
+    mode: str = "index"
+    refills: int = 0  # counted from scratch, before this pass
+    spills: int = 0  # partial counts written to disk meanwhile
+    switched: bool = False  # from scan to index, before this pass
+    rounds: int = 0
+    stopped_by: str = ""
+    hot_pairs: int = 0
+    floor: int = 0
+    places: int = 0
+    memory_bytes: int = 0  # the engine's own arrays
+
+
+@dataclass
+class Batch:
+    """Events in their order, and what was vetoed on the way (left, right, count when it was the best).
+
+    `deleted[i].after`: how many merges of this batch stand before that deletion.
+    """
+
+    left: Int64
+    right: Int64
+    id: Int64
+    n: Int64
+    record: BatchRecord
+    vetoed: list[tuple[int, int, int]] = field(default_factory=list)
+    deleted: list[Deletion] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Words:
+    """Distinct words: word i is symbols[offsets[i]:offsets[i + 1]] and stands weights[i] times."""
+
+    symbols: Int32
+    offsets: Int64
+    weights: Int64
+
+    @classmethod
+    def of(cls, words: Iterable[tuple[Sequence[int] | bytes, int]]) -> Words:
+        """From (symbols, count) pairs; bytes count as their values."""
+        pairs = [(list(word), n) for word, n in words]
+        flat = [symbol for word, _ in pairs for symbol in word]
+        offsets = np.concatenate(([0], np.cumsum([len(word) for word, _ in pairs]))).astype(np.int64)
+        return cls(np.array(flat, np.int32), offsets, np.array([n for _, n in pairs], np.int64))
+
+
+def give_back(array: Int32 | Int64) -> None:
+    """Pages of a memory map that were read count as this process's memory until they are given back."""
+    if isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap):
+        release_pages(array.base)

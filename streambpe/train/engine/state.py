@@ -1,0 +1,232 @@
+"""What learning knows beside the words: tokens and their ids, ties, lives, what may not merge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from streambpe.core.learner import MOST_HOT, Learned, Learner, Rule
+from streambpe.train.engine.batch import Bool, Int64
+from streambpe.train.engine.deletion import Lives
+from streambpe.train.engine.rules import EngineOptions, PairRule
+from streambpe.train.engine.ties import TieOrder
+from streambpe.train.engine.whole_characters import WholeCharacterRule
+
+_MOST_DENOMINATOR = 2**62
+
+
+class State:
+    """The tokens so far. Passes from disk and the learner take turns with it; neither keeps anything of its own."""
+
+    def __init__(
+        self,
+        base_tokens: Sequence[bytes],
+        options: EngineOptions,
+        first_id: int | None,
+        base_lengths: Sequence[int] | None,
+        rule: PairRule | None,
+        ties: TieOrder | None,
+    ) -> None:
+        self.options = options
+        self.rule = rule
+        self.next_id = len(base_tokens) if first_id is None else first_id
+        if self.next_id < len(base_tokens):
+            raise ValueError(f"first_id {first_id} is inside the {len(base_tokens)} base tokens; give a larger one")
+        self.first_id = self.next_id
+        self.tokens: list[bytes | None] = [*base_tokens, *[None] * (self.next_id - len(base_tokens))]
+        self.known = {token: i for i, token in enumerate(base_tokens)}  # dead ones too
+        self.lengths = np.ones(max(1024, 2 * self.next_id), np.int64)
+        if base_lengths is not None:
+            self.lengths[: len(base_lengths)] = base_lengths
+        self._ties = ties or TieOrder(options.ties)
+        self._ties.start(self.tokens)
+        self._tied = self.next_id  # tokens the tie order knows
+        self._placed: list[tuple[Int64, Int64]] = []  # merges it was not told of: ids, counts
+        self.banned: set[tuple[int, int]] = set()
+        self.vetoed: list[tuple[int, int, int]] = []
+        self.merges = 0  # so far, those onto a living token included
+        self.dead = 0  # learned tokens that are deleted now
+        self.lives = Lives(options.deletions, self.next_id) if options.deletions else None
+        if self.lives and options.batch == "paper":
+            raise ValueError("batch paper with deletions: a round of BatchBPE has no single merge to ask after")
+
+    @property
+    def learned(self) -> int:
+        """How many learned tokens are alive."""
+        return self.next_id - self.first_id - self.dead
+
+    @property
+    def disjoint(self) -> bool:
+        """Whether "aaa" holds (a, a) once."""
+        return self.options.overlaps == "disjoint"
+
+    @property
+    def filters(self) -> bool:
+        """Whether `allowed` ever says no."""
+        return self.rule is not None or self.options.max_token_length is not None or bool(self.banned)
+
+    def allowed(self, left: Int64, right: Int64) -> Bool:
+        """Pairs that may merge."""
+        good = np.ones(len(left), bool)
+        if self.options.max_token_length is not None:
+            good &= self.lengths[left] + self.lengths[right] <= self.options.max_token_length
+        if self.rule is not None:
+            good &= self.rule.allows(left, right)
+        for a, b in self.banned:
+            good &= (left != a) | (right != b)
+        return good
+
+    def spelled(self, left: int, right: int) -> bytes:
+        """What two tokens make."""
+        a, b = self.tokens[left], self.tokens[right]
+        assert a is not None
+        assert b is not None
+        return a + b
+
+    def is_blocked(self, left: int, right: int) -> bool:
+        """Whether the caller does not want what two tokens make."""
+        return bool(self.options.blocked) and self.spelled(left, right) in self.options.blocked
+
+    def veto(self, left: int, right: int, n: int) -> None:
+        """A pair that was the best makes a blocked token."""
+        self.vetoed.append((left, right, n))
+        self.banned.add((left, right))
+
+    def bear(self, token: bytes, left: int, right: int) -> int:
+        """The id of a token that never was."""
+        new = self.next_id
+        self.next_id += 1
+        self.tokens.append(token)
+        self.known[token] = new
+        if new >= len(self.lengths):
+            self.lengths = np.concatenate((self.lengths, np.ones(len(self.lengths), np.int64)))
+        self.lengths[new] = self.lengths[left] + self.lengths[right]
+        return new
+
+    def restore(self, tokens: Sequence[bytes], lengths: Sequence[int]) -> None:
+        """Learned tokens of a snapshot."""
+        for token in tokens:
+            self.known[token] = len(self.tokens)
+            self.tokens.append(token)
+        self.next_id = len(self.tokens)
+        while len(self.lengths) < self.next_id:
+            self.lengths = np.concatenate((self.lengths, np.ones(len(self.lengths), np.int64)))
+        self.lengths[self.first_id : self.next_id] = lengths
+
+    def placed(self, ids: Int64, count: Int64) -> None:
+        """These merges were committed, by these counts."""
+        self.merges += len(ids)
+        if len(ids):
+            self._placed.append((ids, count))
+
+    @property
+    def ties(self) -> TieOrder:
+        """The order of ties, with everything that was learned so far."""
+        for number in range(self._tied, self.next_id):
+            token = self.tokens[number]
+            assert token is not None
+            self._ties.add(token, number)
+        self._tied = self.next_id
+        for ids, count in self._placed:
+            self._ties.placed(ids, count)
+        self._placed = []
+        return self._ties
+
+    # ------------------------------------------------------------------ the learner in memory
+
+    def learner(self, limit: int, at_least: int, *, stage: bool) -> Learner:
+        """One that knows all this. `stage`: words are chains, which stay in their order, and what splits tokens is
+        left to the caller."""
+        ties = self.ties.for_learner()
+        options, lives, by_kind = self.options, self.lives, isinstance(self.rule, WholeCharacterRule)
+        tau = Fraction(0)
+        if lives is not None:
+            tau = comparable(lives.rule.tau, below=lives.rule.test == "after")
+        rule = Rule(
+            ties=ties.kind,
+            disjoint=self.disjoint,
+            asks=self.rule is not None and not by_kind,
+            walk=lives is not None and lives.rule.to == "walk",
+            after=lives is not None and lives.rule.test == "after",
+            numerator=tau.numerator,
+            denominator=tau.denominator,
+            longest=options.max_token_length or 0,
+            at_least=at_least,
+            first_id=self.first_id,
+            place=ties.place,
+            born=ties.born,
+            splits=not stage,
+            keeps=stage,
+            most_hot=options.hot_pairs or MOST_HOT,
+            ratio=options.floor_ratio,
+        )
+        learner = Learner(rule, limit)
+        learned = None if lives is None else (lives.count, lives.first_pair, lives.alive)
+        kinds = None
+        if isinstance(self.rule, WholeCharacterRule):
+            kinds = self.rule.kinds(len(self.tokens))
+            learner.add_kinds(self.rule.tables.allowed, self.rule.tables.merged)
+        learner.add_tokens(self.tokens, self.lengths, ties.order, learned, kinds)
+        if ties.falling is not None:
+            learner.add_steps(ties.falling)
+        if options.batch != "paper":  # a round is judged as a whole
+            learner.block(options.blocked)
+        for left, right in sorted(self.banned):
+            learner.answer(left, right, allowed=False)
+        return learner
+
+    def take(self, learned: Learned, dead: int) -> None:
+        """What the learner did; `dead`: learned tokens that are deleted now. Lives follow by `take_lives`."""
+        for left, right, n in learned.vetoed:
+            self.veto(left, right, n)
+        for a, b, new in zip(learned.left.tolist(), learned.right.tolist(), learned.id.tolist(), strict=True):
+            if new == self.next_id:
+                self.bear(self.spelled(a, b), a, b)
+        self.dead = dead
+        if self.rule is not None:
+            self._tell_rule(self.rule, learned)
+        self.placed(learned.id, learned.n)
+
+    @staticmethod
+    def _tell_rule(rule: PairRule, learned: Learned) -> None:
+        """All at once, but no token together with one it is made of."""
+        at, size = 0, len(learned.id)
+        parts = np.maximum(learned.left, learned.right)
+        while at < size:
+            known = int(learned.id[at])
+            later = np.flatnonzero((parts[at + 1 : at + 256] >= known) | (learned.id[at + 1 : at + 256] < known))
+            stop = at + 1 + int(later[0]) if len(later) else min(size, at + 256)
+            rule.born(learned.left[at:stop], learned.right[at:stop], learned.id[at:stop])
+            at = stop
+
+    def sizes(self) -> Int64 | None:
+        """With deletions: how many base symbols each token has, so many places it takes in memory."""
+        if self.lives is None:
+            return None
+        sizes = [1] * self.first_id
+        for left, right in self.lives.first_pair:
+            sizes.append(sizes[left] + sizes[right])
+        return np.array(sizes, np.int64)
+
+    def take_lives(self, learner: Learner) -> None:
+        """How often tokens stand now, and which are alive, as the learner has it."""
+        if self.lives is not None:
+            self.lives.count, self.lives.first_pair, self.lives.alive = learner.lives()
+
+
+def comparable(tau: Fraction, below: bool) -> Fraction:
+    """A share that fits 64 bits and compares with every share of two counts as tau does: the next above it whose
+    denominator does, or (`below`) the next below."""
+    if tau.denominator <= _MOST_DENOMINATOR:
+        return tau
+    n, m = tau.numerator, tau.denominator
+    a, b, c, d = 0, 1, 1, 0  # a/b < tau < c/d, with nothing between them that has a smaller denominator than b + d
+    while b + d <= _MOST_DENOMINATOR:
+        steps = (n * b - m * a - 1) // (m * c - n * d)  # that the lower one can go towards the upper one
+        steps = min(steps, (_MOST_DENOMINATOR - b) // d) if d else steps
+        a, b = a + steps * c, b + steps * d
+        steps = min((m * c - n * d - 1) // (n * b - m * a), (_MOST_DENOMINATOR - d) // b)
+        c, d = c + steps * a, d + steps * b
+    return Fraction(a, b) if below else Fraction(c, d)

@@ -1,0 +1,60 @@
+"""Which of two pairs goes first when both count the same: labels for passes from disk, a rule for the learner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from streambpe.core.learner import TIES_BYTES, TIES_IDS
+from streambpe.train.engine.batch import Int64
+
+
+@dataclass(frozen=True)
+class LearnerTies:
+    """A tie rule as core/learner.py takes it."""
+
+    kind: int
+    order: Int64 | None = None
+    falling: Int64 | None = None
+    place: int = 0
+    born: int = 0
+
+
+class TieOrder:
+    """One integer per token that sorts as the tie rule does: the id, or the place among all tokens by bytes."""
+
+    def __init__(self, rule: str) -> None:
+        self.by_bytes = rule == "bytes"
+        self._label = np.empty(0, np.int64)
+        self._sorted: list[tuple[bytes, int]] = []
+        self._new: list[tuple[bytes, int]] = []
+
+    def start(self, tokens: Sequence[bytes | None]) -> None:
+        """These are known."""
+        self._label = np.arange(max(1024, 2 * len(tokens)), dtype=np.int64)
+        self._new = [(token, i) for i, token in enumerate(tokens) if token is not None]
+
+    def labels(self) -> Int64:
+        """By token; those of two moments are not comparable."""
+        if self.by_bytes and self._new:
+            self._sorted = sorted(self._sorted + self._new)
+            self._new = []
+            self._label[[number for _, number in self._sorted]] = np.arange(len(self._sorted))
+        return self._label
+
+    def add(self, token: bytes, new: int) -> None:
+        """A token was born."""
+        if new >= len(self._label):
+            more = np.arange(len(self._label), 2 * max(new + 1, len(self._label)), dtype=np.int64)
+            self._label = np.concatenate((self._label, more))
+        if self.by_bytes:
+            self._new.append((token, new))
+
+    def placed(self, ids: Int64, count: Int64) -> None:
+        """These merges were committed, by these counts; for orders that depend on counts."""
+
+    def for_learner(self) -> LearnerTies:
+        """The rule as it stands now."""
+        return LearnerTies(TIES_BYTES if self.by_bytes else TIES_IDS)

@@ -1,0 +1,52 @@
+"""--whole-characters while learning: which pairs the engine may merge, by a state it keeps for every token.
+
+The rule itself is model/whole_characters.py. Cost: one byte a token and two look-ups a pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from streambpe.model.alphabet import Alphabet
+from streambpe.model.eventlog import Event
+from streambpe.model.whole_characters import States, whole_characters
+from streambpe.train.engine.batch import Bool, Int64
+
+
+class WholeCharacterRule:
+    """A PairRule (train/engine/engine.py). `first_id`: of the first learned token; ids before it that are no symbol of
+    the alphabet (stop words) stand in no pair."""
+
+    def __init__(self, alphabet: Alphabet, first_id: int) -> None:
+        self.tables = whole_characters(alphabet)
+        self._state = np.zeros(2 * first_id, np.uint8)
+        self._state[alphabet.first_id : alphabet.first_id + len(alphabet)] = self.tables.base_states
+
+    def kinds(self, tokens: int) -> States:
+        """The state of each of so many tokens."""
+        return np.concatenate((self._state, np.zeros(max(0, tokens - len(self._state)), np.uint8)))[:tokens]
+
+    @classmethod
+    def of_words(cls, alphabet: Alphabet, first_id: int, words: Sequence[Event]) -> WholeCharacterRule:
+        """The rule where learning goes on with the tokens of `words`, whose ids come before first_id."""
+        rule = cls(alphabet, first_id)
+        for event in words:
+            left, right = event.pair
+            rule.born(np.array([left]), np.array([right]), np.array([event.id]))
+        return rule
+
+    def allows(self, left: Int64, right: Int64) -> Bool:
+        """See PairRule."""
+        allowed: Bool = self.tables.allowed[self._state[left], self._state[right]]
+        return allowed
+
+    def born(self, left: Int64, right: Int64, new: Int64) -> None:
+        """See PairRule. No token of one call is made of another one of it."""
+        if not len(new):
+            return
+        most = int(new.max())
+        if most >= len(self._state):
+            self._state = np.concatenate((self._state, np.zeros(most + 1, np.uint8)))
+        self._state[new] = self.tables.merged[self._state[left], self._state[right]]

@@ -1,0 +1,1 @@
+"""Superwords: merges across chunk borders, learned from the stored documents."""

@@ -1,0 +1,200 @@
+"""Merges and supermerges in one order, and what that order means for ties.
+
+Both lists are known by count: the word steps of phase one, and the supermerges as the engine learns them.
+At each step the supermerge is taken if it counts strictly more than the next word step, else the word step:
+
+    word steps    " the" 90 · " of" 80 · "in" 7 ...
+    supermerges   " of the" 30 · " of the end" 9 ...
+    one order     " the" 90, " of" 80, " of the" 30, " of the end" 9, "in" 7 ...
+
+A superword's id is its place in this order, so between equal counts a word token may come before a superword
+although it was numbered long after it, or the other way round. `InterleavedTies` is that order as labels for
+the engine, which knows symbols only: a chunk's symbol has the place of its word step; a superword that was
+chosen by count n stands behind all word steps that count at least n, and behind the superwords before it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from streambpe.core.learner import TIES_PLACES
+from streambpe.model.alphabet import Alphabet
+from streambpe.model.eventlog import Event, EventLog, Op, delete_event, merge_event, supermerge_event
+from streambpe.model.replay import steps
+from streambpe.train.engine.batch import Int64
+from streambpe.train.engine.ties import LearnerTies, TieOrder
+
+_STEP = 32  # bits below a word step's place: superwords between it and the next
+_SUPER = 1 << 31  # superwords stand in the upper half of a step, the alphabet in the lower half of the first
+
+
+class InterleavedTies(TieOrder):
+    """Ties by ids of the interleaved order, for symbols that are chunks and superwords.
+
+    born[symbol]: the word step that made the chunk's token, -1 for a base symbol; chunk symbols are in the order
+    of their log ids. word_counts: of the word steps, in order.
+    """
+
+    def __init__(self, born: Sequence[int], word_counts: Sequence[int]) -> None:
+        super().__init__("ids")
+        steps = np.array(born, np.int64)
+        self._label = np.where(steps < 0, np.arange(len(steps)), (steps + 1) << _STEP)
+        self._known = len(steps)
+        self._place = 0  # word steps taken before the last supermerge
+        self._born = 0  # superwords so far
+        # the first step that counts less than n is the first whose running minimum does
+        self._falling = -np.minimum.accumulate(np.array(word_counts, np.int64))
+
+    def start(self, tokens: Sequence[bytes | None]) -> None:
+        """Labels are known already; room for more."""
+        self._label = np.concatenate((self._label, np.zeros(max(1024, len(tokens)), np.int64)))
+
+    def _places(self, count: Int64) -> Int64:
+        return np.maximum(self._place, np.searchsorted(self._falling, -count, side="right"))
+
+    def for_learner(self) -> LearnerTies:
+        """The order as it stands now."""
+        return LearnerTies(TIES_PLACES, self._label, -self._falling, self._place, self._born)
+
+    def add(self, token: bytes, new: int) -> None:
+        """Room for a new symbol; `placed` gives it its label."""
+        if new >= len(self._label):
+            self._label = np.concatenate((self._label, np.zeros(len(self._label), np.int64)))
+
+    def placed(self, ids: Int64, count: Int64) -> None:
+        """These were chosen, in this order, by these counts."""
+        places = np.maximum.accumulate(self._places(count)).tolist()
+        for number, self._place in zip(ids.tolist(), places, strict=True):
+            label = (self._place << _STEP) + _SUPER + self._born
+            if number >= self._known:
+                self._known = number + 1
+                self._label[number] = label
+                self._born += 1
+            elif label < self._label[number]:  # spells a chunk whose word step is still to come
+                self._label[number] = label
+                self._born += 1
+
+
+class Supermerges(Protocol):
+    """Where supermerges come from, best first. Ids are symbols, `content` says what one stands for."""
+
+    def peek(self, least: int) -> Event | None:
+        """The next supermerge if it counts at least so much."""
+
+    def take(self) -> None:
+        """The one peeked at is used; the next is wanted."""
+
+    def content(self, symbol: int) -> bytes:
+        """The bytes of a symbol."""
+
+
+@dataclass
+class Interleaved:
+    """The one order. `used`: word steps in it."""
+
+    events: list[Event] = field(default_factory=list)
+    learned: int = 0  # tokens alive
+    places: list[int] = field(default_factory=list)  # of each word event in it among the events
+    ahead: list[Event] = field(default_factory=list)  # word events that found no place, as if they came next
+    renumbered: dict[int, int] = field(default_factory=dict)  # ids of phase one -> ids of this order, ahead included
+
+    @property
+    def used(self) -> int:
+        """How many word events found a place."""
+        return len(self.places)
+
+    def place_of_word(self, step: int) -> int:
+        """Events before this word event, which may be the first that found no place."""
+        return self.places[step] if step < len(self.places) else len(self.events)
+
+
+def interleave(
+    base: Sequence[bytes],
+    first_id: int,
+    first_learned: int,
+    words: Sequence[Event],
+    supermerges: Supermerges,
+    target: int,
+    *,
+    least: int,
+    words_first: bool,
+    joined_event: Callable[[int, int, int, int], Event] = supermerge_event,
+) -> Interleaved:
+    """Take word steps and supermerges until `target` tokens are alive or nothing is left.
+
+    base: the alphabet's symbols, from first_id on. A token is its bytes: a step that spells one which exists uses
+    its id and adds nothing, or brings it back. A word step is a merge with its deletions. words_first: SuperBPE,
+    all word steps before the first supermerge. joined_event: what a supermerge is in the log.
+    """
+    made = Interleaved()
+    id_of = {symbol: first_id + i for i, symbol in enumerate(base)}
+    word_content = {first_id + i: symbol for i, symbol in enumerate(base)}
+    made.renumbered = {number: number for number in word_content}
+    next_id = first_learned
+    alive: set[int] = set()
+
+    def number(content: bytes) -> int:
+        nonlocal next_id
+        found = id_of.get(content)
+        if found is None:
+            found = id_of[content] = next_id
+            next_id += 1
+        if found >= first_learned:
+            alive.add(found)
+        return found
+
+    def word_event(word: Event) -> Event:
+        if word.op is Op.DELETE:
+            alive.discard(made.renumbered[word.id])
+            return delete_event(made.renumbered[word.id], [made.renumbered[part] for part in word.into], word.n)
+        left, right = (word_content[part] for part in word.pair)
+        content = word_content[word.id] = left + right
+        made.renumbered[word.id] = number(content)
+        return merge_event(id_of[left], id_of[right], made.renumbered[word.id], word.n)
+
+    waiting = deque(steps(words))
+    while len(alive) < target or (words_first and waiting):
+        word = waiting[0][0] if waiting else None
+        best = None
+        if word is None or not words_first:
+            best = supermerges.peek(max(least, 0 if word is None else word.n + 1))
+        if best is not None:
+            left, right = (supermerges.content(part) for part in best.pair)
+            made.events.append(joined_event(id_of[left], id_of[right], number(left + right), best.n))
+            supermerges.take()
+        elif word is not None:
+            for event in waiting.popleft():
+                made.places.append(len(made.events))
+                made.events.append(word_event(event))
+        else:
+            break
+    made.learned = len(alive)
+    made.ahead = [word_event(event) for step in waiting for event in step]
+    return made
+
+
+def phase_one(log: EventLog, ahead: Sequence[Event]) -> list[Event]:
+    """The word steps of a finished training under the ids of phase one: the log's, then those ahead of it."""
+    symbols = Alphabet.from_header(log.header.alphabet)
+    content = dict(enumerate(symbols.symbols, symbols.first_id))
+    number_of = {symbol: number for number, symbol in content.items()}
+    next_id = symbols.first_id + len(symbols) + len(log.header.stop_words)
+    words = []
+    for event in (*log.events, *ahead):
+        if event.op is Op.DELETE:
+            parts = [number_of[content[part]] for part in event.into]
+            words.append(delete_event(number_of[content[event.id]], parts, event.n))
+            continue
+        left, right = (content[part] for part in event.pair)
+        made = content[event.id] = left + right
+        if event.op is Op.MERGE:
+            if made not in number_of:
+                number_of[made] = next_id
+                next_id += 1
+            words.append(merge_event(number_of[left], number_of[right], number_of[made], event.n))
+    return words

@@ -1,0 +1,265 @@
+"""Which chunks stand side by side in the documents, and how often: the stored sequences, streamed.
+
+    eligible    tokens that are a whole chunk and match --superword-pattern; a chunk's symbol is its token's log id
+    symbols     a part's documents with every eligible chunk as its symbol, everything else as a BARRIER
+    neighbours  (left, right) -> n over all parts: every adjacent place counts, also under --overlaps disjoint
+
+Parts are read in the order of their input, so neighbours meet across the border of two parts when a document
+goes on there; documents never join. Partial counts are written group after group of parts, each file whole or not at
+all, so counting goes on where a kill left it. They are added up by ranges of keys that fit the memory.
+
+Memory: a part for each thread (about PART_BYTES a chunk of it) and the distinct pairs of one group (about 60 bytes
+each).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from streambpe.core.pairs import PairTable
+from streambpe.encode.bulk import BulkReplay
+from streambpe.errors import RunError
+from streambpe.failpoints import failpoint
+from streambpe.model.alphabet import Alphabet
+from streambpe.model.eventlog import Event, Op
+from streambpe.store.made_of import has_note, parquet_note
+from streambpe.store.sequences import UNREADABLE, SequencePart, read_sequence
+from streambpe.system import rename, sync_file, sync_folder
+from streambpe.threads import in_order
+
+Int64 = npt.NDArray[np.int64]
+Int32 = npt.NDArray[np.int32]
+Bool = npt.NDArray[np.bool_]
+
+BARRIER = -1  # a chunk that takes no part, or the end of a document
+_SCHEMA = {"key": pl.Int64, "n": pl.Int64}
+ROW_BYTES = 64  # of one pair while pairs are grouped
+PART_BYTES = 64  # of a part's chunk while it is counted or cut
+
+
+def find_eligible(
+    alphabet: Alphabet,
+    contents: Sequence[bytes],
+    events: Sequence[Event],
+    stop_words: Sequence[str],
+    matches: Callable[[bytes], bool],
+) -> pl.DataFrame:
+    """Rows (chunk, symbol): the chunks that encode to one token and match.
+
+    contents: of every log id from alphabet.first_id on. A chunk that is one token spells that token, so only the
+    tokens' own bytes need to be looked at. Without deletions every token encodes to itself: where it was made of l
+    and r, no merge before had crossed the ends of l r, so these bytes alone had come to l r as well (a run of
+    equal symbols that goes on beyond an end was paired up to it). With deletions the events are replayed.
+    """
+    first, base = alphabet.first_id, len(alphabet)
+    stops = set(stop_words)
+    found = []
+    for i, content in enumerate(contents):
+        if (i < base or i >= base + len(stop_words)) and matches(content):
+            chunk = content.decode()
+            if chunk not in stops:
+                found.append((chunk, first + i))
+    chunks = pl.DataFrame(found, schema={"chunk": pl.String, "symbol": pl.Int32}, orient="row")
+    if not any(event.op is Op.DELETE for event in events):
+        return chunks
+    table = np.full(256, -1, np.int32)
+    for number, symbol in enumerate(alphabet.symbols, first):
+        table[symbol[0]] = number
+    lengths = chunks["chunk"].str.len_bytes().cast(pl.Int64).to_numpy()
+    text = np.frombuffer("".join(chunks["chunk"]).encode(), np.uint8)
+    sizes = [0] * first + [len(content) for content in contents]
+    ids, counts = BulkReplay(events, first + len(contents), sizes).replay(table[text], lengths)
+    whole = counts == 1
+    own = np.full(len(counts), -1)
+    own[whole] = ids[(np.cumsum(counts) - counts)[whole]]
+    return chunks.filter(pl.Series(own == chunks["symbol"].to_numpy()))
+
+
+def load_documents(folder: Path, part: SequencePart) -> tuple[pl.Series, Int32]:
+    """A part's chunks, and its documents as their numbers."""
+    try:
+        return read_sequence(folder, part.name)
+    except UNREADABLE as why:
+        raise RunError(
+            f"{folder / part.name}.parquet or its .chunks.parquet is missing or damaged "
+            f"({str(why).splitlines()[0]}). Count the sources again into another RUN with --sequences."
+        ) from None
+
+
+class Reader(ABC):
+    """The parts of a run as symbols, in the order of the input."""
+
+    parts: Sequence[SequencePart]
+
+    @property
+    def places(self) -> int:
+        """In all parts."""
+        return sum(part.places for part in self.parts)
+
+    @abstractmethod
+    def read(self, part: SequencePart) -> tuple[Int32, bool]:
+        """(symbols and barriers of one part, whether its last document goes on in the next)."""
+
+    def end_of(self, parts: Sequence[SequencePart]) -> tuple[int, bool]:
+        """(the last symbol of these parts, whether the document goes on behind them)."""
+        for part, behind in zip(parts[::-1], [None, *parts[:0:-1]], strict=False):
+            if behind is not None and not behind.follows:
+                break
+            symbols, goes_on = self.read(part)
+            if len(symbols):
+                return int(symbols[-1]), goes_on
+        return BARRIER, False
+
+
+class SymbolReader(Reader):
+    """Stored documents with every eligible chunk as its symbol, everything else as a barrier."""
+
+    def __init__(self, folder: Path, parts: Sequence[SequencePart], eligible: pl.DataFrame) -> None:
+        self.folder, self.parts, self.eligible = folder, parts, eligible
+
+    def read(self, part: SequencePart) -> tuple[Int32, bool]:
+        """See Reader."""
+        chunks, ids = load_documents(self.folder, part)
+        joined = chunks.to_frame("chunk").join(self.eligible, on="chunk", how="left", maintain_order="left")["symbol"]
+        # behind the chunks' own symbols stands the barrier that END_OF_DOCUMENT = -1 looks up
+        symbols = np.append(joined.fill_null(BARRIER).to_numpy(), np.int32(BARRIER))
+        return symbols[ids], bool(len(ids)) and int(ids[-1]) >= 0
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Consecutive parts that are counted together: about `places` chunks each."""
+
+    parts: list[list[SequencePart]]
+    names: list[str]  # a group's file, which says what is in it
+
+    @classmethod
+    def of(cls, parts: Sequence[SequencePart], places: int) -> Groups:
+        groups: list[list[SequencePart]] = []
+        held = places
+        for part in parts:
+            if held >= places:
+                groups.append([])
+                held = 0
+            groups[-1].append(part)
+            held += part.places
+        return cls(groups, [f"{i:05d}-{places}" for i in range(len(groups))])
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """One part's neighbours, and where it meets the parts beside it."""
+
+    pairs: pl.DataFrame
+    first: int  # symbol, BARRIER where nothing is joined
+    last: int
+    goes_on: bool
+    empty: bool
+
+
+def _count_part(reader: Reader, part: SequencePart) -> _Counted:
+    symbols, goes_on = reader.read(part)
+    table = PairTable()
+    if table.count(symbols) < len(symbols) - 1:
+        raise MemoryError("the neighbours of a part")
+    pairs = pl.DataFrame(dict(zip(("key", "n"), table.take(), strict=True)))
+    first, last = (int(symbols[0]), int(symbols[-1])) if len(symbols) else (BARRIER, BARRIER)
+    return _Counted(pairs, first, last, goes_on, not len(symbols))
+
+
+def count_neighbours(
+    reader: Reader, groups: Groups, folder: Path, threads: int, advance: Callable[[int], None], made_of: str = ""
+) -> list[Path]:
+    """The partial counts (key, n; ascending keys) of every group; those that are there, made of the same, are kept.
+
+    `advance` is told how many places were counted, and may raise to stop between two parts.
+    """
+    files = [folder / f"neighbours-{name}.parquet" for name in groups.names]
+    there = [has_note(file, made_of) for file in files]
+    todo = [part for group, done in zip(groups.parts, there, strict=True) if not done for part in group]
+    counted = in_order(lambda part: _count_part(reader, part), todo, threads)
+    read: list[SequencePart] = []
+    end: tuple[int, bool] | None = (BARRIER, False)  # of what was read; None: of a group that was there
+    for group, target, done in zip(groups.parts, files, there, strict=True):
+        if done:
+            advance(sum(part.places for part in group))
+            read += group
+            end = None
+            continue
+        if end is None:
+            end = reader.end_of(read)
+        frames = []
+        for part in group:
+            last, goes_on = end if part.follows else (BARRIER, False)
+            found = next(counted)
+            frames.append(found.pairs)
+            if found.empty:
+                end = last, goes_on
+            else:
+                end = found.last, found.goes_on
+                if goes_on and last >= 0 and found.first >= 0:
+                    key = (last << 32) | found.first
+                    frames.append(pl.DataFrame({"key": [key], "n": [1]}, schema=_SCHEMA))
+            advance(part.places)
+        read += group
+        write_whole(pl.concat(frames).group_by("key").agg(pl.col("n").sum()).sort("key"), target, made_of)
+        failpoint("neighbours-written")
+    return files
+
+
+def add_up(files: Sequence[Path], by: str, column: str, rows_at_once: int) -> Iterator[pl.DataFrame]:
+    """The sums of n for equal `column` over files sorted by `by`, a function of it: disjoint frames, ascending by `by`.
+
+    A frame comes from about `rows_at_once` rows, found by even quantiles of `by` over the files' row groups.
+    """
+    scans = [pl.scan_parquet(path) for path in files]
+    if not scans:
+        return
+    together = pl.concat(scans)
+    total = int(together.select(pl.len()).collect().item())
+    if total <= rows_at_once:
+        yield _summed(together.collect(), by, column)
+        return
+    pieces = -(-total // rows_at_once)
+    sample = together.select(pl.col(by).gather_every(max(1, total // (64 * pieces)))).collect()[by].sort()
+    bounds = sorted({int(sample[len(sample) * i // pieces]) for i in range(1, pieces)})
+    for low, high in zip([None, *bounds], [*bounds, None], strict=True):
+        wanted = together
+        if low is not None:
+            wanted = wanted.filter(pl.col(by) >= low)
+        if high is not None:
+            wanted = wanted.filter(pl.col(by) < high)
+        yield _summed(wanted.collect(), by, column)
+
+
+def _summed(frame: pl.DataFrame, by: str, column: str) -> pl.DataFrame:
+    return frame.group_by(column).agg(pl.col("n").sum(), *([pl.first(by)] if by != column else [])).sort(by, column)
+
+
+def merge_neighbours(files: Sequence[Path], target: Path, least: int, rows_at_once: int, made_of: str = "") -> Path:
+    """One file of all pairs that count at least `least`, ascending by key; kept if it is there, made of the same."""
+    if not has_note(target, made_of):
+        kept = [pl.DataFrame(schema=_SCHEMA)]
+        kept += [
+            frame.select("key", "n").filter(pl.col("n") >= least) for frame in add_up(files, "key", "key", rows_at_once)
+        ]
+        write_whole(pl.concat(kept), target, made_of)
+        failpoint("adjacency-written")
+    return target
+
+
+def write_whole(frame: pl.DataFrame, target: Path, made_of: str = "") -> None:
+    """A Parquet file that appears whole or not at all, with a note of what it was made of (store/made_of.py)."""
+    temporary = target.with_name(target.name + ".new")
+    note = parquet_note(made_of, target.name)
+    frame.write_parquet(temporary, compression="zstd", compression_level=1, row_group_size=1 << 16, metadata=note)
+    sync_file(temporary)
+    rename(temporary, target)
+    sync_folder(target.parent)

@@ -1,0 +1,613 @@
+"""Superwords: the second half of a training, from the stored documents, never holding them in memory.
+
+    words         phase one, to the full size (or to --transition)              (train/trainer.py)
+    stage 2       uw only: documents as tokens, cut by the second pattern       (train/superwords/stage2.py)
+    eligible      chunks that are one token and match --superword-pattern       (train/superwords/neighbours.py)
+    neighbours    pairs of them that stand side by side, counted                (train/superwords/neighbours.py)
+    runs          documents cut where neighbours are rarer than T, grouped      (train/superwords/runs.py)
+    supermerges   the engine of phase one, with tokens as symbols and runs as words
+    one order     word steps and supermerges by count                           (train/superwords/interleave.py)
+
+**T, the threshold.** `boundless` takes a supermerge only while it counts more than the next word step. If phase
+one reached its size, the word steps alone fill the vocabulary, so nothing at or below the smallest count of any
+word step is ever taken: T is that count plus 1. Everywhere else (`superbpe`, or phase one ran out of pairs) T is
+chosen so that about three times as many neighbours as wanted supermerges reach it, and when the next supermerge
+would count less, T falls, the runs are made anew and the supermerges so far are replayed on them. T never falls
+below --min-frequency.
+
+Every step leaves files in the training's private folder that appear whole or not at all: a group's neighbours, the
+sum of all, a group's runs, the words; supermerges go to a write-ahead log like that of phase one. After a kill
+all of them are used again. The folder is named after the word events and how many tokens they were to make, so it
+is there only if phase one was complete, and nothing of another phase one is used.
+
+Places where tests let the process die: neighbours-written, adjacency-written, runs-written, words-written, and
+events-committed of journal.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import shutil
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from streambpe.config import Resources, TrainConfig
+from streambpe.model.alphabet import Alphabet
+from streambpe.model.eventlog import Event, Op, events_digest, merge_event, supermerge_event
+from streambpe.progress import Meter
+from streambpe.resources import release_memory, room_for_arrays, sure_room
+from streambpe.store.chunks import BASE_BYTES
+from streambpe.store.journal import Journal
+from streambpe.store.made_of import fingerprint, has_note, is_sealed
+from streambpe.store.sequences import SequencePart
+from streambpe.text.eligible import text_test
+from streambpe.text.patterns import Pattern
+from streambpe.train.engine.batch import Bool
+from streambpe.train.engine.engine import LEAST_BYTES, Batch, Engine, EngineOptions, PairRule, TieOrder
+from streambpe.train.engine.whole_characters import WholeCharacterRule
+from streambpe.train.superwords.interleave import Interleaved, InterleavedTies, interleave
+from streambpe.train.superwords.neighbours import (
+    PART_BYTES,
+    ROW_BYTES,
+    Groups,
+    Int64,
+    Reader,
+    SymbolReader,
+    count_neighbours,
+    find_eligible,
+    merge_neighbours,
+)
+from streambpe.train.superwords.runs import (
+    CUT_BYTES,
+    RUN_BYTES,
+    KeptPairs,
+    OpenChunks,
+    RunTable,
+    collect_runs,
+    cut_again,
+    foresee,
+    write_run_words,
+)
+from streambpe.train.superwords.stage2 import StageTwo
+from streambpe.train.words import WordFiles
+
+_PAIRS_A_MERGE = 3  # neighbours that should reach T for every supermerge wanted
+TOKEN_BYTES = 1 << 10  # of the events and contents held for each token
+_LEAST_ROOM = 48 << 20
+_EVENTS_BYTES = 80 << 20  # of supermerges and their tokens, in the engine and here
+_LOWER = 4  # and so many times more each time T falls
+
+
+class StopRequested(Exception):
+    """The stop event was seen; everything learned is committed."""
+
+
+def more_chunks(pattern: Pattern, most: int) -> Callable[[bytes], bool]:
+    """Whether the pattern cuts a token's text into more than `most` chunks; half a character counts as one."""
+    return lambda content: len(pattern.split(content.decode(errors="replace"))) > most
+
+
+class JoinRule:
+    """Which symbols may join: --max-superword-words, --forbid, --block-token.
+
+    An eligible chunk is one word, whether it stands in a run or not. Any other symbol has the words of the two that
+    first made it as a superword: " a b" that phase one learned as a part of " a b!" is no chunk, and counts two.
+    """
+
+    def __init__(
+        self,
+        contents: list[bytes],
+        eligible: Sequence[int],
+        most: int | None,
+        refused: Callable[[bytes], bool] | None,
+    ) -> None:
+        self.contents = contents  # of every symbol; grows with the engine's births
+        self.most = most
+        self.refused = refused
+        self.words = np.zeros(2 * len(contents) + 1024, np.int64)  # 0: no superword made it yet, so it is in no pair
+        self.words[list(eligible)] = 1
+
+    def allows(self, left: Int64, right: Int64) -> Bool:
+        """One answer for each pair."""
+        good = np.ones(len(left), bool)
+        if self.most is not None:
+            good &= self.words[left] + self.words[right] <= self.most
+        if self.refused is not None:
+            for i in np.flatnonzero(good).tolist():
+                good[i] = not self.refused(self.contents[left[i]] + self.contents[right[i]])
+        return good
+
+    def born(self, left: Int64, right: Int64, new: Int64) -> None:
+        """See PairRule; what is known keeps its words."""
+        for a, b, made in zip(left.tolist(), right.tolist(), new.tolist(), strict=True):
+            if made >= len(self.words):
+                self.words = np.concatenate((self.words, np.zeros(len(self.words), np.int64)))
+            self.words[made] = self.words[made] or self.words[a] + self.words[b]
+            if made == len(self.contents):
+                self.contents.append(self.contents[a] + self.contents[b])
+
+
+@dataclass(frozen=True)
+class AllRules:
+    """Several rules, each of which must allow a pair."""
+
+    rules: Sequence[PairRule]
+
+    def allows(self, left: Int64, right: Int64) -> Bool:
+        """One answer for each pair; a rule is only asked about what those before it allow."""
+        good = np.ones(len(left), bool)
+        for rule in self.rules:
+            at = np.flatnonzero(good)
+            good[at] = rule.allows(left[at], right[at])
+        return good
+
+    def born(self, left: Int64, right: Int64, new: Int64) -> None:
+        """See PairRule."""
+        for rule in self.rules:
+            rule.born(left, right, new)
+
+
+def join_rule(
+    config: TrainConfig,
+    alphabet: Alphabet,
+    words: Sequence[Event],
+    contents: Sequence[bytes],
+    eligible: Sequence[int],
+    word_pattern: Pattern | None,
+) -> PairRule | None:
+    """What a training forbids symbols with these contents; None if any two may join. eligible: the symbols that are
+    chunks which may join (any under uw); word_pattern: see SuperwordJob."""
+    tests: list[Callable[[bytes], bool]] = []
+    if config.block_tokens:
+        tests.append({token.encode() for token in config.block_tokens}.__contains__)
+    if config.forbid is not None:
+        tests.append(text_test(config.forbid, "--forbid"))
+    most = config.max_superword_words
+    if most is not None and word_pattern is not None:  # uw: symbols are no chunks
+        tests.append(more_chunks(word_pattern, most))
+        most = None
+    rules: list[PairRule] = []
+    if config.superwords == "uw" and config.whole_characters:  # elsewhere chunks join, which are whole anyway
+        rules.append(WholeCharacterRule.of_words(alphabet, len(contents), words))
+    if most is not None or tests:
+        refused = (lambda content: any(test(content) for test in tests)) if tests else None
+        rules.append(JoinRule(list(contents), eligible, most, refused))
+    return AllRules(rules) if rules else None
+
+
+def symbol_contents(alphabet: Alphabet, contents: Sequence[bytes], stop_words: int) -> list[bytes]:
+    """The bytes of every symbol by its number. contents: of every log id of phase one; a stop word is no symbol."""
+    base = [b""] * alphabet.first_id + list(contents)
+    stops = alphabet.first_id + len(alphabet)
+    base[stops : stops + stop_words] = [b""] * stop_words
+    return base
+
+
+@dataclass
+class Spellings:
+    """What every symbol stands for: its bytes, and the chunks it is made of; the assumption of runs.py."""
+
+    contents: list[bytes]
+    chunks: dict[int, tuple[int, ...]]  # of eligible chunks and superwords
+    open_chunks: OpenChunks = field(default_factory=OpenChunks)
+
+    def add(self, event: Event) -> bool:
+        """Take in a supermerge; whether it opens chunks that were not."""
+        left, right = event.pair
+        chunks = self.chunks[left] + self.chunks[right]
+        if event.id == len(self.contents):
+            self.contents.append(self.contents[left] + self.contents[right])
+        return self.open_chunks.add(chunks, self.chunks.setdefault(event.id, chunks))
+
+
+@dataclass
+class SuperwordJob:
+    """What phase two starts from."""
+
+    config: TrainConfig
+    alphabet: Alphabet
+    stop_words: Sequence[str]
+    contents: Sequence[bytes]  # of every log id of phase one
+    born: Sequence[int | None]
+    words: Sequence[Event]  # under uw `SuperwordPhase.words` are those of them that stage 2 makes
+    words_learned: int  # tokens alive after phase one
+    words_reached: bool  # which are as many as it was to learn
+    target: int  # tokens to be learned in all
+    sequences: Path
+    parts: Sequence[SequencePart]
+    pattern: Pattern | None  # uw: of the second stage
+    word_pattern: Pattern | None  # uw: of the first
+    folder: Path  # private to this training
+    blocks: Path
+    resources: Resources
+    prune: bool = True  # tests compare with documents that are not cut
+    tuning: dict[str, Any] = field(default_factory=dict)
+
+
+def phase_folder(private: Path, words: Sequence[Event], words_target: int, config: TrainConfig) -> Path:
+    """Where phase two keeps its files; another phase one has another folder, and so has the same one if it was to
+    learn more tokens and is not complete."""
+    facts = f"{events_digest(words)} {words_target} {config.superwords} {config.superword_pattern}"
+    if config.superwords == "uw":
+        facts += f" {config.stage2_pattern} stood"  # "stood": what stage2.py counts; before there was less
+    return private / f"superwords-{hashlib.sha256(facts.encode()).hexdigest()[:16]}"
+
+
+class SuperwordPhase:
+    """Learns the supermerges of one training; `run` gives the events of the whole vocabulary in order."""
+
+    def __init__(
+        self,
+        job: SuperwordJob,
+        meter: Meter,
+        stop: threading.Event,
+        *,
+        checkpoint_seconds: float,
+        on_batch: Callable[[Batch], None] | None = None,
+    ) -> None:
+        self.job, self.meter, self.stop = job, meter, stop
+        self.checkpoint_seconds = checkpoint_seconds
+        self.on_batch = on_batch
+        self.known_bytes = TOKEN_BYTES * len(job.contents)
+        self.spare = max(sure_room(job.resources.memory_bytes, BASE_BYTES, self.known_bytes), _LEAST_ROOM)
+        self.least = max(1, job.config.min_frequency)
+        self.seconds: dict[str, float] = {}  # by stage, for benchmarks and table run
+        self.cut_again = 0  # times that a double spelling was not foreseen (runs.py)
+        self.engine: Engine | None = None
+        self.queue: deque[Event] = deque()
+        self.threshold = 0  # T of the engine, or of the next one; -1: nothing is left
+        self.exhausted = False  # nothing that counts T is left
+        self.words = job.words
+        self.words_learned = job.words_learned
+        self.merges = [(seq, event.n) for seq, event in enumerate(job.words) if event.op is Op.MERGE]  # word steps
+        self.falling = -np.minimum.accumulate(np.array([n for _, n in self.merges], np.int64))
+
+    @functools.cached_property
+    def made_of(self) -> str:
+        """What all files of this phase follow from: the words (the folder's name), the documents, the options."""
+        config = {key: value for key, value in self.job.config.as_facts().items() if key != "vocab_size"}
+        return fingerprint(self.job.folder.name, config, [asdict(part) for part in self.job.parts])
+
+    # ------------------------------------------------------------------ the story
+
+    def run(self) -> Interleaved:
+        """Everything in order; raises StopRequested when asked to stop."""
+        job = self.job
+        job.folder.mkdir(parents=True, exist_ok=True)
+        self._look_at_documents()
+        self._open_journal()
+        self.queue.extend(self.journal.events)
+        try:
+            made = interleave(
+                job.alphabet.symbols,
+                job.alphabet.first_id,
+                job.alphabet.first_id + len(job.alphabet) + len(job.stop_words),
+                self.words,
+                self,
+                job.target,
+                least=self.least,
+                words_first=job.config.superwords != "boundless",
+                joined_event=merge_event if job.config.superwords == "uw" else supermerge_event,
+            )
+            self.journal.commit()
+        finally:
+            self._close_engine()
+        return made
+
+    @property
+    def learned(self) -> int:
+        """Supermerges so far."""
+        return len(self.journal.events) if hasattr(self, "journal") else 0
+
+    def adjacency(self) -> tuple[pl.DataFrame, int]:
+        """(left_chunk, right_chunk, n of neighbours that count at least the floor, the floor), sorted."""
+        floor, texts = self.levels[0], self._texts()
+        frame = self._adjacency(floor)
+        left, right = frame["key"].to_numpy() >> 32, frame["key"].to_numpy() & 0xFFFFFFFF
+        table = pl.DataFrame({"left_chunk": texts[left], "right_chunk": texts[right], "n": frame["n"]})
+        return table.sort("left_chunk", "right_chunk"), floor
+
+    def run_table(self) -> RunTable:
+        """All runs whose neighbours count at least the floor."""
+        keys = self._keys(self.levels[0])
+        return RunTable.of(self._exact_runs(keys), np.unique([keys >> 32, keys & 0xFFFFFFFF]), self._texts())
+
+    def _texts(self) -> pl.Series:
+        """Of every symbol."""
+        before = [""] * self.job.alphabet.first_id
+        texts = [*before, *(content.decode(errors="replace") for content in self.job.contents)]
+        return pl.Series("chunk", texts, dtype=pl.String)
+
+    def _exact_runs(self, keys: Int64) -> WordFiles:
+        """Cut at every pair below the floor: the runs of the engine, cut again where chunks were open."""
+        floor, none = self.levels[0], OpenChunks()
+        exact = self._words_folder(floor, none)
+        less = sorted(filter(self._is_mine, self.job.folder.glob(f"words-{floor}-{'?' * len(none.name)}")))
+        if exact in less or not less:
+            return self._run_words(floor, keys, none)
+        kept = KeptPairs(keys, none, len(self.spellings.contents))
+        # the events are held twice now, as they were learned and in one order
+        room = max(room_for_arrays(self.job.resources.memory_bytes, BASE_BYTES, 2 * self.known_bytes), _LEAST_ROOM)
+        advance = self._stage("runs", WordFiles(less[0]).places)
+        name = f"again-{exact.name}"
+        files = cut_again(WordFiles(less[0]), kept, self.job.folder, name, room // CUT_BYTES, advance)
+        write_run_words(files, exact, room // (3 * RUN_BYTES), self.made_of)
+        release_memory()
+        return WordFiles(exact)
+
+    # ------------------------------------------------------------------ documents
+
+    def _advance(self, places: int) -> None:
+        self.meter.done += places
+        if self.stop.is_set():
+            raise StopRequested
+
+    def _stage(self, name: str, places: int) -> Callable[[int], None]:
+        self.meter.stage, self.meter.unit = name, "chunks"
+        self.meter.total, self.meter.done = places, 0
+        self.meter.started, self.meter.resumed_from = time.monotonic(), 0
+        return self._advance
+
+    def _took(self, name: str, began: float) -> None:
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
+
+    def _look_at_documents(self) -> None:
+        began = time.monotonic()
+        self.reader = self._second_stage() if self.job.config.superwords == "uw" else self._whole_chunks()
+        self._took("eligible", began)
+        began = time.monotonic()
+        places = int(min(32 << 20, max(1 << 20, self.spare // (4 * ROW_BYTES))))
+        self.groups = Groups.of(self.reader.parts, places)
+        stage = self._stage("neighbours", self.reader.places)
+        files = count_neighbours(self.reader, self.groups, self.job.folder, self.readers, stage, self.made_of)
+        self.neighbour_files = files
+        self.levels = self._levels()
+        release_memory()
+        self._took("neighbours", began)
+
+    @property
+    def readers(self) -> int:
+        """Threads that may each hold a part."""
+        largest = max((part.places for part in self.reader.parts), default=0)
+        return max(1, min(self.job.resources.threads, self.spare // 2 // max(1, largest * PART_BYTES)))
+
+    def _whole_chunks(self) -> Reader:
+        """The documents as chunks that may join."""
+        job = self.job
+        matches = text_test(job.config.superword_pattern, "--superword-pattern")
+        eligible = find_eligible(job.alphabet, job.contents, job.words, job.stop_words, matches)
+        self.eligible = eligible["symbol"].to_list()
+        return SymbolReader(job.sequences, job.parts, eligible)
+
+    def _second_stage(self) -> Reader:
+        """The documents as tokens in stage-2 chunks, and the words as they count there."""
+        job = self.job
+        assert job.pattern is not None
+        stage = StageTwo(
+            job.sequences, job.parts, job.pattern, job.alphabet, job.contents, job.words,
+            job.config.overlaps == "disjoint", job.folder / "stage2", self.spare // 64, self.made_of,
+        )  # fmt: skip
+        reader = stage.write(self._stage("stage 2", sum(part.places for part in job.parts)))
+        self.words = stage.counted()
+        self.words_learned = len(self.words)
+        first = job.alphabet.first_id
+        self.eligible = [*range(first, first + len(job.alphabet)), *(event.id for event in self.words)]
+        return reader
+
+    def _adjacency_file(self, least: int) -> Path:
+        """All neighbours that count at least `least`, or a smaller number that was asked for before."""
+        target = self.job.folder / f"adjacency-{least}.parquet"
+        rows_at_once = max(1 << 18, self.spare // (3 * ROW_BYTES))
+        return merge_neighbours(self.neighbour_files, target, least, rows_at_once, self.made_of)
+
+    def _adjacency(self, least: int) -> pl.DataFrame:
+        """Neighbours (key, n) that count at least so much."""
+        everything = self.job.folder / f"adjacency-{self.least}.parquet"
+        there = least >= self.least and has_note(everything, self.made_of)
+        file = everything if there else self._adjacency_file(least)
+        return pl.scan_parquet(file).filter(pl.col("n") >= least).collect()
+
+    def _levels(self) -> list[int]:
+        """The thresholds T to go through, falling."""
+        job = self.job
+        if not job.prune:
+            return [self.least]
+        if job.config.superwords == "boundless" and job.words_reached and self.merges:
+            # below that only if a supermerge spelled a word token, so that all word steps fill no vocabulary
+            return sorted({max(self.least, min(n for _, n in self.merges) + 1), self.least}, reverse=True)
+        counts = pl.read_parquet(self._adjacency_file(self.least), columns=["n"])["n"].sort(descending=True)
+        levels = []
+        rank = _PAIRS_A_MERGE * max(1, job.target - self.words_learned)
+        while rank < len(counts):
+            levels.append(int(counts[rank]))
+            rank *= _LOWER
+        return sorted({max(self.least, level) for level in levels} | {self.least}, reverse=True)
+
+    # ------------------------------------------------------------------ supermerges
+
+    def _open_journal(self) -> None:
+        path = self.job.folder / "supermerges.events"
+        training = {"superwords": self.job.config.superwords, "made_of": self.made_of}
+        found = Journal.read(path) if path.exists() else None
+        if found is not None and self._is_my_journal(found, training):
+            self.journal = found
+        else:  # none, or of other words or documents
+            self.journal = Journal.start(path, training)
+            self.journal.save()
+        base = list(self.job.contents)
+        self.spellings = Spellings(
+            [b""] * self.job.alphabet.first_id + base, {symbol: (symbol,) for symbol in self.eligible}
+        )
+        for event in self.journal.events:
+            self.spellings.add(event)
+        self._choose_threshold()
+        self.committed = time.monotonic()
+
+    def _is_my_journal(self, found: Journal, training: dict[str, Any]) -> bool:
+        if any(part.made_of for part in self.job.parts):
+            return found.training == training
+        # a run of an older version: its supermerges do not say what they were made of
+        return found.training in (training, {"superwords": self.job.config.superwords})
+
+    def _choose_threshold(self) -> None:
+        """The highest level that shows every supermerge known so far."""
+        lowest = min((event.n for event in self.journal.events), default=self.levels[0])
+        self.threshold = next((level for level in self.levels if level <= lowest), self.levels[-1])
+
+    def content(self, symbol: int) -> bytes:
+        """The bytes of a symbol."""
+        return self.spellings.contents[symbol]
+
+    def peek(self, least: int) -> Event | None:
+        """The next supermerge if it counts at least so much."""
+        while not self.queue:
+            if self.engine is None:
+                if self.threshold < 0:
+                    return None
+                self._open_engine()
+            if self.exhausted or not self._step():
+                self.exhausted = True
+                lower = [level for level in self.levels if level < self.threshold]
+                if not lower:
+                    self._close_engine()
+                    self.threshold = -1  # nothing is left at all
+                    return None
+                if least >= self.threshold:
+                    return None  # what is left counts less than T
+                self._close_engine()
+                self.threshold, self.exhausted = lower[0], False
+        return self.queue[0] if self.queue[0].n >= least else None
+
+    def take(self) -> None:
+        """The one peeked at is used; the next is wanted."""
+        self.queue.popleft()
+
+    def _step(self) -> bool:
+        """One pass of the engine; False if nothing that counts T is left."""
+        assert self.engine is not None
+        batch = self.engine.step(max(1, self.job.target))
+        if batch is None:
+            return False
+        first = len(self.journal.events)
+        opened = False
+        for left, right, new, n in zip(
+            batch.left.tolist(), batch.right.tolist(), batch.id.tolist(), batch.n.tolist(), strict=True
+        ):
+            event = supermerge_event(left, right, new, n)
+            self.journal.add_event(event)
+            opened |= self.spellings.add(event)
+            self.queue.append(event)
+        record = asdict(batch.record)
+        self.journal.add_batch({"batch": len(self.journal.batches), "first_seq": first, **record})
+        if self.on_batch:
+            self.on_batch(batch)
+        done = len(self.journal.events) + self._words_before(int(batch.n[-1]) if len(batch.n) else 0)
+        self.meter.done = min(done, self.job.target)  # a pass learns more than there may be room for
+        if opened and self.threshold > 1 and self.job.prune:
+            # All that was learned is right, this batch too: it ends with the merge that spells what exists.
+            self._close_engine()
+            self.cut_again += 1
+        if time.monotonic() - self.committed >= self.checkpoint_seconds or self.stop.is_set():
+            self.journal.commit()
+            self.committed = time.monotonic()
+            if self.stop.is_set():
+                raise StopRequested
+        return True
+
+    def _words_before(self, n: int) -> int:
+        """How many word steps come before a supermerge that counts n."""
+        if self.job.config.superwords != "boundless":
+            return len(self.merges)
+        return int(np.searchsorted(self.falling, -n, side="right"))
+
+    def _keys(self, least: int) -> Int64:
+        """Neighbours that count at least so much."""
+        return self._adjacency(least)["key"].to_numpy()
+
+    def _words_folder(self, cut: int, open_chunks: OpenChunks) -> Path:
+        return self.job.folder / f"words-{cut}-{open_chunks.name}"
+
+    def _is_mine(self, folder: Path) -> bool:
+        """Whether words are there, whole, and made of these documents."""
+        return is_sealed(folder, fingerprint(self.made_of, folder.name))
+
+    def _run_words(self, cut: int, keys: Int64, open_chunks: OpenChunks) -> WordFiles:
+        """The documents' runs, cut at all neighbours but these, as words; kept if they are there."""
+        folder = self._words_folder(cut, open_chunks)
+        if not self._is_mine(folder):
+            kept = KeptPairs(keys, open_chunks, len(self.spellings.contents))
+            stage = self._stage("runs", self.reader.places)
+            name = folder.name.replace("words", "runs")
+            files = collect_runs(
+                self.reader, self.groups, kept, self.job.folder, name, self.readers, stage, self.made_of
+            )
+            write_run_words(files, folder, max(1 << 17, self.spare // (3 * RUN_BYTES)), self.made_of)
+            release_memory()
+        return WordFiles(folder)
+
+    def _open_engine(self) -> None:
+        """Runs cut at T, and the engine at the last supermerge known."""
+        job, threshold, began = self.job, self.threshold, time.monotonic()
+        cut = threshold if job.prune else 1
+        keys = self._keys(cut)
+        if cut > 1:
+            guess = foresee(keys, self.spellings.contents, self.eligible)
+            self.spellings.open_chunks.right |= guess.right
+            self.spellings.open_chunks.left |= guess.left
+        words = self._run_words(cut, keys, self.spellings.open_chunks)
+        self._took("runs", began)
+        began = time.monotonic()
+        self.meter.stage, self.meter.unit, self.meter.total = "superwords", "tokens", job.target
+        shutil.rmtree(job.blocks, ignore_errors=True)
+        job.blocks.mkdir(parents=True, exist_ok=True)
+        base = symbol_contents(job.alphabet, job.contents, len(job.stop_words))
+        config = job.config
+        room = room_for_arrays(job.resources.memory_bytes, BASE_BYTES, self.known_bytes) - _EVENTS_BYTES
+        options = EngineOptions(
+            **{
+                "ties": config.ties,
+                "overlaps": config.overlaps,
+                "batch": "1" if config.batch == "1" else "exact",
+                "min_frequency": threshold,
+                "max_token_length": config.max_token_length if config.superwords == "uw" else None,
+                "memory_bytes": max(room, LEAST_BYTES),
+                "threads": job.resources.threads,
+                "work_dir": job.blocks,
+                **job.tuning,
+            }
+        )
+        self.engine = Engine(
+            words.open(),
+            base,
+            options,
+            base_lengths=[len(content) for content in base],
+            rule=join_rule(config, job.alphabet, job.words, base, self.eligible, job.word_pattern),
+            ties=self._tie_order(),
+        )
+        self.engine.replay([(*event.pair, event.id, event.n) for event in self.journal.events])
+        self._took("opening", began)
+
+    def _tie_order(self) -> TieOrder | None:
+        if self.job.config.ties == "bytes" or self.job.config.superwords != "boundless":
+            return None
+        before = [-1] * self.job.alphabet.first_id
+        step_of = {seq: step for step, (seq, _) in enumerate(self.merges)}
+        born = before + [-1 if seq is None else step_of[seq] for seq in self.job.born]
+        return InterleavedTies(born, [n for _, n in self.merges])
+
+    def _close_engine(self) -> None:
+        if self.engine is not None:
+            self.engine.close()
+            self.engine = None
+
+
+__all__ = ["Interleaved", "StopRequested", "SuperwordJob", "SuperwordPhase", "phase_folder"]

@@ -1,0 +1,209 @@
+"""The second stage of UW SuperBPE: the stored documents cut by a coarser pattern, as tokens of the first stage.
+
+    stored chunks    " by" " the" " end" " of" "202" "4"                     (--pattern)
+    stage-2 chunks   " by the end of" "202" "4"                              (--stage2-pattern)
+    tokens           " by" " the" " e" "nd" " of" | "202" | "4"              merges of phase one, in order
+
+What stands between two borders is a run that any neighbours in it may join, so from here on it is counted, cut and
+learned from as superwords are (neighbours.py, runs.py); the symbols are tokens instead of whole chunks.
+
+The merges of phase one are made in stage-2 chunks as if they were learned there: each counts what it counts there at
+its turn, which is 0 where its pair stood there and earlier merges took up every place of it. One whose pair never stood
+there is passed over. No chunk is replayed as a whole: it is cut between two
+bytes wherever no token of phase one holds these two bytes side by side, because no merge can ever reach across, and
+each distinct piece is replayed once a part.
+
+Every part leaves three files that appear whole or not at all: the unfinished end of its last document (`.rest`, text),
+the counts of the merges, and last the tokens. Places where tests let the process die: tokens-written.
+
+Memory: about 40 times a part's text (8 MB when it was counted), and the rest of a document without a certain border.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from streambpe.core.strings import as_buffers
+from streambpe.encode.bulk import BulkReplay, Tally
+from streambpe.errors import LimitError
+from streambpe.failpoints import failpoint
+from streambpe.files import replace_file
+from streambpe.model.alphabet import Alphabet
+from streambpe.model.eventlog import Event, merge_event
+from streambpe.sources.borders import find_border
+from streambpe.store.made_of import fingerprint, has_note
+from streambpe.store.sequences import SequencePart
+from streambpe.text.chunker import Chunker
+from streambpe.text.marks import DOCUMENT_END
+from streambpe.text.patterns import Pattern
+from streambpe.train.superwords.neighbours import BARRIER, Int32, Int64, Reader, load_documents, write_whole
+
+_MARK = bytes([DOCUMENT_END])
+
+
+@dataclass
+class StageTwo:
+    """Writes the stage-2 tokens of every part."""
+
+    sequences: Path
+    parts: Sequence[SequencePart]
+    pattern: Pattern
+    alphabet: Alphabet
+    contents: Sequence[bytes]  # of every log id of phase one
+    words: Sequence[Event]
+    disjoint: bool
+    folder: Path
+    most_bytes: int  # of a document without a certain border
+    made_of: str = ""  # what all parts follow from
+
+    def __post_init__(self) -> None:
+        self.chunker = Chunker(self.pattern)
+        self.n_ids = self.alphabet.first_id + len(self.contents)
+        self.replay = BulkReplay(self.words, self.n_ids)
+        self.symbol_of = np.full(256, self.replay.unknown, np.int32)
+        for number, symbol in enumerate(self.alphabet.symbols, self.alphabet.first_id):
+            self.symbol_of[symbol[0]] = number
+        learned = np.frombuffer(b"".join(self.contents[event.id - self.alphabet.first_id] + _MARK
+                                         for event in self.words) + _MARK, np.uint8)  # fmt: skip
+        self.sticks = np.zeros((256, 256), bool)  # two bytes that some token of phase one holds side by side
+        self.sticks[learned[:-1], learned[1:]] = True
+        self.sticks[DOCUMENT_END, :] = self.sticks[:, DOCUMENT_END] = False
+
+    def write(self, advance: Callable[[int], None]) -> TokenReader:
+        """All parts; those that are there are kept. `advance` is told how many places were read, and may raise."""
+        rest = b""
+        parts = self.parts
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for part, behind in zip(parts, [*parts[1:], None], strict=True):
+            goes_on = behind is not None and behind.follows
+            tokens, held = self._paths(part)
+            kept = self._kept_rest(tokens, held)
+            if kept is not None:
+                rest = kept
+            else:
+                text = rest + self._text(part)
+                rest = self._unfinished(text, part) if goes_on else b""
+                text = text[: len(text) - len(rest)]
+                if text and not goes_on and not text.endswith(_MARK):
+                    text += _MARK
+                replace_file(held, rest)
+                self._write(text, tokens, rest)
+                failpoint("tokens-written")
+            advance(part.places)
+        return TokenReader(self.folder, [part.name for part in parts])
+
+    def _kept_rest(self, tokens: Path, held: Path) -> bytes | None:
+        """What a part left for the next; None if one of its three files is not there as it was written."""
+        with contextlib.suppress(OSError):
+            rest = held.read_bytes()
+            if has_note(tokens, self._note(rest)) and has_note(_counts_of(tokens), self._note(rest)):
+                return rest
+        return None
+
+    def _note(self, rest: bytes) -> str:
+        return fingerprint(self.made_of, hashlib.sha256(rest).hexdigest())
+
+    def counted(self) -> list[Event]:
+        """The merges of phase one as stage 2 has them: those whose pair ever stood there, with their counts there."""
+        n, stood = np.zeros(len(self.words), np.int64), np.zeros(len(self.words), bool)
+        for part in self.parts:
+            counts = pl.read_parquet(self._paths(part)[0].with_suffix(".counts.parquet"))
+            n += counts["n"].to_numpy()
+            stood |= counts["stood"].to_numpy()
+        kept = np.flatnonzero(stood)
+        return [
+            merge_event(*self.words[i].pair, self.words[i].id, k)
+            for i, k in zip(kept.tolist(), n[kept].tolist(), strict=True)
+        ]
+
+    def _paths(self, part: SequencePart) -> tuple[Path, Path]:
+        tokens = self.folder / f"{part.name}.parquet"
+        return tokens, tokens.with_suffix(".rest")
+
+    def _text(self, part: SequencePart) -> bytes:
+        """The documents of a part, each with a mark behind it."""
+        chunks, ids = load_documents(self.sequences, part)
+        pieces = chunks.cast(pl.Binary).append(pl.Series([_MARK], dtype=pl.Binary))
+        return bytes(as_buffers(pieces.gather(np.where(ids < 0, len(chunks), ids)))[1])
+
+    def _unfinished(self, text: bytes, part: SequencePart) -> bytes:
+        """What is left for the next part: everything behind the last certain border."""
+        border = max(find_border(text, self.pattern), text.rfind(_MARK) + 1)
+        if len(text) - border > self.most_bytes:
+            raise LimitError(
+                f"A document in {part.name} has more than {self.most_bytes // 10**6} MB without a place where "
+                f"--stage2-pattern certainly cuts; that does not fit --memory. Everything learned so far is kept. "
+                f"Give more memory, or split such documents and count again."
+            )
+        return text[border:]
+
+    def _write(self, text: bytes, target: Path, rest: bytes) -> None:
+        numbered = self.chunker.number(text)
+        tokens, lengths, tally = self._encode(numbered.chunks, numbered.n)
+        sequence = numbered.ids[numbered.ids >= 0]
+        # every chunk ends with a barrier
+        behind = np.cumsum(lengths)
+        padded = np.insert(tokens, behind, BARRIER)
+        lengths = lengths + 1
+        symbols = gather(padded, np.cumsum(lengths) - lengths, lengths, sequence)
+        write_whole(pl.DataFrame({"n": tally.n, "stood": tally.stood}), _counts_of(target), self._note(rest))
+        write_whole(pl.DataFrame({"symbol": symbols}), target, self._note(rest))
+
+    def _encode(self, chunks: pl.Series, n: Int64) -> tuple[Int32, Int64, Tally]:
+        """(tokens of distinct chunks one after another, how many each, what every merge counted in n of each)."""
+        data = np.frombuffer("".join(chunks).encode(), np.uint8)
+        ends = np.cumsum(chunks.str.len_bytes().to_numpy().astype(np.int64))
+        border = np.ones(len(data) + 1, bool)
+        border[1:-1] = ~self.sticks[data[:-1], data[1:]]
+        border[ends] = True
+        offsets = np.flatnonzero(border)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        coded = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers).dictionary_encode()
+        atoms, codes = pl.Series(pl.from_arrow(coded.dictionary), dtype=pl.Binary), coded.indices.to_numpy()
+        atoms_before = np.searchsorted(offsets, np.append(0, ends))
+        weights = np.zeros(len(atoms), np.int64)
+        np.add.at(weights, codes, np.repeat(n, np.diff(atoms_before)))
+        text = np.frombuffer(b"".join(atoms), np.uint8)
+        merges = len(self.words)
+        tally = Tally(weights, np.zeros(merges, np.int64), self.disjoint, np.zeros(merges, bool))
+        sizes = atoms.bin.size().to_numpy().astype(np.int64)
+        ids, many = self.replay.replay(self.symbol_of[text], sizes, tally)
+        ids[ids == self.replay.unknown] = BARRIER
+        tokens = gather(ids, np.cumsum(many) - many, many, codes)
+        before = np.append(0, np.cumsum(many[codes]))
+        return tokens, np.diff(before[atoms_before]), tally
+
+
+def _counts_of(tokens: Path) -> Path:
+    return tokens.with_suffix(".counts.parquet")
+
+
+def gather(flat: Int32, starts: Int64, lengths: Int64, rows: npt.NDArray[np.integer]) -> Int32:
+    """The stretches flat[starts[i] : starts[i] + lengths[i]] of these rows, one after another."""
+    many = lengths[rows]
+    index = np.repeat(starts[rows] - (np.cumsum(many) - many), many)
+    index += np.arange(len(index))
+    found: Int32 = flat[index]
+    return found
+
+
+class TokenReader(Reader):
+    """The parts of a second stage as tokens, with a barrier behind every stage-2 chunk."""
+
+    def __init__(self, folder: Path, names: Sequence[str]) -> None:
+        places = [pl.scan_parquet(folder / f"{name}.parquet").select(pl.len()).collect().item() for name in names]
+        self.folder = folder
+        self.parts = [SequencePart(name, n, follows=False) for name, n in zip(names, places, strict=True)]
+
+    def read(self, part: SequencePart) -> tuple[Int32, bool]:
+        """(tokens and barriers, False: no chunk goes on in the next part)."""
+        return pl.read_parquet(self.folder / f"{part.name}.parquet")["symbol"].to_numpy(), False
