@@ -14,7 +14,7 @@
     stop signals        INT, TERM                INT, TERM                 INT, BREAK (TERM kills)
 
 Functions ask whether a thing is there, not which system this is, wherever that can be asked; so taking a thing away
-shows what happens without it (tests/test_other_systems.py).
+shows what happens without it (tests/ground/test_other_systems.py).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ settings.load_profile("streambpe")
 
 # ---------------------------------------------------------------------------------------------------------
 # Windows has no POSIX signals, limits, links and modes. What needs them is skipped there by what it says; kills are
-# tested there by tests/test_other_systems.py alone.
+# tested there by tests/ground/test_other_systems.py alone.
 
 _POSIX = (
     "SIGKILL", "send_signal", ".kill()", "Driver(", "== -9", "kill_and_go_on(", "preexec_fn", "full_disk(", "RLIMIT",

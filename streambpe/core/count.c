@@ -8,7 +8,7 @@
 
    It stops where the table is full, and goes on from there when it is called with another one.
 
-   Judge: tests/test_chunker.py, which counts what the `regex` module finds. */
+   Judge: tests/text/test_chunker.py, which counts what the `regex` module finds. */
 #include "split.h"
 #include "table.h"
 

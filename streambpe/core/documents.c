@@ -5,7 +5,7 @@
        total             of the documents between the first end and the last: none here
        last              the sums of 2
 
-   Judge: tests/test_documents.py, the definition in Python's integers. */
+   Judge: tests/core/test_documents.py, the definition in Python's integers. */
 #include "core.h"
 
 #include <string.h>

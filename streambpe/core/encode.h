@@ -13,7 +13,7 @@
    encode_text.c     documents to ids: splitting, superwords, what stays open at the ends of a block
    decode.c          ids to bytes
 
-   Nothing here is shared between threads but what is only read. Judge: streambpe/model/replay.py (tests/test_encode_core.py). */
+   Nothing here is shared between threads but what is only read. Judge: streambpe/model/replay.py (tests/encode/test_encode_core.py). */
 #ifndef STREAMBPE_ENCODE_H
 #define STREAMBPE_ENCODE_H
 

@@ -33,7 +33,7 @@
    All memory is counted against the limit. Where it is used up the index goes and is made anew with a higher floor;
    if not even the best pair's places fit, the caller is told CORE_FULL, and the words are as the events say.
 
-   Judge: tests/sequential.py and train/reference, one merge at a time (tests/test_learner.py, tests/test_engine.py). */
+   Judge: tests/sequential.py and train/reference, one merge at a time (tests/core/test_learner.py, tests/train/test_engine.py). */
 #ifndef STREAMBPE_LEARN_H
 #define STREAMBPE_LEARN_H
 

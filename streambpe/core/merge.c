@@ -5,7 +5,7 @@
    The lists stand in a heap by their next chunk, of which the first eight bytes are compared as one number. A list stands
    as offsets (one more than chunks) and bytes.
 
-   Judge: tests/test_chunk_lists.py: collections.Counter and sorted. */
+   Judge: tests/core/test_chunk_lists.py: collections.Counter and sorted. */
 #include "core.h"
 
 #include <string.h>

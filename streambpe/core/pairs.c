@@ -6,7 +6,7 @@
 
    A pair is one number, its left symbol in the upper half, in a table of open addresses.
 
-   Judge: tests/test_pairs.py, Counter and a loop in Python. */
+   Judge: tests/core/test_pairs.py, Counter and a loop in Python. */
 #include "pairs.h"
 #include "sort.h"
 

@@ -10,7 +10,7 @@
    Links from number `busy` on, and places that the caller refuses, hold chains together, but a chain needs one other link
    to be one. `keys` is the column itself or the same tokens in two bytes each: a chain's bytes are its name in a table.
 
-   Judge: tests/test_scan.py, plain loops over words; tests/test_engine.py, the whole of learning from disk. */
+   Judge: tests/train/test_scan.py, plain loops over words; tests/train/test_engine.py, the whole of learning from disk. */
 #include "pairs.h"
 #include "table.h"
 

@@ -6,7 +6,7 @@
 
        gpt4o over "I'll go  now":     I'll | go | |_now        (|_ for the chunk of one blank before " now")
 
-   Judge: the `regex` module (tests/test_chunker.py): all of Unicode, hostile text, every pair and triple of classes. */
+   Judge: the `regex` module (tests/text/test_chunker.py): all of Unicode, hostile text, every pair and triple of classes. */
 #ifndef STREAMBPE_SPLIT_H
 #define STREAMBPE_SPLIT_H
 

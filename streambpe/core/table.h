@@ -7,7 +7,7 @@
    Longer ones stand in a second table by their hash; their bytes lie one behind the other in `text`. Four in five chunks
    of English are short, and a slot of theirs is found and counted in one line of cache.
 
-   Judge: tests/test_chunker.py, Counter and sorted. */
+   Judge: tests/text/test_chunker.py, Counter and sorted. */
 #ifndef STREAMBPE_TABLE_H
 #define STREAMBPE_TABLE_H
 

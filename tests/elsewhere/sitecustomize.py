@@ -1,6 +1,6 @@
 """Makes Python on Linux like Python on another system, before anything of the program is loaded.
 
-    STREAMBPE_TEST_SYSTEM=windows PYTHONPATH=tests/elsewhere python -m pytest tests/test_resume.py
+    STREAMBPE_TEST_SYSTEM=windows PYTHONPATH=tests/elsewhere python -m pytest tests/train/test_resume.py
 
 macos     no sched_getaffinity, no posix_fadvise, no /proc; the C library has no malloc_trim; what is synced must be
           synced by F_FULLFSYNC.

@@ -4,8 +4,8 @@
     cd /tmp/old && PYTHONPATH=. python tests/old_runs/make.py COMMIT
 
 Every RUN is killed (or finished) by that commit's own code; expected.json holds the digests that the same code came to
-when nothing disturbed it. tests/test_old_runs.py goes on with them. Run it once for each commit whose files must stay
-readable, and never again for the same commit: what it made is the promise.
+when nothing disturbed it. tests/store/test_old_runs.py goes on with them. Run it once for each commit whose
+files must stay readable, and never again for the same commit: what it made is the promise.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_the_source_archive_holds_no_golden_vectors(tmp_path):
     with tarfile.open(archive) as file:
         names = {name.split("/", 1)[1] for name in file.getnames()}
     assert not any(name.startswith(("tests/golden", "tests/conformance")) for name in names)
-    assert {"tests/test_packaging.py", "streambpe/cli.py", "sql/schema/training.sql"} <= names
+    assert {"tests/ground/test_packaging.py", "streambpe/cli.py", "sql/schema/training.sql"} <= names
 
 
 def test_the_golden_vectors_of_a_clone_are_small():

@@ -27,7 +27,7 @@ from streambpe.model.eventlog import (
     write_event_log,
 )
 
-DOC = Path(__file__).parent.parent / "docs" / "event-log.md"
+DOC = Path(__file__).parents[2] / "docs" / "event-log.md"
 LOG = EventLog(
     Header(
         bytes_alphabet().to_header(),

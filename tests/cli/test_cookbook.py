@@ -20,7 +20,7 @@ from streambpe.train.trainer import train
 from tests.runs import SMALL, rows, text_run
 from tests.samples import natural_text
 
-COOKBOOK = (Path(__file__).parents[1] / "docs/cookbook.md").read_text()
+COOKBOOK = (Path(__file__).parents[2] / "docs/cookbook.md").read_text()
 PARTS = re.split(r"^### ", COOKBOOK, flags=re.M)[1:]
 QUERIES = [(part.split(".")[0], query) for part in PARTS for query in re.findall(r"```sql\n(.*?)```", part, re.S)]
 TEXT = natural_text(5, 60_000) + "the time of the people, the house of the time\n" * 25

@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
 # what runs under the sanitizers: every test that gives the core hostile input
 CORE_TESTS = (
-    "tests/test_chunker.py",
-    "tests/test_chunk_lists.py",
-    "tests/test_pairs.py",
-    "tests/test_documents.py",
-    "tests/test_encode_core.py",
-    "tests/test_scan.py",
-    "tests/test_learner.py",
+    "tests/text/test_chunker.py",
+    "tests/core/test_chunk_lists.py",
+    "tests/core/test_pairs.py",
+    "tests/core/test_documents.py",
+    "tests/encode/test_encode_core.py",
+    "tests/train/test_scan.py",
+    "tests/core/test_learner.py",
 )
 
 

@@ -16,7 +16,7 @@ from streambpe import Tokenizer
 from tests.old_runs.make import TEXT, make_corpus
 from tests.runs import cli
 
-RUNS = Path(__file__).with_name("old_runs")
+RUNS = Path(__file__).parents[1] / "old_runs"
 MADE = [
     (file.parent.name, name) for file in sorted(RUNS.glob("*/expected.json")) for name in json.loads(file.read_text())
 ]

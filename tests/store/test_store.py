@@ -24,7 +24,7 @@ from streambpe.store.run import Run
 from streambpe.train.counting.count import count
 
 SMALL = Resources(300 << 20, 2)
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from streambpe.errors import Stopped
 from streambpe.inspect.check import check
 from streambpe.train.engine.engine import Engine, EngineOptions, Words
 from streambpe.train.trainer import TrainConfig, Trainer, resume, train
-from tests import test_superwords, test_uw
 from tests.runs import SMALL, counted_run, log_of
 from tests.sequential import BASE, events_of, hard_words, learn, run
-from tests.test_trainer import assert_equal_to_reference, hard_counts
+from tests.train import test_superwords, test_uw
+from tests.train.test_trainer import assert_equal_to_reference, hard_counts
 
 # Thirty words, most of them the first letters of one row of letters: half the tokens are born beside each other.
 BEGIN_ALIKE = (

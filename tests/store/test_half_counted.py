@@ -76,7 +76,7 @@ def count_killed(run: Path, names: str = "ab") -> list[str]:
     env = {
         "STREAMBPE_FAILPOINT": "part-committed",
         "PATH": "/usr/bin:/bin",
-        "PYTHONPATH": str(Path(__file__).parents[1]),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
     }
     killed = cli("count", run, *paths, "--counts", "--pattern", "gpt2", env=env, expect=None)
     assert killed.returncode == -signal.SIGKILL
@@ -141,7 +141,7 @@ def test_a_training_begun_on_half_the_counts_is_resumed(tmp_path):
     run = tmp_path / "run"
     count_killed(run)
     env = {"STREAMBPE_FAILPOINT": "journal-created", "PATH": "/usr/bin:/bin",
-           "PYTHONPATH": str(Path(__file__).parents[1])}  # fmt: skip
+           "PYTHONPATH": str(Path(__file__).parents[2])}  # fmt: skip
     cli("train", run, "--vocab-size", 260, "--allow-partial", env=env, expect=None)
     result = resume(run)
     assert isinstance(result, TrainResult)
@@ -153,7 +153,7 @@ def test_a_training_begun_on_half_the_counts_is_resumed(tmp_path):
 def test_killed_before_the_first_part(files, tmp_path):
     """Nothing is counted, and it is known what was to be."""
     env = {"STREAMBPE_FAILPOINT": "count-recorded", "PATH": "/usr/bin:/bin",
-           "PYTHONPATH": str(Path(__file__).parents[1])}  # fmt: skip
+           "PYTHONPATH": str(Path(__file__).parents[2])}  # fmt: skip
     run = tmp_path / "run"
     cli("count", run, *files, env=env, expect=None)
     assert "streambpe resume" in cli("train", run, expect=2).stderr
@@ -282,7 +282,7 @@ def test_a_merge_killed_between_two_runs(tmp_path):
     for name in "ab":
         counted_run(tmp_path / name, {f"{name}abab": 3, "bab": 2})
     env = {"STREAMBPE_FAILPOINT": "part-committed", "PATH": "/usr/bin:/bin",
-           "PYTHONPATH": str(Path(__file__).parents[1])}  # fmt: skip
+           "PYTHONPATH": str(Path(__file__).parents[2])}  # fmt: skip
     command = ["merge-counts", tmp_path / "sum", tmp_path / "a", tmp_path / "b"]
     assert cli(*command, env=env, expect=None).returncode == -signal.SIGKILL
     refused = cli("train", tmp_path / "sum", "--vocab-size", 258, expect=2).stderr
@@ -368,7 +368,7 @@ def test_check_of_a_run_killed_anywhere(files, tmp_path, place, before):
     run = tmp_path / "run"
     if before:
         train(run, files[:1], vocab_size=300, resources=SMALL)
-    env = {"STREAMBPE_FAILPOINT": place, "PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[1])}
+    env = {"STREAMBPE_FAILPOINT": place, "PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2])}
     assert cli("count", run, *files, env=env, expect=None).returncode == -signal.SIGKILL or not before
     assert check(run, resources=SMALL) == []
     cli("count", run, *files)
@@ -379,6 +379,6 @@ def test_check_of_a_run_in_which_nothing_is_counted_yet(files, tmp_path):
     """Made and killed: there is nothing to add up."""
     run = tmp_path / "run"
     env = {"STREAMBPE_FAILPOINT": "count-recorded", "PATH": "/usr/bin:/bin",
-           "PYTHONPATH": str(Path(__file__).parents[1])}  # fmt: skip
+           "PYTHONPATH": str(Path(__file__).parents[2])}  # fmt: skip
     cli("count", run, *files, env=env, expect=None)
     assert check(run, resources=SMALL) == []

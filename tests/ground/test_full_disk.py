@@ -27,7 +27,7 @@ from streambpe.train.engine import engine
 from streambpe.train.trainer import Trainer
 from tests.samples import natural_text
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MEMORY = ("--memory", "400MB", "--threads", "1")
 
 

@@ -12,7 +12,7 @@ from streambpe.errors import SqlInputError
 from streambpe.store.database import SCHEMA, VIEWS, create_schema, open_store
 from streambpe.store.sqlfiles import declared_inputs, read_sql, run_sql, sql_root
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NAMES = sorted(str(p.relative_to(ROOT / "sql"))[:-4] for p in (ROOT / "sql").rglob("*.sql"))
 EXAMPLES = {
     "key": "note",

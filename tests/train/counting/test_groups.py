@@ -36,7 +36,7 @@ from streambpe.train.trainer import Trainer, resume, train
 from tests.hostile import random_text
 from tests.runs import SMALL, SMALL_FOR_SUPERWORDS, cli, counted_run, log_of, plain_events, rows, text_run
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 SPLIT = find_pattern("gpt4o").split
 
 

@@ -26,9 +26,9 @@ from streambpe.train.reference import text_matches
 from streambpe.train.reference.superwords import IMPROVED
 from streambpe.train.superwords.neighbours import Reader
 from streambpe.train.trainer import train
-from tests import test_superwords, test_uw
 from tests.runs import log_of
-from tests.test_superwords import documents_run, learn
+from tests.train import test_superwords, test_uw
+from tests.train.test_superwords import documents_run, learn
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, trained
 
 

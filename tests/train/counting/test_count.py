@@ -41,10 +41,10 @@ from streambpe.train.counting import count as counting
 from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.trainer import train
 from tests.hostile import random_text
-from tests.test_sources import expected_documents, write
+from tests.sources.test_sources import expected_documents, write
 
 SMALL = Resources(256 << 20, 2)
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 
 
 def table_of(run: Path) -> dict[str, int]:

@@ -31,7 +31,7 @@ from streambpe.train.superwords import stage2
 from streambpe.train.trainer import train
 from tests.runs import ROOT, SMALL, cli, log_of, rows
 from tests.samples import natural_text
-from tests.test_superwords import documents_run, learn
+from tests.train.test_superwords import documents_run, learn
 
 LINES = r"(?s)\n|[^\n]+"  # a stage-2 pattern of one's own, without certain cuts
 

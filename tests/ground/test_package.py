@@ -128,7 +128,7 @@ def test_mypy_knows_what_train_is(tmp_path):
         [sys.executable, "-m", "mypy", "--strict", "--config-file", "", str(tmp_path / "user.py")],
         capture_output=True,
         text=True,
-        cwd=Path(__file__).parents[1],
+        cwd=Path(__file__).parents[2],
     )
     errors = [line for line in done.stdout.splitlines() if ": error:" in line and "user.py" in line]
     assert errors

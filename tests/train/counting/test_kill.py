@@ -21,7 +21,7 @@ from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from tests.samples import sample_text
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 PLACES = ["run-made", "sequence-written", "part-written", "part-committed", "fold-filled", "fold-committed"]
 # Small blocks, a part each: a small corpus meets every commit that a large one does, compaction too.
 DRIVER = """

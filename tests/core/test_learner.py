@@ -14,8 +14,8 @@ from streambpe.train.engine.batch import MAX_COUNT
 from streambpe.train.engine.engine import Engine, EngineOptions, Words
 from streambpe.train.engine.state import comparable
 from tests.sequential import BASE, events_of, hard_words, learn, paper_learn, run, text_words
-from tests.test_deletions import RULES, TAUS, rule_of, slowly, told
-from tests.test_engine import LETTER_PAIRS, SameKind
+from tests.train.test_deletions import RULES, TAUS, rule_of, slowly, told
+from tests.train.test_engine import LETTER_PAIRS, SameKind
 
 
 def made(words, limit=1 << 24, **rule):

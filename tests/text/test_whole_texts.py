@@ -22,7 +22,7 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-SAMPLE = Path(__file__).parent / "data" / "sample"
+SAMPLE = Path(__file__).parents[1] / "data" / "sample"
 CORPUS = os.environ.get("STREAMBPE_CORPUS")
 FILES = sorted(Path(CORPUS).glob("*.txt*")) if CORPUS else []
 PATTERNS = preset_patterns()

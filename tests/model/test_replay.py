@@ -23,7 +23,7 @@ from streambpe.model.replay import Model, events_for_size, merge, sizes, steps
 from streambpe.train import reference
 from streambpe.train.reference import Deletions, as_model, train_boundless, train_words
 from tests.samples import chunks_of, documents, sample_text, word_counts
-from tests.test_reference import boundless_options, deletion_rules
+from tests.train.test_reference import boundless_options, deletion_rules
 
 BYTES = bytes_alphabet()
 A, B, C = b"abc"
