@@ -75,7 +75,7 @@ def cli(
 # Trains with private options, tells when it begins, and rests after every pass, so that a signal finds it at work.
 DRIVER = """
 import json, sys, threading, time
-from streambpe.cli.main import stop_on_signals
+from streambpe.cli.signals import stop_on_signals
 from streambpe.config import Resources, TrainConfig
 from streambpe.errors import StreambpeError
 from streambpe.train import trainer

@@ -69,6 +69,22 @@ def check(run: Path | str, *, rehash_sources: bool = False, resources: Resources
     return problems
 
 
+def remedies(run: Path | str, problems: Sequence[Problem]) -> list[str]:
+    """What makes the tables that differ right again; sentences."""
+    tables = {problem.table for problem in problems}
+    told = []
+    if "counts" in tables:
+        told.append("A part in counts/ that differs is moved away; its sources are then counted again.")
+    if any("." in table for table in tables):
+        told.append(
+            "Tables of a training (NAME.TABLE) are made anew when its event log is removed and it is trained again; "
+            "the counts are kept."
+        )
+    if tables & set(FOLDED):
+        told.append(f"`streambpe count {run}` folds the tables again.")
+    return told
+
+
 def what_is_open(run: Path | str) -> list[str]:
     """What a check could not look at because it is not there yet, and what ends that; sentences."""
     folder = Run.open(run)

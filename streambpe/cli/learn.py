@@ -1,0 +1,355 @@
+"""Commands that count and learn."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from streambpe.cli.options import (
+    count_options,
+    counting_arguments,
+    force_option,
+    open_resources,
+    partial_option,
+    progress_option,
+    resource_options,
+    train_options,
+)
+from streambpe.cli.signals import stop_on_signals
+
+if TYPE_CHECKING:
+    from streambpe.train.counting.count import CountResult
+    from streambpe.train.trainer import TrainResult
+
+
+@click.command()
+@click.argument("run")
+@click.argument("sources", nargs=-1, metavar="SOURCE...")
+@count_options
+@resource_options
+@progress_option
+def count(
+    run: str,
+    sources: tuple[str, ...],
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+    progress: str,
+    **given: Any,
+) -> None:
+    """Count the distinct chunks of a corpus into RUN.
+
+    \b
+    SOURCE   .txt .jsonl .csv .parquet, each also .gz or .zst; a folder, a glob, - for standard
+             input, FILE.jsonl:FIELD for a field of its own. A .txt file is one document.
+    PATTERN  gpt4o gpt2 r50k gpt4 cl100k punct boundless ultimate1 word-level superbpe1
+             superbpe2 script whitespace none, or a regular expression in quotes.
+
+    Safe to stop and to kill at any moment: `streambpe resume RUN` goes on, and so does the same command. More
+    sources can be added later; what was counted is skipped.
+
+    \b
+    example:
+        streambpe count runs/en corpus/*.jsonl.zst --pattern gpt4o --memory 2GB
+    """
+    resources = open_resources(memory, threads, temp_dir)
+    from streambpe.train.counting.count import count as count_sources
+
+    with stop_on_signals() as stop:
+        result = count_sources(
+            run,
+            sources,
+            resources=resources,
+            progress=progress,
+            stop=stop,
+            **counting_arguments(given),
+        )
+    tell_counts(run, result)
+
+
+def tell_counts(run: str, result: CountResult) -> None:
+    """What a count came to, on stderr."""
+    from streambpe.config import format_size
+
+    for warning in result.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    corpus = result.corpus
+    click.echo(
+        f"{run}: {corpus['distinct']:,} distinct chunks, {corpus['chunks']:,} in all, from "
+        f"{corpus['documents']:,} documents ({format_size(corpus['bytes'])}); {result.counted} sources counted, "
+        f"{result.skipped} skipped. sha256 {corpus['sha256'][:16]}",
+        err=True,
+    )
+
+
+@click.command()
+@click.argument("run")
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@train_options
+@click.option("--name", default="main", show_default=True, metavar="NAME", help="Several trainings live in one RUN.")
+@count_options
+@resource_options
+@progress_option
+@click.option("--checkpoint-seconds", type=click.FloatRange(0), default=5.0, show_default=True, metavar="S",
+              help="A kill loses at most this much work.")  # fmt: skip
+@partial_option
+def train(
+    run: str,
+    sources: tuple[str, ...],
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+    progress: str,
+    checkpoint_seconds: float,
+    allow_partial: bool,
+    **given: Any,
+) -> None:
+    """Count SOURCEs into RUN and learn a vocabulary; writes RUN/model.events.jsonl.
+
+    Without SOURCE it learns from what RUN has counted; options of counting must then be those it was counted with.
+    With another --name it learns beside what was learned before. Safe to stop and to kill at any moment:
+    `streambpe resume RUN` goes on. The same command with a larger --vocab-size goes on from the smaller one.
+
+    \b
+    example:
+        streambpe train runs/en corpus/*.jsonl.zst --vocab-size 32000 --memory 2GB
+        streambpe train runs/sw corpus/*.jsonl.zst --pattern boundless --superwords boundless -s 131072
+    """
+    resources = open_resources(memory, threads, temp_dir)
+    counting = counting_arguments(given)
+    from streambpe.train.trainer import train as learn
+
+    with stop_on_signals() as stop:
+        result = learn(
+            run,
+            sources,
+            counting=counting,
+            resources=resources,
+            progress=progress,
+            stop=stop,
+            checkpoint_seconds=checkpoint_seconds,
+            allow_partial=allow_partial,
+            **given,
+        )
+    tell_result(result)
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@train_options
+@count_options
+@resource_options
+@click.option("--sample", metavar="SIZE", default="32MB", show_default=True, help="How much to read of the files.")
+@click.option("--json", "as_json", is_flag=True, help="All numbers.")
+def plan(
+    sources: tuple[str, ...],
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+    sample: str,
+    as_json: bool,
+    like: str,
+    **given: Any,
+) -> None:
+    """Say what training on SOURCEs will cost: time, memory, disk, and which --memory suits.
+
+    The options are those of train. A sample is counted and learned from, on this machine and with these
+    options, and what that took is carried on to the whole; docs/plan.md says how. Nothing is kept.
+
+    \b
+    example:
+        streambpe plan corpus/*.jsonl.zst --vocab-size 131072 --memory 2GB
+    """
+    from streambpe.config import TrainConfig, parse_size
+
+    resources = open_resources(memory, threads, temp_dir)
+    counting = counting_arguments(given)
+    from streambpe.inspect.plan import plan as make_plan
+    from streambpe.inspect.plan import print_plan
+
+    with stop_on_signals() as stop:
+        made = make_plan(
+            sources,
+            TrainConfig.from_options(like, **given),
+            like=like,
+            counting=counting,
+            resources=resources,
+            sample_bytes=parse_size(sample),
+            stop=stop,
+        )
+    if as_json:
+        click.echo(json.dumps(made.as_json(), ensure_ascii=False, indent=1))
+    else:
+        print_plan(made, sys.stdout)
+
+
+@click.command()
+@click.argument("run")
+@click.option("--name", metavar="NAME", help="Of the training. [default: the last one that was started]")
+@resource_options
+@progress_option
+def resume(
+    run: str, name: str | None, memory: str | None, threads: int | None, temp_dir: str | None, progress: str
+) -> None:
+    """Go on with the last `train` or `count` of RUN after a stop, a kill or a power cut.
+
+    It goes on with the memory and the threads it had, unless others are given.
+
+    \b
+    example:
+        streambpe resume runs/en
+    """
+    from streambpe.store.job import find_work
+    from streambpe.store.run import Run
+
+    resources = open_resources(memory, threads, temp_dir, find_work(Run(run), name)[1])
+    from streambpe.train.trainer import TrainResult
+    from streambpe.train.trainer import resume as go_on
+
+    with stop_on_signals() as stop:
+        result = go_on(run, name=name, resources=resources, progress=progress, stop=stop)
+    if isinstance(result, TrainResult):
+        tell_result(result)
+    else:
+        tell_counts(run, result)
+
+
+def tell_result(result: TrainResult) -> None:
+    """What a training came to, on stderr."""
+    for warning in result.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if result.uncovered and result.uncovered.n:
+        click.echo(
+            f"{result.uncovered.kinds:,} of the rarest characters, {result.uncovered.n:,} occurrences, are unknown "
+            f"(--coverage).",
+            err=True,
+        )
+    if result.left_out:
+        click.echo(
+            f"warning: learned from a part of the corpus; not or not wholly counted: {', '.join(result.left_out)}",
+            err=True,
+        )
+    if result.skipped:
+        click.echo("learned before; nothing to do.", err=True)
+    if not result.reached:
+        click.echo("no pair is left that counts --min-frequency: the vocabulary is smaller than asked for.", err=True)
+    if not result.folded:
+        click.echo(
+            "the vocabulary is written; state.duckdb is held by another process, so its tables are behind: "
+            "`streambpe resume` brings them up to date.",
+            err=True,
+        )
+    if result.vetoed:
+        click.echo(f"{result.vetoed} pairs vetoed by --block-token (table vetoed).", err=True)
+    click.echo(f"{result.log}: {result.size:,} ids, {result.events:,} events. sha256 {result.sha256}", err=True)
+
+
+@click.command("export-counts")
+@click.argument("run")
+@click.option("-o", "--output", required=True, metavar="FILE", help="A .parquet or .csv file.")
+@click.option("--group", metavar="NAME", help="Only the counts of this source group.")
+@partial_option
+@force_option
+def export_counts(run: str, output: str, group: str | None, allow_partial: bool, force: bool) -> None:
+    """Write RUN's chunk counts as a table that `count --counts` and BatchBPE read.
+
+    \b
+    example:
+        streambpe export-counts runs/en -o en-counts.parquet
+    """
+    from streambpe.store.exchange import export_counts as export
+
+    rows = export(run, output, group, allow_partial=allow_partial, force=force)
+    click.echo(f"{output}: {rows:,} chunks", err=True)
+
+
+@click.command("merge-counts")
+@click.argument("run")
+@click.argument("runs", nargs=-1, required=True, metavar="OTHER...")
+@resource_options
+@progress_option
+def merge_counts(
+    run: str, runs: tuple[str, ...], memory: str | None, threads: int | None, temp_dir: str | None, progress: str
+) -> None:
+    """Add up the counts of OTHER runs in RUN, which is made if need be. Exact: counts only ever add.
+
+    The runs must count with the same pattern and must not have read the same source.
+
+    \b
+    example:
+        streambpe merge-counts runs/all runs/node1 runs/node2 runs/node3
+    """
+    from streambpe.config import format_size
+
+    resources = open_resources(memory, threads, temp_dir)
+    from streambpe.store.exchange import merge_runs
+
+    corpus = merge_runs(run, runs, resources, progress)
+    click.echo(
+        f"{run}: {corpus['distinct']:,} distinct chunks, {corpus['chunks']:,} in all, from "
+        f"{corpus['documents']:,} documents ({format_size(int(corpus['bytes']))}). sha256 {str(corpus['sha256'])[:16]}",
+        err=True,
+    )
+
+
+@click.command()
+@click.argument("run")
+@click.option("--by", type=click.Choice(["share", "group"]), default="share", show_default=True,
+              help="Prefixes: halved again and again; or the first source group, the first two, ...")  # fmt: skip
+@click.option("--steps", type=click.IntRange(2, 20), metavar="N", help="For --by share. [default: 6]")
+@click.option("--text", "texts", multiple=True, metavar="FILE", help="Measure on this SOURCE; may be given again.")
+@click.option("--json", "as_json", is_flag=True, help="All numbers.")
+@train_options
+@partial_option
+@resource_options
+def converge(
+    run: str,
+    by: str,
+    steps: int | None,
+    texts: tuple[str, ...],
+    as_json: bool,
+    allow_partial: bool,
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+    **given: Any,
+) -> None:
+    """Say when more text stops mattering: learn from growing parts of RUN's counts and compare.
+
+    A line each: how much of the vocabulary is that of all the text, and bytes per token on text held out, a
+    part of the counts or --text. Nothing is counted again and RUN is only read; the options are those of train.
+
+    \b
+    example:
+        streambpe converge runs/en --vocab-size 32000
+        streambpe converge runs/multi --by group --text held-out.txt
+    """
+    from streambpe.config import TrainConfig
+    from streambpe.inspect.converge import converge as compare
+    from streambpe.inspect.converge import print_convergence
+
+    resources = open_resources(memory, threads, temp_dir)
+    config = TrainConfig.from_options(**given)
+    with stop_on_signals() as stop:
+        found = compare(
+            run,
+            config,
+            by=by,
+            steps=steps,
+            text=texts,
+            resources=resources,
+            stop=stop,
+            on_step=lambda what: click.echo(f"learning from {what}", err=True),
+            allow_partial=allow_partial,
+            like=given["like"],
+        )
+    if as_json:
+        click.echo(json.dumps(found.as_json(), ensure_ascii=False, indent=1))
+    else:
+        print_convergence(found, sys.stdout)
+
+
+COMMANDS = (count, train, plan, resume, export_counts, merge_counts, converge)

@@ -1,0 +1,309 @@
+"""Commands that look at a RUN or a model and change nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+
+import click
+
+from streambpe.cli.files import opened
+from streambpe.cli.options import force_option, open_resources, resource_options
+from streambpe.errors import StreambpeError, UsageError
+
+
+@click.command()
+@click.argument("run")
+@click.option("--json", "as_json", is_flag=True, help="As RUN/status.json has it, and the disk.")
+def status(run: str, as_json: bool) -> None:
+    """Say what RUN is doing, or did last. Reads one small file; never disturbs the run.
+
+    The time left is a range: at the fastest and at the slowest of the speeds seen since the start and of late.
+
+    \b
+    example:
+        streambpe status runs/en --json
+    """
+    from streambpe.inspect.status import describe_more, describe_run, look_at
+    from streambpe.progress import describe
+    from streambpe.store.run import Run
+
+    found = look_at(Run(run))
+    if as_json:
+        click.echo(json.dumps(found))
+    else:
+        click.echo(
+            f"{describe_run(run, found)}: {found['stage']}, {found['state']} ({found['updated']}): {describe(found)}"
+        )
+        for line in describe_more(found):
+            click.echo(f"  {line}")
+        if found.get("message"):
+            click.echo(found["message"])
+
+
+@click.command()
+@click.argument("run")
+@click.option("--name", metavar="NAME", help="The training to show tokens of. [default: the one at work]")
+@click.option("--every", type=click.FloatRange(0.1), default=0.5, show_default=True, metavar="S", help="Seconds.")
+@click.option("--once", is_flag=True, help="Show it once; so it is done where stdout is no terminal.")
+def watch(run: str, name: str | None, every: float, once: bool) -> None:
+    """Watch RUN live: stage, speed, passes, memory against the limit, disk, the latest tokens.
+
+    Ends when the run does; Ctrl-C only ends the watching. Of a finished run it shows how it went.
+
+    \b
+    example:
+        streambpe watch runs/en
+    """
+    from rich.console import Console
+
+    from streambpe.inspect.watch import watch as watch_run
+
+    console = Console()
+    with contextlib.suppress(KeyboardInterrupt):
+        watch_run(run, console, name=name, every=every, once=once or not console.is_terminal)
+
+
+@click.command()
+@click.argument("run")
+@click.argument("query", required=False)
+@click.option("--list", "listing", is_flag=True, help="Say what views and tables there are, and stop.")
+@click.option("--file", "file", metavar="F", help="Read the query from a file; - is standard input.")
+@click.option("--json", "form", flag_value="json", help="One JSON list of rows.")
+@click.option("--jsonl", "form", flag_value="jsonl", help="A JSON object a line.")
+@click.option("--csv", "form", flag_value="csv", help="Comma-separated, with a header.")
+@click.option("--name", default="main", show_default=True, metavar="NAME", help="The training to look at.")
+@click.option("-o", "--output", metavar="OUT", help="Write the rows to a .csv, .json, .jsonl or .parquet file.")
+@force_option
+@click.option("--files", is_flag=True, help="Let statements read and write files (read_csv, COPY, ATTACH).")
+@click.option("--temp-dir", metavar="DIR", help="Where to spill. [default: inside RUN]")
+@click.option("--threads", type=click.IntRange(1), default=2, show_default=True, metavar="N", help="Of the query.")
+@click.option(
+    "--memory", default="256MB", show_default=True, metavar="SIZE", help="Of the query; beyond it, it spills."
+)
+def sql(
+    run: str,
+    query: str | None,
+    listing: bool,
+    file: str | None,
+    form: str | None,
+    name: str,
+    output: str | None,
+    force: bool,
+    files: bool,
+    memory: str,
+    threads: int,
+    temp_dir: str | None,
+) -> None:
+    """Run a query on RUN's tables, read-only, also while it learns.
+
+    QUERY is SQL in quotes, or just the name of a view or table. docs/cookbook.md answers twenty
+    questions with a query each.
+
+    Only statements that read may run, and they see nothing but RUN's tables: no file, no network. -o writes
+    the rows to a file. --files allows other statements and other files; RUN is never changed.
+
+    \b
+    example:
+        streambpe sql runs/en --list
+        streambpe sql runs/en merge_curve --csv
+        streambpe sql runs/en "SELECT chunk, n FROM chunk_frequencies LIMIT 10"
+        streambpe sql runs/en "FROM vocabulary WHERE length > 10" --name other -o long.parquet
+    """
+    resources = open_resources(memory, threads, temp_dir)
+    from streambpe.inspect.query import print_names, print_query, write_query
+
+    if output is None and force:
+        raise click.UsageError("--force is about a file that is there already: give its name with -o")
+    if output is not None and (listing or form not in (None, output.rpartition(".")[2])):
+        raise click.UsageError("-o takes a query, and the form from its name: leave --list, --json, --jsonl, --csv out")
+    if listing:
+        print_names(form or "table", sys.stdout)
+        return
+    if (query is None) == (file is None):
+        raise click.UsageError(
+            'give one query in quotes, such as "SELECT * FROM source_files", or --file F; --list says what there is'
+        )
+    text = _read_query(file) if file is not None else str(query)
+    if output is None:
+        print_query(run, text, form or "table", sys.stdout, name, files=files, resources=resources)
+        return
+    rows = write_query(run, text, output, name, force=force, files=files, resources=resources)
+    click.echo(f"{output}: {rows:,} rows", err=True)
+
+
+def _read_query(file: str) -> str:
+    """The text of --file."""
+    with contextlib.ExitStack() as stack:
+        stream = sys.stdin.buffer if file == "-" else stack.enter_context(opened(file))
+        try:
+            return str(stream.read().decode())
+        except UnicodeDecodeError as why:
+            raise UsageError(
+                f"{file} is no text in UTF-8 ({why.reason} at byte {why.start}); nothing was run."
+            ) from None
+
+
+@click.command()
+@click.argument("run")
+@click.option("--sources", "rehash", is_flag=True, help="Also read every source again and compare its digest.")
+@resource_options
+def check(run: str, rehash: bool, memory: str | None, threads: int | None, temp_dir: str | None) -> None:
+    """Recount every derived table of RUN from scratch. Prints what differs; exit 1 if anything does.
+
+    Where RUN is counting, or was stopped while counting, what is committed is checked, and what is open is said.
+
+    \b
+    example:
+        streambpe check runs/en --sources
+    """
+    resources = open_resources(memory, threads, temp_dir)
+    from streambpe.inspect.check import check as run_checks
+    from streambpe.inspect.check import remedies, what_is_open
+
+    problems = run_checks(run, rehash_sources=rehash, resources=resources)
+    for problem in problems:
+        click.echo(str(problem))
+    for note in (still_open := what_is_open(run)):
+        click.echo(f"{run}: {note}", err=True)
+    if problems:
+        raise StreambpeError(" ".join([f"{run}: {len(problems)} differences.", *remedies(run, problems)]))
+    click.echo(f"{run}: {'what is committed' if still_open else 'everything'} adds up.", err=True)
+
+
+@click.command()
+@click.argument("run")
+@click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
+@click.option("--name", default="main", show_default=True, metavar="NAME", help="The training it is about.")
+@click.option("--text", "texts", multiple=True, metavar="FILE", help="Measure on this SOURCE; may be given again.")
+@click.option("--lines", is_flag=True, help="In text files every line is a document.")
+@click.option("--text-column", metavar="NAME", help="Of jsonl, csv and parquet. [default: text]")
+@click.option("--force", is_flag=True, help="Overwrite a file that is no page of report; a page is replaced anyway.")
+@resource_options
+def report(
+    run: str,
+    output: str,
+    name: str,
+    texts: tuple[str, ...],
+    lines: bool,
+    text_column: str | None,
+    force: bool,
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+) -> None:
+    """Write one page about RUN: merge counts, token frequencies, compression, Renyi efficiency, speed, and more.
+
+    The page is one file that fetches nothing. How the vocabulary fares as it grows is measured on the chunks
+    of RUN, or on --text, which models with superwords need.
+
+    \b
+    example:
+        streambpe report runs/en -o report.html
+        streambpe report runs/en --name boundless --text held-out.txt
+    """
+    resources = open_resources(memory, threads, temp_dir)
+    from streambpe.inspect.page import report as write_report
+
+    facts = write_report(
+        run, output, name=name, texts=texts, resources=resources, force=force, lines=lines, text_column=text_column
+    )
+    click.echo(f"{output}: {facts['events']:,} events of {run}, training {name}", err=True)
+
+
+@click.command()
+@click.argument("models", nargs=-1, metavar="MODEL...")
+@click.option("--text", "texts", multiple=True, required=True, metavar="FILE", help="A SOURCE; may be given again.")
+@click.option(
+    "--by", type=click.Choice(["source", "group"]), help="Also a row for each file or group, with its parity."
+)
+@click.option(
+    "--group", "groups", multiple=True, metavar="NAME=GLOB", help="These texts are one group, for --by group."
+)
+@click.option("--group-by", type=click.Choice(["folder"]), help="Each folder's files are a group, for --by group.")
+@click.option("--tokenizer", "rivals", multiple=True, metavar="FILE", help="A vocabulary made elsewhere (see import).")
+@click.option("--pattern", metavar="NAME|REGEX", help="For tiktoken ranks given as --tokenizer, which carry none.")
+@click.option("--lines", is_flag=True, help="In text files every line is a document.")
+@click.option("--text-column", default="text", show_default=True, metavar="NAME", help="Of jsonl, csv and parquet.")
+@click.option("--json", "form", flag_value="json", help="One JSON list.")
+@click.option("--csv", "form", flag_value="csv", help="Comma-separated, with a header.")
+@resource_options
+def evaluate(
+    models: tuple[str, ...],
+    texts: tuple[str, ...],
+    by: str | None,
+    groups: tuple[str, ...],
+    group_by: str | None,
+    rivals: tuple[str, ...],
+    pattern: str | None,
+    lines: bool,
+    text_column: str,
+    form: str | None,
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+) -> None:
+    """Measure MODELs on texts: bytes per token, Renyi efficiency, vocabulary used, and more.
+
+    \b
+    MODEL    an event log, a RUN, or RUN:NAME; docs/evaluate.md says what every measure is
+
+    With --by source, parity is a file's tokens beside those of the first file: what a language pays, if the
+    files say the same in several languages. --by group adds up files first.
+
+    \b
+    example:
+        streambpe evaluate runs/en runs/en:small --text held-out.txt
+        streambpe evaluate runs/multi --text flores/en.txt --text 'flores/*.txt' --by source --tokenizer tokenizer.json
+        streambpe evaluate runs/multi --text 'flores/*/*.txt' --by group --group-by folder
+    """
+    resources = open_resources(memory, threads, temp_dir)
+    from streambpe.inspect.evaluate import evaluate as evaluate_models
+    from streambpe.inspect.evaluate import print_evaluations
+
+    found = evaluate_models(
+        models,
+        texts,
+        by=by,
+        groups=groups,
+        group_by=group_by,
+        rivals=rivals,
+        pattern=pattern,
+        resources=resources,
+        lines=lines,
+        text_column=text_column,
+    )
+    print_evaluations(found, form or "table", sys.stdout, by or "source")
+
+
+@click.command()
+@click.argument("model")
+@click.argument("what", metavar="TOKEN_OR_TEXT")
+@click.option("--token/--text", "as_token", default=None, help="Settle what is meant. [default: a token if it is one]")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def explain(model: str, what: str, as_token: bool | None, as_json: bool) -> None:
+    """Show how a text splits, step by step, or how a token (its text, id:N, or log:N for a log id) was made.
+
+    A token's rivals, the pairs that were next in line, are shown if MODEL is a RUN: they are counted anew
+    from its chunks, those of a superword from its stored documents.
+
+    \b
+    example:
+        streambpe explain runs/en " the"
+        streambpe explain runs/en "unbelievable things" --json
+    """
+    from streambpe.encode.tokenizer import Tokenizer
+    from streambpe.inspect.explain import explain as explain_model
+    from streambpe.inspect.explain import print_explanation
+    from streambpe.store.models import run_of
+
+    as_text = None if as_token is None else not as_token
+    found = explain_model(Tokenizer.load(model), what, as_text=as_text, run=run_of(model))
+    if as_json:
+        click.echo(json.dumps(found.as_json(), ensure_ascii=False))
+    else:
+        print_explanation(found, sys.stdout)
+
+
+COMMANDS = (status, watch, sql, check, report, evaluate, explain)

@@ -1,0 +1,244 @@
+"""Commands that use a model: encode, decode, and its forms for other programs."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import click
+
+from streambpe.cli.files import opened
+from streambpe.cli.options import force_option, open_resources, resource_options
+from streambpe.cli.signals import stop_on_signals
+from streambpe.errors import NotExact, TablesDiffer, UsageError
+
+
+@click.command()
+@click.argument("model")
+@click.argument("files", nargs=-1, metavar="[FILE...]")
+@click.option("-o", "--output", metavar="OUT", help="A .npy, .parquet or .bin file. [default: lines on stdout]")
+@click.option(
+    "--dtype",
+    type=click.Choice(["auto", "uint16", "uint32", "int32", "int64"]),
+    default="auto",
+    show_default=True,
+    help="Of the numbers in OUT; auto is uint16 up to 65 536 ids, else uint32.",
+)
+@click.option("--eot", metavar="TOKEN", help="A special token to put behind every document of OUT.")
+@click.option("--json", "as_json", is_flag=True, help="On stdout: a JSON list a line instead of numbers.")
+@click.option("--lines", is_flag=True, help="In text files every line is a document.")
+@click.option("--text-column", default="text", show_default=True, metavar="NAME", help="Of jsonl, csv and parquet.")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["auto", "txt", "lines", "jsonl", "csv", "parquet"]),
+    default="auto",
+    help="Of all files, instead of judging by the file's name.",
+)
+@click.option(
+    "--bad-utf8",
+    type=click.Choice(["replace", "skip", "error"]),
+    help="Invalid bytes become U+FFFD, are left out, or end the job; given by hand, also files that are mostly no "
+    "UTF-8 are taken. [default: replace]",
+)
+@force_option
+@resource_options
+def encode(
+    model: str,
+    files: tuple[str, ...],
+    output: str | None,
+    dtype: str,
+    eot: str | None,
+    as_json: bool,
+    lines: bool,
+    text_column: str,
+    kind: str,
+    bad_utf8: Any,
+    force: bool,
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+) -> None:
+    """Encode FILEs (standard input if none is given) with MODEL.
+
+    \b
+    MODEL    an event log, a RUN, or RUN:NAME
+    FILE     as SOURCE of `count`; special tokens in the text are ordinary text
+
+    With -o, ids of all documents go into one file, one after another in the order of the files' paths;
+    OUT.offsets.npy says where each document begins (a .parquet file has a row a document), OUT.json of
+    what kind the numbers are and of which model. Safe to stop and to kill: the same command goes on.
+    Without -o, one line a document.
+
+    \b
+    example:
+        streambpe encode runs/en corpus/*.jsonl.zst -o ids.npy
+        echo "Hello world" | streambpe encode runs/en
+    """
+    resources = open_resources(memory, threads, temp_dir)
+    from streambpe.encode.corpus import encode_corpus, encode_to_text
+    from streambpe.encode.tokenizer import Tokenizer
+
+    if output is None and (eot is not None or dtype != "auto" or force):
+        raise click.UsageError("--eot, --dtype and --force are about a file: give its name with -o")
+    if output is None and (memory or temp_dir):
+        raise click.UsageError("--memory and --temp-dir are about encoding to a file: give its name with -o")
+    if output is not None and as_json:
+        raise click.UsageError("--json is about lines on stdout; a file's form is in its name. Leave --json or -o out")
+    tokenizer = Tokenizer.load(model)
+    if output is None:
+        how = {"lines": lines, "text_column": text_column, "kind": kind, "bad_utf8": bad_utf8}
+        for line in encode_to_text(tokenizer, files, as_json=as_json, **how):
+            click.echo(line)
+        return
+    with stop_on_signals() as stop:
+        result = encode_corpus(
+            tokenizer,
+            files or ("-",),
+            output,
+            dtype=dtype,
+            eot=eot,
+            lines=lines,
+            text_column=text_column,
+            kind=kind,
+            bad_utf8=bad_utf8,
+            resources=resources,
+            stop=stop,
+            force=force,
+        )
+    for warning in result.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if result.dropped:
+        click.echo(
+            f"warning: {result.dropped:,} characters outside the SCRIPT table were left out, as in training", err=True
+        )
+    click.echo(f"{result.path}: {result.ids:,} ids ({result.dtype}) of {result.documents:,} documents", err=True)
+
+
+@click.command()
+@click.argument("model")
+@click.argument("file", required=False)
+@click.option(
+    "--dtype",
+    type=click.Choice(["auto", "uint16", "uint32", "int32", "int64"]),
+    default="auto",
+    help="Of the numbers in a .bin file. [default: what FILE.json says]",
+)
+def decode(model: str, file: str | None, dtype: str) -> None:
+    """Print the text behind ids: lines of numbers or JSON lists (standard input if no FILE is given), or a
+    .npy, .parquet or .bin file that `encode` wrote.
+
+    Each document ends with a line feed, unless it ends with one itself. Bytes come out as they are.
+
+    \b
+    example:
+        echo "Hello world" | streambpe encode runs/en | streambpe decode runs/en
+        streambpe decode runs/en ids.npy | head
+    """
+    from streambpe.encode.decode import decode_array, decode_file
+    from streambpe.encode.sidecar import another_model
+    from streambpe.encode.tokenizer import Tokenizer
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TablesDiffer)  # nothing is split here
+        tokenizer = Tokenizer.load(model)
+    if file is not None and Path(file).suffix in (".npy", ".parquet", ".bin"):
+        documents = decode_array(tokenizer, Path(file), dtype)
+        told = another_model(tokenizer, Path(file))
+        if told:
+            click.echo(f"warning: {told}", err=True)
+    else:
+        if dtype != "auto":
+            raise click.UsageError("--dtype is about a .bin file; text says itself what its numbers are")
+        with contextlib.ExitStack() as stack:
+            stream = sys.stdin.buffer if file in (None, "-") else stack.enter_context(opened(file))
+            for document in decode_file(tokenizer, stream, file or "standard input"):
+                click.echo(document, nl=not document.endswith(b"\n"))
+        return
+    for document in documents:
+        click.echo(document, nl=not document.endswith(b"\n"))
+
+
+@click.command()
+@click.argument("model")
+@click.option(
+    "--to",
+    type=click.Choice(["hf", "tiktoken", "gpt2", "boundless", "gguf", "events", "parquet"]),
+    required=True,
+    help="The format.",
+)
+@click.option("-o", "--output", required=True, metavar="PATH", help="The file; for gpt2 a folder.")
+@click.option("--vocab-size", metavar="N[,N...]", help="Cut smaller vocabularies; several get the size in their name.")
+@click.option("--verify", metavar="TEXT", help="A SOURCE to encode both ways; prints how far the two are apart.")
+@click.option("--strict", is_flag=True, help="Exit 4 unless the export is exact.")
+@force_option
+def export(
+    model: str, to: str, output: str, vocab_size: str | None, verify: str | None, strict: bool, force: bool
+) -> None:
+    """Write MODEL for other programs, and say what they cannot hold.
+
+    \b
+    hf         tokenizer.json, for tokenizers and transformers
+    tiktoken   ranks, and a Python file that makes the Encoding
+    gpt2       vocab.json and merges.txt in the folder PATH
+    boundless  a .model file, version 2, for fastboundlessbpe
+    gguf       vocabulary metadata for llama.cpp; needs `pip install gguf`
+    events     the event log; parquet: the same as a table
+
+    Plain BPE without stop words and uw models are exact in hf. Of the others the best form that can be said
+    is written, and what is lost is printed.
+
+    \b
+    example:
+        streambpe export runs/en --to hf -o tokenizer.json --verify held-out.txt --strict
+        streambpe export runs/en --to tiktoken -o en.tiktoken --vocab-size 8000,16000
+    """
+    from streambpe.encode.formats.export import export as export_model
+
+    try:
+        sizes = [int(size) for size in vocab_size.split(",")] if vocab_size else []
+    except ValueError:
+        raise UsageError(f"--vocab-size {vocab_size}: one number, or several with commas between.") from None
+    results = export_model(model, to, output, vocab_sizes=sizes, verify=verify, force=force)
+    for result in results:
+        for line in result.lines():
+            click.echo(line, err=True)
+    if strict and not all(result.exact for result in results):
+        raise NotExact(f"{output} is not exact. It was written all the same; see above for what is lost.")
+
+
+@click.command("import")
+@click.argument("file")
+@click.option("-o", "--output", required=True, metavar="LOG", help="The event log to write, as MODEL.events.jsonl.")
+@click.option("--pattern", metavar="NAME|REGEX", help="For tiktoken ranks, which carry none.")
+@click.option("--special", "specials", multiple=True, metavar="TOKEN", help="Likewise; ids follow the last rank.")
+@force_option
+def import_(file: str, output: str, pattern: str | None, specials: tuple[str, ...], force: bool) -> None:
+    """Read a vocabulary made elsewhere into an event log, with the same ids.
+
+    FILE is a Hugging Face tokenizer.json (byte-level BPE), tiktoken ranks, a .model file of fastboundlessbpe,
+    BoundlessBPE, minbpe or BatchBPE, a JSON file of PickyBPE or SCRIPT-BPE (over bytes), or the Parquet twin of
+    an event log. What an event log cannot say is
+    refused, never dropped.
+
+    \b
+    example:
+        streambpe import tokenizer.json -o theirs.events.jsonl
+        streambpe import cl100k_base.tiktoken --pattern cl100k --special "<|endoftext|>" -o cl100k.events.jsonl
+    """
+    from streambpe.encode.formats.export import import_file
+    from streambpe.encode.tokenizer import Tokenizer
+    from streambpe.model.eventlog import write_event_log
+    from streambpe.outputs import refuse_existing
+
+    refuse_existing(Path(output), force)
+    log = import_file(file, pattern=pattern, specials=specials)
+    tokenizer = Tokenizer.from_event_log(log)
+    write_event_log(output, log)
+    click.echo(f"{output}: {tokenizer.n_vocab:,} ids, {len(log.events):,} events", err=True)
+
+
+COMMANDS = (encode, decode, export, import_)
