@@ -117,8 +117,8 @@ def contender(
 
 def corpus_job(name: str, path: str, mb: int, threads: int, folder: Path) -> Callable[[], Any]:
     """A file encoded into a file. It is read as a part of the job, so no text in memory is counted as the job's."""
-    from streambpe.config import Resources
     from streambpe.encode.corpus import encode_corpus
+    from streambpe.resources import Resources
 
     source, output = folder / f"{mb}.jsonl", folder / f"{os.getpid()}.npy"
     if not source.exists():

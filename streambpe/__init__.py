@@ -29,7 +29,7 @@ _HOMES = {
     "Run": "streambpe.store.run",
     "CountConfig": "streambpe.config",
     "TrainConfig": "streambpe.config",
-    "Resources": "streambpe.config",
+    "Resources": "streambpe.resources",
     "StreambpeError": "streambpe.errors",
 }
 
@@ -53,11 +53,12 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from streambpe.config import CountConfig, Resources, TrainConfig
+    from streambpe.config import CountConfig, TrainConfig
     from streambpe.encode.tokenizer import Tokenizer
     from streambpe.errors import StreambpeError
     from streambpe.inspect.check import check
     from streambpe.inspect.evaluate import evaluate
+    from streambpe.resources import Resources
     from streambpe.store.run import Run
     from streambpe.train.counting.count import count, count_from_iterator
     from streambpe.train.trainer import Trainer, TrainResult, resume, train, train_from_iterator

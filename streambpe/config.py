@@ -1,4 +1,4 @@
-"""Options, with units in their names. `CountConfig` can change a result; `Resources` never does."""
+"""Options that can change a result: `CountConfig` how text becomes chunks, `TrainConfig` what is learned from them."""
 
 from __future__ import annotations
 
@@ -10,32 +10,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
-from streambpe.errors import LimitError, RunMismatch, UsageError
-from streambpe.system import available_memory, compose_name, usable_cores
+from streambpe.errors import RunMismatch, UsageError
+from streambpe.system import compose_name
 from streambpe.text.eligible import text_test
-
-# The least that counting, training and encoding keep to whatever the text: 60 MB of Python and the libraries' own
-# data, 30 to 60 MB of the code in use, and the work. Superwords hold documents and their neighbours too.
-SMALLEST_MEMORY_BYTES = 256 * 10**6
-SMALLEST_SUPERWORDS_BYTES = 400 * 10**6
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
-
-
-def parse_size(text: str) -> int:
-    """Bytes: "500MB", "2GB", "1.5GiB", "1000000". KB, MB, GB are powers of ten, as DuckDB has them."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?\s*", text.upper())
-    if not match:
-        raise UsageError(f"{text!r} is no size. Write it like 500MB, 2GB or 1.5GiB.")
-    return int(Fraction(match.group(1)) * _UNITS[match.group(2)])
-
-
-def format_size(n: float) -> str:
-    """A size as people write it: "1.5 GB"."""
-    for unit in ("B", "KB", "MB", "GB"):
-        if n < 1000:
-            return f"{n:.0f} {unit}" if unit in ("B", "KB") else f"{n:.1f} {unit}"
-        n /= 1000
-    return f"{n:.2f} TB"
 
 
 @dataclass(frozen=True)
@@ -76,71 +53,6 @@ def reconcile(saved: dict[str, Any], asked: dict[str, Any], run: Path) -> CountC
 
 def _shown(value: Any) -> str:
     return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
-
-
-@dataclass(frozen=True)
-class Resources:
-    """What a job may use. Never changes a result."""
-
-    memory_bytes: int
-    threads: int
-    temp_dir: Path | None = None
-
-    @classmethod
-    def from_options(
-        cls, memory: str | None = None, threads: int | None = None, temp_dir: str | None = None
-    ) -> Resources:
-        """Defaults: a quarter of the memory this process may use, and all its cores."""
-        machine = available_memory()
-        memory_bytes = max(machine // 4, SMALLEST_MEMORY_BYTES) if memory is None else parse_size(memory)
-        if memory_bytes < SMALLEST_MEMORY_BYTES:
-            raise LimitError(_too_small(memory_bytes, SMALLEST_MEMORY_BYTES, "the least that works"))
-        if memory is not None and memory_bytes > max(machine, SMALLEST_MEMORY_BYTES):
-            raise UsageError(
-                f"--memory {_short(memory)} is more than the {format_size(machine)} that this machine has. Nothing was "
-                f"changed; give less, or leave it out: a quarter of that."
-            )
-        count = usable_cores() if threads is None else threads
-        if not 1 <= count <= most_threads():
-            raise UsageError(
-                f"--threads {threads}: from 1 to {most_threads()} on this machine, which has {usable_cores()} cores. "
-                f"Nothing was changed."
-            )
-        return cls(memory_bytes, count, Path(temp_dir) if temp_dir else None)
-
-    def as_facts(self) -> dict[str, Any]:
-        """For what `resume` goes on with."""
-        temp_dir = str(self.temp_dir) if self.temp_dir else None
-        return {"memory_bytes": self.memory_bytes, "threads": self.threads, "temp_dir": temp_dir}
-
-    @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> Resources:
-        """What `as_facts` gave, perhaps on a larger machine: no more than this one has."""
-        memory_bytes = min(facts["memory_bytes"], max(available_memory(), SMALLEST_MEMORY_BYTES))
-        threads = min(facts["threads"], most_threads())
-        return cls(memory_bytes, threads, Path(facts["temp_dir"]) if facts["temp_dir"] else None)
-
-    def check_superwords(self, superwords: str) -> None:
-        """Refuse superwords where they would not fit, before anything is read."""
-        if superwords != "none" and self.memory_bytes < SMALLEST_SUPERWORDS_BYTES:
-            what = f"the least that works with --superwords {superwords}"
-            raise LimitError(_too_small(self.memory_bytes, SMALLEST_SUPERWORDS_BYTES, what))
-
-
-def most_threads() -> int:
-    """More would only wait for each other, and every one takes memory."""
-    return max(64, 4 * usable_cores())
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 30 else text[:27] + "..."
-
-
-def _too_small(memory_bytes: int, least: int, what: str) -> str:
-    return (
-        f"--memory {memory_bytes // 10**6}MB is too small: {format_size(least)} is {what}. Nothing was changed. "
-        f"Give --memory {least // 10**6}MB or more."
-    )
 
 
 _MOST_DECIMALS = 6  # of a weight: remainders are counted in an array of a million (store/groups.py)

@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from streambpe.config import format_size
 from streambpe.errors import UsageError
-from streambpe.resources import keeper
+from streambpe.resources import format_size, keeper
 
 MODES = ("auto", "bar", "jsonl", "none")
 _STATUS_SECONDS = 0.5

@@ -14,8 +14,8 @@ from typing import Any
 
 import duckdb
 
-from streambpe.config import Resources
 from streambpe.model.eventlog import EventLog, read_event_log
+from streambpe.resources import Resources
 from streambpe.train.counting.count import count
 
 SMALL = Resources(400 * 10**6, 2)  # the least for superwords
@@ -76,7 +76,8 @@ def cli(
 DRIVER = """
 import json, sys, threading, time
 from streambpe.cli.signals import stop_on_signals
-from streambpe.config import Resources, TrainConfig
+from streambpe.config import TrainConfig
+from streambpe.resources import Resources
 from streambpe.errors import StreambpeError
 from streambpe.train import trainer
 from streambpe.train.counting import count as counting

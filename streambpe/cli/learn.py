@@ -72,7 +72,7 @@ def count(
 
 def tell_counts(run: str, result: CountResult) -> None:
     """What a count came to, on stderr."""
-    from streambpe.config import format_size
+    from streambpe.resources import format_size
 
     for warning in result.warnings:
         click.echo(f"warning: {warning}", err=True)
@@ -163,7 +163,8 @@ def plan(
     example:
         streambpe plan corpus/*.jsonl.zst --vocab-size 131072 --memory 2GB
     """
-    from streambpe.config import TrainConfig, parse_size
+    from streambpe.config import TrainConfig
+    from streambpe.resources import parse_size
 
     resources = open_resources(memory, threads, temp_dir)
     counting = counting_arguments(given)
@@ -282,7 +283,7 @@ def merge_counts(
     example:
         streambpe merge-counts runs/all runs/node1 runs/node2 runs/node3
     """
-    from streambpe.config import format_size
+    from streambpe.resources import format_size
 
     resources = open_resources(memory, threads, temp_dir)
     from streambpe.store.exchange import merge_runs

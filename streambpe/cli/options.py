@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from streambpe.config import Resources
+    from streambpe.resources import Resources
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,8 +38,7 @@ def open_resources(
     """
     from dataclasses import replace
 
-    from streambpe.config import Resources, format_size
-    from streambpe.resources import keeper, prepare_allocators
+    from streambpe.resources import Resources, format_size, keeper, prepare_allocators
 
     resources = Resources.from_options(memory, threads, temp_dir)
     if before:

@@ -30,7 +30,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.arrays import save_array
-from streambpe.config import Resources
 from streambpe.core.encoding import END_OF_TEXT, Ids
 from streambpe.encode import sidecar
 from streambpe.encode.blocks import BlockEncoder, EncodedBlock
@@ -40,6 +39,7 @@ from streambpe.errors import LimitError, Stopped, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.model.eventlog import header_line
 from streambpe.outputs import refuse_existing, whole_file
+from streambpe.resources import BASE_BYTES, Resources
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import find_sources
 from streambpe.sources.read import Reader
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from streambpe.encode.tokenizer import Tokenizer
 
 COMMIT_SECONDS = 5.0  # of work a kill can lose
-_BASE_BYTES = 190 << 20  # resident before any block is held
 _BYTES_A_BYTE = 16  # peak memory of encoding a block, for each byte of it
 _MOST_BLOCK = 2 << 20
 _LEAST_BLOCK = 256 << 10
@@ -202,7 +201,7 @@ class _Job:
         facts = {"model": digest.hexdigest(), "n_vocab": tokenizer.n_vocab, "options": options, "inputs": inputs}
         self.state = _State(facts)
         # half for the blocks in hand (one more than workers), a quarter for chunks without borders inside
-        room = max(resources.memory_bytes - _BASE_BYTES, 64 << 20)
+        room = max(resources.memory_bytes - BASE_BYTES, 64 << 20)
         share = room // 2 // (resources.threads + 1)
         # SCRIPT has two symbols for a character of one byte
         bytes_a_byte = _BYTES_A_BYTE * (2 if tokenizer.event_log.header.alphabet["kind"] == "script" else 1)

@@ -14,9 +14,10 @@ from typing import Any
 
 import polars as pl
 
-from streambpe.config import CountConfig, Resources
+from streambpe.config import CountConfig
 from streambpe.errors import RunError, SourceError
 from streambpe.inspect.check_training import check_trainings
+from streambpe.resources import Resources
 from streambpe.sources.digests import digest_stretches
 from streambpe.sources.source import Source
 from streambpe.store.chunks import CorpusDigest, group_row, spans_frame

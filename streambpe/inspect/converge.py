@@ -35,12 +35,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from streambpe.config import Resources, TrainConfig
+from streambpe.config import TrainConfig
 from streambpe.core.strings import ChunkList
 from streambpe.encode.encoder import Encoder
 from streambpe.errors import Stopped, UsageError
 from streambpe.inspect.evaluate import print_columns
 from streambpe.model.eventlog import EventLog, read_event_log
+from streambpe.resources import Resources
 from streambpe.store.counted_as import refuse_like
 from streambpe.store.groups import check_weights, weighted_counts
 from streambpe.store.job import refuse_half_counted

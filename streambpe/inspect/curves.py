@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from streambpe.config import Resources
 from streambpe.encode.bulk import BulkReplay, Ids
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
@@ -26,6 +25,7 @@ from streambpe.inspect.evaluate import count_uses, no_uses
 from streambpe.inspect.measures import Int64, renyi_efficiency
 from streambpe.model.eventlog import EventLog, Op
 from streambpe.model.replay import sizes as sizes_after
+from streambpe.resources import Resources
 from streambpe.sources.find import find_sources
 from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import list_parts

@@ -22,20 +22,19 @@ from typing import Any, TextIO
 import numpy as np
 import polars as pl
 
-from streambpe.config import Resources
 from streambpe.encode.blocks import BlockEncoder
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.formats.export import import_file
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.measures import MEASURES, WHOLE_NUMBERS, Int64, Tokens, Uses, measure
+from streambpe.resources import BASE_BYTES, Resources
 from streambpe.sources.find import find_sources
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Source
 from streambpe.store.groups import GroupRules
 from streambpe.text.chunker import ChunkCounts
 
-_BASE_BYTES = 190 << 20  # resident before any block is held
 _BYTES_A_BYTE = 60  # peak memory of a block, for each byte of it
 _MOST_BLOCK = 16 << 20
 _LEAST_BLOCK = 256 << 10
@@ -138,7 +137,7 @@ def no_uses(tokenizer: Tokenizer) -> Uses:
 def count_uses(tokenizer: Tokenizer, source: Source, resources: Resources | None = None) -> Uses:
     """One source, encoded."""
     memory = (resources or Resources.from_options()).memory_bytes
-    room = max(memory - _BASE_BYTES, 64 << 20)
+    room = max(memory - BASE_BYTES, 64 << 20)
     block_bytes = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, room // 2 // _BYTES_A_BYTE)))
     encoder = tokenizer.encoder
     blocks = BlockEncoder(encoder)

@@ -19,13 +19,13 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from streambpe.config import Resources, format_size
 from streambpe.errors import RunError, UsageError
 from streambpe.inspect.charts import Series, line_chart, thinned
 from streambpe.inspect.curves import Stop, growth_on_chunks, growth_on_texts
 from streambpe.model.eventlog import Op, read_event_log
 from streambpe.outputs import refuse_existing, whole_file
 from streambpe.progress import clock
+from streambpe.resources import Resources, format_size
 from streambpe.store.database import list_trainings, open_store, use_training
 from streambpe.store.identity import refuse_other_log
 from streambpe.store.run import Run

@@ -29,24 +29,23 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from streambpe.config import (
-    SMALLEST_MEMORY_BYTES,
-    SMALLEST_SUPERWORDS_BYTES,
-    CountConfig,
-    Resources,
-    TrainConfig,
-    format_size,
-)
+from streambpe.config import CountConfig, TrainConfig
 from streambpe.core.strings import ChunkList, merge
 from streambpe.errors import Stopped, StreambpeError, UsageError
 from streambpe.inspect.sample import SUBSETS, SampleFiles, as_whole, draw_windows
 from streambpe.inspect.status import folder_bytes
 from streambpe.progress import clock
-from streambpe.resources import LEFT_BEHIND_BYTES
+from streambpe.resources import (
+    BASE_BYTES,
+    LEFT_BEHIND_BYTES,
+    SMALLEST_MEMORY_BYTES,
+    SMALLEST_SUPERWORDS_BYTES,
+    Resources,
+    format_size,
+)
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import find_sources
 from streambpe.sources.source import BadUtf8, Source
-from streambpe.store.chunks import BASE_BYTES
 from streambpe.store.database import open_store, use_training
 from streambpe.store.job import put_job
 from streambpe.store.run import Run

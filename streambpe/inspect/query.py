@@ -14,10 +14,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streambpe.config import SMALLEST_MEMORY_BYTES, Resources, format_size
 from streambpe.errors import LimitError, QueryRefused, RunError, StreambpeError, UsageError
 from streambpe.inspect.asked import judge, parse, returns_rows, spill_folder
 from streambpe.outputs import refuse_existing, whole_file
+from streambpe.resources import SMALLEST_MEMORY_BYTES, Resources, format_size
 from streambpe.store.database import SCHEMA, VIEWS, list_trainings, open_store, seal, use_training
 from streambpe.store.identity import refuse_earlier_tables
 from streambpe.store.run import Run

@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from streambpe.config import format_size
+from streambpe.resources import format_size
 from streambpe.store.run import Run
 from streambpe.system import bytes_on_disk
 

@@ -26,10 +26,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from streambpe.config import format_size
 from streambpe.errors import RunError
 from streambpe.inspect.status import describe_run, look_at
 from streambpe.progress import clock, describe_range
+from streambpe.resources import format_size
 from streambpe.store.database import list_trainings, open_store, use_training
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql

@@ -24,6 +24,7 @@ import polars as pl
 
 from streambpe.core.strings import ChunkList
 from streambpe.failpoints import failpoint
+from streambpe.resources import BASE_BYTES
 from streambpe.store.database import feed, open_store
 from streambpe.store.identity import tables_written
 from streambpe.store.merge import compact, give_out, merge_into, merged_lists
@@ -33,7 +34,6 @@ from streambpe.store.sqlfiles import run_sql
 from streambpe.store.unfinished import note_lost, read_record, unfinished
 
 _DIGEST_ROWS = 1 << 16  # laid out at once
-BASE_BYTES = 190 << 20  # resident before any work: Python, the libraries, their allocators
 
 
 class CorpusDigest:

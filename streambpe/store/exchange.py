@@ -13,12 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streambpe.config import CountConfig, Resources
+from streambpe.config import CountConfig
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunMismatch, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.outputs import refuse_existing, whole_file
 from streambpe.progress import Meter, Reporter
+from streambpe.resources import Resources
 from streambpe.store.chunks import fold
 from streambpe.store.groups import MOST_GROUPS, group_parts
 from streambpe.store.job import left_to_count, refuse_half_counted

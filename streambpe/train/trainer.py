@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from streambpe.config import LIKE_COUNTING, CountConfig, Resources, TrainConfig
+from streambpe.config import LIKE_COUNTING, CountConfig, TrainConfig
 from streambpe.disk import disk_full_explained
 from streambpe.encode.encoder import Encoder
 from streambpe.errors import (
@@ -67,10 +67,17 @@ from streambpe.model.eventlog import (
     write_event_log,
 )
 from streambpe.progress import Meter, Reporter
-from streambpe.resources import LEFT_BEHIND_BYTES, TRANSIENT_SHARE, release_memory, room_for_arrays
+from streambpe.resources import (
+    BASE_BYTES,
+    LEFT_BEHIND_BYTES,
+    TRANSIENT_SHARE,
+    Resources,
+    release_memory,
+    room_for_arrays,
+)
 from streambpe.sources.find import find_sources
 from streambpe.sources.source import Source
-from streambpe.store.chunks import BASE_BYTES, fold
+from streambpe.store.chunks import fold
 from streambpe.store.counted_as import refuse_like, refuse_other_counting
 from streambpe.store.database import list_trainings, open_store, use_training
 from streambpe.store.documents import documents_digest

@@ -15,11 +15,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from streambpe.config import Resources
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.model.alphabet import Alphabet, bytes_alphabet, utf8_alphabet
 from streambpe.model.eventlog import EventLog, Header, Op, StopWord, read_event_log
 from streambpe.model.replay import Model
+from streambpe.resources import Resources
 from streambpe.sources.source import Source
 from streambpe.text.patterns import PRESETS, find_pattern
 from streambpe.text.script_runs import SPACELESS

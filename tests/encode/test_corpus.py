@@ -13,13 +13,13 @@ import pytest
 from click.testing import CliRunner
 
 from streambpe.cli.main import main
-from streambpe.config import Resources
 from streambpe.encode import corpus
 from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.decode import decode_array
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import SourceError, Stopped, UsageError
 from streambpe.model.eventlog import write_event_log
+from streambpe.resources import Resources
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, TEXT, trained
 
 RESOURCES = Resources(1 << 30, 2)

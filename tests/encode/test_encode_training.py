@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streambpe.config import Resources
 from streambpe.core.encoding import WHOLE
 from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.model.eventlog import Op
 from streambpe.model.replay import Model
+from streambpe.resources import Resources
 from streambpe.sources.source import Source
 from streambpe.train.counting.count import count
 from streambpe.train.trainer import train

@@ -27,7 +27,7 @@ CALLS = """
 calls = []
 {ways}
 import streambpe.train.trainer
-from streambpe.config import Resources
+from streambpe.resources import Resources
 for number, call in enumerate(calls):
     result = call({folder!r} + f"/run{{number}}", [{text!r}], vocab_size=260, resources=Resources(300 * 10**6, 1))
     assert result.events > 0, result

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from streambpe import config
 from streambpe import resources as memory
 from streambpe.cli import main as command_line
-from streambpe.config import Resources, most_threads, parse_size
 from streambpe.errors import Stopped
+from streambpe.resources import Resources, most_threads, parse_size
 from streambpe.store.database import open_store
 from streambpe.train import trainer
 from streambpe.train.trainer import train
@@ -116,8 +115,8 @@ def test_a_run_of_a_larger_machine_is_resumed_with_what_this_one_has(learned, tm
         patch.setattr(trainer.Trainer, "run", give_up)
         with pytest.raises(Stopped):
             train(run, resources=Resources(64 * 10**9, 500), vocab_size=265)
-    monkeypatch.setattr(config, "available_memory", lambda: 2 * 10**9)
-    monkeypatch.setattr(config, "usable_cores", lambda: 2)
+    monkeypatch.setattr(memory, "available_memory", lambda: 2 * 10**9)
+    monkeypatch.setattr(memory, "usable_cores", lambda: 2)
     seen: list[Resources] = []
     monkeypatch.setattr(trainer.Trainer, "__init__", noting(trainer.Trainer.__init__, seen))
     done = cli("resume", run)

@@ -8,8 +8,8 @@ import duckdb
 import polars as pl
 import pytest
 
-from streambpe.config import Resources
 from streambpe.inspect.check import check
+from streambpe.resources import Resources
 from streambpe.train.counting.count import count
 
 SMALL = Resources(300 << 20, 2)

@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streambpe.config import Resources, TrainConfig
+from streambpe.config import TrainConfig
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunLocked, Stopped, UsageError
 from streambpe.inspect.converge import converge, learned_tokens, rank_correlation
 from streambpe.model.eventlog import read_event_log
+from streambpe.resources import Resources
 from streambpe.store.run import Run
 from streambpe.text.patterns import find_pattern
 from streambpe.train.counting.count import count

@@ -13,13 +13,13 @@ from typing import Any
 import duckdb
 import pytest
 
-from streambpe.config import Resources
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect import evaluate as module
 from streambpe.inspect.evaluate import ALL, evaluate
 from streambpe.inspect.measures import MEASURES, renyi_efficiency, renyi_entropy
 from streambpe.model.eventlog import write_event_log
+from streambpe.resources import Resources
 from tests.runs import cli
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, trained
 

@@ -14,10 +14,11 @@ import polars as pl
 import pytest
 from backports import zstd
 
-from streambpe.config import CountConfig, Resources, TrainConfig
+from streambpe.config import CountConfig, TrainConfig
 from streambpe.errors import SourceError, Stopped, UsageError
 from streambpe.inspect.plan import Grown, Growth, Plan, Rehearsal, forecast, grow, memory_in_proportion, plan
 from streambpe.inspect.sample import SUBSETS, WINDOW_BYTES, SampleFiles, draw_windows
+from streambpe.resources import Resources
 from streambpe.sources.find import find_sources
 from streambpe.text.patterns import find_pattern
 from streambpe.train.counting.count import count

@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from streambpe.cli.main import main
-from streambpe.config import Resources
 from streambpe.errors import LimitError, QueryRefused
 from streambpe.inspect.asked import judge, parse
 from streambpe.inspect.query import print_query, write_query
+from streambpe.resources import Resources
 from streambpe.train.trainer import train
 from tests.runs import SMALL, text_run
 

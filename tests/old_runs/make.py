@@ -27,7 +27,7 @@ TEXT = "The cat sat on the mat. Größe, straße, 東京の天気 👩‍🚀 do
 
 DRIVER = """
 import json, sys
-from streambpe.config import Resources
+from streambpe.resources import Resources
 from streambpe.train import trainer
 from streambpe.train.counting import count as counting
 given = json.loads(sys.argv[1])

@@ -18,11 +18,11 @@ import pytest
 from click.testing import CliRunner
 
 from streambpe.cli.main import main
-from streambpe.config import Resources
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import PatternError, SourceError, Stopped, UsageError
 from streambpe.inspect.check import check
 from streambpe.model.eventlog import write_event_log
+from streambpe.resources import Resources
 from streambpe.sources import not_text
 from streambpe.sources.find import find_sources
 from streambpe.store.identity import replace_known

@@ -9,9 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from streambpe.cli.main import main
-from streambpe.config import Resources, TrainConfig
+from streambpe.config import TrainConfig
 from streambpe.errors import RunMismatch, UsageError
 from streambpe.inspect.converge import converge
+from streambpe.resources import Resources
 from streambpe.train.counting.count import count
 from streambpe.train.trainer import train
 from tests.runs import SMALL, cli, counted_run, log_of

@@ -14,9 +14,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from streambpe.config import Resources, format_size, parse_size, reconcile
+from streambpe.config import reconcile
 from streambpe.errors import LimitError, RunError, RunMismatch, UsageError
 from streambpe.files import replace_file
+from streambpe.resources import Resources, format_size, parse_size
 from streambpe.store import database
 from streambpe.store.database import create_schema, migrations_from, open_store
 from streambpe.store.parts import list_parts

@@ -18,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.cli.main import main
-from streambpe.config import Resources
 from streambpe.errors import PatternError, RunMismatch, SourceError, UndecodableSymbols, UnknownSymbol
 from streambpe.inspect.check import check
 from streambpe.model.alphabet import UNKNOWN, Alphabet, script_alphabet
 from streambpe.model.eventlog import EventLog, Header
 from streambpe.model.script import FIRST_ESCAPE, decode_symbols, encode_text, encode_texts, symbol_name, symbol_table
+from streambpe.resources import Resources
 from streambpe.sources.borders import find_border
 from streambpe.store.database import open_store
 from streambpe.store.run import Run

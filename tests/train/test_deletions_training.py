@@ -9,12 +9,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from streambpe.config import Resources, TrainConfig
+from streambpe.config import TrainConfig
 from streambpe.errors import ResumeMismatch, UsageError
 from streambpe.inspect.check import check
 from streambpe.model.alphabet import bytes_alphabet
 from streambpe.model.eventlog import delete_event, merge_event, read_event_log
 from streambpe.model.replay import Model
+from streambpe.resources import Resources
 from streambpe.store.database import open_store, use_training
 from streambpe.store.trainings import TokenBook, fold_training
 from streambpe.train import reference

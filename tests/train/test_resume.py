@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from streambpe.config import Resources, TrainConfig
+from streambpe.config import TrainConfig
 from streambpe.errors import ResumeMismatch, RunError, RunLocked, Stopped
 from streambpe.inspect.check import check
+from streambpe.resources import Resources
 from streambpe.store.journal import Journal
 from streambpe.store.run import Run
 from streambpe.train import trainer as training

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streambpe.config import Resources, TrainConfig
+from streambpe.config import TrainConfig
 from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.formats.export import export
 from streambpe.encode.tokenizer import Tokenizer
@@ -29,6 +29,7 @@ from streambpe.model.codecs import codec_of, content_symbols
 from streambpe.model.eventlog import EventLog, Header, merge_event, write_event_log
 from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS, decode_symbols
 from streambpe.model.vocabulary import Token
+from streambpe.resources import Resources
 from streambpe.text.patterns import PRESETS
 from streambpe.text.script_rules import split_by_rules
 from streambpe.train import reference

@@ -20,12 +20,13 @@ import polars as pl
 import pytest
 
 from streambpe import Tokenizer
-from streambpe.config import Resources, TrainConfig
+from streambpe.config import TrainConfig
 from streambpe.errors import ResumeMismatch, RunError, Stopped, StreambpeError, UsageError
 from streambpe.inspect.check import check
 from streambpe.inspect.explain import find_rivals, shown
 from streambpe.model.alphabet import bytes_alphabet, gpt2_alphabet, utf8_alphabet
 from streambpe.model.eventlog import Op, merge_event
+from streambpe.resources import Resources
 from streambpe.sources.source import Source
 from streambpe.store.documents import documents_digest
 from streambpe.store.parts import list_parts
@@ -660,7 +661,8 @@ KILLS = [
 
 KILLED = """
 import sys
-from streambpe.config import Resources, TrainConfig
+from streambpe.config import TrainConfig
+from streambpe.resources import Resources
 from streambpe.train.superwords import phase as superwords
 from streambpe.train.trainer import Trainer
 groups = superwords.Groups.of.__func__

@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from streambpe.config import LIKE, Resources, TrainConfig
+from streambpe.config import LIKE, TrainConfig
 from streambpe.core.strings import ChunkList
 from streambpe.errors import LimitError, ResumeMismatch, RunError, StreambpeError, UsageError
 from streambpe.inspect.check import check
@@ -29,6 +29,7 @@ from streambpe.model.alphabet import (
 from streambpe.model.codecs import codec_of
 from streambpe.model.replay import Model
 from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS
+from streambpe.resources import Resources
 from streambpe.store.parts import PartWriter
 from streambpe.store.run import Run
 from streambpe.text.patterns import find_pattern

@@ -14,11 +14,12 @@ import pytest
 import regex
 
 from streambpe import Tokenizer
-from streambpe.config import Resources, TrainConfig
+from streambpe.config import TrainConfig
 from streambpe.errors import LimitError, PatternError, RunMismatch, UsageError
 from streambpe.inspect.check import check
 from streambpe.model.alphabet import gpt2_alphabet, utf8_alphabet
 from streambpe.model.eventlog import Op
+from streambpe.resources import Resources
 from streambpe.sources.source import Source
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
@@ -259,7 +260,8 @@ KILLS = ["tokens-written:3", "neighbours-written:2", "runs-written", "events-com
 
 KILLED = """
 import sys
-from streambpe.config import Resources, TrainConfig
+from streambpe.config import TrainConfig
+from streambpe.resources import Resources
 from streambpe.train.superwords import phase as superwords
 from streambpe.train.trainer import Trainer
 groups = superwords.Groups.of.__func__

@@ -28,13 +28,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from streambpe.config import CountConfig, Resources, reconcile
+from streambpe.config import CountConfig, reconcile
 from streambpe.core.strings import ChunkList, as_buffers
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunError, SourceChanged, SourceError, Stopped, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.progress import Meter, Reporter
-from streambpe.resources import release_memory
+from streambpe.resources import BASE_BYTES, Resources, release_memory
 from streambpe.sources.decode import block_text
 from streambpe.sources.digests import digest_file, digest_stretches
 from streambpe.sources.find import find_sources, refuse_names_that_are_no_text
@@ -42,7 +42,7 @@ from streambpe.sources.read import Reader
 from streambpe.sources.source import BadUtf8, Block, BlockText, Source
 from streambpe.sources.tables import read_count_table
 from streambpe.store import sequences
-from streambpe.store.chunks import BASE_BYTES, fold
+from streambpe.store.chunks import fold
 from streambpe.store.counted_as import refuse_other_counting
 from streambpe.store.groups import MOST_GROUPS, GroupRules
 from streambpe.store.job import left_to_count

@@ -40,12 +40,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from streambpe.config import Resources, TrainConfig
+from streambpe.config import TrainConfig
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event, Op, events_digest, merge_event, supermerge_event
 from streambpe.progress import Meter
-from streambpe.resources import release_memory, room_for_arrays, sure_room
-from streambpe.store.chunks import BASE_BYTES
+from streambpe.resources import BASE_BYTES, Resources, release_memory, room_for_arrays, sure_room
 from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint, has_note, is_sealed
 from streambpe.store.sequences import SequencePart

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streambpe.config import Resources
 from streambpe.errors import (
     LimitError,
     RunError,
@@ -31,6 +30,7 @@ from streambpe.errors import (
     UsageError,
 )
 from streambpe.inspect.check import check
+from streambpe.resources import Resources
 from streambpe.store.exchange import export_counts, merge_runs
 from streambpe.store.merge import MAX_COUNT
 from streambpe.store.parts import list_parts

@@ -17,13 +17,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streambpe.config import Resources, TrainConfig, parse_weights
+from streambpe.config import TrainConfig, parse_weights
 from streambpe.core.strings import ChunkList
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ResumeMismatch, StreambpeError, UsageError
 from streambpe.inspect.check import check
 from streambpe.inspect.converge import converge
 from streambpe.model.eventlog import Op
+from streambpe.resources import Resources
 from streambpe.store.exchange import export_counts, merge_runs
 from streambpe.store.groups import GroupRules, groups_of_sources, weighted_counts
 from streambpe.store.merge import merge_ranges

@@ -14,9 +14,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from streambpe.config import Resources
 from streambpe.inspect.check import check
 from streambpe.inspect.status import running_state
+from streambpe.resources import Resources
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from tests.samples import sample_text
@@ -26,7 +26,7 @@ PLACES = ["run-made", "sequence-written", "part-written", "part-committed", "fol
 # Small blocks, a part each: a small corpus meets every commit that a large one does, compaction too.
 DRIVER = """
 import sys
-from streambpe.config import Resources
+from streambpe.resources import Resources
 from streambpe.train.counting import count as counting
 counting._MOST_BLOCK = counting._LEAST_BLOCK = int(sys.argv[3])
 counting.CHECKPOINT_SECONDS = -1.0
