@@ -1,7 +1,9 @@
-"""Work spread over threads, with results that do not depend on their number."""
+"""Threads: what stops a job, and work spread over them with results that do not depend on their number."""
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -9,6 +11,17 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+class StopSignal(threading.Event):
+    """Set when a job is to stop, by Ctrl-C or a signal; it says by which."""
+
+    number: int = signal.SIGINT
+
+
+def stopped_by(stop: threading.Event) -> int:
+    """The signal that set it; an event of the caller's own counts as Ctrl-C."""
+    return stop.number if isinstance(stop, StopSignal) else signal.SIGINT
 
 
 def in_order(

@@ -80,11 +80,11 @@ from streambpe.config import TrainConfig
 from streambpe.resources import Resources
 from streambpe.errors import StreambpeError
 from streambpe.train import trainer
-from streambpe.train.counting import count as counting
+from streambpe.train.counting import sizes, worker
 given = json.loads(sys.argv[1])
 if "block" in given:
-    counting._MOST_BLOCK = counting._LEAST_BLOCK = given["block"]
-    counting.CHECKPOINT_SECONDS = -1.0
+    sizes.MOST_BLOCK = sizes.LEAST_BLOCK = given["block"]
+    worker.CHECKPOINT_SECONDS = -1.0
 resources = Resources(400 * 10**6, 2)
 passes = 0
 def on_batch(batch):

@@ -21,7 +21,7 @@ from streambpe.cli.options import (
 from streambpe.cli.signals import stop_on_signals
 
 if TYPE_CHECKING:
-    from streambpe.train.counting.count import CountResult
+    from streambpe.train.counting.job import CountResult
     from streambpe.train.trainer import TrainResult
 
 

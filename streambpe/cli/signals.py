@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import threading
 from collections.abc import Iterator
 from types import FrameType
 
 import click
 
 from streambpe.system import stop_signals
+from streambpe.threads import StopSignal
 
 
 @contextlib.contextmanager
-def stop_on_signals() -> Iterator[threading.Event]:
+def stop_on_signals() -> Iterator[StopSignal]:
     """An event that Ctrl-C and SIGTERM set; the second Ctrl-C ends at once."""
-    stop = threading.Event()
+    stop = StopSignal()
 
     def handle(number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
-        stop.signal_number = number  # type: ignore[attr-defined]
+        stop.number = number
         click.echo(" stopping: finishing and committing what is in hand (again to end at once)", err=True)
         stop.set()
 

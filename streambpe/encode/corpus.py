@@ -15,7 +15,6 @@ import hashlib
 import json
 import os
 import shutil
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -45,6 +44,7 @@ from streambpe.sources.find import find_sources
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Block, Source
 from streambpe.system import rename, sync, sync_folder
+from streambpe.threads import stopped_by
 
 if TYPE_CHECKING:
     from streambpe.encode.tokenizer import Tokenizer
@@ -242,7 +242,7 @@ class _Job:
                         raise Stopped(
                             f"Stopped; {self.state.documents:,} documents are kept in {self.part}. Go on with the "
                             f"same command.",
-                            getattr(self.stop, "signal_number", signal.SIGINT),
+                            stopped_by(self.stop),
                         )
                 self.state.finishing = True
                 self._commit(ids, offsets)

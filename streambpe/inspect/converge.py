@@ -49,7 +49,8 @@ from streambpe.store.merge import merge_ranges, merged_lists
 from streambpe.store.parts import Part, PartWriter, Span, list_parts, parts_by_group
 from streambpe.store.run import Run
 from streambpe.system import compose_name
-from streambpe.train.counting.count import count, text_bytes
+from streambpe.train.counting.count import count
+from streambpe.train.counting.tables import text_bytes
 from streambpe.train.trainer import Trainer, log_path
 
 _RANGE_BYTES = 8 << 20
@@ -259,7 +260,7 @@ def _learn(
         Trainer(run, config, resources=resources, stop=stop).run()
     except Stopped as stopped:
         raise Stopped(
-            "Stopped. A comparison keeps nothing: give the same command again.", stopped.exit_code - 128
+            "Stopped. A comparison keeps nothing: give the same command again.", stopped.signal_number
         ) from None
     log = read_event_log(log_path(run, "main"))
     shutil.rmtree(place)

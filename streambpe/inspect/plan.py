@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import signal
 import subprocess
 import sys
 import tempfile
@@ -53,7 +52,9 @@ from streambpe.store.trainings import list_batches
 from streambpe.system import available_memory, tree_memory
 from streambpe.text.chunker import ChunkCounts, Chunker
 from streambpe.text.patterns import Pattern, find_pattern
-from streambpe.train.counting.count import CHECKPOINT_SECONDS, prepared, table_bytes
+from streambpe.threads import stopped_by
+from streambpe.train.counting.sizes import table_bytes
+from streambpe.train.counting.worker import CHECKPOINT_SECONDS, prepared
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE
 from streambpe.train.trainer import (
     counting_for,
@@ -352,7 +353,7 @@ def rehearse(run: Path, job: dict[str, Any], stop: threading.Event, name: str = 
     try:
         while child.poll() is None:
             if stop.is_set():
-                raise Stopped("Stopped. A plan keeps nothing.", getattr(stop, "signal_number", signal.SIGINT))
+                raise Stopped("Stopped. A plan keeps nothing.", stopped_by(stop))
             memory = tree_memory(child.pid)
             if looks % _LOOKS_AT_DISK == 0:
                 disk = folder_bytes(run)

@@ -22,7 +22,6 @@ import hashlib
 import json
 import re
 import shutil
-import signal
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -109,7 +108,9 @@ from streambpe.system import is_reserved_name, remove_folder
 from streambpe.text.patterns import Pattern, find_pattern
 from streambpe.text.script_blocks import Unencodable
 from streambpe.text.unicode_tables import refuse_other_tables
-from streambpe.train.counting.count import CountResult, count, resume_count
+from streambpe.threads import stopped_by
+from streambpe.train.counting.count import count, resume_count
+from streambpe.train.counting.job import CountResult
 from streambpe.train.engine.batch import Int64
 from streambpe.train.engine.deletion import Deletion, Deletions
 from streambpe.train.engine.engine import LEAST_BYTES, Batch, CountOverflow, Engine, EngineOptions, ReplayMismatch
@@ -473,7 +474,7 @@ class Trainer:
     def _stopped(self, events: int) -> Stopped:
         return Stopped(
             f"Stopped after {events:,} events, all kept. Go on with: {self._resume_command()}",
-            getattr(self.stop, "signal_number", signal.SIGINT),
+            stopped_by(self.stop),
         )
 
     def _resume_command(self) -> str:
@@ -1139,7 +1140,7 @@ def _count(
             command = "the same call of train_from_iterator"
         raise Stopped(
             f"Stopped; everything counted so far is kept in {folder.path}. Go on with: {command}",
-            stopped.exit_code - 128,
+            stopped.signal_number,
         ) from None
     with folder.lock():
         jobs = read_jobs(folder)

@@ -20,7 +20,7 @@ from streambpe.model.eventlog import Op, write_event_log
 from streambpe.model.replay import merge
 from streambpe.store.sequences import SequencePart
 from streambpe.text.patterns import find_pattern
-from streambpe.train.counting import count as counting
+from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.reference import text_matches
 from streambpe.train.reference.superwords import IMPROVED
@@ -234,8 +234,8 @@ def test_superwords_go_on_over_the_border_of_two_parts(tmp_path, monkeypatch):
     source = tmp_path / "text.txt"
     source.write_text(text)
     whole, parts = documents_run(tmp_path / "whole", [text], "boundless"), tmp_path / "parts"
-    monkeypatch.setattr(counting, "_MOST_BLOCK", 1 << 13)
-    monkeypatch.setattr(counting, "_LEAST_BLOCK", 1 << 13)
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 1 << 13)
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 1 << 13)
     count(parts, [str(source)], options={"pattern": "boundless", "sequences": True})
     assert len(list((parts / "sequences").glob("*.chunks.parquet"))) > 5
     options = {"vocab_size": 290, "superwords": "boundless", "superword_pattern": "(?s)."}  # nothing ends a run

@@ -29,10 +29,10 @@ DRIVER = """
 import json, sys
 from streambpe.resources import Resources
 from streambpe.train import trainer
-from streambpe.train.counting import count as counting
+from streambpe.train.counting import sizes, worker
 given = json.loads(sys.argv[1])
-counting._MOST_BLOCK = counting._LEAST_BLOCK = 30_000
-counting.CHECKPOINT_SECONDS = -1.0
+sizes.MOST_BLOCK = sizes.LEAST_BLOCK = 30_000
+worker.CHECKPOINT_SECONDS = -1.0
 resources = Resources(300 * 10**6, 1)
 trainer.train(given["run"], given["sources"], counting=given["counting"], resources=resources,
               checkpoint_seconds=0.0, **given["options"])

@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 
 from streambpe import Tokenizer, failpoints
-from streambpe.config import TrainConfig
 from streambpe.errors import RunError, StreambpeError
 from streambpe.inspect.check import check
 from streambpe.inspect.query import print_query
-from streambpe.resources import Resources
-from streambpe.train.counting import count as counting
+from streambpe.resources import Resources, TrainConfig
+from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count
 from streambpe.train.trainer import Trainer, resume, train
 from tests.runs import rows
@@ -60,9 +59,9 @@ def killed_at(place: str) -> Iterator[None]:
         patch.setattr(failpoints, "die", die)
         patch.setattr(failpoints, "_passed", itertools.count(1))
         patch.setenv("STREAMBPE_FAILPOINT", place)
-        patch.setattr(counting, "_MOST_BLOCK", 4000)
-        patch.setattr(counting, "_LEAST_BLOCK", 4000)
-        patch.setattr(counting, "CHECKPOINT_SECONDS", -1.0)
+        patch.setattr(sizes, "MOST_BLOCK", 4000)
+        patch.setattr(sizes, "LEAST_BLOCK", 4000)
+        patch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
         patch.setitem(Trainer.__init__.__kwdefaults__, "snapshot_seconds", -1.0)
         patch.setattr("streambpe.train.trainer._SNAPSHOT_SHARE", 0)
         if place:

@@ -20,8 +20,9 @@ from streambpe.store.exchange import export_counts, merge_runs
 from streambpe.store.identity import read_identity, write_identity
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
-from streambpe.train.counting import count as counting
-from streambpe.train.counting.count import CountResult, count, count_from_iterator
+from streambpe.train.counting import sizes, worker
+from streambpe.train.counting.count import count, count_from_iterator
+from streambpe.train.counting.job import CountResult
 from streambpe.train.trainer import Trainer, TrainResult, resume, train
 from tests.runs import SMALL, cli, counted_run, log_of, rows
 from tests.samples import natural_text
@@ -30,9 +31,9 @@ from tests.samples import natural_text
 @pytest.fixture
 def tiny_blocks(monkeypatch):
     """Blocks of a kilobyte and a part for each."""
-    monkeypatch.setattr(counting, "_MOST_BLOCK", 1000)
-    monkeypatch.setattr(counting, "_LEAST_BLOCK", 1000)
-    monkeypatch.setattr(counting, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 1000)
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 1000)
+    monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def whole(files, tmp_path) -> bytes:
 def count_half(run: Path, files: list[str], blocks: int = 14, **arguments: Any) -> None:
     """Count until so many blocks are taken, then stop."""
     stop, taken = threading.Event(), iter(range(10_000))
-    real = counting._Worker._take
+    real = worker.Worker._take
 
     def take(self, block):
         real(self, block)
@@ -60,7 +61,7 @@ def count_half(run: Path, files: list[str], blocks: int = 14, **arguments: Any) 
             stop.set()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counting._Worker, "_take", take)
+        patch.setattr(worker.Worker, "_take", take)
         with pytest.raises(Stopped) as stopped:
             count(run, files, resources=SMALL, stop=stop, **arguments)
     assert f"streambpe resume {run}" in str(stopped.value)
@@ -192,7 +193,7 @@ def test_train_stopped_in_counting_then_without_sources(files, whole, tmp_path, 
     run = tmp_path / "run"
     stop = threading.Event()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counting._Worker, "_take", lambda self, block, real=counting._Worker._take: (
+        patch.setattr(worker.Worker, "_take", lambda self, block, real=worker.Worker._take: (
             real(self, block), block.start_at > 3000 and stop.set()))  # fmt: skip
         with pytest.raises(Stopped):
             train(run, files, vocab_size=300, resources=SMALL, stop=stop)
@@ -347,7 +348,7 @@ def test_check_while_it_counts(files, tmp_path, tiny_blocks):
     """From another thread, again and again: nothing differs."""
     run, seen = tmp_path / "run", []
     count(run, files[:1], resources=SMALL)
-    real = counting._Worker._take
+    real = worker.Worker._take
 
     def take(self, block):
         real(self, block)
@@ -355,7 +356,7 @@ def test_check_while_it_counts(files, tmp_path, tiny_blocks):
             seen.append(check(run, resources=SMALL))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counting._Worker, "_take", take)
+        patch.setattr(worker.Worker, "_take", take)
         count(run, files[1:], resources=SMALL)
     assert seen == [[]] * len(seen)
     assert seen

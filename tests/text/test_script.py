@@ -32,8 +32,9 @@ from streambpe.text.patterns import find_pattern
 from streambpe.text.prepare import inert_characters, nfc, prepare
 from streambpe.text.script_blocks import character_groups
 from streambpe.text.script_rules import ScriptRules, split_by_rules
-from streambpe.train.counting import count as counting
-from streambpe.train.counting.count import CountResult, count, count_from_iterator
+from streambpe.train.counting import sizes
+from streambpe.train.counting.count import count, count_from_iterator
+from streambpe.train.counting.job import CountResult
 from tests.script_samples import LINES, hostile_texts, long_text
 
 SCALARS = [chr(point) for point in range(0x110000) if not 0xD800 <= point < 0xE000]
@@ -304,8 +305,8 @@ def counts_of(run: Path) -> dict[str, int]:
 
 def small_count(run: Path, source: Path, monkeypatch: pytest.MonkeyPatch, **options: object) -> CountResult:
     """Count in blocks of 4 KB, so that documents are cut many times."""
-    monkeypatch.setattr(counting, "_MOST_BLOCK", 4096)
-    monkeypatch.setattr(counting, "_LEAST_BLOCK", 4096)
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 4096)
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 4096)
     return count(run, [str(source)], options=options, resources=Resources.from_options(threads=2))
 
 
@@ -350,8 +351,8 @@ def test_counts_of_many_documents(tmp_path, monkeypatch, kind):
         extra = {}
     (source,) = tmp_path.glob("a.*")
     options = {"pattern": "script", "normalize": "nfc", "unencodable": "drop"}
-    monkeypatch.setattr(counting, "_MOST_BLOCK", 4096)
-    monkeypatch.setattr(counting, "_LEAST_BLOCK", 4096)
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 4096)
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 4096)
     result = count(tmp_path / "run", [str(source)], options=options, **extra)
     expected: Counter[str] = Counter()
     for text in texts:

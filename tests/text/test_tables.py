@@ -17,7 +17,7 @@ from streambpe.store.exchange import merge_runs
 from streambpe.store.run import Run
 from streambpe.text import unicode_tables as tables
 from streambpe.text.patterns import find_pattern, unicode_version
-from streambpe.train.counting import count as counting
+from streambpe.train.counting import job
 from streambpe.train.counting.count import count
 from streambpe.train.trainer import train
 from tests.runs import SMALL, SMALL_FOR_SUPERWORDS, log_of, rows
@@ -139,7 +139,7 @@ def test_an_old_run_without_counts_gets_the_fact(texts, tmp_path, monkeypatch):
     """Nothing was split with anything else."""
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr(counting._Job, "run", lambda *_: None)
+        patch.setattr(job.CountJob, "run", lambda *_: None)
         count(run, texts, resources=SMALL)
     forget(run)
     count(run, texts, resources=SMALL)

@@ -19,7 +19,7 @@ from streambpe.store.sequences import documents_of, read_sequence
 from streambpe.text.chunker import Chunker
 from streambpe.text.patterns import find_pattern
 from streambpe.text.whitespace import SPACES, WordRules
-from streambpe.train.counting import count as counting
+from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.reference import marked_words
 from tests.script_samples import LINES, hostile_texts, long_text
@@ -64,8 +64,8 @@ def test_cuts_at_every_border_of_white_space():
 @pytest.mark.parametrize("kind", ["txt", "lines", "jsonl"])
 def test_counting_marked_words(tmp_path, monkeypatch, kind):
     """count --pattern whitespace, documents cut into blocks of 4 KB: the words of the slow definition, in order."""
-    monkeypatch.setattr(counting, "_MOST_BLOCK", 4096)
-    monkeypatch.setattr(counting, "_LEAST_BLOCK", 4096)
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 4096)
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 4096)
     texts = [long_text(4, 600)] if kind == "txt" else [*LINES, *(t.replace("\n", "") for t in hostile_texts(5, 400))]
     source = tmp_path / ("a.jsonl" if kind == "jsonl" else "a.txt")
     if kind == "jsonl":

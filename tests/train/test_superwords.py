@@ -35,7 +35,7 @@ from streambpe.store.sequences import SequencePart, order_parts
 from streambpe.text.eligible import find_superword_pattern, text_test
 from streambpe.text.patterns import find_pattern
 from streambpe.train import reference, trainer
-from streambpe.train.counting import count as counting
+from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.reference.superwords import as_model
 from streambpe.train.superwords import phase as superwords
@@ -436,8 +436,8 @@ def test_a_document_goes_on_over_the_border_of_two_parts(tmp_path, monkeypatch):
     source = tmp_path / "text.txt"
     source.write_text(text)
     whole = documents_run(tmp_path / "whole", [text], "boundless")
-    monkeypatch.setattr(counting, "_MOST_BLOCK", 1 << 14)
-    monkeypatch.setattr(counting, "_LEAST_BLOCK", 1 << 14)
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 1 << 14)
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 1 << 14)
     parts = tmp_path / "parts"
     count(parts, [str(source)], options={"pattern": "boundless", "sequences": True}, resources=SMALL)
     assert len(order_parts(Run(parts), list_parts(Run(parts)))) > 5
@@ -687,12 +687,12 @@ def test_a_kill_anywhere_changes_nothing(mode, tau, failpoints, prose, tmp_path)
     source = tmp_path / "documents.txt"
     source.write_text("\n".join(prose))
     whole = tmp_path / "whole"
-    old = counting._MOST_BLOCK, counting._LEAST_BLOCK
-    counting._MOST_BLOCK = counting._LEAST_BLOCK = 1 << 14
+    old = sizes.MOST_BLOCK, sizes.LEAST_BLOCK
+    sizes.MOST_BLOCK = sizes.LEAST_BLOCK = 1 << 14
     try:
         count(whole, [str(source)], options={"pattern": "boundless", "sequences": True}, lines=True, resources=SMALL)
     finally:
-        counting._MOST_BLOCK, counting._LEAST_BLOCK = old
+        sizes.MOST_BLOCK, sizes.LEAST_BLOCK = old
     run = tmp_path / "killed"
     subprocess.run(["cp", "-r", str(whole), str(run)], check=True)
 

@@ -26,7 +26,7 @@ from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts
 from streambpe.text.patterns import find_pattern
 from streambpe.train import reference
-from streambpe.train.counting import count as counting
+from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.superwords import stage2
 from streambpe.train.trainer import train
@@ -236,8 +236,8 @@ def test_documents_over_the_border_of_parts(prose, tmp_path, monkeypatch):
     whole = documents_run(tmp_path / "whole", ["\n".join(prose)], "superbpe1")
     source = tmp_path / "text.txt"
     source.write_text("\n".join(prose))
-    monkeypatch.setattr(counting, "_MOST_BLOCK", 1 << 13)
-    monkeypatch.setattr(counting, "_LEAST_BLOCK", 1 << 13)
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 1 << 13)
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 1 << 13)
     parts = tmp_path / "parts"
     count(parts, [str(source)], options={"pattern": "superbpe1", "sequences": True}, resources=SMALL)
     assert len(order_parts(Run(parts), list_parts(Run(parts)))) > 5
@@ -275,8 +275,8 @@ def test_a_kill_anywhere_changes_nothing(prose, tmp_path, monkeypatch):
     """Parts half cut anew, neighbours half counted, superwords half learned: the next run goes on to the same log."""
     source = tmp_path / "text.txt"
     source.write_text("\n".join(prose))
-    monkeypatch.setattr(counting, "_MOST_BLOCK", 1 << 13)
-    monkeypatch.setattr(counting, "_LEAST_BLOCK", 1 << 13)
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 1 << 13)
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 1 << 13)
     whole, run = tmp_path / "whole", tmp_path / "killed"
     count(whole, [str(source)], options={"pattern": "superbpe1", "sequences": True}, resources=SMALL)
     subprocess.run(["cp", "-r", str(whole), str(run)], check=True)

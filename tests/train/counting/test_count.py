@@ -37,7 +37,7 @@ from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import read_sequence
 from streambpe.text.patterns import PRESETS, find_pattern
-from streambpe.train.counting import count as counting
+from streambpe.train.counting import job, sizes, worker
 from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.trainer import train
 from tests.hostile import random_text
@@ -60,9 +60,9 @@ def tallies(texts: list[str], pattern: str = "gpt4o", **options) -> dict[str, in
 @pytest.fixture
 def tiny_blocks(monkeypatch):
     """Blocks of a kilobyte and a part for each: what large corpora meet, in small."""
-    monkeypatch.setattr(counting, "_MOST_BLOCK", 1000)
-    monkeypatch.setattr(counting, "_LEAST_BLOCK", 1000)
-    monkeypatch.setattr(counting, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 1000)
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 1000)
+    monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
 
 
 def corpus(folder: Path, seed: int = 1) -> tuple[list[Path], list[str]]:
@@ -117,12 +117,12 @@ def test_nothing_but_the_documents_decides(tmp_path, monkeypatch):
     """Any order of sources, threads, memory, block size, sequences or not: one digest, one table."""
     paths, documents = corpus(tmp_path / "in")
     names = [str(p) for p in paths]
-    monkeypatch.setattr(counting, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
     digests, rng = set(), random.Random(5)
     for i in range(8):
         rng.shuffle(names)
-        monkeypatch.setattr(counting, "_MOST_BLOCK", rng.choice([300, 1000, 5000, 1 << 20]))
-        monkeypatch.setattr(counting, "_LEAST_BLOCK", 1)
+        monkeypatch.setattr(sizes, "MOST_BLOCK", rng.choice([300, 1000, 5000, 1 << 20]))
+        monkeypatch.setattr(sizes, "LEAST_BLOCK", 1)
         resources = Resources(rng.choice([256, 300, 1000]) << 20, rng.choice([1, 2, 3]))
         run = tmp_path / f"run{i}"
         if i % 2:  # the sources come in two calls
@@ -533,8 +533,8 @@ def test_one_source_counted_in_different_blocks_is_not_merged_twice(tmp_path, mo
     """The same file read in other blocks is still the same file."""
     path = str(write(tmp_path / "a.txt", ["the cat and the dog, " * 2000], "txt"))
     count(tmp_path / "a", [path], resources=SMALL)
-    monkeypatch.setattr(counting, "_MOST_BLOCK", 1000)
-    monkeypatch.setattr(counting, "_LEAST_BLOCK", 1000)
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 1000)
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 1000)
     count(tmp_path / "b", [path], resources=SMALL)
     merge_runs(tmp_path / "all", [tmp_path / "a"], SMALL)
     with pytest.raises(UsageError, match="twice"):
@@ -570,7 +570,7 @@ def test_stop_commits_and_going_on_gives_the_same(tmp_path, tiny_blocks):
     """Stopped after any number of blocks, the same call goes on to the same table."""
     paths, documents = corpus(tmp_path / "in")
     names = [str(p) for p in paths]
-    taken = counting._Worker._take
+    taken = worker.Worker._take
     for after in (1, 3, 8):
         stop, run, blocks = threading.Event(), tmp_path / f"run{after}", iter(range(10_000))
 
@@ -580,7 +580,7 @@ def test_stop_commits_and_going_on_gives_the_same(tmp_path, tiny_blocks):
                 stop.set()
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(counting._Worker, "_take", take)
+            patch.setattr(worker.Worker, "_take", take)
             with pytest.raises(Stopped, match="streambpe resume"):
                 count(run, names, resources=SMALL, stop=stop)
         kept = sum(part.total for part in list_parts(Run(run)))
@@ -623,10 +623,10 @@ def test_every_worker_ends(tmp_path, monkeypatch, threads):
     """Whichever worker takes an end mark first, all of them end: also when they end slowly, also after an error."""
     write(tmp_path / "a.txt", ["some words"], "txt")
     (tmp_path / "bad.txt").write_bytes(b"\xff")
-    real = counting.queue.Queue.put
+    real = job.queue.Queue.put
     # after each end mark wait until its taker is gone, which is the order that leaves a worker behind
     monkeypatch.setattr(
-        counting.queue.Queue,
+        job.queue.Queue,
         "put",
         lambda self, item, *a, **k: (real(self, item, *a, **k), item is None and time.sleep(0.2)),
     )

@@ -31,7 +31,7 @@ from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import PartWriter, Span, list_parts
 from streambpe.store.run import Run
 from streambpe.text.patterns import find_pattern
-from streambpe.train.counting import count as counting
+from streambpe.train.counting import sizes, todo, worker
 from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.trainer import Trainer, resume, train
 from tests.hostile import random_text
@@ -44,9 +44,9 @@ SPLIT = find_pattern("gpt4o").split
 @pytest.fixture
 def tiny_blocks(monkeypatch):
     """Blocks of a kilobyte and a part for each."""
-    monkeypatch.setattr(counting, "_MOST_BLOCK", 1000)
-    monkeypatch.setattr(counting, "_LEAST_BLOCK", 1000)
-    monkeypatch.setattr(counting, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 1000)
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 1000)
+    monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
 
 
 def corpus(folder: Path, seed: int = 1) -> dict[str, Counter[str]]:
@@ -192,8 +192,8 @@ def test_killed_and_resumed(tmp_path, place):
     """A kill between parts, between the merges of two groups, inside the fold: the same tables in the end."""
     expected = corpus(tmp_path / "in")
     driver = (
-        "import sys; from streambpe.train.counting import count as c; c._MOST_BLOCK = c._LEAST_BLOCK = 500; "
-        "c.CHECKPOINT_SECONDS = -1.0; "
+        "import sys; from streambpe.train.counting import count as c, sizes, worker; "
+        "sizes.MOST_BLOCK = sizes.LEAST_BLOCK = 500; worker.CHECKPOINT_SECONDS = -1.0; "
         "c.count(sys.argv[1], [sys.argv[2]], group_by='folder', resources=c.Resources(256 << 20, 2))"
     )
     command = [sys.executable, "-c", driver, str(tmp_path / "run"), str(tmp_path / "in")]
@@ -223,7 +223,7 @@ def test_a_group_without_sources_and_too_many_groups(tmp_path, monkeypatch):
     corpus(tmp_path / "in")
     result = count(tmp_path / "run", [str(tmp_path / "in")], groups=["es=in/es", "de=in/de"], resources=SMALL)
     assert result.warnings == ("--group es: no source is in it.",)
-    monkeypatch.setattr(counting, "MOST_GROUPS", 2)
+    monkeypatch.setattr(todo, "MOST_GROUPS", 2)
     with pytest.raises(UsageError, match="3 source groups"):
         count(tmp_path / "other", [str(tmp_path / "in")], group_by="folder", resources=SMALL)
     with pytest.raises(UsageError, match="no source group 'es'; it has de"):

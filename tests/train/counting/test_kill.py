@@ -27,9 +27,10 @@ PLACES = ["run-made", "sequence-written", "part-written", "part-committed", "fol
 DRIVER = """
 import sys
 from streambpe.resources import Resources
+from streambpe.train.counting import sizes, worker
 from streambpe.train.counting import count as counting
-counting._MOST_BLOCK = counting._LEAST_BLOCK = int(sys.argv[3])
-counting.CHECKPOINT_SECONDS = -1.0
+sizes.MOST_BLOCK = sizes.LEAST_BLOCK = int(sys.argv[3])
+worker.CHECKPOINT_SECONDS = -1.0
 print("ready", flush=True)
 options = {"sequences": sys.argv[4] == "on"}
 counting.count(sys.argv[1], [sys.argv[2]], options=options, resources=Resources(256 << 20, 2))

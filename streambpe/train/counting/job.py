@@ -1,0 +1,233 @@
+"""One call of `count`: a reader, its workers, their parts, the tables.
+
+reader (this thread)  ->  blocks  ->  workers (counting/worker.py)  ->  parts in RUN/counts
+                                                                    ->  fold into state.duckdb
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streambpe.config import CountConfig
+from streambpe.errors import SourceChanged, SourceError, Stopped, StreambpeError, UsageError
+from streambpe.failpoints import failpoint
+from streambpe.progress import Meter, Reporter
+from streambpe.resources import Resources, release_memory
+from streambpe.sources.read import Reader
+from streambpe.sources.source import Block, Source
+from streambpe.store.chunks import fold
+from streambpe.store.job import left_to_count
+from streambpe.store.parts import list_parts
+from streambpe.store.run import Run
+from streambpe.store.unfinished import Watch, ending_command, note_lost, spans_by_path
+from streambpe.text.patterns import Pattern
+from streambpe.text.unicode_tables import refuse_other_tables, told_of_old_run
+from streambpe.threads import stopped_by
+from streambpe.train.counting.committer import Committer
+from streambpe.train.counting.sizes import Sizes
+from streambpe.train.counting.tables import count_table
+from streambpe.train.counting.todo import Todo, find_todo
+from streambpe.train.counting.worker import Failure, Shared, Worker
+
+_TOLD_SOURCES = 5  # by name, in a warning
+Digests = dict[tuple[str, int, int], str]  # of the committed stretches: path, start, stop
+
+
+@dataclass(frozen=True)
+class CountResult:
+    """What `count` did."""
+
+    corpus: dict[str, Any]  # documents, bytes, chunks, distinct, sha256
+    counted: int  # sources read now
+    skipped: int  # sources that were counted before
+    warnings: tuple[str, ...]
+
+
+class CountJob:
+    """Counts sources into a locked run: what is left of them is read, split, committed and folded."""
+
+    def __init__(
+        self, run: Run, config: CountConfig, pattern: Pattern, resources: Resources, stop: threading.Event
+    ) -> None:
+        self._run = run
+        self._config = config
+        self._pattern = pattern
+        self._resources = resources
+        self._stop = stop
+        self._failure = Failure()
+        self._sizes = Sizes.of(resources, config.sequences)
+        self._meter = Meter("counting", memory_limit=resources.memory_bytes)
+        self._committer = Committer(run, self._meter)
+
+    def run(self, found: list[Source], warnings: list[str], progress: str, facts: dict[str, str]) -> CountResult:
+        """`facts`: table run as it was before; empty for a new run."""
+        parts = list_parts(self._run, clean=True)
+        todo = find_todo(self._run, self._pattern, found, parts)
+        if facts and any(source.kind != "counts" for source, _ in todo.sources):
+            refuse_other_tables(self._run.path, facts, self._pattern, "counting on")
+            doubt = told_of_old_run(facts) if parts else None
+            warnings += [doubt] if doubt else []
+        self._open_meter(todo, len(found))
+        note_lost(self._run, parts)
+        watch = Watch(self._run, found, self._resources.as_facts())
+        watch.begin([source for source, _ in todo.sources])
+        failpoint("count-recorded")
+        with Reporter(self._meter, self._run.write_status, progress):
+            self._count(todo, watch, {(s.path, s.start_at, s.stop_at): s.digest for p in parts for s in p.spans})
+            warnings += told_left_out(watch.end(list_parts(self._run)))
+            corpus = self._fold()
+        if not corpus["chunks"]:
+            raise SourceError(
+                f"The sources hold no text: {_named([source.path for source in found])}. "
+                f"{self._run.path} is made, and its counts are empty. Count others into it, or remove it."
+            )
+        told = [*self._told_empty(todo), *self._told_dropped(), *self._told_bad_utf8(found)]
+        return CountResult(corpus, len(todo.sources), todo.skipped, (*warnings, *told))
+
+    def _open_meter(self, todo: Todo, sources: int) -> None:
+        streams = any(source.is_stream for source, _ in todo.sources)
+        self._meter.total = 0 if streams else sum(source.bytes for source, _ in todo.sources)
+        limit = self._resources.memory_bytes
+        self._meter.facts.update(run=str(self._run.path), sources=sources, memory_limit_bytes=limit)
+
+    def _count(self, todo: Todo, watch: Watch, digests: Digests) -> None:
+        """All that is left of the sources; a stop or an error is raised when everything finished is committed."""
+        try:
+            if todo.sources:
+                self._count_tables([source for source, _ in todo.sources if source.kind == "counts"])
+                self._count_texts([entry for entry in todo.sources if entry[0].kind != "counts"], digests)
+            if self._failure.error is not None:
+                raise self._failure.error
+        except StreambpeError as why:
+            if self._failure.source is not None:
+                watch.refuse(self._failure.source, list_parts(self._run), for_good=isinstance(why, UsageError))
+            raise
+        if self._stop.is_set():
+            raise Stopped(
+                f"Stopped; everything counted so far is kept in {self._run.path}. {self._going_on()}",
+                stopped_by(self._stop),
+            )
+
+    def _fold(self) -> dict[str, Any]:
+        self._meter.stage = "folding"
+        release_memory()
+        corpus = fold(
+            self._run,
+            memory_bytes=self._resources.memory_bytes,
+            threads=self._resources.threads,
+            temp_dir=self._resources.temp_dir,
+        )
+        self._meter.facts.update(corpus=corpus, distinct_chunks=corpus["distinct"])
+        self._meter.stage = "counted"
+        return corpus
+
+    # ------------------------------------------------------------------ reading and handing out
+
+    def _count_tables(self, tables: Sequence[Source]) -> None:
+        for source in tables:
+            if self._stop.is_set():
+                return
+            with self._failure.naming(source):
+                count_table(source, self._config, self._pattern, self._committer)
+            self._meter.done += source.bytes
+
+    def _count_texts(self, texts: Sequence[tuple[Source, list[tuple[int, int]]]], digests: Digests) -> None:
+        if not texts:
+            return
+        blocks: queue.Queue[Block | None] = queue.Queue(maxsize=1)
+        shared = Shared(self._config, self._pattern, self._sizes, self._committer, blocks, self._failure)
+        workers = [Worker(shared) for _ in range(self._resources.threads)]
+        for worker in workers:
+            worker.start()
+        try:
+            reading = self._read(texts, digests)
+            while (block := next(reading, None)) is not None and not self._halted():
+                while not self._halted():
+                    with contextlib.suppress(queue.Full):
+                        blocks.put(block, timeout=0.2)
+                        break
+                del block  # here it would be held until the next one is read
+        except BaseException as why:
+            self._failure.note(why)
+        _end(workers, blocks)
+        if isinstance(self._failure.error, KeyboardInterrupt):
+            self._failure.error = None
+            self._stop.set()
+
+    def _halted(self) -> bool:
+        return self._stop.is_set() or self._failure.error is not None
+
+    def _read(self, texts: Sequence[tuple[Source, list[tuple[int, int]]]], digests: Digests) -> Iterator[Block]:
+        def verify(source: Source, start: int, stop: int, digest: str) -> None:
+            if digests.get((source.path, start, stop)) != digest:
+                raise SourceChanged(
+                    f"{source.path} is not the input it was: what stands at {start} to {stop} is not what was "
+                    f"counted. Nothing was changed. Give it another name, or count into another RUN."
+                )
+
+        def advance(read: int) -> None:
+            self._meter.done += read
+
+        take_anyway = "say with --bad-utf8 replace or skip what becomes of its bytes, to take it all the same"
+        reader = Reader(self._pattern, self._sizes.block, self._sizes.most, verify, advance, take_anyway)
+        for source, done in texts:
+            with self._failure.naming(source):
+                yield from reader.blocks(source, done)
+
+    # ------------------------------------------------------------------ what there is to tell
+
+    def _told_bad_utf8(self, found: Sequence[Source]) -> Iterator[str]:
+        """What became of bytes that are not UTF-8, unless the user said what is to become of them."""
+        asked = {source.path for source in found if source.any_bytes}
+        bad = [(path, n) for path, n in sorted(self._committer.bad_utf8.items()) if path not in asked]
+        became = {"replace": "became U+FFFD", "skip": "were left out"}.get(self._config.bad_utf8, "")
+        for path, n in bad[:_TOLD_SOURCES]:
+            yield f"{path}: {n:,} sequences of bytes that are not UTF-8 {became} (--bad-utf8)."
+        if len(bad) > _TOLD_SOURCES:
+            more = sum(n for _, n in bad[_TOLD_SOURCES:])
+            yield f"{len(bad) - _TOLD_SOURCES:,} more sources with {more:,} of them: table sources has all."
+
+    def _told_dropped(self) -> Iterator[str]:
+        for path, n in sorted(self._committer.dropped.items()):
+            yield f"{path}: {n:,} characters outside the SCRIPT table were dropped"
+
+    def _told_empty(self, todo: Todo) -> Iterator[str]:
+        """Of the sources that were counted now, those without text."""
+        spans = spans_by_path(list_parts(self._run))
+        paths = [source.path for source, _ in todo.sources]
+        empty = [path for path in paths if not sum(span.text_bytes for span in spans.get(path, ()))]
+        if empty:
+            yield f"no text is in {_named(empty)}."
+
+    def _going_on(self) -> str:
+        left, runs = left_to_count(self._run)
+        if not left:  # only the tables are behind
+            return f"Go on with: streambpe count {self._run.path}"
+        return f"{ending_command(self._run, left, runs)}."
+
+
+def _end(workers: Sequence[Worker], blocks: queue.Queue[Block | None]) -> None:
+    """Let the workers finish what was handed out. One end mark for each: any of them may take any mark."""
+    for _ in workers:
+        while any(worker.is_alive() for worker in workers):
+            with contextlib.suppress(queue.Full):
+                blocks.put(None, timeout=0.1)
+                break
+    for worker in workers:
+        worker.join()
+
+
+def told_left_out(paths: Sequence[str]) -> list[str]:
+    """Of sources that were refused before, and that this count was not given."""
+    return [f"{path} was refused before and is not among the sources now: it is left out." for path in paths]
+
+
+def _named(paths: Sequence[str]) -> str:
+    """Some of them, and how many more."""
+    more = f" and {len(paths) - 3:,} more" if len(paths) > 3 else ""
+    return ", ".join(paths[:3]) + more

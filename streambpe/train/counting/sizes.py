@@ -1,0 +1,44 @@
+"""How large blocks and tables are while counting: what --memory and --threads leave for each worker.
+
+A block is given BYTES_A_BYTE times its size while it is cut and counted, so the block size follows from the limits; a
+worker's table of distinct chunks is committed when it outgrows its share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streambpe.resources import BASE_BYTES, Resources
+
+BYTES_A_BYTE = 26  # peak memory of cutting and counting a block, for each byte of it
+GIANT_COST = 10  # the same for a block that is one chunk, beside which no other worker works
+GIANT_SEQUENCE_COST = 16  # and with --sequences
+MOST_BLOCK = 8 << 20  # 16 MB measured slower (page faults of larger arrays) and 200 MB larger
+LEAST_BLOCK = 256 << 10
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """In bytes, for one count."""
+
+    block: int  # of input, handed to a worker
+    most: int  # of a block that cannot be cut anywhere
+    table: int  # of a worker's distinct chunks, before they are committed
+
+    @classmethod
+    def of(cls, resources: Resources, sequences: bool) -> Sizes:
+        """What the limits leave."""
+        block = int(min(MOST_BLOCK, max(LEAST_BLOCK, _share_bytes(resources) // BYTES_A_BYTE)))
+        giant_cost = GIANT_SEQUENCE_COST if sequences else GIANT_COST
+        most = int(max(block, (resources.memory_bytes - BASE_BYTES) // giant_cost))
+        return cls(block, most, table_bytes(resources))
+
+
+def _share_bytes(resources: Resources) -> int:
+    """Of memory, for the reader or one worker."""
+    return (resources.memory_bytes - BASE_BYTES) // (resources.threads + 1)
+
+
+def table_bytes(resources: Resources) -> int:
+    """How large a worker's table of distinct chunks grows before it is committed."""
+    return int(max(_share_bytes(resources) // 8, 4 << 20))
