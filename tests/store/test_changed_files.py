@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from streambpe import Tokenizer, failpoints
+from streambpe.config import TrainConfig
 from streambpe.errors import RunError, StreambpeError
 from streambpe.inspect.check import check
 from streambpe.inspect.query import print_query
-from streambpe.resources import Resources, TrainConfig
+from streambpe.resources import Resources
 from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count
 from streambpe.train.trainer import Trainer, resume, train
