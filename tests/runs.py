@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -11,9 +12,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import duckdb
+from click.testing import CliRunner
 
+from streambpe.cli.main import main
 from streambpe.model.eventlog import EventLog, read_event_log
 from streambpe.resources import Resources
 from streambpe.train.counting.count import count
@@ -60,10 +64,24 @@ def rows(run: Path, query: str) -> list[tuple[Any, ...]]:
         return con.sql(query).fetchall()
 
 
-def cli(
+def cli(*arguments: Any, expect: int | None = 0, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command line in this process; its exit code must be the one expected, and an exception never leaves it.
+
+    options: `input` for standard input, which is empty otherwise. What a command sets for the process it runs in
+    (environment, handlers of signals) is as before afterwards.
+    """
+    command = [str(argument) for argument in arguments]
+    with contextlib.chdir(ROOT), mock.patch.dict(os.environ):
+        done = CliRunner().invoke(main, command, prog_name="streambpe", catch_exceptions=False, **options)
+    if expect is not None:
+        assert done.exit_code == expect, (command, done.exit_code, done.stdout, done.stderr)
+    return subprocess.CompletedProcess(command, done.exit_code, done.stdout, done.stderr)
+
+
+def cli_process(
     *arguments: Any, expect: int | None = 0, timeout: float = 120, **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command line; its exit code must be the one expected, and a traceback never is."""
+    """The same in a process of its own: for kills, limits, signals and memory; a traceback is never shown."""
     command = [sys.executable, "-m", "streambpe", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=timeout, **options)
     assert "Traceback" not in done.stderr, done.stderr
@@ -72,53 +90,12 @@ def cli(
     return done
 
 
-# Trains with private options, tells when it begins, and rests after every pass, so that a signal finds it at work.
-DRIVER = """
-import json, sys, threading, time
-from streambpe.cli.signals import stop_on_signals
-from streambpe.config import TrainConfig
-from streambpe.resources import Resources
-from streambpe.errors import StreambpeError
-from streambpe.train import trainer
-from streambpe.train.counting import sizes, worker
-given = json.loads(sys.argv[1])
-if "block" in given:
-    sizes.MOST_BLOCK = sizes.LEAST_BLOCK = given["block"]
-    worker.CHECKPOINT_SECONDS = -1.0
-resources = Resources(400 * 10**6, 2)
-passes = 0
-def on_batch(batch):
-    global passes
-    passes += 1
-    if passes == 1:
-        print("learning", flush=True)
-    time.sleep(given.get("rest", 0.0))
-print("ready", flush=True)
-with stop_on_signals() as stop:
-    try:
-        if given.get("sources"):
-            trainer.train(
-                given["run"], given["sources"], counting=given["counting"], name=given.get("name", "main"),
-                resources=resources, stop=stop, on_batch=on_batch, **given["options"],
-            )
-        else:
-            trainer.Trainer(
-                given["run"], TrainConfig.from_options(**given["options"]), name=given.get("name", "main"),
-                resources=resources, stop=stop, on_batch=on_batch, **given.get("trainer", {}),
-            ).run()
-    except StreambpeError as error:
-        print(error, file=sys.stderr)
-        sys.exit(error.exit_code)
-print("done", flush=True)
-"""
-
-
 class Driver:
-    """A training in a process of its own that can be signalled and killed."""
+    """A training in a process of its own (tests/driver.py) that can be signalled and killed."""
 
     def __init__(self, env: Mapping[str, str] | None = None, **given: Any) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", DRIVER, json.dumps(given, default=str)],
+            [sys.executable, "-m", "tests.driver", json.dumps(given, default=str)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ, **(env or {})},
         )  # fmt: skip
 

@@ -21,7 +21,7 @@ from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.trainings import insert
 from streambpe.system import library_pages, resident_bytes, tree_pids, unmap
-from tests.runs import ROOT, cli
+from tests.runs import ROOT, cli_process
 
 MB = 10**6
 
@@ -147,18 +147,18 @@ def test_superwords_below_their_least_end_at_once(tmp_path):
     source = tmp_path / "a.txt"
     source.write_text("the cat and the dog\n" * 50)
     command = ("train", tmp_path / "run", source, "--superwords", "boundless", "--pattern", "boundless")
-    done = cli(*command, "--vocab-size", 280, "--memory", "399MB", expect=3)
+    done = cli_process(*command, "--vocab-size", 280, "--memory", "399MB", expect=3)
     assert "400.0 MB" in done.stderr
     assert "Nothing was changed" in done.stderr
     assert not (tmp_path / "run").exists()
-    cli(*command, "--vocab-size", 280, "--memory", "400MB")
+    cli_process(*command, "--vocab-size", 280, "--memory", "400MB")
 
 
 def test_encoding_below_the_least_ends_at_once(tmp_path):
     """Exit 3, and no output is begun."""
     source = tmp_path / "a.txt"
     source.write_text("the cat and the dog\n" * 50)
-    cli("train", tmp_path / "run", source, "--vocab-size", 280, "--memory", "256MB")
-    cli("encode", tmp_path / "run", source, "-o", tmp_path / "ids.npy", "--memory", "255MB", expect=3)
+    cli_process("train", tmp_path / "run", source, "--vocab-size", 280, "--memory", "256MB")
+    cli_process("encode", tmp_path / "run", source, "-o", tmp_path / "ids.npy", "--memory", "255MB", expect=3)
     assert not list(tmp_path.glob("ids.npy*"))
-    cli("encode", tmp_path / "run", source, "-o", tmp_path / "ids.npy", "--memory", "256MB")
+    cli_process("encode", tmp_path / "run", source, "-o", tmp_path / "ids.npy", "--memory", "256MB")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs import ROOT, Driver, cli
+from tests.runs import ROOT, Driver, cli_process
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="Linux is made like others, they are what they are")
 ELSEWHERE = [pytest.param("macos", marks=LINUX), pytest.param("windows", marks=LINUX)]
@@ -37,10 +37,10 @@ def on(system: str) -> dict[str, str]:
 def outputs(folder: Path, env: dict[str, str]) -> dict[str, bytes]:
     """What encodings and exports of RUN are, by name."""
     for name in ("ids.npy", "ids.bin", "ids.parquet"):
-        cli("encode", folder / "run", SAMPLE, "-o", folder / name, env=env)
+        cli_process("encode", folder / "run", SAMPLE, "-o", folder / name, env=env)
     for kind in EXPORTS:
-        cli("export", folder / "run", "--to", kind, "-o", folder / f"x.{kind}", env=env)
-    cli("export-counts", folder / "run", "-o", folder / "counts.parquet", env=env)
+        cli_process("export", folder / "run", "--to", kind, "-o", folder / f"x.{kind}", env=env)
+    cli_process("export-counts", folder / "run", "-o", folder / "counts.parquet", env=env)
     files = {path.name: path for path in folder.iterdir() if path.is_file()}
     files["model"], files["superwords"] = (folder / run / "model.events.jsonl" for run in ("run", "sup"))
     return {name: path.read_bytes() for name, path in sorted(files.items())}
@@ -48,7 +48,7 @@ def outputs(folder: Path, env: dict[str, str]) -> dict[str, bytes]:
 
 def killed_at(place: str, *arguments: object, env: dict[str, str]) -> None:
     """Run a command that dies there."""
-    done = cli(*arguments, env={**env, "STREAMBPE_FAILPOINT": place}, expect=None)
+    done = cli_process(*arguments, env={**env, "STREAMBPE_FAILPOINT": place}, expect=None)
     assert done.returncode == KILLED, done.stderr
 
 
@@ -56,8 +56,8 @@ def killed_at(place: str, *arguments: object, env: dict[str, str]) -> None:
 def here(tmp_path_factory) -> dict[str, bytes]:
     """What this system makes of the sample, without any kill."""
     folder, env = tmp_path_factory.mktemp("here"), on("")
-    cli("train", folder / "run", SAMPLE, "--vocab-size", 1000, env=env)
-    cli("train", folder / "sup", SAMPLE, *SUPERWORDS, env=env)
+    cli_process("train", folder / "run", SAMPLE, "--vocab-size", 1000, env=env)
+    cli_process("train", folder / "sup", SAMPLE, *SUPERWORDS, env=env)
     return outputs(folder, env)
 
 
@@ -70,18 +70,18 @@ def test_killed_and_resumed_on_another_system(here, tmp_path, system):
     killed_at("journal-created", "train", run, SAMPLE, "--vocab-size", 1000, "--memory", "256MB", env=env)
     killed_at("tables-filled", "resume", run, env=env)
     killed_at("log-written", "resume", run, env=env)
-    cli("resume", run, env=env)
+    cli_process("resume", run, env=env)
     killed_at("words-written", "train", sup, SAMPLE, *SUPERWORDS, env=env)
-    cli("resume", sup, env=env)
+    cli_process("resume", sup, env=env)
     assert outputs(tmp_path, env) == here
     for folder in (run, sup):
-        assert "everything adds up" in cli("check", folder, env=env).stderr
-        assert json.loads(cli("status", folder, "--json", env=env).stdout)["state"] == "done"
+        assert "everything adds up" in cli_process("check", folder, env=env).stderr
+        assert json.loads(cli_process("status", folder, "--json", env=env).stdout)["state"] == "done"
         assert not [path for path in folder.rglob("*") if path.suffix in (".new", ".tmp")]
-    assert cli("decode", run, tmp_path / "ids.npy", env=env).stdout
-    cli("report", run, "-o", tmp_path / "page.html", env=env)
-    cli("converge", run, "--vocab-size", 400, env=env)
-    assert "memory" in cli("plan", SAMPLE, "--vocab-size", 400, env=env).stdout
+    assert cli_process("decode", run, tmp_path / "ids.npy", env=env).stdout
+    cli_process("report", run, "-o", tmp_path / "page.html", env=env)
+    cli_process("converge", run, "--vocab-size", 400, env=env)
+    assert "memory" in cli_process("plan", SAMPLE, "--vocab-size", 400, env=env).stdout
 
 
 @pytest.mark.parametrize("system", ELSEWHERE)
@@ -90,7 +90,7 @@ def test_killed_beside_a_snapshot_on_another_system(here, tmp_path, system, plac
     """The words of a snapshot are mapped while they are read; the next one takes its place."""
     given = {"run": tmp_path / "run", "options": {"vocab_size": 1000}}
     env = on(system)
-    cli("count", tmp_path / "run", SAMPLE, env=env)
+    cli_process("count", tmp_path / "run", SAMPLE, env=env)
     settings = {"checkpoint_seconds": 0, "snapshot_seconds": 0}
     for failpoint in (place, ""):
         driver = Driver({**env, "STREAMBPE_FAILPOINT": failpoint}, trainer=settings, **given)
@@ -109,22 +109,22 @@ def test_a_run_that_another_writes_is_refused_and_its_holder_named(tmp_path, sys
     with subprocess.Popen(command, env=env, cwd=ROOT, **streams) as holder:
         try:
             assert holder.stderr.readline().startswith(b"{"), "it counts"
-            refused = cli("count", run, SAMPLE, env=env, expect=1)
+            refused = cli_process("count", run, SAMPLE, env=env, expect=1)
             assert re.search(rf"process {holder.pid} on ", refused.stderr)
         finally:
             holder.kill()
-    cli("count", run, SAMPLE, env=env, expect=None)
-    assert "is being written by" not in cli("status", run, env=env, expect=None).stderr
+    cli_process("count", run, SAMPLE, env=env, expect=None)
+    assert "is being written by" not in cli_process("status", run, env=env, expect=None).stderr
 
 
 @pytest.mark.parametrize("system", ELSEWHERE)
 def test_ctrl_c_on_another_system(here, tmp_path, system):
     """Stopped by a signal that every system has; the same command goes on."""
     env = on(system)
-    cli("count", tmp_path / "run", SAMPLE, env=env)
+    cli_process("count", tmp_path / "run", SAMPLE, env=env)
     driver = Driver(env, run=tmp_path / "run", options={"vocab_size": 1000}, rest=0.05)
     assert driver.wait_for("learning")
     code, err = driver.end(signal.SIGINT)
     assert (code, "Go on with: streambpe resume" in err) == (130, True), err
-    cli("train", tmp_path / "run", "--vocab-size", 1000, env=env)
+    cli_process("train", tmp_path / "run", "--vocab-size", 1000, env=env)
     assert (tmp_path / "run/model.events.jsonl").read_bytes() == here["model"]

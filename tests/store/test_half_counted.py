@@ -24,7 +24,7 @@ from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.counting.job import CountResult
 from streambpe.train.trainer import Trainer, TrainResult, resume, train
-from tests.runs import SMALL, cli, counted_run, log_of, rows
+from tests.runs import SMALL, cli, cli_process, counted_run, log_of, rows
 from tests.samples import natural_text
 
 
@@ -79,7 +79,7 @@ def count_killed(run: Path, names: str = "ab") -> list[str]:
         "PATH": "/usr/bin:/bin",
         "PYTHONPATH": str(Path(__file__).parents[2]),
     }
-    killed = cli("count", run, *paths, "--counts", "--pattern", "gpt2", env=env, expect=None)
+    killed = cli_process("count", run, *paths, "--counts", "--pattern", "gpt2", env=env, expect=None)
     assert killed.returncode == -signal.SIGKILL
     return paths
 
@@ -143,7 +143,7 @@ def test_a_training_begun_on_half_the_counts_is_resumed(tmp_path):
     count_killed(run)
     env = {"STREAMBPE_FAILPOINT": "journal-created", "PATH": "/usr/bin:/bin",
            "PYTHONPATH": str(Path(__file__).parents[2])}  # fmt: skip
-    cli("train", run, "--vocab-size", 260, "--allow-partial", env=env, expect=None)
+    cli_process("train", run, "--vocab-size", 260, "--allow-partial", env=env, expect=None)
     result = resume(run)
     assert isinstance(result, TrainResult)
     assert [Path(path).name for path in result.left_out] == ["b.csv"]
@@ -156,7 +156,7 @@ def test_killed_before_the_first_part(files, tmp_path):
     env = {"STREAMBPE_FAILPOINT": "count-recorded", "PATH": "/usr/bin:/bin",
            "PYTHONPATH": str(Path(__file__).parents[2])}  # fmt: skip
     run = tmp_path / "run"
-    cli("count", run, *files, env=env, expect=None)
+    cli_process("count", run, *files, env=env, expect=None)
     assert "streambpe resume" in cli("train", run, expect=2).stderr
     cli("resume", run)
     assert len(rows(run, "FROM source_files WHERE complete")) == 3
@@ -285,7 +285,7 @@ def test_a_merge_killed_between_two_runs(tmp_path):
     env = {"STREAMBPE_FAILPOINT": "part-committed", "PATH": "/usr/bin:/bin",
            "PYTHONPATH": str(Path(__file__).parents[2])}  # fmt: skip
     command = ["merge-counts", tmp_path / "sum", tmp_path / "a", tmp_path / "b"]
-    assert cli(*command, env=env, expect=None).returncode == -signal.SIGKILL
+    assert cli_process(*command, env=env, expect=None).returncode == -signal.SIGKILL
     refused = cli("train", tmp_path / "sum", "--vocab-size", 258, expect=2).stderr
     assert f"streambpe merge-counts {tmp_path / 'sum'} {tmp_path / 'a'} {tmp_path / 'b'}" in refused
     cli(*command)
@@ -370,7 +370,7 @@ def test_check_of_a_run_killed_anywhere(files, tmp_path, place, before):
     if before:
         train(run, files[:1], vocab_size=300, resources=SMALL)
     env = {"STREAMBPE_FAILPOINT": place, "PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2])}
-    assert cli("count", run, *files, env=env, expect=None).returncode == -signal.SIGKILL or not before
+    assert cli_process("count", run, *files, env=env, expect=None).returncode == -signal.SIGKILL or not before
     assert check(run, resources=SMALL) == []
     cli("count", run, *files)
     assert check(run, resources=SMALL) == what_is_open(run) == []
@@ -381,5 +381,5 @@ def test_check_of_a_run_in_which_nothing_is_counted_yet(files, tmp_path):
     run = tmp_path / "run"
     env = {"STREAMBPE_FAILPOINT": "count-recorded", "PATH": "/usr/bin:/bin",
            "PYTHONPATH": str(Path(__file__).parents[2])}  # fmt: skip
-    cli("count", run, *files, env=env, expect=None)
+    cli_process("count", run, *files, env=env, expect=None)
     assert check(run, resources=SMALL) == []

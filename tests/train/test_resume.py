@@ -25,7 +25,7 @@ from streambpe.train import trainer as training
 from streambpe.train.counting.count import count
 from streambpe.train.engine.engine import Engine
 from streambpe.train.trainer import Trainer, resume, train, train_from_iterator
-from tests.runs import ROOT, SMALL, Driver, cli, counted_run, log_of, rows, text_run
+from tests.runs import ROOT, SMALL, Driver, cli, cli_process, counted_run, log_of, rows, text_run
 from tests.samples import natural_text
 
 SIZE = 1200
@@ -471,9 +471,9 @@ def test_standard_input_is_not_read_again(tmp_path):
     text = natural_text(14, 30_000)
     cli("train", tmp_path / "whole", "-", "--vocab-size", 500, input=text)
     env = {"STREAMBPE_FAILPOINT": "journal-created", "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
-    killed = cli("train", tmp_path / "run", "-", "--vocab-size", 500, input=text, env=env, expect=None)
+    killed = cli_process("train", tmp_path / "run", "-", "--vocab-size", 500, input=text, env=env, expect=None)
     assert killed.returncode == -signal.SIGKILL
-    cli("resume", tmp_path / "run", stdin=subprocess.DEVNULL)
+    cli("resume", tmp_path / "run")
     assert (tmp_path / "run" / "model.events.jsonl").read_bytes() == (
         tmp_path / "whole" / "model.events.jsonl"
     ).read_bytes()

@@ -43,7 +43,7 @@ from streambpe.train.superwords.interleave import interleave
 from streambpe.train.superwords.neighbours import Groups, Reader, count_neighbours
 from streambpe.train.superwords.runs import KeptPairs, OpenChunks, collect_runs
 from streambpe.train.trainer import Trainer, train
-from tests.runs import ROOT, SMALL, cli, log_of, rows
+from tests.runs import ROOT, SMALL, cli, cli_process, log_of, rows
 from tests.samples import prose_documents
 
 ALPHABETS = {"hf": gpt2_alphabet, "kensho": utf8_alphabet, "rustbpe": bytes_alphabet}
@@ -719,7 +719,7 @@ def test_a_full_disk_is_one_message(size, prose, tmp_path):
     """Whatever cannot be written: one message, exit 1; with room, the same command gives what it gives without that."""
     run = documents_run(tmp_path / "run", prose, "boundless")
     command = ("train", run, "--pattern", "boundless", "--superwords", "boundless", "--vocab-size", "900")
-    failed = cli(
+    failed = cli_process(
         *command, "--memory", "400MB", "--progress", "none", expect=1,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
     )  # fmt: skip

@@ -1,0 +1,69 @@
+"""A training for tests to signal and to kill: `python -m tests.driver JSON`, as `tests.runs.Driver` starts it.
+
+It takes options that the command line does not have, prints `ready` before anything, `learning` at the first pass and
+`done` at the end, and rests after every pass, so that a signal finds it at work.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from typing import Any
+
+from streambpe.cli.signals import stop_on_signals
+from streambpe.config import TrainConfig
+from streambpe.errors import StreambpeError
+from streambpe.resources import Resources
+from streambpe.train import trainer
+from streambpe.train.counting import sizes, worker
+
+RESOURCES = Resources(400 * 10**6, 2)
+
+
+class Rests:
+    """Called after every pass: tells of the first one, and sleeps."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.told = False
+
+    def __call__(self, _batch: object) -> None:
+        if not self.told:
+            print("learning", flush=True)
+        self.told = True
+        time.sleep(self.seconds)
+
+
+def learn(given: dict[str, Any], stop: threading.Event) -> None:
+    """Train from sources if some are given, else from what the run has counted."""
+    shared = {
+        "name": given.get("name", "main"), "resources": RESOURCES, "stop": stop,
+        "on_batch": Rests(given.get("rest", 0.0)),
+    }  # fmt: skip
+    if given.get("sources"):
+        trainer.train(given["run"], given["sources"], counting=given["counting"], **shared, **given["options"])
+        return
+    config = TrainConfig.from_options(**given["options"])
+    trainer.Trainer(given["run"], config, **shared, **given.get("trainer", {})).run()
+
+
+def main() -> None:
+    """One training; the exit code is the command line's."""
+    given = json.loads(sys.argv[1])
+    if "block" in given:  # many blocks and a checkpoint after each, also of a small corpus
+        sizes.MOST_BLOCK = sizes.LEAST_BLOCK = given["block"]
+        worker.CHECKPOINT_SECONDS = -1.0
+    print("ready", flush=True)
+    with stop_on_signals() as stop:
+        try:
+            learn(given, stop)
+        except StreambpeError as error:
+            print(error, file=sys.stderr)
+            sys.exit(error.exit_code)
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main()
