@@ -21,14 +21,13 @@ from streambpe.resources import Resources
 from streambpe.sources.digests import digest_stretches
 from streambpe.sources.source import Source
 from streambpe.store.chunks import CorpusDigest, group_row, spans_frame
-from streambpe.store.database import open_store
+from streambpe.store.database import append, open_store
 from streambpe.store.job import left_to_count
 from streambpe.store.merge import merge_ranges, merged_lists
 from streambpe.store.parts import Part, Span, list_parts, parts_by_group
 from streambpe.store.run import Run
 from streambpe.store.sequences import check_sequences
 from streambpe.store.sqlfiles import run_sql
-from streambpe.store.trainings import insert
 from streambpe.store.unfinished import ending_command, listed
 from streambpe.text.patterns import find_pattern
 
@@ -127,14 +126,14 @@ def _check_tables(run: Run, resources: Resources, config: CountConfig) -> tuple[
         temp_dir=resources.temp_dir or run.path / "tmp",
     )
     with contextlib.closing(con):
-        facts = dict(run_sql(con, "steps/get_run"))
+        facts = dict(run_sql(con, "get_run"))
         parts = list_parts(run)
         held = _held(parts, facts)
         mine = held or []
-        run_sql(con, "steps/make_recount")
+        run_sql(con, "make_recount")
         for rows in merged_lists(mine, max(resources.memory_bytes // 12, 4 << 20)):
             digest.add(rows)
-            insert(con, "recount", rows.frame())
+            append(con, "recount", rows.frame())
         spans = spans_frame(span for part in (parts if held is None else mine) for span in part.spans)
         version = facts.get("format_version")
         if version == "1":  # not written since: it has no groups

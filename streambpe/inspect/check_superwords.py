@@ -21,7 +21,7 @@ from streambpe.config import TrainConfig
 from streambpe.inspect.recount import Replay, encode_words
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event, Op
-from streambpe.store.database import feed
+from streambpe.store.database import append, feed
 from streambpe.store.parts import Part
 from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts, read_sequence
@@ -70,7 +70,7 @@ def check_superwords(
 
     with_runs: a training from before there were tables of runs has none.
     """
-    run_sql(con, "steps/make_adjacency_recount")
+    run_sql(con, "make_adjacency_recount")
     known = pl.Series("chunk", list(eligible), dtype=pl.String)
     last: str | None = None  # the chunk before this part, if its document goes on here
     for text, follows in _texts(run, parts):
@@ -79,16 +79,17 @@ def check_superwords(
         last = text[-1] if len(text) else None
         frame = pl.DataFrame({"left_chunk": text, "right_chunk": text.shift(-1)}).drop_nulls()
         frame = frame.filter(pl.col("left_chunk").is_in(known.implode()), pl.col("right_chunk").is_in(known.implode()))
-        _add(con, "adjacency", frame.group_by("left_chunk", "right_chunk").agg(pl.len().cast(pl.Int64).alias("n")))
+        counted = frame.group_by("left_chunk", "right_chunk").agg(pl.len().cast(pl.Int64).alias("n"))
+        append(con, "recounted_adjacency", counted)
     for row in run_sql(con, "checks/superword_adjacency", adjacency_floor=floor):
         yield "superword_adjacency", row
     if not with_runs:
         return
     for row in run_sql(con, "checks/superword_chunks", adjacency_floor=floor):
         yield "superword_chunks", row
-    run_sql(con, "steps/make_run_recount")
+    run_sql(con, "make_run_recount")
     for runs in _runs(_texts(run, parts), query_frame(con, "steps/list_adjacency_recount", adjacency_floor=floor)):
-        _add(con, "run", runs)
+        feed(con, "steps/add_run_recount", runs)
     for row in run_sql(con, "checks/superword_runs"):
         yield "superword_runs", row
 
@@ -98,10 +99,6 @@ def _texts(run: Run, parts: Sequence[Part]) -> Iterator[tuple[pl.Series, bool]]:
     for part in order_parts(run, parts):
         chunks, ids = read_sequence(run.sequences, part.name)
         yield chunks.append(pl.Series("chunk", [None], dtype=pl.String))[ids], part.follows
-
-
-def _add(con: duckdb.DuckDBPyConnection, what: str, frame: pl.DataFrame) -> None:
-    feed(con, f"steps/insert_{what}_recount", frame)
 
 
 def _runs(texts: Iterable[tuple[pl.Series, bool]], kept: pl.DataFrame) -> Iterator[pl.DataFrame]:

@@ -35,7 +35,7 @@ from streambpe.model.codecs import Codec, shown_content
 from streambpe.model.eventlog import Event, Op, events_digest, read_event_log
 from streambpe.model.vocabulary import Vocabulary
 from streambpe.model.whole_characters import merging_pairs
-from streambpe.store.database import feed, list_trainings, use_training
+from streambpe.store.database import append, list_trainings, use_training
 from streambpe.store.groups import weighted_counts
 from streambpe.store.identity import refuse_other_log
 from streambpe.store.journal import Journal
@@ -43,7 +43,7 @@ from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import Part
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
-from streambpe.store.trainings import event_rows, insert, read_facts, read_words_ahead
+from streambpe.store.trainings import event_rows, read_facts, read_words_ahead
 from streambpe.text.script_blocks import Unencodable
 from streambpe.train.trainer import journal_path, log_path
 from streambpe.train.words import choose_symbols, takes_part, training_codec, word_symbols
@@ -78,7 +78,7 @@ def check_trainings(
     """(table, row) for every row that does not add up. `con` is open read-only; `sha256`: of the counts;
     `unencodable`: how they were counted."""
     names = list_trainings(con)
-    version = dict(run_sql(con, "steps/get_run")).get("format_version")
+    version = dict(run_sql(con, "get_run")).get("format_version")
     logs = {path.name.removesuffix(".events.jsonl") for path in run.path.glob("*.events.jsonl")}
     for name in sorted({"main" if log == "model" else log for log in logs} - set(names)):
         if journal_path(run, name).exists():  # not folded yet
@@ -110,9 +110,9 @@ def check_trainings(
 
 def _check_weighted(con: duckdb.DuckDBPyConnection, counts: Sequence[Part], range_bytes: int) -> list[Row]:
     """Table weighted_counts against the parts weighted again; none without weights."""
-    run_sql(con, "steps/make_recount")
+    run_sql(con, "make_recount")
     for frame in merge_ranges(counts, range_bytes):
-        insert(con, "recount", frame)
+        append(con, "recount", frame)
     return run_sql(con, "checks/weighted_counts")
 
 
@@ -193,7 +193,7 @@ def _check_one(
                 return
             eligible = eligible_chunks(*symbols, source.events, read_words_ahead(con), source.config)
             has_runs = "superword_runs" in facts
-            if not has_runs and (True,) in run_sql(con, "steps/has_superword_runs"):
+            if not has_runs and (True,) in run_sql(con, "has_superword_runs"):
                 yield "facts", ("superword_runs", None, "missing")
             yield from check_superwords(con, run, parts, int(facts["adjacency_floor"]), eligible, has_runs)
     con.unregister("logged_events")
@@ -276,7 +276,7 @@ def _check_pairs(
     stop_words = [word.decode() for word in vocabulary.stop_ids]
     codec = training_codec(alphabet, source.unencodable)
     contents = {token.id: token.content for token in vocabulary.tokens}
-    vetoes = run_sql(con, "steps/get_vetoed")
+    vetoes = run_sql(con, "get_vetoed")
     if len(vetoes) != int(facts.get("vetoed", -1)):
         yield "vetoed", (len(vetoes), "rows, where table facts says", facts.get("vetoed"))
     blocked = {codec.content(token): token for token in config.block_tokens}
@@ -293,7 +293,7 @@ def _check_pairs(
     may_merge = merging_pairs(vocabulary) if config.whole_characters else None
     with_pairs = facts.get("pair_counts_at") == str(len(source.events))
     with_tokens = with_pairs or (config.superwords in ("boundless", "superbpe") and source.finished)
-    run_sql(con, "steps/make_pair_recount")
+    run_sql(con, "make_pair_recount")
     keep = takes_part(stop_words, config.freq_cutoff)
     stop_ids = {word: alphabet.first_id + len(alphabet) + i for i, word in enumerate(stop_words)}
     uses, alone = np.zeros((2, max(contents, default=0) + 1), np.int64)
@@ -309,7 +309,7 @@ def _check_pairs(
                     if may_merge is not None:
                         left, right = counted["left_id"].to_numpy(), counted["right_id"].to_numpy()
                         counted = counted.filter(pl.Series(may_merge(left, right)))
-                    feed(con, "steps/insert_pair_recount", counted)
+                    append(con, "recounted_pairs", counted.select("left_id", "right_id", "n"))
                 np.add.at(uses, tokens[known], weights[word[known]])
                 whole = (np.bincount(word)[word] == 1) & known
                 np.add.at(alone, tokens[whole], weights[word[whole]])

@@ -106,7 +106,7 @@ def gather(run: Run, name: str, texts: Sequence[str], resources: Resources, **ho
                 f"{run.path} has nothing of a training {name} in its tables yet. `streambpe train {run.path}` learns "
                 f"one; another is named with --name ({', '.join(trainings)})."
             )
-        events = run_sql(con, "steps/list_event_counts")
+        events = run_sql(con, "list_event_counts")
         batches = list_batches(con)
         config = json.loads(known["config"])["config"]
         cutoff = int(config.get("freq_cutoff") or 0)
@@ -118,19 +118,19 @@ def gather(run: Run, name: str, texts: Sequence[str], resources: Resources, **ho
             "sha256": known.get("sha256"),
             "events": len(events),
             "config": config,
-            "corpus": json.loads(dict(run_sql(con, "steps/get_run")).get("corpus", "{}")),
+            "corpus": json.loads(dict(run_sql(con, "get_run")).get("corpus", "{}")),
             "merges": [[i, n] for i, (op, n) in enumerate(events, 1) if op == Op.MERGE],
             "supermerges": [[i, n] for i, (op, n) in enumerate(events, 1) if op == Op.SUPERMERGE],
             "deletions": [[i, n] for i, (op, n) in enumerate(events, 1) if op == Op.DELETE],
             "longest_tokens": _tokens(run_sql(con, "steps/longest_tokens", op="merge", max_rows=_LISTED)),
             "longest_superwords": _tokens(run_sql(con, "steps/longest_tokens", op="supermerge", max_rows=_LISTED)),
             "passes": _passes(batches),
-            "stop_words": [list(row) for row in run_sql(con, "steps/list_stop_words")],
+            "stop_words": [list(row) for row in run_sql(con, "list_stop_words")],
             "cutoff": {
                 "freq_cutoff": cutoff, "chunks": chunks, "occurrences": occurrences,
                 "chunks_left_out": chunks_below, "occurrences_left_out": occurrences_below,
             },
-            "vetoed": len(run_sql(con, "steps/get_vetoed")),
+            "vetoed": len(run_sql(con, "get_vetoed")),
         }  # fmt: skip
     facts["measured_on"] = list(texts) or "the run's chunks"
     growth = _growth(run, name, texts, resources, facts, **how) if facts["state"] == "done" else []

@@ -141,7 +141,7 @@ def _sealed(
             spill_folder(folder, bounds.temp_dir) as spill,
             contextlib.closing(open_store(folder.state, read_only=True, temp_dir=spill, **limits)) as con,
         ):
-            facts = dict(run_sql(con, "steps/get_run"))
+            facts = dict(run_sql(con, "get_run"))
             folder.refuse_other_tables(facts)
             refuse_earlier_tables(folder.state, facts.get("written", ""))
             trainings = list_trainings(con)

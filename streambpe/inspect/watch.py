@@ -69,7 +69,7 @@ class View:
             if name not in list_trainings(con):
                 return
             use_training(con, name)
-            self.passes = run_sql(con, "steps/list_passes")
+            self.passes = run_sql(con, "list_passes")
             latest = run_sql(con, "steps/latest_tokens", max_rows=_LATEST)
             self.latest = [(text if text is not None else data.hex(" "), n) for text, data, n in latest]
 

@@ -25,7 +25,7 @@ import polars as pl
 from streambpe.core.strings import ChunkList
 from streambpe.failpoints import failpoint
 from streambpe.resources import BASE_BYTES
-from streambpe.store.database import feed, open_store
+from streambpe.store.database import append, open_store
 from streambpe.store.identity import tables_written
 from streambpe.store.merge import compact, give_out, merge_into, merged_lists
 from streambpe.store.parts import MAX_COUNT, Part, Span, list_parts, parts_by_group
@@ -94,10 +94,10 @@ def fold(
         parts, groups = _merge_groups(run, parts, range_bytes, threads)
     with contextlib.closing(open_store(run.state, memory_bytes=spare // 2, threads=threads, temp_dir=temp_dir)) as con:
         con.begin()
-        run_sql(con, "steps/clear_counts")
+        run_sql(con, "clear_counts")
 
         def insert(rows: ChunkList) -> None:
-            feed(con, "steps/insert_chunk_counts", rows.table())
+            append(con, "chunk_counts", rows.table())
 
         if len(parts) == 1 or groups:
             give_out(merged_lists(parts, range_bytes), [digest.add, insert], threads)
@@ -107,17 +107,17 @@ def fold(
             names = [merged.path.name]
         else:
             names = []
-        feed(con, "steps/insert_sources", spans_frame(spans))
+        append(con, "sources", spans_frame(spans))
         if groups:
-            feed(con, "steps/insert_source_groups", pl.DataFrame(groups))
+            append(con, "source_groups", pl.DataFrame(groups))
         corpus = digest.facts(sum(span.documents for span in spans))
-        run_sql(con, "steps/put_run", key="corpus", value=json.dumps(corpus))
-        run_sql(con, "steps/put_run", key="folded", value=json.dumps(names))
+        run_sql(con, "put_run", key="corpus", value=json.dumps(corpus))
+        run_sql(con, "put_run", key="folded", value=json.dumps(names))
         if left != facts.get("unfinished", "[]"):
-            run_sql(con, "steps/put_run", key="unfinished", value=left)
+            run_sql(con, "put_run", key="unfinished", value=left)
         failpoint("fold-filled")
         with tables_written(run.state) as written:
-            run_sql(con, "steps/put_run", key="written", value=written)
+            run_sql(con, "put_run", key="written", value=written)
             con.commit()
     failpoint("fold-committed")
     return corpus

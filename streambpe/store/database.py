@@ -131,7 +131,7 @@ class _Incoming:
 
 
 def feed(con: duckdb.DuckDBPyConnection, step: str, frame: pl.DataFrame | pa.Table, **values: Any) -> None:
-    """Run a step that reads the rows of `frame` as table `incoming`, with values as `run_sql` takes them.
+    """Run a statement that reads the rows of `frame` as table `incoming`, with values as `run_sql` takes them.
 
     DuckDB keeps what stood under a name until the transaction ends: in a fold that would be the whole corpus, piece by
     piece. So it gets a holder that is empty afterwards.
@@ -145,6 +145,12 @@ def feed(con: duckdb.DuckDBPyConnection, step: str, frame: pl.DataFrame | pa.Tab
     con.unregister("incoming")
 
 
+def append(con: duckdb.DuckDBPyConnection, table: str, frame: pl.DataFrame | pa.Table) -> None:
+    """Append rows to a table, column by column of the same name."""
+    if len(frame):
+        feed(con, "append", frame, table=table)
+
+
 def _first_line(why: Exception) -> str:
     return str(why).splitlines()[0]
 
@@ -154,13 +160,13 @@ def create_schema(con: duckdb.DuckDBPyConnection) -> None:
     con.begin()
     for table in SCHEMA:
         run_sql(con, f"schema/{table}")
-    version = int(dict(run_sql(con, "steps/get_run")).get("format_version", FORMAT_VERSION))
+    version = int(dict(run_sql(con, "get_run")).get("format_version", FORMAT_VERSION))
     for step in migrations_from(version):
         run_sql(con, f"migrations/{step}")
     for name in list_trainings(con):
         use_training(con, name, create=True)
     use_training(con, "main")
-    run_sql(con, "steps/put_run", key="format_version", value=str(FORMAT_VERSION))
+    run_sql(con, "put_run", key="format_version", value=str(FORMAT_VERSION))
     for view in VIEWS:
         run_sql(con, f"views/{view}")
     con.commit()
@@ -178,7 +184,7 @@ def use_training(con: duckdb.DuckDBPyConnection, name: str, *, create: bool = Fa
 
 def list_trainings(con: duckdb.DuckDBPyConnection) -> list[str]:
     """Names of the trainings whose tables are in the file."""
-    return [row[0] for row in run_sql(con, "steps/list_trainings")]
+    return [row[0] for row in run_sql(con, "list_trainings")]
 
 
 def migrations_from(version: int) -> list[str]:

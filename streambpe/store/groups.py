@@ -216,6 +216,6 @@ def _write_weighted(weighing: _Weighing, target: Path) -> Part:
 def read_groups(run: Run) -> dict[str, dict[str, int | str]]:
     """Table source_groups: what was counted in each group, by name."""
     with contextlib.closing(open_store(run.state, read_only=True)) as con:
-        rows = run_sql(con, "steps/get_source_groups")
+        rows = run_sql(con, "get_source_groups")
     keys = ("documents", "bytes", "chunks", "sha256")
     return {name: dict(zip(keys, row, strict=True)) for name, *row in rows}

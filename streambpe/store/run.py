@@ -133,7 +133,7 @@ class Run:
         with contextlib.closing(open_store(temporary)) as con:
             create_schema(con)
             for key, value in facts.items():
-                run_sql(con, "steps/put_run", key=key, value=value)
+                run_sql(con, "put_run", key=key, value=value)
             con.execute("CHECKPOINT")  # closing would do it too, but keep silent if the disk is full
         failpoint("run-made")
         rename(temporary, self.state)
@@ -143,7 +143,7 @@ class Run:
         """Add to table run. Locked by the caller."""
         with contextlib.closing(open_store(self.state)) as con:
             for key, value in facts.items():
-                run_sql(con, "steps/put_run", key=key, value=value)
+                run_sql(con, "put_run", key=key, value=value)
 
     def upgrade(self) -> None:
         """Carry the database of an older version forward; a later one is refused. Locked by the caller."""
@@ -172,7 +172,7 @@ class Run:
 
     def _read_facts(self) -> dict[str, str]:
         with contextlib.closing(open_store(self.state, read_only=True)) as con:
-            return dict(run_sql(con, "steps/get_run"))
+            return dict(run_sql(con, "get_run"))
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:

@@ -1,11 +1,15 @@
-"""The .sql files: find one, check its inputs, run it. All SQL goes through `run_sql`.
+"""The .sql files: find a statement, check its inputs, run it. All SQL goes through `run_sql`.
 
-A file opens with comment lines; the one that starts with `inputs:` lists its session variables:
+What computes is a file of its own: run_sql(con, "checks/tokens"). It opens with comment lines; the one that starts with
+`inputs:` lists its session variables:
 
     -- inputs:  min_count BIGINT, max_rows BIGINT
 
-They are set with SET VARIABLE, so the same bytes run from Python and in the duckdb shell. An unset
-variable reads as NULL and a query would quietly return nothing, hence the check.
+What only looks up, puts, empties or appends is a named statement in sql/queries.sql: run_sql(con, "get_facts"). Its
+inputs are the variables it uses, and table names in braces.
+
+Variables are set with SET VARIABLE, so the same bytes run from Python and in the duckdb shell. An unset variable reads
+as NULL and a query would quietly return nothing, hence the check.
 Set STREAMBPE_TRACE_SQL=1 to see each file that runs, and its inputs, on stderr.
 """
 
@@ -38,15 +42,27 @@ def sql_root() -> Traversable:
 
 @functools.cache
 def read_sql(name: str) -> str:
-    """The text of sql/NAME.sql."""
+    """The text of sql/NAME.sql, or of the statement of that name in sql/queries.sql."""
+    if name in named_statements():
+        return named_statements()[name]
     file = sql_root().joinpath(*f"{name}.sql".split("/"))
     if not file.is_file():
-        raise SqlInputError(f"There is no sql/{name}.sql.")
+        raise SqlInputError(f"There is no sql/{name}.sql, and no statement {name} in sql/queries.sql.")
     return file.read_text()
 
 
+@functools.cache
+def named_statements() -> dict[str, str]:
+    """Those of sql/queries.sql: a line `-- name: what it does`, more lines of comment, the statement."""
+    text = sql_root().joinpath("queries.sql").read_text()
+    _, *blocks = re.split(r"^(?=-- \w+: )", text, flags=re.M)
+    return {block[3 : block.index(":")]: block for block in blocks if re.search(r"^[A-Z]", block, re.M)}
+
+
 def declared_inputs(name: str) -> list[str]:
-    """The variables that the file's header names."""
+    """The variables that the file's header names; of a named statement those that it uses."""
+    if name in named_statements():
+        return list(dict.fromkeys(_VARIABLE.findall(read_sql(name)) + _TABLE.findall(read_sql(name))))
     for line in read_sql(name).splitlines():
         if line.startswith("-- inputs:"):
             listed = line.removeprefix("-- inputs:").strip()
@@ -54,6 +70,8 @@ def declared_inputs(name: str) -> list[str]:
     return []
 
 
+_VARIABLE = re.compile(r"getvariable\('(\w+)'\)")
+_TABLE = re.compile(r"\{(\w+)\}")
 _ENTRY = re.compile(r"-- (\w+):\s+(.*)")
 
 
@@ -105,19 +123,27 @@ def query_frame(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> pl.
 
 def _ready(con: duckdb.DuckDBPyConnection, name: str, inputs: dict[str, Any]) -> str:
     """The text of sql/NAME.sql, its variables set."""
+    name = name.removeprefix("steps/") if name.removeprefix("steps/") in named_statements() else name
     wanted = declared_inputs(name)
     wrong = sorted(set(wanted) ^ set(inputs))
     if wrong:
         raise SqlInputError(
-            f"sql/{name}.sql asks for {wanted} in its header; {', '.join(wrong)} was not given or is not "
+            f"sql/{name}.sql asks for {wanted}; {', '.join(wrong)} was not given or is not "
             f"asked for. An unset variable reads as NULL and the query would quietly return no rows. "
             f"Pass exactly these: run_sql(con, {name!r}, ...)."
         )
     if os.environ.get("STREAMBPE_TRACE_SQL"):
-        print(f"sql/{name}.sql {inputs}", file=sys.stderr)
+        where = f"sql/queries.sql, {name}" if name in named_statements() else f"sql/{name}.sql"
+        print(f"{where} {inputs}", file=sys.stderr)
+    text = read_sql(name)
     for key in wanted:
-        con.execute(f"SET VARIABLE {key} = ?", [inputs[key]])
-    return read_sql(name)
+        if f"{{{key}}}" not in text:
+            con.execute(f"SET VARIABLE {key} = ?", [inputs[key]])
+        elif not re.fullmatch("[a-z_]+", inputs[key]):
+            raise SqlInputError(f"{name}: {inputs[key]!r} is no name of a table.")
+        else:
+            text = text.replace(f"{{{key}}}", inputs[key])
+    return text
 
 
 def run_query(con: duckdb.DuckDBPyConnection, query: str, at_once: int = 10_000) -> Iterator[list[Any]]:

@@ -19,7 +19,7 @@ import polars as pl
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.codecs import shown_content
 from streambpe.model.eventlog import Event, Op, delete_event, merge_event
-from streambpe.store.database import feed
+from streambpe.store.database import append, feed
 from streambpe.store.sqlfiles import run_sql
 
 _EVENT_COLUMNS: dict[str, Any] = {
@@ -91,12 +91,6 @@ class TokenBook:
         return pl.DataFrame(columns, schema=_TOKEN_COLUMNS)
 
 
-def insert(con: duckdb.DuckDBPyConnection, table: str, frame: pl.DataFrame) -> None:
-    """Append a frame to a table through sql/steps/insert_TABLE.sql."""
-    if frame.height:
-        feed(con, f"steps/insert_{table}", frame)
-
-
 def event_rows(events: Sequence[Event], seq: int) -> pl.DataFrame:
     """Rows of table events; the first event is number `seq`."""
     columns = {
@@ -113,20 +107,20 @@ def event_rows(events: Sequence[Event], seq: int) -> pl.DataFrame:
 
 def read_facts(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
     """Table facts of the connection's training."""
-    return dict(run_sql(con, "steps/get_facts"))
+    return dict(run_sql(con, "get_facts"))
 
 
 def read_words_ahead(con: duckdb.DuckDBPyConnection) -> list[Event]:
     """The steps of phase one that are not in the model, in order."""
     return [
         delete_event(number, parts, n) if op == Op.DELETE else merge_event(left, right, number, n)
-        for op, left, right, number, n, parts in run_sql(con, "steps/get_words_ahead")
+        for op, left, right, number, n, parts in run_sql(con, "get_words_ahead")
     ]
 
 
 def list_batches(con: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
     """Table batches of the connection's training, in order."""
-    return [dict(zip(_BATCH_COLUMNS, row, strict=True)) for row in run_sql(con, "steps/get_batches")]
+    return [dict(zip(_BATCH_COLUMNS, row, strict=True)) for row in run_sql(con, "get_batches")]
 
 
 def read_passes(
@@ -134,7 +128,7 @@ def read_passes(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]] | None:
     """The passes and vetoes of a finished training; None if they are not those of so many events."""
     batches = list_batches(con)
-    vetoes = [dict(zip(_VETO_COLUMNS, row, strict=True)) for row in run_sql(con, "steps/get_vetoed")]
+    vetoes = [dict(zip(_VETO_COLUMNS, row, strict=True)) for row in run_sql(con, "get_vetoed")]
     return (batches, vetoes) if sum(batch["events"] for batch in batches) == events else None
 
 
@@ -154,27 +148,27 @@ def fold_training(
 ) -> None:
     """Append to the tables of the connection's training what they do not hold yet of this journal."""
     if read_facts(con).get("journal") != journal:
-        run_sql(con, "steps/drop_training")
+        run_sql(con, "drop_training")
         run_sql(con, "schema/training")
-    ((n_events, n_batches, n_tokens, n_vetoed),) = run_sql(con, "steps/count_folded")
-    insert(con, "events", event_rows(events[n_events:], n_events))
-    insert(con, "tokens", book.rows(n_tokens))
+    ((n_events, n_batches, n_tokens, n_vetoed),) = run_sql(con, "count_folded")
+    append(con, "events", event_rows(events[n_events:], n_events))
+    append(con, "tokens", book.rows(n_tokens))
     if any(event.op is Op.DELETE for event in events):  # of an earlier fold too: what was dead may be back
         run_sql(con, "steps/mark_dead_tokens")
     if len(batches) > n_batches:
-        insert(con, "batches", pl.DataFrame(batches[n_batches:], infer_schema_length=None))
+        append(con, "batches", pl.DataFrame(batches[n_batches:], infer_schema_length=None))
     if len(vetoes) > n_vetoed:
         rows = [[veto[key] for key in _VETO_COLUMNS] for veto in vetoes[n_vetoed:]]
         schema = {"seq": pl.Int64, "left_id": pl.Int64, "right_id": pl.Int64, "n": pl.Int64}
-        insert(con, "vetoed", pl.DataFrame(rows, schema=schema, orient="row"))
+        append(con, "vetoed", pl.DataFrame(rows, schema=schema, orient="row"))
 
 
 def fill_weighted_counts(con: duckdb.DuckDBPyConnection, frames: Iterable[pl.DataFrame]) -> None:
     """Table weighted_counts, from (chunk, n); they do not change while a training goes on, so it is filled once."""
-    ((there,),) = run_sql(con, "steps/has_weighted_counts")
+    ((there,),) = run_sql(con, "has_weighted_counts")
     if not there:
         for frame in frames:
-            insert(con, "weighted_counts", frame)
+            append(con, "weighted_counts", frame)
 
 
 def fill_token_counts(

@@ -78,7 +78,7 @@ from streambpe.sources.find import find_sources
 from streambpe.sources.source import Source
 from streambpe.store.chunks import fold
 from streambpe.store.counted_as import refuse_like, refuse_other_counting
-from streambpe.store.database import list_trainings, open_store, use_training
+from streambpe.store.database import append, list_trainings, open_store, use_training
 from streambpe.store.documents import documents_digest
 from streambpe.store.groups import check_weights, read_groups, weighted_counts
 from streambpe.store.identity import accept, refuse_other_log, tables_written
@@ -98,7 +98,6 @@ from streambpe.store.trainings import (
     fill_token_counts,
     fill_weighted_counts,
     fold_training,
-    insert,
     read_facts,
     read_passes,
     read_words_ahead,
@@ -930,7 +929,7 @@ class Trainer:
                 left, right, n, floor = engine.hot_pairs()
                 pairs = pl.DataFrame({"left_id": left, "right_id": right, "n": n}).sort("left_id", "right_id")
                 run_sql(con, "steps/clear_pair_counts")
-                insert(con, "pair_counts", pairs)
+                append(con, "pair_counts", pairs)
                 facts["pair_floor"] = str(floor)
                 token_counts = self._count_in_chunks(journal.events) if self.config.unk else engine.token_counts()
             if joined is not None:
@@ -938,16 +937,16 @@ class Trainer:
                 run_sql(con, "steps/clear_superword_adjacency")
                 run_sql(con, "steps/clear_superword_runs")
                 if joined.adjacency is not None:
-                    insert(con, "superword_adjacency", joined.adjacency[0])
+                    append(con, "superword_adjacency", joined.adjacency[0])
                     facts["adjacency_floor"] = str(joined.adjacency[1])
                 if joined.runs is not None:
-                    insert(con, "superword_chunks", joined.runs.chunks)
+                    append(con, "superword_chunks", joined.runs.chunks)
                     facts["superword_runs"] = "filled"  # a training from before these tables has none
                     for rows in joined.runs.rows():
-                        insert(con, "superword_run_numbers", rows)
+                        append(con, "superword_run_numbers", rows)
                 run_sql(con, "steps/clear_words_ahead")
                 ahead = event_rows(joined.ahead, 0).with_columns(seq=pl.lit(None, pl.Int64))
-                insert(con, "events", ahead)
+                append(con, "events", ahead)
             if token_counts is not None:
                 fill_token_counts(
                     con,

@@ -14,12 +14,11 @@ import pytest
 from streambpe.core.strings import ChunkList
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import keeper
-from streambpe.store.database import open_store
+from streambpe.store.database import append, open_store
 from streambpe.store.merge import compact, merge_ranges
 from streambpe.store.parts import PartWriter, list_parts
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
-from streambpe.store.trainings import insert
 from streambpe.system import library_pages, resident_bytes, tree_pids, unmap
 from tests.runs import ROOT, cli_process
 
@@ -34,14 +33,14 @@ def test_rows_given_to_duckdb_are_let_go_of_before_the_commit(tmp_path):
     con = open_store(run.state)
     con.begin()
     try:
-        run_sql(con, "steps/clear_counts")
+        run_sql(con, "clear_counts")
         for i in range(3):
             frame = pl.DataFrame({"chunk": [f"{i}"], "n": [1]}, schema={"chunk": pl.String, "n": pl.Int64})
             table = frame.to_arrow()
             held.append(weakref.ref(table))
             made, pl.DataFrame.to_arrow = pl.DataFrame.to_arrow, lambda self, table=table: table
             try:
-                insert(con, "chunk_counts", frame)
+                append(con, "chunk_counts", frame)
             finally:
                 pl.DataFrame.to_arrow = made
             del table

@@ -10,10 +10,11 @@ import pytest
 
 from streambpe.errors import SqlInputError
 from streambpe.store.database import SCHEMA, VIEWS, create_schema, open_store
-from streambpe.store.sqlfiles import declared_inputs, read_sql, run_sql, sql_root
+from streambpe.store.sqlfiles import declared_inputs, named_statements, read_sql, run_sql, sql_root
 
 ROOT = Path(__file__).parents[2]
-NAMES = sorted(str(p.relative_to(ROOT / "sql"))[:-4] for p in (ROOT / "sql").rglob("*.sql"))
+FILES = sorted(str(p.relative_to(ROOT / "sql"))[:-4] for p in (ROOT / "sql").rglob("*.sql"))
+NAMES = [name for name in FILES if name != "queries"] + sorted(named_statements())
 EXAMPLES = {
     "key": "note",
     "value": "mine",
@@ -27,6 +28,7 @@ EXAMPLES = {
     "deletions": False,
     "max_rows": 5,
     "op": "merge",
+    "table": "events",
     "adjacency_floor": 1,
 }
 
@@ -40,44 +42,33 @@ def con(tmp_path):
 
 
 def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
-    table = name.removeprefix("steps/insert_")
-    if table in ("events", "tokens", "pair_counts", "batches", "vetoed") or table.startswith("superword_"):
-        con.execute(f"CREATE TEMP TABLE incoming AS FROM {table} LIMIT 0")
+    if name == "append":
+        con.execute("CREATE TEMP TABLE incoming AS FROM events LIMIT 0")
     if name in ("checks/events", "checks/batches"):
         con.execute("CREATE TEMP TABLE logged_events AS FROM events LIMIT 0")
     if name in ("checks/tokens", "checks/pair_counts"):
         con.execute("CREATE TEMP TABLE recounted_tokens AS SELECT *, 1::BIGINT AS length FROM tokens LIMIT 0")
-    if name in ("checks/pair_counts", "steps/insert_pair_recount"):
-        run_sql(con, "steps/make_pair_recount")
-    if name == "steps/insert_pair_recount":
-        con.execute("CREATE TEMP TABLE incoming AS FROM recounted_pairs LIMIT 0")
-    if name in ("checks/superword_runs", "steps/insert_run_recount"):
-        run_sql(con, "steps/make_run_recount")
-    if name == "steps/insert_run_recount":
+    if name == "checks/pair_counts":
+        run_sql(con, "make_pair_recount")
+    if name in ("checks/superword_runs", "steps/add_run_recount"):
+        run_sql(con, "make_run_recount")
+    if name == "steps/add_run_recount":
         con.execute("CREATE TEMP TABLE incoming AS SELECT ['a', 'b'] AS chunks")
-    if name in ("checks/superword_adjacency", "checks/superword_chunks") or name.endswith("_adjacency_recount"):
-        run_sql(con, "steps/make_adjacency_recount")
-    if name == "steps/insert_adjacency_recount":
-        con.execute("CREATE TEMP TABLE incoming AS FROM superword_adjacency LIMIT 0")
-    if name == "steps/insert_sources":
-        con.execute("CREATE TEMP TABLE incoming AS FROM sources LIMIT 0")
-    if name in ("steps/insert_chunk_counts", "steps/insert_weighted_counts", "steps/insert_recount"):
-        con.execute("CREATE TEMP TABLE incoming AS SELECT 'a' AS chunk, 1::BIGINT AS n")
-    if name in ("checks/chunk_counts", "checks/weighted_counts", "steps/insert_recount"):
-        run_sql(con, "steps/make_recount")
+    if name in ("checks/superword_adjacency", "checks/superword_chunks", "steps/list_adjacency_recount"):
+        run_sql(con, "make_adjacency_recount")
+    if name in ("checks/chunk_counts", "checks/weighted_counts"):
+        run_sql(con, "make_recount")
     if name == "steps/fill_token_counts":
         con.execute("CREATE TEMP TABLE incoming AS SELECT id, n, alone FROM token_counts LIMIT 0")
     if name == "checks/token_counts":
         con.execute("CREATE TEMP TABLE recounted_token_counts AS FROM token_counts LIMIT 0")
-    if name == "steps/insert_source_groups":
-        con.execute("CREATE TEMP TABLE incoming AS FROM source_groups LIMIT 0")
     if name == "checks/source_groups":
         con.execute("CREATE TEMP TABLE recounted_groups AS FROM source_groups LIMIT 0")
     if name == "checks/sources":
         con.execute("CREATE TEMP TABLE recounted_sources AS FROM sources LIMIT 0")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FILES)
 def test_header_says_what_the_file_is(name):
     """It opens with its own name; steps and checks also name their inputs, reads, returns, by hand."""
     text = read_sql(name)
@@ -85,6 +76,8 @@ def test_header_says_what_the_file_is(name):
     if name.split("/")[0] in ("steps", "checks", "migrations"):
         for word in ("inputs:", "reads:", "returns:", "by hand:"):
             assert re.search(rf"^-- {word}", text, re.M), f"{name} has no `{word}` line"
+    if name == "queries":
+        return
     variables = set(re.findall(r"getvariable\('(\w+)'\)", text))
     if name.startswith("views/"):
         variables.discard("training")  # unset, it means main
@@ -111,6 +104,25 @@ def test_missing_and_unknown_inputs_are_refused(con, name):
             run_sql(con, name, **wrong)
 
 
+def test_named_statements_are_found_with_what_they_do():
+    """Every statement of queries.sql is one: its comment says what it does, and each line of SQL belongs to one."""
+    text = read_sql("queries")
+    assert len(named_statements()) > 20
+    assert sum(text.count(f"\n-- {name}: ") for name in named_statements()) == len(named_statements())
+    left = text
+    for statement in named_statements().values():
+        left = left.replace(statement, "")
+    assert not re.search(r"^[A-Z]", left, re.M)
+
+
+def test_a_table_name_that_is_none_is_refused(con):
+    """What stands in braces is put into the text, so it has to be a name."""
+    con.execute("CREATE TEMP TABLE incoming AS FROM events LIMIT 0")
+    for table in ("events; DROP TABLE events", "", "Events"):
+        with pytest.raises(SqlInputError, match="no name of a table"):
+            run_sql(con, "append", table=table)
+
+
 def test_a_file_that_is_not_there_is_an_error(con):
     """Named as it would be written."""
     with pytest.raises(SqlInputError, match=r"no sql/steps/nothing\.sql"):
@@ -130,8 +142,8 @@ def test_the_shell_script_reads_everything(con):
 def test_trace_shows_each_file(con, monkeypatch, capsys):
     """STREAMBPE_TRACE_SQL=1 prints file and inputs to stderr."""
     monkeypatch.setenv("STREAMBPE_TRACE_SQL", "1")
-    run_sql(con, "steps/put_run", key="a", value="b")
-    assert capsys.readouterr().err == "sql/steps/put_run.sql {'key': 'a', 'value': 'b'}\n"
+    run_sql(con, "put_run", key="a", value="b")
+    assert capsys.readouterr().err == "sql/queries.sql, put_run {'key': 'a', 'value': 'b'}\n"
 
 
 def test_sql_root_holds_what_the_checkout_has():

@@ -1,4 +1,4 @@
--- insert_run_recount: add one part's runs to those counted again.
+-- add_run_recount: add one part's runs to those counted again.
 -- inputs:
 -- reads:   incoming (one row = the chunks of a run; registered by the caller)
 -- returns: nothing

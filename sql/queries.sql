@@ -1,0 +1,117 @@
+-- queries: the named statements that compute nothing: looking up, putting, emptying, appending.
+-- Each is run by its name from Python: run_sql(con, "get_run"). Those that compute are files of their own in steps/.
+
+-- append: rows that come from Python (registered as `incoming`) into one table, column by column of the same name.
+INSERT INTO {table} BY NAME SELECT * FROM incoming;
+
+-- ---- Facts and what is there
+
+-- get_run: all facts about the run -> key, value; by key.
+SELECT key, value FROM run ORDER BY key;
+
+-- put_run: set one fact about the run.
+INSERT OR REPLACE INTO run VALUES (getvariable('key'), getvariable('value'));
+
+-- get_facts: all facts about a training -> key, value; by key.
+SELECT key, value FROM facts ORDER BY key;
+
+-- put_fact: set one fact about a training.
+INSERT OR REPLACE INTO facts VALUES (getvariable('key'), getvariable('value'));
+
+-- list_trainings: the schemas that hold a training -> name, in order.
+SELECT schema_name FROM duckdb_tables() WHERE table_name = 'facts' AND NOT temporary ORDER BY schema_name;
+
+-- get_source_groups: what was counted in each group of sources
+-- -> group_name, documents, bytes, chunks, sha256; by name.
+SELECT group_name, documents, bytes, chunks, sha256 FROM source_groups ORDER BY group_name;
+
+-- count_folded: how far the tables of a training have come -> events, batches, tokens, vetoed: rows of each.
+SELECT
+    (SELECT count(seq) FROM events),
+    (SELECT count(*) FROM batches),
+    (SELECT count(*) FROM tokens),
+    (SELECT count(*) FROM vetoed);
+
+-- has_weighted_counts: whether the training's weighted counts are in their table -> one BOOLEAN.
+SELECT EXISTS (FROM weighted_counts);
+
+-- has_superword_runs: whether the training in use has rows in superword_run_numbers; no row without the table -> there.
+SELECT estimated_size > 0 AS there
+FROM duckdb_tables()
+WHERE table_name = 'superword_run_numbers' AND schema_name = current_schema();
+
+-- ---- What a training left
+
+-- get_batches: the passes of a training -> the columns of batches, in the order they have in the schema; by batch.
+SELECT
+    batch, first_seq, events, seconds, mode, candidates, occurrences, executed, positions,
+    rounds, stopped_by, refills, spills, switched, hot_pairs, pair_floor, places, memory_bytes
+FROM batches
+ORDER BY batch;
+
+-- list_passes: how many events every pass learned, and how long it took -> events, seconds; in the order of the passes.
+SELECT events, seconds FROM batches ORDER BY batch;
+
+-- get_vetoed: the pairs of a training that would have made a blocked token, in the order they were met
+-- -> seq, left_id, right_id, n.
+SELECT seq, left_id, right_id, n FROM vetoed ORDER BY seq, rowid;
+
+-- get_words_ahead: the merges and deletions of phase one that found no place in the model, in their order
+-- -> op, left_id, right_id, id, n, parts.
+SELECT op, left_id, right_id, id, n, parts FROM events WHERE seq IS NULL ORDER BY rowid;
+
+-- list_event_counts: what every event did and the count it was chosen by -> op, n; in the order of the events.
+SELECT op, n FROM events WHERE seq IS NOT NULL ORDER BY seq;
+
+-- list_stop_words: the stop words of a training and how often they occur -> chunk, n; in the order of their ids.
+SELECT chunk, n FROM left_out WHERE reason = 'stop list' ORDER BY id;
+
+-- ---- Tables emptied before they are filled anew in the same transaction
+
+-- clear_counts: empty the counted tables before they are filled again in the same transaction.
+TRUNCATE chunk_counts;
+TRUNCATE sources;
+TRUNCATE source_groups;
+
+-- clear_pair_counts: empty the table before it is filled anew in the same transaction.
+TRUNCATE pair_counts;
+
+-- clear_token_counts: empty the table: what it holds is out of date while a training goes on.
+DELETE FROM token_counts;
+
+-- clear_words_ahead: remove the events that are not in the model, to be put in anew in the same transaction.
+DELETE FROM events WHERE seq IS NULL;
+
+-- clear_superword_adjacency: empty the table before it is filled anew in the same transaction.
+TRUNCATE superword_adjacency;
+
+-- clear_superword_runs: empty the tables of runs before they are filled anew in the same transaction.
+TRUNCATE superword_run_numbers;
+TRUNCATE superword_chunks;
+
+-- drop_training: remove the tables of a training, to be made anew in the same transaction.
+DROP TABLE IF EXISTS events;
+DROP TABLE IF EXISTS tokens;
+DROP TABLE IF EXISTS pair_counts;
+DROP TABLE IF EXISTS token_counts;
+DROP TABLE IF EXISTS weighted_counts;
+DROP TABLE IF EXISTS superword_adjacency;
+DROP TABLE IF EXISTS superword_chunks;
+DROP TABLE IF EXISTS superword_run_numbers;
+DROP TABLE IF EXISTS batches;
+DROP TABLE IF EXISTS vetoed;
+DROP TABLE IF EXISTS facts;
+
+-- ---- Temporary tables that `check` counts again into
+
+-- make_recount: an empty table for counts that are added up again, private to this connection.
+CREATE OR REPLACE TEMP TABLE recount (chunk VARCHAR NOT NULL, n BIGINT NOT NULL);
+
+-- make_pair_recount: an empty table for pairs that are counted again, private to this connection.
+CREATE OR REPLACE TEMP TABLE recounted_pairs (left_id BIGINT NOT NULL, right_id BIGINT NOT NULL, n BIGINT NOT NULL);
+
+-- make_adjacency_recount: a temporary table for neighbours counted again, part after part.
+CREATE OR REPLACE TEMP TABLE recounted_adjacency (left_chunk VARCHAR, right_chunk VARCHAR, n BIGINT);
+
+-- make_run_recount: a temporary table for runs counted again, part after part.
+CREATE OR REPLACE TEMP TABLE recounted_runs (chunks VARCHAR[], n BIGINT);
