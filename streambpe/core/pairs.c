@@ -11,8 +11,9 @@
 #include "sort.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { FIRST_SLOTS = 1 << 8 };
+enum { FIRST_SLOTS = 1 << 4 };
 
 EXPORT pair_table *pairs_new(uint64_t limit) {
     pair_table *table = calloc(1, sizeof *table);
@@ -30,6 +31,12 @@ EXPORT pair_table *pairs_new(uint64_t limit) {
 EXPORT void pairs_free(pair_table *table) {
     free(table->slots);
     free(table);
+}
+
+/* Forget all pairs, and keep the memory. */
+EXPORT void pairs_clear(pair_table *table) {
+    memset(table->slots, 0, (table->mask + 1) * sizeof *table->slots);
+    table->used = 0;
 }
 
 EXPORT int64_t pairs_size(const pair_table *table) {
@@ -71,7 +78,7 @@ int pairs_add_one(pair_table *table, uint64_t key, int64_t n) {
         }
         at = (at + 1) & table->mask;
     }
-    if (n > INT64_MAX - table->slots[at].n)
+    if (n > 0 && table->slots[at].n > INT64_MAX - n)
         return CORE_OVERFLOW;
     table->slots[at].n += n;
     return CORE_OK;
@@ -88,10 +95,20 @@ EXPORT int pairs_count(pair_table *table, const int32_t *symbols, int64_t size, 
     return CORE_OK;
 }
 
-/* Add pairs that were counted elsewhere, or that are only to be there. */
-EXPORT int pairs_add(pair_table *table, const int64_t *keys, const int64_t *n, int64_t size, int64_t *at) {
+/* Which of `parts` (a power of two) a pair belongs to, by bits that do not say where it stands in a table. */
+static uint64_t part_of(uint64_t key, uint64_t parts) {
+    return mixed(key) >> 40 & (parts - 1);
+}
+
+/* Add pairs that were counted elsewhere, or that are only to be there (`n` NULL): of those `step` numbers apart the ones
+   of one part of so many. */
+EXPORT int pairs_add(pair_table *table, const int64_t *keys, const int64_t *n, int64_t step, int64_t size, int64_t part,
+                     int64_t parts, int64_t *at) {
     for (; *at < size; ++*at) {
-        int failed = pairs_add_one(table, (uint64_t)keys[*at] + 1, n ? n[*at] : 0);
+        uint64_t key = (uint64_t)keys[*at * step] + 1;
+        if (part_of(key, (uint64_t)parts) != (uint64_t)part)
+            continue;
+        int failed = pairs_add_one(table, key, n ? n[*at * step] : 0);
         if (failed)
             return failed;
     }
@@ -116,6 +133,46 @@ EXPORT void pairs_sorted(pair_table *table, int64_t *keys, int64_t *n) {
         keys[i] = (int64_t)(table->slots[i].key - 1);
         n[i] = table->slots[i].n;
     }
+}
+
+/* Write all pairs as rows (key, count), those of part 0 first; ends[p]: how many rows there are up to the end of part p.
+   Three pairs, the second in part 0, the others in part 1:
+
+       ends 1 3        rows  key2 n2 · key1 n1 · key3 n3 */
+EXPORT void pairs_parted(const pair_table *table, int64_t parts, int64_t *ends, int64_t *rows) {
+    memset(ends, 0, (size_t)parts * sizeof *ends);
+    for (uint64_t i = 0; i <= table->mask; i++)
+        if (table->slots[i].key)
+            ends[part_of(table->slots[i].key, (uint64_t)parts)]++;
+    for (int64_t part = 0, before = 0; part < parts; part++) { /* where each begins, until its rows are written */
+        int64_t size = ends[part];
+        ends[part] = before;
+        before += size;
+    }
+    for (uint64_t i = 0; i <= table->mask; i++) {
+        const pair_slot *slot = table->slots + i;
+        if (!slot->key)
+            continue;
+        int64_t row = ends[part_of(slot->key, (uint64_t)parts)]++;
+        rows[2 * row] = (int64_t)(slot->key - 1);
+        rows[2 * row + 1] = slot->n;
+    }
+}
+
+/* Write the pairs that count at least so much as rows (key, count), of the first `room` of them; how many there are. */
+EXPORT int64_t pairs_at_least(const pair_table *table, int64_t least, int64_t room, int64_t *rows) {
+    int64_t found = 0;
+    for (uint64_t i = 0; i <= table->mask; i++) {
+        const pair_slot *slot = table->slots + i;
+        if (!slot->key || slot->n < least)
+            continue;
+        if (found < room) {
+            rows[2 * found] = (int64_t)(slot->key - 1);
+            rows[2 * found + 1] = slot->n;
+        }
+        found++;
+    }
+    return found;
 }
 
 /* joined[i]: whether place i is kept together with place i + 1, because their pair is in the table, or the left symbol is

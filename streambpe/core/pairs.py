@@ -37,7 +37,31 @@ class PairTable:
         """Have these pairs in the table, too, with these numbers added to theirs."""
         keys, done = np.ascontiguousarray(keys, np.int64), np.zeros(1, np.int64)
         added = None if numbers is None else numbers.ctypes.data
-        completed(library().pairs_add(self.handle, keys.ctypes.data, added, len(keys), done.ctypes.data))
+        completed(library().pairs_add(self.handle, keys.ctypes.data, added, 1, len(keys), 0, 1, done.ctypes.data))
+
+    def add_rows(self, rows: Longs, part: int = 0, parts: int = 1, at: int = 0) -> int:
+        """Add rows (key, count) from row `at` on, of these one part of so many. How far it came: to the last row, or to
+        where the limit was reached."""
+        done, keys = np.array([at], np.int64), rows.ctypes.data
+        succeeded(library().pairs_add(self.handle, keys, keys + 8, 2, len(rows), part, parts, done.ctypes.data))
+        return int(done[0])
+
+    def clear(self) -> None:
+        """Forget all pairs, and keep the memory for others."""
+        library().pairs_clear(self.handle)
+
+    def parted(self, parts: int) -> tuple[Longs, Longs]:
+        """(rows (key, count), where each part of them ends)."""
+        rows, ends = np.empty((len(self), 2), np.int64), np.empty(parts, np.int64)
+        library().pairs_parted(self.handle, parts, ends.ctypes.data, rows.ctypes.data)
+        return rows, ends
+
+    def at_least(self, least: int) -> Longs:
+        """Rows (key, count) of the pairs that count at least so much, in no order."""
+        found = int(library().pairs_at_least(self.handle, least, 0, None))
+        rows = np.empty((found, 2), np.int64)
+        library().pairs_at_least(self.handle, least, found, rows.ctypes.data)
+        return rows
 
     def join(self, symbols: Ids, open_right: Bools, open_left: Bools) -> Bools:
         """Whether each place is kept together with the next: their pair is in the table, or one of the two symbols is

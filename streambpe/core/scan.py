@@ -1,11 +1,14 @@
-"""Blocks of words on disk in the core: pairs and chains counted, chains turned into what was made of them."""
+"""Blocks of words on disk in the core: pairs and chains counted, known merges made, chains turned into what was made of
+them."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.core.binding import ChunkTable, Longs, completed, library
+from streambpe.core.binding import ChunkTable, Longs, completed, library, succeeded
 from streambpe.core.pairs import Ids, PairTable
 from streambpe.core.strings import ChunkList
 
@@ -13,13 +16,59 @@ _BLOCK = 1 << 40  # bytes of a block's own table: it is no larger than the block
 Refused = npt.NDArray[np.bool_] | None
 
 
-def column_pairs(column: Ids, weights: Longs, disjoint: bool) -> tuple[Longs, Longs]:
-    """(keys left << 32 | right ascending, counts) of the pairs of a column; in a run of equal tokens every other one
-    counts, if disjoint."""
-    table, state = PairTable(), np.array([0, -1, 0], np.int64)
-    arrays = (column.ctypes.data, len(column), weights.ctypes.data)
-    completed(library().column_pairs(table.handle, *arrays, disjoint, state.ctypes.data))
-    return table.take()
+class ColumnCount:
+    """Counts the pairs of a column into tables; in a run of equal tokens every other one counts, if disjoint."""
+
+    def __init__(self, column: Ids, weights: Longs, disjoint: bool) -> None:
+        self.column, self.weights, self.disjoint = column, weights, disjoint
+        self._state = np.array([0, -1, 0], np.int64)
+
+    def into(self, table: PairTable) -> bool:
+        """Go on counting; False: the table's limit is reached, and another one takes the rest."""
+        arrays = (self.column.ctypes.data, len(self.column), self.weights.ctypes.data)
+        return succeeded(library().column_pairs(table.handle, *arrays, self.disjoint, self._state.ctypes.data))
+
+
+@dataclass
+class Merged:
+    """What merges did to a block or several: by rank what each counted at its turn and how often it was made, and how
+    many occurrences were found, and made."""
+
+    count: Longs
+    made: Longs
+    found: int = 0
+    executed: int = 0
+
+    def add(self, other: Merged) -> None:
+        """Another block's."""
+        self.count += other.count
+        self.made += other.made
+        self.found += other.found
+        self.executed += other.executed
+
+
+class BlockMerger:
+    """Makes known merges, in their order, in blocks; none of them uses a token that another one makes."""
+
+    def __init__(self, left: Longs, right: Longs, new: Longs, disjoint: bool) -> None:
+        self.disjoint = disjoint
+        self._ranks = PairTable()
+        self._ranks.hold((left << 32) | right, np.arange(len(left), dtype=np.int64))
+        self._new = np.ascontiguousarray(new, np.int32)
+
+    def merge(self, column: Ids, weights: Longs, changes: PairTable | None) -> tuple[Ids, Merged]:
+        """Merge in a column, which is written to; `changes`: where changes of pair counts are added."""
+        longest = int(np.diff(np.flatnonzero(column < 0)).max(initial=1))
+        order, mark = np.empty(longest, np.int64), np.empty(longest, np.uint8)
+        count, made = np.zeros((2, len(self._new)), np.int64)
+        told = np.zeros(2, np.int64)
+        table = None if changes is None else changes.handle
+        size = library().merge_block(
+            self._ranks.handle, self._new.ctypes.data, self.disjoint, table, column.ctypes.data, len(column),
+            *(array.ctypes.data for array in (weights, order, mark, count, made, told)),
+        )  # fmt: skip
+        completed(size)
+        return column[:size], Merged(count, made, *told.tolist())
 
 
 def drop_words(column: Ids, weights: Longs) -> tuple[Ids, Longs]:

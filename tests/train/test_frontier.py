@@ -1,13 +1,14 @@
-"""Hot pairs, floors, refills and spilled counts."""
+"""Hot pairs, floors, refills."""
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import numpy as np
-import polars as pl
 
-from streambpe.train.engine.frontier import SHORT_LIST, FloorWish, Frontier, PairCounter
+from streambpe.train.engine.frontier import SHORT_LIST, FloorRequest, Frontier, best_pairs
+from streambpe.train.engine.pair_counter import PairCounter
 
 
 def filled(count, floor=1, right=None):
@@ -70,61 +71,31 @@ def test_find_knows_hot_pairs_from_cold_ones():
         assert found.tolist() == [known.get(pair, -1) for pair in asked]
 
 
-def test_floor_wishes():
-    """A floor obeys all of: counts of use, pairs that fit, pairs needed, logged counts."""
+def test_floor_requests():
+    """A floor obeys all of: counts of use, pairs that fit, pairs needed."""
     count = np.array([100, 50, 50, 20, 10, 3, 1])
-    assert FloorWish().floor(count) == 1
-    assert FloorWish(at_least=30).floor(count) == 30
-    assert FloorWish(most=2).floor(count) == 51  # the two fifties come together or not at all
-    assert FloorWish(most=2, fewest=4).floor(count) == 20
-    assert FloorWish(most=3, at_most=3).floor(count) == 3
-    assert FloorWish(fewest=8).floor(count) == 1  # all there are, and nothing cold behind them
-    assert FloorWish(most=2).floor(np.array([7, 7, 7])) == 7
-    assert FloorWish(at_least=4).floor(np.empty(0, np.int64)) == 4
-
-
-def frame(rng, rows):
-    """Partial pair counts."""
-    return pl.DataFrame(
-        {
-            "key": [rng.randint(0, 300) for _ in range(rows)],
-            "n": [rng.randint(1, 9) for _ in range(rows)],
-        }
-    )
-
-
-def test_spilled_counts_add_up(tmp_path):
-    """Counts spilled many times equal counts kept in memory, and no file stays behind."""
-    rng = random.Random(0)
-    frames = [frame(rng, 200) for _ in range(30)]
-    small, large = PairCounter(100, tmp_path), PairCounter(10**6, None)
-    for partial in frames:
-        small.add(partial)
-        large.add(partial)
-    assert small.spills >= 10
-    assert large.spills == 0
-    got = pl.concat(small.parts()).sort("key")
-    assert got.equals(pl.concat(large.parts()).sort("key"))
-    assert got["key"].is_unique().all()
-    assert list(tmp_path.iterdir()) == []
+    assert FloorRequest().floor(count) == 1
+    assert FloorRequest(at_least=30).floor(count) == 30
+    assert FloorRequest(most=2).floor(count) == 51  # the two fifties come together or not at all
+    assert FloorRequest(most=2, fewest=4).floor(count) == 20
+    assert FloorRequest(fewest=8).floor(count) == 1  # all there are, and nothing cold behind them
+    assert FloorRequest(most=2).floor(np.array([7, 7, 7])) == 7
+    assert FloorRequest(at_least=4).floor(np.empty(0, np.int64)) == 4
 
 
 def test_best_of_a_counter_is_everything_above_its_floor(tmp_path):
-    """Chosen part by part, the pairs kept are exactly those that count at least the floor, filters obeyed."""
+    """Chosen table by table, the pairs kept are exactly those that count at least the floor, filters obeyed."""
     for seed in range(20):
-        rng = random.Random(seed)
-        frames = [frame(rng, 100) for _ in range(10)]
-        total = pl.concat(frames).group_by("key").agg(pl.col("n").sum())
-        for wish in (
-            FloorWish(most=20),
-            FloorWish(most=20, fewest=60),
-            FloorWish(at_least=60),
-        ):
-            counter = PairCounter(100, tmp_path)
-            for partial in frames:
-                counter.add(partial)
-            kept, floor = counter.best(wish, lambda left, right: right % 2 == 0)
-            want = total.filter((pl.col("key") % 2 == 0) & (pl.col("n") >= floor)).sort("key")
-            assert kept.sort("key").equals(want)
-            if wish.fewest > 1:
-                assert len(kept) >= wish.fewest
+        rng = np.random.default_rng(seed)
+        rows = np.stack((rng.integers(0, 300, 1000), rng.integers(1, 10, 1000)), axis=1)
+        total = Counter()
+        for key, n in rows.tolist():
+            total[key] += n
+        for wanted in (FloorRequest(most=20), FloorRequest(most=20, fewest=60), FloorRequest(at_least=60)):
+            counter = PairCounter(1024, tmp_path)
+            for at in range(0, 1000, 100):
+                counter.add(rows[at : at + 100])
+            assert counter.spills > 3
+            kept, floor = best_pairs(counter, wanted, lambda left, right: right % 2 == 0)
+            assert kept.tolist() == sorted([key, n] for key, n in total.items() if key % 2 == 0 and n >= floor)
+            assert len(kept) >= (wanted.fewest if wanted.fewest > 1 else 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from streambpe.core.scan import drop_words
 from streambpe.train.engine.batch import Int32
 from streambpe.train.engine.column import read_column, write_column
 from streambpe.train.engine.engine import Words
-from streambpe.train.engine.frontier import FloorWish, Frontier
+from streambpe.train.engine.frontier import FloorRequest, Frontier, best_pairs
+from streambpe.train.engine.pair_counter import PairCounter
 from streambpe.train.engine.scan import Links, ScanColumn
 from tests.sequential import count_pairs, hard_words, merge
 
@@ -40,7 +42,8 @@ def columns(words, tmp_path, *, disjoint=False, block=12):
 def filled(column):
     """A frontier with the pairs of this column."""
     frontier = Frontier()
-    column.fill(frontier, FloorWish(), None, 10**6, None)
+    rows, floor = best_pairs(column.count_pairs(1 << 20, column.folder / "pairs"), FloorRequest())
+    frontier.fill(rows[:, 0] >> 32, rows[:, 0] & 0xFFFFFFFF, rows[:, 1], floor)
     return frontier
 
 
@@ -142,10 +145,16 @@ def test_merging_rewrites_the_words_as_merge_does(tmp_path):
             part = in_memory(*read_column(digest.column, digest.weights), keeps=True, known=known)
             for learner in (memory, part):
                 assert learner.apply(np.array([pair]), np.array([1])).n.tolist() == [count[pair]]
-            merged = scan.merge(filled(scan), left, right, np.array([new]), new + 1)
+            changes = PairCounter(1 << 20, tmp_path)
+            merged = scan.merge(left, right, np.array([new]), changes)
             other.rewrite(digest, learned_column(part))
             assert merged.executed <= merged.found
+            assert merged.count.tolist() == [count[pair]]
             want = [(merge(word, pair, new), n) for word, n in want]
+            changed = Counter(count_pairs(want, "all"))
+            changed.subtract(count)
+            got = {(key >> 32, key & 0xFFFFFFFF): n for rows in changes.rows() for key, n in rows.tolist()}
+            assert {key: n for key, n in got.items() if n} == {key: n for key, n in changed.items() if n}
             want = [(word, n) for word, n in want if len(word) > 1]
             assert words_of(memory.words()) == want
             assert words_of(scan.current_words()) == want

@@ -8,9 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import polars as pl
 
-from streambpe.core.scan import column_pairs
 from streambpe.train.engine.batch import Int32, Int64
 
 SEPARATOR = -1
@@ -57,8 +55,3 @@ class Rewrite(NamedTuple):
         first = np.cumsum(size)[hits] - len(self.into)
         changed[(first[:, None] + np.arange(len(self.into))).ravel()] = np.tile(self.into, len(hits))
         return changed
-
-
-def count_block(column: Int32, weights: Int64, disjoint: bool) -> pl.DataFrame:
-    """Pair counts of a compact column: key (left << 32 | right), n."""
-    return pl.DataFrame(dict(zip(("key", "n"), column_pairs(column, weights, disjoint), strict=True)))

@@ -32,11 +32,11 @@ from streambpe.arrays import save_array
 from streambpe.core.learner import NoRoom
 from streambpe.errors import CountOverflow, ReplayMismatch
 from streambpe.train.engine.batch import MAX_COUNT, Int32, Int64
-from streambpe.train.engine.column import count_block, write_column
+from streambpe.train.engine.column import write_column
 from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.from_disk import DiskLearning
-from streambpe.train.engine.frontier import PairCounter
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE, Given, MemoryLearning, Parts, measured
+from streambpe.train.engine.pair_counter import PairCounter
 from streambpe.train.engine.rules import Batch, BatchRecord, EngineOptions, PairRule, Words, give_back
 from streambpe.train.engine.state import State
 from streambpe.train.engine.ties import TieOrder
@@ -226,11 +226,9 @@ class Engine:
         """Every pair with its count, counted from scratch (a check of the hot ones, and table pair_counts)."""
         if isinstance(self.learning, DiskLearning):
             return self.learning.pair_counts()
-        rows = self.options.counter_rows or max(1 << 14, self.options.memory_bytes // 4 // 96)
-        counter = PairCounter(rows, self.folder / "pairs")
-        for symbols, offsets, weights in self.learning.words():
-            column, kept = write_column(symbols, offsets, weights)
-            counter.add(count_block(column, kept, self.state.disjoint))
+        counter = PairCounter(self.options.counter_bytes, self.folder / "pairs")
+        for words in self.learning.words():
+            counter.count(*write_column(*words), self.state.disjoint)
         return counter
 
     def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
@@ -266,8 +264,8 @@ class Engine:
         left, right, n, floor = self.hot_pairs()
         hot = dict(zip(zip(left.tolist(), right.tolist(), strict=True), n.tolist(), strict=True))
         wrong = []
-        for part in self.pair_counts().parts():
-            for key, n_now in part.iter_rows():
+        for part in self.pair_counts().rows():
+            for key, n_now in part.tolist():
                 pair = (key >> 32, key & 0xFFFFFFFF)
                 if pair in hot:
                     if hot[pair] != n_now:

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 
 from streambpe.core.learner import LIVING, NONE_LEFT, UNFIT, NoRoom
 from streambpe.errors import ReplayMismatch
 from streambpe.train.engine import batch as rounds
-from streambpe.train.engine.batch import MAX_COUNT, Candidates, Int32, Int64
+from streambpe.train.engine.batch import MAX_COUNT, Int32, Int64
 from streambpe.train.engine.column import SEPARATOR, Rewrite, read_column, write_column
 from streambpe.train.engine.deletion import Deletion
-from streambpe.train.engine.frontier import FloorWish, Frontier, PairCounter
+from streambpe.train.engine.frontier import FloorRequest, Frontier, best_pairs
 from streambpe.train.engine.in_memory import Given, MemoryLearning, Parts
+from streambpe.train.engine.pair_counter import PairCounter
 from streambpe.train.engine.rules import Batch, BatchRecord, give_back
 from streambpe.train.engine.scan import SCAN_BYTES_PER_PLACE, Digest, Links, ScanColumn
 from streambpe.train.engine.state import State
@@ -117,7 +117,10 @@ class DiskLearning:
             vetoed.append((left, right, int(self.frontier.count[slots[0]])))
             self.state.veto(*vetoed[-1])
             self.frontier.retire(slots[:1])
-        return self._pass(slots, record, vetoed, began)
+        changes = PairCounter(self.state.options.counter_bytes, self.pairs, self.column.threads)
+        batch = self._merge(self.frontier.left[slots], self.frontier.right[slots], changes, record, began)
+        batch.vetoed[:0] = vetoed
+        return batch
 
     def _only_vetoes(self, vetoed: list[tuple[int, int, int]], record: BatchRecord, began: float) -> Batch | None:
         if not vetoed:
@@ -136,20 +139,16 @@ class DiskLearning:
             self._begin_stage(record)
         self._passed_over = False
 
-    def _refill(self, record: BatchRecord, *, fewest: int = 1, at_most: int = MAX_COUNT) -> None:
+    def _refill(self, record: BatchRecord, *, fewest: int = 1) -> None:
         options = self.state.options
         most = options.hot_pairs or max(1 << 12, min(1 << 20, options.memory_bytes // 4 // 64))
-        wish = FloorWish(at_least=self._at_least, most=max(most, fewest), fewest=fewest, at_most=at_most)
-        allowed = self.state.allowed if self.state.filters else None
-        record.spills += self.column.fill(self.frontier, wish, allowed, self.counter_rows, self.pairs)
+        wanted = FloorRequest(at_least=self._at_least, most=max(most, fewest), fewest=fewest)
+        counter = self.pair_counts()
+        rows, floor = best_pairs(counter, wanted, self.state.allowed if self.state.filters else None)
+        self.frontier.fill(rows[:, 0] >> 32, rows[:, 0] & 0xFFFFFFFF, rows[:, 1].copy(), floor)
+        record.spills += counter.spills
         record.refills += 1
         self._filled = True
-
-    @property
-    def counter_rows(self) -> int:
-        """Partial pair counts that are kept in memory."""
-        options = self.state.options
-        return options.counter_rows or max(1 << 14, options.memory_bytes // 4 // 96)
 
     def _choose(self, remaining: int, record: BatchRecord) -> Int64:
         """The best pair, or a round of BatchBPE's, as slots of the frontier; it is filled again where it runs low."""
@@ -197,9 +196,9 @@ class DiskLearning:
             links.left[:size], links.right[:size], count[:size], links.floor_of(size), links.banned, links.allowed
         )
         room = options.digest_tokens or max(1 << 10, options.memory_bytes // 4 // _TOKEN_BYTES)
-        touched = column.touched.positions
+        touched = column.touched
         digest = column.digest(links, state.next_id, room)
-        record.positions += column.touched.positions - touched
+        record.positions += column.touched - touched
         if digest is None:
             self._links = max(64, self._links // 2)
             return
@@ -254,49 +253,48 @@ class DiskLearning:
 
     # ------------------------------------------------------------------ one sweep
 
-    def _pass(
-        self, slots: Int64, record: BatchRecord, vetoed: list[tuple[int, int, int]], began: float, given: bool = False
+    def _merge(
+        self, left: Int64, right: Int64, changes: PairCounter | None, record: BatchRecord, began: float
     ) -> Batch:
-        """Merges that need no proof, over all blocks: known ones, BatchBPE's, or the best one."""
-        column, frontier, state = self.column, self.frontier, self.state
-        assert given or state.options.batch == "paper" or len(slots) == 1
-        candidates = Candidates(frontier.left[slots], frontier.right[slots], frontier.count[slots])
-        record.candidates, record.rounds, record.stopped_by = len(slots), 1, "all"
-        touched = column.touched.positions
-        named = self._name(candidates.left, candidates.right)
+        """Merges that need no proof, in this order over all blocks: known ones, BatchBPE's, or the best one. `changes`:
+        takes what they do to the counts of pairs."""
+        column, state = self.column, self.state
+        record.candidates, record.rounds, record.stopped_by = len(left), 1, "all"
+        touched = column.touched
+        named = self._name(left, right)
         committed = len(named.ids)
-        counts = candidates.count[:committed]
-        left, right = candidates.left[:committed], candidates.right[:committed]
-        top = max(state.next_id, int(named.in_column.max()) + 1)
-        merged = column.merge(frontier, left, right, named.in_column, top)
-        for i, (a, b, new, made) in enumerate(
-            zip(left.tolist(), right.tolist(), named.ids.tolist(), merged.made.tolist(), strict=True), 1
-        ):
-            self._ask(named, a, b, new, made, i)
-        if given and state.options.batch != "paper":
-            counts = counts - merged.dropped
-        frontier.count[: len(merged.lost)] -= merged.lost
-        frontier.retire(slots[:committed])
+        left, right = left[:committed], right[:committed]
+        merged = column.merge(left, right, named.in_column, changes)
+        events = np.stack((left, right, named.ids, merged.made), axis=1).tolist()
+        for i, (a, b, new, made) in enumerate(events, 1):
+            self._request_deletions(named, a, b, new, made, i)
         if named.rewrites:
             column.split(named.rewrites)
-            self._filled = False
+        if changes is None or named.rewrites:
+            self.frontier, self._filled = Frontier(), False
         else:
-            self._add_born(merged.born)
-        state.placed(named.ids, counts)
+            self._take_changes(changes)
+        state.placed(named.ids, merged.count)
         record.merges = committed
         record.occurrences, record.executed = merged.found, merged.executed
-        record.positions += column.touched.positions - touched
+        record.positions += column.touched - touched
         self._finish_record(record, began)
-        return Batch(left, right, named.ids, counts.copy(), record, vetoed, named.deleted)
+        return Batch(left, right, named.ids, merged.count, record, [], named.deleted)
 
-    def _add_born(self, pairs: pl.DataFrame) -> None:
-        born = pairs.filter(pl.col("n") >= self.frontier.floor)
-        key, n = born["key"].to_numpy(), born["n"].to_numpy()
-        left, right = key >> 32, key & 0xFFFFFFFF
-        if self.state.filters:
-            keep = self.state.allowed(left, right)
-            left, right, n = left[keep], right[keep], n[keep]
-        self.frontier.add(left, right, n)
+    def _take_changes(self, changes: PairCounter) -> None:
+        """Pairs that were counted fall; those that were born join them if they count enough."""
+        frontier = self.frontier
+        for rows in changes.rows():
+            left, right, n = rows[:, 0] >> 32, rows[:, 0] & 0xFFFFFFFF, rows[:, 1]
+            slots = frontier.find(left, right)
+            falls = (n < 0) & (slots >= 0)
+            frontier.count[slots[falls]] += n[falls]
+            born = n >= frontier.floor
+            left, right, n = left[born], right[born], n[born]
+            if self.state.filters:
+                keep = self.state.allowed(left, right)
+                left, right, n = left[keep], right[keep], n[keep]
+            frontier.add(left, right, n)
 
     def _finish_record(self, record: BatchRecord, began: float) -> None:
         record.mode = self.kind
@@ -338,7 +336,7 @@ class DiskLearning:
             state.rule.born(left[: len(ids)], right[: len(ids)], named.ids)
         return named
 
-    def _ask(self, named: _Named, left: int, right: int, new: int, made: int, after: int) -> None:
+    def _request_deletions(self, named: _Named, left: int, right: int, new: int, made: int, after: int) -> None:
         """The deletions that a merge leads to."""
         if self.state.lives is None:
             return
@@ -352,42 +350,28 @@ class DiskLearning:
 
     def replay(self, merges: Sequence[Given], ends: Sequence[int], record: BatchRecord) -> Batch:
         """Apply some of these, the first at least; `ends`: behind so many merges something is split."""
+        began = time.perf_counter()
         self.end_stage()
-        if not self._filled:
-            self._refill(record)
-        slots = self._given(merges, ends, record)
-        return self._pass(slots, record, [], time.perf_counter(), given=True)
+        part = np.array(merges[: self._known_together(merges, ends)], np.int64)
+        batch = self._merge(part[:, 0], part[:, 1], None, record, began)
+        if not batch.n[0]:
+            raise ReplayMismatch(f"{merges[0][:2]} of event {merges[0]} is not a pair of these words")
+        return batch
 
-    def _given(self, merges: Sequence[Given], ends: Sequence[int], record: BatchRecord) -> Int64:
-        """The slots of as many known merges as can go into one sweep."""
-        state = self.state
-        limit = state.next_id
-        most = min(len(merges), state.options.candidates)
+    def _known_together(self, merges: Sequence[Given], ends: Sequence[int]) -> int:
+        """How many of these one sweep makes: none uses a token that another one makes, and only the last is followed by
+        a rewrite, of what it splits or of a known token that it spells."""
+        limit = self.state.next_id
+        if max(merges[0][:2]) >= limit:
+            raise ReplayMismatch(f"event {self.state.merges} merges an id that does not exist yet: {merges[0]}")
+        most = min(len(merges), self.state.options.candidates)
         i = bisect_right(ends, 0)
         if i < len(ends):
-            most = min(most, ends[i])  # rewrites come behind this merge
-        stop = 1
-        if not (state.disjoint and merges[0][0] == merges[0][1]) and merges[0][2] >= limit:
-            while (
-                stop < most
-                and max(merges[stop][:2]) < limit
-                and not (state.disjoint and merges[stop][0] == merges[stop][1])
-                and merges[stop][2] >= limit
-            ):
-                stop += 1
-        part = np.array(merges[:stop], np.int64)
-        if part[:, :2].max() >= limit:
-            raise ReplayMismatch(f"event {state.merges} merges an id that does not exist yet: {merges[0]}")
-        slots = self.frontier.find(part[:, 0], part[:, 1])
-        there = (slots >= 0) & (self.frontier.count[slots] > 0)
-        if not there[0]:
-            ahead = np.array([event[3] for event in merges[:4096]], np.int64)
-            self._refill(record, at_most=max(1, int(ahead.min())))
-            slots = self.frontier.find(part[:, 0], part[:, 1])
-            there = slots >= 0
-            if not there[0]:
-                raise ReplayMismatch(f"{merges[0][:2]} of event {merges[0]} is not a pair of these words")
-        return slots if there.all() else slots[: int(np.argmin(there))]
+            most = min(most, ends[i])
+        many = 1
+        while many < most and merges[many - 1][2] >= limit and max(merges[many][:2]) < limit <= merges[many][2]:
+            many += 1
+        return many
 
     # ------------------------------------------------------------------ what there is
 
@@ -419,7 +403,7 @@ class DiskLearning:
     def pair_counts(self) -> PairCounter:
         """Every pair with its count, counted from scratch."""
         self.end_stage()
-        return self.column.count_all(self.counter_rows, self.pairs)
+        return self.column.count_pairs(self.state.options.counter_bytes, self.pairs)
 
     def close(self) -> None:
         """Remove the blocks; lives go to the state."""

@@ -9,22 +9,18 @@ are counted again, so a cold pair can not win before the frontier's own best fal
     merge (t,h):  born (th,e) 350 -> hot;  born (th,u) 12 -> cold, never stored
     the best hot pair counts 99 or less -> counted again, floor 12
 
-Blocks are counted by `PairCounter`: partial counts, spilled to disk by a hash of the pair when they outgrow their share
-of the budget, and added up one part at a time.
+Blocks are counted by `PairCounter` (pair_counter.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
-import polars as pl
-import pyarrow as pa
 
 from streambpe.train.engine.batch import Bool, Int64
+from streambpe.train.engine.pair_counter import PairCounter
 
 SHORT_LIST = 2048  # pairs; larger means fewer rebuilds, smaller means faster `best`
 RECENT_KEYS = 16384
@@ -33,17 +29,16 @@ PairFilter = Callable[[Int64, Int64], Bool]
 
 
 @dataclass(frozen=True)
-class FloorWish:
+class FloorRequest:
     """How deep a refill goes. The floor is a count, so pairs that tie come or stay together.
 
     at_least: counts below this are of no use (min_frequency). most: hot pairs that fit. fewest: but at least so many
-    (BatchBPE's rule looks at k pairs at once). at_most: never above this (replay needs every logged pair).
+    (BatchBPE's rule looks at k pairs at once).
     """
 
     at_least: int = 1
     most: int = 1 << 20
     fewest: int = 1
-    at_most: int = 2**63 - 1
 
     def floor(self, count: Int64) -> int:
         """The floor for these counts; when more than `most` pairs tie for the best they all come."""
@@ -58,7 +53,7 @@ class FloorWish:
             return self.at_least
         few = len(count) - self.fewest
         enough = int(np.partition(count, few)[few]) if self.fewest > 1 else best
-        floor = min(floor, enough, self.at_most)
+        floor = min(floor, enough)
         return max(self.at_least, floor)
 
 
@@ -199,93 +194,21 @@ class Frontier:
         return found
 
 
-class PairCounter:
-    """Adds up partial pair counts within a budget of rows; what is more goes to disk, by a hash of the pair.
+def best_pairs(counter: PairCounter, wish: FloorRequest, allowed: PairFilter | None = None) -> tuple[Int64, int]:
+    """Rows (key, count), by key, of the pairs that count at least the returned floor, and that floor.
 
-    One row is (key, n), key = left << 32 | right. A spilled part is read back alone, so the peak is
-    the largest part, about 1/64 of all distinct pairs, or the rows kept, whichever is more. 16 bytes a
-    row, about three times that while Polars groups.
+    The counter is used up.
     """
-
-    def __init__(self, max_rows: int, folder: Path | None, parts: int = 64) -> None:
-        self.max_rows = max_rows
-        self.split = parts if max_rows > 1024 else 3
-        self.folder = folder
-        self.spills = 0
-        self._frames: list[pl.DataFrame] = []
-        self._rows = 0
-        self._files: list[Path] = []
-
-    def add(self, frame: pl.DataFrame) -> None:
-        """Add partial counts."""
-        self._frames.append(frame)
-        self._rows += len(frame)
-        if self._rows > self.max_rows:
-            self._fold()
-            if self._rows > self.max_rows // 2:
-                self._spill()
-
-    def _fold(self) -> None:
-        if len(self._frames) > 1:
-            frame = sum_pairs(pl.concat(self._frames))
-            self._frames = [frame]
-            self._rows = len(frame)
-
-    def _spill(self) -> None:
-        if self.folder is None or self._frames[0].is_empty():
-            return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        parts = self._frames[0].with_columns(part=pl.col("key").hash(0) % self.split).sort("part")
-        bounds = np.searchsorted(parts["part"].to_numpy(), np.arange(self.split + 1))
-        (rows,) = parts.select("key", "n").to_arrow().combine_chunks().to_batches()
-        path = self.folder / f"pairs_{self.spills:05d}.arrow"
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
-            for start, stop in pairwise(bounds.tolist()):  # one record batch a part
-                writer.write_batch(rows.slice(start, stop - start))
-        self._files.append(path)
-        self._frames, self._rows = [], 0
-        self.spills += 1
-
-    def parts(self) -> Iterator[pl.DataFrame]:
-        """All pairs with their full counts, in disjoint parts; the spilled files are deleted at the end."""
-        self._fold()
-        if not self._files:
-            yield from self._frames
-            return
-        if self._frames:
-            self._spill()
-        for part in range(self.split):
-            yield sum_pairs(pl.concat([_read_batch(path, part) for path in self._files]))
-        for path in self._files:
-            path.unlink()
-        self._files = []
-
-    def best(self, wish: FloorWish, allowed: PairFilter | None = None) -> tuple[pl.DataFrame, int]:
-        """The pairs that count at least the returned floor (see FloorWish), and the floor."""
-        kept = pl.DataFrame(schema={"key": pl.Int64, "n": pl.Int64})
-        floor = wish.at_least
-        for part in self.parts():
-            frame = part.filter(pl.col("n") >= floor)
-            if allowed is not None:
-                key = frame["key"].to_numpy()
-                frame = frame.filter(pl.Series(allowed(key >> 32, key & 0xFFFFFFFF), dtype=pl.Boolean))
-            kept = pl.concat((kept, frame))
-            if len(kept) > wish.most:
-                # More parts only raise the floor, so what falls out now would fall out later.
-                floor = max(floor, wish.floor(kept["n"].to_numpy()))
-                kept = kept.filter(pl.col("n") >= floor)
-        floor = max(floor, wish.floor(kept["n"].to_numpy()))
-        return kept.filter(pl.col("n") >= floor), floor
-
-
-def _read_batch(path: Path, number: int) -> pl.DataFrame:
-    """One record batch of a file, and nothing else of it: a memory map's pages would count as ours."""
-    with pa.OSFile(str(path), "rb") as file:
-        frame = pl.from_arrow(pa.ipc.open_file(file).get_batch(number))
-    assert isinstance(frame, pl.DataFrame)
-    return frame
-
-
-def sum_pairs(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add up the rows of equal pairs: key, n."""
-    return frame.group_by("key").agg(pl.col("n").sum())
+    kept, floor = np.empty((0, 2), np.int64), wish.at_least
+    for table in counter.tables():
+        rows = table.at_least(floor)
+        if allowed is not None:
+            rows = rows[allowed(rows[:, 0] >> 32, rows[:, 0] & 0xFFFFFFFF)]
+        kept = np.concatenate((kept, rows))
+        if len(kept) > wish.most:
+            # More pairs only raise the floor, so what falls out now would fall out later.
+            floor = max(floor, wish.floor(kept[:, 1]))
+            kept = kept[kept[:, 1] >= floor]
+    floor = max(floor, wish.floor(kept[:, 1]))
+    kept = kept[kept[:, 1] >= floor]
+    return kept[np.argsort(kept[:, 0])], floor

@@ -51,8 +51,13 @@ class EngineOptions:
     floor_ratio: int = 32  # a refill's floor is the best count over this
     block_places: int | None = None  # of a scan's block
     digest_tokens: int | None = None  # in memory while a scan proves a batch
-    counter_rows: int | None = None  # partial pair counts in memory while a scan counts
+    counter_rows: int | None = None  # pairs in memory while a scan counts, about
     candidates: int = 2048  # at most, in one batch
+
+    @property
+    def counter_bytes(self) -> int:
+        """Memory for pairs while they are counted from disk."""
+        return self.memory_bytes // 2 if self.counter_rows is None else 48 * self.counter_rows
 
 
 @dataclass

@@ -12,112 +12,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 from typing import TypeVar
 
 import numpy as np
-import polars as pl
 
 from streambpe.arrays import write_array
 from streambpe.core.binding import ChunkTable
-from streambpe.core.scan import ChainFinder, drop_words, numbered
+from streambpe.core.pairs import PairTable
+from streambpe.core.scan import BlockMerger, ChainFinder, Merged, drop_words, numbered
 from streambpe.core.strings import ChunkList, merge
 from streambpe.threads import in_order
-from streambpe.train.engine.batch import (
-    Bool,
-    Candidates,
-    Int32,
-    Int64,
-    Occurrences,
-    Places,
-    count_changes,
-    group_pairs,
-    resolve_given,
-)
-from streambpe.train.engine.column import (
-    SEPARATOR,
-    Rewrite,
-    count_block,
-    read_column,
-    write_column,
-)
-from streambpe.train.engine.frontier import FloorWish, Frontier, PairCounter, PairFilter, sum_pairs
+from streambpe.train.engine.batch import Bool, Int32, Int64
+from streambpe.train.engine.column import SEPARATOR, Rewrite, read_column, write_column
+from streambpe.train.engine.frontier import PairFilter
+from streambpe.train.engine.pair_counter import PairCounter
 
 T = TypeVar("T")
 
 SCAN_BYTES_PER_PLACE = 40  # of a block at work
-
-
-@dataclass
-class Pass:
-    """What finding and applying touched; goes into the batch's record."""
-
-    positions: int = 0  # index entries or places looked at
-    blocks: int = 0
-    rewritten: int = 0  # blocks
-
-
-@dataclass
-class Merged:
-    """What a sweep of merges did: losses by slot, born pairs (key, n), what each merge's count lost
-    before its turn, how often each was made, and how many places were found and rewritten."""
-
-    lost: Int64
-    born: pl.DataFrame
-    dropped: Int64
-    made: Int64
-    found: int = 0
-    executed: int = 0
-
-
-class _Matcher:
-    """Finds candidates in a column: a class per token on either side, then one look-up per pair of classes.
-
-    About 5 ns a place, whatever the number of candidates; memory is that of the table, at most 16 MB, and
-    some temporaries of a slice that stay in cache. More candidates than the table takes (BatchBPE's
-    rounds) are looked up by binary search instead.
-    """
-
-    SLICE = 1 << 16
-    TABLE = 1 << 22
-
-    def __init__(self, left: Int64, right: Int64, ids: int) -> None:
-        lefts, row = np.unique(left, return_inverse=True)
-        rights, entry = np.unique(right, return_inverse=True)
-        stride = len(rights) + 1
-        self._dense = stride * (len(lefts) + 1) <= self.TABLE
-        # The last entry is that of separators (-1); class 0 is in no candidate.
-        # One look-up a token gives both classes: as a left token above, as a right one in the low 32 bits.
-        self._classes = np.zeros(ids + 1, np.int64)
-        self._classes[lefts] = (np.arange(1, len(lefts) + 1) * stride) << 32
-        self._classes[rights] |= np.arange(1, stride)
-        key = (row + 1) * stride + entry + 1
-        if self._dense:
-            self._pair = np.full(stride * (len(lefts) + 1), -1, np.int32)
-            self._pair[key] = np.arange(len(left), dtype=np.int32)
-        else:
-            self._by = np.argsort(key)
-            self._keys = key[self._by]
-
-    def find(self, column: Int32) -> tuple[Int64, Int64]:
-        """Where candidates begin, and which they are, in column order."""
-        starts, pairs = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for at in range(0, len(column) - 1, self.SLICE):
-            piece = column[at : at + self.SLICE + 1]
-            classes = self._classes[piece]
-            key = classes[:-1] >> 32
-            classes &= 0xFFFFFFFF
-            key += classes[1:]
-            if self._dense:
-                pair = self._pair[key]
-                start = np.flatnonzero(pair >= 0)
-                pairs.append(pair[start].astype(np.int64))
-            else:
-                place = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
-                start = np.flatnonzero(self._keys[place] == key)
-                pairs.append(self._by[place[start]])
-            starts.append(start + at)
-        return np.concatenate(starts), np.concatenate(pairs)
 
 
 @dataclass
@@ -179,7 +91,7 @@ class ScanColumn:
         self.drop_finished = drop_finished
         self.threads = max(1, threads)
         self.lengths: list[int] = []
-        self.touched = Pass()
+        self.touched = 0  # places looked at
         folder.mkdir(parents=True, exist_ok=True)
 
     def append(self, column: Int32, weights: Int64) -> None:
@@ -225,40 +137,16 @@ class ScanColumn:
                     column = rewrite.apply(column)
                 self._write(number, column, weights)
 
-        for _ in self._each(one):
-            pass
-        self.touched.positions += self.places
+        self._sweep(one)
 
-    def fill(
-        self,
-        frontier: Frontier,
-        wish: FloorWish,
-        allowed: PairFilter | None,
-        counter_rows: int,
-        folder: Path | None,
-    ) -> int:
-        """Count all pairs block by block and keep those that count enough; returns the number of spills."""
-        counter = self.count_all(counter_rows, folder)
-        kept, floor = counter.best(wish, allowed)
-        kept = kept.sort("key")
-        key = kept["key"].to_numpy()
-        frontier.fill(
-            key >> 32,
-            key & 0xFFFFFFFF,
-            kept["n"].to_numpy().copy(),
-            floor,
-        )
-        return counter.spills
+    def count_pairs(self, limit: int, folder: Path) -> PairCounter:
+        """Every pair with its count, from scratch, in about so many bytes and files under the folder."""
+        counter = PairCounter(limit, folder, self.threads)
 
-    def count_all(self, rows: int, folder: Path | None) -> PairCounter:
-        """Every pair with its count, from scratch."""
-        counter = PairCounter(rows, folder)
+        def one(number: int) -> None:
+            counter.count(*self._read(number), self.disjoint)
 
-        def one(number: int) -> pl.DataFrame:
-            return count_block(*self._read(number), self.disjoint)
-
-        for frame in self._each(one):
-            counter.add(frame)
+        self._sweep(one)
         return counter
 
     def digest(self, links: Links, ids: int, room: int) -> Digest | None:
@@ -305,7 +193,7 @@ class ScanColumn:
                 lists = [_chains_again(lists[0], finder, shorter, links)]
                 finder = shorter
             folded = tokens
-        self.touched.positions += self.places
+        self.touched += self.places
         chains = merge(lists)
         if size < len(links.left):  # blocks that were under way when it was cut
             chains = _chains_again(chains, finder, finder, links)
@@ -327,67 +215,35 @@ class ScanColumn:
             if len(block) < size:
                 self._write(number, block, weights, shorter=True)
 
-        for _ in self._each(one):
-            pass
-        self.touched.positions += self.places
+        self._sweep(one)
 
-    def merge(self, frontier: Frontier, left: Int64, right: Int64, new: Int64, ids: int) -> Merged:
+    def merge(self, left: Int64, right: Int64, new: Int64, changes: PairCounter | None) -> Merged:
         """Make these pairs the ids `new`, in this order: one sweep that reads and writes each block once.
 
-        Words do not cross blocks, so each block is resolved by itself, and memory is a few blocks even when
-        the pairs stand at a tenth of all places, as the first ones do. O(places) time.
+        `changes`: what that does to the counts of pairs. Words do not cross blocks, so each block is merged by itself,
+        and memory is a few blocks even when the pairs stand at a tenth of all places, as the first ones do.
         """
-        nothing = np.empty(0, np.int64)
-        frontier.find(nothing, nothing)  # sorts new pairs in, so that the threads only read
-        match = _Matcher(left, right, ids)
-        none = np.zeros(len(left), np.int64)
-        given = Candidates(left, right, none)
-        lost = np.zeros(frontier.size + 1, np.int64)  # the last entry takes what cold pairs lose
-        adding = Lock()
+        merger = BlockMerger(left, right, new, self.disjoint)
 
         def one(number: int) -> Merged:
             column, weights = self._read(number)
-            found = _find_in(column, weights, match)
-            if len(found) == 0:
-                return Merged(nothing, _no_pairs(), none, none)
-            result = resolve_given(found, lambda rows: _describe_in(column, rows, self.disjoint), given)
-            done, rank = result.done, result.rank
-            lefts, rights = left[rank], right[rank]
-            changes = count_changes(done, new[rank], lefts, rights, ids, self.disjoint)
-            row, behind = changes.lost_row, changes.lost_side == 1
-            loser_left = np.where(behind, rights[row], done.before[row])
-            loser_right = np.where(behind, done.after[row], lefts[row])
-            groups = group_pairs(loser_left, loser_right, ids)
-            head = groups.rows[groups.first]
-            slots = frontier.find(loser_left[head], loser_right[head])
-            sums = groups.sums(changes.lost_weight)
-            with adding:
-                lost[slots] += np.where(slots >= 0, sums, 0)
-            key = (changes.left << 32) | changes.right
-            born = pl.DataFrame({"key": key, "n": changes.count})
-            column[done.start] = new[rank]
-            keep = np.ones(len(column), bool)
-            keep[done.second] = False
-            self._write(number, column[keep], weights, shorter=True)
-            made = none.copy()
-            np.add.at(made, rank, done.weight)
-            return Merged(nothing, born, result.count, made, len(found), len(done))
+            table = None if changes is None else PairTable()
+            column, merged = merger.merge(column, weights, table)
+            if merged.executed:
+                self._write(number, column, weights, shorter=True)
+                if changes is not None and table is not None:
+                    changes.add(table.parted(1)[0])
+            return merged
 
-        self.touched.positions += self.places
-        total = Merged(lost[:-1], _no_pairs(), none.copy(), none.copy())
-        born, rows = [_no_pairs()], 0
-        for part in self._each(one):
-            total.dropped -= part.dropped
-            total.made += part.made
-            total.found += part.found
-            total.executed += part.executed
-            born.append(part.born)
-            rows += len(part.born)
-            if rows > 2 * len(born[0]) + (1 << 20):
-                born = [sum_pairs(pl.concat(born))]
-                rows = len(born[0])
-        total.born = sum_pairs(pl.concat(born)).sort("key")
+        total = Merged(*np.zeros((2, len(new)), np.int64))
+        for merged in self._sweep(one):
+            total.add(merged)
         return total
+
+    def _sweep(self, one: Callable[[int], T]) -> list[T]:
+        """`one` of every block, which looks at all places."""
+        self.touched += self.places
+        return list(self._each(one))
 
     def _each(self, one: Callable[[int], T]) -> Iterator[T]:
         """`one` of every block, in order, by all threads."""
@@ -406,32 +262,6 @@ class ScanColumn:
         self.lengths = []
 
 
-def _words_at(column: Int32, start: Int64) -> Int64:
-    """The number of the word each of these places (ascending) is in: by search when they are few, else by
-    counting separators."""
-    if 64 * len(start) < len(column):
-        return np.searchsorted(np.flatnonzero(column == SEPARATOR), start) - 1
-    numbers = np.cumsum(column == SEPARATOR, dtype=np.int32)
-    return numbers[start].astype(np.int64) - 1
-
-
-def _find_in(column: Int32, weights: Int64, match: _Matcher) -> Places:
-    """All occurrences of the candidates in one compact column."""
-    start, pair = match.find(column)
-    return Places(start, start + 1, pair, weights[_words_at(column, start)])
-
-
-def _describe_in(column: Int32, places: Places, disjoint: bool) -> Occurrences:
-    """What stands around these places of a compact column."""
-    start = places.start
-    before, after = column[start - 1].astype(np.int64), column[start + 2].astype(np.int64)
-    found = Occurrences(start, places.second, start + 2, places.pair, places.weight, before, after, start - 1)
-    if disjoint:
-        found.run_after = _run_in(column, places.second, 1)
-        found.run_before = _run_in(column, start, -1)
-    return found
-
-
 def _chains_again(chains: ChunkList, found_by: ChainFinder, finder: ChainFinder, links: Links) -> ChunkList:
     """The chains that stand in others, which were made of more links."""
     column, weights = _chain_column(chains, found_by)
@@ -442,20 +272,3 @@ def _chain_column(chains: ChunkList, finder: ChainFinder) -> tuple[Int32, Int64]
     """Distinct chains as words of a small column."""
     flat, offsets = finder.tokens(chains)
     return write_column(flat, offsets, chains.n)
-
-
-def _no_pairs() -> pl.DataFrame:
-    return pl.DataFrame(schema={"key": pl.Int64, "n": pl.Int64})
-
-
-def _run_in(column: Int32, place: Int64, step: int) -> Int64:
-    """How many tokens equal to the one at `place` stand in a row from there, going by `step`."""
-    length = np.ones(len(place), np.int64)
-    rows = np.arange(len(place))
-    at = place + step
-    while True:
-        goes_on = column[at] == column[place[rows]]
-        rows, at = rows[goes_on], at[goes_on] + step
-        if len(rows) == 0:
-            return length
-        length[rows] += 1

@@ -1,0 +1,133 @@
+/* Known merges, all made in one look at a block of words, and what they do to the counts of pairs.
+
+   None of the merges uses a token that another one makes. Each has a rank, its place in the order of merges. Of two
+   occurrences that overlap, the one of the lower rank is made, and of an equal pair ("aaa") the left one:
+
+       column    -1 a b c a b -1       weight 5         merges  0: (a, b) -> P    1: (b, c) -> Q
+       ranks      .  0 1 . 0 .  .                       of the pair that begins at each place
+       in order   0 (place 1), 0 (place 4), 1 (place 2: its b is gone)
+       counts    10 and 0: what the pair counts when its turn comes
+       column    -1 P c P -1
+       changes   (a,b) -10 · (b,c) -5 · (c,a) -5 · (P,c) +5 · (c,P) +5
+
+   A pair's count changes where one of its tokens does. Of equal neighbours that count every other time (`disjoint`)
+   others of the same row may count afterwards, so all of the word are taken away and all that are there then are added.
+
+   Judge: tests/core/test_sweep.py, one merge after the other over lists of Python. */
+#include "pairs.h"
+#include "sort.h"
+
+#include <string.h>
+
+enum { FIRST = 1, SECOND = 2 }; /* of a token's two parts, by place; FIRST also where the new token stands */
+
+typedef struct {
+    const pair_table *ranks;
+    const int32_t *made; /* by rank: the new token */
+    int disjoint;
+    pair_table *changes; /* or NULL */
+    int64_t *order;      /* the occurrences of a word: rank << 32 | place */
+    uint8_t *mark;       /* by place */
+    int64_t *count, *times;
+    int64_t found, executed;
+} sweep;
+
+static int is_below(const uint8_t *context, const int64_t *a, const int64_t *b) {
+    (void)context;
+    return *a < *b;
+}
+
+SORT(sort_occurrences, int64_t, is_below)
+
+/* Add the pairs of a word that changed, or will, so often. */
+static int add_changes(const sweep *all, const int32_t *word, const uint8_t *mark, int64_t size, int64_t n) {
+    int run = 0;
+    for (int64_t i = 0; all->changes && i + 1 < size; i++) {
+        int equal = all->disjoint && word[i] == word[i + 1];
+        run = equal && !run;
+        if (equal ? !run : !mark[i] && !mark[i + 1])
+            continue;
+        int failed = pairs_add_one(all->changes, key_of(word[i], word[i + 1]), n);
+        if (failed)
+            return failed;
+    }
+    return CORE_OK;
+}
+
+/* The occurrences of a word, in the order in which they are merged. */
+static int64_t find_all(sweep *all, const int32_t *word, int64_t size) {
+    int64_t many = 0;
+    for (int64_t i = 0; i + 1 < size; i++) {
+        const int64_t *rank = pairs_find(all->ranks, key_of(word[i], word[i + 1]));
+        if (rank)
+            all->order[many++] = *rank << 32 | i;
+    }
+    sort_occurrences(NULL, all->order, (uint64_t)many, depth_for((uint64_t)many));
+    return many;
+}
+
+/* Mark what is merged, and count it. */
+static void choose(sweep *all, const int32_t *word, int64_t many, int64_t n) {
+    for (int64_t k = 0; k < many; k++) {
+        int64_t rank = all->order[k] >> 32, i = all->order[k] & INT32_MAX;
+        if (all->mark[i + 1])
+            continue; /* its right token went to an earlier merge */
+        if (!all->mark[i]) {
+            all->mark[i] = FIRST;
+            all->mark[i + 1] = SECOND;
+            all->times[rank] += n;
+            all->executed++;
+        } else if (all->disjoint || word[i - 1] != word[i] || word[i] != word[i + 1]) {
+            continue; /* its left token did */
+        } /* else the second (a, a) of aaa: it counts, and is not made */
+        all->count[rank] += n;
+    }
+}
+
+/* Merge in the word at `word`, which may be moved to `to`; its length then, or an error. */
+static int64_t merge_word(sweep *all, const int32_t *word, int64_t size, int64_t n, int32_t *to) {
+    int64_t many = find_all(all, word, size), kept = 0;
+    all->found += many;
+    if (!many) {
+        memmove(to, word, (size_t)size * sizeof *to);
+        return size;
+    }
+    memset(all->mark, 0, (size_t)size);
+    choose(all, word, many, n);
+    int failed = add_changes(all, word, all->mark, size, -n);
+    for (int64_t i = 0; i < size; i++) {
+        if (all->mark[i] == SECOND)
+            continue;
+        int32_t token = word[i];
+        if (all->mark[i])
+            token = all->made[*pairs_find(all->ranks, key_of(word[i], word[i + 1]))];
+        all->mark[kept] = all->mark[i];
+        to[kept++] = token;
+    }
+    failed = failed ? failed : add_changes(all, to, all->mark, kept, n);
+    return failed ? failed : kept;
+}
+
+/* Merge in a block, in place. `ranks`: the pairs with their ranks; count[rank] and times[rank] are added to: what each
+   counts when its turn comes, and how often it is made. order and mark: room for the longest word. told: occurrences
+   found, and made. Returns the length of the column afterwards, or an error. */
+EXPORT int64_t merge_block(const pair_table *ranks, const int32_t *made, int disjoint, pair_table *changes,
+                           int32_t *column, int64_t size, const int64_t *weights, int64_t *order, uint8_t *mark,
+                           int64_t *count, int64_t *times, int64_t *told) {
+    sweep all = {ranks, made, disjoint, changes, order, mark, count, times, 0, 0};
+    int64_t to = 1;
+    for (int64_t begin = 1, word = 0; begin < size; word++) {
+        int64_t end = begin;
+        while (column[end] >= 0)
+            end++;
+        int64_t kept = merge_word(&all, column + begin, end - begin, weights[word], column + to);
+        if (kept < 0)
+            return kept;
+        to += kept;
+        column[to++] = -1;
+        begin = end + 1;
+    }
+    told[0] = all.found;
+    told[1] = all.executed;
+    return to;
+}
