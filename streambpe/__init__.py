@@ -19,10 +19,10 @@ __version__ = "0.1.0"
 _HOMES = {
     "count": "streambpe.train.counting.count",
     "count_from_iterator": "streambpe.train.counting.count",
-    "train_from_iterator": "streambpe.train.trainer",
-    "resume": "streambpe.train.trainer",
+    "train_from_iterator": "streambpe.train.commands",
+    "resume": "streambpe.train.commands",
     "Trainer": "streambpe.train.trainer",
-    "TrainResult": "streambpe.train.trainer",
+    "TrainResult": "streambpe.train.training",
     "check": "streambpe.inspect.check",
     "evaluate": "streambpe.inspect.evaluate",
     "Tokenizer": "streambpe.encode.tokenizer",
@@ -60,8 +60,10 @@ if TYPE_CHECKING:
     from streambpe.inspect.evaluate import evaluate
     from streambpe.resources import Resources
     from streambpe.store.run import Run
+    from streambpe.train.commands import resume, train, train_from_iterator
     from streambpe.train.counting.count import count, count_from_iterator
-    from streambpe.train.trainer import Trainer, TrainResult, resume, train, train_from_iterator
+    from streambpe.train.trainer import Trainer
+    from streambpe.train.training import TrainResult
 
 
 def __getattr__(name: str) -> Any:

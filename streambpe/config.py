@@ -139,9 +139,9 @@ class TrainConfig:
     coverage: str | None = None  # chars: the rarest characters beyond this share of the text are unknown; a decimal
     whole_characters: bool = False  # a part of a character merges with nothing but the rest of it
     alphabet: str = "gpt2"
-    ties: str = "ids"  # after the higher count: lowest (left, right) by id, or by bytes
-    overlaps: str = "all"  # "aaa" holds (a, a) twice, or once
-    batch: str = "exact"  # exact and 1 learn the same; paper is BatchBPE's rule
+    ties: Literal["ids", "bytes"] = "ids"  # after the higher count: lowest (left, right) by id, or by bytes
+    overlaps: Literal["all", "disjoint"] = "all"  # "aaa" holds (a, a) twice, or once
+    batch: Literal["exact", "1", "paper"] = "exact"  # exact and 1 learn the same; paper is BatchBPE's rule
     cap_divisor: int = 2
     max_batch: int | None = None
     min_frequency: int = 1

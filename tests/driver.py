@@ -16,7 +16,7 @@ from streambpe.cli.signals import stop_on_signals
 from streambpe.config import TrainConfig
 from streambpe.errors import StreambpeError
 from streambpe.resources import Resources
-from streambpe.train import trainer
+from streambpe.train import commands, trainer
 from streambpe.train.counting import sizes, worker
 
 RESOURCES = Resources(400 * 10**6, 2)
@@ -43,7 +43,7 @@ def learn(given: dict[str, Any], stop: threading.Event) -> None:
         "on_batch": Rests(given.get("rest", 0.0)),
     }  # fmt: skip
     if given.get("sources"):
-        trainer.train(given["run"], given["sources"], counting=given["counting"], **shared, **given["options"])
+        commands.train(given["run"], given["sources"], counting=given["counting"], **shared, **given["options"])
         return
     config = TrainConfig.from_options(**given["options"])
     trainer.Trainer(given["run"], config, **shared, **given.get("trainer", {})).run()

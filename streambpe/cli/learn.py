@@ -22,7 +22,7 @@ from streambpe.cli.signals import stop_on_signals
 
 if TYPE_CHECKING:
     from streambpe.train.counting.job import CountResult
-    from streambpe.train.trainer import TrainResult
+    from streambpe.train.training import TrainResult
 
 
 @click.command()
@@ -120,7 +120,7 @@ def train(
     """
     resources = open_resources(memory, threads, temp_dir)
     counting = counting_arguments(given)
-    from streambpe.train.trainer import train as learn
+    from streambpe.train.commands import train as learn
 
     with stop_on_signals() as stop:
         result = learn(
@@ -207,8 +207,8 @@ def resume(
     from streambpe.store.run import Run
 
     resources = open_resources(memory, threads, temp_dir, find_work(Run(run), name)[1])
-    from streambpe.train.trainer import TrainResult
-    from streambpe.train.trainer import resume as go_on
+    from streambpe.train.commands import resume as go_on
+    from streambpe.train.training import TrainResult
 
     with stop_on_signals() as stop:
         result = go_on(run, name=name, resources=resources, progress=progress, stop=stop)

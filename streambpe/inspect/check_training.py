@@ -43,9 +43,9 @@ from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import Part
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
+from streambpe.store.training_files import journal_path, log_path
 from streambpe.store.trainings import event_rows, read_facts, read_words_ahead
 from streambpe.text.script_blocks import Unencodable
-from streambpe.train.trainer import journal_path, log_path
 from streambpe.train.words import choose_symbols, takes_part, training_codec, word_symbols
 
 Row = tuple[Any, ...]

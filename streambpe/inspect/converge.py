@@ -48,10 +48,11 @@ from streambpe.store.job import refuse_half_counted
 from streambpe.store.merge import merge_ranges, merged_lists
 from streambpe.store.parts import Part, PartWriter, Span, list_parts, parts_by_group
 from streambpe.store.run import Run
+from streambpe.store.training_files import log_path
 from streambpe.system import compose_name
 from streambpe.train.counting.count import count
 from streambpe.train.counting.tables import text_bytes
-from streambpe.train.trainer import Trainer, log_path
+from streambpe.train.trainer import Trainer
 
 _RANGE_BYTES = 8 << 20
 _HELD_OUT = 16  # one chunk in so many, by share

@@ -30,8 +30,8 @@ from streambpe.store.database import list_trainings, open_store, use_training
 from streambpe.store.identity import refuse_other_log
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
+from streambpe.store.training_files import log_path
 from streambpe.store.trainings import list_batches, read_facts
-from streambpe.train.trainer import log_path
 
 _MARK = '<meta name="generator" content="streambpe report">'
 _LISTED = 20  # of the longest tokens

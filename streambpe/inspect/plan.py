@@ -53,16 +53,11 @@ from streambpe.system import available_memory, tree_memory
 from streambpe.text.chunker import ChunkCounts, Chunker
 from streambpe.text.patterns import Pattern, find_pattern
 from streambpe.threads import stopped_by
+from streambpe.train.commands import counting_for, describe_job
 from streambpe.train.counting.sizes import table_bytes
 from streambpe.train.counting.worker import CHECKPOINT_SECONDS, prepared
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE
-from streambpe.train.trainer import (
-    counting_for,
-    describe_job,
-    engine_room,
-    fits_in_memory,
-    memory_for,
-)
+from streambpe.train.opening import engine_room, fits_in_memory, memory_for
 
 SAMPLE_BYTES = 32 * 10**6
 _LOOK_SECONDS = 0.02

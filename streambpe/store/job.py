@@ -18,6 +18,7 @@ from streambpe.sources.find import find_sources
 from streambpe.store.identity import is_known, replace_known
 from streambpe.store.parts import Part, list_parts
 from streambpe.store.run import Run
+from streambpe.store.training_files import journal_path, log_path
 from streambpe.store.unfinished import (
     Unfinished,
     Wanted,
@@ -116,9 +117,8 @@ def find_work(run: Run, name: str | None) -> tuple[str | None, dict[str, Any]]:
 
 
 def _goes_on(run: Run, name: str) -> bool:
-    stem = "" if name == "main" else f"{name}."
-    log = run.path / ("model.events.jsonl" if name == "main" else f"{name}.events.jsonl")
-    return (run.path / f"{stem}pending.events").exists() or not log.exists()
+    """Whether a training is not finished."""
+    return journal_path(run, name).exists() or not log_path(run, name).exists()
 
 
 def find_job(run: Run, name: str | None) -> tuple[str, dict[str, Any]]:

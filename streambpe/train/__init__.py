@@ -2,7 +2,7 @@
 
 Python sets every loaded subpackage as an attribute of its parent, so once anything below this package is imported,
 `streambpe.train` is this module, whatever the parent had under that name. A function put in its place would break
-`streambpe.train.trainer`; therefore the module itself can be called, and is trainer.train.
+`streambpe.train.trainer`; therefore the module itself can be called, and is commands.train.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from inspect import Signature
 
-    from streambpe.train.trainer import TrainResult
+    from streambpe.train.training import TrainResult
 
 
 class _CallablePackage(ModuleType):
     """This module's class: what a function has, besides all that a package has."""
 
     def __call__(self, *args: Any, **options: Any) -> TrainResult:
-        """As trainer.train, which is loaded with the first call."""
-        from streambpe.train.trainer import train
+        """As commands.train, which is loaded with the first call."""
+        from streambpe.train.commands import train
 
         return train(*args, **options)
 
@@ -31,7 +31,7 @@ class _CallablePackage(ModuleType):
         """For help() and editors."""
         from inspect import signature
 
-        from streambpe.train.trainer import train
+        from streambpe.train.commands import train
 
         return signature(train)
 

@@ -9,6 +9,7 @@ over; what it would have saved is replayed. Places where tests let the process d
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 
 from streambpe.disk import says_disk_full
@@ -18,6 +19,25 @@ from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint, is_sealed, seal_folder
 from streambpe.system import remove_folder, rename, sync_file, sync_folder
 from streambpe.train.engine.engine import Engine
+
+_SHARE = 20  # a snapshot may cost one part in so many of the time since the last
+
+
+class Snapshots:
+    """When the next snapshot of a training is due."""
+
+    def __init__(self, folder: Path, least_seconds: float) -> None:
+        """`least_seconds`: none is made sooner."""
+        self._folder, self._least_seconds = folder, least_seconds
+        self._last, self._cost = time.monotonic(), 0.0
+
+    def write_if_due(self, engine: Engine, journal: Journal) -> None:
+        """Write one if there is none since long enough."""
+        began = time.monotonic()
+        if began - self._last > max(self._least_seconds, _SHARE * self._cost):
+            write_snapshot(self._folder, engine, journal)
+            self._last = time.monotonic()
+            self._cost = self._last - began
 
 
 def find_snapshot(folder: Path, journal: Journal) -> tuple[Path, int] | None:

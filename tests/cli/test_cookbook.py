@@ -16,7 +16,7 @@ from streambpe.cli.main import main
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect.query import list_names
 from streambpe.store.database import SCHEMA, VIEWS
-from streambpe.train.trainer import train
+from streambpe.train.commands import train
 from tests.runs import SMALL, rows, text_run
 from tests.samples import natural_text
 

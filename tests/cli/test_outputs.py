@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from streambpe.cli.main import main
-from streambpe.train.trainer import train
+from streambpe.train.commands import train
 from tests.runs import SMALL, text_run
 
 TEXT = "the cat and the dog, the end of the day and the cat\n" * 40

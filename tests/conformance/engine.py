@@ -25,9 +25,9 @@ from streambpe.text.patterns import PRESETS, find_pattern
 from streambpe.text.script_runs import SPACELESS
 from streambpe.text.whitespace import WORD_MARK
 from streambpe.train import reference
+from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from streambpe.train.reference.picky import SPECIALS
-from streambpe.train.trainer import train
 from tests.conformance.golden import Params, Vector, find_chunks, pretokenizer_chunks
 from tests.conformance.judges import ALL_BYTES, kensho_deletions
 from tests.conformance.script_judges import NO_SPLIT, Pretokenizer

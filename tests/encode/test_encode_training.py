@@ -18,8 +18,8 @@ from streambpe.model.eventlog import Op
 from streambpe.model.replay import Model
 from streambpe.resources import Resources
 from streambpe.sources.source import Source
+from streambpe.train.commands import train
 from streambpe.train.counting.count import count
-from streambpe.train.trainer import train
 from tests.runs import SMALL, log_of, rows
 from tests.samples import natural_text, prose_documents
 from tests.script_samples import LINES

@@ -15,24 +15,24 @@ import pytest
 import streambpe
 from tests.runs import SMALL
 
-HEAVY = ("duckdb", "polars", "pyarrow", "numpy", "regex", "rich", "streambpe.train.trainer")
+HEAVY = ("duckdb", "polars", "pyarrow", "numpy", "regex", "rich", "streambpe.train.commands")
 WAYS = {
     "attribute": "import streambpe; calls.append(streambpe.train)",
     "from": "from streambpe import train; calls.append(train)",
     "package": "import streambpe.train; calls.append(streambpe.train)",
-    "module": "import streambpe.train.trainer; calls.append(streambpe.train)",
+    "module": "import streambpe.train.commands; calls.append(streambpe.train)",
     "star": "from streambpe import *; calls.append(train)",
 }
 CALLS = """
 calls = []
 {ways}
-import streambpe.train.trainer
+import streambpe.train.commands
 from streambpe.resources import Resources
 for number, call in enumerate(calls):
     result = call({folder!r} + f"/run{{number}}", [{text!r}], vocab_size=260, resources=Resources(300 * 10**6, 1))
     assert result.events > 0, result
     assert call is streambpe.train is calls[0]
-    assert streambpe.train.trainer.train(
+    assert streambpe.train.commands.train(
         {folder!r} + f"/run{{number}}", vocab_size=260, resources=Resources(300 * 10**6, 1)
     ).skipped
 print("both")
@@ -90,11 +90,11 @@ def test_every_public_name_is_there_and_listed():
 
 def test_train_is_inspected_and_pickled_as_a_function_is():
     """Its signature is that of the trainer's function, and a copy is the thing itself."""
-    from streambpe.train import trainer
+    from streambpe.train import commands
 
-    assert inspect.signature(streambpe.train) == inspect.signature(trainer.train)
+    assert inspect.signature(streambpe.train) == inspect.signature(commands.train)
     assert pickle.loads(pickle.dumps(streambpe.train)) is streambpe.train
-    assert inspect.getmodule(trainer.train) is trainer
+    assert inspect.getmodule(commands.train) is commands
     assert "streambpe.train" in inspect.getsource(streambpe.train)
 
 

@@ -14,7 +14,7 @@ from streambpe.errors import Stopped
 from streambpe.resources import Resources, most_threads, parse_size
 from streambpe.store.database import open_store
 from streambpe.train import trainer
-from streambpe.train.trainer import train
+from streambpe.train.commands import train
 from tests.runs import SMALL, text_run
 
 TEXT = "the cat and the dog, the end of the day and the cat\n" * 40

@@ -16,7 +16,7 @@ from streambpe import system
 from streambpe.errors import UsageError
 from streambpe.sources.find import find_sources
 from streambpe.store.groups import GroupRules
-from streambpe.train.trainer import check_name
+from streambpe.store.training_files import check_name
 
 PACKAGE = Path(system.__file__).parent
 

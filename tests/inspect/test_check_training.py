@@ -16,7 +16,9 @@ from streambpe.model.alphabet import bytes_alphabet
 from streambpe.model.eventlog import EventLog, Header
 from streambpe.model.replay import Model
 from streambpe.train import reference
-from streambpe.train.trainer import Trainer, train
+from streambpe.train.commands import train
+from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.trainer import Trainer
 from tests.runs import SMALL, counted_run, rows, text_run
 from tests.samples import natural_text
 
@@ -229,7 +231,7 @@ def test_an_unfinished_training_is_checked(tmp_path):
         if len(passes) == 3:
             raise Enough
 
-    trainer = Trainer(run, resources=SMALL, on_batch=on_batch, checkpoint_seconds=0, tuning={"candidates": 1})
+    trainer = Trainer(run, resources=SMALL, on_batch=on_batch, checkpoint_seconds=0, tuning=EngineTuning(candidates=1))
     with pytest.raises(Enough):
         trainer.run()
     assert rows(run, "SELECT count(*) FROM events") == [(2,)]

@@ -21,8 +21,8 @@ from streambpe.model.eventlog import read_event_log
 from streambpe.resources import Resources
 from streambpe.store.run import Run
 from streambpe.text.patterns import find_pattern
+from streambpe.train.commands import train
 from streambpe.train.counting.count import count
-from streambpe.train.trainer import train
 from tests.runs import cli
 
 SMALL = Resources(256 * 10**6, 1)

@@ -20,12 +20,12 @@ from streambpe.model.eventlog import Op, write_event_log
 from streambpe.model.replay import merge
 from streambpe.store.sequences import SequencePart
 from streambpe.text.patterns import find_pattern
+from streambpe.train.commands import train
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.reference import text_matches
 from streambpe.train.reference.superwords import IMPROVED
 from streambpe.train.superwords.neighbours import Reader
-from streambpe.train.trainer import train
 from tests.runs import log_of
 from tests.train import test_superwords, test_uw
 from tests.train.test_superwords import documents_run, learn

@@ -22,7 +22,7 @@ from streambpe.resources import Resources
 from streambpe.sources.find import find_sources
 from streambpe.text.patterns import find_pattern
 from streambpe.train.counting.count import count
-from streambpe.train.trainer import engine_room, fits_in_memory, memory_for
+from streambpe.train.opening import engine_room, fits_in_memory, memory_for
 from tests.runs import SMALL, SMALL_FOR_SUPERWORDS, cli, rows
 
 GPT4 = find_pattern("gpt4")

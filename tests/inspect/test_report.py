@@ -24,7 +24,8 @@ from streambpe.inspect.curves import choose_stops, growth_on_chunks, growth_on_t
 from streambpe.inspect.page import grouped, panels, render, report, supermerge_shares
 from streambpe.model.eventlog import EventLog, Op
 from streambpe.store.run import Run
-from streambpe.train.trainer import Trainer, train
+from streambpe.train.commands import train
+from streambpe.train.trainer import Trainer
 from tests.runs import SMALL, cli, log_of, rows, text_run
 from tests.samples import natural_text
 from tests.trained import DOCUMENTS, trained

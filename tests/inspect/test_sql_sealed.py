@@ -18,7 +18,7 @@ from streambpe.errors import LimitError, QueryRefused
 from streambpe.inspect.asked import judge, parse
 from streambpe.inspect.query import print_query, write_query
 from streambpe.resources import Resources
-from streambpe.train.trainer import train
+from streambpe.train.commands import train
 from tests.runs import SMALL, text_run
 
 WRITES = """

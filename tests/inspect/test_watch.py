@@ -19,7 +19,7 @@ from streambpe.inspect.status import look_at
 from streambpe.inspect.watch import sparkline, watch
 from streambpe.progress import Meter, clock, describe_range, eta_range
 from streambpe.store.run import Run
-from streambpe.train.trainer import train
+from streambpe.train.commands import train
 from tests.runs import SMALL, Driver, cli, rows, text_run
 from tests.samples import natural_text
 

@@ -28,14 +28,14 @@ TEXT = "The cat sat on the mat. Größe, straße, 東京の天気 👩‍🚀 do
 DRIVER = """
 import json, sys
 from streambpe.resources import Resources
-from streambpe.train import trainer
 from streambpe.train.counting import sizes, worker
+from streambpe.train import commands
 given = json.loads(sys.argv[1])
 sizes.MOST_BLOCK = sizes.LEAST_BLOCK = 30_000
 worker.CHECKPOINT_SECONDS = -1.0
 resources = Resources(300 * 10**6, 1)
-trainer.train(given["run"], given["sources"], counting=given["counting"], resources=resources,
-              checkpoint_seconds=0.0, **given["options"])
+commands.train(given["run"], given["sources"], counting=given["counting"], resources=resources,
+               checkpoint_seconds=0.0, **given["options"])
 """
 
 # name -> what is trained, and where the process is killed: place:passes (None: nowhere)

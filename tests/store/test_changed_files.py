@@ -19,9 +19,10 @@ from streambpe.errors import RunError, StreambpeError
 from streambpe.inspect.check import check
 from streambpe.inspect.query import print_query
 from streambpe.resources import Resources
+from streambpe.train.commands import resume, train
 from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count
-from streambpe.train.trainer import Trainer, resume, train
+from streambpe.train.trainer import Trainer
 from tests.runs import rows
 from tests.samples import natural_text
 
@@ -64,7 +65,7 @@ def killed_at(place: str) -> Iterator[None]:
         patch.setattr(sizes, "LEAST_BLOCK", 4000)
         patch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
         patch.setitem(Trainer.__init__.__kwdefaults__, "snapshot_seconds", -1.0)
-        patch.setattr("streambpe.train.trainer._SNAPSHOT_SHARE", 0)
+        patch.setattr("streambpe.train.snapshots._SHARE", 0)
         if place:
             with pytest.raises(Killed):
                 yield
@@ -313,7 +314,7 @@ def test_tables_that_break_while_they_are_filled_are_told(made, tmp_path):
         raise RunError("state.duckdb does not open: damaged")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("streambpe.train.trainer.Trainer._fold", broken)
+        patch.setattr("streambpe.train.tables.Tables.try_fill", broken)
         with pytest.raises(RunError, match="does not open: damaged"):
             resume(run)
     resume(run)

@@ -13,8 +13,8 @@ from streambpe.config import TrainConfig
 from streambpe.errors import RunMismatch, UsageError
 from streambpe.inspect.converge import converge
 from streambpe.resources import Resources
+from streambpe.train.commands import train
 from streambpe.train.counting.count import count
-from streambpe.train.trainer import train
 from tests.runs import SMALL, cli, counted_run, log_of
 from tests.samples import natural_text
 

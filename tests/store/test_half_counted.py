@@ -20,10 +20,12 @@ from streambpe.store.exchange import export_counts, merge_runs
 from streambpe.store.identity import read_identity, write_identity
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
+from streambpe.train.commands import resume, train
 from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.counting.job import CountResult
-from streambpe.train.trainer import Trainer, TrainResult, resume, train
+from streambpe.train.trainer import Trainer
+from streambpe.train.training import TrainResult
 from tests.runs import SMALL, cli, cli_process, counted_run, log_of, rows
 from tests.samples import natural_text
 

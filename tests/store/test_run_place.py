@@ -9,8 +9,8 @@ import pytest
 from streambpe.errors import RunError, SourceError
 from streambpe.store.exchange import merge_runs
 from streambpe.store.run import Run
+from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count
-from streambpe.train.trainer import resume, train
 from tests.runs import SMALL, cli
 
 

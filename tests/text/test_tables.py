@@ -17,9 +17,9 @@ from streambpe.store.exchange import merge_runs
 from streambpe.store.run import Run
 from streambpe.text import unicode_tables as tables
 from streambpe.text.patterns import find_pattern, unicode_version
+from streambpe.train.commands import train
 from streambpe.train.counting import job
 from streambpe.train.counting.count import count
-from streambpe.train.trainer import train
 from tests.runs import SMALL, SMALL_FOR_SUPERWORDS, log_of, rows
 from tests.samples import natural_text
 

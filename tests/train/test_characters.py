@@ -22,7 +22,9 @@ from streambpe.inspect.check import check
 from streambpe.model.eventlog import read_event_log
 from streambpe.model.replay import Model
 from streambpe.train import reference
-from streambpe.train.trainer import Trainer, train
+from streambpe.train.commands import train
+from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.trainer import Trainer
 from streambpe.train.words import cover, known_stretches
 from tests.runs import SMALL, cli, rows, text_run
 from tests.samples import natural_text
@@ -146,7 +148,7 @@ def test_interrupted_and_scanned_it_is_the_same(trained, mode, tmp_path):
     Trainer(run, smaller, **job).run()
     Trainer(run, larger, **job).run()
     assert (run / "again.events.jsonl").read_bytes() == (trained / "model.events.jsonl").read_bytes()
-    tuning = {"force_scan": True, "block_places": 3000, "index_below": 4000}
+    tuning = EngineTuning(force_scan=True, block_places=3000, index_below=4000)
     Trainer(run, smaller, name="scan", resources=SMALL, tuning=tuning).run()
     found = read_event_log(run / "scan.events.jsonl").events
     assert found == want.events[: len(found)]

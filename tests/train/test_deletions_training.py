@@ -19,7 +19,9 @@ from streambpe.resources import Resources
 from streambpe.store.database import open_store, use_training
 from streambpe.store.trainings import TokenBook, fold_training
 from streambpe.train import reference
-from streambpe.train.trainer import Trainer, train
+from streambpe.train.commands import train
+from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.trainer import Trainer
 from tests.runs import SMALL, cli, rows, text_run
 from tests.samples import natural_text
 
@@ -163,9 +165,9 @@ def test_interrupted_anywhere_it_ends_the_same(counted, trained, tmp_path):
 @pytest.mark.parametrize(
     ("options", "threads", "tuning"),
     [
-        ({}, 2, {"force_scan": True, "block_places": 3000, "index_below": 4000}),
-        ({"batch": "1"}, 1, {}),
-        ({}, 1, {"hot_pairs": 64, "floor_ratio": 2, "candidates": 7, "counter_rows": 500}),
+        ({}, 2, EngineTuning(force_scan=True, block_places=3000, index_below=4000)),
+        ({"batch": "1"}, 1, None),
+        ({}, 1, EngineTuning(hot_pairs=64, floor_ratio=2, candidates=7, counter_rows=500)),
     ],
     ids=["scan", "one at a time", "tight"],
 )

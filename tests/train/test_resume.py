@@ -22,9 +22,11 @@ from streambpe.resources import Resources
 from streambpe.store.journal import Journal
 from streambpe.store.run import Run
 from streambpe.train import trainer as training
+from streambpe.train.commands import resume, train, train_from_iterator
 from streambpe.train.counting.count import count
 from streambpe.train.engine.engine import Engine
-from streambpe.train.trainer import Trainer, resume, train, train_from_iterator
+from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.trainer import Trainer
 from tests.runs import ROOT, SMALL, Driver, cli, cli_process, counted_run, log_of, rows, text_run
 from tests.samples import natural_text
 
@@ -89,11 +91,11 @@ def learn(run: Path, *, stop_at: int | None = None, how: str = "raise", **argume
     [
         ({"resources": Resources(256 * 10**6, 1)}, "index"),
         ({"resources": Resources(2 * 10**9, 2)}, "index"),
-        ({"resources": Resources(256 * 10**6, 3), "tuning": {"force_scan": True}}, "scan"),
-        ({"tuning": {"force_scan": True, "block_places": 3000}}, "scan"),
+        ({"resources": Resources(256 * 10**6, 3), "tuning": EngineTuning(force_scan=True)}, "scan"),
+        ({"tuning": EngineTuning(force_scan=True, block_places=3000)}, "scan"),
         ({"options": {"batch": "1"}}, "index"),
-        ({"tuning": {"candidates": 3}}, "index"),
-        ({"tuning": {"floor_ratio": 2}}, "index"),
+        ({"tuning": EngineTuning(candidates=3)}, "index"),
+        ({"tuning": EngineTuning(floor_ratio=2)}, "index"),
     ],
     ids=["one thread", "2 GB", "scan with three threads", "scan of small blocks", "one at a time", "threes", "refills"],
 )
@@ -108,7 +110,7 @@ def test_equal_bytes_however_it_is_run(counted, unbroken, tmp_path, arguments, m
 def test_tiny_budgets_refill_spill_and_switch(counted, unbroken, tmp_path):
     """A frontier of a few pairs, a counter of a few rows and small blocks: all ways are taken, the bytes are equal."""
     run = copy(counted, tmp_path / "run")
-    tuning = {"force_scan": True, "index_below": 8000, "hot_pairs": 150, "counter_rows": 50, "block_places": 4000}
+    tuning = EngineTuning(force_scan=True, index_below=8000, hot_pairs=150, counter_rows=50, block_places=4000)
     assert learn(run, checkpoint_seconds=5, tuning=tuning) == unbroken
     totals = "SELECT sum(refills), sum(spills), count_if(switched), list_sort(list(DISTINCT mode)) FROM batches"
     refills, spills, switches, modes = rows(run, totals)[0]
@@ -212,7 +214,7 @@ def kill_and_go_on(counted: Path, folder: Path, rng: random.Random, kills: int) 
     run = copy(counted, folder / "run")
     hits = 0
     for _ in range(kills):
-        tuning = rng.choice([{}, {"force_scan": True}, {"candidates": 4}])
+        tuning = rng.choice([None, EngineTuning(force_scan=True), EngineTuning(candidates=4)])
         driver = Driver(
             run=run, options=OPTIONS, rest=0.01,
             trainer={"checkpoint_seconds": rng.choice([0, 0.2]), "snapshot_seconds": rng.choice([0, 1000]),
@@ -330,7 +332,7 @@ def test_a_snapshot_is_gone_on_from(counted, unbroken, tmp_path, monkeypatch):
     for stop_at in (6, 3):
         assert learn(run, stop_at=stop_at, snapshot_seconds=0) is None
         assert len(list((run / "training" / "main").glob("snapshot-*"))) == 1
-    assert learn(run, tuning={"force_scan": True}) == unbroken
+    assert learn(run, tuning=EngineTuning(force_scan=True)) == unbroken
     assert len(loaded) == 2
     assert loaded[0] < loaded[1]
     assert check(run, resources=SMALL) == []
@@ -614,7 +616,7 @@ def test_resume_keeps_the_resources(tmp_path):
 
     def note(self: Trainer, *arguments: Any, **options: Any) -> None:
         original(self, *arguments, **options)
-        made.append(self.resources)
+        made.append(self.training.resources)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Trainer, "__init__", note)

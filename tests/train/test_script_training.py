@@ -33,10 +33,12 @@ from streambpe.resources import Resources
 from streambpe.text.patterns import PRESETS
 from streambpe.text.script_rules import split_by_rules
 from streambpe.train import reference
+from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count
 from streambpe.train.engine.engine import Engine, EngineOptions, Words
+from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.engine.whole_characters import WholeCharacterRule
-from streambpe.train.trainer import Trainer, resume, train
+from streambpe.train.trainer import Trainer
 from tests.runs import SMALL, cli, log_of, rows
 from tests.script_samples import LINES, hostile_texts, long_text
 from tests.sequential import events_of
@@ -387,8 +389,11 @@ def counted(request, tmp_path_factory) -> tuple[Path, dict[str, Any], bytes]:
     [
         {"resources": Resources(2 * 10**9, 1)},
         {"batch": "1"},
-        {"tuning": {"force_scan": True, "block_places": 3000, "counter_rows": 60}},
-        {"tuning": {"force_scan": True, "index_below": 9000, "hot_pairs": 150}, "resources": Resources(256 * 10**6, 3)},
+        {"tuning": EngineTuning(force_scan=True, block_places=3000, counter_rows=60)},
+        {
+            "tuning": EngineTuning(force_scan=True, index_below=9000, hot_pairs=150),
+            "resources": Resources(256 * 10**6, 3),
+        },
     ],
     ids=["2 GB", "one at a time", "scan of small blocks", "scan, then index"],
 )
@@ -413,7 +418,7 @@ def test_stopped_and_gone_on_with(counted, tmp_path, monkeypatch, scan):
     """Stopped after several passes, from a snapshot or from the journal alone: the same bytes, and states are right."""
     folder, options, wanted = counted
     run = _fresh(folder, tmp_path)
-    tuning = {"force_scan": True, "block_places": 3000, "index_below": 9000} if scan else {}
+    tuning = EngineTuning(force_scan=True, block_places=3000, index_below=9000) if scan else None
     restored = 0
     real = Engine.restore.__func__
 

@@ -34,15 +34,17 @@ from streambpe.store.run import Run
 from streambpe.store.sequences import SequencePart, order_parts
 from streambpe.text.eligible import find_superword_pattern, text_test
 from streambpe.text.patterns import find_pattern
-from streambpe.train import reference, trainer
+from streambpe.train import joining, reference
+from streambpe.train.commands import train
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
+from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.reference.superwords import as_model
 from streambpe.train.superwords import phase as superwords
 from streambpe.train.superwords.interleave import interleave
 from streambpe.train.superwords.neighbours import Groups, Reader, count_neighbours
 from streambpe.train.superwords.runs import KeptPairs, OpenChunks, collect_runs
-from streambpe.train.trainer import Trainer, train
+from streambpe.train.trainer import Trainer
 from tests.runs import ROOT, SMALL, cli, cli_process, log_of, rows
 from tests.samples import prose_documents
 
@@ -167,9 +169,9 @@ def test_equals_the_slow_reference(seed, tmp_path):
     run = documents_run(tmp_path / "run", documents, pattern)
     wanted = reference_events(documents, pattern, options)
     assert learn(run, options) == wanted
-    small = {"force_scan": True, "block_places": 50, "hot_pairs": 16}
-    how = [{"tuning": small}, {"tuning": {"batch": "1"}}, {"tuning": {"prune": False}}][seed % 3]
-    assert learn(run, options, "other", **how) == wanted
+    small = EngineTuning(force_scan=True, block_places=50, hot_pairs=16)
+    other, how = [(options, {"tuning": small}), ({**options, "batch": "1"}, {}), (options, {"prune": False})][seed % 3]
+    assert learn(run, other, "other", **how) == wanted
     assert check(run, resources=SMALL) == []
     for name in ("main", "other"):
         assert_runs(run, documents, pattern, name)
@@ -285,10 +287,10 @@ def test_tokens_are_counted_in_chunks(tmp_path):
 def test_tokens_are_counted_by_the_merges_that_found_a_place(overlaps, again, tmp_path, monkeypatch):
     """Taken back from the words as they are at the end of phase one, or counted again; doubled letters, cut-off and
     stop words among them."""
-    way = "_counts_before" if again else "_count_again"
-    monkeypatch.setattr(trainer.Trainer, way, lambda *_: pytest.fail("the other way"))
+    way = "counts_before" if again else "counts_again"
+    monkeypatch.setattr(joining, way, lambda *_: pytest.fail("the other way"))
     if again:
-        monkeypatch.setattr(trainer, "can_undo", lambda *_: False)
+        monkeypatch.setattr(joining, "can_undo", lambda *_: False)
     rng = random.Random(5)
     words = [
         " haha",
@@ -412,7 +414,7 @@ def test_pruning_cuts_and_changes_nothing(mode, prose, tmp_path, monkeypatch):
     monkeypatch.setattr(superwords, "_PAIRS_A_MERGE", 1)  # so that T falls
     run = documents_run(tmp_path / "run", prose, "boundless")
     cut = learn(run, mode, "cut")
-    assert cut == learn(run, mode, "uncut", tuning={"prune": False})
+    assert cut == learn(run, mode, "uncut", prune=False)
     words = mode.get("transition", 0) - 256
     joined = [event for i, event in enumerate(cut) if event.op is Op.SUPERMERGE or (words > 0 and i >= words)]
     assert len(joined) > 50

@@ -8,10 +8,13 @@ from collections import Counter
 
 import pytest
 
+from streambpe.config import TrainConfig
 from streambpe.errors import Stopped
 from streambpe.inspect.check import check
+from streambpe.train.commands import resume, train
 from streambpe.train.engine.engine import Engine, EngineOptions, Words
-from streambpe.train.trainer import TrainConfig, Trainer, resume, train
+from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.trainer import Trainer
 from tests.runs import SMALL, counted_run, log_of
 from tests.sequential import BASE, events_of, hard_words, learn, run
 from tests.train import test_superwords, test_uw
@@ -137,7 +140,7 @@ def superword_cases(cases, seeds: range, tmp_path) -> None:
         options |= {"ties": "bytes"}
         given = test_superwords.documents_run(tmp_path / f"{seed}", documents, pattern)
         config = TrainConfig.from_options(**options)
-        Trainer(given, config, resources=SMALL, tuning={"candidates": 4}).run()
+        Trainer(given, config, resources=SMALL, tuning=EngineTuning(candidates=4)).run()
         assert list(log_of(given).events) == cases.reference_events(documents, pattern, options), f"seed {seed}"
 
 

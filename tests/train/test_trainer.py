@@ -34,7 +34,9 @@ from streambpe.store.parts import PartWriter
 from streambpe.store.run import Run
 from streambpe.text.patterns import find_pattern
 from streambpe.train import reference
-from streambpe.train.trainer import Trainer, resume, train, train_from_iterator
+from streambpe.train.commands import resume, train, train_from_iterator
+from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.trainer import Trainer
 from tests.runs import SMALL, counted_run, log_of, plain_events, rows, text_run
 from tests.samples import natural_text
 
@@ -516,7 +518,7 @@ def test_blocks_lie_under_temp_dir_while_learning(tmp_path):
         assert not list((run / "training").rglob("*.npy"))
 
     resources = Resources(SMALL.memory_bytes, 1, temp)
-    tuning = {"force_scan": True, "block_places": 20}
+    tuning = EngineTuning(force_scan=True, block_places=20)
     Trainer(run, TrainConfig(vocab_size=300), resources=resources, on_batch=look, tuning=tuning).run()
     assert seen
     assert list(temp.iterdir()) == []

@@ -26,10 +26,11 @@ from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts
 from streambpe.text.patterns import find_pattern
 from streambpe.train import reference
+from streambpe.train.commands import train
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
+from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.superwords import stage2
-from streambpe.train.trainer import train
 from tests.runs import ROOT, SMALL, cli, log_of, rows
 from tests.samples import natural_text
 from tests.train.test_superwords import documents_run, learn
@@ -102,8 +103,9 @@ def test_equals_the_slow_reference(seed, tmp_path):
     run = documents_run(tmp_path / "run", documents, pattern)
     wanted = reference_events(documents, pattern, options)
     assert learn(run, options) == wanted
-    how = [{"force_scan": True, "block_places": 50, "hot_pairs": 16}, {"batch": "1"}, {"prune": False}][seed % 3]
-    assert learn(run, options, "other", tuning=how) == wanted
+    small = EngineTuning(force_scan=True, block_places=50, hot_pairs=16)
+    other, how = [(options, {"tuning": small}), ({**options, "batch": "1"}, {}), (options, {"prune": False})][seed % 3]
+    assert learn(run, other, "other", **how) == wanted
     assert check(run, resources=SMALL) == []
 
 
@@ -150,7 +152,7 @@ def test_merges_whose_count_fell_to_zero_are_kept(scan, tmp_path):
                "stage2_pattern": "none", "max_superword_words": None, "forbid": None, "freq_cutoff": 1,
                "whole_characters": False}  # fmt: skip
     run = documents_run(tmp_path / "run", documents, pattern)
-    events = learn(run, options, tuning={"force_scan": True, "block_places": 50} if scan else {})
+    events = learn(run, options, tuning=EngineTuning(force_scan=True, block_places=50) if scan else None)
     assert events == reference_events(documents, pattern, options)
     made = [tuple(Tokenizer.load(run).encoder.model.content(part) for part in event.pair) for event in events]
     assert list(zip(made, [event.n for event in events], strict=True)) == [

@@ -28,8 +28,22 @@ class PairRule(Protocol):
 
 
 @dataclass(frozen=True)
-class EngineOptions:
-    """The rule of learning (first block) and how to go about it (second block: never changes an event)."""
+class EngineTuning:
+    """How to go about it, for tests and experiments; never changes an event."""
+
+    force_scan: bool = False  # learn from disk although the words fit, until `index_below`
+    index_below: int = 0  # with force_scan: places at which to move to memory
+    hot_pairs: int | None = None  # at most about so many are kept
+    floor_ratio: int = 32  # a refill's floor is the best count over this
+    block_places: int | None = None  # of a scan's block
+    digest_tokens: int | None = None  # in memory while a scan proves a batch
+    counter_rows: int | None = None  # pairs in memory while a scan counts, about
+    candidates: int = 2048  # at most, in one batch
+
+
+@dataclass(frozen=True)
+class EngineOptions(EngineTuning):
+    """The rule of learning (first block) and what there is to learn with (second block: never changes an event)."""
 
     ties: Literal["ids", "bytes"] = "ids"  # after the higher count: lowest (left, right) by id or by bytes
     overlaps: Literal["all", "disjoint"] = "all"  # "aaa" holds (a, a) twice, or once
@@ -44,15 +58,6 @@ class EngineOptions:
     memory_bytes: int = 4 << 30
     threads: int = 1
     work_dir: Path | None = None  # for blocks and spills; None: a temporary folder, removed by close()
-    # The rest is for tests and experiments.
-    force_scan: bool = False  # learn from disk although the words fit, until `index_below`
-    index_below: int = 0  # with force_scan: places at which to move to memory
-    hot_pairs: int | None = None  # at most about so many are kept
-    floor_ratio: int = 32  # a refill's floor is the best count over this
-    block_places: int | None = None  # of a scan's block
-    digest_tokens: int | None = None  # in memory while a scan proves a batch
-    counter_rows: int | None = None  # pairs in memory while a scan counts, about
-    candidates: int = 2048  # at most, in one batch
 
     @property
     def counter_bytes(self) -> int:

@@ -52,6 +52,7 @@ from streambpe.text.eligible import text_test
 from streambpe.text.patterns import Pattern
 from streambpe.train.engine.batch import Bool
 from streambpe.train.engine.engine import LEAST_BYTES, Batch, Engine, EngineOptions, PairRule, TieOrder
+from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.engine.whole_characters import WholeCharacterRule
 from streambpe.train.superwords.interleave import Interleaved, InterleavedTies, interleave
 from streambpe.train.superwords.neighbours import (
@@ -229,7 +230,7 @@ class SuperwordJob:
     blocks: Path
     resources: Resources
     prune: bool = True  # tests compare with documents that are not cut
-    tuning: dict[str, Any] = field(default_factory=dict)
+    tuning: EngineTuning = field(default_factory=EngineTuning)
 
 
 def phase_folder(private: Path, words: Sequence[Event], words_target: int, config: TrainConfig) -> Path:
@@ -572,17 +573,15 @@ class SuperwordPhase:
         config = job.config
         room = room_for_arrays(job.resources.memory_bytes, BASE_BYTES, self.known_bytes) - _EVENTS_BYTES
         options = EngineOptions(
-            **{
-                "ties": config.ties,
-                "overlaps": config.overlaps,
-                "batch": "1" if config.batch == "1" else "exact",
-                "min_frequency": threshold,
-                "max_token_length": config.max_token_length if config.superwords == "uw" else None,
-                "memory_bytes": max(room, LEAST_BYTES),
-                "threads": job.resources.threads,
-                "work_dir": job.blocks,
-                **job.tuning,
-            }
+            **asdict(job.tuning),
+            ties=config.ties,
+            overlaps=config.overlaps,
+            batch="1" if config.batch == "1" else "exact",
+            min_frequency=threshold,
+            max_token_length=config.max_token_length if config.superwords == "uw" else None,
+            memory_bytes=max(room, LEAST_BYTES),
+            threads=job.resources.threads,
+            work_dir=job.blocks,
         )
         self.engine = Engine(
             words.open(),

@@ -37,9 +37,9 @@ from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import read_sequence
 from streambpe.text.patterns import PRESETS, find_pattern
+from streambpe.train.commands import train
 from streambpe.train.counting import job, sizes, worker
 from streambpe.train.counting.count import count, count_from_iterator
-from streambpe.train.trainer import train
 from tests.hostile import random_text
 from tests.sources.test_sources import expected_documents, write
 

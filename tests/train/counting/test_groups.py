@@ -31,9 +31,10 @@ from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import PartWriter, Span, list_parts
 from streambpe.store.run import Run
 from streambpe.text.patterns import find_pattern
+from streambpe.train.commands import resume, train
 from streambpe.train.counting import sizes, todo, worker
 from streambpe.train.counting.count import count, count_from_iterator
-from streambpe.train.trainer import Trainer, resume, train
+from streambpe.train.trainer import Trainer
 from tests.hostile import random_text
 from tests.runs import SMALL, SMALL_FOR_SUPERWORDS, cli, counted_run, log_of, plain_events, rows, text_run
 

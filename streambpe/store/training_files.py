@@ -1,0 +1,35 @@
+"""The names of a training's files in a RUN.
+
+training main     RUN/model.events.jsonl    RUN/pending.events
+training small    RUN/small.events.jsonl    RUN/small.pending.events
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from streambpe.errors import UsageError
+from streambpe.store.run import Run
+from streambpe.system import is_reserved_name
+
+_SCHEMAS = ("information_schema", "pg_catalog", "temp", "system")  # of DuckDB's own
+
+
+def log_path(run: Run, name: str) -> Path:
+    """Where the event log of a training is."""
+    return run.path / ("model.events.jsonl" if name == "main" else f"{name}.events.jsonl")
+
+
+def journal_path(run: Run, name: str) -> Path:
+    """Where the write-ahead log of a training is, while it is not finished."""
+    return run.path / ("pending.events" if name == "main" else f"{name}.pending.events")
+
+
+def check_name(name: str) -> None:
+    """A training's name becomes a schema and a file name."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name in _SCHEMAS:
+        raise UsageError(f"--name {name}: small letters, digits and underscores, a letter first.")
+    if name == "model" or is_reserved_name(name):
+        whose = "the event log of training main is called" if name == "model" else "Windows keeps for a device"
+        raise UsageError(f"--name {name}: that is what {whose}. Nothing was changed; give another name.")

@@ -1,0 +1,233 @@
+"""What users call: train, train_from_iterator, resume. Each counts what is not counted yet, then learns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from streambpe.config import LIKE_COUNTING, TrainConfig
+from streambpe.disk import disk_full_explained
+from streambpe.errors import ResumeMismatch, RunError, Stopped, UsageError
+from streambpe.failpoints import failpoint
+from streambpe.resources import Resources
+from streambpe.sources.find import find_sources
+from streambpe.sources.source import Source
+from streambpe.store.counted_as import refuse_like, refuse_other_counting
+from streambpe.store.job import find_job, find_work, put_job, read_jobs, write_jobs
+from streambpe.store.parts import list_parts
+from streambpe.store.run import Run
+from streambpe.store.training_files import check_name
+from streambpe.store.unfinished import is_complete, spans_by_path
+from streambpe.train.counting.count import count, resume_count
+from streambpe.train.counting.job import CountResult
+from streambpe.train.engine.engine import Batch
+from streambpe.train.identity import refuse_started_otherwise
+from streambpe.train.trainer import CHECKPOINT_SECONDS, Trainer
+from streambpe.train.training import Training, TrainResult
+
+
+def train(
+    run: Path | str,
+    sources: Sequence[str | Source] = (),
+    *,
+    like: str = "hf",
+    name: str = "main",
+    counting: dict[str, Any] | None = None,
+    resources: Resources | None = None,
+    progress: str = "none",
+    stop: threading.Event | None = None,
+    on_batch: Callable[[Batch], None] | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    allow_partial: bool = False,
+    **options: Any,
+) -> TrainResult:
+    """Count the sources (if any are named) and learn a vocabulary; goes on where a stop or a kill left it.
+
+    `counting`: arguments of `count`, such as {"options": {"pattern": "gpt4"}, "lines": True}; `options`:
+    fields of TrainConfig, on top of what `like` sets. `allow_partial`: learn also where other sources that the run was
+    given are not counted to their end.
+    """
+    config = TrainConfig.from_options(like, **options)
+    check_name(name)
+    folder = Run(run)
+    folder.refuse_other_content("train", [source for source in sources if isinstance(source, str)])
+    if not sources:
+        folder = Run.open(run)
+    resources = resources or Resources.from_options()
+    resources.check_superwords(config.superwords)
+    if folder.state.exists():
+        refuse_like(folder, like, (counting or {}).get("options") or {})
+    if not sources:
+        refuse_other_counting(folder, counting or {})
+    counting = counting_for(like, config, counting)
+    trainer = Trainer(
+        folder,
+        config,
+        name=name,
+        resources=resources,
+        progress=progress,
+        stop=stop,
+        on_batch=on_batch,
+        checkpoint_seconds=checkpoint_seconds,
+        allow_partial=allow_partial,
+    )
+    if folder.path.is_dir():
+        _refuse_before_counting(trainer, sources, counting)
+    job = describe_job(sources, counting, config, resources, checkpoint_seconds, allow_partial)
+    with disk_full_explained(folder.path):
+        before = put_job(folder, name, job)
+    failpoint("job-written")
+    try:
+        warnings: tuple[str, ...] = ()
+        if sources:
+            warnings = _count(trainer.training, job, sources, progress, stop)
+        return replace(trainer.run(), warnings=warnings)
+    except UsageError:
+        with folder.lock():
+            write_jobs(folder, before)  # what was refused is not what `resume` goes on with
+        raise
+
+
+def train_from_iterator(
+    run: Path | str, texts: Iterable[str], *, source_name: str = "iterator", **arguments: Any
+) -> TrainResult:
+    """As `train`, over Python strings, one document each; call it again after a stop and it goes on."""
+    return train(run, [Source(source_name, "iterator", texts=texts)], **arguments)
+
+
+def resume(
+    run: Path | str,
+    *,
+    name: str | None = None,
+    resources: Resources | None = None,
+    progress: str = "none",
+    stop: threading.Event | None = None,
+) -> TrainResult | CountResult:
+    """Go on with the last `train` or `count` of a run, or the training of a name, wherever it was stopped or killed.
+
+    Without `resources` it goes on with those it had.
+    """
+    folder = Run(run)
+    name, before = find_work(folder, name)
+    if resources is None and before:
+        resources = Resources.from_facts(before)
+    if name is None:
+        return resume_count(folder.path, resources=resources, progress=progress, stop=stop)
+    name, job = find_job(folder, name)
+    config = TrainConfig(**{**job["config"], **{key: tuple(job["config"][key]) for key in _TUPLES}})
+    resources = resources or Resources.from_options()
+    resources.check_superwords(config.superwords)
+    warnings: tuple[str, ...] = ()
+    if not job["counted"]:
+        if job["streams"]:
+            raise RunError(
+                f"{folder.path} was counting {job['streams'][0]}, which only its program can give again: call "
+                f"train_from_iterator as before and it goes on. Nothing was changed."
+            )
+        warnings = _count(Training(folder, config, name, resources), job, job["sources"], progress, stop)
+    trainer = Trainer(
+        Run.open(run),
+        config,
+        name=name,
+        resources=resources,
+        progress=progress,
+        stop=stop,
+        checkpoint_seconds=job["checkpoint_seconds"],
+        allow_partial=job.get("allow_partial", False),
+    )
+    return replace(trainer.run(), warnings=warnings)
+
+
+_TUPLES = ("specials", "block_tokens")  # fields of TrainConfig that are lists in job.json
+
+
+def describe_job(
+    sources: Sequence[str | Source],
+    counting: dict[str, Any],
+    config: TrainConfig,
+    resources: Resources,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    allow_partial: bool = False,
+) -> dict[str, Any]:
+    """What `resume` needs to know of a training."""
+    return {
+        "sources": [source for source in sources if isinstance(source, str)],
+        "streams": [source.path for source in sources if not isinstance(source, str)],
+        "counting": counting,
+        "counted": not sources,
+        "config": asdict(config),
+        "resources": resources.as_facts(),
+        "checkpoint_seconds": checkpoint_seconds,
+        "allow_partial": allow_partial,
+    }
+
+
+def counting_for(like: str, config: TrainConfig, counting: dict[str, Any] | None) -> dict[str, Any]:
+    """What to count with: what `like` says unless something else is asked for; superwords need the documents stored."""
+    counting = dict(counting or {})
+    if like in LIKE_COUNTING:
+        asked = {key: value for key, value in counting.get("options", {}).items() if value is not None}
+        counting["options"] = LIKE_COUNTING[like] | asked
+    if config.superwords == "none":
+        return counting
+    options = dict(counting.get("options") or {})
+    if options.get("sequences") is False:
+        raise UsageError(f"--superwords {config.superwords} needs the documents; leave --no-sequences out.")
+    return {**counting, "options": {**options, "sequences": True}}
+
+
+def _refuse_before_counting(trainer: Trainer, sources: Sequence[str | Source], counting: dict[str, Any]) -> None:
+    """What would be refused when the sources are counted is refused before."""
+    run = trainer.training.run
+    with run.lock():  # the journal of a running training is not to be touched
+        found = _find_named([source for source in sources if isinstance(source, str)], counting)
+        if refuse_started_otherwise(trainer.training):
+            _refuse_new_sources(trainer.training, found)
+        trainer.refuse_half_counted({*found, *(source.path for source in sources if isinstance(source, Source))})
+
+
+def _find_named(sources: Sequence[str], counting: dict[str, Any]) -> list[str]:
+    """The paths of the sources that are named."""
+    arguments = {key: value for key, value in counting.items() if key not in ("options", "groups", "group_by")}
+    return [source.path for source in find_sources(list(sources), **arguments)[0]] if sources else []
+
+
+def _refuse_new_sources(training: Training, found: Sequence[str]) -> None:
+    """A training that was started learns from the counts it was started with: none may be added to it."""
+    spans = spans_by_path(list_parts(training.run))
+    new = [path for path in found if not is_complete(spans.get(path, []))]
+    if new:
+        raise ResumeMismatch(
+            f"{training}, was started without {new[0]}"
+            + (f" and {len(new) - 1} more sources" if len(new) > 1 else "")
+            + ". Nothing was changed. Learn from all of them beside it with --name NAME."
+        )
+
+
+def _count(
+    training: Training,
+    job: dict[str, Any],
+    sources: Sequence[str | Source],
+    progress: str,
+    stop: threading.Event | None,
+) -> tuple[str, ...]:
+    """The counting half of a training; notes when it is complete. What there is to warn of."""
+    run = training.run
+    try:
+        result = count(run.path, sources, resources=training.resources, progress=progress, stop=stop, **job["counting"])
+    except Stopped as stopped:
+        command = training.resume_command
+        if job["streams"]:
+            command = "the same call of train_from_iterator"
+        raise Stopped(
+            f"Stopped; everything counted so far is kept in {run.path}. Go on with: {command}",
+            stopped.signal_number,
+        ) from None
+    with run.lock():
+        jobs = read_jobs(run)
+        jobs["trainings"][training.name]["counted"] = True
+        write_jobs(run, jobs)
+    return result.warnings

@@ -1,0 +1,147 @@
+"""What must not change while a training goes on, and whether it is done.
+
+started with --vocab-size 8000, now 16000      goes on
+started with --ties ids, now bytes             refused
+sources counted since                          refused
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection
+from dataclasses import fields
+from typing import Any
+
+from streambpe.config import TrainConfig
+from streambpe.errors import EventLogError, ResumeMismatch, RunError
+from streambpe.model.eventlog import EventLog, Op, alphabet_size, events_digest, read_event_log
+from streambpe.store import job
+from streambpe.store.database import list_trainings, open_store, use_training
+from streambpe.store.identity import accept, refuse_other_log
+from streambpe.store.journal import Journal
+from streambpe.store.trainings import read_facts
+from streambpe.train.training import Training, TrainResult
+
+
+def identity_of(training: Training, corpus_sha256: str) -> dict[str, Any]:
+    """What a journal says of its training."""
+    config = training.config
+    return {"config": config.as_facts(), "specials": list(config.specials), "reserve": config.reserve,
+            "corpus": corpus_sha256}  # fmt: skip
+
+
+def _identity_in(log: EventLog) -> dict[str, Any]:
+    """The same, of a finished training."""
+    ours = {field.name for field in fields(TrainConfig)}
+    return {
+        "config": {key: value for key, value in log.header.config.items() if key in ours},
+        "specials": [special.text for special in log.header.specials],
+        "reserve": log.header.reserved,
+        "corpus": log.header.corpus["sha256"],
+    }
+
+
+def read_log(training: Training) -> EventLog:
+    """The event log of a finished training; an error if it is not what that wrote."""
+    refuse_other_log(training.log)
+    try:
+        return read_event_log(training.log)
+    except EventLogError as why:
+        raise RunError(f"{why}. Remove the file and train again: the counts are kept.") from None
+
+
+def refuse_half_counted(training: Training, given: Collection[str] = ()) -> None:
+    """An error where a new training would learn from part of a corpus and nobody asked for that.
+
+    One that is going on was begun on the counts it is to have; that these are the same is asked elsewhere.
+    `given`: paths of sources that are counted before it begins.
+    """
+    if not training.journal.exists():
+        job.refuse_half_counted(training.run, ", or learn from what is there with --allow-partial", given=given)
+
+
+def refuse_started_otherwise(training: Training) -> bool:
+    """Compare the options with those this training was started with, before anything is read.
+
+    Returns whether it was started at all.
+    """
+    if training.journal.exists():
+        before = Journal.read(training.journal).training
+    elif training.log.exists():
+        before = _identity_in(read_log(training))
+    else:
+        return False
+    refuse_changes(training, before, before["corpus"])
+    return True
+
+
+def refuse_changes(training: Training, before: dict[str, Any], corpus_sha256: str) -> None:
+    """Only a larger vocab_size may differ from what a training was started with."""
+    now = identity_of(training, corpus_sha256)
+    if before["corpus"] != now["corpus"]:
+        raise ResumeMismatch(
+            f"{training}, was learned from other counts: sources were added since, or parts of its counts are gone. It "
+            f"was not changed. `streambpe count {training.run.path} SOURCE...` reads again what is gone. "
+            f"Learn from all of them beside it with --name NAME."
+        )
+    flat_before = {**before["config"], "special": before["specials"], "reserve": before["reserve"]}
+    flat_now = {**now["config"], "special": now["specials"], "reserve": now["reserve"]}
+    for key in sorted(flat_now.keys() | flat_before.keys()):
+        saved, asked = flat_before.get(key), flat_now.get(key)
+        if key == "vocab_size":
+            _refuse_size(training, saved, asked)
+        elif saved != asked:
+            raise ResumeMismatch(
+                f"{training}, was started with --{key.replace('_', '-')} {saved}, not {asked}; nothing was changed. "
+                f"Go on with `{training.resume_command}`, or learn beside it with --name NAME."
+            )
+
+
+def _refuse_size(training: Training, saved: int | None, asked: int | None) -> None:
+    if saved is not None and asked is not None and asked < saved:
+        raise ResumeMismatch(
+            f"{training}, was started with --vocab-size {saved}; {asked} is smaller. Nothing was changed. "
+            f"Every smaller vocabulary can be cut from it, or learned beside it with --name NAME."
+        )
+    if saved != asked and training.config.batch == "paper":
+        raise ResumeMismatch(
+            f"{training}, was started with --vocab-size {saved}, not {asked}, and --batch paper: its batches "
+            f"depend on the size asked for, so it cannot go on to another. Nothing was changed. Learn "
+            f"the larger one beside it with --name NAME."
+        )
+
+
+def finished(training: Training, corpus_sha256: str) -> TrainResult | None:
+    """The result of a training that is done; None if there is something to learn."""
+    path = training.log
+    if not path.exists() or training.journal.exists():
+        return None
+    log = read_log(training)
+    refuse_changes(training, _identity_in(log), corpus_sha256)
+    digest = events_digest(log.events)
+    if log.header.config["vocab_size"] < training.config.vocab_size or not _in_tables(training, digest):
+        return None
+    accept(path)
+    size = _model_size(log)
+    return TrainResult(
+        path, size, len(log.events), digest, size >= training.full_size, 0, skipped=True,
+        left_out=tuple(source["source"] for source in log.header.corpus.get("left_out", ())),
+    )  # fmt: skip
+
+
+def _in_tables(training: Training, digest: str) -> bool:
+    """Whether the tables show this log; else they were lost, or are those of an earlier time."""
+    with contextlib.closing(open_store(training.run.state, read_only=True)) as con:
+        if training.name not in list_trainings(con):
+            return False
+        use_training(con, training.name)
+        return read_facts(con).get("sha256") == digest
+
+
+def _model_size(log: EventLog) -> int:
+    """Model ids of a finished training."""
+    living: set[int] = set()
+    for event in log.events:
+        (living.discard if event.op is Op.DELETE else living.add)(event.id)
+    symbols = alphabet_size(log.header.alphabet)
+    return symbols + len(log.header.stop_words) + len(living) + len(log.header.specials) + log.header.reserved

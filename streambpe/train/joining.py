@@ -1,0 +1,219 @@
+"""The superwords of a training, and one order of words and superwords for the log and the tables.
+
+find_documents    before anything is learned: the stored documents, or why there are none
+join_superwords   after the words: SuperwordPhase learns, the two orders become one, tokens are counted by it
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from streambpe.errors import RunMismatch
+from streambpe.files import replace_file
+from streambpe.model.eventlog import Event
+from streambpe.progress import Meter
+from streambpe.store.documents import documents_digest
+from streambpe.store.journal import Journal
+from streambpe.store.made_of import fingerprint
+from streambpe.store.models import encoding_pattern
+from streambpe.store.sequences import SequencePart, order_parts
+from streambpe.store.trainings import TokenBook, carried_pass
+from streambpe.text.patterns import Pattern, find_pattern
+from streambpe.text.unicode_tables import refuse_other_tables
+from streambpe.train.engine.engine import Batch
+from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.opening import open_engine
+from streambpe.train.superwords.interleave import Interleaved
+from streambpe.train.superwords.join import can_undo, undo
+from streambpe.train.superwords.phase import StopRequested, SuperwordJob, SuperwordPhase, phase_folder
+from streambpe.train.tables import Joined, TokenCounts
+from streambpe.train.training import Corpus, Goal, Symbols, Training
+from streambpe.train.words import count_whole, takes_part
+
+
+@dataclass(frozen=True)
+class Documents:
+    """What superwords are learned from."""
+
+    parts: list[SequencePart]
+    word_pattern: Pattern | None = None  # uw: what the words are cut by
+    pattern: Pattern | None = None  # uw: what superwords are cut by
+
+
+def find_documents(training: Training, corpus: Corpus) -> Documents:
+    """The stored documents, or what to do where there are none.
+
+    Which chunks may join, and what cuts the text of uw, is asked of the character tables again: they must be those of
+    counting.
+    """
+    refuse_other_tables(training.run.path, corpus.facts, corpus.pattern, "learning superwords")
+    if not corpus.counting.sequences:
+        raise RunMismatch(
+            f"{training.run.path} was counted without --sequences, and superwords are learned from the documents. "
+            f"Nothing was changed. Count into another RUN: `streambpe train RUN SOURCE... --superwords "
+            f"{training.config.superwords}` does it by itself."
+        )
+    parts = order_parts(training.run, corpus.parts)
+    if training.config.superwords != "uw":
+        return Documents(parts)
+    return Documents(parts, *_stage_patterns(training, corpus))
+
+
+def _stage_patterns(training: Training, corpus: Corpus) -> tuple[Pattern, Pattern]:
+    """uw: what the words are cut by, and what superwords are cut by."""
+    counting = corpus.counting.as_facts()
+    gaps = counting["gaps"]
+    first = find_pattern(counting["pattern"], gaps=gaps, split_scripts=counting["split_scripts"])
+    if gaps == "drop" or first.word_mark:
+        raise RunMismatch(
+            f"{training.run.path} was counted with --{'gaps drop' if gaps == 'drop' else 'pattern whitespace'}, so "
+            f"that its chunks are not the whole text, which --superwords uw cuts anew. Nothing was changed. "
+            f"Count into another RUN."
+        )
+    find_pattern(training.config.stage2_pattern, gaps=gaps)  # refuses one that leaves text out
+    return first, encoding_pattern({**counting, **training.config.as_facts()})
+
+
+def superwords_folder(training: Training, goal: Goal, words: Journal) -> Path:
+    """Where the superwords' files are; there only if these words were complete before."""
+    return phase_folder(training.private, words.events, goal.words, training.config)
+
+
+@dataclass(frozen=True)
+class SuperwordLearning:
+    """How superwords are learned: who is told, who may stop it, what only tests change."""
+
+    meter: Meter
+    stop: threading.Event
+    checkpoint_seconds: float
+    on_batch: Callable[[Batch], None] | None
+    tuning: EngineTuning
+    prune: bool  # documents cut at rare neighbours
+
+
+def join_superwords(
+    training: Training,
+    corpus: Corpus,
+    symbols: Symbols,
+    goal: Goal,
+    documents: Documents,
+    words: Journal,
+    book: TokenBook,
+    after_words: TokenCounts | None,
+    how: SuperwordLearning,
+) -> Joined:
+    """Learn the superwords and join them with the words. after_words: token counts, if the engine was there to say."""
+    job = SuperwordJob(
+        config=training.config,
+        alphabet=symbols.alphabet,
+        stop_words=symbols.stop_words,
+        contents=book.contents,
+        born=book.born,
+        words=words.events,
+        words_learned=book.learned,
+        words_reached=book.learned >= goal.words,
+        target=goal.tokens,
+        sequences=training.run.sequences,
+        parts=documents.parts,
+        word_pattern=documents.word_pattern,
+        pattern=documents.pattern,
+        folder=superwords_folder(training, goal, words),
+        blocks=training.blocks,
+        resources=training.resources,
+        prune=how.prune,
+        tuning=how.tuning,
+    )
+    phase = SuperwordPhase(job, how.meter, how.stop, checkpoint_seconds=how.checkpoint_seconds, on_batch=how.on_batch)
+    uw = training.config.superwords == "uw"
+    try:
+        made = phase.run()
+        runs = None if uw else phase.run_table()
+    except StopRequested:
+        raise training.stopped(len(words.events) + phase.learned, how.stop) from None
+    joined_book = symbols.book()
+    joined_book.add(made.events, 0)
+    counts = None  # of uw neither neighbours nor tokens are those of chunk_counts
+    if not uw:
+        counts = _counts_of_both(training, corpus, symbols, made, words, after_words, job, how)
+    return Joined(
+        _joined_journal(phase, made, words),
+        joined_book,
+        made.ahead,
+        None if uw else phase.adjacency(),
+        runs,
+        counts,
+        _documents_sum(training, phase, documents, how.meter),
+    )
+
+
+def _joined_journal(phase: SuperwordPhase, made: Interleaved, words: Journal) -> Journal:
+    """The one order as a journal, which is never written; vetoes of the words as far as the model has them."""
+    journal = Journal(words.path, words.training, f"{words.number}-joined", made.events, saved=True)
+    journal.batches.append({**carried_pass(len(made.events)), "mode": "interleaved"})
+    for veto in words.vetoes if len(phase.words) == len(words.events) else []:  # uw may pass words over
+        if veto["seq"] <= made.used:  # else the words never come that far in this model
+            pair = {side: made.renumbered[veto[side]] for side in ("left", "right")}
+            journal.vetoes.append({**veto, **pair, "seq": made.place_of_word(veto["seq"])})
+    return journal
+
+
+def _counts_of_both(
+    training: Training,
+    corpus: Corpus,
+    symbols: Symbols,
+    made: Interleaved,
+    words: Journal,
+    after_words: TokenCounts | None,
+    job: SuperwordJob,
+    how: SuperwordLearning,
+) -> TokenCounts:
+    """(id, n, alone) of the tokens in chunks of several, by the word steps that found a place."""
+    config = training.config
+    simple = config.tau is None and config.encoding == "bytes" and can_undo(words.events, made.used)
+    if after_words is not None and simple:
+        number, n, alone = counts_before(after_words, words.events[made.used :], job, corpus)
+    else:
+        number, n, alone = counts_again(training, corpus, symbols, made, words, how)
+    return np.array([made.renumbered[one] for one in number.tolist()], np.int64), n, alone
+
+
+def counts_before(after_words: TokenCounts, merges: Sequence[Event], job: SuperwordJob, corpus: Corpus) -> TokenCounts:
+    """From the counts after all words: the merges that found no place are taken back."""
+    number_of = {job.contents[event.id - job.alphabet.first_id]: event.id for event in merges}
+    n = count_whole(corpus.parts, takes_part(job.stop_words, job.config.freq_cutoff), number_of)
+    ids, left = undo(after_words[0], after_words[1], merges, {number_of[chunk]: many for chunk, many in n.items()})
+    return ids, left, np.zeros(len(ids), np.int64)
+
+
+def counts_again(
+    training: Training,
+    corpus: Corpus,
+    symbols: Symbols,
+    made: Interleaved,
+    words: Journal,
+    how: SuperwordLearning,
+) -> TokenCounts:
+    """The word steps that found a place, replayed."""
+    vetoes = [veto for veto in words.vetoes if veto["seq"] <= made.used]
+    kept = Journal(words.path, words.training, words.number, words.events[: made.used], vetoes=vetoes, saved=True)
+    with contextlib.closing(open_engine(training, corpus, symbols, kept, how.tuning, how.meter)) as engine:
+        return engine.token_counts()
+
+
+def _documents_sum(training: Training, phase: SuperwordPhase, documents: Documents, meter: Meter) -> str:
+    """What the documents were, for the log's header; kept, since all of them are read for it."""
+    file = phase.job.folder / "documents.sum"
+    with contextlib.suppress(OSError, ValueError):
+        found, made_of = file.read_text().split()
+        if made_of == fingerprint(phase.made_of, found):
+            return found
+    meter.stage = "documents"
+    found = documents_digest(training.run, documents.parts, phase.readers)
+    replace_file(file, f"{found} {fingerprint(phase.made_of, found)}".encode())
+    return found

@@ -1,0 +1,182 @@
+"""The engine of a training, at its journal's last event, and how much of --memory it gets."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import asdict
+from fractions import Fraction
+
+from streambpe.config import TrainConfig
+from streambpe.errors import CountOverflow, ReplayMismatch, RunError, StreambpeError
+from streambpe.model.eventlog import Event, Op
+from streambpe.progress import Meter
+from streambpe.resources import BASE_BYTES, LEFT_BEHIND_BYTES, TRANSIENT_SHARE, release_memory, room_for_arrays
+from streambpe.store.journal import Journal
+from streambpe.system import remove_folder
+from streambpe.train.engine.deletion import Deletion, Deletions
+from streambpe.train.engine.engine import LEAST_BYTES, Engine, EngineOptions
+from streambpe.train.engine.in_memory import BYTES_PER_PLACE
+from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.engine.whole_characters import WholeCharacterRule
+from streambpe.train.snapshots import find_snapshot
+from streambpe.train.tables import FOLD_BYTES
+from streambpe.train.training import Corpus, Symbols, Training
+from streambpe.train.words import takes_part, training_codec, write_words
+
+
+def open_engine(
+    training: Training, corpus: Corpus, symbols: Symbols, journal: Journal, tuning: EngineTuning, meter: Meter
+) -> Engine:
+    """From a snapshot if there is one, else from the words; then what was learned since is replayed."""
+    remove_folder(training.blocks)
+    training.blocks.mkdir(parents=True, exist_ok=True)
+    merges, deleted = merges_and_deletions(journal.events)
+    engine, at = _from_snapshot(training, corpus, symbols, journal, tuning, merges), 0
+    if engine is None:
+        engine = _from_words(training, corpus, symbols, tuning, meter)
+    else:
+        at = engine.merges
+    try:
+        _replay(engine, journal, merges, deleted, at, meter)
+    except ReplayMismatch as why:
+        engine.close()
+        raise RunError(
+            f"{training}: {why} Remove {training.journal.name} and {training.log.name} and train again: the counts "
+            f"are kept."
+        ) from None
+    return engine
+
+
+def _from_words(training: Training, corpus: Corpus, symbols: Symbols, tuning: EngineTuning, meter: Meter) -> Engine:
+    """Before the first event."""
+    meter.stage = "words"
+    codec = training_codec(symbols.alphabet, corpus.counting.unencodable)
+    keep = takes_part(symbols.stop_words, training.config.freq_cutoff)
+    files = write_words(corpus.parts, keep, codec, training.private / "words", lambda rows: None)
+    release_memory()
+    try:
+        return Engine(
+            files.open(),
+            _base_tokens(symbols),
+            _engine_options(training, corpus, symbols, tuning),
+            first_id=symbols.first_learned,
+            rule=_rule(training.config, symbols),
+        )
+    except CountOverflow as why:
+        raise StreambpeError(str(why)) from None
+
+
+def _from_snapshot(
+    training: Training,
+    corpus: Corpus,
+    symbols: Symbols,
+    journal: Journal,
+    tuning: EngineTuning,
+    merges: Sequence[tuple[int, int, int, int]],
+) -> Engine | None:
+    """After some events of the journal; None without a snapshot of them."""
+    found = find_snapshot(training.private, journal)
+    if found is None:
+        return None
+    snapshot, events = found
+    at = sum(event.op is not Op.DELETE for event in journal.events[:events])
+    with contextlib.suppress(ValueError):  # of a version that this one does not read
+        return Engine.restore(
+            snapshot,
+            _base_tokens(symbols),
+            _engine_options(training, corpus, symbols, tuning),
+            first_id=symbols.first_learned,
+            rule=_rule(training.config, symbols),
+            events=merges[:at],
+        )
+    return None
+
+
+def _replay(
+    engine: Engine,
+    journal: Journal,
+    merges: Sequence[tuple[int, int, int, int]],
+    deleted: Sequence[Deletion],
+    at: int,
+    meter: Meter,
+) -> None:
+    """The journal's vetoes and events that the engine does not know; it knows the first `at` merges."""
+    vetoes = [(veto["left"], veto["right"], veto["n"]) for veto in journal.vetoes]
+    if len(merges) == at and len(vetoes) == len(engine.vetoed):
+        return
+    meter.stage = "replaying"
+    engine.replay([], vetoes[len(engine.vetoed) :])
+    borders = [len(merges)]
+    if engine.options.batch == "paper":  # counts are those of a round's start: replayed round by round
+        borders = [batch["first_seq"] + batch["events"] for batch in journal.batches]
+    for border in borders:
+        if border > at:
+            later = [gone._replace(after=gone.after - at) for gone in deleted if at < gone.after <= border]
+            engine.replay(merges[at:border], deleted=later)
+            at = border
+
+
+def merges_and_deletions(events: Sequence[Event]) -> tuple[list[tuple[int, int, int, int]], list[Deletion]]:
+    """Events as the engine takes them: merges, and deletions by how many merges stand before them."""
+    merges: list[tuple[int, int, int, int]] = []
+    deleted: list[Deletion] = []
+    for event in events:
+        if event.op is Op.DELETE:
+            deleted.append(Deletion(len(merges), event.id, event.into, event.n))
+        else:
+            merges.append((*event.pair, event.id, event.n))
+    return merges, deleted
+
+
+def _base_tokens(symbols: Symbols) -> list[bytes]:
+    """What the ids up to the stop words' stand for."""
+    return [b""] * symbols.alphabet.first_id + list(symbols.alphabet.symbols)
+
+
+def _rule(config: TrainConfig, symbols: Symbols) -> WholeCharacterRule | None:
+    return WholeCharacterRule(symbols.alphabet, symbols.first_learned) if config.whole_characters else None
+
+
+def _engine_options(training: Training, corpus: Corpus, symbols: Symbols, tuning: EngineTuning) -> EngineOptions:
+    config, resources = training.config, training.resources
+    codec = training_codec(symbols.alphabet, corpus.counting.unencodable)
+    deletions = None
+    if config.tau is not None:
+        deletions = Deletions(Fraction(config.tau), config.delete_to, config.delete_test)
+    return EngineOptions(
+        **asdict(tuning),
+        ties=config.ties,
+        overlaps=config.overlaps,
+        batch=config.batch,
+        cap_divisor=config.cap_divisor,
+        max_batch=config.max_batch,
+        min_frequency=config.min_frequency,
+        max_token_length=config.max_token_length,
+        blocked=frozenset(map(codec.content, config.block_tokens)),
+        memory_bytes=max(room_for_arrays(resources.memory_bytes, BASE_BYTES) - FOLD_BYTES, LEAST_BYTES),
+        deletions=deletions,
+        threads=resources.threads,
+        work_dir=training.blocks,
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------
+# how much fits
+
+
+def engine_room(memory_bytes: int) -> int:
+    """What --memory leaves to the engine at least, whatever counting left behind."""
+    base = BASE_BYTES + LEFT_BEHIND_BYTES
+    return max(memory_bytes - base - FOLD_BYTES - memory_bytes // TRANSIENT_SHARE, LEAST_BYTES)
+
+
+def fits_in_memory(places: int, memory_bytes: int) -> bool:
+    """Whether so many places (symbols + words) are learned from in memory at once; else they go to disk first."""
+    return places * BYTES_PER_PLACE <= engine_room(memory_bytes)
+
+
+def memory_for(places: int) -> int:
+    """The --memory with which so many places fit in one piece."""
+    room = places * BYTES_PER_PLACE + BASE_BYTES + LEFT_BEHIND_BYTES + FOLD_BYTES
+    return room * TRANSIENT_SHARE // (TRANSIENT_SHARE - 1)

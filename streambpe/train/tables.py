@@ -1,0 +1,193 @@
+"""A training's tables in state.duckdb, brought up to its journal: as long as it learns every few seconds, and at the
+end. Whoever holds the file meanwhile only delays this."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import duckdb
+import polars as pl
+
+from streambpe.encode.encoder import Encoder
+from streambpe.errors import StoreHeld
+from streambpe.failpoints import failpoint
+from streambpe.model.eventlog import Event, EventLog
+from streambpe.store.database import append, open_store, use_training
+from streambpe.store.identity import tables_written
+from streambpe.store.journal import Journal
+from streambpe.store.merge import merge_ranges
+from streambpe.store.sqlfiles import run_sql
+from streambpe.store.trainings import (
+    TokenBook,
+    event_rows,
+    fill_token_counts,
+    fill_weighted_counts,
+    fold_training,
+)
+from streambpe.train.engine.batch import Int64
+from streambpe.train.engine.engine import Engine
+from streambpe.train.superwords.runs import RunTable
+from streambpe.train.training import Corpus, Symbols, Training, TrainResult, header_of
+from streambpe.train.words import count_tokens, takes_part
+
+FOLD_BYTES = 64 << 20  # of DuckDB, while the engine's arrays are in memory
+_WEIGHTED_BYTES = 8 << 20  # of weighted counts, copied at a time
+TokenCounts = tuple[Int64, Int64, Int64]  # id, n, alone: as Engine.token_counts
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Words and superwords in one order."""
+
+    journal: Journal  # of that order; never written
+    book: TokenBook
+    ahead: list[Event]  # word steps that found no place, under the ids they would have got next
+    adjacency: tuple[pl.DataFrame, int] | None  # neighbours, and how many places the rarest stand in; none with uw
+    runs: RunTable | None  # none with uw
+    token_counts: TokenCounts | None  # by the merges that found a place
+    documents_sum: str  # for the log's header
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What the tables of one training are filled from, besides its journal."""
+
+    training: Training
+    corpus: Corpus
+    symbols: Symbols
+
+    def try_fill(
+        self,
+        journal: Journal,
+        book: TokenBook,
+        engine: Engine | None = None,
+        *,
+        wait_seconds: float,
+        finished: TrainResult | None = None,
+        joined: Joined | None = None,
+    ) -> bool:
+        """Bring the tables up to date; False if somebody held the file all the time.
+
+        With the engine also the pair counts; without it they are left out of date, as table facts says.
+        """
+        resources = self.training.resources
+        try:
+            con = open_store(
+                self.training.run.state,
+                memory_bytes=FOLD_BYTES,
+                threads=resources.threads,
+                temp_dir=resources.temp_dir,
+                wait_seconds=wait_seconds,
+            )
+        except StoreHeld:
+            return False
+        with contextlib.closing(con):
+            self._fill(con, journal, book, engine, finished, joined)
+        failpoint("tables-committed")
+        return True
+
+    def _fill(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        journal: Journal,
+        book: TokenBook,
+        engine: Engine | None,
+        finished: TrainResult | None,
+        joined: Joined | None,
+    ) -> None:
+        """Events, tokens, passes and vetoes since the last time, and what follows from all; in one transaction."""
+        con.begin()
+        use_training(con, self.training.name, create=True)
+        fold_training(con, journal.number, journal.events, journal.batches, journal.vetoes, book)
+        if self.training.config.weights:
+            fill_weighted_counts(con, merge_ranges(self.corpus.parts, _WEIGHTED_BYTES))
+        facts = self._facts(journal, finished)
+        facts["pair_counts_at"] = str(len(journal.events)) if engine else ""
+        counts = None
+        if engine is not None:
+            facts["pair_floor"] = str(_fill_pair_counts(con, engine))
+            counts = self._count_in_chunks(journal, book) if self.training.config.unk else engine.token_counts()
+        if joined is not None:
+            facts |= _fill_superwords(con, joined)
+            counts = joined.token_counts
+        self._fill_token_counts(con, counts)
+        for key, value in facts.items():
+            run_sql(con, "put_fact", key=key, value=value)
+        failpoint("tables-filled")
+        with tables_written(self.training.run.state) as written:
+            run_sql(con, "put_run", key="written", value=written)
+            con.commit()
+
+    def _facts(self, journal: Journal, finished: TrainResult | None) -> dict[str, str]:
+        """Table facts, but for what tables that follow from all events say."""
+        facts = {
+            "journal": journal.number,
+            "config": json.dumps(journal.training),
+            "events": str(len(journal.events)),
+            "batches": str(len(journal.batches)),
+            "vetoed": str(len(journal.vetoes)),
+            "state": "done" if finished else "unfinished",
+        }
+        if "left_out" in journal.training:
+            facts["left_out"] = json.dumps(journal.training["left_out"])
+        if self.training.config.unk:
+            facts["unknown"] = str(self.symbols.uncovered.n)
+        if finished:
+            facts["sha256"] = finished.sha256
+            facts["size"] = str(finished.size)
+            facts["reached"] = str(finished.reached).lower()
+        return facts
+
+    def _fill_token_counts(self, con: duckdb.DuckDBPyConnection, counts: TokenCounts | None) -> None:
+        if counts is None:
+            run_sql(con, "clear_token_counts")
+            return
+        config = self.training.config
+        fill_token_counts(
+            con,
+            *counts,
+            freq_cutoff=config.freq_cutoff,
+            symbols_spell_chunks=config.encoding == "bytes",
+            deletions=config.tau is not None or config.unk is not None,
+        )
+
+    def _count_in_chunks(self, journal: Journal, book: TokenBook) -> TokenCounts:
+        """The tokens in all chunks but stop words. The engine knows only what stands between unknown characters, so
+        the chunks are encoded."""
+        header = header_of(self.training.config, self.corpus, {}, self.symbols, book.learned)
+        encoder = Encoder(EventLog(header, tuple(journal.events)))
+        keep = takes_part(self.symbols.stop_words, self.training.config.freq_cutoff)
+        return count_tokens(self.corpus.parts, keep, encoder)
+
+
+def _fill_pair_counts(con: duckdb.DuckDBPyConnection, engine: Engine) -> int:
+    """The pairs that the engine knows; the least count among those that may be missing."""
+    left, right, n, floor = engine.hot_pairs()
+    run_sql(con, "clear_pair_counts")
+    append(con, "pair_counts", pl.DataFrame({"left_id": left, "right_id": right, "n": n}).sort("left_id", "right_id"))
+    return floor
+
+
+def _fill_superwords(con: duckdb.DuckDBPyConnection, joined: Joined) -> dict[str, str]:
+    """Neighbours, runs, and word steps that found no place; facts of them."""
+    facts: dict[str, str] = {}
+    run_sql(con, "clear_superword_adjacency")
+    run_sql(con, "clear_superword_runs")
+    if joined.adjacency is not None:
+        append(con, "superword_adjacency", joined.adjacency[0])
+        facts["adjacency_floor"] = str(joined.adjacency[1])
+    if joined.runs is not None:
+        append(con, "superword_chunks", joined.runs.chunks)
+        facts["superword_runs"] = "filled"  # a training from before these tables has none
+        for rows in joined.runs.rows():
+            append(con, "superword_run_numbers", rows)
+    run_sql(con, "clear_words_ahead")
+    append(con, "events", _without_places(joined.ahead))
+    return facts
+
+
+def _without_places(ahead: Sequence[Event]) -> pl.DataFrame:
+    return event_rows(ahead, 0).with_columns(seq=pl.lit(None, pl.Int64))

@@ -1,0 +1,233 @@
+"""What a training is: a run, a name, the options; the files it has, the counts and the symbols it starts from, and what
+it comes to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from streambpe.config import CountConfig, TrainConfig
+from streambpe.errors import RunError, Stopped, UsageError
+from streambpe.model.alphabet import Alphabet
+from streambpe.model.eventlog import Header, Special, StopWord
+from streambpe.resources import Resources
+from streambpe.store.chunks import fold
+from streambpe.store.groups import read_groups
+from streambpe.store.job import left_to_count
+from streambpe.store.parts import Part, list_parts
+from streambpe.store.run import Run
+from streambpe.store.training_files import check_name, journal_path, log_path
+from streambpe.store.trainings import TokenBook
+from streambpe.store.unfinished import Unfinished
+from streambpe.text.patterns import Pattern, find_pattern
+from streambpe.threads import stopped_by
+from streambpe.train.words import Uncovered, choose_symbols
+
+_CORPUS_FACTS = ("documents", "bytes", "chunks", "sha256", "documents_sum", "left_out")  # in a log's header
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What a training came to."""
+
+    log: Path
+    size: int  # model ids
+    events: int
+    sha256: str  # of the event lines
+    reached: bool  # the size asked for; else no pair was left
+    vetoed: int
+    skipped: bool = False  # it was done before
+    folded: bool = True  # into state.duckdb; else another process held it, and the next command does it
+    warnings: tuple[str, ...] = ()  # of counting, by this call
+    uncovered: Uncovered | None = None  # characters that are unknown, by --encoding chars
+    left_out: tuple[str, ...] = ()  # sources that were not counted to their end, by --allow-partial
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training of a run: what was asked for, and where its files are."""
+
+    run: Run
+    config: TrainConfig
+    name: str
+    resources: Resources
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+
+    def __str__(self) -> str:
+        return f"{self.run.path}, training {self.name}"
+
+    @property
+    def log(self) -> Path:
+        """The event log, once it is finished."""
+        return log_path(self.run, self.name)
+
+    @property
+    def journal(self) -> Path:
+        """The write-ahead log, until then."""
+        return journal_path(self.run, self.name)
+
+    @property
+    def private(self) -> Path:
+        """Words, snapshots and the superwords' files; gone when it is finished."""
+        return self.run.path / "training" / self.name
+
+    @property
+    def weighted(self) -> Path:
+        """The counts with --weight."""
+        return self.private.with_name(f"{self.name}.weighted")
+
+    @property
+    def blocks(self) -> Path:
+        """Where the engine's blocks and spills go: under --temp-dir if it is given, named after the run."""
+        if self.resources.temp_dir is None:
+            return self.private / "blocks"
+        run = hashlib.sha256(str(self.run.path.resolve()).encode()).hexdigest()[:16]
+        return self.resources.temp_dir / f"streambpe-{run}-{self.name}"
+
+    @property
+    def resume_command(self) -> str:
+        """Which command goes on with it."""
+        return f"streambpe resume {self.run.path}" + ("" if self.name == "main" else f" --name {self.name}")
+
+    @property
+    def full_size(self) -> int:
+        """Model ids, if there are pairs enough."""
+        return self.config.vocab_size + (0 if self.config.count_specials else self.config.extra_ids)
+
+    def stopped(self, events: int, stop: threading.Event) -> Stopped:
+        """The end of a training that was asked to stop."""
+        return Stopped(
+            f"Stopped after {events:,} events, all kept. Go on with: {self.resume_command}",
+            stopped_by(stop),
+        )
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The counts that a training learns from, and how they were counted."""
+
+    totals: dict[str, Any]  # documents, bytes, chunks, sha256
+    parts: Sequence[Part]  # with weights: the weighted counts
+    facts: dict[str, str]  # table run, read at the start: later another process may hold it
+    left_out: Sequence[Unfinished] = ()  # sources not counted to their end
+    groups: dict[str, Any] = field(default_factory=dict)  # with weights: what was counted in each source group
+
+    @classmethod
+    def of(cls, training: Training) -> Corpus:
+        """The counts of a run, folded if a kill came before that."""
+        run, resources = training.run, training.resources
+        if not list_parts(run, clean=True):
+            raise RunError(f"{run.path} has no counts yet. `streambpe train {run.path} SOURCE...` counts and learns.")
+        totals = fold(run, memory_bytes=resources.memory_bytes, threads=resources.threads, temp_dir=resources.temp_dir)
+        if not totals["chunks"]:
+            raise RunError(
+                f"{run.path} holds no text: all its sources are empty. Nothing was changed. "
+                f"`streambpe train {run.path} SOURCE...` counts others into it."
+            )
+        left, runs = left_to_count(run)
+        return cls(
+            totals,
+            list_parts(run),
+            run.facts(),
+            [*left, *(Unfinished(name, 0, "chunks", "", False) for name in runs)],
+            read_groups(run) if training.config.weights else {},
+        )
+
+    @cached_property
+    def counting(self) -> CountConfig:
+        """How the run was counted."""
+        return CountConfig(**json.loads(self.facts["config"]))
+
+    @property
+    def pattern(self) -> Pattern:
+        """What its text was split by."""
+        how = self.counting
+        return find_pattern(how.pattern, gaps=how.gaps, split_scripts=how.split_scripts)
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """What is there before anything is learned."""
+
+    stop_words: Sequence[str]
+    alphabet: Alphabet
+    uncovered: Uncovered  # characters outside the alphabet
+
+    @classmethod
+    def of(cls, config: TrainConfig, corpus: Corpus) -> Symbols:
+        """As the options say; one or two passes over the counts."""
+        return cls(*choose_symbols(corpus.parts, config, corpus.counting.unencodable))
+
+    def __len__(self) -> int:
+        return len(self.alphabet) + len(self.stop_words)
+
+    @property
+    def first_stop_word(self) -> int:
+        """Its id."""
+        return self.alphabet.first_id + len(self.alphabet)
+
+    @property
+    def first_learned(self) -> int:
+        """The id of the first merge."""
+        return self.alphabet.first_id + len(self)
+
+    def book(self) -> TokenBook:
+        """All tokens there are, without an event."""
+        return TokenBook.of(self.alphabet, [word.encode() for word in self.stop_words])
+
+
+@dataclass(frozen=True)
+class Goal:
+    """How many tokens are to be learned."""
+
+    tokens: int
+    words: int  # of them in phase one: all, unless --transition says when superwords begin
+
+    @classmethod
+    def of(cls, config: TrainConfig, symbols: Symbols) -> Goal:
+        """What --vocab-size and --transition leave beside the ids that are there."""
+        there = f"{len(symbols.alphabet)} base symbols, {len(symbols.stop_words)} stop words"
+        taken = len(symbols) + (config.extra_ids if config.count_specials else 0)
+        if config.vocab_size < taken:
+            raise UsageError(
+                f"--vocab-size {config.vocab_size} is less than the {taken} ids that are there before anything is "
+                f"learned: {there}, {config.extra_ids} special and reserved."
+            )
+        tokens = config.vocab_size - taken
+        if config.transition is None:
+            return cls(tokens, tokens)
+        if config.transition < len(symbols):
+            raise UsageError(
+                f"--transition {config.transition} is less than the {len(symbols)} ids that are there before anything "
+                f"is learned: {there}."
+            )
+        return cls(tokens, config.transition - len(symbols))
+
+
+def header_of(config: TrainConfig, corpus: Corpus, totals: dict[str, Any], symbols: Symbols, learned: int) -> Header:
+    """The header of a log with so many learned tokens. totals: what to say of the corpus."""
+    next_id = symbols.first_learned + learned
+    first_special = symbols.alphabet.first_id if config.specials_first else next_id
+    counted = {key: value for key, value in corpus.counting.as_facts().items() if key not in ("bad_utf8", "sequences")}
+    pattern = find_pattern(counted["pattern"], gaps=counted["gaps"])
+    return Header(
+        alphabet=symbols.alphabet.to_header(),
+        config={**counted, "expression": pattern.expression, **config.as_facts()},
+        unicode=json.loads(corpus.facts.get("unicode", "{}")).get("version", pattern.unicode),
+        corpus={key: totals[key] for key in _CORPUS_FACTS if key in totals}
+        | ({"groups": corpus.groups} if config.weights else {}),
+        unk=config.unk,
+        stop_words=tuple(
+            StopWord(number, word.encode()) for number, word in enumerate(symbols.stop_words, symbols.first_stop_word)
+        ),
+        specials=tuple(Special(text, number) for number, text in enumerate(config.specials, first_special)),
+        reserved=config.reserve,
+    )
