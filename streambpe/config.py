@@ -4,28 +4,57 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
 from streambpe.errors import RunMismatch, UsageError
+from streambpe.options import Option, option, options_of
 from streambpe.system import compose_name
-from streambpe.text.eligible import text_test
 
 
 @dataclass(frozen=True)
 class CountConfig:
     """How text becomes chunks. Fixed when a run is made: all its sources are counted alike."""
 
-    pattern: str = "gpt4o"
-    gaps: str = "refuse"
-    split_scripts: bool = False
-    bad_utf8: str = "replace"
-    sequences: bool = False
-    normalize: Literal["none", "nfc"] = "none"
-    unencodable: Literal["bytes", "drop", "error"] = "bytes"
+    pattern: str = option(
+        "gpt4o",
+        "How text is split into chunks: a preset (docs/counting.md) or a regular expression.",
+        panel="Most used",
+        metavar="NAME|REGEX",
+    )
+    gaps: str = option("refuse", "Text that a REGEX leaves unmatched.", panel="Splitting", choices=("refuse", "keep"))
+    split_scripts: bool = option(
+        False, "Cut where the script changes, before splitting.", panel="Splitting", off="--no-split-scripts"
+    )
+    bad_utf8: str = option(
+        "replace",
+        "Invalid bytes become U+FFFD, are left out, or end the job. Given by hand, it also takes files that are mostly "
+        "not UTF-8.",
+        panel="Corpus",
+        choices=("replace", "skip", "error"),
+    )
+    sequences: bool = option(
+        False,
+        "Also store the documents as chunk ids; superwords need them and turn this on.",
+        panel="Superwords",
+        off="--no-sequences",
+    )
+    normalize: Literal["none", "nfc"] = option(
+        "none",
+        "Unicode normalisation before splitting; nfc is that of Unicode 16.0.0.",
+        panel="Splitting",
+        choices=("none", "nfc"),
+    )
+    unencodable: Literal["bytes", "drop", "error"] = option(
+        "bytes",
+        "Characters outside the SCRIPT table (unassigned in 16.0.0, private use): kept, dropped and counted, or the "
+        "end of the count.",
+        panel="Splitting",
+        choices=("bytes", "drop", "error"),
+    )
 
     @property
     def prepares(self) -> bool:
@@ -35,6 +64,36 @@ class CountConfig:
     def as_facts(self) -> dict[str, Any]:
         """For table run."""
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """How SOURCE arguments are read: arguments of sources.find.find_sources, and the groups they are counted in."""
+
+    lines: bool = option(False, "In text files every line is a document.", panel="Most used")
+    text_column: str | None = option(
+        None, "The field of jsonl, csv and parquet.", panel="Most used", metavar="NAME", told_default="text"
+    )
+    kind: str = option(
+        "auto",
+        "Of all sources, instead of judging by each file's name.",
+        flag="--format",
+        panel="Corpus",
+        choices=("auto", "txt", "lines", "jsonl", "csv", "parquet"),
+    )
+    counts: bool = option(False, "The sources are tables of chunks and counts.", panel="Corpus")
+    stdin_name: str = option("-", "What to call standard input.", panel="Corpus", metavar="NAME")
+    groups: tuple[str, ...] = option(
+        (),
+        "Keep the counts of these sources apart as group NAME, for train --weight. May be given again.",
+        flag="--group",
+        panel="Corpus",
+        metavar="NAME=GLOB",
+        many=True,
+    )
+    group_by: str | None = option(
+        None, "Each folder's files are a group of its name.", panel="Corpus", choices=("folder",)
+    )
 
 
 def reconcile(saved: dict[str, Any], asked: dict[str, Any], run: Path) -> CountConfig:
@@ -109,14 +168,21 @@ LIKE_COUNTING: dict[str, dict[str, Any]] = {
     "script": {"normalize": "nfc", "unencodable": "drop"},
     "picky": {"pattern": "whitespace"},
 }
-ENCODINGS = ("bytes", "chars", "script")
+LIKE_OPTION = Option(
+    name="like",
+    flag="--like",
+    help="Learn exactly as that trainer does; sets what else is not given. script is SCRIPT-BPE: --encoding script (or "
+    "bytes with ids from 1) and, while counting, --normalize nfc --unencodable drop. picky is the first PickyBPE: "
+    "--encoding chars --coverage 0.9999 --tau 0.9 and, while counting, --pattern whitespace. docs/training.md has all.",
+    panel="Most used",
+    choices=tuple(LIKE),
+    default="hf",
+)
 UNK = "<unk>"  # the special token of --encoding chars for characters outside the alphabet; or <UNK>, if that is given
-SUPERWORDS = ("none", "boundless", "superbpe", "uw")
 STAGE2_PATTERN = "superbpe2"
 _SUPERWORD_FIELDS = (
     "superwords", "transition", "superword_pattern", "stage2_pattern", "max_superword_words", "forbid",
 )  # fmt: skip
-ALPHABETS = ("gpt2", "bytes", "bytes1", "utf8", "seen")
 
 
 def _share(option: str, share: str | float, idle: str) -> Decimal:
@@ -134,36 +200,163 @@ def _share(option: str, share: str | float, idle: str) -> Decimal:
 class TrainConfig:
     """How a vocabulary is learned from counts. Every field can change the events."""
 
-    vocab_size: int = 32_000  # model ids: base symbols, stop words, learned tokens, specials, reserved
-    encoding: str = "bytes"  # what a base symbol is
-    coverage: str | None = None  # chars: the rarest characters beyond this share of the text are unknown; a decimal
-    whole_characters: bool = False  # a part of a character merges with nothing but the rest of it
-    alphabet: str = "gpt2"
-    ties: Literal["ids", "bytes"] = "ids"  # after the higher count: lowest (left, right) by id, or by bytes
-    overlaps: Literal["all", "disjoint"] = "all"  # "aaa" holds (a, a) twice, or once
-    batch: Literal["exact", "1", "paper"] = "exact"  # exact and 1 learn the same; paper is BatchBPE's rule
-    cap_divisor: int = 2
-    max_batch: int | None = None
-    min_frequency: int = 1
-    max_token_length: int | None = None
-    stop_list: int = 0
-    freq_cutoff: int = 1
-    specials: tuple[str, ...] = ()
-    reserve: int = 0
-    count_specials: bool = True  # specials and reserved ids are part of vocab_size
-    block_tokens: tuple[str, ...] = ()
-    weights: dict[str, str] = field(default_factory=dict)  # of source groups; store/groups.py
-    tau: str | None = None  # delete a token when a merge takes such a share of it; a decimal; None is never
-    delete_to: Literal["bytes", "walk"] = "bytes"  # its other occurrences become base symbols, or living parts
-    delete_test: Literal["before", "after"] = "before"  # see train/engine/deletion.py
-    superwords: str = "none"
-    transition: int | None = None  # superbpe, uw: living tokens without specials at the end of phase one
-    superword_pattern: str = "improved"  # which chunks may join: text/eligible.py
-    stage2_pattern: str = STAGE2_PATTERN  # uw: what cuts the text for superwords, and for encoding
-    max_superword_words: int | None = None
-    forbid: str | None = None  # no superword in whose text this expression is found
-    token_order: str = "latest-birth"  # of model ids
-    specials_first: bool = False  # before the alphabet, not behind the learned tokens
+    vocab_size: int = option(
+        32_000,
+        "Model ids in all: base symbols, stop words, learned tokens, special and reserved ids.",
+        panel="Most used",
+        short="-s",
+        metavar="N",
+        least=1,
+    )
+    encoding: str = option(
+        "bytes",
+        "Base symbols: bytes of UTF-8, the characters that occur, or SCRIPT's block and index, two for each character.",
+        panel="Vocabulary",
+        choices=("bytes", "chars", "script"),
+    )
+    coverage: str | None = option(  # a decimal
+        None,
+        "chars: the rarest characters, beyond this share of the text, are the special token <unk>.",
+        panel="Vocabulary",
+        metavar="SHARE",
+        told_default="1",
+    )
+    whole_characters: bool = option(
+        False,
+        "A part of a character merges with nothing but the rest of it.",
+        panel="Vocabulary",
+        off="--no-whole-characters",
+    )
+    alphabet: str = option(
+        "gpt2",
+        "Base ids of bytes: 256 in GPT-2's order, in byte order (from 0; bytes1: from 1), 243 of UTF-8, or bytes seen.",
+        panel="Compatibility",
+        choices=("gpt2", "bytes", "bytes1", "utf8", "seen"),
+    )
+    ties: Literal["ids", "bytes"] = option(
+        "ids",
+        "Between pairs of equal count: lowest ids, or lowest bytes.",
+        panel="Compatibility",
+        choices=("ids", "bytes"),
+    )
+    overlaps: Literal["all", "disjoint"] = option(
+        "all", "aaa holds (a, a) twice, or once.", panel="Compatibility", choices=("all", "disjoint")
+    )
+    batch: Literal["exact", "1", "paper"] = option(
+        "exact",
+        "Many merges in one pass with the result of one at a time; one at a time; or BatchBPE's rule.",
+        panel="Compatibility",
+        choices=("exact", "1", "paper"),
+    )
+    cap_divisor: int = option(
+        2, "paper: at most 1/N of the merges left in one pass.", panel="Compatibility", metavar="N", least=1
+    )
+    max_batch: int | None = option(
+        None, "paper: at most N merges in one pass.", panel="Compatibility", metavar="N", least=1
+    )
+    min_frequency: int = option(1, "Stop when the best pair is rarer.", panel="Most used", metavar="N", least=0)
+    max_token_length: int | None = option(
+        None, "No token of more than N base symbols.", panel="Vocabulary", metavar="N", least=1
+    )
+    stop_list: int = option(
+        0,
+        "Give the N most frequent chunks ids of their own; they never merge.",
+        panel="Vocabulary",
+        metavar="N",
+        least=0,
+    )
+    freq_cutoff: int = option(1, "Leave out chunks rarer than N.", panel="Vocabulary", metavar="N", least=0)
+    specials: tuple[str, ...] = option(
+        (),
+        "A special token. May be given again.",
+        flag="--special",
+        panel="Most used",
+        metavar="TOKEN",
+        many=True,
+    )
+    reserve: int = option(0, "Ids to keep free at the end.", panel="Vocabulary", metavar="N", least=0)
+    count_specials: bool = option(
+        True,
+        "Whether special and reserved ids are part of --vocab-size; they are by default.",
+        panel="Compatibility",
+        off="--no-count-specials",
+    )
+    block_tokens: tuple[str, ...] = option(
+        (),
+        "Never learn this token. May be given again.",
+        flag="--block-token",
+        panel="Vocabulary",
+        metavar="TEXT",
+        many=True,
+    )
+    weights: dict[str, str] = option(
+        help="Multiply the counts of a source group; of the others they count once. May be given again.",
+        default_factory=dict,
+        flag="--weight",
+        panel="Vocabulary",
+        metavar="GROUP=NUMBER",
+        many=True,
+    )
+    tau: str | None = option(  # a decimal
+        None,
+        "Delete a token when a merge takes at least this share of its occurrences (PickyBPE), such as 0.9.",
+        panel="Deletions",
+        metavar="T",
+        told_default="never",
+    )
+    delete_to: Literal["bytes", "walk"] = option(
+        "bytes",
+        "Its other occurrences become base symbols, or the living tokens it was made of.",
+        panel="Deletions",
+        choices=("bytes", "walk"),
+    )
+    delete_test: Literal["before", "after"] = option(  # train/engine/deletion.py
+        "before",
+        "before: merged / count before the merge >= T. after (the first PickyBPE): merged / (count after + merged) "
+        "> T.",
+        panel="Deletions",
+        choices=("before", "after"),
+    )
+    superwords: str = option(
+        "none",
+        "Merges across chunk borders: competing with ordinary ones by count (BoundlessBPE), or after them over whole "
+        "chunks (superbpe) or over any neighbours in a chunk of --stage2-pattern (uw).",
+        panel="Most used",
+        choices=("none", "boundless", "superbpe", "uw"),
+    )
+    transition: int | None = option(  # living tokens at the end of phase one
+        None,
+        "superbpe, uw: tokens, special ones not counted, at which superwords begin.",
+        panel="Superwords",
+        metavar="N",
+        least=1,
+    )
+    superword_pattern: str = option(
+        "improved",
+        "Which chunks may join: improved (a letter behind the first character), simple (a letter), paper (ASCII "
+        "letters, space, _ and '), or an expression found in the chunk.",
+        panel="Superwords",
+        metavar="NAME|REGEX",
+    )
+    stage2_pattern: str = option(
+        STAGE2_PATTERN,
+        "uw: what cuts text from --transition on, and when encoding.",
+        panel="Superwords",
+        metavar="NAME|REGEX",
+    )
+    max_superword_words: int | None = option(
+        None, "No superword of more than N chunks.", panel="Superwords", metavar="N", least=2
+    )
+    forbid: str | None = option(None, "No superword in whose text this is found.", panel="Superwords", metavar="REGEX")
+    token_order: str = option(
+        "latest-birth",
+        "Ids of tokens that were deleted and learned again: by the last time, or by the first.",
+        panel="Deletions",
+        choices=("latest-birth", "first-birth"),
+    )
+    specials_first: bool = option(
+        False, "Ids of special tokens before all others, or behind them.", panel="Compatibility", off="--specials-last"
+    )
 
     @classmethod
     def from_options(cls, like: str = "hf", **given: Any) -> TrainConfig:
@@ -207,39 +400,13 @@ class TrainConfig:
 
     def check(self) -> None:
         """Refuse what cannot work, before anything is read."""
-        choices = {
-            "encoding": ENCODINGS,
-            "alphabet": ALPHABETS if self.encoding == "bytes" else (self.encoding,),
-            "ties": ("ids", "bytes"),
-            "overlaps": ("all", "disjoint"),
-            "batch": ("exact", "1", "paper"),
-            "delete_to": ("bytes", "walk"),
-            "delete_test": ("before", "after"),
-            "token_order": ("latest-birth", "first-birth"),
-        }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                flag = name.replace("_", "-")
-                raise UsageError(f"--{flag} {getattr(self, name)}: one of {', '.join(allowed)}.")
+        self._check_values()
         if self.tau is None and (self.delete_to, self.delete_test) != ("bytes", "before"):
             raise UsageError("--delete-to and --delete-test say how tokens are deleted; --tau T says when.")
         if self.tau is not None and self.batch == "paper":
             raise UsageError(
                 "--tau asks after every single merge, which --batch paper does not have. Use --batch exact."
             )
-        for name, least in (
-            ("cap_divisor", 1),
-            ("min_frequency", 0),
-            ("stop_list", 0),
-            ("freq_cutoff", 0),
-            ("reserve", 0),
-        ):
-            if getattr(self, name) < least:
-                raise UsageError(f"--{name.replace('_', '-')} {getattr(self, name)}: at least {least}.")
-        for name in ("max_batch", "max_token_length"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(f"--{name.replace('_', '-')} {value}: at least 1.")
         if self.batch == "paper" and self.ties == "bytes":
             raise UsageError(
                 "--batch paper takes the first pairs of a round by ids; --ties bytes is not defined for it."
@@ -261,9 +428,19 @@ class TrainConfig:
         if len(set(self.specials)) != len(self.specials) or "" in self.specials:
             raise UsageError("--special: each must be given once and not be empty.")
 
+    def _check_values(self) -> None:
+        """Choices and lower bounds, as the fields have them."""
+        for name, known in options_of(TrainConfig).items():
+            value = getattr(self, name)
+            allowed = known.choices
+            if name == "alphabet" and self.encoding != "bytes":
+                allowed = (self.encoding,)
+            if allowed and value not in allowed:
+                raise UsageError(f"{known.flag} {value}: one of {', '.join(allowed)}.")
+            if known.least is not None and value is not None and value < known.least:
+                raise UsageError(f"{known.flag} {value}: at least {known.least}.")
+
     def _check_superwords(self) -> None:
-        if self.superwords not in SUPERWORDS:
-            raise UsageError(f"--superwords {self.superwords}: one of {', '.join(SUPERWORDS)}.")
         staged = self.superwords in ("superbpe", "uw")
         if staged != (self.transition is not None):
             raise UsageError(
@@ -301,8 +478,8 @@ class TrainConfig:
                 f"--transition {self.transition} is more than the {room} tokens of --vocab-size {self.vocab_size} "
                 f"(special and reserved ids not counted)."
             )
-        if self.max_superword_words is not None and self.max_superword_words < 2:
-            raise UsageError(f"--max-superword-words {self.max_superword_words}: at least 2.")
+        from streambpe.text.eligible import text_test  # not above: it loads `regex`, and --help reads this module
+
         text_test(self.superword_pattern, "--superword-pattern")
         if self.forbid is not None:
             text_test(self.forbid, "--forbid")

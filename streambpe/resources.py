@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from streambpe.errors import LimitError, UsageError
+from streambpe.options import option
 from streambpe.system import (
     available_memory,
     bound_allocator,
@@ -65,9 +66,15 @@ def format_size(n: float) -> str:
 class Resources:
     """What a job may use. Never changes a result."""
 
-    memory_bytes: int
-    threads: int
-    temp_dir: Path | None = None
+    memory_bytes: int = option(
+        help="Bound for the whole process tree, such as 2GB.",
+        flag="--memory",
+        panel="Most used",
+        metavar="SIZE",
+        told_default="a quarter of RAM",
+    )
+    threads: int = option(help="At work at a time.", panel="Most used", metavar="N", least=1, told_default="all cores")
+    temp_dir: Path | None = option(None, "Where to spill.", panel="Resources", metavar="DIR", told_default="inside RUN")
 
     @classmethod
     def from_options(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streambpe.cli.options import (
+    PanelCommand,
+    PanelOption,
     count_options,
     counting_arguments,
     force_option,
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from streambpe.train.training import TrainResult
 
 
-@click.command()
+@click.command(cls=PanelCommand)
 @click.argument("run")
 @click.argument("sources", nargs=-1, metavar="SOURCE...")
 @count_options
@@ -85,16 +87,32 @@ def tell_counts(run: str, result: CountResult) -> None:
     )
 
 
-@click.command()
+@click.command(cls=PanelCommand)
 @click.argument("run")
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
 @train_options
-@click.option("--name", default="main", show_default=True, metavar="NAME", help="Several trainings live in one RUN.")
+@click.option(
+    "--name",
+    cls=PanelOption,
+    panel="Most used",
+    default="main",
+    show_default=True,
+    metavar="NAME",
+    help="Several trainings live in one RUN.",
+)
 @count_options
 @resource_options
 @progress_option
-@click.option("--checkpoint-seconds", type=click.FloatRange(0), default=5.0, show_default=True, metavar="S",
-              help="A kill loses at most this much work.")  # fmt: skip
+@click.option(
+    "--checkpoint-seconds",
+    cls=PanelOption,
+    panel="Resources",
+    type=click.FloatRange(0),
+    default=5.0,
+    show_default=True,
+    metavar="S",
+    help="A kill loses at most this much work.",
+)
 @partial_option
 def train(
     run: str,
@@ -137,13 +155,21 @@ def train(
     tell_result(result)
 
 
-@click.command()
+@click.command(cls=PanelCommand)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @train_options
 @count_options
 @resource_options
-@click.option("--sample", metavar="SIZE", default="32MB", show_default=True, help="How much to read of the files.")
-@click.option("--json", "as_json", is_flag=True, help="All numbers.")
+@click.option(
+    "--sample",
+    cls=PanelOption,
+    panel="Resources",
+    metavar="SIZE",
+    default="32MB",
+    show_default=True,
+    help="How much to read of the files.",
+)
+@click.option("--json", "as_json", cls=PanelOption, panel="Output", is_flag=True, help="All numbers.")
 def plan(
     sources: tuple[str, ...],
     memory: str | None,
@@ -296,13 +322,35 @@ def merge_counts(
     )
 
 
-@click.command()
+@click.command(cls=PanelCommand)
 @click.argument("run")
-@click.option("--by", type=click.Choice(["share", "group"]), default="share", show_default=True,
-              help="Prefixes: halved again and again; or the first source group, the first two, ...")  # fmt: skip
-@click.option("--steps", type=click.IntRange(2, 20), metavar="N", help="For --by share. [default: 6]")
-@click.option("--text", "texts", multiple=True, metavar="FILE", help="Measure on this SOURCE; may be given again.")
-@click.option("--json", "as_json", is_flag=True, help="All numbers.")
+@click.option(
+    "--by",
+    cls=PanelOption,
+    panel="Output",
+    type=click.Choice(["share", "group"]),
+    default="share",
+    show_default=True,
+    help="Prefixes: halved again and again; or the first source group, the first two, ...",
+)
+@click.option(
+    "--steps",
+    cls=PanelOption,
+    panel="Output",
+    type=click.IntRange(2, 20),
+    metavar="N",
+    help="For --by share. [default: 6]",
+)
+@click.option(
+    "--text",
+    "texts",
+    cls=PanelOption,
+    panel="Output",
+    multiple=True,
+    metavar="FILE",
+    help="Measure on this SOURCE; may be given again.",
+)
+@click.option("--json", "as_json", cls=PanelOption, panel="Output", is_flag=True, help="All numbers.")
 @train_options
 @partial_option
 @resource_options

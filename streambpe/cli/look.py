@@ -9,7 +9,7 @@ import sys
 import click
 
 from streambpe.cli.files import opened
-from streambpe.cli.options import force_option, open_resources, resource_options
+from streambpe.cli.options import force_option, open_resources, reading_options, resource_options
 from streambpe.errors import StreambpeError, UsageError
 
 
@@ -177,8 +177,7 @@ def check(run: str, rehash: bool, memory: str | None, threads: int | None, temp_
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
 @click.option("--name", default="main", show_default=True, metavar="NAME", help="The training it is about.")
 @click.option("--text", "texts", multiple=True, metavar="FILE", help="Measure on this SOURCE; may be given again.")
-@click.option("--lines", is_flag=True, help="In text files every line is a document.")
-@click.option("--text-column", metavar="NAME", help="Of jsonl, csv and parquet. [default: text]")
+@reading_options("lines", "text_column")
 @click.option("--force", is_flag=True, help="Overwrite a file that is no page of report; a page is replaced anyway.")
 @resource_options
 def report(
@@ -224,8 +223,7 @@ def report(
 @click.option("--group-by", type=click.Choice(["folder"]), help="Each folder's files are a group, for --by group.")
 @click.option("--tokenizer", "rivals", multiple=True, metavar="FILE", help="A vocabulary made elsewhere (see import).")
 @click.option("--pattern", metavar="NAME|REGEX", help="For tiktoken ranks given as --tokenizer, which carry none.")
-@click.option("--lines", is_flag=True, help="In text files every line is a document.")
-@click.option("--text-column", default="text", show_default=True, metavar="NAME", help="Of jsonl, csv and parquet.")
+@reading_options("lines", "text_column")
 @click.option("--json", "form", flag_value="json", help="One JSON list.")
 @click.option("--csv", "form", flag_value="csv", help="Comma-separated, with a header.")
 @resource_options
@@ -238,7 +236,7 @@ def evaluate(
     rivals: tuple[str, ...],
     pattern: str | None,
     lines: bool,
-    text_column: str,
+    text_column: str | None,
     form: str | None,
     memory: str | None,
     threads: int | None,

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from streambpe.cli.files import opened
-from streambpe.cli.options import force_option, open_resources, resource_options
+from streambpe.cli.options import force_option, open_resources, reading_options, resource_options
 from streambpe.cli.signals import stop_on_signals
 from streambpe.errors import NotExact, TablesDiffer, UsageError
 
@@ -29,21 +29,7 @@ from streambpe.errors import NotExact, TablesDiffer, UsageError
 )
 @click.option("--eot", metavar="TOKEN", help="A special token to put behind every document of OUT.")
 @click.option("--json", "as_json", is_flag=True, help="On stdout: a JSON list a line instead of numbers.")
-@click.option("--lines", is_flag=True, help="In text files every line is a document.")
-@click.option("--text-column", default="text", show_default=True, metavar="NAME", help="Of jsonl, csv and parquet.")
-@click.option(
-    "--format",
-    "kind",
-    type=click.Choice(["auto", "txt", "lines", "jsonl", "csv", "parquet"]),
-    default="auto",
-    help="Of all files, instead of judging by the file's name.",
-)
-@click.option(
-    "--bad-utf8",
-    type=click.Choice(["replace", "skip", "error"]),
-    help="Invalid bytes become U+FFFD, are left out, or end the job; given by hand, also files that are mostly no "
-    "UTF-8 are taken. [default: replace]",
-)
+@reading_options("lines", "text_column", "kind", "bad_utf8")
 @force_option
 @resource_options
 def encode(
@@ -54,8 +40,8 @@ def encode(
     eot: str | None,
     as_json: bool,
     lines: bool,
-    text_column: str,
-    kind: str,
+    text_column: str | None,
+    kind: str | None,
     bad_utf8: Any,
     force: bool,
     memory: str | None,
@@ -89,8 +75,8 @@ def encode(
     if output is not None and as_json:
         raise click.UsageError("--json is about lines on stdout; a file's form is in its name. Leave --json or -o out")
     tokenizer = Tokenizer.load(model)
+    how = {"lines": lines, "text_column": text_column or "text", "kind": kind or "auto", "bad_utf8": bad_utf8}
     if output is None:
-        how = {"lines": lines, "text_column": text_column, "kind": kind, "bad_utf8": bad_utf8}
         for line in encode_to_text(tokenizer, files, as_json=as_json, **how):
             click.echo(line)
         return
@@ -101,10 +87,7 @@ def encode(
             output,
             dtype=dtype,
             eot=eot,
-            lines=lines,
-            text_column=text_column,
-            kind=kind,
-            bad_utf8=bad_utf8,
+            **how,
             resources=resources,
             stop=stop,
             force=force,

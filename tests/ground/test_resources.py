@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from streambpe import resources as memory
 from streambpe.cli import main as command_line
+from streambpe.cli import options as cli_options
 from streambpe.errors import Stopped
 from streambpe.resources import Resources, most_threads, parse_size
 from streambpe.store.database import open_store
@@ -147,7 +148,7 @@ def noting(make, seen: list[Resources]):
 def test_every_command_with_memory_prepares_the_allocators(learned, tmp_path, monkeypatch, name):
     """`encode` set Polars' threads and nothing else, so what was freed was kept."""
     prepared: list[int] = []
-    monkeypatch.setattr(memory, "prepare_allocators", prepared.append)
+    monkeypatch.setattr(cli_options, "prepare_allocators", prepared.append)
     names = {"RUN": learned / "run", "TEXT": learned / "a.txt"}
     command = [str(names.get(word, word)).replace("NEW", str(tmp_path / "new")) for word in COMMANDS[name]]
     assert cli(*command, "--memory", "300MB").exit_code == 0

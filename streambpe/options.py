@@ -1,0 +1,88 @@
+"""What an option is, said once: at the field of the class that holds it.
+
+    min_frequency: int = option(1, "Stop when the best pair is rarer.", panel="Vocabulary", metavar="N", least=0)
+
+The options of the commands and their --help (cli/options.py), option files (option_file.py), the checks of choices and
+lower bounds (config.py), and the tests of the tables in docs/ all read it from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any
+
+PANELS = (
+    "Most used",
+    "Corpus",
+    "Splitting",
+    "Vocabulary",
+    "Compatibility",
+    "Deletions",
+    "Superwords",
+    "Resources",
+    "Output",
+)  # titles in --help, in their order
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option, besides the type and the default that the field itself has."""
+
+    name: str  # of the field
+    flag: str  # --min-frequency
+    help: str
+    panel: str
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    least: int | None = None  # of a number
+    off: str = ""  # the flag that turns a switch off
+    default: Any = None
+    told_default: str = ""  # where the default is not a value: "all cores"
+    short: str = ""
+    many: bool = False  # may be given again
+
+    @property
+    def key(self) -> str:
+        """Its name in an option file."""
+        return self.flag.removeprefix("--")
+
+    @property
+    def switch(self) -> bool:
+        """Whether it is on or off, and takes no value."""
+        return isinstance(self.default, bool)
+
+    @property
+    def shown_default(self) -> str:
+        """For people; empty if there is nothing to say."""
+        if self.told_default or self.switch or self.default in (None, "", ()):
+            return self.told_default
+        return str(self.default)
+
+
+def option(
+    default: Any = MISSING,
+    help: str = "",
+    *,
+    panel: str,
+    flag: str = "",
+    default_factory: Any = MISSING,
+    **more: Any,
+) -> Any:
+    """The field of a dataclass that is an option. `more`: the other fields of Option."""
+    facts = {"flag": flag, "help": help, "panel": panel, **more}
+    if default_factory is not MISSING:
+        return field(default_factory=default_factory, metadata={"option": facts})
+    return field(default=default, metadata={"option": facts})
+
+
+def options_of(holder: type) -> Mapping[str, Option]:
+    """The options among the fields of a dataclass, by field."""
+    found = {}
+    for of_class in fields(holder):
+        if "option" in of_class.metadata:
+            facts = dict(of_class.metadata["option"])
+            facts["flag"] = facts["flag"] or "--" + of_class.name.replace("_", "-")
+            default = None if of_class.default is MISSING else of_class.default
+            found[of_class.name] = Option(name=of_class.name, default=default, **facts)
+    return found

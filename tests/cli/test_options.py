@@ -1,0 +1,76 @@
+"""Options are said once, at the fields of the classes: commands, --help and the tables in docs/ agree with them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from streambpe.cli.main import main
+from streambpe.cli.options import COUNT_OPTIONS, RESOURCE_OPTIONS, SOURCE_OPTIONS, TRAIN_OPTIONS, PanelCommand
+from streambpe.config import LIKE_OPTION
+from streambpe.options import PANELS, Option
+
+DOCS = Path(__file__).parents[2] / "docs"
+ALL = {option.flag: option for option in (*TRAIN_OPTIONS, LIKE_OPTION, *COUNT_OPTIONS, *SOURCE_OPTIONS)}
+TABLES = {
+    ("counting.md",): (*COUNT_OPTIONS, *SOURCE_OPTIONS),
+    ("training.md", "superwords.md"): (*TRAIN_OPTIONS, LIKE_OPTION),
+}
+
+
+def rows(page: str) -> dict[str, tuple[str, str]]:
+    """(default, meaning) by flag, of the tables of options in a page."""
+    found = {}
+    for line in (DOCS / page).read_text(encoding="utf-8").splitlines():
+        cells = re.split(r" (?<!\\)\| ", line.strip("| "), maxsplit=2)
+        flag = re.match(r"`(--[a-z0-9-]+)", cells[0])
+        if line.startswith("|") and flag and len(cells) == 3:
+            found[flag.group(1)] = (cells[1].strip("` "), cells[2])
+    return found
+
+
+def default_in_words(option: Option) -> str:
+    if option.switch:
+        return "on" if option.default else "off"
+    return option.shown_default or "none"
+
+
+@pytest.mark.parametrize("pages", TABLES, ids=" ".join)
+def test_the_tables_in_the_docs_have_every_option_with_its_default_and_choices(pages):
+    """And no option that is not there."""
+    written = {flag: row for page in pages for flag, row in rows(page).items()}
+    assert set(written) == {option.flag for option in TABLES[pages]}
+    for option in TABLES[pages]:
+        default, meaning = written[option.flag]
+        assert default == default_in_words(option), option.flag
+        for choice in set(option.choices) - {option.default}:
+            assert f"`{choice}`" in meaning, (option.flag, choice)
+
+
+@pytest.mark.parametrize("name", ["count", "train", "plan", "converge"])
+def test_help_shows_every_option_once_under_a_title(name):
+    """At 80 columns, with the options that are most used first."""
+    command = main.commands[name]
+    assert isinstance(command, PanelCommand)
+    shown = CliRunner().invoke(main, [name, "--help"], terminal_width=80).output
+    listed = re.findall(r"^  (?:-\w, )?(--[a-z0-9-]+)", shown, re.M)
+    flags = [max(option.opts, key=len) for option in command.params if isinstance(option, click.Option)]
+    assert sorted(listed) == sorted([*flags, "--help"])
+    titles = re.findall(r"^([A-Z][a-z ]+):$", shown, re.M)
+    assert titles == [title for title in PANELS if title in titles]
+    assert titles[0] == "Most used"
+    assert 5 <= len(re.findall(r"^  \S", shown.split("Most used:")[1].split("\n\n")[0], re.M)) <= 13
+    assert all(len(line) <= 80 for line in shown[shown.index("Most used:") :].splitlines())
+
+
+def test_every_option_of_the_classes_is_an_option_of_train():
+    """With the names of its fields, so that what is given reaches them."""
+    params = {param.name: param for param in main.commands["train"].params}
+    for option in (*ALL.values(), *RESOURCE_OPTIONS):
+        assert option.flag in params[option.name].opts
+        assert option.help in params[option.name].help
+        assert option.panel in PANELS
