@@ -18,6 +18,7 @@ from streambpe.errors import StreambpeError
 from streambpe.resources import Resources
 from streambpe.train import commands, trainer
 from streambpe.train.counting import sizes, worker
+from streambpe.train.engine.rules import EngineTuning
 
 RESOURCES = Resources(400 * 10**6, 2)
 
@@ -46,7 +47,10 @@ def learn(given: dict[str, Any], stop: threading.Event) -> None:
         commands.train(given["run"], given["sources"], counting=given["counting"], **shared, **given["options"])
         return
     config = TrainConfig.from_options(**given["options"])
-    trainer.Trainer(given["run"], config, **shared, **given.get("trainer", {})).run()
+    options = dict(given.get("trainer", {}))
+    if "tuning" in options:
+        options["tuning"] = EngineTuning(**options["tuning"])
+    trainer.Trainer(given["run"], config, **shared, **options).run()
 
 
 def main() -> None:

@@ -80,7 +80,7 @@ def learn(run: Path, *, stop_at: int | None = None, how: str = "raise", **argume
         job.run()
     except (Enough, Stopped):
         return None
-    return (run / ("model" if job.name == "main" else job.name)).with_suffix(".events.jsonl").read_bytes()
+    return job.training.log.read_bytes()
 
 
 # How it is run changes nothing
@@ -214,7 +214,7 @@ def kill_and_go_on(counted: Path, folder: Path, rng: random.Random, kills: int) 
     run = copy(counted, folder / "run")
     hits = 0
     for _ in range(kills):
-        tuning = rng.choice([None, EngineTuning(force_scan=True), EngineTuning(candidates=4)])
+        tuning = rng.choice([{}, {"force_scan": True}, {"candidates": 4}])
         driver = Driver(
             run=run, options=OPTIONS, rest=0.01,
             trainer={"checkpoint_seconds": rng.choice([0, 0.2]), "snapshot_seconds": rng.choice([0, 1000]),
