@@ -1,24 +1,34 @@
-"""Small files that are replaced as a whole."""
+"""Files that appear under their name as a whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
-from streambpe.system import rename, sync, sync_folder
+from streambpe.system import rename, sync_file, sync_folder
+
+
+@contextlib.contextmanager
+def whole_file(target: Path) -> Iterator[Path]:
+    """A name to write to. What stands there at the end is put on the disk and takes the target's name.
+
+    A reader, or a power cut, sees the old file or the new one, never a mixture; after an error the old one stays.
+    A kill may leave NAME.new behind, which the next writer overwrites.
+    """
+    temporary = target.with_name(target.name + ".new")
+    try:
+        yield temporary
+        sync_file(temporary)
+        rename(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(target.parent)
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a file so that a reader, or a power cut, sees the old bytes or the new, never a mixture."""
-    temporary = path.with_name(path.name + ".new")
-    try:
-        with open(temporary, "wb") as out:
-            out.write(data)
-            out.flush()
-            sync(out.fileno())
-        rename(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-    sync_folder(path.parent)
+    """A small file in place of the one that is there, or new."""
+    with whole_file(path) as temporary:
+        temporary.write_bytes(data)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from streambpe.disk import disk_full, says_disk_full
 from streambpe.errors import OutputExists, StreambpeError, UsageError
-from streambpe.system import rename, sync_file, sync_folder
+from streambpe.files import whole_file
 
 _AS_IT_WAS = "What was there is as it was."
 
@@ -46,23 +46,16 @@ def _takes_all(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A name to write to; it becomes `path` when everything is written and safe on the disk, or is removed."""
+def whole_output(path: Path) -> Iterator[Path]:
+    """As files.whole_file, for a path that the user named: it may be a pipe, and what fails is told."""
     if _takes_all(path):
         yield path
         return
-    temporary = path.with_name(path.name + ".new")
     try:
-        yield temporary
-        sync_file(temporary)
-        rename(temporary, path)
-        sync_folder(path.parent)
+        with whole_file(path) as temporary:
+            yield temporary
     except OSError as why:
-        _forget(temporary)
         raise not_written(path, why) from None
-    except BaseException:
-        _forget(temporary)
-        raise
 
 
 def not_written(path: Path, why: OSError) -> StreambpeError:
@@ -70,8 +63,3 @@ def not_written(path: Path, why: OSError) -> StreambpeError:
     if says_disk_full(why):
         return disk_full(why, path, f"{_AS_IT_WAS} Make room, then give the same command again.")
     return StreambpeError(f"{path} cannot be written ({why.strerror or why}). {_AS_IT_WAS}")
-
-
-def _forget(temporary: Path) -> None:
-    with contextlib.suppress(OSError):
-        temporary.unlink(missing_ok=True)

@@ -36,8 +36,9 @@ from streambpe.encode.encoder import RunJoiner
 from streambpe.encode.sidecar import IdsRecord, sidecar_of
 from streambpe.errors import LimitError, Stopped, UsageError
 from streambpe.failpoints import failpoint
+from streambpe.files import replace_file
 from streambpe.model.eventlog import header_line
-from streambpe.outputs import refuse_existing, whole_file
+from streambpe.outputs import refuse_existing, whole_output
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import find_sources
@@ -316,12 +317,7 @@ class _Job:
         for file in (ids, offsets):
             file.flush()
             sync(file.fileno())
-        temporary = self.progress_file.with_name(self.progress_file.name + ".new")
-        with open(temporary, "w", encoding="utf-8") as out:
-            json.dump(vars(self.state), out)
-            out.flush()
-            sync(out.fileno())
-        rename(temporary, self.progress_file)
+        replace_file(self.progress_file, json.dumps(vars(self.state)).encode())
 
     def _resume(self) -> bool:
         """Take up a job that was stopped: its files are cut to what was certain."""
@@ -370,9 +366,9 @@ class _Job:
         else:
             self._write_parquet(temporary, offsets)
         if kind != "parquet":
-            with whole_file(self.path.with_name(self.path.name + ".offsets.npy")) as name:
+            with whole_output(self.path.with_name(self.path.name + ".offsets.npy")) as name:
                 save_array(offsets, name)
-            with whole_file(sidecar_of(self.path)) as name:
+            with whole_output(sidecar_of(self.path)) as name:
                 name.write_bytes(self._record().as_json())
         failpoint("encoded-beside")
         if kind != "bin" or temporary.exists():

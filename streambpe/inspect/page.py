@@ -23,7 +23,7 @@ from streambpe.errors import RunError, UsageError
 from streambpe.inspect.charts import Series, line_chart, thinned
 from streambpe.inspect.curves import Stop, growth_on_chunks, growth_on_texts
 from streambpe.model.eventlog import Op, read_event_log
-from streambpe.outputs import refuse_existing, whole_file
+from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import clock
 from streambpe.resources import Resources, format_size
 from streambpe.store.database import list_trainings, open_store, use_training
@@ -73,7 +73,7 @@ def report(
     path = Path(output)
     refuse_existing(path, force or _is_page(path))
     facts = gather(Run.open(run), name, texts, resources or Resources.from_options(), **how)
-    with whole_file(path) as temporary:
+    with whole_output(path) as temporary:
         temporary.write_text(render(facts), encoding="utf-8")
     return facts
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from streambpe.errors import LimitError, QueryRefused, RunError, StreambpeError, UsageError
 from streambpe.inspect.asked import judge, parse, returns_rows, spill_folder
-from streambpe.outputs import refuse_existing, whole_file
+from streambpe.outputs import refuse_existing, whole_output
 from streambpe.resources import SMALLEST_MEMORY_BYTES, Resources, format_size
 from streambpe.store.database import SCHEMA, VIEWS, list_trainings, open_store, seal, use_training
 from streambpe.store.identity import refuse_earlier_tables
@@ -100,7 +100,7 @@ def write_query(
     _refuse_several(statements, f"-o {path}")
     if not returns_rows(statements[-1]):
         raise QueryRefused(f"-o {path}: the query gives no rows to write. Nothing was run.")
-    with _sealed(run, name, files, resources) as con, whole_file(path) as temporary:
+    with _sealed(run, name, files, resources) as con, whole_output(path) as temporary:
         for statement in statements[:-1]:
             con.execute(statement.query)
         if form == "parquet":

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from streambpe.errors import EventLogError
-from streambpe.system import rename, sync, sync_folder
+from streambpe.files import whole_file
 
 FORMAT = "streambpe-events"
 VERSION = 1
@@ -177,23 +177,11 @@ def log_lines(log: EventLog) -> tuple[list[bytes], str]:
 def write_event_log(path: str | os.PathLike[str], log: EventLog) -> str:
     """Write the log and return the sha256 of its event lines.
 
-    The file appears under its name only when it is complete and on disk: it is written beside
-    it under a temporary name, synced, then renamed, and the folder is synced so that the
-    rename survives a power cut. A kill leaves the old file, or at worst also a `.tmp`.
+    The file appears under its name only when it is complete and on disk.
     """
-    target = Path(path)
-    temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     lines, sha256 = log_lines(log)
-    try:
-        with temporary.open("wb") as file:
-            file.writelines(lines)
-            file.flush()
-            sync(file.fileno())
-        rename(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_folder(target.parent)
+    with whole_file(Path(path)) as temporary, temporary.open("wb") as file:
+        file.writelines(lines)
     return sha256
 
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.errors import EventLogError
+from streambpe.files import whole_file
 from streambpe.model.eventlog import Event, EventLog, Op, event_line, events_digest, header_line, read_event_lines
-from streambpe.system import rename, sync_file, sync_folder
 
 _KEY = b"streambpe-events"
 _SCHEMA = pa.schema(
@@ -32,7 +32,6 @@ _SCHEMA = pa.schema(
 
 def write_parquet(path: str | os.PathLike[str], log: EventLog) -> None:
     """Write the log as Parquet; the file appears under its name when it is complete."""
-    target = Path(path)
     header = header_line(log.header, len(log.events), events_digest(log.events)).rstrip(b"\n")
     events = log.events
     table = pa.table(
@@ -46,14 +45,8 @@ def write_parquet(path: str | os.PathLike[str], log: EventLog) -> None:
         ],
         schema=_SCHEMA.with_metadata({_KEY: header}),
     )
-    temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-    try:
+    with whole_file(Path(path)) as temporary:
         pq.write_table(table, temporary, compression="zstd")
-        sync_file(temporary)
-        rename(temporary, target)
-        sync_folder(target.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def read_parquet(path: str | os.PathLike[str]) -> EventLog:

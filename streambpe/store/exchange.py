@@ -17,7 +17,7 @@ from streambpe.config import CountConfig
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunMismatch, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
-from streambpe.outputs import refuse_existing, whole_file
+from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources
 from streambpe.store.chunks import fold
@@ -56,7 +56,7 @@ def export_counts(
     expression = find_pattern(config.pattern, gaps=config.gaps).expression
     parts = list_parts(folder) if group is None else group_parts(folder, group)
     rows = 0
-    with whole_file(target) as temporary:
+    with whole_output(target) as temporary:
         if target.suffix == ".csv":
             with open(temporary, "w", encoding="utf-8", newline="") as out:
                 writer = csv.writer(out)

@@ -10,7 +10,6 @@ committed. About 2.1 to 2.4 bytes a chunk on disk.
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -23,11 +22,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.errors import RunError
+from streambpe.files import whole_file
 from streambpe.store.made_of import fingerprint, has_note, parquet_note
 from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import Part, Span
 from streambpe.store.run import Run
-from streambpe.system import rename, sync_file, sync_folder
 from streambpe.text.chunker import END_OF_DOCUMENT, Ids, Lengths, Numbered
 
 UNREADABLE = (OSError, pl.exceptions.PolarsError, pa.ArrowException)  # what reading a damaged file raises
@@ -51,13 +50,13 @@ def write_sequence(folder: Path, name: str, numbered: Numbered, n: Lengths, made
 
 def _write_chunks(ranked: pl.DataFrame, target: Path, made_of: str) -> None:
     note = parquet_note(made_of, target.name)
-    with _whole(target) as temporary:
+    with whole_file(target) as temporary:
         ranked.write_parquet(temporary, compression="zstd", compression_level=1, statistics=False, metadata=note)
 
 
 def _write_ids(ids: Ids, target: Path, made_of: str) -> None:
     """The bytes of an id apart: the upper ones are nearly all alike. Half the time of Polars' way, 0.93 of the size."""
-    with _whole(target) as temporary:
+    with whole_file(target) as temporary:
         pq.write_table(
             pa.table({"chunk_id": ids}).replace_schema_metadata(parquet_note(made_of, target.name)),
             temporary,
@@ -66,16 +65,6 @@ def _write_ids(ids: Ids, target: Path, made_of: str) -> None:
             column_encoding="BYTE_STREAM_SPLIT",
             write_statistics=False,
         )
-
-
-@contextlib.contextmanager
-def _whole(target: Path) -> Iterator[Path]:
-    """A name to write to; what stands there at the end takes the target's."""
-    temporary = target.with_name(target.name + ".new")
-    yield temporary
-    sync_file(temporary)
-    rename(temporary, target)
-    sync_folder(target.parent)
 
 
 def read_chunks(folder: Path, name: str) -> pl.Series:

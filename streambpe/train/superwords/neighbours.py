@@ -27,11 +27,11 @@ from streambpe.core.pairs import PairTable
 from streambpe.encode.bulk import BulkReplay
 from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
+from streambpe.files import whole_file
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event, Op
 from streambpe.store.made_of import has_note, parquet_note
 from streambpe.store.sequences import UNREADABLE, SequencePart, read_sequence
-from streambpe.system import rename, sync_file, sync_folder
 from streambpe.threads import in_order
 
 Int64 = npt.NDArray[np.int64]
@@ -257,9 +257,6 @@ def merge_neighbours(files: Sequence[Path], target: Path, least: int, rows_at_on
 
 def write_whole(frame: pl.DataFrame, target: Path, made_of: str = "") -> None:
     """A Parquet file that appears whole or not at all, with a note of what it was made of (store/made_of.py)."""
-    temporary = target.with_name(target.name + ".new")
     note = parquet_note(made_of, target.name)
-    frame.write_parquet(temporary, compression="zstd", compression_level=1, row_group_size=1 << 16, metadata=note)
-    sync_file(temporary)
-    rename(temporary, target)
-    sync_folder(target.parent)
+    with whole_file(target) as temporary:
+        frame.write_parquet(temporary, compression="zstd", compression_level=1, row_group_size=1 << 16, metadata=note)
