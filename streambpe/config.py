@@ -490,7 +490,7 @@ class TrainConfig:
         return next((text for text in self.specials if text.lower() == UNK), None) if self.encoding == "chars" else None
 
     def _check_uw(self) -> None:
-        from streambpe.text.patterns import find_pattern  # not above: Polars would come before its settings
+        from streambpe.text.patterns import find_pattern
 
         find_pattern(self.stage2_pattern, gaps="keep")
         if self.stop_list:

@@ -1,6 +1,6 @@
 /* Where chunks end: one function for each preset, written from its expression.
 
-   A text is one document, or a stretch of one that begins and ends at a certain border (streambpe/text/patterns.py);
+   A text is one document, or a stretch of one that begins and ends at a certain border (streambpe/text/cuts.py);
    characters are told apart by one 16-bit entry each of a table that Python fills from the installed `regex` module:
    one bit for the category, and in the top four which letter of a contraction the character folds to, if one.
 

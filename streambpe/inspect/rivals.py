@@ -40,7 +40,7 @@ from streambpe.text.patterns import find_pattern
 from streambpe.train.engine.engine import PairRule
 from streambpe.train.superwords.interleave import phase_one
 from streambpe.train.superwords.neighbours import BARRIER, Int32, Reader, SymbolReader, find_eligible
-from streambpe.train.superwords.phase import join_rule, symbol_contents
+from streambpe.train.superwords.rules import join_rule, symbol_contents
 from streambpe.train.superwords.stage2 import StageTwo
 
 Rival = tuple[bytes, bytes, int]  # left, right, count

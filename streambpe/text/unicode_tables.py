@@ -23,7 +23,8 @@ import numpy as np
 import regex
 
 from streambpe.errors import RunMismatch
-from streambpe.text.patterns import PRESETS, WRITTEN_WITH, Pattern, every_character, unicode_version
+from streambpe.text.characters import WRITTEN_WITH, every_character, unicode_version
+from streambpe.text.patterns import PRESETS, Pattern
 
 KNOWN = {WRITTEN_WITH: "cfb32ce384547aa9"}  # version of the package -> tables_digest()
 _CATEGORIES = tuple(

@@ -18,8 +18,9 @@ from streambpe.core.binding import categories, lines_as_documents
 from streambpe.core.classes import PAGES
 from streambpe.errors import CoreError
 from streambpe.sources.borders import find_border
+from streambpe.text.characters import code_point_class
 from streambpe.text.chunker import ChunkCounts, Chunker, core_split
-from streambpe.text.patterns import PRESETS, code_point_class, find_pattern
+from streambpe.text.patterns import PRESETS, find_pattern
 from streambpe.text.split_worker import SplitProcess
 from tests.hostile import ATOMS, buffer_of, fast_documents, hostile_text, preset_patterns, random_text
 

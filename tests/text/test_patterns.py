@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streambpe.errors import PatternError
-from streambpe.text.patterns import PRESETS, characters_before, code_point_class, find_pattern
+from streambpe.text.characters import code_point_class
+from streambpe.text.cuts import characters_before
+from streambpe.text.patterns import PRESETS, find_pattern
 from tests.hostile import hostile_text, preset_patterns, random_text
 
 CUTTING = [(name, pattern) for name, pattern in preset_patterns() if pattern.has_cuts and not pattern.script_expression]

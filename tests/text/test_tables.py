@@ -16,7 +16,8 @@ from streambpe.model.eventlog import EventLog, read_event_log, write_event_log
 from streambpe.store.exchange import merge_runs
 from streambpe.store.run import Run
 from streambpe.text import unicode_tables as tables
-from streambpe.text.patterns import find_pattern, unicode_version
+from streambpe.text.characters import unicode_version
+from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import train
 from streambpe.train.counting import job
 from streambpe.train.counting.count import count

@@ -37,7 +37,8 @@ from streambpe.sources.find import find_sources
 from streambpe.sources.read import Reader
 from streambpe.store.models import read_model
 from streambpe.system import rename
-from streambpe.text.patterns import NO_CUTS, Pattern
+from streambpe.text.cuts import NO_CUTS
+from streambpe.text.patterns import Pattern
 
 FORMATS = ("hf", "tiktoken", "gpt2", "boundless", "gguf", "events", "parquet")
 _EXAMPLES = 5

@@ -1,0 +1,141 @@
+"""Which tokens may join to a superword, and what they spell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streambpe.config import TrainConfig
+from streambpe.model.alphabet import Alphabet
+from streambpe.model.eventlog import Event
+from streambpe.text.eligible import text_test
+from streambpe.text.patterns import Pattern
+from streambpe.train.engine.batch import Bool
+from streambpe.train.engine.engine import PairRule
+from streambpe.train.engine.whole_characters import WholeCharacterRule
+from streambpe.train.superwords.neighbours import (
+    Int64,
+)
+from streambpe.train.superwords.runs import (
+    OpenChunks,
+)
+
+
+def more_chunks(pattern: Pattern, most: int) -> Callable[[bytes], bool]:
+    """Whether the pattern cuts a token's text into more than `most` chunks; half a character counts as one."""
+    return lambda content: len(pattern.split(content.decode(errors="replace"))) > most
+
+
+class JoinRule:
+    """Which symbols may join: --max-superword-words, --forbid, --block-token.
+
+    An eligible chunk is one word, whether it stands in a run or not. Any other symbol has the words of the two that
+    first made it as a superword: " a b" that phase one learned as a part of " a b!" is no chunk, and counts two.
+    """
+
+    def __init__(
+        self,
+        contents: list[bytes],
+        eligible: Sequence[int],
+        most: int | None,
+        refused: Callable[[bytes], bool] | None,
+    ) -> None:
+        self.contents = contents  # of every symbol; grows with the engine's births
+        self.most = most
+        self.refused = refused
+        self.words = np.zeros(2 * len(contents) + 1024, np.int64)  # 0: no superword made it yet, so it is in no pair
+        self.words[list(eligible)] = 1
+
+    def allows(self, left: Int64, right: Int64) -> Bool:
+        """One answer for each pair."""
+        good = np.ones(len(left), bool)
+        if self.most is not None:
+            good &= self.words[left] + self.words[right] <= self.most
+        if self.refused is not None:
+            for i in np.flatnonzero(good).tolist():
+                good[i] = not self.refused(self.contents[left[i]] + self.contents[right[i]])
+        return good
+
+    def born(self, left: Int64, right: Int64, new: Int64) -> None:
+        """See PairRule; what is known keeps its words."""
+        for a, b, made in zip(left.tolist(), right.tolist(), new.tolist(), strict=True):
+            if made >= len(self.words):
+                self.words = np.concatenate((self.words, np.zeros(len(self.words), np.int64)))
+            self.words[made] = self.words[made] or self.words[a] + self.words[b]
+            if made == len(self.contents):
+                self.contents.append(self.contents[a] + self.contents[b])
+
+
+@dataclass(frozen=True)
+class AllRules:
+    """Several rules, each of which must allow a pair."""
+
+    rules: Sequence[PairRule]
+
+    def allows(self, left: Int64, right: Int64) -> Bool:
+        """One answer for each pair; a rule is only asked about what those before it allow."""
+        good = np.ones(len(left), bool)
+        for rule in self.rules:
+            at = np.flatnonzero(good)
+            good[at] = rule.allows(left[at], right[at])
+        return good
+
+    def born(self, left: Int64, right: Int64, new: Int64) -> None:
+        """See PairRule."""
+        for rule in self.rules:
+            rule.born(left, right, new)
+
+
+def join_rule(
+    config: TrainConfig,
+    alphabet: Alphabet,
+    words: Sequence[Event],
+    contents: Sequence[bytes],
+    eligible: Sequence[int],
+    word_pattern: Pattern | None,
+) -> PairRule | None:
+    """What a training forbids symbols with these contents; None if any two may join. eligible: the symbols that are
+    chunks which may join (any under uw); word_pattern: see SuperwordJob."""
+    tests: list[Callable[[bytes], bool]] = []
+    if config.block_tokens:
+        tests.append({token.encode() for token in config.block_tokens}.__contains__)
+    if config.forbid is not None:
+        tests.append(text_test(config.forbid, "--forbid"))
+    most = config.max_superword_words
+    if most is not None and word_pattern is not None:  # uw: symbols are no chunks
+        tests.append(more_chunks(word_pattern, most))
+        most = None
+    rules: list[PairRule] = []
+    if config.superwords == "uw" and config.whole_characters:  # elsewhere chunks join, which are whole anyway
+        rules.append(WholeCharacterRule.of_words(alphabet, len(contents), words))
+    if most is not None or tests:
+        refused = (lambda content: any(test(content) for test in tests)) if tests else None
+        rules.append(JoinRule(list(contents), eligible, most, refused))
+    return AllRules(rules) if rules else None
+
+
+def symbol_contents(alphabet: Alphabet, contents: Sequence[bytes], stop_words: int) -> list[bytes]:
+    """The bytes of every symbol by its number. contents: of every log id of phase one; a stop word is no symbol."""
+    base = [b""] * alphabet.first_id + list(contents)
+    stops = alphabet.first_id + len(alphabet)
+    base[stops : stops + stop_words] = [b""] * stop_words
+    return base
+
+
+@dataclass
+class Spellings:
+    """What every symbol stands for: its bytes, and the chunks it is made of; the assumption of runs.py."""
+
+    contents: list[bytes]
+    chunks: dict[int, tuple[int, ...]]  # of eligible chunks and superwords
+    open_chunks: OpenChunks = field(default_factory=OpenChunks)
+
+    def add(self, event: Event) -> bool:
+        """Take in a supermerge; whether it opens chunks that were not."""
+        left, right = event.pair
+        chunks = self.chunks[left] + self.chunks[right]
+        if event.id == len(self.contents):
+            self.contents.append(self.contents[left] + self.contents[right])
+        return self.open_chunks.add(chunks, self.chunks.setdefault(event.id, chunks))
