@@ -16,18 +16,37 @@
 
 typedef struct {
     const pair_table *links;
+    const uint8_t *filter; /* see filter_links */
     int64_t busy;
     const uint8_t *refused; /* one byte for each place, or NULL */
 } chain_rule;
 
 enum { NO_LINK, IDLE_LINK, BUSY_LINK };
+enum { FILTER_BITS = 19 };
+
+static inline uint32_t bit_of(int32_t left, int32_t right) {
+    return (((uint32_t)left * 0x9E3779B1u) ^ (uint32_t)right) * 0x85EBCA6Bu >> (32 - FILTER_BITS);
+}
+
+/* Set a link's bit, of 1 << FILTER_BITS that are 0: a pair whose bit is 0 is no link, which most places ask. */
+EXPORT void filter_links(const pair_table *links, uint8_t *filter) {
+    for (uint64_t i = 0; i <= links->mask; i++) {
+        uint64_t key = links->slots[i].key - 1;
+        uint32_t bit = bit_of((int32_t)(key >> 32), (int32_t)key);
+        if (links->slots[i].key)
+            filter[bit / 8] |= (uint8_t)(1 << bit % 8);
+    }
+}
 
 static int link_at(const chain_rule *rule, const int32_t *column, int64_t i) {
     if (column[i] < 0 || column[i + 1] < 0)
         return NO_LINK;
-    const int64_t *number = pairs_find(rule->links, key_of(column[i], column[i + 1]));
-    if (number)
-        return *number < rule->busy ? BUSY_LINK : IDLE_LINK;
+    uint32_t bit = bit_of(column[i], column[i + 1]);
+    if (rule->filter[bit / 8] >> bit % 8 & 1) {
+        const int64_t *number = pairs_find(rule->links, key_of(column[i], column[i + 1]));
+        if (number)
+            return *number < rule->busy ? BUSY_LINK : IDLE_LINK;
+    }
     return rule->refused && rule->refused[i] ? IDLE_LINK : NO_LINK;
 }
 
@@ -64,10 +83,10 @@ EXPORT int column_pairs(pair_table *table, const int32_t *column, int64_t size, 
 }
 
 /* Count the chains of a block. state[0:2]: the place and the word where it goes on, at first 0 -1. */
-EXPORT int count_chains(chunk_table *table, const pair_table *links, int64_t busy, const uint8_t *refused,
-                        const int32_t *column, const uint8_t *keys, int wide, const int64_t *weights, int64_t size,
-                        int64_t *state) {
-    chain_rule rule = {links, busy, refused};
+EXPORT int count_chains(chunk_table *table, const pair_table *links, const uint8_t *filter, int64_t busy,
+                        const uint8_t *refused, const int32_t *column, const uint8_t *keys, int wide,
+                        const int64_t *weights, int64_t size, int64_t *state) {
+    chain_rule rule = {links, filter, busy, refused};
     int64_t i = state[0], word = state[1];
     while (i + 1 < size) {
         if (column[i] < 0) {
@@ -96,10 +115,10 @@ EXPORT int count_chains(chunk_table *table, const pair_table *links, int64_t bus
 
 /* Turn every chain into what was made of it, in place: chain number k (by `numbers`) into
    made[first[k] : first[k + 1] - 1]. Returns the length of the column afterwards, or an error. */
-EXPORT int64_t rewrite_chains(const chunk_table *numbers, const pair_table *links, int64_t busy, const uint8_t *refused,
-                              int32_t *column, const uint8_t *keys, int wide, int64_t size, const int64_t *first,
-                              const int32_t *made) {
-    chain_rule rule = {links, busy, refused};
+EXPORT int64_t rewrite_chains(const chunk_table *numbers, const pair_table *links, const uint8_t *filter, int64_t busy,
+                              const uint8_t *refused, int32_t *column, const uint8_t *keys, int wide, int64_t size,
+                              const int64_t *first, const int32_t *made) {
+    chain_rule rule = {links, filter, busy, refused};
     int64_t to = 0;
     for (int64_t i = 0; i < size;) {
         int64_t end = i + 1 < size && column[i] >= 0 ? chain_end(&rule, column, i) : i;

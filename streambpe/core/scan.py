@@ -13,6 +13,7 @@ from streambpe.core.pairs import Ids, PairTable
 from streambpe.core.strings import ChunkList
 
 _BLOCK = 1 << 40  # bytes of a block's own table: it is no larger than the block makes it
+_FILTER_BYTES = 1 << 16
 Refused = npt.NDArray[np.bool_] | None
 
 
@@ -85,6 +86,8 @@ class ChainFinder:
         """The links by number; a chain needs one below `busy`. All tokens are below `ids`."""
         self.links = PairTable()
         self.links.hold((left << 32) | right, np.arange(len(left), dtype=np.int64))
+        self.filter = np.zeros(_FILTER_BYTES, np.uint8)
+        library().filter_links(self.links.handle, self.filter.ctypes.data)
         self.busy = busy
         self.wide: npt.DTypeLike = np.uint16 if ids < 1 << 16 else np.int32
         self.itemsize = np.dtype(self.wide).itemsize
@@ -93,8 +96,9 @@ class ChainFinder:
         """The tokens as they name a chain."""
         return column if self.itemsize == 4 else column.astype(np.uint16)
 
-    def _rule(self, refused: Refused) -> tuple[int, int, int | None]:
-        return self.links.handle, self.busy, None if refused is None else refused.ctypes.data
+    def _rule(self, refused: Refused) -> tuple[int, int, int, int | None]:
+        places = None if refused is None else refused.ctypes.data
+        return self.links.handle, self.filter.ctypes.data, self.busy, places
 
     def count(self, column: Ids, weights: Longs, refused: Refused) -> ChunkList:
         """The distinct chains, each as its tokens' bytes, and their words' weights added up. `refused`: places that are

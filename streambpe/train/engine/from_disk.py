@@ -205,9 +205,9 @@ class DiskLearning:
         tokens = len(digest.column)
         if digest.size < size:
             self._links = max(64, digest.size)
-        elif tokens < room // 4:
-            # Tokens grow faster than links, and making chains of too many links costs more than a stage.
-            self._links = min(self._links * (6 if tokens < room // 32 else 3) // 2, MOST_LINKS)
+        elif tokens < room // 2:
+            # Tokens grow faster than links; where they do not fit, chains are cut to those of fewer, which costs time.
+            self._links = min(self._links * (4 if tokens < room // 6 else 2), MOST_LINKS)
         words = [read_column(digest.column, digest.weights)]
         least = links.floor_of(digest.size) + 1
         try:
