@@ -1,10 +1,11 @@
 """What a derived file was made of, written in the file or beside it: nothing is believed for its name alone.
 
-    snapshot-000000000145/made_of.json    {"made_of": "9c1e...", "files": {"engine.json": [512, "<sha256>"], ...}}
+    snapshot-000000000145/made_of.json    {"made_of": "9c1e...", "files": {"engine.json": [512, "<mmh3>"], ...}}
     neighbours-00000-1048576.parquet      metadata of its schema: streambpe-made-of
 
 A file or folder that lacks its note, has that of another, or is not whole counts as absent. It is made again, with
-the same result. A note in Parquet stands behind all rows, so a file that has one was not cut off.
+the same result. A note in Parquet stands behind all rows, so a file that has one was not cut off. The checksum of a
+folder's files is MurmurHash3 (x64, 128 bits): it finds damage at a quarter of the cost of sha256, and proves nothing.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import mmh3
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 _NOTE = "made_of.json"
 _KEY = "streambpe-made-of"
+_READ_BYTES = 1 << 20  # at once
 
 
 def fingerprint(*facts: Any) -> str:
@@ -47,8 +50,12 @@ def is_sealed(folder: Path, made_of: str) -> bool:
 
 
 def _content(path: Path) -> list[int | str]:
+    """Size and checksum of a file."""
+    checksum = mmh3.mmh3_x64_128()
     with path.open("rb") as file:
-        return [path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()]
+        while data := file.read(_READ_BYTES):
+            checksum.update(data)
+    return [path.stat().st_size, checksum.digest().hex()]
 
 
 def parquet_note(made_of: str, name: str) -> dict[str, str]:

@@ -123,7 +123,6 @@ def query_frame(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> pl.
 
 def _ready(con: duckdb.DuckDBPyConnection, name: str, inputs: dict[str, Any]) -> str:
     """The text of sql/NAME.sql, its variables set."""
-    name = name.removeprefix("steps/") if name.removeprefix("steps/") in named_statements() else name
     wanted = declared_inputs(name)
     wrong = sorted(set(wanted) ^ set(inputs))
     if wrong:
