@@ -1,6 +1,8 @@
 # make demo   count and learn on a bundled sample, show the result
 # make wheels wheels for Linux, macOS and Windows in dist/
-# make test   install everything and run the tests
+# make test   install everything and run the tests: three minutes on two cores
+# make test-long   the tests that make test leaves out, and random cases by the hundred: a quarter of an hour
+# make soak   cases and kills that nobody has tried yet, until stopped (SOAK="--hours 2 --seed 7")
 # Needs Python 3.11+ (PYTHON=python3.12 make test to pick one) and nothing else. On Windows: in Git Bash, PYTHON=python.
 
 PYTHON ?= python3
@@ -12,7 +14,9 @@ else
 BIN := $(VENV)/bin
 endif
 
-.PHONY: demo test test-long lint wheels clean
+PARALLEL := -n logical --maxprocesses 4
+
+.PHONY: demo test test-long soak lint wheels clean
 
 $(VENV)/installed: pyproject.toml hatch_build.py $(wildcard streambpe/core/*.c streambpe/core/*.h)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "streambpe needs Python 3.11 or later; try PYTHON=python3.12 make")'
@@ -30,10 +34,13 @@ demo: $(VENV)/installed
 	$(BIN)/streambpe report demo-run -o demo-run/report.html
 
 test: $(VENV)/installed
-	$(BIN)/python -m pytest -n 2 -m 'not long'
+	$(BIN)/python -m pytest $(PARALLEL) -m 'not long'
 
 test-long: $(VENV)/installed
-	$(BIN)/python -m pytest
+	STREAMBPE_LONG=1 $(BIN)/python -m pytest $(PARALLEL) -m long
+
+soak: $(VENV)/installed
+	$(BIN)/python -m tests.soak $(SOAK)
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

@@ -4,14 +4,19 @@ import inspect
 import os
 import signal
 import sys
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from hypothesis import settings
 
+from tests.tiers import LONG, share
+
 # No deadline: a shared machine may stall for longer than any example takes.
-settings.register_profile("streambpe", deadline=None)
+settings.register_profile("streambpe", deadline=None, max_examples=share(100), derandomize=not LONG)
 settings.load_profile("streambpe")
 
 # ---------------------------------------------------------------------------------------------------------
@@ -24,15 +29,41 @@ _POSIX = (
 )  # fmt: skip
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """On Windows, skip what cannot be asked there."""
-    if os.name != "nt":
-        return
+    """What Windows cannot be asked is skipped there; what is not for `make test` is marked `long`."""
+    _mark_what_is_left_out_of_every(items)
     for item in items:
-        source = inspect.getsource(item.function) if isinstance(item, pytest.Function) else ""
-        needs = [word for word in _POSIX if word in source]
-        if needs and item.path.name != "test_other_systems.py":
-            item.add_marker(pytest.mark.skip(reason=f"Windows has no {needs[0]}"))
+        if item.get_closest_marker("xdist_group") is None:  # with --dist loadgroup a file's runs are made by one worker
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
+        source = _source(item.function) if isinstance(item, pytest.Function) and (LONG or os.name == "nt") else ""
+        if os.name == "nt":
+            _skip_what_windows_has_not(item, source)
+        if LONG and ("seeds(" in source or hasattr(getattr(item, "function", None), "hypothesis")):
+            item.add_marker(pytest.mark.long)
+
+
+def _mark_what_is_left_out_of_every(items: list[pytest.Item]) -> None:
+    """`every(3)`: of a test's cases the first, the fourth, the seventh ... are for `make test`, the others long."""
+    seen: Counter[tuple[Path, str]] = Counter()
+    for item in items:
+        mark = item.get_closest_marker("every")
+        if mark is not None and isinstance(item, pytest.Function):
+            place = seen[item.path, item.originalname]
+            seen[item.path, item.originalname] += 1
+            if place % mark.args[0]:
+                item.add_marker(pytest.mark.long)
+
+
+@cache
+def _source(function: Callable[..., None]) -> str:
+    return inspect.getsource(function)
+
+
+def _skip_what_windows_has_not(item: pytest.Item, source: str) -> None:
+    needs = [word for word in _POSIX if word in source]
+    if needs and item.path.name != "test_other_systems.py":
+        item.add_marker(pytest.mark.skip(reason=f"Windows has no {needs[0]}"))
 
 
 if os.name == "nt":

@@ -64,14 +64,16 @@ def rows(run: Path, query: str) -> list[tuple[Any, ...]]:
         return con.sql(query).fetchall()
 
 
-def cli(*arguments: Any, expect: int | None = 0, **options: Any) -> subprocess.CompletedProcess[str]:
+def cli(
+    *arguments: Any, expect: int | None = 0, folder: Path = ROOT, **options: Any
+) -> subprocess.CompletedProcess[str]:
     """Run the command line in this process; its exit code must be the one expected, and an exception never leaves it.
 
-    options: `input` for standard input, which is empty otherwise. What a command sets for the process it runs in
-    (environment, handlers of signals) is as before afterwards.
+    folder: where it runs. options: `input` for standard input, which is empty otherwise. What a command sets for the
+    process it runs in (environment, handlers of signals) is as before afterwards.
     """
     command = [str(argument) for argument in arguments]
-    with contextlib.chdir(ROOT), mock.patch.dict(os.environ):
+    with contextlib.chdir(folder), mock.patch.dict(os.environ):
         done = CliRunner().invoke(main, command, prog_name="streambpe", catch_exceptions=False, **options)
     if expect is not None:
         assert done.exit_code == expect, (command, done.exit_code, done.stdout, done.stderr)

@@ -240,6 +240,7 @@ def test_a_page_of_report_is_replaced_and_nothing_else(learned, tmp_path):
     assert page.read_text() == first
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize("point", ["encoded-beside", "encoded"])
 @pytest.mark.parametrize("suffix", ["npy", "bin", "parquet"])

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.runs import cli
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -30,7 +32,8 @@ def test_readme_commands_print_what_it_shows(tmp_path):
             line, _, shown = part.partition("\n")
             program, *arguments = shlex.split(line)
             assert program == "streambpe"
-            printed = run([sys.executable, "-m", "streambpe", *arguments], tmp_path)
+            done = cli(*arguments, folder=tmp_path)
+            printed = (done.stdout + done.stderr).replace(os.sep, "/")
             assert not shown or printed == shown
             commands += 1
     assert commands >= 5

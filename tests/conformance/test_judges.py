@@ -178,6 +178,7 @@ def learned_by_the_reference(folder: Path, name: str, system: str, params: dict[
                      encodings=[row | verdict.encode(row) for row in rows])  # fmt: skip
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_parameters_are_the_vectors(folder, name):
     """Judged right with the parameters it was made with, by the reference and by the engine; wrong with others."""
@@ -211,6 +212,7 @@ TAMPERED = (
 )  # fmt: skip
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", TAMPERED)
 def test_a_wrong_event_is_found_by_every_judge(folder, name):
     """One number of the second event is another: the reference and the engine both say so."""
@@ -241,6 +243,7 @@ def test_a_parameter_that_no_judge_knows_fails(folder):
     assert params.passed_over() == ["a.b", "d"]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("pattern", "least", "alphabet"), [
     (GPT2, 0, "all 256 bytes"), (GPT4O, 4, "only bytes seen"), (WORDS, 7, "all 256 bytes"),
 ])  # fmt: skip

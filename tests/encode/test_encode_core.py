@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.core.encoding import END_OF_TEXT, HOLD_FIRST, HOLD_LAST, WHOLE, Decoder, EncoderCore
@@ -23,6 +23,7 @@ from streambpe.model.alphabet import Alphabet, bytes_alphabet, chars_alphabet, s
 from streambpe.model.eventlog import EventLog, Header, Special, StopWord, delete_event, merge_event, supermerge_event
 from streambpe.model.replay import Model
 from streambpe.text.patterns import PRESETS
+from tests.tiers import examples
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, random_log, trained
 
 A, B, C, D = b"abcd"
@@ -55,7 +56,7 @@ def symbols(rng: random.Random, length: int, letters: bytes = b"abc") -> list[in
     return made[:length]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.integers(0, 10**6), st.sampled_from([8, 9, 13, 32, 64, 4096]))
 def test_long_sequences_are_replayed_in_windows_as_in_one(seed, window):
     """Whatever the window, with deletions and revived tokens too; a border that does not hold makes windows larger."""
@@ -116,7 +117,7 @@ def test_memory_for_a_chunk_without_borders_is_limited():
     assert small.id_list(b"aaaab") == [257, B]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.integers(0, 10**6), st.lists(st.text("ab c.", max_size=30), min_size=1, max_size=8))
 def test_a_remembered_chunk_has_the_ids_of_a_new_one(seed, texts):
     """A cache of two slots, a usual one, and texts in every order: the same ids."""
@@ -163,6 +164,7 @@ def test_a_mark_and_a_chunk_without_one_are_told_apart():
         assert core.block_of_rows(offsets, data, np.array([1], np.int32), 0).body.tolist() == wanted[1]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_character_encodes_as_replay_says(kind):
     """All of Unicode, in texts of 4 096 characters: characters outside the alphabet too."""
@@ -211,7 +213,7 @@ def test_characters_outside_the_alphabet(unknown):
         assert tokenizer.encode("aa") == [3]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 10**6), st.data())
 def test_blocks_joined_are_the_text(seed, data):
     """Cut anywhere between chunks and documents: what is held at the ends joins as if nothing had been cut."""
@@ -348,7 +350,7 @@ def test_only_base_symbols_are_replayed():
     assert encoder.encode_many(np.array([A, -1, B], np.int32), np.array([3]))[0].tolist() == [A, -1, B]
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.dictionaries(st.integers(0, 40), st.binary(max_size=9)), st.lists(st.integers(-2, 45), max_size=30))
 def test_decoding_lays_bytes_one_behind_the_other(contents, ids):
     """None if one id is none."""

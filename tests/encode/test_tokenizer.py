@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 import tiktoken
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.encode.bulk import BulkReplay, PairTable
@@ -24,6 +24,7 @@ from streambpe.model.alphabet import Alphabet, bytes_alphabet
 from streambpe.model.eventlog import EventLog, Header, Op, delete_event, merge_event, write_event_log
 from streambpe.model.parquet import write_parquet
 from streambpe.model.replay import Model, events_for_size
+from tests.tiers import examples
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, TEXT, random_log, trained
 
 BYTE_KINDS = [kind for kind in KINDS if kind != "whitespace"]
@@ -55,7 +56,7 @@ def test_trained_models_encode_as_replay_says(kind):
         assert tokenizer.encode_ordinary(text) == encoder.model.to_model_ids(wanted)
 
 
-@settings(max_examples=250)
+@examples(250)
 @given(st.integers(0, 10**6), st.lists(odd_text, min_size=1, max_size=4))
 def test_random_models_encode_as_replay_says(seed, texts):
     """So do models with every oddity: repeated pairs, revived tokens, supermerges that go back, stop words."""
@@ -85,7 +86,7 @@ def test_an_event_that_had_its_turn_never_comes_back():
     assert tokenizer.encode("abcd") == [258, d]
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(any_text)
 @pytest.mark.parametrize("kind", BYTE_KINDS)
 def test_decoding_gives_the_text_back(kind, text):

@@ -17,10 +17,13 @@ from pathlib import Path
 import pytest
 
 from tests.runs import ROOT, Driver, cli_process
+from tests.tiers import long
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="Linux is made like others, they are what they are")
-ELSEWHERE = [pytest.param("macos", marks=LINUX), pytest.param("windows", marks=LINUX)]
+MACOS, WINDOWS = (pytest.param(system, marks=[LINUX, pytest.mark.long]) for system in ("macos", "windows"))
 KILLED = 9 if os.name == "nt" else -9
+# Two minutes of work; on Windows itself they are the only tests of kills.
+HERE = "" if os.name == "nt" else long("", id="here")
 SAMPLE = ROOT / "tests/data/sample"
 SUPERWORDS = ("--pattern", "boundless", "--superwords", "boundless", "--vocab-size", 600, "--memory", "400MB")
 EXPORTS = ("hf", "tiktoken", "gpt2", "events", "parquet")
@@ -61,7 +64,7 @@ def here(tmp_path_factory) -> dict[str, bytes]:
     return outputs(folder, env)
 
 
-@pytest.mark.parametrize("system", ["", *ELSEWHERE])
+@pytest.mark.parametrize("system", [HERE, MACOS, WINDOWS])
 def test_killed_and_resumed_on_another_system(here, tmp_path, system):
     """Every step to the same bytes, with kills between; and what looks at a run says that it adds up."""
     env, run, sup = on(system), tmp_path / "run", tmp_path / "sup"
@@ -84,7 +87,7 @@ def test_killed_and_resumed_on_another_system(here, tmp_path, system):
     assert "memory" in cli_process("plan", SAMPLE, "--vocab-size", 400, env=env).stdout
 
 
-@pytest.mark.parametrize("system", ELSEWHERE)
+@pytest.mark.parametrize("system", [MACOS, WINDOWS])
 @pytest.mark.parametrize("place", ["snapshot-written", "snapshot-made:3"])
 def test_killed_beside_a_snapshot_on_another_system(here, tmp_path, system, place):
     """The words of a snapshot are mapped while they are read; the next one takes its place."""
@@ -100,7 +103,7 @@ def test_killed_beside_a_snapshot_on_another_system(here, tmp_path, system, plac
     assert not list((tmp_path / "run/training").glob("*"))
 
 
-@pytest.mark.parametrize("system", ["", *ELSEWHERE])
+@pytest.mark.parametrize("system", ["", MACOS, pytest.param("windows", marks=LINUX)])
 def test_a_run_that_another_writes_is_refused_and_its_holder_named(tmp_path, system):
     """The lock is held by the process that counts from standard input, and free when it is killed."""
     env, run = on(system), tmp_path / "run"
@@ -117,7 +120,7 @@ def test_a_run_that_another_writes_is_refused_and_its_holder_named(tmp_path, sys
     assert "is being written by" not in cli_process("status", run, env=env, expect=None).stderr
 
 
-@pytest.mark.parametrize("system", ELSEWHERE)
+@pytest.mark.parametrize("system", [MACOS, WINDOWS])
 def test_ctrl_c_on_another_system(here, tmp_path, system):
     """Stopped by a signal that every system has; the same command goes on."""
     env = on(system)

@@ -21,6 +21,7 @@ from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.trainer import Trainer
 from tests.runs import SMALL, counted_run, rows, text_run
 from tests.samples import natural_text
+from tests.tiers import seeds
 
 DAMAGE = {
     "events": [
@@ -103,6 +104,7 @@ def trained(tmp_path_factory) -> Path:
     return run
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("table", DAMAGE)
 def test_every_wrong_row_of_a_table_is_found(trained, tmp_path, table):
     """A changed, a deleted and an added row: each is found, in the right training, and nothing else is."""
@@ -191,7 +193,7 @@ def test_an_older_training_is_checked_against_its_log(trained, tmp_path):
 def test_the_recount_is_the_references(monkeypatch):
     """Chunks encoded side by side, one by one, and by replay of the log give the same ids and pair counts."""
     monkeypatch.setattr(recount, "_SYMBOLS", 40)
-    for seed in range(60):
+    for seed in seeds(60):
         rng = random.Random(seed)
         words = {bytes(rng.choices(b"abc", k=rng.randint(1, 12))): rng.randint(1, 5) for _ in range(12)}
         training = reference.train_words(words, bytes_alphabet(), 256 + rng.randint(0, 12))

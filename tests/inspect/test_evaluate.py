@@ -217,6 +217,7 @@ def test_the_command_prints_tables_json_and_csv(sources, tmp_path):
     assert f"{rows[2]['tokens']:,}" in together
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", ["plain", "boundless"])
 def test_groups_are_their_files_put_together(kind, tmp_path):
     """A group's numbers are those of one file with all its documents; parity is beside the first text's group."""

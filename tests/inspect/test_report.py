@@ -122,6 +122,7 @@ def test_growth_without_a_cut_off_equals_the_view(tmp_path):
     assert facts["growth"][-1]["bytes_per_token"] == pytest.approx(per_token)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", ["plain", "picky", "stops", "whitespace", "superbpe", "boundless", "uw"])
 def test_growth_of_every_kind_of_model(kind, tmp_path, monkeypatch):
     """On chunks, with deletions and unknown symbols, and on texts, with superwords: each stop is the cut log."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.errors import UnknownSymbol
@@ -23,6 +23,7 @@ from streambpe.model.replay import Model, events_for_size, merge, sizes, steps
 from streambpe.train import reference
 from streambpe.train.reference import Deletions, as_model, train_boundless, train_words
 from tests.samples import chunks_of, documents, sample_text, word_counts
+from tests.tiers import examples
 from tests.train.test_reference import boundless_options, deletion_rules
 
 BYTES = bytes_alphabet()
@@ -187,7 +188,7 @@ def test_a_cut_model_is_the_model_trained_at_that_size(words, small, more, rules
         assert Model(EventLog(full.header, full.events), size).n_vocab == stopped.size
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(documents, st.integers(1, 15), st.integers(0, 15), boundless_options)
 def test_a_cut_superword_model_is_the_one_trained_at_that_size(documents, small, more, options):
     """The superwords of a larger training begin as those of the smaller one."""

@@ -10,7 +10,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.core import binding
@@ -23,6 +23,7 @@ from streambpe.text.chunker import ChunkCounts, Chunker, core_split
 from streambpe.text.patterns import PRESETS, find_pattern
 from streambpe.text.split_worker import SplitProcess
 from tests.hostile import ATOMS, buffer_of, fast_documents, hostile_text, preset_patterns, random_text
+from tests.tiers import examples
 
 PATTERNS = preset_patterns()
 NAMES = [name for name, _ in PATTERNS]
@@ -35,7 +36,7 @@ OWN = r"(?s)\w+| +|."  # a pattern of the user's own
 
 
 @pytest.mark.parametrize(("name", "pattern"), PATTERNS, ids=NAMES)
-@settings(max_examples=12)
+@examples(12)
 @given(texts=st.lists(hostile_text, max_size=4))
 def test_fast_route_equals_find_all(name, pattern, texts):
     """Chunk for chunk and in order, for several documents in one buffer."""
@@ -178,7 +179,7 @@ def test_a_border_ignores_what_follows(name, pattern):
 
 @pytest.mark.parametrize("limit", [1, 1 << 30])
 @pytest.mark.parametrize("name", ["gpt4o", "whitespace", "none", OWN])
-@settings(max_examples=25)
+@examples(25)
 @given(texts=st.lists(hostile_text, max_size=6))
 def test_counts_are_a_counter_of_find_all(name, limit, texts):
     """Counted in several buffers, in one table or several, a chunk has the count that Python's Counter gives."""

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 import regex
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.errors import PatternError
@@ -16,13 +16,14 @@ from streambpe.text.characters import code_point_class
 from streambpe.text.cuts import characters_before
 from streambpe.text.patterns import PRESETS, find_pattern
 from tests.hostile import hostile_text, preset_patterns, random_text
+from tests.tiers import examples
 
 CUTTING = [(name, pattern) for name, pattern in preset_patterns() if pattern.has_cuts and not pattern.script_expression]
 UNMARKED = [(name, p) for name, p in CUTTING if not p.word_mark]  # chunks that are stretches of the text
 
 
 @pytest.mark.parametrize("name", [n for n, p in PRESETS.items() if not p.word_mark])
-@settings(max_examples=30)
+@examples(30)
 @given(text=hostile_text)
 def test_chunks_join_to_the_text(name, text):
     """Nothing of a text is lost or doubled by splitting, whatever the preset."""
@@ -32,7 +33,7 @@ def test_chunks_join_to_the_text(name, text):
 @pytest.mark.parametrize(
     "name", [n for n, p in PRESETS.items() if n not in ("none", "superbpe2") and p.definition is None]
 )
-@settings(max_examples=30)
+@examples(30)
 @given(text=hostile_text)
 def test_a_presets_split_is_find_all(name, text):
     """A preset that covers every text splits as find-all of its expression does."""

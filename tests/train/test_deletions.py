@@ -6,7 +6,7 @@ import random
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.model.alphabet import bytes_alphabet
@@ -15,6 +15,7 @@ from streambpe.train import reference
 from streambpe.train.engine.deletion import Deletions
 from streambpe.train.engine.engine import Engine, EngineOptions, ReplayMismatch, Words
 from tests.sequential import BASE, hard_words, text_words
+from tests.tiers import examples, seeds, share
 
 TAUS = ["0.34", "0.5", "0.6", "0.75", "0.9", "1"]
 RULES = [(to, test) for to in ("bytes", "walk") for test in ("before", "after")]
@@ -94,7 +95,7 @@ def test_deletions_equal_the_slow_trainer(way):
     assert together > 3 or way == "one"
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     words=st.lists(st.tuples(st.text("abc", max_size=12).map(str.encode), st.integers(1, 5)), min_size=1, max_size=10),
     tau=st.sampled_from(TAUS),
@@ -113,7 +114,7 @@ def test_three_letters(words, tau, rule, ties, overlaps, way):
 def test_snapshots_and_replays_go_on_the_same():
     """Cut anywhere: from a snapshot, or from the words and the events so far, learning ends the same."""
     cuts = 0
-    for seed in range(20):
+    for seed in seeds(20):
         rng = random.Random(seed)
         words = hard_words(rng)
         rule = rule_of(rng.choice(TAUS), *rng.choice(RULES))
@@ -133,7 +134,7 @@ def test_snapshots_and_replays_go_on_the_same():
         assert told(again.batches(live)) == told(batches[cut:]), f"seed {seed}"
         again.close()
         cuts += bool(deleted)
-    assert cuts > 5
+    assert cuts > share(5)
 
 
 def as_given(batches):

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.train.engine.engine import (
@@ -19,6 +19,7 @@ from streambpe.train.engine.engine import (
     Words,
 )
 from tests.sequential import BASE, events_of, hard_words, learn, paper_learn, run, text_words
+from tests.tiers import LONG, examples, seeds, share
 
 RULES = [(ties, overlaps) for ties in ("ids", "bytes") for overlaps in ("all", "disjoint")]
 LETTER_PAIRS = frozenset(bytes([a, b]) for a in range(97, 123) for b in range(97, 123, 5))
@@ -43,14 +44,14 @@ def test_batches_equal_one_merge_at_a_time(ties, overlaps):
     """On 200 corpora full of ties, runs and overlaps every event is the sequential one, and batches were
     made."""
     together = 0
-    for seed in range(200):
+    for seed in seeds(200):
         rng = random.Random(seed)
         words = hard_words(rng)
         merges = rng.choice([5, 20, 60])
         events, batches = run(words, merges, ties=ties, overlaps=overlaps)
         assert events == learn(words, merges, ties=ties, overlaps=overlaps), f"seed {seed}"
         together += sum(batch.record.merges > 1 for batch in batches)
-    assert together > 100
+    assert together > share(100)
 
 
 @pytest.mark.parametrize(("ties", "overlaps"), RULES)
@@ -58,7 +59,7 @@ def test_tight_frontiers_and_one_at_a_time_change_nothing(ties, overlaps):
     """With three hot pairs at most, or one merge a batch, events stay, and every count adds up after every
     pass."""
     refills = 0
-    for seed in range(40):
+    for seed in seeds(40):
         rng = random.Random(1000 + seed)
         words = hard_words(rng)
         want = learn(words, 30, ties=ties, overlaps=overlaps)
@@ -70,7 +71,7 @@ def test_tight_frontiers_and_one_at_a_time_change_nothing(ties, overlaps):
         one, batches = run(words, 30, ties=ties, overlaps=overlaps, batch="1")
         assert one == want
         assert all(batch.record.merges == 1 for batch in batches)
-    assert refills > 3 * 40
+    assert refills > 3 * len(seeds(40))
 
 
 @pytest.mark.parametrize(("ties", "overlaps"), RULES)
@@ -78,7 +79,7 @@ def test_scan_spills_and_switch_change_nothing(tmp_path, ties, overlaps):
     """Scanned in blocks of twenty places with counts spilled, and moved to the index half way: the same
     events."""
     spills = switches = scans = 0
-    for seed in range(16):
+    for seed in seeds(16):
         rng = random.Random(2000 + seed)
         words = hard_words(rng)
         events, batches = run(
@@ -99,16 +100,16 @@ def test_scan_spills_and_switch_change_nothing(tmp_path, ties, overlaps):
         spills += sum(batch.record.spills for batch in batches)
         switches += sum(batch.record.switched for batch in batches)
         scans += sum(batch.record.mode == "scan" for batch in batches)
-    assert spills > 5
-    assert switches > 1
-    assert scans > 20
+    assert spills > share(5)
+    assert switches > share(1, least=0)
+    assert scans > share(20)
 
 
 def test_stages_of_a_scan_are_the_sequential_merges():
     """Ties, overlaps, tiny blocks, tiny digests, vetoes, rules: merges learned from digests
     of the blocks are the sequential ones, and most passes make several."""
     together = digests_cut = 0
-    for seed in range(120):
+    for seed in seeds(120):
         rng = random.Random(5000 + seed)
         words = hard_words(rng, rng.choice([10, 25, 40]))
         ties, overlaps = rng.choice(RULES)
@@ -137,8 +138,8 @@ def test_stages_of_a_scan_are_the_sequential_merges():
         scans = [batch.record for batch in batches if batch.record.mode == "scan"]
         together += sum(record.merges > 1 for record in scans)
         digests_cut += options["digest_tokens"] == 8
-    assert together > 200
-    assert digests_cut > 20
+    assert together > share(200)
+    assert digests_cut > (20 if LONG else 1)
 
 
 def test_a_scan_of_text_sweeps_the_blocks_rarely():
@@ -151,7 +152,7 @@ def test_a_scan_of_text_sweeps_the_blocks_rarely():
     assert all(batch.record.mode == "scan" for batch in batches)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     words=st.lists(st.tuples(st.text("ab", max_size=9).map(str.encode), st.integers(0, 4)), min_size=1, max_size=12),
     ties=st.sampled_from(["ids", "bytes"]),
@@ -208,7 +209,7 @@ def test_memory_limit_alone_chooses_scan_then_index(tmp_path):
 def test_paper_batches_equal_the_published_rule():
     """--batch paper gives BatchBPE's merges and counts (ties by ids), with caps, under both ways of
     counting."""
-    for seed in range(60):
+    for seed in seeds(60):
         rng = random.Random(seed)
         words = hard_words(rng)
         cap, most = rng.choice([(2, None), (1, 5), (3, 2)])
@@ -229,7 +230,7 @@ def test_paper_differs_from_exact_on_text():
 @pytest.mark.parametrize("ties", ["ids", "bytes"])
 def test_limits_on_tokens(ties):
     """min_frequency, max_token_length and blocked tokens leave out what they say, and nothing else."""
-    for seed in range(60):
+    for seed in seeds(60):
         words = hard_words(random.Random(seed))
         assert run(words, 30, ties=ties, min_frequency=6)[0] == learn(words, 30, ties=ties, min_frequency=6)
         assert run(words, 30, ties=ties, max_token_length=3)[0] == learn(words, 30, ties=ties, most=3)
@@ -245,7 +246,7 @@ def test_limits_on_tokens(ties):
 
 def test_vetoes_are_the_same_in_every_batch_mode():
     """What was vetoed, and the count it had when it was the best, does not depend on the batches."""
-    for seed in range(40):
+    for seed in seeds(40):
         words = hard_words(random.Random(seed))
         blocked = frozenset({b"ab", b"ea", b"rst", b"oo"} | {bytes([a, a]) for a in range(97, 123)})
         vetoes = []
@@ -257,7 +258,7 @@ def test_vetoes_are_the_same_in_every_batch_mode():
 
 def test_a_rule_decides_which_pairs_may_merge():
     """Pairs that a rule refuses are never merged and never stop others, in memory or scanned."""
-    for seed in range(40):
+    for seed in seeds(40):
         words = hard_words(random.Random(seed))
         want = learn(words, 30, allows=lambda a, b: (a[0] in b"aeiou") == (b[0] in b"aeiou"))
         assert run(words, 30, rule=SameKind())[0] == want, f"seed {seed}"
@@ -290,7 +291,7 @@ def test_snapshot_and_restore_go_on_with_the_same_events(tmp_path, stop):
 @pytest.mark.parametrize(("ties", "overlaps"), RULES)
 def test_replay_equals_having_learned(ties, overlaps):
     """Known events applied from the starting words leave the state that learning them leaves."""
-    for seed in range(40):
+    for seed in seeds(40):
         words = hard_words(random.Random(seed))
         want, batches = run(words, 40, ties=ties, overlaps=overlaps, blocked=frozenset({b"ab"}))
         half = len(want) // 2

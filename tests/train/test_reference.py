@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.model.alphabet import (
@@ -25,6 +25,7 @@ from streambpe.train.reference import Deletions, train_boundless, train_words
 from streambpe.train.reference.primitives import Corpus
 from streambpe.train.reference.superwords import IMPROVED, SIMPLE, split_runs
 from tests.samples import WORD, chunks_of, documents, sample_text, word_counts
+from tests.tiers import examples, seeds
 
 BYTES = bytes_alphabet()
 
@@ -184,7 +185,7 @@ def test_what_a_token_is_split_into(delete_to, into):
 def test_a_merge_onto_a_living_token_adds_nothing():
     """abc arises as ab+c and, after ab died, as a+bc: one id, one place, two events."""
     seen = set()
-    for seed in range(400):
+    for seed in seeds(400):
         rng = random.Random(seed)
         words = {bytes(rng.choices(b"abc", k=rng.randint(2, 9))): rng.randint(1, 9) for _ in range(8)}
         training = train_words(words, BYTES, 300, deletions=Deletions.at(0.6))
@@ -321,7 +322,7 @@ boundless_options = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(documents, st.integers(1, 30), boundless_options)
 def test_two_phases_give_the_one_pass_result(documents, tokens, options):
     """Words first and interleaving afterwards equals one operation at a time over whole documents."""

@@ -86,6 +86,7 @@ def learn(run: Path, *, stop_at: int | None = None, how: str = "raise", **argume
 # How it is run changes nothing
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("arguments", "mode"),
     [
@@ -124,6 +125,7 @@ def test_tiny_budgets_refill_spill_and_switch(counted, unbroken, tmp_path):
 # Stops
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("how", ["raise", "stop"])
 def test_stopped_after_any_pass(counted, unbroken, tmp_path, how):
     """A callback that raises, or the stop event, after pass 1, 2, 5, ...: going on ends with the same bytes."""
@@ -254,6 +256,7 @@ PLACES = [
 ]  # fmt: skip
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("place", [*PLACES, "last tables-filled", "last tables-committed"])
 def test_killed_at_every_commit(counted, unbroken, tmp_path, place):
     """Right before and right after each rename and each commit: going on gives the unbroken bytes and tables."""
@@ -274,6 +277,7 @@ def test_killed_at_every_commit(counted, unbroken, tmp_path, place):
     assert left == set(), "unfinished files do not stay"
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "options",
     [{}, {"batch": "paper", "overlaps": "disjoint"}, {"tau": "0.6", "vocab_size": 600}],
@@ -451,6 +455,7 @@ def test_killed_in_counting_and_resumed(tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("place", ["job-written", "journal-created", "log-written"])
 def test_killed_before_anything_was_done(tmp_path, place):
     """`train` killed right after it noted its job, began, or was all but done: `resume` does the rest."""

@@ -17,6 +17,7 @@ from streambpe.train.engine.frontier import FloorRequest, Frontier, best_pairs
 from streambpe.train.engine.pair_counter import PairCounter
 from streambpe.train.engine.scan import Links, ScanColumn
 from tests.sequential import count_pairs, hard_words, merge
+from tests.tiers import seeds
 
 
 def in_memory(symbols, offsets, weights, *, disjoint=False, keeps=False, known=()) -> Learner:
@@ -71,7 +72,7 @@ def test_finished_words_leave_with_their_weights():
 @pytest.mark.parametrize("disjoint", [False, True])
 def test_memory_and_scan_count_the_same(tmp_path, disjoint):
     """All pairs with their counts are those of a plain loop."""
-    for seed in range(40):
+    for seed in seeds(40):
         words = hard_words(random.Random(seed))
         memory, scan = columns(words, tmp_path / str(seed), disjoint=disjoint)
         want = count_pairs(words, "disjoint" if disjoint else "all")
@@ -127,7 +128,7 @@ def learned_column(learner) -> Int32:
 
 def test_merging_rewrites_the_words_as_merge_does(tmp_path):
     """Merged in memory and on disk, and by way of a digest, three times over, the words are those MERGE gives."""
-    for seed in range(40):
+    for seed in seeds(40):
         words = [(list(word), n) for word, n in hard_words(random.Random(seed))]
         memory, scan = columns(words, tmp_path / str(seed))
         _, other = columns(words, tmp_path / f"{seed}-other")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.config import TrainConfig
@@ -42,6 +42,7 @@ from streambpe.train.trainer import Trainer
 from tests.runs import SMALL, cli, log_of, rows
 from tests.script_samples import LINES, hostile_texts, long_text
 from tests.sequential import events_of
+from tests.tiers import examples
 
 ENCODINGS = ["bytes", "script"]
 TEXT = long_text(3, 1500)
@@ -140,6 +141,7 @@ def model(encoding: str, constrained: bool = True, pattern: str = "script", **mo
         return Tokenizer(log_of(Path(folder) / "run"))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("pattern", ["script", "gpt4o"])
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_a_training_equals_the_reference(tmp_path, encoding, pattern):
@@ -172,9 +174,10 @@ def test_no_token_of_a_constrained_model_joins_parts():
         assert (len(parts) == len(escapes)) == constrained
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("constrained", [True, False])
 @pytest.mark.parametrize("encoding", ENCODINGS)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(texts=st.lists(_any_text, min_size=1, max_size=3), size=st.integers(1, 9))
 def test_what_is_encoded_comes_back(encoding, constrained, texts, size):
     """decode(encode(x)) == x; the array way, the stream of text, the stream of ids and the definition agree."""
@@ -203,6 +206,7 @@ def test_what_is_encoded_comes_back(encoding, constrained, texts, size):
             assert byte_offsets == [len(text[:at].encode()) for at in offsets]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_all_of_unicode_comes_back(encoding, tmp_path):
     """Every code point but surrogates, 50 to a text: there and back as single texts and as a corpus."""
@@ -234,7 +238,7 @@ def test_offsets_inside_characters():
         tokenizer.decode_with_offsets(ids[1:])
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     st.lists(st.sampled_from([34, 35, 95, 1550, 1454, 848, 1917 + 0xEE, 1917 + 0x80, 1917 + 0xC3, 1917 + 0xA9, 2173]))
 )
@@ -384,6 +388,7 @@ def counted(request, tmp_path_factory) -> tuple[Path, dict[str, Any], bytes]:
     return folder, options, (folder / "run" / "model.events.jsonl").read_bytes()
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     "way",
     [
@@ -413,6 +418,7 @@ def _fresh(folder: Path, to: Path) -> Path:
     return to / "run"
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("scan", [False, True])
 def test_stopped_and_gone_on_with(counted, tmp_path, monkeypatch, scan):
     """Stopped after several passes, from a snapshot or from the journal alone: the same bytes, and states are right."""

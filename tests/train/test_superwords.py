@@ -47,6 +47,7 @@ from streambpe.train.superwords.runs import KeptPairs, OpenChunks, collect_runs
 from streambpe.train.trainer import Trainer
 from tests.runs import ROOT, SMALL, cli, cli_process, log_of, rows
 from tests.samples import prose_documents
+from tests.tiers import long
 
 ALPHABETS = {"hf": gpt2_alphabet, "kensho": utf8_alphabet, "rustbpe": bytes_alphabet}
 # chunks that others spell together: "ab" before "!" or "x" is one chunk, elsewhere two
@@ -162,6 +163,7 @@ def assert_runs(run: Path, documents: list[str], pattern: str, name: str = "main
     assert len(dict(stored)) == len(stored)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(10))
 def test_equals_the_slow_reference(seed, tmp_path):
     """Ties, filters, cut-offs, vetoes, exhausted words: same events, and every table adds up."""
@@ -282,6 +284,7 @@ def test_tokens_are_counted_in_chunks(tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("overlaps", ["all", "disjoint"])
 def test_tokens_are_counted_by_the_merges_that_found_a_place(overlaps, again, tmp_path, monkeypatch):
@@ -390,6 +393,7 @@ def prose() -> list[str]:
     return prose_documents()
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "mode",
     [
@@ -493,6 +497,7 @@ def test_smaller_vocabularies_can_be_cut(prose, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "mode",
     [
@@ -526,6 +531,7 @@ def test_stopped_among_the_superwords_a_larger_vocabulary_goes_on_with_the_words
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("mode", [{"superwords": "boundless"}, {"superwords": "superbpe", "transition": 650}])
 def test_deletions_go_on_to_a_larger_vocabulary(mode, prose, tmp_path):
     """Word steps that found no place have their deletions with them; from 700 to 800 is what 800 alone is."""
@@ -678,10 +684,10 @@ Trainer(sys.argv[1], TrainConfig.from_options(vocab_size=1200, superwords=sys.ar
 @pytest.mark.parametrize(
     ("mode", "tau", "failpoints"),
     [
-        ("boundless", "", KILLS[::2]),
-        ("boundless", "0.6", KILLS[1::4]),
-        pytest.param("boundless", "", KILLS, marks=pytest.mark.long),
-        pytest.param("superbpe", "0.6", KILLS, marks=pytest.mark.long),
+        ("boundless", "", KILLS[::4]),
+        long("boundless", "0.6", KILLS[1::4]),
+        long("boundless", "", KILLS),
+        long("superbpe", "0.6", KILLS),
     ],
 )
 def test_a_kill_anywhere_changes_nothing(mode, tau, failpoints, prose, tmp_path):
@@ -716,6 +722,7 @@ def test_a_kill_anywhere_changes_nothing(mode, tau, failpoints, prose, tmp_path)
     assert stored_runs(run) == stored_runs(whole) != []
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("size", [100, 4_000, 60_000, 100_000], ids=["job", "words", "journal", "fold"])
 def test_a_full_disk_is_one_message(size, prose, tmp_path):
     """Whatever cannot be written: one message, exit 1; with room, the same command gives what it gives without that."""

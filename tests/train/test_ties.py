@@ -17,6 +17,7 @@ from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.trainer import Trainer
 from tests.runs import SMALL, counted_run, log_of
 from tests.sequential import BASE, events_of, hard_words, learn, run
+from tests.tiers import seeds
 from tests.train import test_superwords, test_uw
 from tests.train.test_trainer import assert_equal_to_reference, hard_counts
 
@@ -44,7 +45,7 @@ def test_like_kensho_on_words_that_begin_alike(tmp_path):
 @pytest.mark.parametrize("overlaps", ["all", "disjoint"])
 def test_ties_by_bytes_however_it_is_learned(overlaps):
     """Small batches, few hot pairs, words on disk."""
-    for seed in range(60):
+    for seed in seeds(60):
         rng = random.Random(seed)
         words = hard_words(rng)
         want = learn(words, 60, ties="bytes", overlaps=overlaps)
@@ -61,7 +62,7 @@ def test_ties_by_bytes_however_it_is_learned(overlaps):
 
 def test_large_alphabets_and_long_runs():
     """Hundreds of symbols of one to four bytes, words of dozens of ascending or equal letters, ties everywhere."""
-    for seed in range(25):
+    for seed in seeds(25):
         rng = random.Random(7000 + seed)
         letters = rng.sample([*range(97, 123), *range(0x3B1, 0x3CA), *range(0x4E00, 0x4E00 + 600), 0x1F600], 400)
         base = [chr(letter).encode() for letter in sorted(letters)]
@@ -85,7 +86,7 @@ def test_large_alphabets_and_long_runs():
 @pytest.mark.parametrize("stop", [1, 9, 40])
 def test_snapshot_restore_and_replay_with_ties_by_bytes(tmp_path, stop):
     """Stopped after any merge and gone on with, from a snapshot or from the events: the events of one go."""
-    for seed in range(15):
+    for seed in seeds(15):
         words = hard_words(random.Random(seed))
         want = learn(words, 60, ties="bytes")
         options = EngineOptions(ties="bytes", candidates=4)
@@ -121,6 +122,7 @@ def test_stopped_and_resumed_with_ties_by_bytes(tmp_path):
     assert log_of(tmp_path / "run").events == log_of(tmp_path / "whole").events
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("like", ["kensho", "picky"])
 @pytest.mark.parametrize("tau", [None, "0.7"])
 def test_every_name_with_ties_by_bytes(tmp_path, like, tau):

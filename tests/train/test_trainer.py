@@ -126,15 +126,15 @@ def assert_equal_to_reference(run: Path, counts: Counts, name: str, like: str = 
     return expected
 
 
-def compare_on_random_corpora(tmp_path: Path, seeds: range) -> None:
-    """All of ties, overlaps and alphabet on each corpus, with other options drawn at random."""
+def compare_on_random_corpora(tmp_path: Path, seeds: range, every: int = 1) -> None:
+    """All of ties, overlaps and alphabet on each corpus (or every so-many-th of these), other options at random."""
     learned = reached = 0
     for seed in seeds:
         rng = random.Random(seed)
         counts = hard_counts(rng)
         run = counted_run(tmp_path / f"{seed}", counts)
         alphabets = ("gpt2", "bytes", "bytes1", "utf8", "seen", "script")
-        combinations = product(("ids", "bytes"), ("all", "disjoint"), alphabets)
+        combinations = list(product(("ids", "bytes"), ("all", "disjoint"), alphabets))[::every]
         for i, (ties, overlaps, alphabet) in enumerate(combinations):
             options = {
                 "ties": ties, "overlaps": overlaps, "alphabet": alphabet, "whole_characters": rng.random() < 0.3,
@@ -149,19 +149,20 @@ def compare_on_random_corpora(tmp_path: Path, seeds: range) -> None:
             learned += len(expected.events)
             reached += expected.target_reached
         assert check(run, resources=SMALL) == []
-    assert learned > 100 * len(seeds)
-    assert 0 < reached < 24 * len(seeds), "some reach their size and some run out of pairs"
+    assert learned * every > 100 * len(seeds)
+    assert 0 < reached < len(combinations) * len(seeds), "some reach their size and some run out of pairs"
 
 
 def test_every_combination_of_options_equals_the_reference(tmp_path):
     """Events, ids, sizes, stop words, specials: as the slow reference has them; and every table adds up."""
-    compare_on_random_corpora(tmp_path, range(1))
+    compare_on_random_corpora(tmp_path, range(1), every=3)
 
 
 @pytest.mark.long
 def test_every_combination_of_options_equals_the_reference_on_many_corpora(tmp_path):
-    """The same on thirty corpora."""
+    """The same on thirty-one corpora."""
     compare_on_random_corpora(tmp_path, range(100, 130))
+    compare_on_random_corpora(tmp_path, range(1))
 
 
 def test_batchbpes_rule_equals_the_reference(tmp_path):
@@ -314,6 +315,7 @@ def test_chunks_without_pairs(tmp_path, counts):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("options", "missing"),
     [

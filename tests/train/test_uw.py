@@ -33,6 +33,7 @@ from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.superwords import stage2
 from tests.runs import ROOT, SMALL, cli, log_of, rows
 from tests.samples import natural_text
+from tests.tiers import seeds
 from tests.train.test_superwords import documents_run, learn
 
 LINES = r"(?s)\n|[^\n]+"  # a stage-2 pattern of one's own, without certain cuts
@@ -96,6 +97,7 @@ def random_case(seed: int) -> tuple[list[str], str, dict]:
     return documents, rng.choice(["superbpe1", "superbpe1", "boundless", "gpt2"]), options
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_equals_the_slow_reference(seed, tmp_path):
     """Counts of both stages, ties, filters, cut-offs, patterns without cuts: same events, and the tables add up."""
@@ -204,7 +206,7 @@ def assert_falling_cases(seeds: range, tmp_path) -> None:
 
 def test_inherited_merges_fall_to_nothing_as_in_the_reference(tmp_path):
     """A dozen corpora whose second stage cuts elsewhere: equal events, and the tables add up."""
-    assert_falling_cases(range(12), tmp_path)
+    assert_falling_cases(seeds(12), tmp_path)
 
 
 @pytest.mark.long

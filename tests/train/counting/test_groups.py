@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.config import TrainConfig, parse_weights
@@ -37,6 +37,7 @@ from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.trainer import Trainer
 from tests.hostile import random_text
 from tests.runs import SMALL, SMALL_FOR_SUPERWORDS, cli, counted_run, log_of, plain_events, rows, text_run
+from tests.tiers import examples
 
 ROOT = Path(__file__).parents[3]
 SPLIT = find_pattern("gpt4o").split
@@ -188,6 +189,7 @@ def test_any_order_any_command(tmp_path, tiny_blocks):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("place", ["part-committed:4", "merge-committed:2", "fold-filled:1"])
 def test_killed_and_resumed(tmp_path, place):
     """A kill between parts, between the merges of two groups, inside the fold: the same tables in the end."""
@@ -371,7 +373,7 @@ TABLES = st.dictionaries(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(tables=st.lists(TABLES, min_size=1, max_size=4), numbers=st.lists(NUMBERS, min_size=4, max_size=4))
 def test_weighted_counts_are_those_of_exact_fractions(tmp_path_factory, tables, numbers):
     """The streamed integers against fractions and a sort; ties by the chunks' bytes."""

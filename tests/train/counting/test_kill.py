@@ -110,6 +110,7 @@ def test_killed_twenty_times(tmp_path, corpus, unbroken):
     assert hits > 5, "kills that come too late show nothing"
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("place", [*PLACES, "part-written:20", "merge-committed", "merge-committed:2"])
 def test_killed_at_every_commit(tmp_path, corpus, unbroken, place):
     """Right before and right after each rename and each commit, going on gives the unbroken result."""
