@@ -15,6 +15,7 @@ from collections.abc import Callable
 import regex
 
 from streambpe.errors import UsageError
+from streambpe.text.expressions import end_of_text
 
 SUPERWORD_PATTERNS = {
     "improved": r"^(?=.+\p{L})(?:\p{L}\p{M}*|[ _'\u2019])+\Z",
@@ -25,7 +26,7 @@ SUPERWORD_PATTERNS = {
 
 def find_superword_pattern(name: str) -> str:
     """The expression behind a preset's name, or the expression itself, `$` taken as the end of the text."""
-    return SUPERWORD_PATTERNS.get(name) or _ends_at_end(name)
+    return SUPERWORD_PATTERNS.get(name) or end_of_text(name)
 
 
 def text_test(name: str, option: str) -> Callable[[bytes], bool]:
@@ -42,26 +43,3 @@ def text_test(name: str, option: str) -> Callable[[bytes], bool]:
             return False
 
     return matches
-
-
-def _ends_at_end(expression: str) -> str:
-    r"""`$` outside of escapes and classes becomes `\Z`."""
-    made, in_class, i = [], False, 0
-    while i < len(expression):
-        char = expression[i]
-        if char == "\\":
-            made.append(expression[i : i + 2])
-            i += 2
-            continue
-        if char == "[" and not in_class:
-            in_class = True
-            if expression[i + 1 : i + 2] in ("]", "^"):  # a bracket right behind these is an ordinary character
-                two = 3 if expression[i + 1 : i + 3] == "^]" else 2
-                made.append(expression[i : i + two])
-                i += two
-                continue
-        elif char == "]":
-            in_class = False
-        made.append(r"\Z" if char == "$" and not in_class else char)
-        i += 1
-    return "".join(made)

@@ -28,7 +28,7 @@ from streambpe.text.cuts import (
     WORD_LEVEL,
     Cutter,
 )
-from streambpe.text.pattern_size import MOST_REPEATED, least_length
+from streambpe.text.expressions import MOST_REPEATED, least_length
 from streambpe.text.script_blocks import UNICODE
 from streambpe.text.script_rules import ScriptRules, split_by_rules
 from streambpe.text.script_runs import split_script_runs

@@ -13,13 +13,14 @@ from tokenizers import Tokenizer as HfTokenizer
 
 from streambpe.cli.main import main
 from streambpe.encode.formats.export import FORMATS, Comparison, cut_log, export, import_file
-from streambpe.encode.formats.flat import flatten, portable, split_alternatives, whole_runs
+from streambpe.encode.formats.flat import flatten, portable, whole_runs
 from streambpe.encode.formats.hf import tokenizer_json
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import EventLogError, ModelError, UsageError
 from streambpe.model.alphabet import bytes_alphabet
 from streambpe.model.eventlog import EventLog, Header, log_lines, merge_event, read_event_log, write_event_log
 from streambpe.model.parquet import read_parquet, write_parquet
+from streambpe.text.expressions import alternatives
 from streambpe.text.patterns import PRESETS
 from tests.trained import HOSTILE, KINDS, TEXT, random_log, trained
 
@@ -397,7 +398,7 @@ def test_whole_runs_keep_words_together():
         runs = whole_runs(PRESETS[name])
         assert regex.findall(runs, "the end of it, 12") != PRESETS[name].split("the end of it, 12")
         assert regex.match(runs, "the end of it, 12").group() == "the end of it"
-    assert split_alternatives(r"a|(b|c)|[|\]|]|\|") == ["a", "(b|c)", r"[|\]|]", r"\|"]
+    assert alternatives(r"a|(b|c)|[|\]|]|\|") == ["a", "(b|c)", r"[|\]|]", r"\|"]
 
 
 def test_flat_models_name_their_losses():

@@ -27,7 +27,7 @@ from streambpe.sources import not_text
 from streambpe.sources.find import find_sources
 from streambpe.store.identity import replace_known
 from streambpe.store.run import Run
-from streambpe.text.pattern_size import least_length
+from streambpe.text.expressions import least_length
 from streambpe.text.patterns import find_pattern
 from streambpe.text.split_worker import SplitProcess
 from streambpe.train.counting.count import count, resume_count

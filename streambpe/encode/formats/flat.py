@@ -24,6 +24,7 @@ from streambpe.encode.encoder import Encoder
 from streambpe.errors import ModelError
 from streambpe.model.alphabet import BYTE_KINDS
 from streambpe.model.eventlog import Op
+from streambpe.text.expressions import alternatives, code_points_spelled_out, tokens
 from streambpe.text.patterns import Pattern
 
 
@@ -200,36 +201,11 @@ _WORDS = (
 )
 
 
-def split_alternatives(expression: str) -> list[str]:
-    """The alternatives of an expression at its top level: "a|(b|c)|[|]" -> ["a", "(b|c)", "[|]"]."""
-    parts, depth, in_class, start, i = [], 0, False, 0, 0
-    while i < len(expression):
-        c = expression[i]
-        if c == "\\":
-            i += 2
-            continue
-        if in_class:
-            in_class = c != "]"
-        elif c == "[":
-            in_class = True
-            if expression[i + 1 : i + 2] == "]" or expression[i + 1 : i + 3] == "^]":
-                i += 1
-        elif c == "(":
-            depth += 1
-        elif c == ")":
-            depth -= 1
-        elif c == "|" and not depth:
-            parts.append(expression[start:i])
-            start = i + 1
-        i += 1
-    return [*parts, expression[start:]]
-
-
 def whole_runs(pattern: Pattern) -> str:
     """The pattern with its alternatives for words gathered into one that takes a run of words whole."""
-    alternatives = split_alternatives(pattern.expression)
-    words = [a for a in alternatives if any(regex.fullmatch(a, word) for word in _WORDS)]
-    rest = [a for a in alternatives if a not in words]
+    listed = alternatives(pattern.expression)
+    words = [a for a in listed if any(regex.fullmatch(a, word) for word in _WORDS)]
+    rest = [a for a in listed if a not in words]
     # an alternative that covers everything (.+) would swallow the text
     everything = [a for a in words if regex.fullmatch(a, "a. 1-b")]
     words = [a for a in words if a not in everything]
@@ -244,32 +220,8 @@ def portable(expression: str, is_preset: bool, engine: str) -> str:
     Escapes of code points become characters; {m,n}+ is possessive here and in Rust but a repetition there;
     and the engines differ in what $ is: here the end of the text or a last line break before it.
     """
-    out: list[str] = []
-    in_class, i = False, 0
-    while i < len(expression):
-        c = expression[i]
-        if c == "\\" and (match := regex.match(r"\\u([0-9a-fA-F]{4})|\\U([0-9a-fA-F]{8})", expression, pos=i)):
-            character = chr(int(match.group(1) or match.group(2), 16))
-            out.append("\\" + character if character in r"\[](){}.*+?^$|-" else character)
-            i = match.end()
-            continue
-        if c == "\\":
-            brace = expression.find("}", i) if expression[i + 1 : i + 3] in ("p{", "P{") else -1
-            end = brace + 1 if brace > 0 else i + 2
-            out.append(expression[i:end])
-            i = end
-            continue
-        if in_class:
-            in_class = c != "]"
-        elif c == "[":
-            in_class = True
-        elif c == "$" and engine == "oniguruma":
-            c = r"\Z"
-        elif c == "$" and not is_preset:
-            c = r"(?=\n?\z)"
-        out.append(c)
-        i += 1
-    text = "".join(out)
+    end = r"\Z" if engine == "oniguruma" else "$" if is_preset else r"(?=\n?\z)"
+    text = "".join(end if token.kind == "end" else code_points_spelled_out(token.text) for token in tokens(expression))
     if engine == "oniguruma":
         text = regex.sub(
             r"((?:\\[pP]\{\w+\}|\[(?:\\.|[^\]\\])*\]|\\.|[^\\\[\](){}|*+?]))(\{\d+(?:,\d*)?\})\+", r"(?>\1\2)", text

@@ -1,0 +1,102 @@
+r"""A regular expression in tokens: the one place that reads the syntax of the `regex` module.
+
+    tokens(r"a{2}|[$\]]\p{L}$")  ->  a  {2}  |  [$\]]  \p{L}  $
+
+An escape and a class in brackets are one token each, so that what looks like syntax inside them is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import regex
+
+MOST_REPEATED = 10_000_000  # characters that have to stand there
+_TOKEN = regex.compile(
+    r"""(?sx)
+    (?P<escape> \\[pP]\{[^}]*\} | \\u[0-9a-fA-F]{4} | \\U[0-9a-fA-F]{8} | \\. )
+  | (?P<class> \[\^?\]?(?:\\.|[^\]\\])*\] )   # a bracket right behind [ or [^ is an ordinary character
+  | (?P<repeat> \{\d+(?:,\d*)?\} )
+  | (?P<open> \( ) | (?P<close> \) ) | (?P<bar> \| ) | (?P<end> \$ )
+  | (?P<other> . )
+    """
+)
+_CODE_POINT = regex.compile(r"(?s)\\u([0-9a-fA-F]{4})|\\U([0-9a-fA-F]{8})|\\.")
+Kind = Literal["escape", "class", "repeat", "open", "close", "bar", "end", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of an expression."""
+
+    kind: Kind
+    text: str
+    at: int  # where it stands
+
+
+def tokens(expression: str) -> Iterator[Token]:
+    """The tokens of an expression; together they are the expression."""
+    for found in _TOKEN.finditer(expression):
+        yield Token(cast(Kind, found.lastgroup), found[0], found.start())
+
+
+def end_of_text(expression: str) -> str:
+    r"""`$` outside of escapes and classes becomes `\Z`."""
+    return "".join(r"\Z" if token.kind == "end" else token.text for token in tokens(expression))
+
+
+def alternatives(expression: str) -> list[str]:
+    """The alternatives of an expression at its top level: "a|(b|c)|[|]" -> ["a", "(b|c)", "[|]"]."""
+    parts, depth = [""], 0
+    for token in tokens(expression):
+        depth += {"open": 1, "close": -1}.get(token.kind, 0)
+        if token.kind == "bar" and not depth:
+            parts.append("")
+        else:
+            parts[-1] += token.text
+    return parts
+
+
+def code_points_spelled_out(text: str) -> str:
+    r"""Escapes of code points as the characters themselves, with a backslash before those that are syntax."""
+
+    def spelled(found: regex.Match[str]) -> str:
+        if found[1] is None and found[2] is None:
+            return str(found[0])
+        character = chr(int(found[1] or found[2], 16))
+        return "\\" + character if character in r"\[](){}.*+?^$|-" else character
+
+    return str(_CODE_POINT.sub(spelled, text))
+
+
+def least_length(expression: str) -> int:
+    """About how many characters a match has at least, repetitions multiplied out; never less where it is large.
+
+    least_length(r"(a{1000}|b){50}c")  ->  50001
+
+    The `regex` module writes out what has to repeat, however often: `.{1000000}` takes a second and a half to compile;
+    `(?:.{1000}){1000000}` all memory, and no signal stops it.
+    """
+    outer: list[tuple[int, int]] = []  # of the groups around: length so far, best of the alternatives before
+    length = best = last = 0
+    for token in tokens(expression):
+        if token.kind == "open":
+            outer.append((length, best))
+            length = best = last = 0
+        elif token.kind == "close" and outer:
+            last = max(length, best)
+            length, best = outer.pop()
+            length += last
+        elif token.kind == "bar":
+            length, best, last = 0, max(length, best), 0
+        elif token.kind == "repeat":
+            times = int(token.text[1:-1].split(",")[0])
+            length += last * (times - 1)
+            last *= times
+        elif token.text in ("*", "?"):
+            length, last = length - last, 0
+        elif token.text != "+":
+            length, last = length + 1, 1
+    return max(length, best)
