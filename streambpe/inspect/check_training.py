@@ -61,7 +61,7 @@ class Source:
 
     config: TrainConfig
     corpus: str  # sha256 of the counts it learns from
-    events: tuple[Event, ...]
+    events: Sequence[Event]
     symbols: tuple[Alphabet, list[str]] | None  # the log's own, with its stop words
     finished: bool
     unencodable: Unencodable  # how the run was counted

@@ -23,61 +23,15 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from streambpe.errors import EventLogError
 from streambpe.files import whole_file
+from streambpe.model.events import Event, Op, delete_event, event_line, lines_of, merge_event, supermerge_event
 
 FORMAT = "streambpe-events"
 VERSION = 1
-
-
-class Op(StrEnum):
-    """What an event did."""
-
-    MERGE = "merge"  # two neighbouring tokens of one chunk -> one token
-    SUPERMERGE = "supermerge"  # two neighbouring whole-chunk tokens -> one superword
-    DELETE = "delete"  # a token -> the tokens it is split into
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One line of the log. Ids are log ids.
-
-    n is a count: for a merge or supermerge the pair count it was chosen by, for a deletion the
-    occurrences split. left and right are None for a deletion; into is empty for the others.
-    """
-
-    op: Op
-    id: int
-    n: int
-    left: int | None = None
-    right: int | None = None
-    into: tuple[int, ...] = ()
-
-    @property
-    def pair(self) -> tuple[int, int]:
-        """The two ids a merge or supermerge joins."""
-        if self.left is None or self.right is None:
-            raise ValueError(f"a {self.op} joins nothing")
-        return self.left, self.right
-
-
-def merge_event(left: int, right: int, new: int, n: int) -> Event:
-    """left + right -> new inside chunks, chosen by count n."""
-    return Event(Op.MERGE, new, n, left, right)
-
-
-def supermerge_event(left: int, right: int, new: int, n: int) -> Event:
-    """left + right -> new across a chunk border, chosen by count n."""
-    return Event(Op.SUPERMERGE, new, n, left, right)
-
-
-def delete_event(number: int, into: Iterable[int], n: int) -> Event:
-    """number is taken back; n occurrences were split into `into`."""
-    return Event(Op.DELETE, number, n, into=tuple(into))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,29 +69,18 @@ class EventLog:
     """A header and its events."""
 
     header: Header
-    events: tuple[Event, ...]
+    events: Sequence[Event]
 
 
 def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
 
 
-def event_line(event: Event) -> bytes:
-    """One event as its line, line feed included. All values are whole numbers, so no escaping is needed."""
-    if event.op is Op.DELETE:
-        into = ",".join(map(str, event.into))
-        line = f'{{"op":"delete","id":{event.id},"into":[{into}],"n":{event.n}}}\n'
-    else:
-        left, right = event.pair
-        line = f'{{"op":"{event.op}","left":{left},"right":{right},"id":{event.id},"n":{event.n}}}\n'
-    return line.encode()
-
-
 def events_digest(events: Iterable[Event]) -> str:
     """sha256 over the event lines: equal exactly when two trainings learned the same."""
     digest = hashlib.sha256()
-    for event in events:
-        digest.update(event_line(event))
+    for lines in lines_of(events):
+        digest.update(lines)
     return digest.hexdigest()
 
 
@@ -168,21 +111,23 @@ def header_line(header: Header, count: int, sha256: str) -> bytes:
 
 
 def log_lines(log: EventLog) -> tuple[list[bytes], str]:
-    """(the whole file line by line, sha256 of its event lines)."""
-    lines = [event_line(event) for event in log.events]
+    """(the whole file, its header line first and then lines or many of them in a piece; sha256 of its event lines)."""
+    lines = list(lines_of(log.events))
     sha256 = hashlib.sha256(b"".join(lines)).hexdigest()
-    return [header_line(log.header, len(lines), sha256), *lines], sha256
+    return [header_line(log.header, len(log.events), sha256), *lines], sha256
 
 
 def write_event_log(path: str | os.PathLike[str], log: EventLog) -> str:
-    """Write the log and return the sha256 of its event lines.
-
-    The file appears under its name only when it is complete and on disk.
-    """
+    """Write the log and return the sha256 of its event lines."""
     lines, sha256 = log_lines(log)
+    write_log_lines(path, lines)
+    return sha256
+
+
+def write_log_lines(path: str | os.PathLike[str], lines: Iterable[bytes]) -> None:
+    """Write what `log_lines` gave. The file appears under its name only when it is complete and on disk."""
     with whole_file(Path(path)) as temporary, temporary.open("wb") as file:
         file.writelines(lines)
-    return sha256
 
 
 # Reading. Every check names the file and the line, because a log may have been edited by hand.
@@ -377,3 +322,26 @@ def read_event_lines(lines: Sequence[bytes], name: str) -> EventLog:
             f"a line was changed after the log was written"
         )
     return EventLog(header, tuple(events))
+
+
+__all__ = [
+    "Event",
+    "EventLog",
+    "Header",
+    "Op",
+    "Special",
+    "StopWord",
+    "alphabet_size",
+    "delete_event",
+    "event_line",
+    "events_digest",
+    "header_line",
+    "log_lines",
+    "merge_event",
+    "parse_event",
+    "read_event_lines",
+    "read_event_log",
+    "supermerge_event",
+    "write_event_log",
+    "write_log_lines",
+]

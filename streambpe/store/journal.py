@@ -21,9 +21,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
-from streambpe.model.eventlog import Event, event_line, parse_event
+from streambpe.model.eventlog import parse_event
+from streambpe.model.events import Event, Events, event_line
 from streambpe.system import rename, sync, sync_folder
 
 
@@ -34,7 +38,7 @@ class Journal:
     path: Path
     training: dict[str, Any]  # config, specials, reserve, corpus: what must not change
     number: str  # of this journal alone: tables filled from another one are filled anew
-    events: list[Event] = field(default_factory=list)
+    events: Events = field(default_factory=Events)
     batches: list[dict[str, Any]] = field(default_factory=list)
     vetoes: list[dict[str, Any]] = field(default_factory=list)
     saved: bool = False
@@ -50,7 +54,7 @@ class Journal:
         vetoes: Iterable[dict[str, Any]] = (),
     ) -> Journal:
         """A new journal, not on disk before `save`; events, passes and vetoes of a smaller vocabulary."""
-        return cls(path, training, uuid.uuid4().hex, list(events), list(batches), list(vetoes))
+        return cls(path, training, uuid.uuid4().hex, Events.of(events), list(batches), list(vetoes))
 
     def save(self) -> None:
         """Put a new journal on disk, whole or not at all."""
@@ -58,7 +62,7 @@ class Journal:
         begins = len(self.events) + len(self.vetoes) + len(self.batches)
         with temporary.open("wb") as out:
             out.write(_line({"op": "training", "journal": self.number, "begins": begins, **self.training}))
-            out.writelines(event_line(event) for event in self.events)
+            out.writelines(self.events.lines())
             out.writelines(_line({**veto, "op": "veto"}) for veto in self.vetoes)
             out.writelines(_line({**batch, "op": "batch"}) for batch in self.batches)
             out.flush()
@@ -108,13 +112,26 @@ class Journal:
         if mend and whole[0] < len(data):
             with path.open("r+b") as file:
                 file.truncate(whole[0])
-        del journal.events[whole[1] :], journal.batches[whole[2] :], journal.vetoes[whole[3] :]
+        journal.events.truncate(whole[1])
+        del journal.batches[whole[2] :], journal.vetoes[whole[3] :]
         return journal
 
     def add_event(self, event: Event) -> None:
         """Remember an event; on disk at the next `commit`."""
         self.events.append(event)
         self._unwritten.append(event_line(event))
+
+    def add_merges(
+        self,
+        left: npt.NDArray[np.int64],
+        right: npt.NDArray[np.int64],
+        new: npt.NDArray[np.int64],
+        n: npt.NDArray[np.int64],
+    ) -> None:
+        """As `add_event` for every merge of these columns."""
+        first = len(self.events)
+        self.events.append_merges(left, right, new, n)
+        self._unwritten.extend(self.events.lines(first))
 
     def add_batch(self, record: dict[str, Any]) -> None:
         """Remember a pass; it covers the events added since the last one."""

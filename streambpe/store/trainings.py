@@ -18,7 +18,7 @@ import polars as pl
 
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.codecs import shown_content
-from streambpe.model.eventlog import Event, Op, delete_event, merge_event
+from streambpe.model.events import OPS, Event, Events, Op, delete_event, merge_event
 from streambpe.store.database import append, feed
 from streambpe.store.sqlfiles import run_sql
 
@@ -62,47 +62,63 @@ class TokenBook:
 
     def add(self, events: Sequence[Event], seq: int) -> None:
         """Take in events, the first of which is number `seq`."""
+        columns = Events.of(events)
         first_id = self.alphabet.first_id
-        for at, event in enumerate(events, seq):
-            if event.op is Op.DELETE:
-                self.dead.add(event.id)
-                continue
-            self.dead.discard(event.id)
-            if event.id == first_id + len(self.contents):
-                left, right = event.pair
-                self.contents.append(self.contents[left - first_id] + self.contents[right - first_id])
-                self.born.append(at)
+        left, right, ids = (columns.column(name) - first_id for name in ("left", "right", "id"))
+        delete = (columns.column("op") == OPS.index(Op.DELETE)).tolist()
+        next_one = len(self.contents)
+        for at, (a, b, number) in enumerate(zip(left.tolist(), right.tolist(), ids.tolist(), strict=True)):
+            if number == next_one:
+                self.contents.append(self.contents[a] + self.contents[b])
+                self.born.append(seq + at)
+                next_one += 1
+            elif delete[at]:
+                self.dead.add(number + first_id)
+            else:
+                self.dead.discard(number + first_id)
 
     def rows(self, start: int) -> pl.DataFrame:
         """Rows of table tokens from the start-th on."""
         kinds = ["base"] * len(self.alphabet) + ["stop word"] * self.stop_words
         kinds += ["learned"] * (len(self.contents) - len(kinds))
         ids = range(self.alphabet.first_id, self.alphabet.first_id + len(self.contents))
-        columns = {
-            "id": list(ids)[start:],
-            "bytes": [
+        shown = self.contents[start:]
+        if self.alphabet.kind == "script":
+            shown = [
                 content if kind == "stop word" else shown_content(self.alphabet, content)
-                for content, kind in zip(self.contents[start:], kinds[start:], strict=True)
-            ],
+                for content, kind in zip(shown, kinds[start:], strict=True)
+            ]
+        columns = {
+            "id": ids[start:],
+            "bytes": shown,
             "kind": kinds[start:],
             "born": self.born[start:],
-            "died": [None] * (len(self.contents) - start),
+            "died": [None] * len(shown),
         }
         return pl.DataFrame(columns, schema=_TOKEN_COLUMNS)
 
 
 def event_rows(events: Sequence[Event], seq: int) -> pl.DataFrame:
     """Rows of table events; the first event is number `seq`."""
-    columns = {
-        "seq": list(range(seq, seq + len(events))),
-        "op": [str(event.op) for event in events],
-        "left_id": [event.left for event in events],
-        "right_id": [event.right for event in events],
-        "id": [event.id for event in events],
-        "n": [event.n for event in events],
-        "parts": [list(event.into) if event.op is Op.DELETE else None for event in events],
-    }
-    return pl.DataFrame(columns, schema=_EVENT_COLUMNS)
+    columns = Events.of(events)
+    op = columns.column("op")
+    deleted = pl.lit(pl.Series(op == OPS.index(Op.DELETE)))
+    frame = pl.DataFrame(
+        {
+            "seq": np.arange(seq, seq + len(columns)),
+            "op": pl.Series([str(one) for one in OPS]).gather(op),
+            "left_id": columns.column("left"),
+            "right_id": columns.column("right"),
+            "id": columns.column("id"),
+            "n": columns.column("n"),
+        }
+    )
+    parts: pl.Expr | pl.Series = pl.lit(None, _EVENT_COLUMNS["parts"]).alias("parts")
+    if columns.into:
+        parts = pl.Series("parts", [columns.into.get(at) for at in range(len(columns))], _EVENT_COLUMNS["parts"])
+    return frame.with_columns(
+        pl.when(~deleted).then("left_id").alias("left_id"), pl.when(~deleted).then("right_id").alias("right_id"), parts
+    )
 
 
 def read_facts(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
@@ -141,7 +157,7 @@ def carried_pass(events: int) -> dict[str, Any]:
 def fold_training(
     con: duckdb.DuckDBPyConnection,
     journal: str,
-    events: Sequence[Event],
+    events: Events,
     batches: Sequence[dict[str, Any]],
     vetoes: Sequence[dict[str, Any]],
     book: TokenBook,
@@ -153,7 +169,7 @@ def fold_training(
     ((n_events, n_batches, n_tokens, n_vetoed),) = run_sql(con, "count_folded")
     append(con, "events", event_rows(events[n_events:], n_events))
     append(con, "tokens", book.rows(n_tokens))
-    if any(event.op is Op.DELETE for event in events):  # of an earlier fold too: what was dead may be back
+    if events.into:  # deletions; of an earlier fold too: what was dead may be back
         run_sql(con, "steps/mark_dead_tokens")
     if len(batches) > n_batches:
         append(con, "batches", pl.DataFrame(batches[n_batches:], infer_schema_length=None))

@@ -16,7 +16,7 @@ import numpy as np
 
 from streambpe.errors import RunMismatch
 from streambpe.files import replace_file
-from streambpe.model.eventlog import Event
+from streambpe.model.events import Event, Events
 from streambpe.progress import Meter
 from streambpe.store.documents import documents_digest
 from streambpe.store.journal import Journal
@@ -154,7 +154,7 @@ def join_superwords(
 
 def _joined_journal(phase: SuperwordPhase, made: Interleaved, words: Journal) -> Journal:
     """The one order as a journal, which is never written; vetoes of the words as far as the model has them."""
-    journal = Journal(words.path, words.training, f"{words.number}-joined", made.events, saved=True)
+    journal = Journal(words.path, words.training, f"{words.number}-joined", Events.of(made.events), saved=True)
     journal.batches.append({**carried_pass(len(made.events)), "mode": "interleaved"})
     for veto in words.vetoes if len(phase.words) == len(words.events) else []:  # uw may pass words over
         if veto["seq"] <= made.used:  # else the words never come that far in this model

@@ -30,7 +30,7 @@ from pathlib import Path
 from streambpe.config import TrainConfig
 from streambpe.disk import disk_full_explained
 from streambpe.failpoints import failpoint
-from streambpe.model.eventlog import EventLog, delete_event, log_lines, merge_event, write_event_log
+from streambpe.model.eventlog import EventLog, delete_event, log_lines, write_log_lines
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources, release_memory
 from streambpe.store.groups import check_weights, weighted_counts
@@ -204,10 +204,11 @@ class Trainer:
         left_out = journal.training.get("left_out", [])
         if left_out:  # without the folders: a log has no paths
             totals["left_out"] = [{**source, "source": source["source"].rsplit("/", 1)[-1]} for source in left_out]
-        log = EventLog(header_of(self.config, corpus, totals, symbols, book.learned), tuple(journal.events))
-        digest = hashlib.sha256(b"".join(log_lines(log)[0])).hexdigest()
+        header = header_of(self.config, corpus, totals, symbols, book.learned)
+        lines, sha256 = log_lines(EventLog(header, journal.events))
+        digest = hashlib.sha256(b"".join(lines)).hexdigest()
         accept(path, digest, also=True)
-        sha256 = write_event_log(path, log)
+        write_log_lines(path, lines)
         accept(path, digest)
         failpoint("log-written")
         return TrainResult(
@@ -236,15 +237,13 @@ def _record(batch: Batch, journal: Journal, book: TokenBook) -> None:
     """A pass into the journal: vetoes, events, and the pass itself behind them."""
     for left, right, n in batch.vetoed:
         journal.add_veto(left, right, n)
-    first = len(journal.events)
-    deleted = iter(batch.deleted)
-    gone = next(deleted, None)
-    merges = zip(batch.left.tolist(), batch.right.tolist(), batch.id.tolist(), batch.n.tolist(), strict=True)
-    for done, merge in enumerate(merges, 1):
-        journal.add_event(merge_event(*merge))
-        while gone is not None and gone.after == done:
-            journal.add_event(delete_event(gone.id, gone.into, gone.n))
-            gone = next(deleted, None)
+    first, done = len(journal.events), 0
+    columns = (batch.left, batch.right, batch.id, batch.n)
+    for gone in batch.deleted:
+        journal.add_merges(*(column[done : gone.after] for column in columns))
+        journal.add_event(delete_event(gone.id, gone.into, gone.n))
+        done = gone.after
+    journal.add_merges(*(column[done:] for column in columns))
     book.add(journal.events[first:], first)
     record = asdict(batch.record)
     journal.add_batch(

@@ -14,6 +14,7 @@ from streambpe.errors import ResumeMismatch, UsageError
 from streambpe.inspect.check import check
 from streambpe.model.alphabet import bytes_alphabet
 from streambpe.model.eventlog import delete_event, merge_event, read_event_log
+from streambpe.model.events import Events
 from streambpe.model.replay import Model
 from streambpe.resources import Resources
 from streambpe.store.database import open_store, use_training
@@ -127,7 +128,7 @@ def test_a_token_that_comes_back_is_alive_in_the_tables(counted, tmp_path):
     with closing(open_store(run / "state.duckdb")) as con:
         use_training(con, "main", create=True)
         for folded in (events[:2], events):
-            fold_training(con, "a journal", folded, [], [], book)
+            fold_training(con, "a journal", Events.of(folded), [], [], book)
             died.append(con.execute("SELECT died FROM tokens WHERE id = 256").fetchall())
     assert died == [[(1,)], [(None,)]]
 

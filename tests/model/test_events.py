@@ -1,0 +1,63 @@
+"""Events as columns are the same events."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streambpe.model.eventlog import events_digest
+from streambpe.model.events import Events, delete_event, event_line, lines_of, merge_event, supermerge_event
+
+IDS = st.integers(0, 2**62)
+ANY = st.one_of(
+    st.builds(merge_event, IDS, IDS, IDS, IDS),
+    st.builds(supermerge_event, IDS, IDS, IDS, IDS),
+    st.builds(delete_event, IDS, st.lists(IDS, min_size=2, max_size=5), IDS),
+)
+
+
+@given(st.lists(ANY, max_size=40), st.data())
+def test_columns_are_the_same_events(events, data):
+    """One by one, in slices, cut off, as lines."""
+    columns = Events.of(events)
+    assert list(columns) == events
+    assert [columns[i] for i in range(-len(events), len(events))] == events + events
+    start, stop = (data.draw(st.integers(-45, 45)) for _ in range(2))
+    step = data.draw(st.sampled_from([None, 1, 2, -1]))
+    assert list(columns[start:stop:step]) == events[start:stop:step]
+    assert columns == events
+    assert columns == Events.of(events)
+    assert b"".join(columns.lines(2)) == b"".join(map(event_line, events[2:]))
+    assert b"".join(lines_of(columns)) == b"".join(lines_of(events))
+    assert events_digest(columns) == events_digest(events)
+    keep = data.draw(st.integers(0, 45))
+    part = columns[:]
+    part.truncate(keep)
+    assert part == events[:keep]
+    for event in events:
+        part.append(event)
+    assert part == events[:keep] + events
+    assert columns == events
+
+
+@given(st.lists(st.tuples(IDS, IDS, IDS, IDS), max_size=30))
+def test_merges_are_appended_as_columns(merges):
+    """As one by one; a piece of other events is another piece."""
+    table = np.array(merges, np.int64).reshape(-1, 4)
+    columns = Events.of([delete_event(9, (1, 2), 0)])
+    columns.append_merges(*table.T)
+    wanted = [delete_event(9, (1, 2), 0), *(merge_event(*row) for row in merges)]
+    assert columns == wanted
+    assert columns != wanted[1:]
+    assert (columns == [*wanted[:-1], merge_event(0, 0, 0, 1)]) is (wanted[-1] == merge_event(0, 0, 0, 1))
+
+
+def test_many_events_grow_and_keep_their_lines():
+    """More than are laid out at once, with deletions in some pieces only."""
+    events = [merge_event(i, i + 1, i + 2, 3 * i) for i in range(10_000)]
+    events[5000] = delete_event(7, (1, 2, 3), 4)
+    columns = Events.of(events)
+    assert list(columns) == events
+    assert b"".join(columns.lines()) == b"".join(map(event_line, events))
+    assert list(columns.column("op")[4999:5002]) == [0, 2, 0]
