@@ -533,3 +533,14 @@ class TrainConfig:
         else:
             del facts["superword_pattern" if self.superwords == "uw" else "stage2_pattern"]
         return facts
+
+    def as_options(self) -> dict[str, Any]:
+        """What `from_options` makes this of again, whatever defaults become: all options that have an effect, given."""
+        effective = {*self.as_facts(), "specials", "reserve", "token_order", "specials_first"}
+        options = {name: getattr(self, name) for name in options_of(TrainConfig) if name in effective}
+        options["weights"] = [f"{group}={weight}" for group, weight in self.weights.items()]
+        if self.encoding == "chars":
+            options["coverage"] = self.coverage or "1"
+        if self.encoding != "bytes":
+            del options["alphabet"]
+        return {name: value for name, value in options.items() if value not in (None, (), [])}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,7 @@ import click
 from streambpe.cli.options import (
     PanelCommand,
     PanelOption,
+    config_option,
     count_options,
     counting_arguments,
     force_option,
@@ -21,6 +23,7 @@ from streambpe.cli.options import (
     train_options,
 )
 from streambpe.cli.signals import stop_on_signals
+from streambpe.errors import UsageError
 
 if TYPE_CHECKING:
     from streambpe.train.counting.job import CountResult
@@ -114,6 +117,15 @@ def tell_counts(run: str, result: CountResult) -> None:
     help="A kill loses at most this much work.",
 )
 @partial_option
+@config_option
+@click.option(
+    "--save-config",
+    cls=PanelOption,
+    panel="Output",
+    metavar="FILE.toml",
+    help="Write all options, also those not given, to a file for --config, before anything is learned.",
+)
+@click.option("--force", cls=PanelOption, panel="Output", is_flag=True, help="Overwrite what --save-config names.")
 def train(
     run: str,
     sources: tuple[str, ...],
@@ -123,6 +135,8 @@ def train(
     progress: str,
     checkpoint_seconds: float,
     allow_partial: bool,
+    save_config: str | None,
+    force: bool,
     **given: Any,
 ) -> None:
     """Count SOURCEs into RUN and learn a vocabulary; writes RUN/model.events.jsonl.
@@ -140,6 +154,7 @@ def train(
     counting = counting_arguments(given)
     from streambpe.train.commands import train as learn
 
+    _save_config(save_config, force, run, counting, given)
     with stop_on_signals() as stop:
         result = learn(
             run,
@@ -155,11 +170,31 @@ def train(
     tell_result(result)
 
 
+def _save_config(path: str | None, force: bool, run: str, counting: dict[str, Any], given: dict[str, Any]) -> None:
+    """--save-config: the options of a command as an option file."""
+    if path is None:
+        if force:
+            raise UsageError("--force is about a file that is there already: give its name with --save-config.")
+        return
+    from streambpe.config import TrainConfig
+    from streambpe.outputs import refuse_existing, whole_output
+    from streambpe.store.run import Run
+    from streambpe.train.commands import counting_for
+    from streambpe.train.made_with import describe_options
+
+    config = TrainConfig.from_options(**{key: value for key, value in given.items() if key != "name"})
+    refuse_existing(Path(path), force)
+    text = describe_options(Run(run), config, counting_for(given["like"], config, counting))
+    with whole_output(Path(path)) as file:
+        file.write_text(text, encoding="utf-8")
+
+
 @click.command(cls=PanelCommand)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @train_options
 @count_options
 @resource_options
+@config_option
 @click.option(
     "--sample",
     cls=PanelOption,

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from streambpe.config import LIKE_OPTION, CountConfig, SourceOptions, TrainConfig
+from streambpe.option_file import read_options
 from streambpe.options import PANELS, Option, options_of
 from streambpe.resources import Resources, format_size, keeper, prepare_allocators
 
@@ -90,6 +91,26 @@ def train_options(command: F) -> F:
 def count_options(command: F) -> F:
     """How text becomes chunks; None means what the run has, or the default."""
     return _with(command, [*COUNT_OPTIONS, *SOURCE_OPTIONS])
+
+
+def config_option(command: F) -> F:
+    """--config: options from a file, below those of the command line."""
+    known = (*TRAIN_OPTIONS, LIKE_OPTION, *COUNT_OPTIONS, *SOURCE_OPTIONS, *RESOURCE_OPTIONS)
+
+    def take(ctx: click.Context, _param: click.Parameter, path: str | None) -> None:
+        if path is not None:
+            ctx.default_map = read_options(path, known)
+
+    return click.option(
+        "--config",
+        cls=PanelOption,
+        panel="Most used",
+        metavar="FILE.toml",
+        is_eager=True,
+        expose_value=False,
+        callback=take,
+        help="Take options from a file; those given here go over it.",
+    )(command)
 
 
 def reading_options(*names: str, panel: str = "Corpus") -> Callable[[F], F]:

@@ -25,6 +25,7 @@ from streambpe.train.counting.count import count, resume_count
 from streambpe.train.counting.job import CountResult
 from streambpe.train.engine.engine import Batch
 from streambpe.train.identity import refuse_started_otherwise
+from streambpe.train.made_with import keep_options
 from streambpe.train.trainer import CHECKPOINT_SECONDS, Trainer
 from streambpe.train.training import Training, TrainResult
 
@@ -84,11 +85,14 @@ def train(
         warnings: tuple[str, ...] = ()
         if sources:
             warnings = _count(trainer.training, job, sources, progress, stop)
-        return replace(trainer.run(), warnings=warnings)
+        result = replace(trainer.run(), warnings=warnings)
     except UsageError:
         with folder.lock():
             write_jobs(folder, before)  # what was refused is not what `resume` goes on with
         raise
+    if result.folded:
+        keep_options(folder, name, config, counting)
+    return result
 
 
 def train_from_iterator(
@@ -138,7 +142,10 @@ def resume(
         checkpoint_seconds=job["checkpoint_seconds"],
         allow_partial=job.get("allow_partial", False),
     )
-    return replace(trainer.run(), warnings=warnings)
+    result = replace(trainer.run(), warnings=warnings)
+    if result.folded:
+        keep_options(folder, name, config, job["counting"])
+    return result
 
 
 _TUPLES = ("specials", "block_tokens")  # fields of TrainConfig that are lists in job.json

@@ -1,0 +1,67 @@
+"""Options in a TOML file: every key is an option's name without the dashes.
+
+vocab-size = 131072
+special = ["<s>", "</s>"]
+split-scripts = true
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from streambpe.errors import UsageError
+from streambpe.options import Option
+
+
+def read_options(path: Path | str, known: Iterable[Option]) -> dict[str, Any]:
+    """The options in a file, by the names of their fields; what is no option, or has no such value, is refused."""
+    options = {option.key: option for option in known}
+    try:
+        entries = tomllib.loads(Path(path).read_bytes().decode())
+    except OSError as why:
+        raise UsageError(f"--config {path} cannot be read: {why.strerror}.") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as why:
+        raise UsageError(f"--config {path} is not TOML: {why}.") from None
+    for key in entries:
+        if key not in options:
+            near = get_close_matches(key.replace("_", "-"), options, 1)
+            meant = f"Is {near[0]} meant?" if near else "Its keys are the options of train, without the dashes."
+            raise UsageError(f"--config {path}: there is no option {key}. Nothing was changed. {meant}")
+    return {options[key].name: _value(path, options[key], entry) for key, entry in entries.items()}
+
+
+def _value(path: Path | str, option: Option, entry: Any) -> Any:
+    """An entry as the option takes it; numbers may stand for text, as in coverage = 0.9999."""
+    number = isinstance(entry, int | float) and not isinstance(entry, bool)
+    if option.switch:
+        fits, wanted = isinstance(entry, bool), "true or false"
+    elif option.many:
+        fits = isinstance(entry, list) and all(isinstance(text, str) for text in entry)
+        wanted = "a list of texts in quotes"
+    elif option.least is not None:
+        fits, wanted = number and isinstance(entry, int), "a whole number"
+    else:
+        fits, wanted = number or isinstance(entry, str), "a text in quotes"
+    if not fits:
+        raise UsageError(f"--config {path}: {option.key} takes {wanted}. Nothing was changed.")
+    return entry if option.switch or option.many or option.least is not None else str(entry)
+
+
+def format_options(values: Mapping[str, Any], parts: Mapping[str, Iterable[Option]]) -> str:
+    """The text of a file that `read_options` reads again. `parts`: options under the heading they stand below."""
+    blocks = []
+    for heading, options in parts.items():
+        lines = [f"{option.key} = {_toml(values[option.name])}" for option in options if option.name in values]
+        if lines:
+            blocks.append("\n".join([f"# {heading}", *lines, ""]))
+    return "\n".join(blocks)
+
+
+def _toml(value: Any) -> str:
+    """A value in TOML, which writes texts, numbers and lists as JSON does, but for one control character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

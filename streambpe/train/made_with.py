@@ -1,0 +1,78 @@
+"""The options that a training was made with, all of them, as an option file: RUN/train.toml, RUN/NAME.train.toml.
+
+`streambpe train OTHER SOURCE... --config RUN/train.toml` learns the same from the same sources, also where defaults
+have changed since. Memory, threads and names change no result and are not in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from streambpe.config import CountConfig, SourceOptions, TrainConfig
+from streambpe.disk import disk_full_explained
+from streambpe.errors import StoreHeld
+from streambpe.files import replace_file
+from streambpe.option_file import format_options
+from streambpe.options import options_of
+from streambpe.store.parts import Span, list_parts
+from streambpe.store.run import Run
+
+_HEAD = "# Options of a training: streambpe train RUN SOURCE... --config THIS_FILE\n\n"
+_PARTS = {
+    "How sources are read": options_of(SourceOptions).values(),
+    "How text becomes chunks": options_of(CountConfig).values(),
+    "What is learned": options_of(TrainConfig).values(),
+}
+
+
+def options_path(run: Run, name: str) -> Path:
+    """Where the options of a training are kept."""
+    return run.path / ("train.toml" if name == "main" else f"{name}.train.toml")
+
+
+def keep_options(run: Run, name: str, config: TrainConfig, counting: Mapping[str, Any]) -> None:
+    """Write the file of a training, unless it is there already. Where another process holds the tables, the next
+    command does it."""
+    path = options_path(run, name)
+    with contextlib.suppress(StoreHeld), disk_full_explained(run.path):
+        text = describe_options(run, config, counting).encode()
+        if not (path.is_file() and path.read_bytes() == text):
+            replace_file(path, text)
+
+
+def describe_options(run: Run, config: TrainConfig, counting: Mapping[str, Any]) -> str:
+    """The text of the file. `counting`: arguments of `count`; what RUN has counted says the rest."""
+    if run.state.exists():
+        counted = asdict(CountConfig()) | json.loads(run.facts()["config"])
+        spans = [span for part in list_parts(run) for span in part.spans]
+    else:
+        asked = {key: value for key, value in (counting.get("options") or {}).items() if value is not None}
+        counted, spans = asdict(CountConfig(**asked)), []
+    for name in ("bad_utf8", "sequences"):  # given by hand they say more than their default does
+        if counted[name] == getattr(CountConfig, name):
+            del counted[name]
+    return _HEAD + format_options({**_of_sources(spans, counting), **counted, **config.as_options()}, _PARTS)
+
+
+def _of_sources(spans: Sequence[Span], counting: Mapping[str, Any]) -> dict[str, Any]:
+    """How the sources were read: what was given, or what the counted stretches tell where all are alike."""
+    given = {
+        name: counting[name]
+        for name, option in options_of(SourceOptions).items()
+        if name in counting and counting[name] not in (option.default, None, [])
+    }
+    kinds = {span.kind for span in spans}
+    fields = {span.text_column for span in spans if span.kind in ("jsonl", "csv", "parquet")}
+    told: dict[str, Any] = {}
+    if "lines" in kinds and "txt" not in kinds:
+        told["lines"] = True
+    if kinds == {"counts"}:
+        told["counts"] = True
+    if len(fields) == 1 and fields != {"text"}:
+        told["text_column"] = fields.pop()
+    return {**told, **given}

@@ -1,0 +1,173 @@
+"""train --config, --save-config and RUN/train.toml: the options of a training in a file; the same digest from it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streambpe.cli.options import COUNT_OPTIONS, RESOURCE_OPTIONS, SOURCE_OPTIONS, TRAIN_OPTIONS
+from streambpe.config import LIKE, LIKE_OPTION, TrainConfig
+from streambpe.errors import UsageError
+from streambpe.option_file import format_options, read_options
+from tests.runs import cli, log_of
+from tests.samples import natural_text
+
+ALL = (*TRAIN_OPTIONS, LIKE_OPTION, *COUNT_OPTIONS, *SOURCE_OPTIONS, *RESOURCE_OPTIONS)
+MEMORY = ("--memory", "400MB", "--threads", 2)
+TRAININGS = {
+    "plain": ["--lines", "--pattern", "gpt4", "--special", "<s>", "--special", 'a "b" \\', "--reserve", 2],
+    "kensho with superwords": [
+        "--like", "kensho", "--pattern", "boundless", "--superwords", "boundless", "--special", "<s>", "--lines",
+    ],
+    "uw": ["--pattern", "superbpe1", "--superwords", "uw", "--transition", 280, "--lines"],
+    "picky": ["--like", "picky", "-s", 90, "--coverage", "0.999"],
+    "script": ["--like", "script", "-s", 1960],
+    "batch": ["--like", "batch", "--cap-divisor", 3, "--max-batch", 7],
+    "weights": ["--group", "a=a.txt", "--group-by", "folder", "--weight", "a=2.5", "--freq-cutoff", 2],
+    "own expression": ["--pattern", r"\w+|\s", "--gaps", "keep", "--bad-utf8", "skip", "--forbid", "x", "--superwords",
+                       "superbpe", "--transition", 290, "--superword-pattern", r"^[a-z\s]+$"],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    (folder / "a.txt").write_text(natural_text(5, 4000))
+    (folder / "b.txt").write_text(natural_text(6, 4000))
+    return folder
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_the_file_that_a_run_keeps_learns_the_same_again(corpus, tmp_path, name):
+    """And it is what --save-config wrote before anything was counted."""
+    saved = tmp_path / "saved.toml"
+    first = ["train", tmp_path / "one", corpus, "-s", 300, *TRAININGS[name], *MEMORY, "--save-config", saved]
+    cli(*first)
+    kept = tmp_path / "one" / "train.toml"
+    assert saved.read_text() == kept.read_text()
+    cli("train", tmp_path / "two", corpus, "--config", kept, *MEMORY)
+    one, two = log_of(tmp_path / "one"), log_of(tmp_path / "two")
+    assert one.events
+    assert (one.header, one.events) == (two.header, two.events)
+    assert (tmp_path / "two" / "train.toml").read_text() == kept.read_text()
+
+
+def test_the_command_line_goes_over_the_file(corpus, tmp_path):
+    """Single values, switches and lists; what the command leaves out is the file's."""
+    file = tmp_path / "o.toml"
+    file.write_text('vocab-size = 300\nspecial = ["<a>", "<b>"]\nlines = true\npattern = "gpt2"\nlike = "rustbpe"\n')
+    cli("train", tmp_path / "run", corpus, "--config", file, "-s", 280, "--special", "<c>", *MEMORY)
+    kept = tomllib.loads((tmp_path / "run" / "train.toml").read_text())
+    assert (kept["vocab-size"], kept["special"], kept["lines"], kept["pattern"]) == (280, ["<c>"], True, "gpt2")
+    assert kept["alphabet"] == "bytes"
+
+
+def test_what_a_counted_run_says_of_its_sources_is_kept(corpus, tmp_path):
+    """Counted by one command and learned by another: lines and fields are told by what was counted."""
+    (tmp_path / "a.jsonl").write_text('{"body": "the cat and the dog and the cat"}\n' * 9)
+    cli("count", tmp_path / "lines", corpus, "--lines", "--pattern", "gpt2", *MEMORY)
+    cli("count", tmp_path / "fields", tmp_path / "a.jsonl", "--text-column", "body", *MEMORY)
+    for run in ("lines", "fields"):
+        cli("train", tmp_path / run, "-s", 262, "--name", "small", *MEMORY)
+    lines = tomllib.loads((tmp_path / "lines" / "small.train.toml").read_text())
+    fields = tomllib.loads((tmp_path / "fields" / "small.train.toml").read_text())
+    assert (lines["lines"], lines["pattern"], fields["text-column"]) == (True, "gpt2", "body")
+
+
+def test_resume_keeps_the_file_too(corpus, tmp_path):
+    """Where a kill came between the log and it."""
+    cli("train", tmp_path / "run", corpus, "-s", 262, *MEMORY)
+    kept = tmp_path / "run" / "train.toml"
+    text = kept.read_text()
+    kept.unlink()
+    cli("resume", tmp_path / "run")
+    assert kept.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("vocab_size = 300", "no option vocab_size. Nothing was changed. Is vocab-size meant?"),
+        ("vocabsize = 300", "Is vocab-size meant?"),
+        ("qqq = 1", "no option qqq"),
+        ("[superwords]\ntransition = 3", "superwords takes a text in quotes"),
+        ('vocab-size = "many"', "vocab-size takes a whole number"),
+        ("vocab-size = 3.5", "vocab-size takes a whole number"),
+        ("vocab-size = true", "vocab-size takes a whole number"),
+        ("lines = 1", "lines takes true or false"),
+        ('special = "<s>"', "special takes a list of texts in quotes"),
+        ("special = [1]", "special takes a list of texts in quotes"),
+        ("pattern = ", "is not TOML"),
+        ("\xff", "is not TOML"),
+        ("vocab-size = 0", "--vocab-size"),
+        ('ties = "first"', "--ties"),
+        ('tau = 0.9\nbatch = "paper"', "--tau"),
+    ],
+)
+def test_what_is_no_option_is_refused_by_name(corpus, tmp_path, text, told):
+    """Exit 2 and nothing made."""
+    file = tmp_path / "o.toml"
+    file.write_bytes(text.encode("latin-1"))
+    done = cli("train", tmp_path / "run", corpus, "--config", file, expect=2)
+    assert told in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_files_that_cannot_be_read_or_written_are_told(corpus, tmp_path):
+    """Before anything is learned; a file that is there is kept without --force."""
+    assert "cannot be read" in cli("train", tmp_path / "run", corpus, "--config", tmp_path / "no", expect=2).stderr
+    there = tmp_path / "there.toml"
+    there.write_text("mine")
+    assert "exists already" in cli("train", tmp_path / "run", corpus, "--save-config", there, expect=2).stderr
+    assert "--save-config" in cli("train", tmp_path / "run", corpus, "--force", expect=2).stderr
+    assert not (tmp_path / "run").exists()
+    assert there.read_text() == "mine"
+    cli("train", tmp_path / "run", corpus, "-s", 262, "--save-config", there, "--force", *MEMORY)
+    assert "vocab-size = 262" in there.read_text()
+
+
+@pytest.mark.parametrize("like", LIKE)
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"encoding": "bytes", "specials": ["<s>"], "reserve": 3, "block_tokens": ["b", "a"]},
+        {"encoding": "chars", "coverage": 1},
+        {"weights": ["en=0.50", "de=2"], "stop_list": 5, "max_token_length": 9},
+        {"encoding": "bytes", "superwords": "boundless", "max_superword_words": 3, "batch": "exact"},
+        {"encoding": "bytes", "superwords": "superbpe", "transition": 3000, "batch": "1", "forbid": "x"},
+    ],
+    ids=str,
+)
+def test_options_of_a_config_make_it_again(like, given):
+    """Without `like`: all that has an effect is among them."""
+    config = TrainConfig.from_options(like, **given)
+    again = TrainConfig.from_options(**config.as_options())
+    assert again.as_facts() == config.as_facts()
+    assert (again.specials, again.reserve, again.batch) == (config.specials, config.reserve, config.batch)
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@given(st.lists(TEXT, min_size=1), TEXT, st.booleans(), st.integers(0, 10**9))
+def test_what_is_written_is_read_again(tmp_path_factory, texts, text, switch, number):
+    """Every text of every character."""
+    values = {"specials": texts, "pattern": text, "lines": switch, "vocab_size": number}
+    file = tmp_path_factory.mktemp("toml") / "o.toml"
+    file.write_bytes(format_options(values, {"All": ALL}).encode())
+    assert read_options(file, ALL) == values
+
+
+def test_numbers_stand_for_text(tmp_path):
+    """coverage = 0.9999 is what --coverage 0.9999 is; true is neither."""
+    file = tmp_path / "o.toml"
+    file.write_text("coverage = 0.9999\nbatch = 1")
+    assert read_options(file, ALL) == {"coverage": "0.9999", "batch": "1"}
+    file.write_text("coverage = true")
+    with pytest.raises(UsageError, match="a text in quotes"):
+        read_options(file, ALL)
