@@ -20,6 +20,13 @@ enum {
     CORE_CLASS = -5     /* a character whose class is not known yet: the caller looks it up and calls again */
 };
 
+/* An address that is read soon. */
+#if defined(__GNUC__)
+#define SOON(address) __builtin_prefetch(address)
+#else
+#define SOON(address) (void)(address)
+#endif
+
 /* A number whose every bit depends on every bit of the key: where it stands in a table. */
 static inline uint64_t mixed(uint64_t key) {
     key ^= key >> 32;

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-enum { LEAST_SLOTS = 1 << 9 };
+enum { LEAST_SLOTS = 1 << 9, AHEAD = 16 };
 
 typedef struct {
     uint64_t key;
@@ -13,9 +13,15 @@ typedef struct {
     uint64_t places;
 } counted;
 
+typedef struct { /* a pair at a place, before it is counted */
+    uint64_t key, hash;
+    int64_t n;
+} waiting;
+
 typedef struct {
     counted *slots, *kept;
-    uint64_t mask, used, room, many;
+    uint64_t mask, used, most; /* slots at most */
+    uint64_t room, many;       /* of those that are kept */
     int64_t floor, best;
 } counting;
 
@@ -57,37 +63,77 @@ static void compact(learner *all) {
 
 /* ------------------------------------------------------------------ counting */
 
+static void empty(counted *slots, uint64_t size) {
+    for (uint64_t i = 0; i < size; i++)
+        slots[i].key = NO_PAIR;
+}
+
+/* The slot of a pair in a table, free if it is not there. */
+static counted *slot_in(counted *slots, uint64_t mask, uint64_t key, uint64_t hash) {
+    uint64_t at = hash & mask;
+    while (slots[at].key != key && slots[at].key != NO_PAIR)
+        at = (at + 1) & mask;
+    return slots + at;
+}
+
+/* Twice as many slots; 0 if there is no room for them. */
+static int grow(learner *all, counting *now) {
+    uint64_t old = now->mask + 1, size = old * 2;
+    counted *slots = size <= now->most ? learn_take(all, size * sizeof *slots) : NULL;
+    if (!slots)
+        return 0;
+    empty(slots, size);
+    for (uint64_t i = 0; i < old; i++)
+        if (now->slots[i].key != NO_PAIR)
+            *slot_in(slots, size - 1, now->slots[i].key, mixed(now->slots[i].key)) = now->slots[i];
+    learn_give(all, now->slots, old * sizeof *slots);
+    now->slots = slots;
+    now->mask = size - 1;
+    return 1;
+}
+
+/* One place of a pair; 0 if the table is full. */
+static int count_one(learner *all, counting *now, waiting one) {
+    counted *pair = slot_in(now->slots, now->mask, one.key, one.hash);
+    if (pair->key == NO_PAIR) {
+        if ((now->used + 1) * 4 > now->mask * 3)
+            return grow(all, now) && count_one(all, now, one);
+        now->used++;
+        *pair = (counted){one.key, 0, 0};
+    }
+    pair->places++;
+    pair->n += one.n;
+    return 1;
+}
+
+/* Count the pairs whose hash ends in this part's number. Each waits a little, while its slot is fetched. 0: the table is
+   full. */
 static int count_part(learner *all, counting *now, uint64_t part, uint64_t parts) {
-    for (uint64_t i = 0; i <= now->mask; i++)
-        now->slots[i].key = NO_PAIR;
-    now->used = 0;
+    waiting ahead[AHEAD];
+    uint64_t seen = 0;
     int32_t left = SEPARATOR;
     int run = 0; /* the pair in front was an equal one, and counted */
+    empty(now->slots, now->mask + 1);
+    now->used = 0;
     for (uint64_t at = 1; at < all->places;) {
         int32_t right = all->token[at];
+        run = left == right && !run;
         if (left >= 0 && right >= 0) {
             uint64_t key = pair_key(left, right), hash = mixed(key);
-            run = left == right && !run;
             if ((hash >> 40 & (parts - 1)) == part) {
-                uint64_t slot = hash & now->mask;
-                while (now->slots[slot].key != key && now->slots[slot].key != NO_PAIR)
-                    slot = (slot + 1) & now->mask;
-                counted *pair = now->slots + slot;
-                if (pair->key == NO_PAIR) {
-                    if (++now->used * 4 > now->mask * 3)
-                        return 0;
-                    *pair = (counted){key, 0, 0};
-                }
-                pair->places++;
-                if (!all->disjoint || left != right || run)
-                    pair->n += all->weight[all->word[at]];
+                waiting *next = ahead + seen % AHEAD;
+                if (seen++ >= AHEAD && !count_one(all, now, *next))
+                    return 0;
+                SOON(now->slots + (hash & now->mask));
+                *next = (waiting){key, hash, all->disjoint && left == right && !run ? 0 : all->weight[all->word[at]]};
             }
-        } else {
-            run = 0;
         }
         left = right;
         at += right < 0 ? 1 : width_at(all, at);
     }
+    for (uint64_t i = 0; i < AHEAD && i < seen; i++)
+        if (!count_one(all, now, ahead[i]))
+            return 0;
     all->looked += (int64_t)all->places;
     return 1;
 }
@@ -150,10 +196,11 @@ static int keep(learner *all, counting *now, int64_t at_most, uint64_t fewest) {
 
 /* All pairs at the floor, best first. */
 static int count_all(learner *all, counting *now, uint64_t fewest, int64_t at_most) {
-    uint64_t room = all->limit > all->bytes ? all->limit - all->bytes : 0, parts = 1, size = LEAST_SLOTS;
-    while (size < all->places * 2 && size * 2 * sizeof *now->slots <= room / 3)
-        size *= 2;
-    uint64_t wanted = all->distinct + all->distinct / 2 + 1024;
+    uint64_t room = all->limit > all->bytes ? all->limit - all->bytes : 0, parts = 1;
+    now->most = LEAST_SLOTS;
+    while (now->most < all->places * 2 && now->most * 2 * sizeof *now->slots <= room / 3)
+        now->most *= 2;
+    uint64_t size = now->most, wanted = all->distinct + all->distinct / 2 + 1024;
     while (size > LEAST_SLOTS && size / 2 > wanted)
         size /= 2;
     now->room = room / 6 / sizeof *now->kept;
@@ -172,14 +219,7 @@ static int count_all(learner *all, counting *now, uint64_t fewest, int64_t at_mo
     int64_t least = now->floor;
     for (uint64_t part = 0; part < parts; part++) {
         if (!count_part(all, now, part, parts)) {
-            if (size < all->places * 2 && size * 2 * sizeof *now->slots <= room / 3) {
-                learn_give(all, now->slots, size * sizeof *now->slots);
-                size *= 2;
-                now->mask = size - 1;
-                now->slots = learn_take(all, size * sizeof *now->slots);
-                if (!now->slots)
-                    return 0;
-            } else if ((parts *= 2) > 1 << 20) {
+            if (now->mask + 1 < now->most || (parts *= 2) > 1 << 20) {
                 all->why = CORE_FULL;
                 return 0;
             }

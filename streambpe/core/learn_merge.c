@@ -4,12 +4,6 @@
 
 #include <stdlib.h>
 
-#if defined(__GNUC__)
-#define SOON(address) __builtin_prefetch(address)
-#else
-#define SOON(address) (void)(address)
-#endif
-
 static inline void lose(learner *all, uint64_t key, int64_t n) {
     pair_slot *slot = learn_find(all, key);
     if (slot && !(slot->flags & PAIR_REFUSED))
