@@ -39,7 +39,7 @@ from streambpe.config import TrainConfig
 from streambpe.core.strings import ChunkList
 from streambpe.encode.encoder import Encoder
 from streambpe.errors import Stopped, UsageError
-from streambpe.inspect.evaluate import print_columns
+from streambpe.inspect.columns import print_columns
 from streambpe.model.eventlog import EventLog, read_event_log
 from streambpe.resources import Resources
 from streambpe.store.counted_as import refuse_like

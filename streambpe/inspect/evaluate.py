@@ -27,6 +27,7 @@ from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.formats.export import import_file
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
+from streambpe.inspect.columns import print_columns
 from streambpe.inspect.measures import MEASURES, WHOLE_NUMBERS, Int64, Tokens, Uses, measure
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.sources.find import find_sources
@@ -260,13 +261,3 @@ def _shortened(rows: list[list[str]]) -> Iterator[list[str]]:
     named = iter(sources)
     for row, model in zip(rows, models, strict=True):
         yield [model, ALL if row[1] == ALL else next(named), *row[2:]]
-
-
-def print_columns(rows: Sequence[Sequence[str]], left: int, out: TextIO) -> None:
-    """Columns side by side, the first `left` of them flush left."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        cells = [
-            cell.ljust(w) if i < left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        out.write("  ".join(cells).rstrip() + "\n")

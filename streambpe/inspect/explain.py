@@ -26,6 +26,7 @@ from streambpe.encode.bulk import BulkReplay, pair_places
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunError, UsageError
+from streambpe.inspect.columns import print_columns
 from streambpe.inspect.rivals import superword_rivals
 from streambpe.model.eventlog import Event, EventLog, Op
 from streambpe.model.replay import merge, split
@@ -318,10 +319,7 @@ def _print_table(rows: list[Row], out: TextIO) -> None:
     if not rows:
         return
     names = list(rows[0])
-    cells = [names, *([_cell(row[name]) for name in names] for row in rows)]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(names))]
-    for line in cells:
-        out.write("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n")
+    print_columns([names, *([_cell(row[name]) for name in names] for row in rows)], len(names), out)
 
 
 def _cell(value: Any) -> str:

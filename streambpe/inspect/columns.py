@@ -1,0 +1,23 @@
+"""Columns of text side by side, for people.
+
+rich's own tables cut what is wider than the terminal. These never do: what is piped into a file is what stands on the
+screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TextIO
+
+from rich.cells import cell_len
+
+
+def print_columns(rows: Sequence[Sequence[str]], left: int, out: TextIO) -> None:
+    """The first `left` columns are flush left, the others flush right; all are as wide as a terminal shows them."""
+    widths = [max(cell_len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        cells = []
+        for i, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            space = " " * (width - cell_len(cell))
+            cells.append(cell + space if i < left else space + cell)
+        out.write("  ".join(cells).rstrip() + "\n")
