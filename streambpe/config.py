@@ -95,6 +95,11 @@ class SourceOptions:
         None, "Each folder's files are a group of its name.", panel="Corpus", choices=("folder",)
     )
 
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> SourceOptions:
+        """Those among the arguments of `count`; what is missing or None has its default."""
+        return cls(**{name: arguments[name] for name in options_of(cls) if arguments.get(name) is not None})
+
 
 def reconcile(saved: dict[str, Any], asked: dict[str, Any], run: Path) -> CountConfig:
     """The options of an existing run; those asked for now (None: not asked) must agree with them."""

@@ -10,6 +10,7 @@ import click
 
 from streambpe.cli.files import opened
 from streambpe.cli.options import force_option, open_resources, reading_options, resource_options
+from streambpe.config import SourceOptions
 from streambpe.errors import StreambpeError, UsageError
 
 
@@ -206,7 +207,7 @@ def report(
     from streambpe.inspect.page import report as write_report
 
     facts = write_report(
-        run, output, name=name, texts=texts, resources=resources, force=force, lines=lines, text_column=text_column
+        run, output, name=name, texts=texts, resources=resources, force=force, how=SourceOptions(lines, text_column)
     )
     click.echo(f"{output}: {facts['events']:,} events of {run}, training {name}", err=True)
 
@@ -269,8 +270,7 @@ def evaluate(
         rivals=rivals,
         pattern=pattern,
         resources=resources,
-        lines=lines,
-        text_column=text_column,
+        how=SourceOptions(lines, text_column),
     )
     print_evaluations(found, form or "table", sys.stdout, by or "source")
 

@@ -13,6 +13,7 @@ import click
 from streambpe.cli.files import opened
 from streambpe.cli.options import force_option, open_resources, reading_options, resource_options
 from streambpe.cli.signals import stop_on_signals
+from streambpe.config import SourceOptions
 from streambpe.errors import NotExact, TablesDiffer, UsageError
 
 
@@ -75,9 +76,9 @@ def encode(
     if output is not None and as_json:
         raise click.UsageError("--json is about lines on stdout; a file's form is in its name. Leave --json or -o out")
     tokenizer = Tokenizer.load(model)
-    how = {"lines": lines, "text_column": text_column or "text", "kind": kind or "auto", "bad_utf8": bad_utf8}
     if output is None:
-        for line in encode_to_text(tokenizer, files, as_json=as_json, **how):
+        how = SourceOptions(lines, text_column, kind or "auto")
+        for line in encode_to_text(tokenizer, files, how=how, as_json=as_json, bad_utf8=bad_utf8):
             click.echo(line)
         return
     with stop_on_signals() as stop:
@@ -87,7 +88,10 @@ def encode(
             output,
             dtype=dtype,
             eot=eot,
-            **how,
+            lines=lines,
+            text_column=text_column or "text",
+            kind=kind or "auto",
+            bad_utf8=bad_utf8,
             resources=resources,
             stop=stop,
             force=force,

@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.arrays import save_array
+from streambpe.config import SourceOptions
 from streambpe.core.encoding import END_OF_TEXT, Ids
 from streambpe.encode import sidecar
 from streambpe.encode.blocks import BlockEncoder, EncodedBlock
@@ -143,7 +144,7 @@ def encode_corpus(
     """
     path = Path(output)
     named = [s for s in sources if isinstance(s, str)]
-    found, warnings = find_sources(named, lines=lines, text_column=text_column, kind=kind)
+    found, warnings = find_sources(named, SourceOptions(lines, text_column, kind))
     found += [s for s in sources if isinstance(s, Source)]
     if not found:
         raise UsageError("Nothing to encode: name at least one FILE.")
@@ -409,12 +410,12 @@ def encode_to_text(
     tokenizer: Tokenizer,
     sources: Sequence[str],
     *,
+    how: SourceOptions = SourceOptions(),
     as_json: bool = False,
     bad_utf8: Literal["replace", "skip", "error"] | None = None,
-    **how: Any,
 ) -> Iterator[str]:
     """A line for each document: its ids, or a JSON list of them."""
-    found, _ = find_sources(sources or ["-"], **how)
+    found, _ = find_sources(sources or ["-"], how)
     reader = Reader(tokenizer.encoder.pattern, 1 << 20, 1 << 30, take_anyway=_TAKE_ANYWAY)
     for source in found:
         held: list[bytes] = []

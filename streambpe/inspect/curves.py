@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from streambpe.config import SourceOptions
 from streambpe.encode.bulk import BulkReplay, Ids
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
@@ -121,9 +122,11 @@ def _encode_at_each(log: EventLog, stops: Sequence[int], n_log: int) -> Callable
     return encoded
 
 
-def growth_on_texts(log: EventLog, texts: Sequence[str], resources: Resources, **how: Any) -> list[Stop]:
+def growth_on_texts(
+    log: EventLog, texts: Sequence[str], resources: Resources, how: SourceOptions = SourceOptions()
+) -> list[Stop]:
     """Texts at every stop, by model id: one encoding a stop."""
-    sources, _ = find_sources(list(texts), **how)
+    sources, _ = find_sources(list(texts), how)
     found = []
     for events, size in choose_stops(log):
         tokenizer = Tokenizer.from_event_log(EventLog(log.header, log.events[:events]))

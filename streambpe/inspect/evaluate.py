@@ -22,6 +22,7 @@ from typing import Any, TextIO
 import numpy as np
 import polars as pl
 
+from streambpe.config import SourceOptions
 from streambpe.encode.blocks import BlockEncoder
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.formats.export import import_file
@@ -64,15 +65,15 @@ def evaluate(
     pattern: str | None = None,
     specials: Sequence[str] = (),
     resources: Resources | None = None,
-    **how: Any,
+    how: SourceOptions = SourceOptions(),
 ) -> list[Evaluation]:
     """Every model on all texts together; and before that, `by` "source": on each text alone, "group": on each group
     of texts (`groups`, `group_by`: as for `count`), with its parity: its tokens beside those of the first named.
 
     rivals: vocabularies made elsewhere, as `import` reads them; `pattern` and `specials` are for those that carry
-    neither. `how`: lines, text_column, kind, as for `find_sources`.
+    neither. `how`: how the texts are read.
     """
-    sources, _ = find_sources(list(texts), **how)
+    sources, _ = find_sources(list(texts), how)
     if not sources:
         raise UsageError("Nothing to evaluate on: name at least one --text FILE.")
     if (pattern or specials) and not rivals:
@@ -80,7 +81,7 @@ def evaluate(
             "--pattern is for --tokenizer FILE, where that carries none: a MODEL has its own. Leave it out."
         )
     name_of = _naming(by, groups, group_by)
-    reference = name_of(find_sources(list(texts[:1]), **how)[0][0].path)
+    reference = name_of(find_sources(list(texts[:1]), how)[0][0].path)
     loaded = [(name, Tokenizer.load(name)) for name in models]
     loaded += [
         (name, Tokenizer.from_event_log(import_file(name, pattern=pattern, specials=specials, if_needed=True)))

@@ -19,6 +19,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from streambpe.config import SourceOptions
 from streambpe.errors import RunError, UsageError
 from streambpe.inspect.charts import Series, line_chart, thinned
 from streambpe.inspect.curves import Stop, growth_on_chunks, growth_on_texts
@@ -60,19 +61,19 @@ def report(
     texts: Sequence[str] = (),
     resources: Resources | None = None,
     force: bool = False,
-    **how: Any,
+    how: SourceOptions = SourceOptions(),
 ) -> dict[str, Any]:
     """Write the page of a training to `output`; returns the facts it shows.
 
     A page that was written before is replaced; any other file only with `force`.
 
-    texts: measure growth on these instead of on the run's own chunks. `how`: as for `find_sources`.
+    texts: measure growth on these instead of on the run's own chunks. `how`: how they are read.
     """
-    if not texts and any(how.values()):
+    if not texts and (how.lines or how.text_column):
         raise UsageError("--lines and --text-column say how --text FILE is read: name one, or leave them out.")
     path = Path(output)
     refuse_existing(path, force or _is_page(path))
-    facts = gather(Run.open(run), name, texts, resources or Resources.from_options(), **how)
+    facts = gather(Run.open(run), name, texts, resources or Resources.from_options(), how)
     with whole_output(path) as temporary:
         temporary.write_text(render(facts), encoding="utf-8")
     return facts
@@ -92,7 +93,7 @@ def _is_page(path: Path) -> bool:
 # the facts
 
 
-def gather(run: Run, name: str, texts: Sequence[str], resources: Resources, **how: Any) -> dict[str, Any]:
+def gather(run: Run, name: str, texts: Sequence[str], resources: Resources, how: SourceOptions) -> dict[str, Any]:
     """Everything the page says."""
     run.refuse_old()
     with contextlib.closing(open_store(run.state, read_only=True)) as con:
@@ -133,19 +134,19 @@ def gather(run: Run, name: str, texts: Sequence[str], resources: Resources, **ho
             "vetoed": len(run_sql(con, "get_vetoed")),
         }  # fmt: skip
     facts["measured_on"] = list(texts) or "the run's chunks"
-    growth = _growth(run, name, texts, resources, facts, **how) if facts["state"] == "done" else []
+    growth = _growth(run, name, texts, resources, facts, how) if facts["state"] == "done" else []
     facts["growth"] = [stop.values() for stop in growth]
     facts["frequencies"] = sorted((int(n) for n in growth[-1].n if n), reverse=True) if growth else []
     return facts
 
 
 def _growth(
-    run: Run, name: str, texts: Sequence[str], resources: Resources, facts: dict[str, Any], **how: Any
+    run: Run, name: str, texts: Sequence[str], resources: Resources, facts: dict[str, Any], how: SourceOptions
 ) -> list[Stop]:
     refuse_other_log(log_path(run, name))
     log = read_event_log(log_path(run, name))
     if texts:
-        return growth_on_texts(log, texts, resources, **how)
+        return growth_on_texts(log, texts, resources, how)
     joins = facts["supermerges"] or log.header.config.get("superwords", "none") != "none"
     return [] if joins else growth_on_chunks(run, log)
 

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from streambpe.config import CountConfig, TrainConfig
+from streambpe.config import CountConfig, SourceOptions, TrainConfig
 from streambpe.core.strings import ChunkList, merge
 from streambpe.errors import Stopped, StreambpeError, UsageError
 from streambpe.inspect.sample import SUBSETS, SampleFiles, as_whole, draw_windows
@@ -169,10 +169,10 @@ def plan(
     config, resources = config or TrainConfig(), resources or Resources.from_options()
     resources.check_superwords(config.superwords)
     counting = counting_for(like, config, counting)
-    how = {key: value for key, value in counting.items() if key not in ("options", "groups", "group_by")}
-    if how.get("counts"):
+    how = SourceOptions.of(counting)
+    if how.counts:
         raise UsageError("--counts: plan samples text. A table of counts is read whole, so train it and see.")
-    found, warnings = find_sources(sources, **how)
+    found, warnings = find_sources(sources, how)
     if not found:
         raise UsageError("Nothing to plan: name at least one SOURCE.")
     if (counting.get("options") or {}).get("bad_utf8") is not None:
@@ -181,12 +181,12 @@ def plan(
         raise UsageError(
             "Standard input can be read only once, and plan reads a part of its sources: save it as a file."
         )
-    if counting.get("groups") or counting.get("group_by"):
+    if how.groups or how.group_by:
         raise UsageError(
             "--group and --group-by: keeping counts of groups apart costs hardly anything; a forecast without is the "
             "same. Leave them out."
         )
-    if how.get("stdin_name", "-") != "-":
+    if how.stdin_name != "-":
         raise UsageError("--stdin-name: plan does not read standard input. Leave it out.")
     if config.weights:
         raise UsageError(

@@ -13,19 +13,14 @@ import glob
 import os
 import re
 import stat
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from streambpe.config import SourceOptions
 from streambpe.errors import SourceError, UsageError
-from streambpe.system import NamesOnDisk, name_order
-
-if sys.version_info >= (3, 14):
-    pass
-else:
-    pass
 from streambpe.sources.source import Kind, Source
 from streambpe.sources.streams import strip_compression
+from streambpe.system import NamesOnDisk, name_order
 
 _KIND_OF_SUFFIX: dict[str, Kind] = {
     ".txt": "txt",
@@ -39,29 +34,17 @@ _KIND_OF_SUFFIX: dict[str, Kind] = {
 _COUNT_SUFFIXES = (".csv", ".tsv", ".txt", ".vocab", ".dict", ".parquet")
 
 
-def find_sources(
-    arguments: Sequence[str],
-    *,
-    lines: bool = False,
-    text_column: str | None = None,
-    counts: bool = False,
-    kind: str = "auto",
-    stdin_name: str = "-",
-) -> tuple[list[Source], list[str]]:
-    """The inputs behind the SOURCE arguments, sorted by path, each once; and warnings for the user.
-
-    `text_column`: None is "text".
-    """
-    if counts and (lines or text_column or kind != "auto"):
+def find_sources(arguments: Sequence[str], how: SourceOptions = SourceOptions()) -> tuple[list[Source], list[str]]:
+    """The inputs behind the SOURCE arguments, sorted by path, each once; and warnings for the user."""
+    if how.counts and (how.lines or how.text_column or how.kind != "auto"):
         raise UsageError("--counts: a table of counts has no lines, field or format to choose. Leave that option out.")
-    if lines and kind in ("jsonl", "csv", "parquet"):
-        raise UsageError(f"--lines with --format {kind}: lines are documents in text files only. Leave one out.")
+    if how.lines and how.kind in ("jsonl", "csv", "parquet"):
+        raise UsageError(f"--lines with --format {how.kind}: lines are documents in text files only. Leave one out.")
     found: dict[str, Source] = {}
     warnings: list[str] = []
     name_on_disk = NamesOnDisk()
     for argument in arguments:
-        column = text_column or "text"
-        for source in _expand(argument, lines, column, counts, kind, stdin_name, name_on_disk, warnings):
+        for source in _expand(argument, how, name_on_disk, warnings):
             if source.path in found:
                 if source.kind in ("jsonl", "csv", "parquet") and source.column != found[source.path].column:
                     raise UsageError(
@@ -74,18 +57,10 @@ def find_sources(
     return [found[path] for path in sorted(found, key=name_order)], warnings
 
 
-def _expand(
-    argument: str,
-    lines: bool,
-    column: str,
-    counts: bool,
-    kind: str,
-    stdin_name: str,
-    name_on_disk: NamesOnDisk,
-    warnings: list[str],
-) -> Iterator[Source]:
+def _expand(argument: str, how: SourceOptions, name_on_disk: NamesOnDisk, warnings: list[str]) -> Iterator[Source]:
+    column = how.text_column or "text"
     if argument == "-":
-        yield Source(stdin_name, _kind_of("-", lines, counts, kind), column, is_stdin=True)
+        yield Source(how.stdin_name, _kind_of("-", how), column, is_stdin=True)
         return
     path = Path(argument)
     match = re.fullmatch(r"(.+\.(?:jsonl|ndjson|csv|parquet)(?:\.gz|\.zst)?):(.+)", argument)
@@ -97,9 +72,9 @@ def _expand(
                 f"{argument} is a RUN, not a folder of sources. Nothing was changed. RUN comes first; the counts of "
                 f"another one are added by `streambpe merge-counts RUN {argument}`."
             )
-        names = sorted(_sources_in(path, counts, warnings))
+        names = sorted(_sources_in(path, how.counts, warnings))
         if not names:
-            wanted = " ".join(_COUNT_SUFFIXES if counts else _KIND_OF_SUFFIX)
+            wanted = " ".join(_COUNT_SUFFIXES if how.counts else _KIND_OF_SUFFIX)
             raise SourceError(f"{argument} is a folder without sources. Looked for: {wanted} (each also .gz .zst).")
     elif _exists(path) or not glob.has_magic(str(path)):
         names = [path]
@@ -114,7 +89,7 @@ def _expand(
             raise SourceError(f"{shown(name)} cannot be read: {getattr(why, 'strerror', why)}.") from None
         refuse_what_is_no_file(name, status)
         real = str(name_on_disk(name))
-        yield Source(real, _kind_of(real, lines, counts, kind), column, status.st_size, status.st_mtime_ns)
+        yield Source(real, _kind_of(real, how), column, status.st_size, status.st_mtime_ns)
 
 
 def _exists(path: Path) -> bool:
@@ -172,12 +147,12 @@ def _is_source_name(name: str, counts: bool) -> bool:
     return suffix in _COUNT_SUFFIXES if counts else suffix in _KIND_OF_SUFFIX
 
 
-def _kind_of(path: str, lines: bool, counts: bool, kind: str) -> Kind:
-    if counts:
+def _kind_of(path: str, how: SourceOptions) -> Kind:
+    if how.counts:
         return "counts"
     known = _KIND_OF_SUFFIX.get(Path(strip_compression(path)[0]).suffix, "txt")
-    if kind != "auto":
-        if kind not in ("txt", "lines", "jsonl", "csv", "parquet"):
-            raise UsageError(f"There is no source format {kind!r}.")
-        known = kind  # type: ignore[assignment]
-    return "lines" if lines and known == "txt" else known
+    if how.kind != "auto":
+        if how.kind not in ("txt", "lines", "jsonl", "csv", "parquet"):
+            raise UsageError(f"There is no source format {how.kind!r}.")
+        known = how.kind  # type: ignore[assignment]
+    return "lines" if how.lines and known == "txt" else known

@@ -12,6 +12,7 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from streambpe.config import SourceOptions
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunError, StreambpeError
 from streambpe.sources.find import find_sources
@@ -81,10 +82,10 @@ def _of_old_jobs(run: Run) -> list[Wanted]:
     for job in read_jobs(run, lost=True)["trainings"].values():
         if job["counted"] or "allow_partial" in job:
             continue
-        how = {key: value for key, value in job["counting"].items() if key not in ("options", "groups", "group_by")}
+        how = SourceOptions.of(job["counting"])
         for argument in job["sources"]:
             try:
-                found += map(Wanted.of, find_sources([argument], **how)[0])
+                found += map(Wanted.of, find_sources([argument], how)[0])
             except StreambpeError:
                 found.append(Wanted(argument, ""))
     return found

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from streambpe.config import LIKE_COUNTING, TrainConfig
+from streambpe.config import LIKE_COUNTING, SourceOptions, TrainConfig
 from streambpe.disk import disk_full_explained
 from streambpe.errors import ResumeMismatch, RunError, Stopped, UsageError
 from streambpe.failpoints import failpoint
@@ -198,8 +198,7 @@ def _refuse_before_counting(trainer: Trainer, sources: Sequence[str | Source], c
 
 def _find_named(sources: Sequence[str], counting: dict[str, Any]) -> list[str]:
     """The paths of the sources that are named."""
-    arguments = {key: value for key, value in counting.items() if key not in ("options", "groups", "group_by")}
-    return [source.path for source in find_sources(list(sources), **arguments)[0]] if sources else []
+    return [source.path for source in find_sources(list(sources), SourceOptions.of(counting))[0]] if sources else []
 
 
 def _refuse_new_sources(training: Training, found: Sequence[str]) -> None:

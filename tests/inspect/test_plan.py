@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from backports import zstd
 
-from streambpe.config import CountConfig, TrainConfig
+from streambpe.config import CountConfig, SourceOptions, TrainConfig
 from streambpe.errors import SourceError, Stopped, UsageError
 from streambpe.inspect.plan import Grown, Growth, Plan, Rehearsal, forecast, grow, memory_in_proportion, plan
 from streambpe.inspect.sample import SUBSETS, WINDOW_BYTES, SampleFiles, draw_windows
@@ -88,7 +88,7 @@ def test_files_like_those_of_the_corpus(tmp_path):
     (folder / "c.jsonl.zst").write_bytes(zstd.compress(as_json))
     (folder / "d.csv").write_text("id,body\n" + "".join(f'{i},"{text}, ""and"""\n' for i, text in enumerate(texts)))
     pl.DataFrame({"n": range(200), "body": texts}).write_parquet(folder / "e.parquet", row_group_size=50)
-    sources, _ = find_sources([str(folder)], text_column="body")
+    sources, _ = find_sources([str(folder)], SourceOptions(text_column="body"))
     (tmp_path / "sample").mkdir()
     files = SampleFiles(tmp_path / "sample")
     grown = grow(sources, 10**9, GPT4, CountConfig(pattern="gpt4"), TrainConfig(), files)

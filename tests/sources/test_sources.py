@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from streambpe.config import SourceOptions
 from streambpe.errors import LimitError, SourceError, UsageError
 from streambpe.sources.csv_records import last_record_end
 from streambpe.sources.decode import block_text
@@ -88,7 +89,8 @@ def expected_documents(texts: list[str], kind: str) -> list[str]:
 
 def source_of(path: Path, kind: str = "auto", column: str = "text") -> Source:
     (source,), _ = find_sources(
-        [str(path)], kind="auto" if kind == "lines" else kind, lines=kind == "lines", text_column=column
+        [str(path)],
+        SourceOptions(lines=kind == "lines", kind="auto" if kind == "lines" else kind, text_column=column),
     )
     return source
 
@@ -308,7 +310,7 @@ def test_json_fields_may_be_named_in_the_argument(tmp_path):
     assert read(source, pattern=NONE) == [["yes"]]
     odd = tmp_path / "a.jsonl:text"
     odd.write_text("plain")
-    (source,), _ = find_sources([str(odd)], kind="txt")
+    (source,), _ = find_sources([str(odd)], SourceOptions(kind="txt"))
     assert read(source, pattern=NONE) == [["plain"]]
 
 
@@ -368,10 +370,10 @@ def test_no_permission_is_an_error(tmp_path):
 def test_standard_input_is_read_like_a_file(monkeypatch):
     """`-` takes any streamed format."""
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"text": "a b"}\n{"text": "c"}\n')))
-    (source,), _ = find_sources(["-"], kind="jsonl")
+    (source,), _ = find_sources(["-"], SourceOptions(kind="jsonl"))
     assert read(source) == [["a", " b"], ["c"]]
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'id,text\n1,"a\nb"\n')))
-    (source,), _ = find_sources(["-"], kind="csv", stdin_name="mine")
+    (source,), _ = find_sources(["-"], SourceOptions(kind="csv", stdin_name="mine"))
     assert source.path == "mine"
     assert read(source, pattern=NONE) == [["a\nb"]]
 
@@ -615,7 +617,7 @@ def test_stretches_have_the_digests_they_were_read_with(tmp_path, kind):
 
 
 def table_rows(path: Path) -> tuple[dict[str, int], str | None]:
-    (source,), _ = find_sources([str(path)], counts=True)
+    (source,), _ = find_sources([str(path)], SourceOptions(counts=True))
     tables = list(read_count_table(source, 2))
     rows: dict[str, int] = {}
     for table in tables:

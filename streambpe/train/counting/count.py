@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from streambpe.config import CountConfig, reconcile
+from streambpe.config import CountConfig, SourceOptions, reconcile
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunError, UsageError
 from streambpe.progress import Meter, Reporter
@@ -68,9 +68,7 @@ def count(
         refuse_other_counting(folder, {"options": options, **given, "groups": groups, "group_by": group_by})
         return _fold_again(folder, resources or Resources.from_options(), progress)
     names = [s for s in sources if isinstance(s, str)]
-    found, warnings = find_sources(
-        names, lines=lines, text_column=text_column, counts=counts, kind=kind, stdin_name=stdin_name
-    )
+    found, warnings = find_sources(names, SourceOptions(lines, text_column, kind, counts, stdin_name))
     found += [s for s in sources if isinstance(s, Source)]
     if not found:
         raise UsageError("Nothing to count: name at least one SOURCE.")
