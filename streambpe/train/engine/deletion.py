@@ -42,7 +42,7 @@ class Deletion(NamedTuple):
     n: int
 
 
-class Lives:
+class LivingTokens:
     """Learned tokens: how often each stands in the words, which pair first made it, whether it is alive.
 
     Memory: about 120 bytes a token.

@@ -32,12 +32,12 @@ from streambpe.arrays import save_array
 from streambpe.core.learner import NoRoom
 from streambpe.errors import CountOverflow, ReplayMismatch
 from streambpe.train.engine.batch import MAX_COUNT, Int32, Int64
-from streambpe.train.engine.column import write_column
 from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.from_disk import DiskLearning
-from streambpe.train.engine.in_memory import BYTES_PER_PLACE, Given, MemoryLearning, Parts, measured
+from streambpe.train.engine.in_memory import BYTES_PER_PLACE, MemoryLearning, measured
+from streambpe.train.engine.learning import Given, Learning, Parts
 from streambpe.train.engine.pair_counter import PairCounter
-from streambpe.train.engine.rules import Batch, BatchRecord, EngineOptions, PairRule, Words, give_back
+from streambpe.train.engine.rules import Batch, BatchRecord, EngineOptions, PairRule, Words, release_maps
 from streambpe.train.engine.state import State
 from streambpe.train.engine.ties import TieOrder
 
@@ -130,7 +130,7 @@ class Engine:
     # ------------------------------------------------------------------ in memory or on disk
 
     def _load(self, words: Words) -> None:
-        self.learning: MemoryLearning | DiskLearning
+        self.learning: Learning
         options = self.options
         self._fitting = options.memory_bytes // BYTES_PER_PLACE if not options.force_scan else options.index_below
         if not (not options.force_scan and self._to_memory(lambda: _slices(words))):
@@ -148,22 +148,19 @@ class Engine:
 
     def _move(self, record: BatchRecord) -> None:
         """From disk to memory when the words fit now."""
-        disk = self.learning
-        if not isinstance(disk, DiskLearning):
+        before = self.learning
+        if not before.is_ready_to_move() or before.places > self._fitting:
             return
-        disk.settle()
-        if disk.stage is None and disk.places <= self._fitting:
-            if self._to_memory(disk.words):
-                record.switched = True
-                disk.close()
-            else:
-                self._fitting = disk.places // 2
+        if self._to_memory(before.words):
+            record.switched = True
+            before.close()
+        else:
+            self._fitting = before.places // 2
 
     def _to_disk(self) -> None:
         """There are more pairs than memory for them: go on from disk, until half of the words are left."""
         memory = self.learning
-        assert isinstance(memory, MemoryLearning)
-        self.state.take_lives(memory.learner)
+        memory.report_lives()
         self._fitting = memory.places // 2
         self.learning = DiskLearning(self.state, memory.words(), self.folder)
         memory.close()
@@ -201,19 +198,17 @@ class Engine:
         """
         for veto in vetoed:
             self.state.veto(*veto)
-            if isinstance(self.learning, MemoryLearning):
-                self.learning.learner.answer(*veto[:2], allowed=False)
+            self.learning.forbid(*veto[:2])
         record = BatchRecord()
+        splits = [gone.after for gone in deleted if gone.n]
         at = 0
         while at < len(merges):
             self._move(record)
             try:
                 ahead = merges[at:] if self.options.batch == "paper" else merges[at : at + _KNOWN]
-                if isinstance(self.learning, MemoryLearning):
-                    batch = self.learning.replay(ahead, record)
-                else:
-                    ends = [gone.after - at for gone in deleted if gone.n and gone.after > at]
-                    batch = self.learning.replay(ahead, ends, record)
+                split = bisect_right(splits, at)
+                until_split = splits[split] - at if split < len(splits) else len(ahead)
+                batch = self.learning.replay(ahead, until_split, record)
             except NoRoom:
                 self._to_disk()
                 continue
@@ -224,12 +219,7 @@ class Engine:
 
     def pair_counts(self) -> PairCounter:
         """Every pair with its count, counted from scratch (a check of the hot ones, and table pair_counts)."""
-        if isinstance(self.learning, DiskLearning):
-            return self.learning.pair_counts()
-        counter = PairCounter(self.options.counter_bytes, self.folder / "pairs")
-        for words in self.learning.words():
-            counter.count(*write_column(*words), self.state.disjoint)
-        return counter
+        return self.learning.pair_counts(self.folder / "pairs")
 
     def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
         """(left, right, count, floor): every pair that may merge and counts at least the floor, which is at least 1."""
@@ -291,8 +281,7 @@ class Engine:
             save_array(weights, folder / f"weights_{part:05d}.npy")
             part += 1
         state = self.state
-        if isinstance(self.learning, MemoryLearning):
-            state.take_lives(self.learning.learner)
+        self.learning.report_lives()
         pl.DataFrame({"token": state.tokens[state.first_id :]}, schema={"token": pl.Binary}).write_parquet(
             folder / "tokens.parquet"
         )
@@ -357,7 +346,7 @@ def _slices(words: Words) -> Iterator[tuple[Int32, Int64, Int64]]:
         stop = min(at + _WORDS, len(words.weights))
         yield words.symbols, words.offsets[at : stop + 1], words.weights[at:stop]
         for array in (words.symbols, words.offsets, words.weights):
-            give_back(array)
+            release_maps(array)
 
 
 def _verify(merges: Sequence[Given], deleted: Sequence[Deletion], at: int, batch: Batch) -> None:

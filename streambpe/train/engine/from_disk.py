@@ -8,7 +8,6 @@ rounds, known events, and the best pair where no digest fits are merged in one s
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +21,10 @@ from streambpe.train.engine.batch import MAX_COUNT, Int32, Int64
 from streambpe.train.engine.column import SEPARATOR, Rewrite, read_column, write_column
 from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.frontier import FloorRequest, Frontier, best_pairs
-from streambpe.train.engine.in_memory import Given, MemoryLearning, Parts
+from streambpe.train.engine.in_memory import MemoryLearning
+from streambpe.train.engine.learning import Given, Parts
 from streambpe.train.engine.pair_counter import PairCounter
-from streambpe.train.engine.rules import Batch, BatchRecord, give_back
+from streambpe.train.engine.rules import Batch, BatchRecord, release_maps
 from streambpe.train.engine.scan import SCAN_BYTES_PER_PLACE, Digest, Links, ScanColumn
 from streambpe.train.engine.state import State
 
@@ -88,7 +88,7 @@ class DiskLearning:
             self.column.append(*write_column(symbols, offsets[at : stop + 1], weights[at:stop], shortest))
             at = stop
             for array in (symbols, offsets, weights):
-                give_back(array)
+                release_maps(array)
 
     # ------------------------------------------------------------------ learning
 
@@ -143,7 +143,7 @@ class DiskLearning:
         options = self.state.options
         most = options.hot_pairs or max(1 << 12, min(1 << 20, options.memory_bytes // 4 // 64))
         wanted = FloorRequest(at_least=self._at_least, most=max(most, fewest), fewest=fewest)
-        counter = self.pair_counts()
+        counter = self._count_pairs(self.pairs)
         rows, floor = best_pairs(counter, wanted, self.state.allowed if self.state.filters else None)
         self.frontier.fill(rows[:, 0] >> 32, rows[:, 0] & 0xFFFFFFFF, rows[:, 1].copy(), floor)
         record.spills += counter.spills
@@ -234,10 +234,11 @@ class DiskLearning:
             self.end_stage([Rewrite(gone.id, gone.into) for gone in batch.deleted if gone.n])
         return batch
 
-    def settle(self) -> None:
-        """End a stage that has come to its end."""
+    def is_ready_to_move(self) -> bool:
+        """Between two stages; one that has come to its end is ended."""
         if self.stage is not None and self.stage.learning.ended == NONE_LEFT:
             self.end_stage()
+        return self.stage is None
 
     def end_stage(self, rewrites: Sequence[Rewrite] = ()) -> None:
         """Bring the column on disk to where learning is; its pairs are counted again when they are needed."""
@@ -316,7 +317,7 @@ class DiskLearning:
             number = state.known.get(token)
             fresh = number is None
             if number is None:
-                number = written = state.bear(token, a, b)
+                number = written = state.create_token(token, a, b)
                 if lives is not None:
                     lives.born(a, b)
             elif lives is not None and lives.is_dead(number):
@@ -348,26 +349,26 @@ class DiskLearning:
 
     # ------------------------------------------------------------------ known events
 
-    def replay(self, merges: Sequence[Given], ends: Sequence[int], record: BatchRecord) -> Batch:
-        """Apply some of these, the first at least; `ends`: behind so many merges something is split."""
+    def forbid(self, left: int, right: int) -> None:
+        """The state knows it."""
+
+    def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
+        """Apply some of these, the first at least; behind `until_split` of them something is split."""
         began = time.perf_counter()
         self.end_stage()
-        part = np.array(merges[: self._known_together(merges, ends)], np.int64)
+        part = np.array(merges[: self._known_together(merges, until_split)], np.int64)
         batch = self._merge(part[:, 0], part[:, 1], None, record, began)
         if not batch.n[0]:
             raise ReplayMismatch(f"{merges[0][:2]} of event {merges[0]} is not a pair of these words")
         return batch
 
-    def _known_together(self, merges: Sequence[Given], ends: Sequence[int]) -> int:
+    def _known_together(self, merges: Sequence[Given], until_split: int) -> int:
         """How many of these one sweep makes: none uses a token that another one makes, and only the last is followed by
         a rewrite, of what it splits or of a known token that it spells."""
         limit = self.state.next_id
         if max(merges[0][:2]) >= limit:
             raise ReplayMismatch(f"event {self.state.merges} merges an id that does not exist yet: {merges[0]}")
-        most = min(len(merges), self.state.options.candidates)
-        i = bisect_right(ends, 0)
-        if i < len(ends):
-            most = min(most, ends[i])
+        most = min(len(merges), self.state.options.candidates, until_split)
         many = 1
         while many < most and merges[many - 1][2] >= limit and max(merges[many][:2]) < limit <= merges[many][2]:
             many += 1
@@ -400,10 +401,16 @@ class DiskLearning:
         keep = np.flatnonzero(frontier.count[: frontier.size] >= floor)
         return frontier.left[keep], frontier.right[keep], frontier.count[keep], floor
 
-    def pair_counts(self) -> PairCounter:
+    def pair_counts(self, folder: Path) -> PairCounter:
         """Every pair with its count, counted from scratch."""
         self.end_stage()
-        return self.column.count_pairs(self.state.options.counter_bytes, self.pairs)
+        return self._count_pairs(folder)
+
+    def _count_pairs(self, folder: Path) -> PairCounter:
+        return self.column.count_pairs(self.state.options.counter_bytes, folder)
+
+    def report_lives(self) -> None:
+        """They are the state's while the words are on disk; a stage reports them when it ends."""
 
     def close(self) -> None:
         """Remove the blocks; lives go to the state."""

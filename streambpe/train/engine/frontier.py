@@ -194,21 +194,21 @@ class Frontier:
         return found
 
 
-def best_pairs(counter: PairCounter, wish: FloorRequest, allowed: PairFilter | None = None) -> tuple[Int64, int]:
+def best_pairs(counter: PairCounter, request: FloorRequest, allowed: PairFilter | None = None) -> tuple[Int64, int]:
     """Rows (key, count), by key, of the pairs that count at least the returned floor, and that floor.
 
     The counter is used up.
     """
-    kept, floor = np.empty((0, 2), np.int64), wish.at_least
+    kept, floor = np.empty((0, 2), np.int64), request.at_least
     for table in counter.tables():
         rows = table.at_least(floor)
         if allowed is not None:
             rows = rows[allowed(rows[:, 0] >> 32, rows[:, 0] & 0xFFFFFFFF)]
         kept = np.concatenate((kept, rows))
-        if len(kept) > wish.most:
+        if len(kept) > request.most:
             # More pairs only raise the floor, so what falls out now would fall out later.
-            floor = max(floor, wish.floor(kept[:, 1]))
+            floor = max(floor, request.floor(kept[:, 1]))
             kept = kept[kept[:, 1] >= floor]
-    floor = max(floor, wish.floor(kept[:, 1]))
+    floor = max(floor, request.floor(kept[:, 1]))
     kept = kept[kept[:, 1] >= floor]
     return kept[np.argsort(kept[:, 0])], floor

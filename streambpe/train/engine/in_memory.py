@@ -8,7 +8,8 @@ to move for a deletion, they are given to a new learner.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from streambpe.train.engine import batch as rounds
 from streambpe.train.engine.batch import MAX_COUNT, Int32, Int64
 from streambpe.train.engine.column import Rewrite, read_column, write_column
 from streambpe.train.engine.deletion import Deletion
+from streambpe.train.engine.learning import Given, Parts
+from streambpe.train.engine.pair_counter import PairCounter
 from streambpe.train.engine.rules import Batch, BatchRecord
 from streambpe.train.engine.state import State
 
@@ -26,8 +29,6 @@ _WORK = 8 << 20  # places looked at in one batch, some 50 ms
 _ASKED = 64  # pairs at once
 _FIRST_MERGES = 16  # in the first batch, which is told soon; a few more in each
 _LEAST_BYTES = 1 << 21
-Given = tuple[int, int, int, int]  # left, right, id, n
-Parts = Iterable[tuple[Int32, Int64, Int64]]  # symbols, offsets, weights of some words
 
 
 def measured(state: State, parts: Parts) -> tuple[int, int]:
@@ -176,8 +177,12 @@ class MemoryLearning:
 
     # ------------------------------------------------------------------ known events
 
-    def replay(self, merges: Sequence[Given], record: BatchRecord) -> Batch:
-        """Apply some of these, the first at least, whatever else counts more."""
+    def forbid(self, left: int, right: int) -> None:
+        """Never merge this pair."""
+        self.learner.answer(left, right, allowed=False)
+
+    def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
+        """Apply some of these, the first at least, whatever else counts more; what is split is seen on the way."""
         began = time.perf_counter()
         self._before = self.learner.figures
         part = np.array(merges, np.int64)
@@ -212,6 +217,17 @@ class MemoryLearning:
         """The words as they are now: symbols, offsets, weights, some at a time."""
         return self.learner.words()
 
+    def is_ready_to_move(self) -> bool:
+        """They are in memory."""
+        return False
+
+    def pair_counts(self, folder: Path) -> PairCounter:
+        """Every pair with its count, counted from scratch."""
+        counter = PairCounter(self.state.options.counter_bytes, folder)
+        for words in self.words():
+            counter.count(*write_column(*words), self.state.disjoint)
+        return counter
+
     def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
         """(left, right, count, floor): every pair that may merge and counts at least the floor."""
         left, right, n = self.learner.hot()
@@ -221,9 +237,13 @@ class MemoryLearning:
             left, right, n = left[good], right[good], n[good]
         return left, right, n, floor
 
+    def report_lives(self) -> None:
+        """As the learner has them."""
+        self.state.take_lives(self.learner)
+
     def close(self) -> None:
         """Give the memory back; lives go to the state."""
-        self.state.take_lives(self.learner)
+        self.report_lives()
         self.learner.close()
 
 

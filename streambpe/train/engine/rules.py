@@ -120,7 +120,7 @@ class Words:
         return cls(np.array(flat, np.int32), offsets, np.array([n for _, n in pairs], np.int64))
 
 
-def give_back(array: Int32 | Int64) -> None:
+def release_maps(array: Int32 | Int64) -> None:
     """Pages of a memory map that were read count as this process's memory until they are given back."""
     if isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap):
         release_pages(array.base)

@@ -9,7 +9,7 @@ import numpy as np
 
 from streambpe.core.learner import MOST_HOT, Learned, Learner, Rule
 from streambpe.train.engine.batch import Bool, Int64
-from streambpe.train.engine.deletion import Lives
+from streambpe.train.engine.deletion import LivingTokens
 from streambpe.train.engine.rules import EngineOptions, PairRule
 from streambpe.train.engine.ties import TieOrder
 from streambpe.train.engine.whole_characters import WholeCharacterRule
@@ -48,7 +48,7 @@ class State:
         self.vetoed: list[tuple[int, int, int]] = []
         self.merges = 0  # so far, those onto a living token included
         self.dead = 0  # learned tokens that are deleted now
-        self.lives = Lives(options.deletions, self.next_id) if options.deletions else None
+        self.lives = LivingTokens(options.deletions, self.next_id) if options.deletions else None
         if self.lives and options.batch == "paper":
             raise ValueError("batch paper with deletions: a round of BatchBPE has no single merge to ask after")
 
@@ -94,7 +94,7 @@ class State:
         self.vetoed.append((left, right, n))
         self.banned.add((left, right))
 
-    def bear(self, token: bytes, left: int, right: int) -> int:
+    def create_token(self, token: bytes, left: int, right: int) -> int:
         """The id of a token that never was."""
         new = self.next_id
         self.next_id += 1
@@ -178,12 +178,12 @@ class State:
         return learner
 
     def take(self, learned: Learned, dead: int) -> None:
-        """What the learner did; `dead`: learned tokens that are deleted now. Lives follow by `take_lives`."""
+        """What the learner did; `dead`: learned tokens that are deleted now. Their counts follow by `take_lives`."""
         for left, right, n in learned.vetoed:
             self.veto(left, right, n)
         for a, b, new in zip(learned.left.tolist(), learned.right.tolist(), learned.id.tolist(), strict=True):
             if new == self.next_id:
-                self.bear(self.spelled(a, b), a, b)
+                self.create_token(self.spelled(a, b), a, b)
         self.dead = dead
         if self.rule is not None:
             self._tell_rule(self.rule, learned)

@@ -54,7 +54,7 @@ from streambpe.store.made_of import fingerprint, has_note, seal_folder
 from streambpe.store.sequences import SequencePart
 from streambpe.system import remove_folder, rename, sync_file, sync_folder
 from streambpe.threads import in_order
-from streambpe.train.engine.rules import give_back
+from streambpe.train.engine.rules import release_maps
 from streambpe.train.superwords.neighbours import BARRIER, Bool, Groups, Int32, Int64, Reader, add_up, write_whole
 from streambpe.train.words import WordFiles
 
@@ -391,4 +391,4 @@ def _in_slices(words: WordFiles, places: int) -> Iterator[tuple[Int32, Int64, In
         yield symbols[offsets[start] : offsets[stop]], np.diff(offsets[start : stop + 1]), weights[start:stop]
         start = stop
         for column in (symbols, offsets, weights):
-            give_back(column)
+            release_maps(column)

@@ -1,0 +1,57 @@
+"""What the engine asks of a way of learning: in memory (in_memory.py), or from blocks on disk (from_disk.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from streambpe.train.engine.batch import Int32, Int64
+from streambpe.train.engine.pair_counter import PairCounter
+from streambpe.train.engine.rules import Batch, BatchRecord
+
+Given = tuple[int, int, int, int]  # a known merge: left, right, id, n
+Parts = Iterable[tuple[Int32, Int64, Int64]]  # symbols, offsets, weights of some words
+
+
+class Learning(Protocol):
+    """The words, and learning from them. Tokens, ids and the rule are the `State`, which outlives it.
+
+    Where memory does not do it raises NoRoom (core/learner.py), its words unharmed.
+    """
+
+    @property
+    def places(self) -> int:
+        """Places of the words, those between them included."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory taken."""
+
+    def step(self, remaining: int, record: BatchRecord) -> Batch | None:
+        """At least one merge and at most `remaining` new tokens; None when no pair is left."""
+
+    def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
+        """Apply some of these, the first at least, whatever counts more; behind `until_split` of them something is
+        split."""
+
+    def forbid(self, left: int, right: int) -> None:
+        """Never merge this pair."""
+
+    def is_ready_to_move(self) -> bool:
+        """Whether the words would rather be in memory, and can go now."""
+
+    def words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
+        """The words as they are now: symbols, offsets, weights, some at a time."""
+
+    def pair_counts(self, folder: Path) -> PairCounter:
+        """Every pair with its count, counted from scratch; what does not fit in memory goes under `folder`."""
+
+    def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
+        """(left, right, count, floor): every pair that may merge and counts at least the floor, which is at least 1."""
+
+    def report_lives(self) -> None:
+        """Tell the state how often tokens stand, and which are alive."""
+
+    def close(self) -> None:
+        """Give memory and files back; lives go to the state."""
