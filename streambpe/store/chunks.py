@@ -119,6 +119,7 @@ def fold(
         with tables_written(run.state) as written:
             run_sql(con, "put_run", key="written", value=written)
             con.commit()
+    run.forget_tables()
     failpoint("fold-committed")
     return corpus
 

@@ -239,8 +239,18 @@ def _read_parts(run: Run) -> list[Part]:
     """The records of all files; listed anew where another process merged some of them meanwhile."""
     for _ in range(_LISTINGS):
         with contextlib.suppress(FileNotFoundError):
-            return [read_part(path) for path in sorted(run.counts.glob("*.parquet"))]
+            return [_remembered(run, path) for path in sorted(run.counts.glob("*.parquet"))]
     raise RunError(f"{run.counts}: another process merges the counts. Nothing was changed. Wait until it is done.")
+
+
+def _remembered(run: Run, path: Path) -> Part:
+    """The record of a part. While the run's lock is held, a file that did not change is read once."""
+    footers: dict[Path, tuple[tuple[int, ...], Part]] = run.once("footers", dict)
+    stat = path.stat()
+    content = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+    if path not in footers or footers[path][0] != content:
+        footers[path] = content, read_part(path)
+    return footers[path][1]
 
 
 def next_number(run: Run) -> int:

@@ -19,10 +19,10 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from streambpe.disk import disk_full, says_disk_full
 from streambpe.errors import RunError, RunLocked
@@ -45,8 +45,16 @@ _OURS = re.compile(
 )
 
 
+_Value = TypeVar("_Value")
+_TABLES = ("facts", "sources")  # what is read of the tables, by `once`
+
+
 class Run:
-    """Paths and small files of one RUN folder."""
+    """Paths and small files of one RUN folder, and its lock.
+
+    A `Run` may take its lock again while it holds it: a command holds it from its beginning to its end, and so do the
+    steps that are commands themselves. Meanwhile nobody else writes, so what `once` reads is read once.
+    """
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -54,19 +62,39 @@ class Run:
         self.counts = self.path / "counts"
         self.sequences = self.path / "sequences"
         self.status_file = self.path / "status.json"
+        self._seen: dict[str, object] | None = None  # while the lock is held
 
     @classmethod
     def open(cls, path: Path | str) -> Run:
         """An existing run; a clear error if there is none."""
         run = cls(path)
-        if run.path.is_file():
+        run.refuse_missing()
+        return run
+
+    def refuse_missing(self) -> None:
+        """An error if there is no run."""
+        path = self.path
+        if path.is_file():
             raise RunError(
                 f"{path} is a file, and RUN is a folder that comes first. Nothing was changed. "
                 f"`streambpe train RUN {path}` counts it and learns."
             )
-        if not run.state.is_file():
+        if not self.state.is_file():
             raise RunError(f"{path} is no run: it holds no state.duckdb. `streambpe count {path} SOURCE...` makes one.")
-        return run
+
+    def once(self, what: str, read: Callable[[], _Value]) -> _Value:
+        """What `read` gives. While the lock is held it is kept under the name `what`."""
+        if self._seen is None:
+            return read()
+        if what not in self._seen:
+            self._seen[what] = read()
+        return cast(_Value, self._seen[what])
+
+    def forget_tables(self) -> None:
+        """The tables were written: what was read of them is read anew."""
+        for what in _TABLES:
+            if self._seen is not None:
+                self._seen.pop(what, None)
 
     def refuse_other_content(self, command: str, sources: Sequence[str]) -> None:
         """An error where RUN is a file, or a folder of something else: a source that was named in its place."""
@@ -137,6 +165,7 @@ class Run:
             con.execute("CHECKPOINT")  # closing would do it too, but keep silent if the disk is full
         failpoint("run-made")
         rename(temporary, self.state)
+        self.forget_tables()
         sync_folder(self.path)
 
     def put_facts(self, facts: dict[str, str]) -> None:
@@ -144,12 +173,14 @@ class Run:
         with contextlib.closing(open_store(self.state)) as con:
             for key, value in facts.items():
                 run_sql(con, "put_run", key=key, value=value)
+        self.forget_tables()
 
     def upgrade(self) -> None:
         """Carry the database of an older version forward; a later one is refused. Locked by the caller."""
         if self.facts().get("format_version") != str(FORMAT_VERSION):
             with contextlib.closing(open_store(self.state)) as con:
                 create_schema(con)
+            self.forget_tables()
 
     def refuse_old(self) -> None:
         """An error if the tables are those of an older version; for what only reads and needs the newer ones."""
@@ -161,9 +192,9 @@ class Run:
 
     def facts(self) -> dict[str, str]:
         """Table run as a dictionary; an error if the tables are another run's."""
-        found = self._read_facts()
+        found = self.once("facts", self._read_facts)
         self.refuse_other_tables(found)
-        return found
+        return dict(found)
 
     def refuse_other_tables(self, facts: Mapping[str, str]) -> None:
         """An error if table run is another run's."""
@@ -177,6 +208,9 @@ class Run:
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
         """Be the only writer. The kernel lets go of the lock when its holder dies, however it dies."""
+        if self._seen is not None:  # held already
+            yield
+            return
         if self.path.exists() and not self.path.is_dir():
             raise RunError(f"{self.path} is a file; RUN is a folder. Give another name.")
         try:
@@ -195,10 +229,12 @@ class Run:
                 )
             entry = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
             _tell_holder(handle, json.dumps(entry).encode())
+            self._seen = {}
             try:
                 yield
                 _tell_holder(handle, b"")
             finally:
+                self._seen = None
                 unlock_handle(handle)
         finally:
             os.close(handle)

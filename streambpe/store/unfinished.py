@@ -116,6 +116,10 @@ def refuse_lost_record(run: Run) -> None:
 
 def sources_in_tables(run: Run) -> list[Wanted]:
     """The inputs that the tables hold counts of; none in tables of an older version."""
+    return list(run.once("sources", lambda: _read_sources(run)))
+
+
+def _read_sources(run: Run) -> list[Wanted]:
     if run.facts().get("format_version") != str(FORMAT_VERSION):
         return []
     with contextlib.closing(open_store(run.state, read_only=True)) as con:

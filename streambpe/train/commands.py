@@ -56,14 +56,10 @@ def train(
     folder = Run(run)
     folder.refuse_other_content("train", [source for source in sources if isinstance(source, str)])
     if not sources:
-        folder = Run.open(run)
+        folder.refuse_missing()
     resources = resources or Resources.from_options()
     resources.check_superwords(config.superwords)
-    if folder.state.exists():
-        refuse_like(folder, like, (counting or {}).get("options") or {})
-    if not sources:
-        refuse_other_counting(folder, counting or {})
-    counting = counting_for(like, config, counting)
+    asked, counting = counting or {}, counting_for(like, config, counting)
     trainer = Trainer(
         folder,
         config,
@@ -75,23 +71,25 @@ def train(
         checkpoint_seconds=checkpoint_seconds,
         allow_partial=allow_partial,
     )
-    if folder.path.is_dir():
-        _refuse_before_counting(trainer, sources, counting)
-    job = describe_job(sources, counting, config, resources, checkpoint_seconds, allow_partial)
-    with disk_full_explained(folder.path):
+    new = not folder.path.is_dir()
+    with folder.lock(), disk_full_explained(folder.path):
+        if folder.state.exists():
+            refuse_like(folder, like, asked.get("options") or {})
+        if not sources:
+            refuse_other_counting(folder, asked)
+        if not new:
+            _refuse_before_counting(trainer, sources, counting)
+        job = describe_job(sources, counting, config, resources, checkpoint_seconds, allow_partial)
         before = put_job(folder, name, job)
-    failpoint("job-written")
-    try:
-        warnings: tuple[str, ...] = ()
-        if sources:
-            warnings = _count(trainer.training, job, sources, progress, stop)
-        result = replace(trainer.run(), warnings=warnings)
-    except UsageError:
-        with folder.lock():
+        failpoint("job-written")
+        try:
+            warnings = _count(trainer.training, job, sources, progress, stop) if sources else ()
+            result = replace(trainer.run(), warnings=warnings)
+        except UsageError:
             write_jobs(folder, before)  # what was refused is not what `resume` goes on with
-        raise
-    if result.folded:
-        keep_options(folder, name, config, counting)
+            raise
+        if result.folded:
+            keep_options(folder, name, config, counting)
     return result
 
 
@@ -124,16 +122,13 @@ def resume(
     config = TrainConfig(**{**job["config"], **{key: tuple(job["config"][key]) for key in _TUPLES}})
     resources = resources or Resources.from_options()
     resources.check_superwords(config.superwords)
-    warnings: tuple[str, ...] = ()
-    if not job["counted"]:
-        if job["streams"]:
-            raise RunError(
-                f"{folder.path} was counting {job['streams'][0]}, which only its program can give again: call "
-                f"train_from_iterator as before and it goes on. Nothing was changed."
-            )
-        warnings = _count(Training(folder, config, name, resources), job, job["sources"], progress, stop)
+    if not job["counted"] and job["streams"]:
+        raise RunError(
+            f"{folder.path} was counting {job['streams'][0]}, which only its program can give again: call "
+            f"train_from_iterator as before and it goes on. Nothing was changed."
+        )
     trainer = Trainer(
-        Run.open(run),
+        folder,
         config,
         name=name,
         resources=resources,
@@ -142,9 +137,12 @@ def resume(
         checkpoint_seconds=job["checkpoint_seconds"],
         allow_partial=job.get("allow_partial", False),
     )
-    result = replace(trainer.run(), warnings=warnings)
-    if result.folded:
-        keep_options(folder, name, config, job["counting"])
+    with folder.lock():
+        warnings = () if job["counted"] else _count(trainer.training, job, job["sources"], progress, stop)
+        folder.refuse_missing()
+        result = replace(trainer.run(), warnings=warnings)
+        if result.folded:
+            keep_options(folder, name, config, job["counting"])
     return result
 
 
@@ -188,12 +186,10 @@ def counting_for(like: str, config: TrainConfig, counting: dict[str, Any] | None
 
 def _refuse_before_counting(trainer: Trainer, sources: Sequence[str | Source], counting: dict[str, Any]) -> None:
     """What would be refused when the sources are counted is refused before."""
-    run = trainer.training.run
-    with run.lock():  # the journal of a running training is not to be touched
-        found = _find_named([source for source in sources if isinstance(source, str)], counting)
-        if refuse_started_otherwise(trainer.training):
-            _refuse_new_sources(trainer.training, found)
-        trainer.refuse_half_counted({*found, *(source.path for source in sources if isinstance(source, Source))})
+    found = _find_named([source for source in sources if isinstance(source, str)], counting)
+    if refuse_started_otherwise(trainer.training):
+        _refuse_new_sources(trainer.training, found)
+    trainer.refuse_half_counted({*found, *(source.path for source in sources if isinstance(source, Source))})
 
 
 def _find_named(sources: Sequence[str], counting: dict[str, Any]) -> list[str]:
@@ -223,7 +219,7 @@ def _count(
     """The counting half of a training; notes when it is complete. What there is to warn of."""
     run = training.run
     try:
-        result = count(run.path, sources, resources=training.resources, progress=progress, stop=stop, **job["counting"])
+        result = count(run, sources, resources=training.resources, progress=progress, stop=stop, **job["counting"])
     except Stopped as stopped:
         command = training.resume_command
         if job["streams"]:
@@ -232,8 +228,7 @@ def _count(
             f"Stopped; everything counted so far is kept in {run.path}. Go on with: {command}",
             stopped.signal_number,
         ) from None
-    with run.lock():
-        jobs = read_jobs(run)
-        jobs["trainings"][training.name]["counted"] = True
-        write_jobs(run, jobs)
+    jobs = read_jobs(run)
+    jobs["trainings"][training.name]["counted"] = True
+    write_jobs(run, jobs)
     return result.warnings

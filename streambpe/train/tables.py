@@ -86,6 +86,7 @@ class Tables:
             return False
         with contextlib.closing(con):
             self._fill(con, journal, book, engine, finished, joined)
+        self.training.run.forget_tables()
         failpoint("tables-committed")
         return True
 

@@ -132,10 +132,11 @@ class Corpus:
                 f"{run.path} holds no text: all its sources are empty. Nothing was changed. "
                 f"`streambpe train {run.path} SOURCE...` counts others into it."
             )
-        left, runs = left_to_count(run)
+        parts = list_parts(run)
+        left, runs = left_to_count(run, parts)
         return cls(
             totals,
-            list_parts(run),
+            parts,
             run.facts(),
             [*left, *(Unfinished(name, 0, "chunks", "", False) for name in runs)],
             read_groups(run) if training.config.weights else {},

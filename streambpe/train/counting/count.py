@@ -38,7 +38,7 @@ from streambpe.train.counting.job import CountJob, CountResult, told_left_out
 
 
 def count(
-    run: Path | str,
+    run: Run | Path | str,
     sources: Sequence[str | Source],
     *,
     options: dict[str, Any] | None = None,
@@ -61,7 +61,7 @@ def count(
     of groups of sources apart (store/groups.py). Setting `stop` commits and raises Stopped.
     """
     rules = GroupRules.from_options(groups, group_by)
-    folder = Run(run)
+    folder = run if isinstance(run, Run) else Run(run)
     folder.refuse_other_content("count", [source for source in sources if isinstance(source, str)])
     if not sources and folder.state.exists():
         given = {"lines": lines, "text_column": text_column, "kind": kind, "counts": counts, "stdin_name": stdin_name}

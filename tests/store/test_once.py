@@ -1,0 +1,80 @@
+"""A command holds its RUN from its beginning to its end, and reads there what stands in it once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from streambpe.errors import RunLocked
+from streambpe.store import parts, unfinished
+from streambpe.store.parts import list_parts, read_part
+from streambpe.store.run import Run
+from streambpe.train.commands import resume, train
+from tests.runs import SMALL, counted_run
+
+
+def test_a_command_takes_the_lock_once_and_reads_parts_and_facts_once(tmp_path, monkeypatch):
+    """From the counts: one lock, one look at the part's footer and the sources, one at the facts before the tables are
+    written and one after."""
+    folder = counted_run(tmp_path / "run", {"abcabc": 3, "abd": 2, "hello": 5})
+    seen: Counter[str] = Counter()
+
+    def counting(module: object, name: str) -> None:
+        original = getattr(module, name)
+
+        def counted(*arguments: object, **options: object) -> object:
+            seen[name] += 1
+            return original(*arguments, **options)
+
+        monkeypatch.setattr(module, name, counted)
+
+    counting(Run, "_take_lock")
+    counting(Run, "_read_facts")
+    counting(unfinished, "_read_sources")
+    counting(parts, "read_part")
+    result = train(folder, vocab_size=260, resources=SMALL)
+    assert result.events == 4
+    assert seen == {"_take_lock": 1, "_read_facts": 2, "_read_sources": 1, "read_part": 1}
+    seen.clear()
+    assert resume(folder).skipped
+    assert seen["_take_lock"] == 1
+
+
+def test_a_run_takes_its_lock_again_and_another_does_not(tmp_path):
+    """Steps of a command lock what the command has locked; the first one lets go."""
+    one, other = Run(tmp_path / "run"), Run(tmp_path / "run")
+    with one.lock():
+        with one.lock():
+            pass
+        with pytest.raises(RunLocked), other.lock():
+            pass
+    with other.lock():
+        pass
+
+
+def test_what_was_written_is_read_anew(tmp_path):
+    """Facts after they were added to, parts after the file was replaced; without the lock always."""
+    path = counted_run(tmp_path / "run", {"abc": 3})
+    found = Run(path)
+    with found.lock():
+        assert "more" not in found.facts()
+        found.facts()["more"] = "not kept"
+        assert "more" not in found.facts()
+        found.put_facts({"more": "1"})
+        assert found.facts()["more"] == "1"
+        (part,) = list_parts(found)
+        assert list_parts(found)[0] is part
+        _replaced(part.path)
+        assert list_parts(found)[0] == read_part(part.path)
+    assert list_parts(found)[0] is not list_parts(found)[0]
+    assert found.once("anything", lambda: [1]) is not found.once("anything", lambda: [1])
+
+
+def _replaced(path: Path) -> None:
+    """The same content in another file."""
+    data = path.read_bytes()
+    beside = path.with_name("beside")
+    beside.write_bytes(data)
+    beside.rename(path)
