@@ -23,7 +23,6 @@ from streambpe.store.identity import refuse_earlier_tables
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import described, run_query, run_sql, show_query
 
-FORMS = ("table", "json", "jsonl", "csv")
 FILE_FORMS = ("csv", "json", "jsonl", "parquet")
 _ROWS_AT_ONCE = 10_000
 
@@ -36,7 +35,7 @@ def list_names() -> list[tuple[str, str, str]]:
 
 
 def print_names(form: str, out: TextIO) -> None:
-    """Write `list_names` to `out` in one of FORMS."""
+    """Write `list_names` to `out` as table, json, jsonl or csv."""
     names = list_names()
     if form == "table":
         width = max(len(name) for name, _, _ in names)
@@ -59,7 +58,7 @@ def print_query(
     files: bool = False,
     resources: Resources | None = None,
 ) -> None:
-    """Write a query's rows to `out` in one of FORMS, a block of rows at a time; as tables, those of every statement.
+    """Write a query's rows to `out` as table (those of every statement), json, jsonl or csv, a block at a time.
 
     `query`: SQL, or nothing but the name of a view or table. `name`: the training whose tables are meant. `files`: its
     statements may use files; without it they may only read tables.

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
+from sortedcontainers import SortedDict
+
 from streambpe.model.alphabet import UNKNOWN
 from streambpe.model.eventlog import Event
 from streambpe.model.replay import Pair, merge, split
@@ -68,6 +70,9 @@ class Corpus:
         self.sequences: list[list[int]] = []
         self.weights: list[int] = []
         self.pair_counts: Counter[Pair] = Counter()
+        self._by_count: SortedDict[int, set[Pair]] = SortedDict()  # the pairs of each count, as `best` last saw them
+        self._filed: dict[Pair, int] = {}  # under which count a pair is there
+        self._changed: set[Pair] = set()  # since then
         self.token_counts: Counter[int] = Counter()
         # pair -> words that count it; a pair that was ever counted stays, so look only for pairs that are counted
         self.words_with: defaultdict[Pair, set[int]] = defaultdict(set)
@@ -83,6 +88,7 @@ class Corpus:
             self.token_counts[number] += weight
         for pair in count_pairs(sequence, self.overlaps, self.allowed):
             self.pair_counts[pair] += weight
+            self._changed.add(pair)
             if sign > 0:
                 self.words_with[pair].add(word)
             else:
@@ -135,15 +141,29 @@ class Corpus:
 
         skip: pairs that may be counted but not chosen; the next count is tried if all are skipped.
         """
-        counts = sorted(set(self.pair_counts.values()), reverse=True) if skip else [self._largest()]
-        for n in counts:
-            tied = [pair for pair, count in self.pair_counts.items() if count == n and not (skip and skip(pair))]
+        self._file()
+        key = tie_key or self.first_place
+        for n in reversed(self._by_count):
+            tied = [pair for pair in self._by_count[n] if not (skip and skip(pair))]
             if tied:
-                return Best(min(tied, key=tie_key or self.first_place), n)  # type: ignore[arg-type]
+                first = min(map(key, tied))  # type: ignore[type-var]
+                equal = [pair for pair in tied if key(pair) == first]
+                # pairs of tokens that are spelled alike: the one that was counted first
+                return Best(equal[0] if len(equal) == 1 else next(p for p in self.pair_counts if p in equal), n)
         return None
 
-    def _largest(self) -> int:
-        return max(self.pair_counts.values(), default=0)
+    def _file(self) -> None:
+        """Put the pairs whose counts changed under the counts that they have now."""
+        for pair in self._changed:
+            n, before = self.pair_counts.get(pair, 0), self._filed.pop(pair, 0)
+            if before:
+                self._by_count[before].remove(pair)
+                if not self._by_count[before]:
+                    del self._by_count[before]
+            if n:
+                self._by_count.setdefault(n, set()).add(pair)
+                self._filed[pair] = n
+        self._changed.clear()
 
     def first_place(self, pair: Pair) -> tuple[int, int]:
         """(word, position) where a pair is first met, reading the words in order."""
