@@ -28,6 +28,15 @@ EXPORT int learner_answer(learner *all, int64_t left, int64_t right, int allowed
     return CORE_OK;
 }
 
+/* Give a pair with a bound its exact count; where there is no room the index goes. 0: it was made just now, so a new one
+   has no more room. */
+static int count_bound(learner *all, pair_slot *slot, int fresh) {
+    if (learn_count_bound(all, slot))
+        return 1;
+    all->filled &= fresh;
+    return !fresh;
+}
+
 /* The best pair, its count exact; NULL if there is none (`why` CORE_OK), or no room. */
 static pair_slot *find_best(learner *all) {
     int fresh = 0;
@@ -37,11 +46,8 @@ static pair_slot *find_best(learner *all) {
             return NULL;
         pair_slot *slot = learn_best(all);
         if (slot && slot->flags & PAIR_BOUND) {
-            if (!learn_count_bound(all, slot)) {
-                if (fresh)
-                    return NULL;
-                all->filled = 0;
-            }
+            if (!count_bound(all, slot, fresh))
+                return NULL;
             continue;
         }
         if (slot)
@@ -241,11 +247,8 @@ static pair_slot *find_given(learner *all, uint64_t key, int64_t at_most) {
         }
         pair_slot *slot = learn_find(all, key);
         if (slot && slot->flags & PAIR_BOUND) {
-            if (!learn_count_bound(all, slot)) {
-                if (fresh)
-                    return NULL;
-                all->filled = 0;
-            }
+            if (!count_bound(all, slot, fresh))
+                return NULL;
             continue;
         }
         if (slot && slot->n > 0 && slot->head)

@@ -17,7 +17,6 @@ libraries come on top (about 120 MB). The words given are read in slices and may
 
 from __future__ import annotations
 
-import json
 import shutil
 import weakref
 from bisect import bisect_right
@@ -26,9 +25,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 import numpy as np
-import polars as pl
 
-from streambpe.arrays import save_array
 from streambpe.core.learner import NoRoom
 from streambpe.errors import CountOverflow, ReplayMismatch
 from streambpe.train.engine.batch import MAX_COUNT, Int32, Int64
@@ -38,10 +35,10 @@ from streambpe.train.engine.in_memory import BYTES_PER_PLACE, MemoryLearning, me
 from streambpe.train.engine.learning import Given, Learning, Parts
 from streambpe.train.engine.pair_counter import PairCounter
 from streambpe.train.engine.rules import Batch, BatchRecord, EngineOptions, PairRule, Words, release_maps
+from streambpe.train.engine.snapshot import read_snapshot, write_snapshot
 from streambpe.train.engine.state import State
 from streambpe.train.engine.ties import TieOrder
 
-SNAPSHOT_VERSION = 1
 LEAST_BYTES = 24 << 20  # with less a stage of a scan proves a few merges, and a run never ends
 _WORDS = 1 << 18  # looked at together
 _KNOWN = 1 << 13  # merges handed over together
@@ -273,29 +270,7 @@ class Engine:
 
         The caller renames the folder into place when this returns: a folder half written is not a snapshot.
         """
-        folder.mkdir(parents=True, exist_ok=True)
-        part = 0
-        for symbols, offsets, weights in self.learning.words():
-            save_array(symbols, folder / f"symbols_{part:05d}.npy")
-            save_array(offsets, folder / f"offsets_{part:05d}.npy")
-            save_array(weights, folder / f"weights_{part:05d}.npy")
-            part += 1
-        state = self.state
-        self.learning.report_lives()
-        pl.DataFrame({"token": state.tokens[state.first_id :]}, schema={"token": pl.Binary}).write_parquet(
-            folder / "tokens.parquet"
-        )
-        facts = {
-            "version": SNAPSHOT_VERSION,
-            "parts": part,
-            "merges": state.merges,
-            "next_id": state.next_id,
-            "first_id": state.first_id,
-            "lengths": state.lengths[state.first_id : state.next_id].tolist(),
-            "vetoed": state.vetoed,
-            "lives": state.lives.state() if state.lives else None,
-        }
-        (folder / "engine.json").write_text(json.dumps(facts))
+        write_snapshot(folder, self.state, self.learning)
 
     @classmethod
     def restore(
@@ -313,25 +288,14 @@ class Engine:
 
         `events`: the merges up to the snapshot; needed only by a `rule`, which is told of each again.
         """
-        facts = json.loads((folder / "engine.json").read_text())
-        if facts["version"] != SNAPSHOT_VERSION:
-            raise ValueError(f"{folder} has snapshot version {facts['version']}, not {SNAPSHOT_VERSION}")
-        engine = cls.__new__(cls)
         state = State(base_tokens, options or EngineOptions(), first_id, base_lengths, rule, None)
-        engine._prepare(state)
-        if state.first_id != facts["first_id"]:
-            raise ValueError(f"{folder} starts at id {facts['first_id']}, not {state.first_id}")
-        state.restore(pl.read_parquet(folder / "tokens.parquet")["token"].to_list(), facts["lengths"])
-        state.merges = facts["merges"]
-        for left, right, n in facts["vetoed"]:
-            state.veto(left, right, n)
-        if state.lives is not None:
-            state.lives.load(facts["lives"])
-            state.dead = state.lives.alive.count(False)
+        words = read_snapshot(folder, state)
         if rule is not None:
             for a, b, new, _ in events:
                 rule.born(np.array([a]), np.array([b]), np.array([new]))
-        engine._load(_read_parts(folder, facts["parts"]))
+        engine = cls.__new__(cls)
+        engine._prepare(state)
+        engine._load(words)
         return engine
 
     def close(self) -> None:
@@ -370,27 +334,6 @@ def _verify(merges: Sequence[Given], deleted: Sequence[Deletion], at: int, batch
 
 def _after(deletion: Deletion) -> int:
     return deletion.after
-
-
-def _read_parts(folder: Path, parts: int) -> Words:
-    """The words of a snapshot; one part is memory-mapped, several are joined."""
-    if parts == 1:
-        return Words(
-            np.load(folder / "symbols_00000.npy", mmap_mode="r"),
-            np.load(folder / "offsets_00000.npy"),
-            np.load(folder / "weights_00000.npy"),
-        )
-    symbols, offsets, weights = [], [np.zeros(1, np.int64)], []
-    total = 0
-    for part in range(parts):
-        symbols.append(np.load(folder / f"symbols_{part:05d}.npy"))
-        own = np.load(folder / f"offsets_{part:05d}.npy")
-        offsets.append(own[1:] + total)
-        total += int(own[-1])
-        weights.append(np.load(folder / f"weights_{part:05d}.npy"))
-    if parts == 0:
-        return Words(np.empty(0, np.int32), np.zeros(1, np.int64), np.empty(0, np.int64))
-    return Words(np.concatenate(symbols), np.concatenate(offsets), np.concatenate(weights))
 
 
 __all__ = [
