@@ -29,6 +29,7 @@ _HOMES = {
     "Run": "streambpe.store.run",
     "CountConfig": "streambpe.config",
     "TrainConfig": "streambpe.config",
+    "SourceOptions": "streambpe.config",
     "Resources": "streambpe.resources",
     "StreambpeError": "streambpe.errors",
 }
@@ -37,6 +38,7 @@ __all__ = [
     "CountConfig",
     "Resources",
     "Run",
+    "SourceOptions",
     "StreambpeError",
     "Tokenizer",
     "TrainConfig",
@@ -53,7 +55,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from streambpe.config import CountConfig, TrainConfig
+    from streambpe.config import CountConfig, SourceOptions, TrainConfig
     from streambpe.encode.tokenizer import Tokenizer
     from streambpe.errors import StreambpeError
     from streambpe.inspect.check import check

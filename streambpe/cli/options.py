@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import click
 
 from streambpe.config import LIKE_OPTION, CountConfig, SourceOptions, TrainConfig
-from streambpe.option_file import read_options
 from streambpe.options import PANELS, Option, options_of
 from streambpe.resources import Resources, format_size, keeper, prepare_allocators
 
@@ -99,6 +98,8 @@ def config_option(command: F) -> F:
 
     def take(ctx: click.Context, _param: click.Parameter, path: str | None) -> None:
         if path is not None:
+            from streambpe.option_file import read_options
+
             ctx.default_map = read_options(path, known)
 
     return click.option(
