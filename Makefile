@@ -34,7 +34,7 @@ demo: $(VENV)/installed
 	$(BIN)/streambpe report demo-run -o demo-run/report.html
 
 test: $(VENV)/installed
-	$(BIN)/python -m pytest $(PARALLEL) -m 'not long'
+	$(BIN)/python -m pytest $(PARALLEL) --dist loadfile -m 'not long'
 
 test-long: $(VENV)/installed
 	STREAMBPE_LONG=1 $(BIN)/python -m pytest $(PARALLEL) -m long

@@ -34,8 +34,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What Windows cannot be asked is skipped there; what is not for `make test` is marked `long`."""
     _mark_what_is_left_out_of_every(items)
     for item in items:
-        if item.get_closest_marker("xdist_group") is None:  # with --dist loadgroup a file's runs are made by one worker
-            item.add_marker(pytest.mark.xdist_group(item.path.name))
         source = _source(item.function) if isinstance(item, pytest.Function) and (LONG or os.name == "nt") else ""
         if os.name == "nt":
             _skip_what_windows_has_not(item, source)

@@ -34,8 +34,7 @@ SLOW_FOR_ENGINE = {"boundless_original_swift_t09", "batchbpe_swift_s0_f1"}
 def tier(vector: Vector, judge: Judge | None = None) -> Any:
     """Marks of a case; judge: None where all slow judges are asked."""
     slow = vector.name in (SLOW_FOR_ENGINE if judge in ENGINE_JUDGES else SLOW)
-    together = pytest.mark.xdist_group(vector.name)  # in one worker, which judges once
-    return (together, pytest.mark.long) if slow else together
+    return pytest.mark.long if slow else ()
 
 
 CASES = [

@@ -36,7 +36,8 @@ SYSTEMS = {
     "deletions": ({}, {"tau": 0.7, "stop_list": 3}),
     "deletions to parts": ({}, {"tau": 0.6, "delete_to": "walk", "whole_characters": True}),
 }
-DOCUMENTS = [natural_text(seed, 400) for seed in range(60)] + LINES * 4
+PROSE_LINES = natural_text(0, 70_000).splitlines(keepends=True)
+DOCUMENTS = ["".join(PROSE_LINES[at : at + 20]) for at in range(0, len(PROSE_LINES), 20)] + LINES * 4
 
 
 PROSE = prose_documents()[:100]

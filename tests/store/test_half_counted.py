@@ -364,6 +364,7 @@ def test_check_while_it_counts(files, tmp_path, tiny_blocks):
     assert seen
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("place", ["merge-committed", "fold-filled", "fold-committed", "part-committed"])
 @pytest.mark.parametrize("before", [True, False], ids=["counted before", "new"])
 def test_check_of_a_run_killed_anywhere(files, tmp_path, place, before):

@@ -58,6 +58,7 @@ def test_something_is_kept_of_the_first_commit_that_promised() -> None:
     assert len([name for commit, name in MADE if commit == "6206052"]) >= 18
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(("commit", "name"), MADE)
 @pytest.mark.skipif(sys.platform != "linux", reason="the runs name their sources by a path of Linux")
 @pytest.mark.usefixtures("corpus")
@@ -68,6 +69,7 @@ def test_a_run_of_older_code_is_resumed_to_the_same_digests(run: Path, commit: s
     cli("check", run)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(("commit", "name"), [made for made in MADE if expected(*made)["killed"] is None])
 def test_a_finished_run_of_older_code_is_read_as_it_is(run: Path, commit: str, name: str) -> None:
     """Without its sources, opened for reading only: model, tables, and the check that counts again."""
