@@ -100,7 +100,7 @@ def test_wrong_invocations_give_one_message(tmp_path, monkeypatch, code, argumen
         assert result.stderr.strip()
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     "query",
     ["SELECT nonsense", "SELEC 1", "SELECT * FROM nothing", "DELETE FROM chunk_counts", "DROP TABLE run", "", ";"],

@@ -178,7 +178,7 @@ def learned_by_the_reference(folder: Path, name: str, system: str, params: dict[
                      encodings=[row | verdict.encode(row) for row in rows])  # fmt: skip
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_parameters_are_the_vectors(folder, name):
     """Judged right with the parameters it was made with, by the reference and by the engine; wrong with others."""

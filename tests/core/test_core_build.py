@@ -58,6 +58,7 @@ def test_a_build_that_fails_says_what_the_compiler_said(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 def test_the_same_sources_have_the_same_digest_wherever_they_are_built(tmp_path):
     """The library knows what it was made of; the package asks for that."""
     from streambpe.core.binding import sources_digest

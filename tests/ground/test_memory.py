@@ -141,6 +141,7 @@ def test_a_small_limit_holds_for_the_whole_command(tmp_path):
     assert 100 * MB < peak < 1.05 * 256 * MB
 
 
+@pytest.mark.long
 def test_superwords_below_their_least_end_at_once(tmp_path):
     """Exit 3 before anything is counted; the least is named, and with it the same command works."""
     source = tmp_path / "a.txt"
@@ -153,6 +154,7 @@ def test_superwords_below_their_least_end_at_once(tmp_path):
     cli_process(*command, "--vocab-size", 280, "--memory", "400MB")
 
 
+@pytest.mark.long
 def test_encoding_below_the_least_ends_at_once(tmp_path):
     """Exit 3, and no output is begun."""
     source = tmp_path / "a.txt"

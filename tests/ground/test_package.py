@@ -46,7 +46,7 @@ def python(code: str) -> str:
     return done.stdout
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("first", WAYS)
 def test_train_is_called_again_and_again_however_it_was_imported(tmp_path, first):
     """The second call in a process, and every import after another, gives what can be called and is the package."""

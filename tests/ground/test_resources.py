@@ -85,6 +85,7 @@ def test_sizes_are_exact_and_of_any_length():
     assert parse_size("9" * 400) == int("9" * 400)
 
 
+@pytest.mark.long
 def test_as_many_threads_as_are_allowed_work_with_the_least_memory(learned, tmp_path):
     """And learn, encode and answer the same."""
     few, many = tmp_path / "few", tmp_path / "many"
@@ -155,6 +156,7 @@ def test_every_command_with_memory_prepares_the_allocators(learned, tmp_path, mo
     assert prepared == [300 * 10**6]
 
 
+@pytest.mark.long
 def test_a_plan_whose_sample_cannot_be_trained_says_why(learned, tmp_path, monkeypatch):
     """In one sentence and with the code that training would end with; it printed a Python tuple."""
     (tmp_path / "a.txt").write_text(" ".join(chr(0x4E00 + i) for i in range(500)) * 3)

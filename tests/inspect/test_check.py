@@ -31,6 +31,7 @@ def test_a_good_run_has_no_problems(counted):
     assert (counted / "state.duckdb").read_bytes() == before
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     ("table", "damage"),
     [
@@ -69,6 +70,7 @@ def test_a_damaged_table_is_found_and_filled_again(counted, table, damage):
     assert check(counted, resources=SMALL) == []
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("damage", ["changed", "deleted", "added", "beyond", "missing", "garbage", "no chunks"])
 def test_damaged_sequences_are_found(counted, damage):
     """An id changed, taken out, put in, out of range, and a file that is gone or not Parquet."""

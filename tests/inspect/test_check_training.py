@@ -104,7 +104,7 @@ def trained(tmp_path_factory) -> Path:
     return run
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("table", DAMAGE)
 def test_every_wrong_row_of_a_table_is_found(trained, tmp_path, table):
     """A changed, a deleted and an added row: each is found, in the right training, and nothing else is."""

@@ -93,6 +93,7 @@ def test_by_group_equals_training_on_each(run, tmp_path):
     assert found.steps[1].same_events == len(last)
 
 
+@pytest.mark.long
 def test_by_share_draws_nested_prefixes(run, tmp_path):
     """The draws made again with numpy; each part lies in the next; on other text with --text."""
     table = sorted(counted("a", "b", "c").items(), key=lambda row: row[0].encode())

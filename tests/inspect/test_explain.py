@@ -71,6 +71,7 @@ def test_a_token_shows_its_path_and_its_end():
     assert "base symbol" in explain(tokenizer, "a").notes[0]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "options",
     [
@@ -230,6 +231,7 @@ def test_rivals_know_the_words_that_found_no_place(tmp_path):
     assert found == [('" aa"', '" bb"', 5), ('" cc"', '" dd"', 3)]
 
 
+@pytest.mark.long
 def test_superwords_go_on_over_the_border_of_two_parts(tmp_path, monkeypatch):
     """Small blocks cut a file into many parts: the rivals are those of whole documents."""
     text = ("the end of the day in the middle of the night and " * 3 + "\n") * 400

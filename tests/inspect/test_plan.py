@@ -133,6 +133,7 @@ def test_growth_goes_on():
     assert Growth((5.0,) * 5).at(100) == pytest.approx(5)
 
 
+@pytest.mark.long
 def test_a_corpus_as_small_as_its_sample(tmp_path):
     """What is sampled whole is known exactly; the figures belong together; nothing is left behind."""
     source = tmp_path / "x.txt"
@@ -171,6 +172,7 @@ def test_the_command(tmp_path, large):
     assert made["text_bytes"] == pytest.approx(corpus["bytes"], rel=0.05)
 
 
+@pytest.mark.long
 def test_superwords_are_rehearsed_with_documents(tmp_path):
     """Documents are stored, and the forecast says that it is rough."""
     source = tmp_path / "x.txt"

@@ -112,6 +112,7 @@ def test_a_running_training_is_followed_to_its_end(tmp_path):
     assert "trained, done" in text
 
 
+@pytest.mark.long
 def test_a_run_asked_every_100_ms_answers_and_is_not_hurt(tmp_path):
     """From another process, by query, view and page, while it counts its passes: no failure, the same vocabulary."""
     text = natural_text(6, 60_000)

@@ -227,6 +227,7 @@ def test_a_file_that_vanishes_between_listing_and_reading(tmp_path, monkeypatch,
 # patterns
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "expression",
     [

@@ -102,6 +102,7 @@ def test_count_stopped_at_half_then_train(files, whole, tmp_path, tiny_blocks):
     assert isinstance(resume(run), TrainResult)
 
 
+@pytest.mark.long
 def test_count_stopped_at_half_then_the_same_count(files, whole, tmp_path, tiny_blocks):
     """The same command goes on as before, in whatever order the sources are given; one after another is not enough."""
     run = tmp_path / "run"
@@ -139,6 +140,7 @@ def test_count_killed_between_two_files_then_train(tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_a_training_begun_on_half_the_counts_is_resumed(tmp_path):
     """Killed while it learns, `resume` goes on with it, and its log says the same; then `resume` ends the count."""
     run = tmp_path / "run"
@@ -164,6 +166,7 @@ def test_killed_before_the_first_part(files, tmp_path):
     assert len(rows(run, "FROM source_files WHERE complete")) == 3
 
 
+@pytest.mark.long
 def test_sources_added_to_a_trained_run_and_stopped(files, whole, tmp_path, tiny_blocks):
     """A second training is refused until the added sources are counted; the first one stays what it is."""
     run = tmp_path / "run"
@@ -190,6 +193,7 @@ def test_training_some_sources_while_others_are_half_counted(files, tmp_path, ti
     assert train(run, files, vocab_size=300, resources=SMALL).left_out == ()
 
 
+@pytest.mark.long
 def test_train_stopped_in_counting_then_without_sources(files, whole, tmp_path, tiny_blocks):
     """`train RUN SOURCE` stopped while counting, then `train RUN`: refused; `resume` counts and learns."""
     run = tmp_path / "run"
@@ -206,6 +210,7 @@ def test_train_stopped_in_counting_then_without_sources(files, whole, tmp_path, 
     assert (run / "model.events.jsonl").read_bytes() == whole
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("call", ["converge", "export", "merge"])
 def test_other_readers_of_half_counts(tmp_path, call):
     """converge, export-counts and merge-counts believe half counts no more than train does."""
@@ -224,6 +229,7 @@ def test_other_readers_of_half_counts(tmp_path, call):
     calls[call]()
 
 
+@pytest.mark.long
 def test_a_run_from_before_there_were_records(files, whole, tmp_path, tiny_blocks):
     """Its parts tell of the file that ended in the middle, and `resume` ends that one."""
     run = tmp_path / "run"
@@ -280,6 +286,7 @@ def test_streams_are_named(tmp_path):
     train(run, vocab_size=260, resources=SMALL)
 
 
+@pytest.mark.long
 def test_a_merge_killed_between_two_runs(tmp_path):
     """The sum is not learned from until all runs are in it; the same command adds what is missing."""
     for name in "ab":
@@ -309,6 +316,7 @@ def test_a_finished_count_leaves_no_record(files, tmp_path):
 # check
 
 
+@pytest.mark.long
 def test_check_of_a_run_stopped_while_counting(files, tmp_path, tiny_blocks):
     """Never filled or filled before: what is committed adds up, and that the count is not finished is said."""
     run = tmp_path / "run"

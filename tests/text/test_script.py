@@ -78,6 +78,7 @@ def test_no_two_characters_share_symbols():
         assert table.character(block.symbol, len(block.characters) + 1) is None
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("per_text", [1, 7, 70_000])
 def test_every_character_of_unicode_comes_back(per_text):
     """decode(encode(x)) == x for every Unicode scalar value, alone and among others, under `bytes`."""
@@ -310,6 +311,7 @@ def small_count(run: Path, source: Path, monkeypatch: pytest.MonkeyPatch, **opti
     return count(run, [str(source)], options=options, resources=Resources.from_options(threads=2))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("spaces", [True, False])
 @pytest.mark.parametrize(("normalize", "unencodable"), [("none", "bytes"), ("nfc", "drop"), ("nfc", "bytes")])
 def test_counts_of_a_document_read_in_blocks(tmp_path, monkeypatch, normalize, unencodable, spaces):

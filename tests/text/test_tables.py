@@ -147,6 +147,7 @@ def test_an_old_run_without_counts_gets_the_fact(texts, tmp_path, monkeypatch):
     assert json.loads(Run(run).facts()["unicode"])["version"] == unicode_version()
 
 
+@pytest.mark.long
 def test_merging_runs_of_different_tables(texts, tmp_path, other_regex):
     """Refused; equal ones make a run that says so; one that does not say leaves the sum without."""
     for name, text in zip("ab", texts, strict=True):

@@ -133,6 +133,7 @@ def test_a_token_that_comes_back_is_alive_in_the_tables(counted, tmp_path):
     assert died == [[(1,)], [(None,)]]
 
 
+@pytest.mark.long
 def test_interrupted_anywhere_it_ends_the_same(counted, trained, tmp_path):
     """A program that ends three times, with snapshots and folds in between, then a smaller vocabulary gone on from."""
     want = (trained / "model.events.jsonl").read_bytes()

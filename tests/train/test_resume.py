@@ -233,6 +233,7 @@ def kill_and_go_on(counted: Path, folder: Path, rng: random.Random, kills: int) 
     return learn(run)
 
 
+@pytest.mark.long
 def test_killed_at_random_moments(counted, unbroken, tmp_path):
     """SIGKILL four times while it learns or makes ready to: the same bytes, every table adds up at each kill."""
     assert kill_and_go_on(counted, tmp_path, random.Random(1), 4) == unbroken
@@ -412,6 +413,7 @@ def test_batchbpes_rule_does_not_go_on_to_another_size(counted, tmp_path):
 # Sources
 
 
+@pytest.mark.long
 def test_sources_added_after_training(counted, unbroken, tmp_path):
     """New sources are refused before they are counted; counted by themselves they leave the training as it was."""
     run = copy(counted, tmp_path / "run")
@@ -433,6 +435,7 @@ def test_sources_added_after_training(counted, unbroken, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_killed_in_counting_and_resumed(tmp_path):
     """`train` killed while it counts: `resume` counts what is left, then learns; the bytes of an unbroken run."""
     source = tmp_path / "text.txt"

@@ -483,6 +483,7 @@ def test_the_documents_sum_knows_documents_not_their_order(tmp_path):
     assert digest("d", ["the end", "of days"]) != first
 
 
+@pytest.mark.long
 def test_smaller_vocabularies_can_be_cut(prose, tmp_path):
     """A log of 1200 ids cut at 900 is what is learned at 900; the same training goes on from 900 to 1200."""
     run = documents_run(tmp_path / "run", prose, "boundless")
@@ -603,6 +604,7 @@ def test_check_finds_wrong_runs(prose, tmp_path):
         assert found == {f"main.{table}" for table in tables}, damage
 
 
+@pytest.mark.long
 def test_a_run_from_before_there_were_runs(prose, tmp_path):
     """Its trainings are checked without them; a new one beside them has its runs."""
     run = documents_run(tmp_path / "run", prose[:40], "boundless")
@@ -623,6 +625,7 @@ def test_a_run_from_before_there_were_runs(prose, tmp_path):
     assert [problem.what for problem in check(run, resources=SMALL)] == [("superword_runs", None, "missing")]
 
 
+@pytest.mark.long
 def test_runs_do_not_depend_on_how_training_went(prose, tmp_path, monkeypatch):
     """Cut by the engine, cut again out of longer ones in small pieces, or made at the end: the same rows in order."""
     learn_all = superwords.SuperwordPhase.run

@@ -30,6 +30,7 @@ BEGIN_ALIKE = (
 )
 
 
+@pytest.mark.long
 def test_like_kensho_on_words_that_begin_alike(tmp_path):
     """400 bytes of text whose tokens are born beside each other, until no pair is left: the reference's events."""
     (tmp_path / "text.txt").write_text(BEGIN_ALIKE)

@@ -165,6 +165,7 @@ def test_every_combination_of_options_equals_the_reference_on_many_corpora(tmp_p
     compare_on_random_corpora(tmp_path, range(1))
 
 
+@pytest.mark.long
 def test_batchbpes_rule_equals_the_reference(tmp_path):
     """--batch paper: events, stop words and sizes, for several caps, both ways to count, and with specials."""
     for seed in range(1):

@@ -275,6 +275,7 @@ Trainer(sys.argv[1], TrainConfig.from_options(vocab_size=600, superwords="uw", t
 """
 
 
+@pytest.mark.long
 def test_a_kill_anywhere_changes_nothing(prose, tmp_path, monkeypatch):
     """Parts half cut anew, neighbours half counted, superwords half learned: the next run goes on to the same log."""
     source = tmp_path / "text.txt"
@@ -299,6 +300,7 @@ def test_a_kill_anywhere_changes_nothing(prose, tmp_path, monkeypatch):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_memory_threads_and_a_larger_size(prose, tmp_path):
     """The same bytes from one thread and little memory; the same training goes on to a larger vocabulary."""
     options = {"superwords": "uw", "transition": 400}

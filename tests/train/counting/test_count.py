@@ -114,6 +114,7 @@ def test_a_users_own_pattern_counts(tmp_path):
         )
 
 
+@pytest.mark.long
 def test_nothing_but_the_documents_decides(tmp_path, monkeypatch):
     """Any order of sources, threads, memory, block size, sequences or not: one digest, one table."""
     paths, documents = corpus(tmp_path / "in")
@@ -217,6 +218,7 @@ def test_a_source_keeps_its_format_and_field(tmp_path):
         count(run, [f"{path}:body"], resources=SMALL)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "changed",
     [{"pattern": "gpt2"}, {"gaps": "keep"}, {"split_scripts": True}, {"bad_utf8": "skip"}, {"sequences": True}],
@@ -542,6 +544,7 @@ def test_one_source_counted_in_different_blocks_is_not_merged_twice(tmp_path, mo
         merge_runs(tmp_path / "all", [tmp_path / "b"], SMALL)
 
 
+@pytest.mark.long
 def test_runs_that_do_not_add_up_are_refused(tmp_path):
     """Another pattern, sequences, or a sum beyond 64 bits: refused, and the target is as it was."""
     text = str(write(tmp_path / "a.txt", ["x"], "txt"))
@@ -590,6 +593,7 @@ def test_stop_commits_and_going_on_gives_the_same(tmp_path, tiny_blocks):
         assert table_of(run) == tallies(documents)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_with_their_code_and_the_command(tmp_path, number, code):
     """Ctrl-C and SIGTERM commit, print how to go on, exit 130 and 143; going on gives the unbroken digest."""

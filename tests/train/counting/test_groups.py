@@ -167,6 +167,7 @@ def test_counts_of_groups(tmp_path, tiny_blocks, threads):
     assert rows(tmp_path / "plain", "FROM source_groups") == []
 
 
+@pytest.mark.long
 def test_any_order_any_command(tmp_path, tiny_blocks):
     """Sources added later, named by globs, in another order: the same groups."""
     expected = corpus(tmp_path / "in")
@@ -252,6 +253,7 @@ def test_check_finds_a_changed_group(tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_merged_runs_keep_their_groups(tmp_path):
     """Group by group; a merge that a kill left half done is completed, a second one refused."""
     expected = corpus(tmp_path / "in")
@@ -286,6 +288,7 @@ def make_old(run: Path) -> None:
         pq.write_table(table.replace_schema_metadata({"streambpe": json.dumps(facts)}), path, row_group_size=16_384)
 
 
+@pytest.mark.long
 def test_old_runs_go_on(tmp_path):
     """A run of format 1 is checked as it is, learned from, and added to, with groups."""
     expected = corpus(tmp_path / "in")
@@ -304,6 +307,7 @@ def test_old_runs_go_on(tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_named_trainings_of_old_runs_get_the_new_tables(tmp_path):
     """Reading one first says what to do; `count RUN` carries it forward, and every view works on it."""
     run = text_run(tmp_path / "run", "the cat sat on the mat\n" * 20 + "once\n")
@@ -325,6 +329,7 @@ def test_named_trainings_of_old_runs_get_the_new_tables(tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_superwords_with_groups_but_not_with_weights(tmp_path):
     """The log is that of a run without groups; weights, and growing parts of the counts, are refused."""
     corpus(tmp_path / "in")

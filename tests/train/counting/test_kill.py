@@ -90,6 +90,7 @@ def kill_until_done(run: Path, corpus: Path, rng: random.Random, kills: int, seq
     return hits
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("sequences", [False, True])
 def test_killed_twice_and_resumed(tmp_path, corpus, unbroken, sequences):
     """SIGKILL at random moments: same table, same digest, and everything checks out."""
