@@ -2,6 +2,7 @@
    the room; where there are more, in several sweeps, each of the pairs whose hash ends in its number. Those at the
    floor are kept; then the table goes, and the places are dealt out to them. About 30 ns a place. */
 #include "learn.h"
+#include "sort.h"
 
 #include <stdlib.h>
 
@@ -138,12 +139,12 @@ static int count_part(learner *all, counting *now, uint64_t part, uint64_t parts
     return 1;
 }
 
-static int by_count(const void *one, const void *other) {
-    const counted *a = one, *b = other;
-    if (a->n != b->n)
-        return a->n > b->n ? -1 : 1;
-    return a->key < b->key ? -1 : a->key > b->key;
+static int is_better(const uint8_t *context, const counted *a, const counted *b) {
+    (void)context;
+    return a->n != b->n ? a->n > b->n : a->key < b->key;
 }
+
+SORT(sort_counted, counted, is_better)
 
 static int by_key(const void *one, const void *other) {
     uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
@@ -158,7 +159,7 @@ int learn_is_banned(const learner *all, uint64_t key) {
 /* Only the best half is kept, and the floor rises to what falls out; 0 if they all tie, or the floor would be too
    high. */
 static int raise_floor(counting *now, uint64_t fewest, int64_t at_most) {
-    qsort(now->kept, now->many, sizeof *now->kept, by_count);
+    sort_counted(NULL, now->kept, now->many, depth_for(now->many));
     uint64_t cut = now->many / 2;
     while (cut && now->kept[cut - 1].n == now->kept[cut].n)
         cut--;
@@ -233,7 +234,7 @@ static int count_all(learner *all, counting *now, uint64_t fewest, int64_t at_mo
             return 0;
     }
     all->distinct = used;
-    qsort(now->kept, now->many, sizeof *now->kept, by_count);
+    sort_counted(NULL, now->kept, now->many, depth_for(now->many));
     return 1;
 }
 
