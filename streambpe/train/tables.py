@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import duckdb
+import numpy as np
 import polars as pl
 
 from streambpe.encode.encoder import Encoder
@@ -167,8 +168,9 @@ class Tables:
 def _fill_pair_counts(con: duckdb.DuckDBPyConnection, engine: Engine) -> int:
     """The pairs that the engine knows; the least count among those that may be missing."""
     left, right, n, floor = engine.hot_pairs()
+    order = np.argsort(left << 32 | right)  # ids are below 2^31
     run_sql(con, "clear_pair_counts")
-    append(con, "pair_counts", pl.DataFrame({"left_id": left, "right_id": right, "n": n}).sort("left_id", "right_id"))
+    append(con, "pair_counts", pl.DataFrame({"left_id": left[order], "right_id": right[order], "n": n[order]}))
     return floor
 
 
