@@ -20,6 +20,8 @@ CORE_TESTS = (
     "tests/text/test_chunker.py",
     "tests/core/test_chunk_lists.py",
     "tests/core/test_pairs.py",
+    "tests/core/test_sweep.py",
+    "tests/train/test_pair_counter.py",
     "tests/core/test_documents.py",
     "tests/encode/test_encode_core.py",
     "tests/train/test_scan.py",
