@@ -212,13 +212,14 @@ def wait_until(true: Callable[[], bool]) -> None:
 # Kills
 
 
-def kill_and_go_on(counted: Path, folder: Path, rng: random.Random, kills: int) -> bytes | None:
+def kill_and_go_on(counted: Path, folder: Path, rng: random.Random, kills: int, least: int = 1) -> bytes | None:
+    """Kill it so often at moments by chance, `least` of them while it works; the log it then ends with."""
     run = copy(counted, folder / "run")
     hits = 0
     for _ in range(kills):
         tuning = rng.choice([{}, {"force_scan": True}, {"candidates": 4}])
         driver = Driver(
-            run=run, options=OPTIONS, rest=0.01,
+            run=run, options=OPTIONS, rest=0.05,
             trainer={"checkpoint_seconds": rng.choice([0, 0.2]), "snapshot_seconds": rng.choice([0, 1000]),
                      "tuning": tuning},
         )  # fmt: skip
@@ -229,14 +230,14 @@ def kill_and_go_on(counted: Path, folder: Path, rng: random.Random, kills: int) 
         if (run / "state.duckdb.wal").exists():
             assert (run / "state.duckdb").exists()
         assert check(run, resources=SMALL) == []
-    assert hits >= kills // 2, "kills that come too late show nothing"
+    assert hits >= least, "kills that come too late show nothing"
     return learn(run)
 
 
 @pytest.mark.long
 def test_killed_at_random_moments(counted, unbroken, tmp_path):
     """SIGKILL four times while it learns or makes ready to: the same bytes, every table adds up at each kill."""
-    assert kill_and_go_on(counted, tmp_path, random.Random(1), 4) == unbroken
+    assert kill_and_go_on(counted, tmp_path, random.Random(1), 4, least=2) == unbroken
     assert check(tmp_path / "run", resources=SMALL) == []
 
 
