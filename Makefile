@@ -1,7 +1,7 @@
 # make demo   count and learn on a bundled sample, show the result
 # make wheels wheels for Linux, macOS and Windows in dist/
-# make test   install everything and run the tests: three minutes on two cores
-# make test-long   the tests that make test leaves out, and random cases by the hundred: a quarter of an hour
+# make test   install everything and run the tests of every day: some minutes on two cores
+# make test-long   the tests that make test leaves out, and random cases by the hundred
 # make soak   cases and kills that nobody has tried yet, until stopped (SOAK="--hours 2 --seed 7")
 # Needs Python 3.11+ (PYTHON=python3.12 make test to pick one) and nothing else. On Windows: in Git Bash, PYTHON=python.
 
