@@ -56,9 +56,9 @@ def encode(
     FILE     as SOURCE of `count`; special tokens in the text are ordinary text
 
     With -o, ids of all documents go into one file, one after another in the order of the files' paths;
-    OUT.offsets.npy says where each document begins (a .parquet file has a row a document), OUT.json of
+    OUT.offsets.npy says where each document begins (a .parquet file has one row per document), OUT.json of
     what kind the numbers are and of which model. Safe to stop and to kill: the same command goes on.
-    Without -o, one line a document.
+    Without -o, one line per document.
 
     \b
     example:

@@ -111,7 +111,7 @@ class Events:
 
 
 class ModelTables:
-    """A model's arrays as the core reads them. 32 to 64 bytes a pair, 12 an event; a table of characters 4.5 MB."""
+    """A model's arrays as the core reads them. 32 to 64 bytes per pair, 12 an event; a table of characters 4.5 MB."""
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class Block(NamedTuple):
 
 
 class EncoderCore:
-    """One thread's encoder. Memory: the cache, and at most `limit` for long chunks: 45 bytes a symbol of 2 windows."""
+    """One thread's encoder. Memory: cache; `limit` at most for a long chunk: 45 bytes per symbol of 2 windows."""
 
     def __init__(self, tables: ModelTables, cache_bytes: int = CACHE_BYTES, limit: int = NO_LIMIT) -> None:
         self._handle: int | None = None

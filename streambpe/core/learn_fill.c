@@ -1,6 +1,6 @@
 /* Counting all pairs, and keeping the best of them. See learn.h. Pairs are counted in a table that takes a third of
    the room; where there are more, in several sweeps, each of the pairs whose hash ends in its number. Those at the
-   floor are kept; then the table goes, and the places are dealt out to them. About 30 ns a place. */
+   floor are kept; then the table goes, and the places are dealt out to them. About 30 ns per place. */
 #include "learn.h"
 #include "sort.h"
 

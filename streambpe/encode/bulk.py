@@ -13,8 +13,8 @@ collision goes to the smaller event:
 A deletion, and a merge of a token with itself, is a batch of its own. 131 072 merges make a few
 hundred batches.
 
-Cost: 0.3 to 0.5 us a symbol, and 0.2 ms for each batch that finds something to do, whatever the
-length of a chunk: one of 50 MB and 10 million of 5 bytes take the same. Memory: about 40 bytes a symbol.
+Cost: 0.3 to 0.5 us per symbol, and 0.2 ms for each batch that finds something to do, whatever the
+length of a chunk: one of 50 MB and 10 million of 5 bytes take the same. Memory: about 40 bytes per symbol.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 class PairTable:
-    """Pair of ids -> number, for arrays of pairs: open addressing in two arrays, 48 bytes a pair.
+    """Pair of ids -> number, for arrays of pairs: open addressing in two arrays, 48 bytes per pair.
 
     PairTable([(3, 4), (4, 3)]).find(left=[4, 9], right=[3, 9])  ->  [1, -1]
     """
@@ -159,7 +159,7 @@ class BulkReplay:
     ) -> tuple[Ids, npt.NDArray[np.int64]]:
         """(ids of all sequences one after another, ids of each): sequence i is the next lengths[i] symbols.
 
-        `tally` is told how often each event's pair stood there at its turn; 8 bytes a symbol more.
+        `tally` is told how often each event's pair stood there at its turn; 8 bytes per symbol more.
         """
         n = len(symbols) + len(lengths) + 1
         if n >= 1 << 31:

@@ -98,7 +98,7 @@ def output_kind(path: Path) -> str:
     kind = path.suffix.removeprefix(".")
     if kind not in ("npy", "parquet", "bin"):
         raise UsageError(
-            f"{path}: ids are written as .npy (numpy), .parquet (a row a document) or .bin (nothing but numbers). "
+            f"{path}: ids are written as .npy (numpy), .parquet (one row per document) or .bin (nothing but numbers). "
             f"Give a name with one of these endings, or leave -o out to see text."
         )
     return kind
@@ -138,7 +138,7 @@ def encode_corpus(
     A file that is there already is refused unless `force`; what the same job left unfinished is not.
 
     `.npy` and `.bin` hold all ids one after another; OUT.offsets.npy holds documents + 1 numbers, document i
-    being ids[offsets[i]:offsets[i + 1]]. `.parquet` has a row a document. eot: a special token to put behind
+    being ids[offsets[i]:offsets[i + 1]]. `.parquet` has one row per document. eot: a special token to put behind
     every document. Special tokens in the text are ordinary text. bad_utf8: None replaces, and refuses what is mostly
     no UTF-8.
     """

@@ -235,7 +235,7 @@ def _event_row(encoder: Encoder, index: int) -> Row:
 def find_rivals(encoder: Encoder, run: Path, index: int, most: int = _RIVALS) -> list[Row]:
     """The most frequent pairs at the moment before an event, counted anew: all distinct chunks are replayed.
 
-    Cost: about 0.3 us a symbol of the distinct chunks; memory: 40 bytes. For a superword, and under uw, it is the
+    Cost: about 0.3 us per symbol of the distinct chunks; memory: 40 bytes. For a superword, and under uw, it is the
     stored documents that are counted (inspect/rivals.py).
     """
     if _across_chunks(encoder, index):

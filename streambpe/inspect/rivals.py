@@ -34,7 +34,7 @@ from streambpe.store.models import encoding_pattern
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import SequencePart, order_parts
-from streambpe.store.trainings import TokenBook, read_facts, read_words_ahead
+from streambpe.store.trainings import TokenTable, read_facts, read_words_ahead
 from streambpe.text.eligible import text_test
 from streambpe.text.patterns import find_pattern
 from streambpe.train.engine.engine import PairRule
@@ -99,7 +99,7 @@ def _among_chunks(
     alphabet = Alphabet.from_header(log.header.alphabet)
     stop_words = [word.content for word in log.header.stop_words]
     words = phase_one(log, ahead)
-    book, logged = TokenBook.of(alphabet, stop_words), TokenBook.of(alphabet, stop_words)
+    book, logged = TokenTable.of(alphabet, stop_words), TokenTable.of(alphabet, stop_words)
     book.add(words, 0)
     logged.add(log.events[:index], 0)
     matches = text_test(config.superword_pattern, "--superword-pattern")
@@ -130,7 +130,7 @@ def _in_stage_two(
 ) -> _Moment:
     header, events = log.header, log.events[:index]
     alphabet = Alphabet.from_header(header.alphabet)
-    book = TokenBook.of(alphabet, [word.content for word in header.stop_words])
+    book = TokenTable.of(alphabet, [word.content for word in header.stop_words])
     book.add(events, 0)
     pattern = encoding_pattern(header.config)
     stage = StageTwo(

@@ -280,7 +280,7 @@ def _check_ids(where: str, event: Event, next_id: int, learnable: range, first_l
 def read_event_log(path: str | os.PathLike[str]) -> EventLog:
     """Read and check a whole log; EventLogError names file and line of the first thing wrong.
 
-    Cost: about 16 us a line; memory: the file and its events.
+    Cost: about 16 us per line; memory: the file and its events.
     """
     with Path(path).open("rb") as file:
         lines = file.read().split(b"\n")

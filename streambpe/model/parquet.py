@@ -1,4 +1,4 @@
-"""The event log's Parquet twin: a row an event, the header as one line of JSON in the file's metadata.
+"""The event log's Parquet twin: one row per event, the header as one line of JSON in the file's metadata.
 
 For tools that read tables: DuckDB, Polars, pandas. Log -> Parquet -> log gives the same bytes.
 

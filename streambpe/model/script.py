@@ -62,7 +62,7 @@ class SymbolTable:
     blocks: tuple[ScriptBlock, ...]
     block_of: npt.NDArray[np.int32]  # code point -> block symbol; 0: not in the table
     index_of: npt.NDArray[np.int32]  # code point -> index symbol
-    sha256: str  # of one line a block: script, super-category, sub-block, characters in hex
+    sha256: str  # of one line per block: script, super-category, sub-block, characters in hex
 
     def character(self, block: int, index: int) -> str | None:
         """The character that two symbols stand for."""

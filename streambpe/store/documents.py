@@ -57,7 +57,7 @@ class _Summed:
 
 
 def documents_digest(run: Run, parts: Sequence[SequencePart], threads: int = 1) -> str:
-    """The sum in hex. Memory: for each thread one part, about 20 bytes a chunk of it."""
+    """The sum in hex. Memory: for each thread one part, about 20 bytes per chunk of it."""
     total = 0
     open_document: _Stretch | None = None  # begun in the parts before
     for part, summed in zip(parts, in_order(lambda part: _sum_part(run, part), parts, threads), strict=True):

@@ -1,11 +1,11 @@
-"""Documents as chunk ids, one pair of Parquet files a part; superwords are learned from them.
+"""Documents as chunk ids, one pair of Parquet files per part; superwords are learned from them.
 
     sequences/part-00007.chunks.parquet   chunk: row i is chunk i, the most frequent of the part first
     sequences/part-00007.parquet          chunk_id: the chunks in order; -1 ends a document
 
 A part without a last -1 ends inside a document, which goes on in the part whose stretch of the same
 source begins where this one stops (table sources). A sequence without a part in counts/ was never
-committed. About 2.1 to 2.4 bytes a chunk on disk.
+committed. About 2.1 to 2.4 bytes per chunk on disk.
 """
 
 from __future__ import annotations

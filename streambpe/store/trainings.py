@@ -40,7 +40,7 @@ _VETO_COLUMNS = ("seq", "left", "right", "n")
 
 
 @dataclass
-class TokenBook:
+class TokenTable:
     """What every log id stands for and when it was born; grows with the events."""
 
     alphabet: Alphabet
@@ -50,7 +50,7 @@ class TokenBook:
     dead: set[int] = field(default_factory=set)  # deleted now
 
     @classmethod
-    def of(cls, alphabet: Alphabet, stop_words: Sequence[bytes]) -> TokenBook:
+    def of(cls, alphabet: Alphabet, stop_words: Sequence[bytes]) -> TokenTable:
         """Before the first event."""
         contents = [*alphabet.symbols, *stop_words]
         return cls(alphabet, contents, len(stop_words), [None] * len(contents))
@@ -148,7 +148,7 @@ def read_passes(
     return (batches, vetoes) if sum(batch["events"] for batch in batches) == events else None
 
 
-def carried_pass(events: int) -> dict[str, Any]:
+def pass_carried_over(events: int) -> dict[str, Any]:
     """A pass that stands for all events of a log whose own passes are not known."""
     return {**dict.fromkeys(_BATCH_COLUMNS, 0), "events": events, "seconds": 0.0, "mode": "unknown",
             "stopped_by": "unknown", "switched": False}  # fmt: skip
@@ -160,7 +160,7 @@ def fold_training(
     events: Events,
     batches: Sequence[dict[str, Any]],
     vetoes: Sequence[dict[str, Any]],
-    book: TokenBook,
+    book: TokenTable,
 ) -> None:
     """Append to the tables of the connection's training what they do not hold yet of this journal."""
     if read_facts(con).get("journal") != journal:

@@ -15,7 +15,7 @@ import regex
 from streambpe.errors import PatternError
 
 # Above this many characters the matches of one text are streamed: a list of them would take about
-# 60 bytes a chunk, ten times the text.
+# 60 bytes per chunk, ten times the text.
 _STREAM_CHARS = 1 << 20
 
 

@@ -14,7 +14,7 @@ from streambpe.errors import StoreHeld
 from streambpe.model.eventlog import Event, EventLog, events_digest
 from streambpe.store.database import list_trainings, open_store, use_training
 from streambpe.store.journal import Journal
-from streambpe.store.trainings import carried_pass, read_facts, read_passes, read_words_ahead
+from streambpe.store.trainings import pass_carried_over, read_facts, read_passes, read_words_ahead
 from streambpe.system import remove_folder
 from streambpe.train.identity import identity_of, read_log, refuse_changes
 from streambpe.train.superwords.interleave import phase_one
@@ -53,13 +53,13 @@ def _from_log(training: Training, log: EventLog, identity: dict[str, Any]) -> Jo
     """A journal that begins with the events of a smaller vocabulary."""
     if training.config.superwords != "none":
         words = _words_of(training, log)
-        return Journal.start(training.journal, identity, words, [carried_pass(len(words))] if words else [])
+        return Journal.start(training.journal, identity, words, [pass_carried_over(len(words))] if words else [])
     passes = None
     with contextlib.closing(open_store(training.run.state, read_only=True)) as con:
         if training.name in list_trainings(con):
             use_training(con, training.name)
             passes = read_passes(con, len(log.events))
-    batches, vetoes = passes or ([carried_pass(len(log.events))], [])
+    batches, vetoes = passes or ([pass_carried_over(len(log.events))], [])
     return Journal.start(training.journal, identity, log.events, batches, vetoes)
 
 

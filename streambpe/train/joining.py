@@ -23,7 +23,7 @@ from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint
 from streambpe.store.models import encoding_pattern
 from streambpe.store.sequences import SequencePart, order_parts
-from streambpe.store.trainings import TokenBook, carried_pass
+from streambpe.store.trainings import TokenTable, pass_carried_over
 from streambpe.text.patterns import Pattern, find_pattern
 from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.train.engine.engine import Batch
@@ -104,7 +104,7 @@ def join_superwords(
     goal: Goal,
     documents: Documents,
     words: Journal,
-    book: TokenBook,
+    book: TokenTable,
     after_words: TokenCounts | None,
     how: SuperwordLearning,
 ) -> Joined:
@@ -155,7 +155,7 @@ def join_superwords(
 def _joined_journal(phase: SuperwordPhase, made: Interleaved, words: Journal) -> Journal:
     """The one order as a journal, which is never written; vetoes of the words as far as the model has them."""
     journal = Journal(words.path, words.training, f"{words.number}-joined", Events.of(made.events), saved=True)
-    journal.batches.append({**carried_pass(len(made.events)), "mode": "interleaved"})
+    journal.batches.append({**pass_carried_over(len(made.events)), "mode": "interleaved"})
     for veto in words.vetoes if len(phase.words) == len(words.events) else []:  # uw may pass words over
         if veto["seq"] <= made.used:  # else the words never come that far in this model
             pair = {side: made.renumbered[veto[side]] for side in ("left", "right")}

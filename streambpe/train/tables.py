@@ -22,7 +22,7 @@ from streambpe.store.journal import Journal
 from streambpe.store.merge import merge_ranges
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.trainings import (
-    TokenBook,
+    TokenTable,
     event_rows,
     fill_token_counts,
     fill_weighted_counts,
@@ -44,7 +44,7 @@ class Joined:
     """Words and superwords in one order."""
 
     journal: Journal  # of that order; never written
-    book: TokenBook
+    book: TokenTable
     ahead: list[Event]  # word steps that found no place, under the ids they would have got next
     adjacency: tuple[pl.DataFrame, int] | None  # neighbours, and how many places the rarest stand in; none with uw
     runs: RunTable | None  # none with uw
@@ -63,7 +63,7 @@ class Tables:
     def try_fill(
         self,
         journal: Journal,
-        book: TokenBook,
+        book: TokenTable,
         engine: Engine | None = None,
         *,
         wait_seconds: float,
@@ -95,7 +95,7 @@ class Tables:
         self,
         con: duckdb.DuckDBPyConnection,
         journal: Journal,
-        book: TokenBook,
+        book: TokenTable,
         engine: Engine | None,
         finished: TrainResult | None,
         joined: Joined | None,
@@ -156,7 +156,7 @@ class Tables:
             deletions=config.tau is not None or config.unk is not None,
         )
 
-    def _count_in_chunks(self, journal: Journal, book: TokenBook) -> TokenCounts:
+    def _count_in_chunks(self, journal: Journal, book: TokenTable) -> TokenCounts:
         """The tokens in all chunks but stop words. The engine knows only what stands between unknown characters, so
         the chunks are encoded."""
         header = header_of(self.training.config, self.corpus, {}, self.symbols, book.learned)

@@ -37,7 +37,7 @@ from streambpe.store.groups import check_weights, weighted_counts
 from streambpe.store.identity import accept
 from streambpe.store.journal import Journal
 from streambpe.store.run import Run
-from streambpe.store.trainings import TokenBook
+from streambpe.store.trainings import TokenTable
 from streambpe.train.beginning import open_journal
 from streambpe.train.engine.engine import Batch, Engine
 from streambpe.train.engine.rules import EngineTuning
@@ -157,7 +157,7 @@ class Trainer:
 
     # ------------------------------------------------------------------ words
 
-    def _learn_words(self, engine: Engine, journal: Journal, book: TokenBook, tables: Tables, goal: Goal) -> None:
+    def _learn_words(self, engine: Engine, journal: Journal, book: TokenTable, tables: Tables, goal: Goal) -> None:
         """Pass after pass, with a checkpoint every few seconds."""
         self.meter.stage, self.meter.total = "learning", goal.words
         self.meter.done = self.meter.resumed_from = engine.learned
@@ -194,7 +194,7 @@ class Trainer:
     # ------------------------------------------------------------------ what it leaves
 
     def _write_log(
-        self, corpus: Corpus, symbols: Symbols, goal: Goal, journal: Journal, book: TokenBook, joined: Joined | None
+        self, corpus: Corpus, symbols: Symbols, goal: Goal, journal: Journal, book: TokenTable, joined: Joined | None
     ) -> TrainResult:
         """The event log, whole or not at all."""
         self.meter.stage = "writing"
@@ -233,7 +233,7 @@ class Trainer:
         return result
 
 
-def _record(batch: Batch, journal: Journal, book: TokenBook) -> None:
+def _record(batch: Batch, journal: Journal, book: TokenTable) -> None:
     """A pass into the journal: vetoes, events, and the pass itself behind them."""
     for left, right, n in batch.vetoed:
         journal.add_veto(left, right, n)

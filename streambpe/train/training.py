@@ -23,7 +23,7 @@ from streambpe.store.job import left_to_count
 from streambpe.store.parts import Part, list_parts
 from streambpe.store.run import Run
 from streambpe.store.training_files import check_name, journal_path, log_path
-from streambpe.store.trainings import TokenBook
+from streambpe.store.trainings import TokenTable
 from streambpe.store.unfinished import Unfinished
 from streambpe.text.patterns import Pattern, find_pattern
 from streambpe.threads import stopped_by
@@ -180,9 +180,9 @@ class Symbols:
         """The id of the first merge."""
         return self.alphabet.first_id + len(self)
 
-    def book(self) -> TokenBook:
+    def book(self) -> TokenTable:
         """All tokens there are, without an event."""
-        return TokenBook.of(self.alphabet, [word.encode() for word in self.stop_words])
+        return TokenTable.of(self.alphabet, [word.encode() for word in self.stop_words])
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ def test_rank_correlation():
 
 
 def test_the_command_prints_a_table(run):
-    """A line a part, and the answer in words."""
+    """One line per part, and the answer in words."""
     shown = cli("converge", run, "--vocab-size", SIZE, "--steps", 3).stdout.splitlines()
     assert shown[0].split()[:3] == ["prefix", "chunks", "distinct"]
     assert [line.split()[0] for line in shown[1:4]] == ["1/4", "1/2", "all"]

@@ -18,7 +18,7 @@ from streambpe.model.events import Events
 from streambpe.model.replay import Model
 from streambpe.resources import Resources
 from streambpe.store.database import open_store, use_training
-from streambpe.store.trainings import TokenBook, fold_training
+from streambpe.store.trainings import TokenTable, fold_training
 from streambpe.train import reference
 from streambpe.train.commands import train
 from streambpe.train.engine.rules import EngineTuning
@@ -122,7 +122,7 @@ def test_a_token_that_comes_back_is_alive_in_the_tables(counted, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(counted, run)
     events = [merge_event(97, 98, 256, 5), delete_event(256, (97, 98), 1), merge_event(97, 98, 256, 1)]
-    book = TokenBook.of(bytes_alphabet(), [])
+    book = TokenTable.of(bytes_alphabet(), [])
     book.add(events, 0)
     died = []
     with closing(open_store(run / "state.duckdb")) as con:

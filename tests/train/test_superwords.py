@@ -232,7 +232,7 @@ def test_without_deletions_every_token_encodes_to_itself():
 def test_a_superword_that_spells_another_chunk(foreseen, tmp_path, monkeypatch):
     """Its neighbours are kept: foreseen from the pairs, or cut again when it happens; the events are the same."""
     if not foreseen:
-        monkeypatch.setattr(superwords, "foresee", lambda *_: OpenChunks())
+        monkeypatch.setattr(superwords, "open_chunks_ahead", lambda *_: OpenChunks())
     phases = []
     made = superwords.SuperwordPhase.run
     monkeypatch.setattr(superwords.SuperwordPhase, "run", lambda self: phases.append(self) or made(self))
@@ -653,7 +653,7 @@ def test_runs_do_not_depend_on_how_training_went(prose, tmp_path, monkeypatch):
 
     chunks = range(256, 1200)
     with monkeypatch.context() as patch:
-        patch.setattr(superwords, "foresee", lambda *_: OpenChunks(right=set(chunks), left=set(chunks)))
+        patch.setattr(superwords, "open_chunks_ahead", lambda *_: OpenChunks(right=set(chunks), left=set(chunks)))
         patch.setattr(superwords, "cut_again", cut_in_pieces)
         learn(run, options, "again")
     assert len(cuts[0]) > 10

@@ -45,7 +45,7 @@ class Deletion(NamedTuple):
 class LivingTokens:
     """Learned tokens: how often each stands in the words, which pair first made it, whether it is alive.
 
-    Memory: about 120 bytes a token.
+    Memory: about 120 bytes per token.
     """
 
     def __init__(self, rule: Deletions, first_id: int) -> None:

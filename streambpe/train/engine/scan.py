@@ -3,7 +3,7 @@
 A stage of learning counts all pairs, boils the column down to a *digest* that fits in memory (`ScanColumn.digest`), and
 when the learner has learned from that as far as it reaches, does the same to the whole column (`ScanColumn.rewrite`):
 three sweeps, whatever the number of merges, their inner loops in the core. Words that have become one token leave.
-Memory: some 40 bytes a place of the blocks at work (one per thread), whatever the number of blocks, and the digest
+Memory: some 40 bytes per place of the blocks at work (one per thread), whatever the number of blocks, and the digest
 within its room.
 """
 
@@ -168,7 +168,7 @@ class ScanColumn:
         token that x had": a merge onto a living token ends the stage.
 
         Chains that outgrow `room` tokens are cut to those of fewer pairs, with a higher floor; None when not even
-        the best pairs' fit. O(places) time; memory: a few blocks, and some 60 bytes a token of the digest.
+        the best pairs' fit. O(places) time; memory: a few blocks, and some 60 bytes per token of the digest.
         """
         size = len(links.left)
         finder = links.finder(size, ids)

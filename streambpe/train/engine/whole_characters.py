@@ -1,6 +1,6 @@
 """--whole-characters while learning: which pairs the engine may merge, by a state it keeps for every token.
 
-The rule itself is model/whole_characters.py. Cost: one byte a token and two look-ups a pair.
+The rule itself is model/whole_characters.py. Cost: one byte per token and two look-ups a pair.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Read in this order:
     plain.py       BPE on one page
     primitives.py  counting pairs, MERGE over a corpus, what a training is
     words.py       BPE with its knobs; deletions (PickyBPE); whole characters
-    batch.py       BatchBPE: stop words, cut-off, many merges a pass
+    batch.py       BatchBPE: stop words, cut-off, many merges per pass
     picky.py       PickyBPE's words and alphabet
     superwords.py  BoundlessBPE in two phases and in one pass; SuperBPE, both kinds
     original.py    BoundlessBPE as first published

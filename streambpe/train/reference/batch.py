@@ -1,4 +1,4 @@
-"""BatchBPE's rule: many merges a pass, chosen together, applied together.
+"""BatchBPE's rule: many merges per pass, chosen together, applied together.
 
 Count once, rank the pairs, and accept from the top those that cannot get into each other's
 way; the result is close to plain BPE but not equal to it, because counts belong to the

@@ -73,7 +73,7 @@ from streambpe.train.superwords.runs import (
     RunTable,
     collect_runs,
     cut_again,
-    foresee,
+    open_chunks_ahead,
     write_run_words,
 )
 from streambpe.train.superwords.stage2 import StageTwo
@@ -238,13 +238,13 @@ class SuperwordPhase:
         self.meter.started, self.meter.resumed_from = time.monotonic(), 0
         return self._advance
 
-    def _took(self, name: str, began: float) -> None:
+    def _record_seconds(self, name: str, began: float) -> None:
         self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
 
     def _look_at_documents(self) -> None:
         began = time.monotonic()
         self.reader = self._second_stage() if self.job.config.superwords == "uw" else self._whole_chunks()
-        self._took("eligible", began)
+        self._record_seconds("eligible", began)
         began = time.monotonic()
         places = int(min(32 << 20, max(1 << 20, self.spare // (4 * ROW_BYTES))))
         self.groups = Groups.of(self.reader.parts, places)
@@ -253,7 +253,7 @@ class SuperwordPhase:
         self.neighbour_files = files
         self.levels = self._levels()
         release_memory()
-        self._took("neighbours", began)
+        self._record_seconds("neighbours", began)
 
     @property
     def readers(self) -> int:
@@ -441,11 +441,11 @@ class SuperwordPhase:
         cut = threshold if job.prune else 1
         keys = self._keys(cut)
         if cut > 1:
-            guess = foresee(keys, self.spellings.contents, self.eligible)
+            guess = open_chunks_ahead(keys, self.spellings.contents, self.eligible)
             self.spellings.open_chunks.right |= guess.right
             self.spellings.open_chunks.left |= guess.left
         words = self._run_words(cut, keys, self.spellings.open_chunks)
-        self._took("runs", began)
+        self._record_seconds("runs", began)
         began = time.monotonic()
         self.meter.stage, self.meter.unit, self.meter.total = "superwords", "tokens", job.target
         shutil.rmtree(job.blocks, ignore_errors=True)
@@ -473,7 +473,7 @@ class SuperwordPhase:
             ties=self._tie_order(),
         )
         self.engine.replay([(*event.pair, event.id, event.n) for event in self.journal.events])
-        self._took("opening", began)
+        self._record_seconds("opening", began)
 
     def _tie_order(self) -> TieOrder | None:
         if self.job.config.ties == "bytes" or self.job.config.superwords != "boundless":

@@ -26,7 +26,7 @@ neighbours is ever cut off; and open to the left every chunk it can begin with. 
 several chunks then lies at places that are never cut, and the argument above holds again; a longer superword ends
 and begins with what its outer parts do. The trainer sees a double spelling at the moment it happens
 (`superwords.Spellings`), when everything learned so far is still right, cuts again with these chunks open, and goes
-on. Double spellings that neighbours let it foresee are open from the start (`foresee`).
+on. Double spellings that neighbours let it foresee are open from the start (`open_chunks_ahead`).
 
 What T is: see train/superwords/phase.py. Runs of one chunk hold nothing and are dropped; equal runs are one with their
 number as its weight. Memory: a part for each thread and the distinct runs of one group (about 120 bytes each); a run
@@ -89,7 +89,7 @@ class OpenChunks:
         return hashlib.sha256(listed.encode()).hexdigest()[:12]
 
 
-def foresee(keys: Int64, contents: Sequence[bytes], eligible: Sequence[int]) -> OpenChunks:
+def open_chunks_ahead(keys: Int64, contents: Sequence[bytes], eligible: Sequence[int]) -> OpenChunks:
     """What will be open if every chunk is joined that neighbours (ascending keys) can spell; a guess, to cut only once.
 
     Few chunks begin with two neighbours, and only these are taken apart.
