@@ -91,6 +91,7 @@ def test_the_engine_judges_every_system_or_says_why_not(vector):
         pytest.skip("; ".join(str(judge.cannot(vector)) for judge in asked))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("vector", [pytest.param(v, id=v.name, marks=tier(v)) for v in VECTORS])
 def test_every_result_in_a_vector_is_claimed_by_the_slow_judges(vector):
     """A field that nobody compares is named; what only describes the vector is listed."""
@@ -99,6 +100,7 @@ def test_every_result_in_a_vector_is_claimed_by_the_slow_judges(vector):
     assert vector.data.keys() - claimed <= DESCRIPTIVE
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("judge", "vector"), CASES)
 def test_training_equals_the_published_system(judge, vector):
     """Events with their counts, vocabulary, stop words, batches: every field claimed is equal."""

@@ -178,6 +178,7 @@ def learned_by_the_reference(folder: Path, name: str, system: str, params: dict[
                      encodings=[row | verdict.encode(row) for row in rows])  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.every(6)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_parameters_are_the_vectors(folder, name):
@@ -212,6 +213,7 @@ TAMPERED = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.every(3)
 @pytest.mark.parametrize("name", TAMPERED)
 def test_a_wrong_event_is_found_by_every_judge(folder, name):
@@ -229,6 +231,7 @@ def test_a_wrong_event_is_found_by_every_judge(folder, name):
     assert all(found.values()), found
 
 
+@pytest.mark.long
 def test_a_parameter_that_no_judge_knows_fails(folder):
     """A vector made with something new is not judged as if it were without."""
     for name in ("minbpe-pattern", "phases-eligible"):

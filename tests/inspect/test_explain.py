@@ -204,6 +204,7 @@ def test_rivals_of_superwords_are_counted_in_the_documents(options, tmp_path):
     assert "The most frequent pairs just before:" in shown_rivals.stdout
 
 
+@pytest.mark.long
 @pytest.mark.every(3)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("cases", [test_superwords, test_uw])

@@ -101,6 +101,7 @@ def test_files_like_those_of_the_corpus(tmp_path):
     assert (grown.text_bytes, grown.documents) == (wanted["bytes"], wanted["documents"])
 
 
+@pytest.mark.long
 def test_growth_is_counted(large):
     """Distinct chunks of one, two, four ... subsets, means over all of them; with a cut-off places only of the rest."""
     sources, _ = find_sources([str(large)])

@@ -210,6 +210,7 @@ def test_train_stopped_in_counting_then_without_sources(files, whole, tmp_path, 
     assert (run / "model.events.jsonl").read_bytes() == whole
 
 
+@pytest.mark.long
 @pytest.mark.every(3)
 @pytest.mark.parametrize("call", ["converge", "export", "merge"])
 def test_other_readers_of_half_counts(tmp_path, call):
@@ -372,6 +373,7 @@ def test_check_while_it_counts(files, tmp_path, tiny_blocks):
     assert seen
 
 
+@pytest.mark.long
 @pytest.mark.every(4)
 @pytest.mark.parametrize("place", ["merge-committed", "fold-filled", "fold-committed", "part-committed"])
 @pytest.mark.parametrize("before", [True, False], ids=["counted before", "new"])

@@ -58,7 +58,7 @@ def test_something_is_kept_of_the_first_commit_that_promised() -> None:
     assert len([name for commit, name in MADE if commit == "6206052"]) >= 18
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(8)
 @pytest.mark.parametrize(("commit", "name"), MADE)
 @pytest.mark.skipif(sys.platform != "linux", reason="the runs name their sources by a path of Linux")
 @pytest.mark.usefixtures("corpus")

@@ -146,6 +146,7 @@ def as_given(batches):
     return merges, deleted
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["index", "scan"])
 def test_a_snapshot_knows_which_tokens_are_dead(tmp_path, way):
     """Counts, first pairs and deaths survive: text learned in two halves is text learned at once."""

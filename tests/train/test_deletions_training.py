@@ -164,6 +164,7 @@ def test_interrupted_anywhere_it_ends_the_same(counted, trained, tmp_path):
     assert check(smaller, resources=SMALL) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "threads", "tuning"),
     [

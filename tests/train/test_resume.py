@@ -108,6 +108,7 @@ def test_equal_bytes_however_it_is_run(counted, unbroken, tmp_path, arguments, m
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_tiny_budgets_refill_spill_and_switch(counted, unbroken, tmp_path):
     """A frontier of a few pairs, a counter of a few rows and small blocks: all ways are taken, the bytes are equal."""
     run = copy(counted, tmp_path / "run")
@@ -125,6 +126,7 @@ def test_tiny_budgets_refill_spill_and_switch(counted, unbroken, tmp_path):
 # Stops
 
 
+@pytest.mark.long
 @pytest.mark.every(2)
 @pytest.mark.parametrize("how", ["raise", "stop"])
 def test_stopped_after_any_pass(counted, unbroken, tmp_path, how):
@@ -279,6 +281,7 @@ def test_killed_at_every_commit(counted, unbroken, tmp_path, place):
     assert left == set(), "unfinished files do not stay"
 
 
+@pytest.mark.long
 @pytest.mark.every(3)
 @pytest.mark.parametrize(
     "options",

@@ -388,6 +388,7 @@ def counted(request, tmp_path_factory) -> tuple[Path, dict[str, Any], bytes]:
     return folder, options, (folder / "run" / "model.events.jsonl").read_bytes()
 
 
+@pytest.mark.long
 @pytest.mark.every(4)
 @pytest.mark.parametrize(
     "way",

@@ -228,6 +228,7 @@ def test_without_deletions_every_token_encodes_to_itself():
             assert model.encode_chunk(token.content, unknown="unk") == [token.id]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("foreseen", [True, False])
 def test_a_superword_that_spells_another_chunk(foreseen, tmp_path, monkeypatch):
     """Its neighbours are kept: foreseen from the pairs, or cut again when it happens; the events are the same."""
@@ -684,6 +685,7 @@ Trainer(sys.argv[1], TrainConfig.from_options(vocab_size=1200, superwords=sys.ar
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mode", "tau", "failpoints"),
     [

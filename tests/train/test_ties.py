@@ -105,6 +105,7 @@ def test_snapshot_restore_and_replay_with_ties_by_bytes(tmp_path, stop):
         assert done + events_of(list(replayed.batches(60 - len(done)))) == want
 
 
+@pytest.mark.long
 def test_stopped_and_resumed_with_ties_by_bytes(tmp_path):
     """`resume` of a training that broke off goes on to the events of one that did not."""
     (tmp_path / "text.txt").write_text(BEGIN_ALIKE)
@@ -123,6 +124,7 @@ def test_stopped_and_resumed_with_ties_by_bytes(tmp_path):
     assert log_of(tmp_path / "run").events == log_of(tmp_path / "whole").events
 
 
+@pytest.mark.long
 @pytest.mark.every(4)
 @pytest.mark.parametrize("like", ["kensho", "picky"])
 @pytest.mark.parametrize("tau", [None, "0.7"])
@@ -147,6 +149,7 @@ def superword_cases(cases, seeds: range, tmp_path) -> None:
         assert list(log_of(given).events) == cases.reference_events(documents, pattern, options), f"seed {seed}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cases", [test_superwords, test_uw], ids=["superwords", "uw"])
 def test_superwords_with_ties_by_bytes(tmp_path, cases):
     """Both kinds of superwords, few letters, every option now and then."""

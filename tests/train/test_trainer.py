@@ -448,6 +448,7 @@ def test_on_batch_sees_every_event_once(tmp_path):
     assert len(seen) == 600 - 256
 
 
+@pytest.mark.long
 def test_trainings_side_by_side(tmp_path):
     """Several names in one run: each has its own tables, views and log, and learns as if it were alone."""
     counts = hard_counts(random.Random(11))

@@ -204,6 +204,7 @@ def assert_falling_cases(seeds: range, tmp_path) -> None:
     assert fell > len(seeds) // 12
 
 
+@pytest.mark.long
 def test_inherited_merges_fall_to_nothing_as_in_the_reference(tmp_path):
     """A dozen corpora whose second stage cuts elsewhere: equal events, and the tables add up."""
     assert_falling_cases(seeds(12), tmp_path)

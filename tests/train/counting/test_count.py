@@ -623,6 +623,7 @@ def test_signals_end_with_their_code_and_the_command(tmp_path, number, code):
     assert json.loads(Run(tmp_path / "run").facts()["corpus"]) == unbroken
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("threads", [2, 3, 8])
 def test_every_worker_ends(tmp_path, monkeypatch, threads):
     """Whichever worker takes an end mark first, all of them end: also when they end slowly, also after an error."""
