@@ -21,7 +21,7 @@ import pytest
 
 from streambpe import Tokenizer
 from streambpe.config import TrainConfig
-from streambpe.errors import ResumeMismatch, RunError, Stopped, StreambpeError, UsageError
+from streambpe.errors import ResumeMismatch, RunError, SourceError, Stopped, StreambpeError, UsageError
 from streambpe.inspect.check import check
 from streambpe.inspect.explain import find_rivals, shown
 from streambpe.model.alphabet import bytes_alphabet, gpt2_alphabet, utf8_alphabet
@@ -168,6 +168,10 @@ def assert_runs(run: Path, documents: list[str], pattern: str, name: str = "main
 def test_equals_the_slow_reference(seed, tmp_path):
     """Ties, filters, cut-offs, vetoes, exhausted words: same events, and every table adds up."""
     documents, pattern, options = random_case(seed)
+    if not "".join(documents):  # a few seeds draw nothing
+        with pytest.raises(SourceError, match="hold no text"):
+            documents_run(tmp_path / "run", documents, pattern)
+        return
     run = documents_run(tmp_path / "run", documents, pattern)
     wanted = reference_events(documents, pattern, options)
     assert learn(run, options) == wanted
@@ -183,9 +187,9 @@ def test_equals_the_slow_reference(seed, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(100, 400))
+@pytest.mark.parametrize("seed", range(100, 300))
 def test_equals_the_slow_reference_on_many_more(seed, tmp_path):
-    """The same for 300 corpora."""
+    """The same for 200 corpora; make soak tries others."""
     test_equals_the_slow_reference(seed, tmp_path)
 
 
