@@ -246,6 +246,7 @@ def test_a_parameter_that_no_judge_knows_fails(folder):
     assert params.passed_over() == ["a.b", "d"]
 
 
+@pytest.mark.long
 @pytest.mark.every(3)
 @pytest.mark.parametrize(("pattern", "least", "alphabet"), [
     (GPT2, 0, "all 256 bytes"), (GPT4O, 4, "only bytes seen"), (WORDS, 7, "all 256 bytes"),

@@ -70,6 +70,7 @@ def test_a_damaged_table_is_found_and_filled_again(counted, table, damage):
     assert check(counted, resources=SMALL) == []
 
 
+@pytest.mark.long
 @pytest.mark.every(3)
 @pytest.mark.parametrize("damage", ["changed", "deleted", "added", "beyond", "missing", "garbage", "no chunks"])
 def test_damaged_sequences_are_found(counted, damage):

@@ -180,6 +180,7 @@ def counted_in_memory(log, words, documents, index):
     return [(shown(left), shown(right), pairs[left, right]) for left, right in allowed[:5]]
 
 
+@pytest.mark.long
 @pytest.mark.every(3)
 @pytest.mark.parametrize("options", TRAININGS)
 def test_rivals_of_superwords_are_counted_in_the_documents(options, tmp_path):

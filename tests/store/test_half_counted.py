@@ -114,6 +114,7 @@ def test_count_stopped_at_half_then_the_same_count(files, whole, tmp_path, tiny_
     assert train(run, vocab_size=300, resources=SMALL).log.read_bytes() == whole
 
 
+@pytest.mark.long
 def test_count_killed_between_two_files_then_train(tmp_path):
     """No part tells of the second file; the RUN does. With --allow-partial RUN, log and tables say what is left out."""
     run = tmp_path / "run"
@@ -182,6 +183,7 @@ def test_sources_added_to_a_trained_run_and_stopped(files, whole, tmp_path, tiny
     assert first.log.read_bytes() == before
 
 
+@pytest.mark.long
 def test_training_some_sources_while_others_are_half_counted(files, tmp_path, tiny_blocks):
     """Refused before anything is counted; named too, they are counted and learned from."""
     run = tmp_path / "run"
@@ -244,6 +246,7 @@ def test_a_run_from_before_there_were_records(files, whole, tmp_path, tiny_block
     assert train(run, vocab_size=300, resources=SMALL).log.read_bytes() == whole
 
 
+@pytest.mark.long
 def test_a_source_refused_by_name(files, tmp_path):
     """An error named it: `resume` tries it again, counting without it leaves it out."""
     run = tmp_path / "run"
@@ -355,6 +358,7 @@ def test_check_finds_what_differs_in_a_stopped_run(files, tmp_path, tiny_blocks)
     assert {problem.table for problem in check(run, resources=SMALL)} == {"chunk_counts", "corpus", "counts"}
 
 
+@pytest.mark.long
 def test_check_while_it_counts(files, tmp_path, tiny_blocks):
     """From another thread, again and again: nothing differs."""
     run, seen = tmp_path / "run", []

@@ -200,6 +200,7 @@ def full_disk(run: Path, source: Path, size: int, *more: str) -> subprocess.Comp
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, preexec_fn=limit)
 
 
+@pytest.mark.long
 @pytest.mark.every(3)
 @pytest.mark.parametrize("options", [[], ["--sequences"]], ids=["counts", "sequences"])
 @pytest.mark.parametrize("size", [50_000, 900_000, 1_800_000], ids=["at the start", "in a part", "in the fold"])

@@ -128,6 +128,7 @@ def test_it_encodes_decodes_and_exports(trained, mode, tmp_path):
     assert json.loads((tmp_path / "tokenizer.json").read_text())["model"]["unk_token"] == unk
 
 
+@pytest.mark.long
 @pytest.mark.every(3)
 def test_interrupted_and_scanned_it_is_the_same(trained, mode, tmp_path):
     """Ended in the middle, gone on from a smaller vocabulary: the same log; in blocks on disk: the same events."""

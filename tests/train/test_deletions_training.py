@@ -50,6 +50,7 @@ def trained(counted, tmp_path_factory) -> Path:
     return run
 
 
+@pytest.mark.long
 def test_the_log_is_the_slow_trainers(counted, tmp_path):
     """Events, deletions, vocabulary: the counts of the run learned by the reference."""
     for number, extra in enumerate(({}, {"delete_to": "walk", "delete_test": "after", "like": "kensho"})):

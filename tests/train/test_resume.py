@@ -159,6 +159,7 @@ def test_the_stop_event_loses_nothing(counted, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_stop_with_their_code_and_the_command(counted, unbroken, tmp_path, number, code):
     """Ctrl-C and SIGTERM in the middle of learning: exit 130 or 143, the command to go on with, nothing lost."""
@@ -362,6 +363,7 @@ def test_a_snapshot_of_another_training_is_never_used(counted, tmp_path):
 # Larger vocabularies
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("finished", [True, False], ids=["finished", "stopped"])
 def test_a_smaller_vocabulary_goes_on_to_a_larger(counted, unbroken, tmp_path, finished):
     """300, then 700, then 1 200 ids: the bytes of 1 200 at once; passes and vetoes cover all of it."""
@@ -377,6 +379,7 @@ def test_a_smaller_vocabulary_goes_on_to_a_larger(counted, unbroken, tmp_path, f
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_killed_while_going_on_to_a_larger(counted, unbroken, tmp_path):
     """A kill on the way from 700 to 1 200 ids leaves the smaller vocabulary whole, and going on ends the same."""
     run = copy(counted, tmp_path / "run")
@@ -462,6 +465,7 @@ def test_killed_in_counting_and_resumed(tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 @pytest.mark.every(3)
 @pytest.mark.parametrize("place", ["job-written", "journal-created", "log-written"])
 def test_killed_before_anything_was_done(tmp_path, place):
@@ -480,6 +484,7 @@ def test_killed_before_anything_was_done(tmp_path, place):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_standard_input_is_not_read_again(tmp_path):
     """A training from standard input, killed while it learns, is resumed without the input."""
     text = natural_text(14, 30_000)
@@ -493,6 +498,7 @@ def test_standard_input_is_not_read_again(tmp_path):
     ).read_bytes()
 
 
+@pytest.mark.long
 def test_an_iterator_stopped_in_counting_is_not_resumed_without_it(tmp_path):
     """`resume` cannot give the strings again and says so, instead of learning from half of them."""
     documents = [line for line in natural_text(15, 60_000).split("\n") if line]
@@ -558,6 +564,7 @@ class Reader:
         self.process.communicate()
 
 
+@pytest.mark.long
 def test_a_reader_delays_the_tables_and_nothing_else(counted, unbroken, tmp_path, monkeypatch):
     """With state.duckdb held open: it learns, stops, goes on and ends as ever; the tables follow when it is free."""
     monkeypatch.setattr(training, "_LAST_FOLD_SECONDS", 0.2)

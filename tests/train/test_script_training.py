@@ -162,6 +162,7 @@ def test_a_training_equals_the_reference(tmp_path, encoding, pattern):
     assert check(tmp_path / "run", resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_no_token_of_a_constrained_model_joins_parts():
     """With the constraint every learned SCRIPT token is text by itself, or a front of an escaped character."""
     for constrained in (True, False):
@@ -206,6 +207,7 @@ def test_what_is_encoded_comes_back(encoding, constrained, texts, size):
             assert byte_offsets == [len(text[:at].encode()) for at in offsets]
 
 
+@pytest.mark.long
 @pytest.mark.every(2)
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_all_of_unicode_comes_back(encoding, tmp_path):
@@ -419,6 +421,7 @@ def _fresh(folder: Path, to: Path) -> Path:
     return to / "run"
 
 
+@pytest.mark.long
 @pytest.mark.every(4)
 @pytest.mark.parametrize("scan", [False, True])
 def test_stopped_and_gone_on_with(counted, tmp_path, monkeypatch, scan):

@@ -193,6 +193,7 @@ def test_equals_the_slow_reference_on_many_more(seed, tmp_path):
     test_equals_the_slow_reference(seed, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("pattern", "made"),
     [("simple", [("a", "b"), ("c", "ab")]), ("^.$", [("a", "b")])],
@@ -259,6 +260,7 @@ def test_a_superword_that_spells_another_chunk(foreseen, tmp_path, monkeypatch):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", [{"superwords": "boundless"}, {"superwords": "superbpe", "transition": 330}])
 def test_whole_characters_hold_for_the_words(mode, tmp_path):
     """With --whole-characters both phases are the reference's under its rule, and every table adds up."""
@@ -289,6 +291,7 @@ def test_tokens_are_counted_in_chunks(tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 @pytest.mark.every(2)
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("overlaps", ["all", "disjoint"])
@@ -398,6 +401,7 @@ def prose() -> list[str]:
     return prose_documents()
 
 
+@pytest.mark.long
 @pytest.mark.every(3)
 @pytest.mark.parametrize(
     "mode",
@@ -441,6 +445,7 @@ def test_pruning_cuts_and_changes_nothing(mode, prose, tmp_path, monkeypatch):
         assert len(stored_runs(run, "cut")) < len(stored_runs(run, "uncut"))
 
 
+@pytest.mark.long
 def test_a_document_goes_on_over_the_border_of_two_parts(tmp_path, monkeypatch):
     """Small blocks cut a file into many parts: neighbours and runs are those of whole documents."""
     text = "the end of the day in the middle of the night. " * 4000
@@ -503,6 +508,7 @@ def test_smaller_vocabularies_can_be_cut(prose, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 @pytest.mark.every(3)
 @pytest.mark.parametrize(
     "mode",
@@ -537,6 +543,7 @@ def test_stopped_among_the_superwords_a_larger_vocabulary_goes_on_with_the_words
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 @pytest.mark.every(2)
 @pytest.mark.parametrize("mode", [{"superwords": "boundless"}, {"superwords": "superbpe", "transition": 650}])
 def test_deletions_go_on_to_a_larger_vocabulary(mode, prose, tmp_path):
@@ -763,6 +770,7 @@ def test_a_disk_that_is_full_for_parquet_too(prose, tmp_path, monkeypatch):
     assert learn(run, options) == learn(run, options, "beside")
 
 
+@pytest.mark.long
 def test_memory_and_threads_change_nothing(prose, tmp_path):
     """The same bytes from one thread and little memory as from two and much."""
     logs = []

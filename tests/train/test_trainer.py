@@ -153,6 +153,7 @@ def compare_on_random_corpora(tmp_path: Path, seeds: range, every: int = 1) -> N
     assert 0 < reached < len(combinations) * len(seeds), "some reach their size and some run out of pairs"
 
 
+@pytest.mark.long
 def test_every_combination_of_options_equals_the_reference(tmp_path):
     """Events, ids, sizes, stop words, specials: as the slow reference has them; and every table adds up."""
     compare_on_random_corpora(tmp_path, range(1), every=3)

@@ -144,6 +144,7 @@ def test_merges_that_never_stand_in_stage_two_are_passed_over(tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scan", [False, True])
 def test_merges_whose_count_fell_to_zero_are_kept(scan, tmp_path):
     """(b, c) and (ab, c) are words, and stage 2 has them side by side only until an earlier merge takes a part away:
@@ -236,6 +237,7 @@ def test_the_export_to_hugging_face_is_exact(prose, tmp_path):
     assert longest > 0
 
 
+@pytest.mark.long
 def test_documents_over_the_border_of_parts(prose, tmp_path, monkeypatch):
     """Parts end in the middle of a document: what stands behind the last certain border waits for the next."""
     whole = documents_run(tmp_path / "whole", ["\n".join(prose)], "superbpe1")

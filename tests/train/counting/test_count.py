@@ -488,6 +488,7 @@ def test_bytes_beyond_64_bits_are_refused(tmp_path):
     assert count(tmp_path / "run", [str(tmp_path / "a.tsv")], counts=True, resources=SMALL).corpus["chunks"] == 2**61
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
 def test_exported_counts_come_back_exactly(tmp_path, suffix):
     """Exported and read again, hostile chunks and large counts are the same table and the same digest."""
@@ -515,6 +516,7 @@ def test_a_failed_export_leaves_no_file(tmp_path):
     assert not (tmp_path / "missing").exists()
 
 
+@pytest.mark.long
 def test_merged_runs_are_a_run_over_all(tmp_path):
     """Runs counted apart and added up have the table and digest of one run over everything."""
     paths, documents = corpus(tmp_path / "in")

@@ -190,6 +190,7 @@ def test_any_order_any_command(tmp_path, tiny_blocks):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 @pytest.mark.every(3)
 @pytest.mark.parametrize("place", ["part-committed:4", "merge-committed:2", "fold-filled:1"])
 def test_killed_and_resumed(tmp_path, place):
@@ -464,6 +465,7 @@ def test_learning_with_weights(tmp_path):
     Tokenizer.load(str(run)).encode("the weights are known")
 
 
+@pytest.mark.long
 def test_weights_do_not_change_and_are_resumed(tmp_path):
     """Another weight is another training; resume and a larger size keep them."""
     corpus(tmp_path / "in")
