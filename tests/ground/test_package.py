@@ -105,6 +105,7 @@ def train_there(arguments: tuple) -> int:
     return call(run, [text], vocab_size=260, resources=SMALL).events
 
 
+@pytest.mark.long
 def test_train_is_sent_to_another_process(tmp_path):
     """As by a pool that maps it over corpora."""
     from concurrent.futures import ProcessPoolExecutor

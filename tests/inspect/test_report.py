@@ -87,6 +87,7 @@ def test_what_the_tables_say_is_what_the_page_says(run, made):
     assert facts["sha256"] == dict(rows(run, "FROM facts"))["sha256"]
 
 
+@pytest.mark.long
 def test_growth_equals_encoding_every_chunk_at_every_size(run, made):
     """Tokens, ids used, Rényi and bytes per token of a vocabulary cut to each size; the last is the whole."""
     facts, _ = made

@@ -324,6 +324,7 @@ class Watcher(io.StringIO):
         return len(text)
 
 
+@pytest.mark.long
 @pytest.mark.every(2)
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_sort_that_does_not_fit_spills_into_a_folder_of_its_own(learned, around, elsewhere):

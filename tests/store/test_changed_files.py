@@ -222,6 +222,7 @@ def test_a_stretch_that_two_parts_hold_is_not_counted_twice(made, tmp_path):
         train(run, name="again", resources=RESOURCES, **OPTIONS["boundless"])
 
 
+@pytest.mark.long
 def test_a_part_that_is_lost_is_counted_again(made, tmp_path):
     """The tables still know what was counted: nothing learns from less, and `resume` reads it again."""
     run = tmp_path / "run"

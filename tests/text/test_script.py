@@ -78,6 +78,7 @@ def test_no_two_characters_share_symbols():
         assert table.character(block.symbol, len(block.characters) + 1) is None
 
 
+@pytest.mark.long
 @pytest.mark.every(3)
 @pytest.mark.parametrize("per_text", [1, 7, 70_000])
 def test_every_character_of_unicode_comes_back(per_text):

@@ -114,6 +114,7 @@ def test_a_digest_sees_one_code_point(monkeypatch):
     )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pattern", ["script", "whitespace", "none"])
 def test_patterns_that_ask_no_table(texts, tmp_path, other_regex, pattern):
     """Rules with tables of their own go on under any version."""

@@ -174,6 +174,7 @@ def test_signals_stop_with_their_code_and_the_command(counted, unbroken, tmp_pat
     assert learn(run) == unbroken
 
 
+@pytest.mark.long
 def test_the_printed_command_goes_on(counted, tmp_path):
     """`streambpe train` stopped by Ctrl-C, also under a name, goes on with the very command it prints."""
     run = copy(counted, tmp_path / "run")
@@ -261,6 +262,7 @@ PLACES = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.every(5)
 @pytest.mark.parametrize("place", [*PLACES, "last tables-filled", "last tables-committed"])
 def test_killed_at_every_commit(counted, unbroken, tmp_path, place):

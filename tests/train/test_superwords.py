@@ -591,6 +591,7 @@ def test_check_finds_a_wrong_neighbour(prose, tmp_path):
     assert [problem.table for problem in check(run, resources=SMALL)] == ["main.superword_adjacency"]
 
 
+@pytest.mark.long
 def test_check_finds_wrong_runs(prose, tmp_path):
     """A count, a row missing or too many, in either table of the view."""
     run = documents_run(tmp_path / "run", prose[:40], "boundless")

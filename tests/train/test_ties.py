@@ -84,6 +84,7 @@ def test_large_alphabets_and_long_runs():
         assert run(words, 150, ties="bytes", overlaps=overlaps, base=base, **some)[0] == want, f"seed {seed}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stop", [1, 9, 40])
 def test_snapshot_restore_and_replay_with_ties_by_bytes(tmp_path, stop):
     """Stopped after any merge and gone on with, from a snapshot or from the events: the events of one go."""

@@ -595,6 +595,7 @@ def test_stop_commits_and_going_on_gives_the_same(tmp_path, tiny_blocks):
         assert table_of(run) == tallies(documents)
 
 
+@pytest.mark.long
 @pytest.mark.every(2)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_with_their_code_and_the_command(tmp_path, number, code):
