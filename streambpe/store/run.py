@@ -18,6 +18,7 @@ import re
 import shutil
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -63,6 +64,7 @@ class Run:
         self.sequences = self.path / "sequences"
         self.status_file = self.path / "status.json"
         self._seen: dict[str, object] | None = None  # while the lock is held
+        self._holder = 0  # the thread that holds it
 
     @classmethod
     def open(cls, path: Path | str) -> Run:
@@ -207,8 +209,9 @@ class Run:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Be the only writer. The kernel lets go of the lock when its holder dies, however it dies."""
-        if self._seen is not None:  # held already
+        """Be the only writer; a thread that is may take it again. The kernel lets go of the lock when its holder dies,
+        however it dies."""
+        if self._seen is not None and self._holder == threading.get_ident():  # another thread is another writer
             yield
             return
         if self.path.exists() and not self.path.is_dir():
@@ -229,7 +232,7 @@ class Run:
                 )
             entry = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
             _tell_holder(handle, json.dumps(entry).encode())
-            self._seen = {}
+            self._seen, self._holder = {}, threading.get_ident()
             try:
                 yield
                 _tell_holder(handle, b"")

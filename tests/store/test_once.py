@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,24 @@ def test_a_run_takes_its_lock_again_and_another_does_not(tmp_path):
             pass
     with other.lock():
         pass
+
+
+def test_another_thread_is_another_writer(tmp_path):
+    """Also with the same object: while one thread holds the run, another is refused, and the first goes on holding."""
+    run = Run(tmp_path / "run")
+
+    def take() -> None:
+        with run.lock():
+            pass
+
+    with ThreadPoolExecutor(1) as pool, run.lock():
+        for _ in range(2):
+            with pytest.raises(RunLocked):
+                pool.submit(take).result()
+        take()
+        with pytest.raises(RunLocked), Run(run.path).lock():
+            pass
+    take()
 
 
 def test_what_was_written_is_read_anew(tmp_path):
