@@ -1,4 +1,4 @@
-"""Files that appear under their name as a whole or not at all."""
+"""Files and folders that appear under their name as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -19,12 +19,25 @@ def whole_file(target: Path) -> Iterator[Path]:
     temporary = target.with_name(target.name + ".new")
     try:
         yield temporary
-        sync_file(temporary)
-        rename(temporary, target)
+        put_in_place(temporary, target)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+
+
+def put_in_place(made: Path, target: Path) -> None:
+    """Give what was made, a file or a folder of files, its name. A power cut leaves the whole of it there, or nothing.
+
+    What is in it is put on the disk before the name, and the name before this returns.
+    """
+    if made.is_dir():
+        for file in made.iterdir():
+            sync_file(file)
+        sync_folder(made)
+    else:
+        sync_file(made)
+    rename(made, target)
     sync_folder(target.parent)
 
 

@@ -37,7 +37,7 @@ from streambpe.encode.encoder import RunJoiner
 from streambpe.encode.sidecar import IdsRecord, sidecar_of
 from streambpe.errors import LimitError, Stopped, UsageError
 from streambpe.failpoints import failpoint
-from streambpe.files import replace_file
+from streambpe.files import put_in_place, replace_file
 from streambpe.model.eventlog import header_line
 from streambpe.outputs import refuse_existing, whole_output
 from streambpe.resources import BASE_BYTES, Resources
@@ -45,7 +45,7 @@ from streambpe.sources.decode import block_text
 from streambpe.sources.find import find_sources
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Block, Source
-from streambpe.system import rename, sync, sync_folder
+from streambpe.system import rename, sync
 from streambpe.threads import stopped_by
 
 if TYPE_CHECKING:
@@ -362,8 +362,6 @@ class _Job:
                 header = {"descr": self.dtype.str, "fortran_order": False, "shape": (self.state.ids,)}
                 np.lib.format.write_array_header_1_0(out, header)
                 shutil.copyfileobj(ids, out, 1 << 24)
-                out.flush()
-                sync(out.fileno())
         else:
             self._write_parquet(temporary, offsets)
         if kind != "parquet":
@@ -373,8 +371,7 @@ class _Job:
                 name.write_bytes(self._record().as_json())
         failpoint("encoded-beside")
         if kind != "bin" or temporary.exists():
-            rename(temporary, self.path)
-        sync_folder(self.path.parent)
+            put_in_place(temporary, self.path)
         failpoint("encoded")
         for leftover in (self.progress_file, self.part, self.offsets_part):
             leftover.unlink(missing_ok=True)

@@ -26,9 +26,10 @@ import numpy.typing as npt
 
 from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
+from streambpe.files import whole_file
 from streambpe.model.eventlog import parse_event
 from streambpe.model.events import Event, Events, event_line
-from streambpe.system import rename, sync, sync_folder
+from streambpe.system import sync
 
 
 @dataclass
@@ -58,18 +59,14 @@ class Journal:
 
     def save(self) -> None:
         """Put a new journal on disk, whole or not at all."""
-        temporary = self.path.with_name(self.path.name + ".new")
         begins = len(self.events) + len(self.vetoes) + len(self.batches)
-        with temporary.open("wb") as out:
-            out.write(_line({"op": "training", "journal": self.number, "begins": begins, **self.training}))
-            out.writelines(self.events.lines())
-            out.writelines(_line({**veto, "op": "veto"}) for veto in self.vetoes)
-            out.writelines(_line({**batch, "op": "batch"}) for batch in self.batches)
-            out.flush()
-            sync(out.fileno())
-        failpoint("journal-written")
-        rename(temporary, self.path)
-        sync_folder(self.path.parent)
+        with whole_file(self.path) as temporary:
+            with temporary.open("wb") as out:
+                out.write(_line({"op": "training", "journal": self.number, "begins": begins, **self.training}))
+                out.writelines(self.events.lines())
+                out.writelines(_line({**veto, "op": "veto"}) for veto in self.vetoes)
+                out.writelines(_line({**batch, "op": "batch"}) for batch in self.batches)
+            failpoint("journal-written")
         failpoint("journal-created")
         self.saved = True
 

@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 from streambpe.core.strings import ChunkList
 from streambpe.errors import RunError, StreambpeError
 from streambpe.failpoints import failpoint
+from streambpe.files import put_in_place
 from streambpe.store.identity import refuse_other_run
 from streambpe.store.run import Run
-from streambpe.system import rename, sync_file, sync_folder
 
 MAX_COUNT = 2**63 - 1
 PART_FORMAT = 2  # 1: before source groups; read as a part without a group
@@ -146,10 +146,8 @@ class PartWriter:
         }
         self._writer.add_key_value_metadata({"streambpe": json.dumps(facts)})
         self._writer.close()
-        sync_file(self._temporary)
         failpoint("part-written")
-        rename(self._temporary, self.target)
-        sync_folder(self.target.parent)
+        put_in_place(self._temporary, self.target)
         failpoint("part-committed")
         return part
 

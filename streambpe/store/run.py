@@ -28,6 +28,7 @@ from typing import Any, TypeVar, cast
 from streambpe.disk import disk_full, says_disk_full
 from streambpe.errors import RunError, RunLocked
 from streambpe.failpoints import failpoint
+from streambpe.files import put_in_place
 from streambpe.store.database import FORMAT_VERSION, create_schema, migrations_from, open_store
 from streambpe.store.identity import (
     Identity,
@@ -38,7 +39,7 @@ from streambpe.store.identity import (
     write_identity,
 )
 from streambpe.store.sqlfiles import run_sql
-from streambpe.system import lock_handle, patiently, rename, sync_folder, unlock_handle
+from streambpe.system import lock_handle, patiently, rename, unlock_handle
 
 # What a RUN may hold before there is a state.duckdb; files that begin with a dot are nobody's.
 _OURS = re.compile(
@@ -166,9 +167,8 @@ class Run:
                 run_sql(con, "put_run", key=key, value=value)
             con.execute("CHECKPOINT")  # closing would do it too, but keep silent if the disk is full
         failpoint("run-made")
-        rename(temporary, self.state)
+        put_in_place(temporary, self.state)
         self.forget_tables()
-        sync_folder(self.path)
 
     def put_facts(self, facts: dict[str, str]) -> None:
         """Add to table run. Locked by the caller."""

@@ -14,10 +14,11 @@ from pathlib import Path
 
 from streambpe.disk import says_disk_full
 from streambpe.failpoints import failpoint
+from streambpe.files import put_in_place
 from streambpe.model.eventlog import events_digest
 from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint, is_sealed, seal_folder
-from streambpe.system import remove_folder, rename, sync_file, sync_folder
+from streambpe.system import remove_folder
 from streambpe.train.engine.engine import Engine
 
 _SHARE = 20  # a snapshot may cost one part in so many of the time since the last
@@ -61,18 +62,13 @@ def write_snapshot(folder: Path, engine: Engine, journal: Journal) -> None:
     try:
         engine.snapshot(temporary)
         seal_folder(temporary, _made_of(journal, len(journal.events)))
-        # words half on disk after a power cut would lead to other events
-        for file in temporary.iterdir():
-            sync_file(file)
-        sync_folder(temporary)
+        failpoint("snapshot-written")
+        put_in_place(temporary, target)
     except Exception as why:
         remove_folder(temporary)
         if says_disk_full(why):
             return  # it only saves time after a kill; what has to be written tells that the disk is full
         raise
-    failpoint("snapshot-written")
-    rename(temporary, target)
-    sync_folder(folder)
     failpoint("snapshot-made")
     for old in folder.glob("snapshot-*"):
         if old != target:

@@ -28,6 +28,7 @@ from streambpe.encode.formats.papers_json import import_picky, import_script
 from streambpe.encode.formats.tiktoken_ranks import export_tiktoken, import_tiktoken
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, UsageError
+from streambpe.files import put_in_place
 from streambpe.model.eventlog import EventLog, Special, write_event_log
 from streambpe.model.parquet import read_parquet, write_parquet
 from streambpe.model.replay import Model, events_for_size
@@ -36,7 +37,7 @@ from streambpe.sources.decode import block_text
 from streambpe.sources.find import find_sources
 from streambpe.sources.read import Reader
 from streambpe.store.models import read_model
-from streambpe.system import rename
+from streambpe.system import sync_folder
 from streambpe.text.cuts import NO_CUTS
 from streambpe.text.patterns import Pattern
 
@@ -200,7 +201,8 @@ def _written_aside(path: Path) -> Iterator[Path]:
             for file in sorted(file for file in Path(place).rglob("*") if file.is_file()):
                 target = path.parent / file.relative_to(place)
                 target.parent.mkdir(exist_ok=True)
-                rename(file, target)
+                put_in_place(file, target)
+            sync_folder(path.absolute().parent)  # the folder of gpt2
     except OSError as why:
         raise not_written(path, why) from None
 

@@ -50,9 +50,10 @@ import pyarrow as pa
 from streambpe.arrays import write_array
 from streambpe.core.pairs import PairTable
 from streambpe.failpoints import failpoint
+from streambpe.files import put_in_place
 from streambpe.store.made_of import fingerprint, has_note, seal_folder
 from streambpe.store.sequences import SequencePart
-from streambpe.system import remove_folder, rename, sync_file, sync_folder
+from streambpe.system import remove_folder
 from streambpe.threads import in_order
 from streambpe.train.engine.rules import release_maps
 from streambpe.train.superwords.neighbours import BARRIER, Bool, Groups, Int32, Int64, Reader, add_up, write_whole
@@ -327,10 +328,7 @@ def write_run_words(files: Sequence[Path], folder: Path, rows_at_once: int, made
             write_array(frame["n"].to_numpy(), weights)
             at += len(data) // 4
     seal_folder(temporary, fingerprint(made_of, folder.name))
-    for path in temporary.iterdir():
-        sync_file(path)
-    rename(temporary, folder)
-    sync_folder(folder.parent)
+    put_in_place(temporary, folder)
     failpoint("words-written")
     return WordFiles(folder)
 

@@ -1,0 +1,111 @@
+"""What takes a name is on the disk before it has the name, and the name is on the disk before anything goes on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from streambpe.encode.corpus import encode_corpus
+from streambpe.encode.formats.export import export
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.files import put_in_place, whole_file
+from streambpe.store.run import Run
+from streambpe.train.commands import train
+from streambpe.train.superwords.runs import write_run_words
+from tests.runs import SMALL, text_run
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the name of an open file is asked of /proc")
+
+
+class Disk:
+    """Follows what is synced and renamed; refuses a name for what is not on the disk."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.synced: set[str] = set()
+        self.unsynced_names: set[Path] = set()  # folders in which a name changed and that were not synced since
+        self._fsync, self._replace = os.fsync, os.replace
+        monkeypatch.setattr(os, "fsync", self.fsync)
+        monkeypatch.setattr(os, "replace", self.replace)
+
+    def fsync(self, handle: int) -> None:
+        """Note which file or folder it is."""
+        path = os.readlink(f"/proc/self/fd/{handle}")
+        self.synced.add(path)
+        self.unsynced_names.discard(Path(path))
+        self._fsync(handle)
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Everything in `source` must have been synced, a folder itself too; status.json is worth nothing later."""
+        source, target = Path(source).absolute(), Path(target).absolute()
+        if target.name != "status.json":
+            missing = [str(path) for path in (source, *source.rglob("*")) if str(path) not in self.synced]
+            assert not missing, f"renamed to {target} before it was on the disk: {missing}"
+            self.unsynced_names.add(target.parent)
+        self._replace(source, target)
+
+
+@pytest.fixture
+def disk(monkeypatch) -> Iterator[Disk]:
+    """At the end no folder may hold a name that is not on the disk."""
+    disk = Disk(monkeypatch)
+    yield disk
+    assert disk.synced
+    assert not disk.unsynced_names
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """A small vocabulary."""
+    run = text_run(tmp_path_factory.mktemp("files") / "run", "the cat and the other cat\n" * 20)
+    train(run, vocab_size=265, resources=SMALL)
+    return run
+
+
+def test_a_file(disk, tmp_path):
+    with whole_file(tmp_path / "file") as temporary:
+        temporary.write_bytes(b"text")
+    assert (tmp_path / "file").read_bytes() == b"text"
+
+
+def test_a_folder(disk, tmp_path):
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made/file").write_bytes(b"text")
+    put_in_place(tmp_path / "made", tmp_path / "folder")
+    assert (tmp_path / "folder/file").read_bytes() == b"text"
+
+
+def test_counting_and_learning(disk, tmp_path):
+    """Parts, journal, snapshot, log: all that has a name when a training ends."""
+    run = text_run(tmp_path / "run", "the cat and the other cat\n" * 20)
+    train(run, vocab_size=265, resources=SMALL)
+    assert Run(run).facts()
+
+
+@pytest.mark.parametrize("to", ["gpt2", "hf", "tiktoken", "events", "parquet"])
+def test_exports(disk, run, tmp_path, to):
+    """A folder that an export makes is synced, and so is the one that it stands in."""
+    export(run, to, tmp_path / "out")
+    assert str(tmp_path) in disk.synced
+
+
+@pytest.mark.parametrize("name", ["ids.bin", "ids.npy", "ids.parquet"])
+def test_encoded_files(disk, run, tmp_path, name):
+    source = tmp_path / "text.txt"
+    source.write_text("the other cat")
+    encode_corpus(Tokenizer.load(run), [str(source)], tmp_path / name, resources=SMALL)
+    assert (tmp_path / name).exists()
+
+
+def test_words_of_superwords(disk, tmp_path):
+    """The folder of the words too, not its files alone."""
+    part = tmp_path / "runs.parquet"
+    by = pl.Series("by", [0], pl.UInt64)
+    lists = pl.Series("run", [b"\x01\0\0\0\x02\0\0\0"], pl.Binary)
+    pl.DataFrame([by, lists, pl.Series("n", [3], pl.Int64)]).write_parquet(part)
+    write_run_words([part], tmp_path / "words-2", 100)
+    assert (tmp_path / "words-2").is_dir()
