@@ -1,4 +1,4 @@
-"""A training for tests to signal and to kill: `python -m tests.driver JSON`, as `tests.runs.Driver` starts it.
+"""A count or a training for tests to signal and to kill: `python -m tests.driver JSON` (tests.runs.Driver).
 
 It takes options that the command line does not have, prints `ready` before anything, `learning` at the first pass and
 `done` at the end, and rests after every pass, so that a signal finds it at work.
@@ -18,7 +18,9 @@ from streambpe.errors import StreambpeError
 from streambpe.resources import Resources
 from streambpe.train import commands, trainer
 from streambpe.train.counting import sizes, worker
+from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.superwords.phase import Groups
 
 RESOURCES = Resources(400 * 10**6, 2)
 
@@ -38,7 +40,10 @@ class Rests:
 
 
 def learn(given: dict[str, Any], stop: threading.Event) -> None:
-    """Train from sources if some are given, else from what the run has counted."""
+    """Train from sources if some are given, else from what the run has counted; without `options` only count."""
+    if "options" not in given:
+        count(given["run"], given["sources"], resources=RESOURCES, stop=stop, **given["counting"])
+        return
     shared = {
         "name": given.get("name", "main"), "resources": RESOURCES, "stop": stop,
         "on_batch": Rests(given.get("rest", 0.0)),
@@ -59,6 +64,9 @@ def main() -> None:
     if "block" in given:  # many blocks and a checkpoint after each, also of a small corpus
         sizes.MOST_BLOCK = sizes.LEAST_BLOCK = given["block"]
         worker.CHECKPOINT_SECONDS = -1.0
+    if "group_places" in given:  # many groups of neighbours and runs, also of a small corpus
+        cut = Groups.of
+        Groups.of = lambda parts, places: cut(parts, given["group_places"])  # type: ignore[method-assign]
     print("ready", flush=True)
     with stop_on_signals() as stop:
         try:

@@ -23,7 +23,6 @@ from streambpe.resources import Resources
 from streambpe.train.counting.count import count
 
 SMALL = Resources(400 * 10**6, 2)  # the least for superwords
-SMALL_FOR_SUPERWORDS = Resources(400 * 10**6, 2)
 ROOT = Path(__file__).parents[1]
 
 
@@ -93,7 +92,7 @@ def cli_process(
 
 
 class Driver:
-    """A training in a process of its own (tests/driver.py) that can be signalled and killed."""
+    """A count or a training in a process of its own (tests/driver.py) that can be signalled and killed."""
 
     def __init__(self, env: Mapping[str, str] | None = None, **given: Any) -> None:
         self.process = subprocess.Popen(
@@ -122,3 +121,15 @@ class Driver:
     def kill(self) -> None:
         """SIGKILL, as the kernel or a power cut would."""
         self.end(signal.SIGKILL)
+
+
+def ended(failpoint: str, **given: Any) -> int:
+    """Run a driver to its end, or to its death at a failpoint; the exit code, 0 or that of SIGKILL.
+
+    It commits after every pass where it is to die at a commit, and else hardly ever.
+    """
+    seconds = 0 if failpoint.startswith("events-committed") else 5
+    driver = Driver({"STREAMBPE_FAILPOINT": failpoint}, trainer={"checkpoint_seconds": seconds}, **given)
+    code, err = driver.end()
+    assert code in (0, -signal.SIGKILL), err
+    return code

@@ -21,7 +21,7 @@ from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import train
 from streambpe.train.counting import job
 from streambpe.train.counting.count import count
-from tests.runs import SMALL, SMALL_FOR_SUPERWORDS, log_of, rows
+from tests.runs import SMALL, log_of, rows
 from tests.samples import natural_text
 
 
@@ -169,10 +169,10 @@ def test_superwords_ask_the_tables_again(texts, tmp_path, other_regex):
     """Which chunks may join is asked while learning: refused under others."""
     run = tmp_path / "run"
     options = {"pattern": "boundless", "sequences": True}
-    count(run, texts, options=options, resources=SMALL_FOR_SUPERWORDS)
+    count(run, texts, options=options, resources=SMALL)
     other_regex()
     with pytest.raises(RunMismatch, match="learning superwords would mix two splits"):
-        train(run, superwords="boundless", vocab_size=300, resources=SMALL_FOR_SUPERWORDS)
+        train(run, superwords="boundless", vocab_size=300, resources=SMALL)
 
 
 def test_encoding_with_other_tables_is_told(texts, tmp_path, other_regex, runner):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import random
 import resource
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 from collections import Counter
 from itertools import pairwise
@@ -45,7 +42,7 @@ from streambpe.train.superwords.interleave import interleave
 from streambpe.train.superwords.neighbours import Groups, Reader, count_neighbours
 from streambpe.train.superwords.runs import KeptPairs, OpenChunks, collect_runs
 from streambpe.train.trainer import Trainer
-from tests.runs import ROOT, SMALL, cli, cli_process, log_of, rows
+from tests.runs import SMALL, cli, cli_process, ended, log_of, rows
 from tests.samples import prose_documents
 from tests.tiers import long
 
@@ -683,27 +680,14 @@ KILLS = [
     "tables-filled",
 ]
 
-KILLED = """
-import sys
-from streambpe.config import TrainConfig
-from streambpe.resources import Resources
-from streambpe.train.superwords import phase as superwords
-from streambpe.train.trainer import Trainer
-groups = superwords.Groups.of.__func__
-superwords.Groups.of = classmethod(lambda cls, parts, places: groups(cls, parts, 2000))
-Trainer(sys.argv[1], TrainConfig.from_options(vocab_size=1200, superwords=sys.argv[2],
-        transition=900 if sys.argv[2] == "superbpe" else None, tau=sys.argv[4] or None),
-        resources=Resources(400 * 10**6, 2), checkpoint_seconds=float(sys.argv[3])).run()
-"""
-
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("mode", "tau", "failpoints"),
     [
-        ("boundless", "", KILLS[::4]),
+        ("boundless", None, KILLS[::4]),
         long("boundless", "0.6", KILLS[1::4]),
-        long("boundless", "", KILLS),
+        long("boundless", None, KILLS),
         long("superbpe", "0.6", KILLS),
     ],
 )
@@ -719,15 +703,11 @@ def test_a_kill_anywhere_changes_nothing(mode, tau, failpoints, prose, tmp_path)
     finally:
         sizes.MOST_BLOCK, sizes.LEAST_BLOCK = old
     run = tmp_path / "killed"
-    subprocess.run(["cp", "-r", str(whole), str(run)], check=True)
+    shutil.copytree(whole, run)
+    options = {"vocab_size": 1200, "superwords": mode, "transition": 900 if mode == "superbpe" else None, "tau": tau}
 
     def go(folder: Path, failpoint: str) -> int:
-        env = {**os.environ, "STREAMBPE_FAILPOINT": failpoint}
-        seconds = "0" if failpoint.startswith("events-committed") else "5"  # after every pass, or hardly ever
-        command = [sys.executable, "-c", KILLED, str(folder), mode, seconds, tau]
-        done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True)
-        assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
-        return done.returncode
+        return ended(failpoint, run=folder, options=options, group_places=2000)
 
     assert go(whole, "") == 0
     killed = [go(run, failpoint) for failpoint in failpoints]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import random
+import shutil
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -31,7 +29,7 @@ from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.superwords import stage2
-from tests.runs import ROOT, SMALL, cli, log_of, rows
+from tests.runs import SMALL, cli, ended, log_of, rows
 from tests.samples import natural_text
 from tests.tiers import seeds
 from tests.train.test_superwords import documents_run, learn
@@ -265,18 +263,6 @@ def _refusing(unfinished):
 
 KILLS = ["tokens-written:3", "neighbours-written:2", "runs-written", "events-committed:3", "log-written"]
 
-KILLED = """
-import sys
-from streambpe.config import TrainConfig
-from streambpe.resources import Resources
-from streambpe.train.superwords import phase as superwords
-from streambpe.train.trainer import Trainer
-groups = superwords.Groups.of.__func__
-superwords.Groups.of = classmethod(lambda cls, parts, places: groups(cls, parts, 2000))
-Trainer(sys.argv[1], TrainConfig.from_options(vocab_size=600, superwords="uw", transition=450),
-        resources=Resources(256 * 10**6, 2), checkpoint_seconds=float(sys.argv[2])).run()
-"""
-
 
 @pytest.mark.long
 def test_a_kill_anywhere_changes_nothing(prose, tmp_path, monkeypatch):
@@ -287,14 +273,11 @@ def test_a_kill_anywhere_changes_nothing(prose, tmp_path, monkeypatch):
     monkeypatch.setattr(sizes, "LEAST_BLOCK", 1 << 13)
     whole, run = tmp_path / "whole", tmp_path / "killed"
     count(whole, [str(source)], options={"pattern": "superbpe1", "sequences": True}, resources=SMALL)
-    subprocess.run(["cp", "-r", str(whole), str(run)], check=True)
+    shutil.copytree(whole, run)
+    options = {"vocab_size": 600, "superwords": "uw", "transition": 450}
 
     def go(folder: Path, failpoint: str) -> int:
-        env = {**os.environ, "STREAMBPE_FAILPOINT": failpoint}
-        command = [sys.executable, "-c", KILLED, str(folder), "0" if failpoint.startswith("events-committed") else "5"]
-        done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True)
-        assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
-        return done.returncode
+        return ended(failpoint, run=folder, options=options, group_places=2000)
 
     assert go(whole, "") == 0
     assert [go(run, failpoint) for failpoint in KILLS] == [-signal.SIGKILL] * len(KILLS)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -19,22 +16,10 @@ from streambpe.inspect.status import running_state
 from streambpe.resources import Resources
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
+from tests.runs import Driver
 from tests.samples import sample_text
 
-ROOT = Path(__file__).parents[3]
 PLACES = ["run-made", "sequence-written", "part-written", "part-committed", "fold-filled", "fold-committed"]
-# Small blocks, a part each: a small corpus meets every commit that a large one does, compaction too.
-DRIVER = """
-import sys
-from streambpe.resources import Resources
-from streambpe.train.counting import sizes, worker
-from streambpe.train.counting import count as counting
-sizes.MOST_BLOCK = sizes.LEAST_BLOCK = int(sys.argv[3])
-worker.CHECKPOINT_SECONDS = -1.0
-print("ready", flush=True)
-options = {"sequences": sys.argv[4] == "on"}
-counting.count(sys.argv[1], [sys.argv[2]], options=options, resources=Resources(256 << 20, 2))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -50,17 +35,15 @@ def corpus(tmp_path_factory) -> Path:
     return folder
 
 
-def start(run: Path, corpus: Path, block: int, sequences: bool, failpoint: str = "") -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", DRIVER, str(run), str(corpus), str(block), "on" if sequences else "off"]
-    env = {**os.environ, "STREAMBPE_FAILPOINT": failpoint}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=env)
+def start(run: Path, corpus: Path, block: int, sequences: bool, failpoint: str = "") -> Driver:
+    """Small blocks, a part each: a small corpus meets every commit that a large one does, compaction too."""
+    counting = {"options": {"sequences": sequences}}
+    return Driver({"STREAMBPE_FAILPOINT": failpoint}, run=run, sources=[corpus], counting=counting, block=block)
 
 
 def finish(run: Path, corpus: Path, block: int, sequences: bool) -> tuple[dict[str, str], list[tuple[str, int]]]:
     """Run to the end; the corpus facts and the table."""
-    with start(run, corpus, block, sequences) as child:
-        child.communicate()
-    assert child.returncode == 0
+    assert start(run, corpus, block, sequences).end()[0] == 0
     with duckdb.connect(str(run / "state.duckdb"), read_only=True) as con:
         table = con.sql("SELECT chunk, n FROM chunk_counts ORDER BY chunk").fetchall()
     return json.loads(Run(run).facts()["corpus"]), table
@@ -77,14 +60,12 @@ def kill_until_done(run: Path, corpus: Path, rng: random.Random, kills: int, seq
     hits = 0
     for _ in range(kills):
         block = rng.choice([5_000, 20_000, 100_000])
-        with start(run, corpus, block, sequences) as child:
-            assert child.stdout is not None
-            child.stdout.readline()
-            time.sleep(rng.random() ** 2)
-            child.kill()
-            child.wait()
-        hits += child.returncode == -signal.SIGKILL
-        if (run / "status.json").exists() and child.returncode == -signal.SIGKILL:
+        driver = start(run, corpus, block, sequences)
+        driver.wait_for("ready")
+        time.sleep(rng.random() ** 2)
+        code, _ = driver.end(signal.SIGKILL)
+        hits += code == -signal.SIGKILL
+        if (run / "status.json").exists() and code == -signal.SIGKILL:
             found = running_state(Run(run).read_status())
             assert found["state"] in ("killed", "done"), "a killed run does not say that it runs"
     return hits
@@ -117,9 +98,7 @@ def test_killed_at_every_commit(tmp_path, corpus, unbroken, place):
     """Right before and right after each rename and each commit, going on gives the unbroken result."""
     sequences = place == "sequence-written"
     block = 5_000 if place.startswith("merge") else 40_000
-    with start(tmp_path, corpus, block, sequences, place) as child:
-        child.communicate()
-    assert child.returncode == -signal.SIGKILL, "the place was reached"
+    assert start(tmp_path, corpus, block, sequences, place).end()[0] == -signal.SIGKILL, "the place was reached"
     if place in ("part-written", "run-made"):
         assert list_parts(Run(tmp_path)) == [], "nothing is visible before it is renamed"
     assert finish(tmp_path, corpus, 20_000, sequences) == unbroken
