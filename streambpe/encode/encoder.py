@@ -271,13 +271,6 @@ class Encoder:
         ids, _ = self.encode_distinct(pl.Series([chunk], dtype=pl.String))
         return [number & ~WHOLE if number >= WHOLE else number for number in ids.tolist()]
 
-    def join_stream(self, stream: Ids) -> Ids:
-        """A stream of log ids with WHOLE set on whole chunks -> the same with superwords joined, nothing set."""
-        core = self._take_log()
-        ids = core.joined(stream)
-        self._idle_log.append(core)
-        return ids
-
     # Log ids to model ids.
 
     def to_model_ids(self, log_ids: Ids) -> Ids:

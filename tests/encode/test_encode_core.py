@@ -276,8 +276,8 @@ def test_a_long_run_of_whole_chunks_is_joined_in_windows():
             encoder = Encoder(log, window=window)
             for length in (1, 7, 60, 400):
                 run = symbols(rng, length)
-                wanted = encoder.model.join_chunks([number] for number in run)
-                assert encoder.join_stream(np.array(run, np.int32) | np.int32(WHOLE)).tolist() == wanted
+                wanted = encoder.model.to_model_ids(encoder.model.join_chunks([number] for number in run))
+                assert encoder.joined(np.array(run, np.int32) | np.int32(WHOLE)).tolist() == wanted
                 assert encoder.id_list(bytes(run)) == wanted
 
 

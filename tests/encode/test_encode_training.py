@@ -106,5 +106,6 @@ def pairs_across(encoder: Encoder) -> Counter[tuple[int, int]]:
                 runs.append([])
         for run in runs:
             stream = np.array(run, np.int32) | np.int32(WHOLE)
-            pairs.update(pairwise(encoder.join_stream(stream).tolist()))
+            log_ids = map(encoder.model.log_id.__getitem__, encoder.joined(stream).tolist())
+            pairs.update(pairwise(log_ids))
     return pairs
