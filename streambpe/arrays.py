@@ -1,4 +1,4 @@
-"""Arrays to files, so that a full disk is always told.
+"""Kinds of arrays; arrays to files, so that a full disk is always told.
 
 numpy's own `tofile` and `save` write through a buffer whose last flush they do not look at: of an array of 21 872 bytes
 on a disk with room for 20 480 the rest was missing, and no error was raised.
@@ -13,6 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from streambpe.system import sync
+
+Bool = npt.NDArray[np.bool_]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+MAX_COUNT = 2**63 - 1  # in an Int64
 
 
 def write_array(array: npt.NDArray[Any], out: IO[bytes]) -> None:

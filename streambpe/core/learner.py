@@ -15,11 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streambpe.arrays import Int32, Int64
 from streambpe.core.binding import library
 from streambpe.errors import CoreError
-
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
 DONE, NONE_LEFT, ASK, OUT, LIVING, UNFIT = range(6)
 FULL = -1

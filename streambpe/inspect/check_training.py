@@ -26,10 +26,11 @@ import duckdb
 import numpy as np
 import polars as pl
 
+from streambpe.arrays import Int64
 from streambpe.config import TrainConfig
 from streambpe.errors import EventLogError, ModelError, RunError
 from streambpe.inspect.check_superwords import check_superwords, eligible_chunks
-from streambpe.inspect.recount import Int64, Replay, encode_words, pair_counts
+from streambpe.inspect.recount import Replay, encode_words, pair_counts
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.codecs import Codec, shown_content
 from streambpe.model.eventlog import Event, Op, events_digest, read_event_log

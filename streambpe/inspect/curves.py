@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from streambpe.arrays import Int64
 from streambpe.config import SourceOptions
 from streambpe.encode.bulk import BulkReplay, Ids
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect.evaluate import count_uses, no_uses
-from streambpe.inspect.measures import Int64, renyi_efficiency
+from streambpe.inspect.measures import renyi_efficiency
 from streambpe.model.eventlog import EventLog, Op
 from streambpe.model.replay import sizes as sizes_after
 from streambpe.resources import Resources

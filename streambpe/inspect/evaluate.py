@@ -22,6 +22,7 @@ from typing import Any, TextIO
 import numpy as np
 import polars as pl
 
+from streambpe.arrays import Int64
 from streambpe.config import SourceOptions
 from streambpe.encode.blocks import BlockEncoder
 from streambpe.encode.encoder import Encoder, RunJoiner
@@ -29,7 +30,7 @@ from streambpe.encode.formats.export import import_file
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.columns import print_columns
-from streambpe.inspect.measures import MEASURES, WHOLE_NUMBERS, Int64, Tokens, Uses, measure
+from streambpe.inspect.measures import MEASURES, WHOLE_NUMBERS, Tokens, Uses, measure
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.sources.find import find_sources
 from streambpe.sources.read import Reader

@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from streambpe.arrays import Bool, Int64
 from streambpe.text.whitespace import WORD_MARK
 
-Int64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
 ALPHA = 2.5  # of the Rényi entropy: what Zouhar et al. (2023) found to go with quality best
 
 # name -> (heading in the table, what it is)

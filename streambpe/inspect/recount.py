@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from streambpe.arrays import Int64
 from streambpe.model.eventlog import Event, Op
 
-Int64 = npt.NDArray[np.int64]
 _NEVER = np.iinfo(np.int64).max
 _COVERED = -2  # a place that a merge took in; -1 is a symbol outside the alphabet
 _LONG = 2048  # symbols; a longer chunk has too many rounds and is encoded by itself

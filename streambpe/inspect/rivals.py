@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from streambpe.arrays import Int32
 from streambpe.config import TrainConfig
 from streambpe.encode.bulk import BulkReplay, pair_places
 from streambpe.errors import RunError
@@ -39,7 +40,7 @@ from streambpe.text.eligible import text_test
 from streambpe.text.patterns import find_pattern
 from streambpe.train.engine.engine import PairRule
 from streambpe.train.superwords.interleave import phase_one
-from streambpe.train.superwords.neighbours import BARRIER, Int32, Reader, SymbolReader, find_eligible
+from streambpe.train.superwords.neighbours import BARRIER, Reader, SymbolReader, find_eligible
 from streambpe.train.superwords.rules import join_rule, symbol_contents
 from streambpe.train.superwords.stage2 import StageTwo
 

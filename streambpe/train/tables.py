@@ -12,6 +12,7 @@ import duckdb
 import numpy as np
 import polars as pl
 
+from streambpe.arrays import Int64
 from streambpe.encode.encoder import Encoder
 from streambpe.errors import StoreHeld
 from streambpe.failpoints import failpoint
@@ -28,7 +29,6 @@ from streambpe.store.trainings import (
     fill_weighted_counts,
     fold_training,
 )
-from streambpe.train.engine.batch import Int64
 from streambpe.train.engine.engine import Engine
 from streambpe.train.superwords.runs import RunTable
 from streambpe.train.training import Corpus, Symbols, Training, TrainResult, header_of

@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from streambpe.arrays import MAX_COUNT
 from streambpe.core.learner import DONE, NONE_LEFT, TIES_BYTES, Learner, NoRoom, Rule
 from streambpe.errors import CoreError
-from streambpe.train.engine.batch import MAX_COUNT
 from streambpe.train.engine.engine import Engine, EngineOptions, Words
 from streambpe.train.engine.state import comparable
 from tests.sequential import BASE, events_of, hard_words, learn, paper_learn, run, text_words

@@ -8,9 +8,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from streambpe.arrays import Int32
 from streambpe.core.learner import Learner, Rule
 from streambpe.core.scan import drop_words
-from streambpe.train.engine.batch import Int32
 from streambpe.train.engine.column import read_column, write_column
 from streambpe.train.engine.engine import Words
 from streambpe.train.engine.frontier import FloorRequest, Frontier, best_pairs

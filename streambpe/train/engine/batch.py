@@ -1,17 +1,8 @@
-"""BatchBPE's rule: which pairs are merged together in a round; and the types of the engine's arrays."""
+"""BatchBPE's rule: which pairs are merged together in a round."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
-
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
-Bool = NDArray[np.bool_]
-
-MAX_COUNT = 2**63 - 1
 
 
 def paper_batch_size(remaining: int, vocabulary: int, cap_divisor: int, max_batch: int) -> int:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streambpe.train.engine.batch import Int32, Int64
+from streambpe.arrays import Int32, Int64
 
 SEPARATOR = -1
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
+from streambpe.arrays import MAX_COUNT, Int32, Int64
 from streambpe.core.learner import LIVING, NONE_LEFT, UNFIT, NoRoom
 from streambpe.errors import ReplayMismatch
 from streambpe.train.engine import batch as rounds
-from streambpe.train.engine.batch import MAX_COUNT, Int32, Int64
 from streambpe.train.engine.column import SEPARATOR, Rewrite, read_column, write_column
 from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.frontier import FloorRequest, Frontier, best_pairs

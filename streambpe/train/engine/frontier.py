@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streambpe.train.engine.batch import Bool, Int64
+from streambpe.arrays import Bool, Int64
 from streambpe.train.engine.pair_counter import PairCounter
 
 SHORT_LIST = 2048  # pairs; larger means fewer rebuilds, smaller means faster `best`

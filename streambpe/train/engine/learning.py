@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from streambpe.train.engine.batch import Int32, Int64
+from streambpe.arrays import Int32, Int64
 from streambpe.train.engine.pair_counter import PairCounter
 from streambpe.train.engine.rules import Batch, BatchRecord
 

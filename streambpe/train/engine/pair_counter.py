@@ -19,10 +19,9 @@ from threading import Lock
 
 import numpy as np
 
-from streambpe.arrays import write_array
+from streambpe.arrays import Int32, Int64, write_array
 from streambpe.core.pairs import PairTable
 from streambpe.core.scan import ColumnCount
-from streambpe.train.engine.batch import Int32, Int64
 
 PARTS = 16
 LEAST_BYTES = 1 << 9  # of a table

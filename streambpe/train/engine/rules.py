@@ -10,8 +10,8 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from streambpe.arrays import Bool, Int32, Int64
 from streambpe.system import release_pages
-from streambpe.train.engine.batch import Bool, Int32, Int64
 from streambpe.train.engine.deletion import Deletion, Deletions
 
 

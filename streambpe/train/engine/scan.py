@@ -16,13 +16,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from streambpe.arrays import write_array
+from streambpe.arrays import Bool, Int32, Int64, write_array
 from streambpe.core.binding import ChunkTable
 from streambpe.core.pairs import PairTable
 from streambpe.core.scan import BlockMerger, ChainFinder, Merged, drop_words, numbered
 from streambpe.core.strings import ChunkList, merge
 from streambpe.threads import in_order
-from streambpe.train.engine.batch import Bool, Int32, Int64
 from streambpe.train.engine.column import SEPARATOR, Rewrite, read_column, write_column
 from streambpe.train.engine.frontier import PairFilter
 from streambpe.train.engine.pair_counter import PairCounter

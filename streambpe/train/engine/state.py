@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from streambpe.arrays import Bool, Int64
 from streambpe.core.learner import MOST_HOT, Learned, Learner, Rule
-from streambpe.train.engine.batch import Bool, Int64
 from streambpe.train.engine.deletion import LivingTokens
 from streambpe.train.engine.rules import EngineOptions, PairRule
 from streambpe.train.engine.ties import TieOrder

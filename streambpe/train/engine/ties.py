@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streambpe.arrays import Int64
 from streambpe.core.learner import TIES_BYTES, TIES_IDS
-from streambpe.train.engine.batch import Int64
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from streambpe.arrays import Bool, Int64
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event
 from streambpe.model.whole_characters import States, whole_characters
-from streambpe.train.engine.batch import Bool, Int64
 
 
 class WholeCharacterRule:

@@ -22,11 +22,11 @@ from typing import Protocol
 
 import numpy as np
 
+from streambpe.arrays import Int64
 from streambpe.core.learner import TIES_PLACES
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event, EventLog, Op, delete_event, merge_event, supermerge_event
 from streambpe.model.replay import steps
-from streambpe.train.engine.batch import Int64
 from streambpe.train.engine.ties import LearnerTies, TieOrder
 
 _STEP = 32  # bits below a word step's place: superwords between it and the next

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from streambpe.arrays import Int64
 from streambpe.model.eventlog import Event, Op
-from streambpe.train.engine.batch import Int64
 
 
 def can_undo(events: Sequence[Event], kept: int) -> bool:

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from streambpe.arrays import Int32
 from streambpe.core.pairs import PairTable
 from streambpe.encode.bulk import BulkReplay
 from streambpe.errors import RunError
@@ -33,10 +33,6 @@ from streambpe.model.eventlog import Event, Op
 from streambpe.store.made_of import has_note, parquet_note
 from streambpe.store.sequences import UNREADABLE, SequencePart, read_sequence
 from streambpe.threads import in_order
-
-Int64 = npt.NDArray[np.int64]
-Int32 = npt.NDArray[np.int32]
-Bool = npt.NDArray[np.bool_]
 
 BARRIER = -1  # a chunk that takes no part, or the end of a document
 _SCHEMA = {"key": pl.Int64, "n": pl.Int64}

@@ -40,6 +40,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from streambpe.arrays import Int64
 from streambpe.config import TrainConfig
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event, Op, events_digest, merge_event, supermerge_event
@@ -57,7 +58,6 @@ from streambpe.train.superwords.neighbours import (
     PART_BYTES,
     ROW_BYTES,
     Groups,
-    Int64,
     Reader,
     SymbolReader,
     count_neighbours,

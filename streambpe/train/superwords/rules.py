@@ -7,17 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from streambpe.arrays import Bool, Int64
 from streambpe.config import TrainConfig
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event
 from streambpe.text.eligible import text_test
 from streambpe.text.patterns import Pattern
-from streambpe.train.engine.batch import Bool
 from streambpe.train.engine.engine import PairRule
 from streambpe.train.engine.whole_characters import WholeCharacterRule
-from streambpe.train.superwords.neighbours import (
-    Int64,
-)
 from streambpe.train.superwords.runs import (
     OpenChunks,
 )

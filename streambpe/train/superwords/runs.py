@@ -47,7 +47,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from streambpe.arrays import write_array
+from streambpe.arrays import Bool, Int32, Int64, write_array
 from streambpe.core.pairs import PairTable
 from streambpe.failpoints import failpoint
 from streambpe.files import put_in_place
@@ -56,7 +56,7 @@ from streambpe.store.sequences import SequencePart
 from streambpe.system import remove_folder
 from streambpe.threads import in_order
 from streambpe.train.engine.rules import release_maps
-from streambpe.train.superwords.neighbours import BARRIER, Bool, Groups, Int32, Int64, Reader, add_up, write_whole
+from streambpe.train.superwords.neighbours import BARRIER, Groups, Reader, add_up, write_whole
 from streambpe.train.words import WordFiles
 
 _SCHEMA = {"run": pl.Binary, "by": pl.Int64, "n": pl.Int64}

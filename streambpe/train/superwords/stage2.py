@@ -32,6 +32,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from streambpe.arrays import Int32, Int64
 from streambpe.core.strings import as_buffers
 from streambpe.encode.bulk import BulkReplay, Tally
 from streambpe.errors import LimitError
@@ -45,7 +46,7 @@ from streambpe.store.sequences import SequencePart
 from streambpe.text.chunker import Chunker
 from streambpe.text.marks import DOCUMENT_END
 from streambpe.text.patterns import Pattern
-from streambpe.train.superwords.neighbours import BARRIER, Int32, Int64, Reader, load_documents, write_whole
+from streambpe.train.superwords.neighbours import BARRIER, Reader, load_documents, write_whole
 
 _MARK = bytes([DOCUMENT_END])
 
