@@ -381,7 +381,7 @@ EXPORT int64_t learner_hot(learner *all, int64_t room, int64_t *out) {
     all->why = CORE_OK;
     if (!all->filled && !learn_fill(all, 1, INT64_MAX))
         return all->why;
-    if (!learn_count_bounds(all, all->floor) && !learn_fill(all, 1, INT64_MAX))
+    if (!learn_count_bounds(all) && !learn_fill(all, 1, INT64_MAX))
         return all->why;
     for (uint64_t i = 0; i <= all->mask; i++) {
         const pair_slot *slot = all->slots + i;

@@ -21,11 +21,13 @@
 
    Counts of old pairs rise in two cases: a deleted token falls into its parts, and a merge may spell a token that
    lives. A hot pair then gets more places. A cold one is kept with a bound, what it could count at most
-   (PAIR_BOUND), and counted when the bound is the best of all.
+   (PAIR_BOUND), and counted when the bound is the best of all: at the places of the one of its tokens that stands in
+   fewer.
 
        learn.c        the loop
        learn_merge.c  a merge, a split, what they do to counts
        learn_fill.c   counting all pairs, choosing a floor
+       learn_stands.c where tokens stand, and counting pairs with a bound
        learn_pairs.c  the table of pairs, their lists, the heap
        learn_tokens.c spellings, ties, lives of tokens
        learn_words.c  what it starts from, words in and out
@@ -41,7 +43,7 @@
 
 #include <string.h>
 
-enum { PAIR_BOUND = 1, PAIR_REFUSED = 2, PAIR_ALLOWED = 4, PAIR_COUNTING = 8 };
+enum { PAIR_BOUND = 1, PAIR_REFUSED = 2, PAIR_ALLOWED = 4 };
 enum { TIES_IDS = 0, TIES_BYTES = 1, TIES_PLACES = 2 };
 enum { SEPARATOR = -1, COVERED = INT32_MIN };
 /* what a merge makes: a token that never was, one that was deleted and comes back, one that lives elsewhere too */
@@ -77,6 +79,10 @@ typedef struct {
     uint32_t place;
 } added_pair;
 
+typedef struct { /* a list like that of a pair, and how many places it holds */
+    uint32_t head, many;
+} token_places;
+
 typedef struct { /* byte strings by number, and the number of each */
     uint8_t *text;
     uint64_t *ends;
@@ -101,7 +107,7 @@ typedef struct {
     int64_t *length, *order, *count;
     int32_t *size; /* in base symbols, with deletions */
     uint64_t *first_pair;
-    uint32_t *stands; /* with splits: where a learned token may stand, as the places of a pair */
+    token_places *stands; /* with splits: where a token may stand */
     uint8_t *alive, *kind;
     tally *in_front, *behind;
     int32_t *touched;
@@ -125,6 +131,7 @@ typedef struct {
     int64_t floor, ratio; /* the floor is the best count over the ratio, when pairs are counted */
     uint64_t most_hot;    /* pairs, if fewer ties allow it */
     int filled;
+    int bases;         /* with splits: `stands` tells of base symbols too */
     uint64_t distinct; /* pairs, when they were last counted */
     /* deletions whose token still stands in the words: the last ones told */
     int32_t *parts[2];
@@ -150,6 +157,7 @@ void learn_heapify(learner *all);
 pair_slot *learn_best(learner *all);
 void learn_pop(learner *all);
 uint32_t learn_gather(learner *all, uint32_t head);
+void learn_sort_places(uint32_t *places, uint64_t many);
 
 /* learn_tokens.c */
 int spell_add(learner *all, spellings *known, const uint8_t *text, uint64_t length);
@@ -164,9 +172,13 @@ int64_t learn_parts(learner *all, int32_t id, int which);
 
 /* learn_fill.c */
 int learn_fill(learner *all, uint64_t fewest, int64_t at_most);
-int learn_count_bound(learner *all, pair_slot *slot);
-int learn_count_bounds(learner *all, int64_t least);
 int learn_is_banned(const learner *all, uint64_t key);
+
+/* learn_stands.c */
+uint64_t learn_count_stands(learner *all);
+int learn_stretch_stands(learner *all);
+int learn_count_bound(learner *all, pair_slot *slot);
+int learn_count_bounds(learner *all);
 
 /* learn_merge.c */
 int64_t learn_merge(learner *all, uint64_t key, int32_t id, int known, uint32_t head);
@@ -199,6 +211,11 @@ static inline int is_forbidden(const learner *all, int32_t left, int32_t right) 
     if (all->longest && all->length[left] + all->length[right] > all->longest)
         return 1;
     return all->kinds && !all->joins[all->kind[left] * all->kinds + all->kind[right]];
+}
+
+/* One more place in a list, which has room for it. */
+static inline void put_place(learner *all, uint32_t head, uint64_t place) {
+    all->arena[head + 2 + all->arena[head + 1]++] = (uint32_t)place;
 }
 
 static inline int is_learned(const learner *all, int64_t id) {

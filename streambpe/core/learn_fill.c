@@ -272,28 +272,6 @@ static uint64_t choose(learner *all, const counting *now, uint64_t stands, uint6
     return many;
 }
 
-/* Lists of the places of learned tokens; their stretches first. */
-static int stretch_tokens(learner *all) {
-    for (int64_t id = all->first_id; id < all->next_id; id++) {
-        all->stands[id] = 0;
-        if (all->in_front[id].places && !(all->stands[id] = learn_stretch(all, all->in_front[id].places)))
-            return 0;
-    }
-    return 1;
-}
-
-static uint64_t count_tokens(learner *all) {
-    uint64_t many = 0;
-    for (uint64_t at = 1; at < all->places; at += all->token[at] < 0 ? 1 : width_at(all, at)) {
-        if (all->token[at] >= 0 && is_learned(all, all->token[at])) {
-            if (!all->in_front[all->token[at]].places++)
-                many += 2; /* of the stretch */
-            many++;
-        }
-    }
-    return many;
-}
-
 static int deal_out(learner *all, const counting *now, uint64_t many, uint64_t stands) {
     uint64_t places = stands + 64;
     for (uint64_t i = 0; i < many; i++)
@@ -327,11 +305,7 @@ static int deal_out(learner *all, const counting *now, uint64_t many, uint64_t s
         all->heap[all->heaped++] = (heap_entry){now->kept[i].n, now->kept[i].key};
     }
     learn_heapify(all);
-    return !all->splits || stretch_tokens(all);
-}
-
-static void stand_at(learner *all, uint32_t head, uint64_t place) {
-    all->arena[head + 2 + all->arena[head + 1]++] = (uint32_t)place;
+    return !all->splits || learn_stretch_stands(all);
 }
 
 static void place_all(learner *all) {
@@ -346,10 +320,10 @@ static void place_all(learner *all) {
         if (before) {
             const pair_slot *slot = learn_find(all, pair_key(all->token[before], id));
             if (slot && slot->head)
-                stand_at(all, slot->head, before);
+                put_place(all, slot->head, before);
         }
-        if (all->splits && is_learned(all, id) && all->stands[id])
-            stand_at(all, all->stands[id], at);
+        if (all->splits && all->stands[id].head)
+            put_place(all, all->stands[id].head, at);
         before = at;
         at += width_at(all, at);
     }
@@ -370,7 +344,7 @@ int learn_fill(learner *all, uint64_t fewest, int64_t at_most) {
     int done = count_all(all, &now, fewest, at_most);
     learn_give(all, now.slots, (now.mask + 1) * sizeof *now.slots);
     if (done && all->splits)
-        stands = count_tokens(all);
+        stands = learn_count_stands(all);
     uint64_t many = done ? choose(all, &now, stands, fewest, at_most) : 0;
     done = done && (many || !now.many) && deal_out(all, &now, many, stands);
     all->floor = many < now.many ? now.kept[many].n + 1 : now.floor;
@@ -386,121 +360,4 @@ int learn_fill(learner *all, uint64_t fewest, int64_t at_most) {
     all->filled = 1;
     all->refills++;
     return 1;
-}
-
-/* ------------------------------------------------------------------ pairs with a bound */
-
-/* Give a pair its exact count: these are its places, ascending. */
-static void settle(learner *all, uint64_t key, uint32_t head) {
-    pair_slot *slot = learn_find(all, key);
-    const uint32_t *places = all->arena + head + 2;
-    uint64_t end = 0;
-    int run = 0, equal = all->disjoint && key >> 32 == (uint32_t)key;
-    slot->n = 0;
-    for (uint32_t i = 0; i < all->arena[head + 1]; i++) {
-        run = equal && places[i] == end && !run;
-        end = places[i] + width_at(all, places[i]);
-        if (!run)
-            slot->n += all->weight[all->word[places[i]]];
-    }
-    slot->head = head;
-    slot->flags &= ~(uint32_t)(PAIR_BOUND | PAIR_COUNTING);
-}
-
-/* By the places where one of its tokens may stand. */
-static int settle_by_token(learner *all, uint64_t key, int32_t id) {
-    int32_t left = (int32_t)(key >> 32), right = (int32_t)key;
-    if (!all->stands[id]) {
-        uint32_t none = learn_stretch(all, 0);
-        if (!none)
-            return 0;
-        settle(all, key, none);
-        return 1;
-    }
-    uint32_t from = learn_gather(all, all->stands[id]);
-    if (!from)
-        return 0;
-    all->stands[id] = from;
-    uint32_t head = learn_stretch(all, all->arena[from + 1]);
-    if (!head)
-        return 0;
-    uint32_t many = 0, last = 0;
-    for (uint32_t i = 0; i < all->arena[from + 1]; i++) {
-        uint64_t place = all->arena[from + 2 + i];
-        if (all->token[place] != id)
-            continue;
-        if (id != left)
-            place = place_before(all, place);
-        if (place == last || all->token[place] != left || all->token[place + width_at(all, place)] != right)
-            continue;
-        all->arena[head + 2 + many++] = (uint32_t)place;
-        last = (uint32_t)place;
-    }
-    all->arena[head + 1] = many;
-    settle(all, key, head);
-    all->looked += all->arena[from + 1];
-    return learn_push(all, learn_find(all, key)->n, key);
-}
-
-static uint64_t many_places(const learner *all, uint32_t head) {
-    uint64_t many = 0;
-    for (; head; head = all->arena[head])
-        many += all->arena[head + 1];
-    return many;
-}
-
-/* By a look at all places, for all that could count nearly as much. */
-int learn_count_bounds(learner *all, int64_t least) {
-    for (uint64_t i = 0; i <= all->mask; i++) {
-        pair_slot *slot = all->slots + i;
-        if (slot->key != NO_PAIR && slot->flags & PAIR_BOUND && slot->n >= least) {
-            slot->flags |= PAIR_COUNTING;
-            slot->n = 0;
-            all->in_front[slot->key >> 32].head = 1;
-        }
-    }
-    int done = 1;
-    for (int dealing = 0; dealing < 2 && done; dealing++) {
-        for (uint64_t at = 1; at < all->places; at += all->token[at] < 0 ? 1 : width_at(all, at)) {
-            int32_t left = all->token[at], right;
-            if (left < 0 || !all->in_front[left].head || (right = all->token[at + width_at(all, at)]) < 0)
-                continue;
-            pair_slot *slot = learn_find(all, pair_key(left, right));
-            if (!slot || !(slot->flags & PAIR_COUNTING))
-                continue;
-            if (dealing)
-                stand_at(all, slot->head, at);
-            else
-                slot->n++;
-        }
-        for (uint64_t i = 0; i <= all->mask && done; i++) {
-            pair_slot *slot = all->slots + i;
-            if (slot->key == NO_PAIR || !(slot->flags & PAIR_COUNTING))
-                continue;
-            if (!dealing)
-                done = (slot->head = learn_stretch(all, (uint64_t)slot->n)) != 0;
-            else
-                settle(all, slot->key, slot->head);
-            if (dealing)
-                done = learn_push(all, slot->n, slot->key);
-        }
-    }
-    for (int64_t id = 0; id < all->next_id; id++)
-        all->in_front[id].head = 0;
-    all->looked += 2 * (int64_t)all->places;
-    return done;
-}
-
-/* The exact count of a pair of which only a bound is known; 0 if there was no room, then the index has to go. */
-int learn_count_bound(learner *all, pair_slot *slot) {
-    uint64_t key = slot->key;
-    int32_t left = (int32_t)(key >> 32), right = (int32_t)key;
-    if (all->splits && (is_learned(all, left) || is_learned(all, right))) {
-        int32_t id = left;
-        if (!is_learned(all, left) ||
-            (is_learned(all, right) && many_places(all, all->stands[right]) < many_places(all, all->stands[left])))
-            id = right;
-        return settle_by_token(all, key, id);
-    }
-    return learn_count_bounds(all, slot->n - slot->n / 4);
 }

@@ -91,8 +91,10 @@ static int stand_too(learner *all, uint32_t *list, const added_pair *rows, uint6
 static int rise_one(learner *all, const added_pair *rows, uint64_t many) {
     uint64_t key = rows->key;
     int32_t left = (int32_t)(key >> 32), right = (int32_t)key;
-    if (key & TOKEN_LIST)
-        return stand_too(all, all->stands + right, rows, many);
+    if (key & TOKEN_LIST) {
+        all->stands[right].many += (uint32_t)many;
+        return stand_too(all, &all->stands[right].head, rows, many);
+    }
     int64_t sum = 0;
     for (uint64_t i = 0; i < many; i++)
         sum += rows[i].n;
@@ -284,9 +286,10 @@ int64_t learn_merge(learner *all, uint64_t key, int32_t id, int known, uint32_t 
         add_pairs(all, id, head);
     else
         bear_pairs(all, id, known, head);
-    if (all->splits && is_learned(all, id)) { /* the list goes on as that of the token */
-        all->arena[head] = all->stands[id];
-        all->stands[id] = head;
+    if (all->splits && (all->bases || is_learned(all, id))) { /* the list goes on as that of the token */
+        all->arena[head] = all->stands[id].head;
+        all->stands[id].head = head;
+        all->stands[id].many += all->arena[head + 1];
     }
     rise(all);
     return made;
@@ -299,17 +302,17 @@ int64_t learn_merge(learner *all, uint64_t key, int32_t id, int known, uint32_t 
 int learn_split(learner *all, int32_t id, const int32_t *parts, int64_t many) {
     if (!all->filled && !learn_fill(all, 1, INT64_MAX))
         return -1;
-    if (!all->stands[id])
+    if (!all->stands[id].head)
         return 1;
-    uint32_t head = learn_gather(all, all->stands[id]);
+    uint32_t head = learn_gather(all, all->stands[id].head);
     if (!head) { /* counted anew its places are in one stretch */
         if (!learn_fill(all, 1, INT64_MAX))
             return -1;
-        head = all->stands[id];
+        head = all->stands[id].head;
         if (!head)
             return 1;
     }
-    all->stands[id] = head;
+    all->stands[id].head = head;
     drop_stale(all, head, id, -1);
     const uint32_t *places = all->arena + head + 2;
     uint32_t found = all->arena[head + 1];
@@ -345,7 +348,7 @@ int learn_split(learner *all, int32_t id, const int32_t *parts, int64_t many) {
             int32_t left = before ? all->token[before] : SEPARATOR, right = all->token[at];
             if (left >= 0 && right >= 0 && !(all->disjoint && left == right))
                 add(all, pair_key(left, right), before, n);
-            if (part < many && is_learned(all, right))
+            if (part < many && (all->bases || is_learned(all, right)))
                 add(all, TOKEN_LIST | (uint32_t)right, at, 0);
             before = at;
             if (part < many)
@@ -355,7 +358,7 @@ int learn_split(learner *all, int32_t id, const int32_t *parts, int64_t many) {
     }
     if (all->disjoint)
         recount_runs(all, places, found, -1, 1);
-    all->stands[id] = 0;
+    all->stands[id] = (token_places){0, 0};
     all->looked += found;
     all->executed += found;
     rise(all);

@@ -1,5 +1,6 @@
 /* The table of pairs, the lists of their places, the heap of the best. See learn.h. */
 #include "learn.h"
+#include "sort.h"
 
 #include <stdlib.h>
 
@@ -146,9 +147,21 @@ uint32_t learn_stretch(learner *all, uint64_t many) {
     return head;
 }
 
-static int by_place(const void *one, const void *other) {
-    uint32_t a = *(const uint32_t *)one, b = *(const uint32_t *)other;
-    return a < b ? -1 : a > b;
+static inline int is_lower(const uint8_t *context, const uint32_t *a, const uint32_t *b) {
+    (void)context;
+    return *a < *b;
+}
+
+SORT(sort_places, uint32_t, is_lower)
+
+/* In ascending order, which they often are. */
+void learn_sort_places(uint32_t *places, uint64_t many) {
+    for (uint64_t i = 1; i < many; i++) {
+        if (places[i - 1] > places[i]) {
+            sort_places(NULL, places, many, depth_for(many));
+            return;
+        }
+    }
 }
 
 /* All places of a list in one stretch, in ascending order; 0 if there is no room for it. */
@@ -168,13 +181,7 @@ uint32_t learn_gather(learner *all, uint32_t head) {
         all->arena[whole + 1] = (uint32_t)many;
         head = whole;
     }
-    uint32_t *places = all->arena + head + 2, many = all->arena[head + 1];
-    for (uint32_t i = 1; i < many; i++) {
-        if (places[i - 1] > places[i]) {
-            qsort(places, many, sizeof *places, by_place);
-            break;
-        }
-    }
+    learn_sort_places(all->arena + head + 2, all->arena[head + 1]);
     return head;
 }
 

@@ -222,7 +222,7 @@ int learn_bear(learner *all, int32_t left, int32_t right) {
         all->alive[id] = 1;
         all->count[id] = 0;
         if (all->splits)
-            all->stands[id] = 0;
+            all->stands[id] = (token_places){0, 0};
     }
     return 1;
 }

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streambpe.arrays import MAX_COUNT
-from streambpe.core.learner import DONE, NONE_LEFT, TIES_BYTES, Learner, NoRoom, Rule
+from streambpe.core.learner import DONE, LIVING, NONE_LEFT, TIES_BYTES, Learner, NoRoom, Rule
 from streambpe.errors import CoreError
 from streambpe.train.engine.engine import Engine, EngineOptions, Words
 from streambpe.train.engine.state import comparable
@@ -144,6 +144,42 @@ def test_the_limit_is_kept_or_told():
             assert not figures.pending
     assert told_full > 1
     assert counted > 0
+
+
+def learned_with_deletions(words, limit, enough=400):
+    """The merges and deletions of a learner at tau 0.5, and its figures."""
+    learner = made(words, limit, numerator=1, denominator=2)
+    merged, gone = [], []
+    learned = None
+    while learned is None or learned.why in (DONE, LIVING):
+        learned = learner.learn(10**6, enough)
+        gone += [one._replace(after=one.after + len(merged)) for one in learned.deleted]
+        merged += events(learned)
+        if learned.why == DONE:
+            break
+    return merged, gone, learner.figures
+
+
+def test_pairs_that_rose_are_counted_where_their_tokens_stand():
+    """Splits give pairs of two base symbols more places again and again; all places are looked at when all pairs are
+    counted (twice each time), not for such a pair."""
+    merged, gone, figures = learned_with_deletions(text_words(7, 4000), 1 << 24)
+    assert len(merged) > 400
+    assert len(gone) > 100
+    assert figures.looked < 4 * figures.refills * figures.places
+
+
+def test_deletions_are_the_same_within_any_limit():
+    """Also where base symbols get no lists of their places."""
+    words = text_words(7, 4000)
+    merged, gone, roomy = learned_with_deletions(words, 1 << 24)
+    refills = []
+    for limit in range(500_000, 700_000, 20_000):
+        tight = learned_with_deletions(words, limit)
+        assert tight[:2] == (merged, gone)
+        assert tight[2].most_bytes <= limit
+        refills.append(tight[2].refills)
+    assert max(refills) > roomy.refills
 
 
 def test_an_engine_without_room_goes_on_from_disk(tmp_path, monkeypatch):

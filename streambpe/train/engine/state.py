@@ -202,8 +202,8 @@ class State:
             at = stop
 
     def sizes(self) -> Int64 | None:
-        """With deletions: how many base symbols each token has, so many places it takes in memory."""
-        if self.lives is None:
+        """With deletions: how many base symbols each token has, so many places it takes in memory. None: one each."""
+        if self.lives is None or not self.lives.first_pair:
             return None
         sizes = [1] * self.first_id
         for left, right in self.lives.first_pair:

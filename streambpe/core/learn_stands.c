@@ -1,0 +1,109 @@
+/* Where tokens stand, with splits; and pairs with a bound, which are counted there. See learn.h.
+
+   A token's list (`stands`) holds every place where it stands, and others that are out of date. Base symbols have
+   lists where these fit into a quarter of the room that is left when pairs are counted. */
+#include "learn.h"
+
+/* How many places the lists of all tokens take, in the arena; how many each has, in `in_front`. */
+uint64_t learn_count_stands(learner *all) {
+    uint64_t room = all->limit > all->bytes ? all->limit - all->bytes : 0, many[2] = {0, 0};
+    for (uint64_t at = 1; at < all->places; at += all->token[at] < 0 ? 1 : width_at(all, at)) {
+        int32_t id = all->token[at];
+        if (id >= 0) /* two more of a stretch */
+            many[is_learned(all, id)] += all->in_front[id].places++ ? 1 : 3;
+    }
+    all->bases = many[0] * sizeof *all->arena <= room / 4;
+    return many[1] + (all->bases ? many[0] : 0);
+}
+
+/* Make the lists, with nothing in them yet. */
+int learn_stretch_stands(learner *all) {
+    for (int64_t id = 0; id < all->next_id; id++) {
+        token_places *list = all->stands + id;
+        *list = (token_places){0, 0};
+        if (!all->in_front[id].places || !(all->bases || is_learned(all, id)))
+            continue;
+        list->many = all->in_front[id].places;
+        if (!(list->head = learn_stretch(all, list->many)))
+            return 0;
+    }
+    return 1;
+}
+
+/* Give a pair its exact count: these are its places, ascending. */
+static void settle(learner *all, pair_slot *slot, uint32_t head) {
+    const uint32_t *places = all->arena + head + 2;
+    uint64_t end = 0;
+    int run = 0, equal = all->disjoint && slot->key >> 32 == (uint32_t)slot->key;
+    slot->n = 0;
+    for (uint32_t i = 0; i < all->arena[head + 1]; i++) {
+        run = equal && places[i] == end && !run;
+        end = places[i] + width_at(all, places[i]);
+        if (!run)
+            slot->n += all->weight[all->word[places[i]]];
+    }
+    slot->head = head;
+    slot->flags &= ~(uint32_t)PAIR_BOUND;
+}
+
+/* The places of a pair among those of one of its tokens; what is out of date leaves the list. */
+static uint64_t find_places(learner *all, uint64_t key, int32_t id, uint32_t *found) {
+    int32_t left = (int32_t)(key >> 32), right = (int32_t)key;
+    uint64_t many = 0;
+    all->looked += all->stands[id].many;
+    all->stands[id].many = 0;
+    for (uint32_t head = all->stands[id].head; head; head = all->arena[head]) {
+        uint32_t *places = all->arena + head + 2, size = all->arena[head + 1], kept = 0;
+        for (uint32_t i = 0; i < size; i++) {
+            uint64_t place = places[i];
+            if (i + 16 < size)
+                SOON(all->token + places[i + 16]);
+            if (all->token[place] != id)
+                continue;
+            places[kept++] = (uint32_t)place;
+            if (id != left)
+                place = place_before(all, place);
+            if (all->token[place] == left && all->token[place + width_at(all, place)] == right)
+                found[many++] = (uint32_t)place;
+        }
+        all->arena[head + 1] = kept;
+        all->stands[id].many += kept;
+    }
+    learn_sort_places(found, many);
+    uint64_t once = 0;
+    for (uint64_t i = 0; i < many; i++)
+        if (!once || found[once - 1] != found[i])
+            found[once++] = found[i];
+    return once;
+}
+
+/* The exact count of a pair of which only a bound is known; 0 if there is no room, or none of its tokens has a list:
+   then the index has to go. */
+int learn_count_bound(learner *all, pair_slot *slot) {
+    int32_t left = (int32_t)(slot->key >> 32), right = (int32_t)slot->key, id = right;
+    if (!all->splits || (!all->bases && !is_learned(all, left) && !is_learned(all, right)))
+        return 0;
+    uint64_t many = all->stands[right].many, other = all->stands[left].many;
+    if ((all->bases || is_learned(all, left)) && (other < many || (!all->bases && !is_learned(all, right)))) {
+        id = left;
+        many = other;
+    }
+    uint32_t head = learn_stretch(all, many);
+    if (!head)
+        return 0;
+    many = find_places(all, slot->key, id, all->arena + head + 2);
+    all->arena[head + 1] = (uint32_t)many;
+    all->arena_used = head + 2 + many;
+    settle(all, slot, head);
+    return learn_push(all, slot->n, slot->key);
+}
+
+/* That of all pairs that could count the floor. */
+int learn_count_bounds(learner *all) {
+    for (uint64_t i = 0; i <= all->mask; i++) {
+        pair_slot *slot = all->slots + i;
+        if (slot->key != NO_PAIR && slot->flags & PAIR_BOUND && slot->n >= all->floor && !learn_count_bound(all, slot))
+            return 0;
+    }
+    return 1;
+}
