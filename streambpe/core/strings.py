@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
 
 from streambpe.core.binding import Bytes, Longs, completed, library
+from streambpe.later import polars as pl
 
 _HEAP_BYTES = 64  # of one list in a merge, at least
 
@@ -81,11 +81,9 @@ class ChunkList:
 
     def frame(self) -> pl.DataFrame:
         """The same as (chunk, n)."""
-        return pl.DataFrame({"chunk": self.strings(), "n": self.n}, schema={"chunk": pl.String, "n": pl.Int64})
-
-    def strings(self) -> pl.Series:
-        """The chunks alone."""
-        return as_strings(self.offsets, self.data)
+        return pl.DataFrame(
+            {"chunk": as_strings(self.offsets, self.data), "n": self.n}, schema={"chunk": pl.String, "n": pl.Int64}
+        )
 
     def table(self) -> pa.Table:
         """The same for Arrow, not copied."""

@@ -16,7 +16,6 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from streambpe.core.encoding import (
     CACHE_BYTES,
@@ -36,6 +35,7 @@ from streambpe.core.encoding import (
 )
 from streambpe.core.strings import as_buffers
 from streambpe.errors import ModelError, UnknownSymbol
+from streambpe.later import polars as pl
 from streambpe.model.alphabet import UNKNOWN
 from streambpe.model.codecs import codec_for
 from streambpe.model.eventlog import EventLog, Op

@@ -20,7 +20,7 @@ from streambpe.inspect.check_training import check_trainings
 from streambpe.resources import Resources
 from streambpe.sources.digests import digest_stretches
 from streambpe.sources.source import Source
-from streambpe.store.chunks import CorpusDigest, group_row, spans_frame
+from streambpe.store.chunks import CorpusDigest, group_row, span_rows
 from streambpe.store.database import append, open_store
 from streambpe.store.job import left_to_count
 from streambpe.store.merge import merge_ranges, merged_lists
@@ -134,11 +134,11 @@ def _check_tables(run: Run, resources: Resources, config: CountConfig) -> tuple[
         for rows in merged_lists(mine, max(resources.memory_bytes // 12, 4 << 20)):
             digest.add(rows)
             append(con, "recount", rows.frame())
-        spans = spans_frame(span for part in (parts if held is None else mine) for span in part.spans)
+        spans = span_rows(span for part in (parts if held is None else mine) for span in part.spans)
         version = facts.get("format_version")
         if version == "1":  # not written since: it has no groups
-            spans = spans.drop("group_name")
-        con.register("recounted_sources", spans.to_arrow())
+            spans = spans.drop_columns("group_name")
+        con.register("recounted_sources", spans)
         sha256 = str(digest.facts(0)["sha256"])
         found: dict[str, list[tuple[Any, ...]]] = {
             "counts": _check_parts([p for p in parts if p not in mine], resources)

@@ -28,6 +28,7 @@ import polars as pl
 
 from streambpe.arrays import Int64
 from streambpe.config import TrainConfig
+from streambpe.core.strings import ChunkList
 from streambpe.errors import EventLogError, ModelError, RunError
 from streambpe.inspect.check_superwords import check_superwords, eligible_chunks
 from streambpe.inspect.recount import Replay, encode_words, pair_counts
@@ -163,7 +164,7 @@ def _check_one(
     sha256: str,
     range_bytes: int,
 ) -> Iterator[tuple[str, Row]]:
-    con.register("logged_events", event_rows(source.events, 0).to_arrow())
+    con.register("logged_events", event_rows(source.events, 0))
     for row in run_sql(con, "checks/events"):
         yield "events", row
     for row in run_sql(con, "checks/batches", events=len(source.events), batches=int(facts.get("batches", -1))):
@@ -301,7 +302,7 @@ def _check_pairs(
     for frame in merge_ranges(parts, range_bytes):
         for chunk, times in frame.filter(pl.col("chunk").is_in(stop_words)).iter_rows():
             alone[stop_ids[chunk]] += times
-        mine = frame.filter(keep)
+        mine = frame if keep is None else frame.filter(keep)
         if with_tokens:
             for tokens, word, weights in _encoded(replay, mine, codec):
                 known = tokens >= 0
@@ -340,9 +341,9 @@ def _check_pairs(
 
 def _encoded(replay: Replay, frame: pl.DataFrame, codec: Codec) -> Iterator[tuple[Int64, Int64, Int64]]:
     """(tokens, the word of each, how often each word stands) of a frame's chunks."""
-    for symbols, sizes, rows in word_symbols(frame, codec):
+    for symbols, sizes, n in word_symbols(ChunkList.of(frame), codec):
         some = sizes > 0
-        weights = rows["n"].to_numpy()[some]
+        weights = n[some]
         for tokens, word in encode_words(replay, symbols.astype(np.int64), sizes[some]):
             yield tokens, word, weights
 

@@ -22,6 +22,7 @@ from typing import Any, TextIO
 import numpy as np
 import polars as pl
 
+from streambpe.core.strings import as_buffers
 from streambpe.encode.bulk import BulkReplay, pair_places
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
@@ -247,7 +248,7 @@ def find_rivals(encoder: Encoder, run: Path, index: int, most: int = _RIVALS) ->
     kept = n >= config.get("freq_cutoff", 1)
     if encoder.stop_ids:
         kept &= ~chunks.is_in(list(encoder.stop_ids)).to_numpy()
-    symbols, lengths = encoder.codec.split_many(chunks.filter(pl.Series(kept)))
+    symbols, lengths = encoder.codec.split_many(*as_buffers(chunks.filter(pl.Series(kept))))
     vocabulary = encoder.model.vocabulary
     events = [event for event in encoder.model.events[:index] if event.op is not Op.SUPERMERGE]
     sizes = [0] * vocabulary.first_id + [len(token.base) for token in vocabulary.tokens]

@@ -6,7 +6,7 @@ token that holds one of the two alone is no text by itself.
 
     codec = codec_for(header)
     codec.split("hi")                       -> [104, 105]
-    codec.split_many(["hi", "a"])           -> (array [104, 105, 97], array [2, 1])
+    codec.split_many([0, 2, 3], b"hia")     -> (array [104, 105, 97], array [2, 1])
     codec.text_bytes(b"hi")                 -> b"hi"
 """
 
@@ -17,8 +17,8 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
+from streambpe.core.binding import Bytes, Longs
 from streambpe.core.encoding import BYTES, CHARACTERS, DROP, ESCAPE, KEEP, REFUSE, SCRIPT, Symbols
 from streambpe.errors import ModelError, UndecodableSymbols
 from streambpe.model.alphabet import BYTE_KINDS, UNKNOWN, Alphabet, Unknown
@@ -45,8 +45,8 @@ class Codec(Protocol):
     def split(self, chunk: str) -> list[int]:
         """One chunk -> log ids of base symbols; UNKNOWN only in a model with an unknown token."""
 
-    def split_many(self, chunks: pl.Series) -> tuple[Ids, npt.NDArray[np.int64]]:
-        """Many chunks -> (their symbols one after another, symbols of each)."""
+    def split_many(self, offsets: Longs, data: Bytes) -> tuple[Ids, npt.NDArray[np.int64]]:
+        """Many chunks, UTF-8 from each offset to the next -> (their symbols one after another, symbols of each)."""
 
     @property
     def symbols(self) -> Symbols:
@@ -60,15 +60,6 @@ class Codec(Protocol):
 
     def is_text(self, content: bytes) -> bool:
         """Whether a token's content says the same whatever stands around it."""
-
-
-def utf8_of(chunks: pl.Series) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """(the chunks' bytes one after another, where each ends; 0 first): views of Polars' own buffers."""
-    array = chunks.cast(pl.String).to_arrow(compat_level=pl.CompatLevel.oldest())
-    buffers = array.buffers()
-    offsets = np.frombuffer(buffers[1], np.int64)[array.offset : array.offset + len(array) + 1]
-    data = np.frombuffer(buffers[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
-    return data, offsets - offsets[0]
 
 
 def _lengths(kept: npt.NDArray[np.bool_], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -95,9 +86,9 @@ class ByteCodec:
             return [self._list[byte] for byte in data]
         return self.alphabet.split(data, self.unknown)
 
-    def split_many(self, chunks: pl.Series) -> tuple[Ids, npt.NDArray[np.int64]]:
+    def split_many(self, offsets: Longs, data: Bytes) -> tuple[Ids, npt.NDArray[np.int64]]:
         """See Codec."""
-        data, offsets = utf8_of(chunks)
+        data, offsets = data[offsets[0] : offsets[-1]], offsets - offsets[0]
         symbols = self._table[data]
         if self._complete or (symbols >= 0).all() or self.unknown == "unk":
             return symbols, np.diff(offsets)
@@ -141,9 +132,9 @@ class CharacterCodec:
         """See Codec."""
         return self.alphabet.split(chunk.encode(), self.unknown)
 
-    def split_many(self, chunks: pl.Series) -> tuple[Ids, npt.NDArray[np.int64]]:
+    def split_many(self, offsets: Longs, data: Bytes) -> tuple[Ids, npt.NDArray[np.int64]]:
         """See Codec."""
-        data, offsets = utf8_of(chunks)
+        data, offsets = data[offsets[0] : offsets[-1]], offsets - offsets[0]
         at, points = decode_code_points(data)
         symbols = self._table[points]
         starts = np.searchsorted(at, offsets)
@@ -200,9 +191,9 @@ class ScriptCodec:
         of = self._symbols
         return [symbol for character in chunk for symbol in of[character]]
 
-    def split_many(self, chunks: pl.Series) -> tuple[Ids, npt.NDArray[np.int64]]:
+    def split_many(self, offsets: Longs, data: Bytes) -> tuple[Ids, npt.NDArray[np.int64]]:
         """See Codec."""
-        symbols, offsets = encode_texts(chunks, self._unencodable)
+        symbols, offsets = encode_texts(offsets, data, self._unencodable)
         return symbols, np.diff(offsets)
 
     @property

@@ -26,7 +26,6 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from streambpe.errors import UndecodableSymbols, UnknownSymbol
 from streambpe.text.script_blocks import MOVED, UNASSIGNED, UNICODE, Group, Unencodable, character_groups
@@ -118,18 +117,14 @@ def symbol_table() -> SymbolTable:
 
 
 def encode_texts(
-    texts: pl.Series, unencodable: Unencodable = "bytes"
+    offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8], unencodable: Unencodable = "bytes"
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Symbols of many texts: those of text i are symbols[offsets[i] : offsets[i + 1]].
+    """Symbols of many texts, UTF-8 from each offset to the next, and where those of each begin; the end last.
 
     Two symbols a character; one a UTF-8 byte for characters outside the table (`bytes`), none
     (`drop`), or an UnknownSymbol (`error`). About 20 ns and 40 bytes of memory a character.
     """
-    array = texts.cast(pl.String).to_arrow(compat_level=pl.CompatLevel.oldest())
-    borders = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
-    whole = np.frombuffer(array.buffers()[2] or b"", np.uint8)
-    data = whole[borders[0] : borders[-1]] if len(array) else whole[:0]
-    borders = borders - borders[0] if len(array) else np.zeros(1, np.int64)
+    data, borders = data[offsets[0] : offsets[-1]], offsets - offsets[0]
     at, code = decode_code_points(data)
     table = symbol_table()
     block = table.block_of[code]
@@ -161,7 +156,8 @@ def encode_texts(
 
 def encode_text(text: str, unencodable: Unencodable = "bytes") -> list[int]:
     """`encode_texts` of one text."""
-    symbols: list[int] = encode_texts(pl.Series([text], dtype=pl.String), unencodable)[0].tolist()
+    data = np.frombuffer(text.encode(), np.uint8)
+    symbols: list[int] = encode_texts(np.array([0, len(data)]), data, unencodable)[0].tolist()
     return symbols
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import polars as pl
+import pyarrow as pa
 
 from streambpe.core.strings import ChunkList
 from streambpe.failpoints import failpoint
@@ -107,9 +107,9 @@ def fold(
             names = [merged.path.name]
         else:
             names = []
-        append(con, "sources", spans_frame(spans))
+        append(con, "sources", span_rows(spans))
         if groups:
-            append(con, "source_groups", pl.DataFrame(groups))
+            append(con, "source_groups", pa.Table.from_pylist(groups))
         corpus = digest.facts(sum(span.documents for span in spans))
         run_sql(con, "put_run", key="corpus", value=json.dumps(corpus))
         run_sql(con, "put_run", key="folded", value=json.dumps(names))
@@ -146,8 +146,8 @@ def group_row(name: str, parts: Sequence[Part], digest: CorpusDigest) -> dict[st
     return {"group_name": name, **digest.facts(sum(span.documents for part in parts for span in part.spans))}
 
 
-def spans_frame(spans: Iterable[Span]) -> pl.DataFrame:
+def span_rows(spans: Iterable[Span]) -> pa.Table:
     """The rows of table sources, in its order."""
-    kinds = {name: pl.Int64 if kind == "int" else pl.String for name, kind in Span.__annotations__.items()}
-    frame = pl.DataFrame([asdict(span) for span in spans], schema=kinds)
-    return frame.sort("path", "start_at")
+    rows = [asdict(span) for span in sorted(spans, key=lambda span: (span.path, span.start_at))]
+    kinds = {name: pa.int64() if kind == "int" else pa.string() for name, kind in Span.__annotations__.items()}
+    return pa.Table.from_pylist(rows, pa.schema(kinds))

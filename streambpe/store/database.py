@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import polars as pl
 import pyarrow as pa
 
 from streambpe.disk import disk_full, says_disk_full
 from streambpe.errors import RunError, StoreHeld
+from streambpe.later import polars as pl
 from streambpe.store.sqlfiles import run_sql, sql_root
 
 FORMAT_VERSION = 3

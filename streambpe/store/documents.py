@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import polars as pl
-
 from streambpe.core.documents import chunk_hashes, sum_documents
 from streambpe.core.strings import as_buffers
+from streambpe.later import polars as pl
 from streambpe.store.run import Run
 from streambpe.store.sequences import SequencePart, read_sequence
 from streambpe.threads import in_order

@@ -27,10 +27,10 @@ from pathlib import Path, PurePath
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from streambpe.core.strings import ChunkList
 from streambpe.errors import StreambpeError, UsageError
+from streambpe.later import polars as pl
 from streambpe.store.database import open_store
 from streambpe.store.merge import merge_ranges_by_group
 from streambpe.store.parts import MAX_COUNT, Part, PartWriter, list_parts, parts_by_group

@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-import polars as pl
 import pyarrow.parquet as pq
 
 from streambpe.core.strings import ChunkList, arrow_buffers, merge
 from streambpe.errors import StreambpeError
 from streambpe.failpoints import failpoint
+from streambpe.later import polars as pl
 from streambpe.store.parts import GROUP_ROWS, LEAST_GROUP_ROWS, MAX_COUNT, Part, PartWriter, next_number
 from streambpe.store.run import Run
 

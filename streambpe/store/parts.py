@@ -117,7 +117,7 @@ class PartWriter:
             below = int(np.searchsorted(sizes, _GROUP_BYTES + (sizes[start - 1] if start else 0), side="right"))
             stop = min(len(rows), start + most, max(below, start + 1))
             group = rows.part(start, stop)
-            self._writer.write_table(group.table().cast(_SCHEMA))
+            self._writer.write_table(group.table())
             low, high = (_first_chars(group, i) for i in (0, len(group) - 1))
             if len(high) > _KEY_CHARS:
                 high = high[:_KEY_CHARS] + "\U0010ffff" * 8

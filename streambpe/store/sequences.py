@@ -17,19 +17,22 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.errors import RunError
 from streambpe.files import whole_file
+from streambpe.later import polars as pl
 from streambpe.store.made_of import fingerprint, has_note, parquet_note
 from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import Part, Span
 from streambpe.store.run import Run
 from streambpe.text.chunker import END_OF_DOCUMENT, Ids, Lengths, Numbered
 
-UNREADABLE = (OSError, pl.exceptions.PolarsError, pa.ArrowException)  # what reading a damaged file raises
+
+def unreadable() -> tuple[type[Exception], ...]:
+    """What reading a damaged file raises."""
+    return OSError, pl.exceptions.PolarsError, pa.ArrowException
 
 
 def sequence_made_of(run: Run, span: Span) -> str:
@@ -103,7 +106,7 @@ def order_parts(run: Run, parts: Sequence[Part]) -> list[SequencePart]:
         made_of = sequence_made_of(run, span) if numbered else ""
         try:
             places = pq.read_metadata(run.sequences / f"{span.part}.parquet").num_rows
-        except UNREADABLE:
+        except unreadable():
             raise RunError(
                 f"{run.path} has no sequence of {span.path} from {span.start_at} to {span.stop_at}: it was counted "
                 f"without --sequences, added from another run, or {span.part}.parquet is lost. Superwords need the "
@@ -152,7 +155,7 @@ def check_sequences(run: Run, parts: Sequence[Part]) -> list[tuple[str, str, int
             continue
         try:
             chunks, ids = read_sequence(run.sequences, name)
-        except UNREADABLE:
+        except unreadable():
             problems.append((name, "the sequence file is missing or damaged", None, None))
             continue
         inside = ids[ids >= 0]

@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import polars as pl
 
 from streambpe.disk import says_disk_full
 from streambpe.errors import RunError, SqlInputError
+from streambpe.later import polars as pl
 
 
 @functools.cache

@@ -14,24 +14,15 @@ from typing import Any
 import duckdb
 import numpy as np
 import numpy.typing as npt
-import polars as pl
+import pyarrow as pa
 
+from streambpe.later import polars as pl
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.codecs import shown_content
 from streambpe.model.events import OPS, Event, Events, Op, delete_event, merge_event
 from streambpe.store.database import append, feed
 from streambpe.store.sqlfiles import run_sql
 
-_EVENT_COLUMNS: dict[str, Any] = {
-    "seq": pl.Int64,
-    "op": pl.String,
-    "left_id": pl.Int64,
-    "right_id": pl.Int64,
-    "id": pl.Int64,
-    "n": pl.Int64,
-    "parts": pl.List(pl.Int64),
-}
-_TOKEN_COLUMNS = {"id": pl.Int64, "bytes": pl.Binary, "kind": pl.String, "born": pl.Int64, "died": pl.Int64}
 _BATCH_COLUMNS = (
     "batch", "first_seq", "events", "seconds", "mode", "candidates", "occurrences", "executed", "positions",
     "rounds", "stopped_by", "refills", "spills", "switched", "hot_pairs", "pair_floor", "places", "memory_bytes",
@@ -77,47 +68,45 @@ class TokenTable:
             else:
                 self.dead.discard(number + first_id)
 
-    def rows(self, start: int) -> pl.DataFrame:
+    def rows(self, start: int) -> pa.Table:
         """Rows of table tokens from the start-th on."""
         kinds = ["base"] * len(self.alphabet) + ["stop word"] * self.stop_words
         kinds += ["learned"] * (len(self.contents) - len(kinds))
-        ids = range(self.alphabet.first_id, self.alphabet.first_id + len(self.contents))
-        shown = self.contents[start:]
+        shown, first = self.contents[start:], self.alphabet.first_id + start
         if self.alphabet.kind == "script":
             shown = [
                 content if kind == "stop word" else shown_content(self.alphabet, content)
                 for content, kind in zip(shown, kinds[start:], strict=True)
             ]
-        columns = {
-            "id": ids[start:],
-            "bytes": shown,
-            "kind": kinds[start:],
-            "born": self.born[start:],
-            "died": [None] * len(shown),
-        }
-        return pl.DataFrame(columns, schema=_TOKEN_COLUMNS)
+        return pa.table(
+            {
+                "id": np.arange(first, first + len(shown)),
+                "bytes": pa.array(shown, pa.large_binary()),
+                "kind": pa.array(kinds[start:], pa.string()),
+                "born": pa.array(self.born[start:], pa.int64()),
+                "died": pa.nulls(len(shown), pa.int64()),
+            }
+        )
 
 
-def event_rows(events: Sequence[Event], seq: int) -> pl.DataFrame:
-    """Rows of table events; the first event is number `seq`."""
+def event_rows(events: Sequence[Event], seq: int | None) -> pa.Table:
+    """Rows of table events; the first event is number `seq`, or none has a number."""
     columns = Events.of(events)
-    op = columns.column("op")
-    deleted = pl.lit(pl.Series(op == OPS.index(Op.DELETE)))
-    frame = pl.DataFrame(
+    size, op = len(columns), columns.column("op")
+    deleted = op == OPS.index(Op.DELETE)
+    parts = pa.nulls(size, pa.list_(pa.int64()))
+    if columns.into:
+        parts = pa.array([columns.into.get(at) for at in range(size)], parts.type)
+    return pa.table(
         {
-            "seq": np.arange(seq, seq + len(columns)),
-            "op": pl.Series([str(one) for one in OPS]).gather(op),
-            "left_id": columns.column("left"),
-            "right_id": columns.column("right"),
+            "seq": pa.nulls(size, pa.int64()) if seq is None else np.arange(seq, seq + size),
+            "op": pa.DictionaryArray.from_arrays(op.astype(np.int8), [str(one) for one in OPS]),
+            "left_id": pa.array(columns.column("left"), mask=deleted),
+            "right_id": pa.array(columns.column("right"), mask=deleted),
             "id": columns.column("id"),
             "n": columns.column("n"),
+            "parts": parts,
         }
-    )
-    parts: pl.Expr | pl.Series = pl.lit(None, _EVENT_COLUMNS["parts"]).alias("parts")
-    if columns.into:
-        parts = pl.Series("parts", [columns.into.get(at) for at in range(len(columns))], _EVENT_COLUMNS["parts"])
-    return frame.with_columns(
-        pl.when(~deleted).then("left_id").alias("left_id"), pl.when(~deleted).then("right_id").alias("right_id"), parts
     )
 
 
@@ -172,11 +161,13 @@ def fold_training(
     if events.into:  # deletions; of an earlier fold too: what was dead may be back
         run_sql(con, "steps/mark_dead_tokens")
     if len(batches) > n_batches:
-        append(con, "batches", pl.DataFrame(batches[n_batches:], infer_schema_length=None))
+        rows = batches[n_batches:]
+        append(con, "batches", pa.table({name: [batch[name] for batch in rows] for name in _BATCH_COLUMNS}))
     if len(vetoes) > n_vetoed:
-        rows = [[veto[key] for key in _VETO_COLUMNS] for veto in vetoes[n_vetoed:]]
-        schema = {"seq": pl.Int64, "left_id": pl.Int64, "right_id": pl.Int64, "n": pl.Int64}
-        append(con, "vetoed", pl.DataFrame(rows, schema=schema, orient="row"))
+        names = dict(zip(("seq", "left_id", "right_id", "n"), _VETO_COLUMNS, strict=True))
+        append(
+            con, "vetoed", pa.table({name: [veto[key] for veto in vetoes[n_vetoed:]] for name, key in names.items()})
+        )
 
 
 def fill_weighted_counts(con: duckdb.DuckDBPyConnection, frames: Iterable[pl.DataFrame]) -> None:
@@ -204,7 +195,7 @@ def fill_token_counts(
     feed(
         con,
         "steps/fill_token_counts",
-        pl.DataFrame({"id": ids, "n": n, "alone": alone}),
+        pa.table({"id": ids, "n": n, "alone": alone}),
         freq_cutoff=freq_cutoff,
         symbols_spell_chunks=symbols_spell_chunks,
         deletions=deletions,

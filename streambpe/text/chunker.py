@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from streambpe.core.binding import PRESETS, ChunkTable, Split, categories
 from streambpe.core.classes import INHERITED, OTHER, SPACE, TAKES_SPACE, FixedClasses
 from streambpe.core.strings import ChunkList, as_buffers, as_strings, merge
+from streambpe.later import polars as pl
 from streambpe.text.marks import DOCUMENT_END, SCRIPT_RUN_END
 from streambpe.text.patterns import SCRIPT_SPECIFIC_GPT4O, Pattern
 from streambpe.text.script_blocks import character_groups

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import duckdb
 import numpy as np
-import polars as pl
+import pyarrow as pa
 
 from streambpe.arrays import Int64
 from streambpe.encode.encoder import Encoder
 from streambpe.errors import StoreHeld
 from streambpe.failpoints import failpoint
+from streambpe.later import polars as pl
 from streambpe.model.eventlog import Event, EventLog
 from streambpe.store.database import append, open_store, use_training
 from streambpe.store.identity import tables_written
@@ -170,7 +170,7 @@ def _fill_pair_counts(con: duckdb.DuckDBPyConnection, engine: Engine) -> int:
     left, right, n, floor = engine.hot_pairs()
     order = np.argsort(left << 32 | right)  # ids are below 2^31
     run_sql(con, "clear_pair_counts")
-    append(con, "pair_counts", pl.DataFrame({"left_id": left[order], "right_id": right[order], "n": n[order]}))
+    append(con, "pair_counts", pa.table({"left_id": left[order], "right_id": right[order], "n": n[order]}))
     return floor
 
 
@@ -188,9 +188,5 @@ def _fill_superwords(con: duckdb.DuckDBPyConnection, joined: Joined) -> dict[str
         for rows in joined.runs.rows():
             append(con, "superword_run_numbers", rows)
     run_sql(con, "clear_words_ahead")
-    append(con, "events", _without_places(joined.ahead))
+    append(con, "events", event_rows(joined.ahead, None))
     return facts
-
-
-def _without_places(ahead: Sequence[Event]) -> pl.DataFrame:
-    return event_rows(ahead, 0).with_columns(seq=pl.lit(None, pl.Int64))

@@ -17,12 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from streambpe.arrays import write_array
 from streambpe.config import TrainConfig
+from streambpe.core.strings import ChunkList, as_strings
 from streambpe.encode.encoder import Encoder
 from streambpe.errors import StreambpeError
+from streambpe.later import polars as pl
 from streambpe.model.alphabet import (
     Alphabet,
     Unknown,
@@ -33,7 +34,7 @@ from streambpe.model.alphabet import (
     utf8_alphabet,
 )
 from streambpe.model.codecs import Codec, codec_of
-from streambpe.store.merge import merge_ranges
+from streambpe.store.merge import merge_ranges, merged_lists
 from streambpe.store.parts import Part
 from streambpe.text.script_blocks import Unencodable
 from streambpe.text.script_runs import decode_code_points
@@ -56,12 +57,12 @@ def choose_stop_words(parts: Sequence[Part], wanted: int) -> list[str]:
     return best.filter(pl.col("chunk").str.len_chars() > 1)["chunk"].head(wanted).to_list()
 
 
-def bytes_seen(parts: Sequence[Part], keep: pl.Expr) -> bytes:
+def bytes_seen(parts: Sequence[Part], keep: pl.Expr | None) -> bytes:
     """The distinct bytes of the chunks that take part, in byte order. One pass over the counts."""
     seen = np.zeros(256, np.int64)
-    for frame in merge_ranges(parts, _RANGE_BYTES):
-        for data, _ in chunk_bytes(frame.filter(keep)):
-            seen += np.bincount(data, minlength=256)
+    for whole in _taking_part(parts, keep):
+        for rows in _slices(whole):
+            seen += np.bincount(rows.data[rows.offsets[0] : rows.offsets[-1]], minlength=256)
     return bytes(np.flatnonzero(seen).astype(np.uint8))
 
 
@@ -72,22 +73,21 @@ class Uncovered(NamedTuple):
     n: int = 0
 
 
-def count_characters(parts: Sequence[Part], keep: pl.Expr) -> npt.NDArray[np.int64]:
+def count_characters(parts: Sequence[Part], keep: pl.Expr | None) -> npt.NDArray[np.int64]:
     """How often each character stands in the chunks that take part, by code point. One pass over the counts."""
     counts = np.zeros(0x110000, np.int64)
     total = 0
-    for whole in merge_ranges(parts, _RANGE_BYTES):
-        for frame in _slices(whole.filter(keep)):
-            for data, offsets in chunk_bytes(frame):
-                at, points = decode_code_points(data)
-                n, length = frame["n"].to_numpy(), np.diff(np.searchsorted(at, offsets))
-                total += sum(map(int.__mul__, n.tolist(), length.tolist()))
-                if total >= 2**63:
-                    raise StreambpeError(
-                        "The chunks hold more than 2^63 - 1 characters: their counts could overflow. Nothing was "
-                        "learned. Divide the counts, or train on fewer chunks."
-                    )
-                np.add.at(counts, points, np.repeat(n, length))
+    for whole in _taking_part(parts, keep):
+        for rows in _slices(whole):
+            at, points = decode_code_points(rows.data[rows.offsets[0] : rows.offsets[-1]])
+            length = np.diff(np.searchsorted(at, rows.offsets - rows.offsets[0]))
+            total += sum(map(int.__mul__, rows.n.tolist(), length.tolist()))
+            if total >= 2**63:
+                raise StreambpeError(
+                    "The chunks hold more than 2^63 - 1 characters: their counts could overflow. Nothing was "
+                    "learned. Divide the counts, or train on fewer chunks."
+                )
+            np.add.at(counts, points, np.repeat(rows.n, length))
     return counts
 
 
@@ -127,14 +127,14 @@ def choose_symbols(
 
 
 def count_tokens(
-    parts: Sequence[Part], keep: pl.Expr, encoder: Encoder
+    parts: Sequence[Part], keep: pl.Expr | None, encoder: Encoder
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """(id, n, alone): how often each token stands in the chunks that take part, and as a whole one. One pass."""
     total, alone = np.zeros((2, encoder.n_log), np.int64)
-    for whole in merge_ranges(parts, _RANGE_BYTES):
-        for rows in _slices(whole.filter(keep)):
-            ids, sizes = encoder.encode_distinct(rows["chunk"])
-            n = np.repeat(rows["n"].to_numpy(), sizes)
+    for whole in _taking_part(parts, keep):
+        for rows in _slices(whole):
+            ids, sizes = encoder.encode_distinct(as_strings(rows.offsets, rows.data))
+            n = np.repeat(rows.n, sizes)
             known = ids >= 0
             np.add.at(total, ids[known], n[known])
             single = known & np.repeat(sizes == 1, sizes)
@@ -143,12 +143,13 @@ def count_tokens(
     return found, total[found], alone[found]
 
 
-def count_whole(parts: Sequence[Part], keep: pl.Expr, contents: Collection[bytes]) -> dict[bytes, int]:
+def count_whole(parts: Sequence[Part], keep: pl.Expr | None, contents: Collection[bytes]) -> dict[bytes, int]:
     """How often each of these is a chunk that takes part, without those that are none. One pass over the counts."""
     wanted = pl.Series(list(contents), dtype=pl.Binary).implode()
     found: dict[bytes, int] = {}
     for frame in merge_ranges(parts, _RANGE_BYTES):
-        mine = frame.filter(keep & pl.col("chunk").cast(pl.Binary).is_in(wanted))
+        asked = pl.col("chunk").cast(pl.Binary).is_in(wanted)
+        mine = frame.filter(asked if keep is None else keep & asked)
         found.update(zip(mine["chunk"].cast(pl.Binary), mine["n"], strict=True))
     return found
 
@@ -163,19 +164,18 @@ def training_codec(alphabet: Alphabet, unencodable: Unencodable) -> Codec:
     return codec_of(alphabet, unknown)
 
 
-def takes_part(stop_words: Sequence[str], freq_cutoff: int) -> pl.Expr:
-    """Which rows of the counts a training learns from."""
+def takes_part(stop_words: Sequence[str], freq_cutoff: int) -> pl.Expr | None:
+    """Which rows of the counts a training learns from; None: from all."""
+    if not stop_words and freq_cutoff <= 1:
+        return None
     keep = pl.col("n") >= freq_cutoff
     return keep & ~pl.col("chunk").is_in(list(stop_words)) if stop_words else keep
 
 
-def chunk_bytes(frame: pl.DataFrame) -> Iterator[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]]:
-    """A frame's chunks as one byte array and the offsets of its rows."""
-    if frame.height:
-        array = frame["chunk"].cast(pl.Binary).rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
-        offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
-        data = np.frombuffer(array.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
-        yield data, offsets - offsets[0]
+def _taking_part(parts: Sequence[Part], keep: pl.Expr | None) -> Iterator[ChunkList]:
+    """The rows of the counts that a training learns from, in the order of their bytes, a few at a time."""
+    for rows in merged_lists(parts, _RANGE_BYTES):
+        yield rows if keep is None else ChunkList.of(rows.frame().filter(keep))
 
 
 @dataclass(frozen=True)
@@ -205,21 +205,20 @@ class WordFiles:
 
 
 def word_symbols(
-    frame: pl.DataFrame, codec: Codec
-) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], pl.DataFrame]]:
-    """The chunks of a frame as base symbols, in slices: (symbols, how many each chunk has, the rows)."""
-    for rows in _slices(frame):
-        yield *codec.split_many(rows["chunk"]), rows
+    rows: ChunkList, codec: Codec
+) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    """Chunks as base symbols, in slices: (symbols, how many each chunk has, how often each stands)."""
+    for some in _slices(rows):
+        yield *codec.split_many(some.offsets, some.data), some.n
 
 
-def _slices(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """A frame's rows, as many at once as may be looked at side by side."""
-    ends = np.cumsum(frame["chunk"].str.len_bytes().to_numpy().astype(np.int64))
+def _slices(rows: ChunkList) -> Iterator[ChunkList]:
+    """Rows, as many at once as may be looked at side by side."""
     start = 0
-    while start < frame.height:
-        done = int(ends[start - 1]) if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, done + _SLICE_BYTES, side="right")))
-        yield frame[start:stop]
+    while start < len(rows):
+        most = int(rows.offsets[start]) + _SLICE_BYTES
+        stop = max(start + 1, int(np.searchsorted(rows.offsets, most, side="right")) - 1)
+        yield rows.part(start, stop)
         start = stop
 
 
@@ -238,7 +237,7 @@ def known_stretches(
 
 
 def write_words(
-    parts: Sequence[Part], keep: pl.Expr, codec: Codec, folder: Path, advance: Callable[[int], None]
+    parts: Sequence[Part], keep: pl.Expr | None, codec: Codec, folder: Path, advance: Callable[[int], None]
 ) -> WordFiles:
     """Write the words of a training; `advance` is told how many chunks were looked at."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -247,9 +246,9 @@ def write_words(
     symbol_path, offset_path, weight_path = files.paths
     with symbol_path.open("wb") as symbols, offset_path.open("wb") as offsets, weight_path.open("wb") as weights:
         write_array(np.zeros(1, np.int64), offsets)
-        for frame in merge_ranges(parts, _RANGE_BYTES):
-            for symbols_of, sizes_of, rows in word_symbols(frame.filter(keep), codec):
-                cut, sizes, n = known_stretches(symbols_of, sizes_of, rows["n"].to_numpy())
+        for rows in _taking_part(parts, keep):
+            for symbols_of, sizes_of, n_of in word_symbols(rows, codec):
+                cut, sizes, n = known_stretches(symbols_of, sizes_of, n_of)
                 several = sizes > 1
                 if not several.all():
                     cut, sizes, n = cut[np.repeat(several, sizes)], sizes[several], n[several]
@@ -257,5 +256,5 @@ def write_words(
                 write_array(np.cumsum(sizes) + at, offsets)
                 write_array(n, weights)
                 at += len(cut)
-            advance(frame.height)
+            advance(len(rows))
     return files

@@ -6,8 +6,6 @@ import itertools
 import threading
 from collections.abc import Sequence
 
-import polars as pl
-
 from streambpe.core.strings import ChunkList
 from streambpe.progress import Meter
 from streambpe.store.parts import Part, PartWriter, Span, next_number
@@ -44,10 +42,10 @@ class Committer:
         except BaseException:
             writer.abandon()
             raise
-        self.note(rows.strings(), spans)
+        self.note(rows, spans)
         return part
 
-    def note(self, chunks: pl.Series, spans: Sequence[Span]) -> None:
+    def note(self, chunks: ChunkList, spans: Sequence[Span]) -> None:
         """What chunks and stretches of input say of the whole count."""
         self._sketch.add(chunks)
         with self._lock:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 
 import numpy as np
-import polars as pl
+
+from streambpe.core.documents import UInt64, chunk_hashes
+from streambpe.core.strings import ChunkList
 
 
 class DistinctSketch:
@@ -17,12 +19,12 @@ class DistinctSketch:
         self._hashes = np.zeros(0, np.uint64)
         self._lock = threading.Lock()
 
-    def add(self, chunks: pl.Series) -> None:
+    def add(self, chunks: ChunkList) -> None:
         """Chunks of a part; those of two threads come one after another."""
         if not len(chunks):
             return
+        hashes = _spread(chunk_hashes(chunks.offsets, chunks.data))
         with self._lock:
-            hashes = chunks.hash().to_numpy()
             if len(self._hashes) == self._KEPT:
                 hashes = hashes[hashes < self._hashes[-1]]
             hashes = np.sort(np.append(self._hashes, hashes))
@@ -34,3 +36,11 @@ class DistinctSketch:
             if len(self._hashes) < self._KEPT:
                 return len(self._hashes)
             return int((self._KEPT - 1) / (float(self._hashes[-1]) / 2.0**64))
+
+
+def _spread(hashes: UInt64) -> UInt64:
+    """Hashes whose high bits depend on all of theirs: chunks that are alike have hashes that are near."""
+    hashes ^= hashes >> np.uint64(32)
+    hashes *= np.uint64(0xBF58476D1CE4E5B9)
+    hashes ^= hashes >> np.uint64(29)
+    return hashes

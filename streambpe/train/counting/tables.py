@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import polars as pl
-
 from streambpe.config import CountConfig
 from streambpe.core.strings import ChunkList
 from streambpe.errors import SourceError, StreambpeError, UsageError
+from streambpe.later import polars as pl
 from streambpe.sources.digests import digest_file
 from streambpe.sources.source import Source
 from streambpe.sources.tables import CountTable, read_count_table
@@ -36,8 +35,9 @@ def count_table(source: Source, config: CountConfig, pattern: Pattern, committer
             dropped += gone
             writer = committer.writer(committer.next_name())
             pieces.append((writer, at, at + table.rows, text_bytes(frame)))
-            writer.write(ChunkList.of(frame))
-            committer.note(frame["chunk"], ())
+            rows = ChunkList.of(frame)
+            writer.write(rows)
+            committer.note(rows, ())
             at += table.rows
         chunks, size = sum(writer.total for writer, *_ in pieces), sum(size for *_, size in pieces)
         check_total(list_parts(run), chunks, size, source.path)

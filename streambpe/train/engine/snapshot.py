@@ -11,9 +11,9 @@ import json
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 
 from streambpe.arrays import save_array
+from streambpe.later import polars as pl
 from streambpe.train.engine.learning import Learning
 from streambpe.train.engine.rules import Words
 from streambpe.train.engine.state import State

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 
 from streambpe.arrays import Int32
 from streambpe.core.pairs import PairTable
@@ -28,14 +27,15 @@ from streambpe.encode.bulk import BulkReplay
 from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
 from streambpe.files import whole_file
+from streambpe.later import polars as pl
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event, Op
 from streambpe.store.made_of import has_note, parquet_note
-from streambpe.store.sequences import UNREADABLE, SequencePart, read_sequence
+from streambpe.store.sequences import SequencePart, read_sequence, unreadable
 from streambpe.threads import in_order
 
 BARRIER = -1  # a chunk that takes no part, or the end of a document
-_SCHEMA = {"key": pl.Int64, "n": pl.Int64}
+_SCHEMA = {"key": int, "n": int}
 ROW_BYTES = 64  # of one pair while pairs are grouped
 PART_BYTES = 64  # of a part's chunk while it is counted or cut
 
@@ -82,7 +82,7 @@ def load_documents(folder: Path, part: SequencePart) -> tuple[pl.Series, Int32]:
     """A part's chunks, and its documents as their numbers."""
     try:
         return read_sequence(folder, part.name)
-    except UNREADABLE as why:
+    except unreadable() as why:
         raise RunError(
             f"{folder / part.name}.parquet or its .chunks.parquet is missing or damaged "
             f"({str(why).splitlines()[0]}). Count the sources again into another RUN with --sequences."

@@ -38,10 +38,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from streambpe.arrays import Int64
 from streambpe.config import TrainConfig
+from streambpe.later import polars as pl
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event, Op, events_digest, merge_event, supermerge_event
 from streambpe.progress import Meter

@@ -44,13 +44,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 
 from streambpe.arrays import Bool, Int32, Int64, write_array
 from streambpe.core.pairs import PairTable
 from streambpe.failpoints import failpoint
 from streambpe.files import put_in_place
+from streambpe.later import polars as pl
 from streambpe.store.made_of import fingerprint, has_note, seal_folder
 from streambpe.store.sequences import SequencePart
 from streambpe.system import remove_folder
@@ -59,7 +59,7 @@ from streambpe.train.engine.rules import release_maps
 from streambpe.train.superwords.neighbours import BARRIER, Groups, Reader, add_up, write_whole
 from streambpe.train.words import WordFiles
 
-_SCHEMA = {"run": pl.Binary, "by": pl.Int64, "n": pl.Int64}
+_SCHEMA = {"run": bytes, "by": int, "n": int}
 CUT_BYTES = 400  # of one place while runs are cut again
 RUN_BYTES = 160  # of one distinct run while runs are grouped
 

@@ -29,7 +29,6 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
 
 from streambpe.arrays import Int32, Int64
@@ -38,6 +37,7 @@ from streambpe.encode.bulk import BulkReplay, Tally
 from streambpe.errors import LimitError
 from streambpe.failpoints import failpoint
 from streambpe.files import replace_file
+from streambpe.later import polars as pl
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event, merge_event
 from streambpe.sources.borders import find_border
