@@ -201,6 +201,13 @@ def _share(option: str, share: str | float, idle: str) -> Decimal:
     return value.normalize()  # so that 0.9 and 0.90 are one option
 
 
+def _refuse_no_text(flag: str, value: object) -> None:
+    """Bytes of a command line that are not UTF-8 come as halves of surrogate pairs, which no text can hold."""
+    for text in value if isinstance(value, tuple) else (value,):
+        if isinstance(text, str) and any("\ud800" <= character <= "\udfff" for character in text):
+            raise UsageError(f"{flag} {text!a}: this is not UTF-8.")
+
+
 @dataclass(frozen=True)
 class TrainConfig:
     """How a vocabulary is learned from counts. Every field can change the events."""
@@ -437,6 +444,7 @@ class TrainConfig:
         """Choices and lower bounds, as the fields have them."""
         for name, known in options_of(TrainConfig).items():
             value = getattr(self, name)
+            _refuse_no_text(known.flag, value)
             allowed = known.choices
             if name == "alphabet" and self.encoding != "bytes":
                 allowed = (self.encoding,)

@@ -90,7 +90,7 @@ def test_a_damaged_log_ends_a_command_with_one_line(tmp_path):
     for damaged, message in [
         (data[:-9], "cut off"),
         (data.replace(b'"version":1', b'"version":2', 1), "newer one"),
-        (data.replace(b'"op":"merge"', b'"op":"merge', 1), "line 2: not a JSON line"),
+        (data.replace(b'"op":"merge"', b'"op":"merge', 1), "line 2: the file is damaged"),
         (data[: data.rstrip().rfind(b"\n") + 1], "promises"),
     ]:
         path.write_bytes(damaged)

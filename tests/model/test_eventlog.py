@@ -130,13 +130,22 @@ def test_a_changed_count_is_found_by_the_digest(tmp_path, lines):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"{", "line 3: not a JSON line"),
-        (b"[1]", "line 3: expected one JSON object"),
-        (b'{"op":"split","id":1,"into":[2,3],"n":4}', "line 3: op is 'split'"),
-        (b'{"op":"merge","left":257,"right":99,"id":258}', r"line 3: missing keys \['n'\]"),
-        (b'{"op":"merge","left":257,"right":99,"id":258,"n":1.5}', "line 3: n is 1.5"),
-        (b'{"op":"merge","left":257,"right":99,"id":258,"n":true}', "line 3: n is True"),
-        (b'{"op":"merge","left":257,"right":99,"id":258,"n":9223372036854775808}', "line 3: n is 9223"),
+        (b"{", "line 3: the file is damaged, .*truncated"),
+        (b"[1]", "line 3: .*Expected `object`, got `array`"),
+        (b'{"op":"split","id":1,"into":[2,3],"n":4}', r"line 3: .*Invalid value 'split' - at `\$\.op`"),
+        (b'{"op":"merge","left":257,"right":99,"id":258}', "line 3: .*missing required field `n`"),
+        (
+            b'{"op":"merge","left":257,"right":99,"id":258,"n":1.5}',
+            r"line 3: .*got `float` - at `\$\.n`",
+        ),
+        (
+            b'{"op":"merge","left":257,"right":99,"id":258,"n":true}',
+            r"line 3: .*got `bool` - at `\$\.n`",
+        ),
+        (
+            b'{"op":"merge","left":257,"right":99,"id":258,"n":9223372036854775808}',
+            r"line 3: .*<= 9223372036854775807 - at `\$\.n`",
+        ),
         (b'{"op":"merge","left":259,"right":99,"id":258,"n":11}', "line 3: uses id 259"),
         (b'{"op":"merge","left":256,"right":99,"id":258,"n":11}', "line 3: uses id 256"),  # a stop word
         (
@@ -144,7 +153,7 @@ def test_a_changed_count_is_found_by_the_digest(tmp_path, lines):
             "line 3: makes id 260; the next new id is 258",
         ),
         (b'{"op":"delete","id":97,"into":[1,2],"n":11}', "line 3: deletes id 97"),
-        (b'{"op":"delete","id":257,"into":[97],"n":11}', "line 3: into is"),
+        (b'{"op":"delete","id":257,"into":[97],"n":11}', r"line 3: .*length >= 2 - at `\$\.into`"),
     ],
 )
 def test_a_damaged_event_is_named(tmp_path, lines, line, message):
@@ -159,8 +168,8 @@ def test_a_damaged_event_is_named(tmp_path, lines, line, message):
     [
         (b'"version":1', b'"version":2', "line 1: version 2 of the format; this program reads version 1"),
         (b'"format":"streambpe-events"', b'"format":"BoundlessBPE v2"', "line 1: not a streambpe event log"),
-        (b'"reserved":3', b'"reserved":-3', "line 1: reserved is -3"),
-        (b'"reserved":3,', b"", r"line 1: missing keys \['reserved'\]"),
+        (b'"reserved":3', b'"reserved":-3', r"line 1: .*Expected `int` >= 0 - at `\$\.reserved`"),
+        (b'"reserved":3,', b"", "line 1: .*missing required field `reserved`"),
         (b'"bytes":"206f66"', b'"bytes":"206f6"', "line 1: stop word is '206f6', not bytes in hex"),
         (b'"id":256,', b'"id":255,', "line 1: stop words must be numbered from 256"),
         (b'"symbols":["00","01"', b'"symbols":["00","00"', "line 1: the alphabet lists a symbol twice"),

@@ -378,6 +378,8 @@ def test_sums_that_could_pass_2_63_are_refused(tmp_path):
         ({"batch": "paper", "ties": "bytes"}, "--batch paper"),
         ({"specials": ("<s>", "<s>")}, "--special"),
         ({"specials": ("",)}, "--special"),
+        ({"specials": ("<s>", "\udcff")}, "--special .*not UTF-8"),
+        ({"superwords": "boundless", "forbid": "\ud800"}, "--forbid .*not UTF-8"),
         ({"reserve": -1}, "--reserve -1: at least 0"),
         ({"max_token_length": 0}, "--max-token-length 0: at least 1"),
         ({"name": "Main"}, "--name Main"),
