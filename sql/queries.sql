@@ -115,3 +115,20 @@ CREATE OR REPLACE TEMP TABLE recounted_adjacency (left_chunk VARCHAR, right_chun
 
 -- make_run_recount: a temporary table for runs counted again, part after part.
 CREATE OR REPLACE TEMP TABLE recounted_runs (chunks VARCHAR[], n BIGINT);
+
+-- ---- The private database of phase two (learning/tables.sql)
+
+-- get_sum_note: what the neighbours were made of -> made_of; no row before they are added up.
+SELECT made_of FROM made_of;
+
+-- put_sum_note: say that the neighbours are added up, and what of.
+INSERT INTO made_of VALUES (getvariable('made_of'));
+
+-- count_left_symbols: how many rows part files of neighbours have for each left symbol -> left_id, rows; by left_id.
+SELECT key >> 32 AS left_id, count(*) FROM read_parquet(getvariable('files')) GROUP BY left_id ORDER BY left_id;
+
+-- list_neighbours: the neighbours that stand in at least so many places -> key (left << 32 | right), ascending.
+SELECT left_id::BIGINT << 32 | right_id AS key FROM neighbours WHERE n >= getvariable('least') ORDER BY key;
+
+-- list_neighbour_counts: the counts that neighbours have, from `least` on, and how many have each -> n, pairs; falling.
+SELECT n, count(*) FROM neighbours WHERE n >= getvariable('least') GROUP BY n ORDER BY n DESC;

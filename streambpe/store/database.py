@@ -60,6 +60,7 @@ def open_store(
     config: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": f"{memory_bytes >> 20}MB",
         "threads": min(threads, memory_bytes // _BYTES_A_THREAD),
+        "arrow_large_buffer_size": True,  # text and bytes that leave by Arrow may be more than 2 GB at once
     }
     if temp_dir is not None:
         config["temp_directory"] = str(temp_dir)

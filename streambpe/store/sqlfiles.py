@@ -27,10 +27,13 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from streambpe.disk import says_disk_full
 from streambpe.errors import RunError, SqlInputError
 from streambpe.later import polars as pl
+
+_BATCH_ROWS = 1 << 15
 
 
 @functools.cache
@@ -119,6 +122,12 @@ def query_frame(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> pl.
     with _damage_told():
         frame: pl.DataFrame = con.sql(_ready(con, name, inputs)).pl()
         return frame
+
+
+def query_batches(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> Iterator[pa.RecordBatch]:
+    """As query_frame, some rows at a time: for what must not be held whole."""
+    with _damage_told():
+        yield from con.sql(_ready(con, name, inputs)).to_arrow_reader(_BATCH_ROWS)
 
 
 def _ready(con: duckdb.DuckDBPyConnection, name: str, inputs: dict[str, Any]) -> str:

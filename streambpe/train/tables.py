@@ -15,7 +15,6 @@ from streambpe.arrays import Int64
 from streambpe.encode.encoder import Encoder
 from streambpe.errors import StoreHeld
 from streambpe.failpoints import failpoint
-from streambpe.later import polars as pl
 from streambpe.model.eventlog import Event, EventLog
 from streambpe.store.database import append, open_store, use_training
 from streambpe.store.identity import tables_written
@@ -31,6 +30,7 @@ from streambpe.store.trainings import (
 )
 from streambpe.train.engine.engine import Engine
 from streambpe.train.superwords.runs import RunTable
+from streambpe.train.superwords.sums import Adjacency
 from streambpe.train.training import Corpus, Symbols, Training, TrainResult, header_of
 from streambpe.train.words import count_tokens, takes_part
 
@@ -46,7 +46,7 @@ class Joined:
     journal: Journal  # of that order; never written
     book: TokenTable
     ahead: list[Event]  # word steps that found no place, under the ids they would have got next
-    adjacency: tuple[pl.DataFrame, int] | None  # neighbours, and how many places the rarest stand in; none with uw
+    adjacency: Adjacency | None  # none with uw
     runs: RunTable | None  # none with uw
     token_counts: TokenCounts | None  # by the merges that found a place
     documents_sum: str  # for the log's header
@@ -180,8 +180,9 @@ def _fill_superwords(con: duckdb.DuckDBPyConnection, joined: Joined) -> dict[str
     run_sql(con, "clear_superword_adjacency")
     run_sql(con, "clear_superword_runs")
     if joined.adjacency is not None:
-        append(con, "superword_adjacency", joined.adjacency[0])
-        facts["adjacency_floor"] = str(joined.adjacency[1])
+        floor = joined.adjacency.floor
+        run_sql(con, "steps/publish_neighbours", database=str(joined.adjacency.database), adjacency_floor=floor)
+        facts["adjacency_floor"] = str(floor)
     if joined.runs is not None:
         append(con, "superword_chunks", joined.runs.chunks)
         facts["superword_runs"] = "filled"  # a training from before these tables has none

@@ -39,6 +39,7 @@ STATES: dict[str, tuple[str, str]] = {
     "counting": ("boundless", "part-committed:4"),
     "learning": ("plain", "snapshot-made:2"),
     "larger": ("plain", "journal-created"),  # of a finished one, to a larger size
+    "neighbours": ("boundless", "neighbours-written"),
     "superwords": ("boundless", "events-committed"),  # the first commit of phase two
     "uw": ("uw", "events-committed"),
     "finished": ("plain", ""),
@@ -178,8 +179,9 @@ CASES = [
       for name in ("engine.json", "tokens.parquet", "symbols_*.npy", "weights_*.npy", "made_of.json")),
     ("larger", "pending.events", {"half": "t"}),
     ("larger", "model.events.jsonl", {"other": "m"}),
-    ("superwords", "training/main/superwords-*/neighbours-*.parquet", dict.fromkeys(("other", "half", "lost"), "m")),
-    ("superwords", "training/main/superwords-*/adjacency-*.parquet", dict.fromkeys(("other", "empty", "lost"), "m")),
+    ("neighbours", "training/main/superwords-*/neighbours-*.parquet", dict.fromkeys(("other", "half", "lost"), "m")),
+    *(("superwords", "training/main/superwords-*/learning.duckdb", {how: "m"})
+      for how in ("other", "empty", "half", "lost")),
     ("superwords", "training/main/superwords-*/words-*", {"other": "m", "lost": "m"}),
     ("superwords", "training/main/superwords-*/words-*/symbols.i32", dict.fromkeys(("other", "half", "longer"), "m")),
     ("superwords", "training/main/superwords-*/supermerges.events", {"other": "m", "empty": "t", "lost": "m"}),

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import duckdb
+import polars as pl
 import pytest
 
 from streambpe.errors import SqlInputError
@@ -30,7 +31,12 @@ EXAMPLES = {
     "op": "merge",
     "table": "events",
     "adjacency_floor": 1,
+    "made_of": "00",
+    "least": 1,
+    "low": 0,
+    "high": 9,
 }
+LEARNING = ("get_sum_note", "put_sum_note", "list_neighbours", "list_neighbour_counts")  # on the private database
 
 
 @pytest.fixture
@@ -41,7 +47,20 @@ def con(tmp_path):
         yield con
 
 
+@pytest.fixture
+def examples(tmp_path):
+    """Inputs of every name there is; files and databases that are really there."""
+    part = tmp_path / "part.parquet"
+    pl.DataFrame({"key": [5], "run": [b"\x01"], "by": [5], "n": [2]}).write_parquet(part)
+    learned = tmp_path / "learning.duckdb"
+    with open_store(learned) as con:
+        run_sql(con, "learning/tables")
+    return {**EXAMPLES, "files": [str(part)], "database": str(learned)}
+
+
 def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
+    if name.startswith("learning/") or name in LEARNING:
+        run_sql(con, "learning/tables")
     if name == "append":
         con.execute("CREATE TEMP TABLE incoming AS FROM events LIMIT 0")
     if name in ("checks/events", "checks/batches"):
@@ -73,7 +92,7 @@ def test_header_says_what_the_file_is(name):
     """It opens with its own name; steps and checks also name their inputs, reads, returns, by hand."""
     text = read_sql(name)
     assert re.match(rf"-- {name.split('/')[-1]}: \S", text)
-    if name.split("/")[0] in ("steps", "checks", "migrations"):
+    if name.split("/")[0] in ("steps", "checks", "migrations") or name.startswith("learning/sum_"):
         for word in ("inputs:", "reads:", "returns:", "by hand:"):
             assert re.search(rf"^-- {word}", text, re.M), f"{name} has no `{word}` line"
     if name == "queries":
@@ -85,10 +104,10 @@ def test_header_says_what_the_file_is(name):
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "shell"])
-def test_it_runs(con, name):
+def test_it_runs(con, examples, name):
     """Every file runs on a fresh store, twice if it says CREATE."""
     prepare(con, name)
-    inputs = {key: EXAMPLES[key] for key in declared_inputs(name)}
+    inputs = {key: examples[key] for key in declared_inputs(name)}
     rows = run_sql(con, name, **inputs)
     assert isinstance(rows, list)
     if "CREATE" in read_sql(name):
@@ -96,9 +115,9 @@ def test_it_runs(con, name):
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if declared_inputs(n)])
-def test_missing_and_unknown_inputs_are_refused(con, name):
+def test_missing_and_unknown_inputs_are_refused(con, examples, name):
     """A variable left out would read as NULL and quietly give nothing."""
-    inputs = {key: EXAMPLES[key] for key in declared_inputs(name)}
+    inputs = {key: examples[key] for key in declared_inputs(name)}
     for wrong in ({}, {**inputs, "nobody": 1}):
         with pytest.raises(SqlInputError, match="asks for"):
             run_sql(con, name, **wrong)

@@ -6,7 +6,7 @@
 
 Parts are read in the order of their input, so neighbours meet across the border of two parts when a document
 goes on there; documents never join. Partial counts are written group after group of parts, each file whole or not at
-all, so counting goes on where a kill left it. They are added up by ranges of keys that fit the memory.
+all, so counting goes on where a kill left it. They are added up by SQL (sums.py).
 
 Memory: a part for each thread (about PART_BYTES a chunk of it) and the distinct pairs of one group (about 60 bytes
 each).
@@ -15,7 +15,7 @@ each).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -208,47 +208,6 @@ def count_neighbours(
         write_whole(pl.concat(frames).group_by("key").agg(pl.col("n").sum()).sort("key"), target, made_of)
         failpoint("neighbours-written")
     return files
-
-
-def add_up(files: Sequence[Path], by: str, column: str, rows_at_once: int) -> Iterator[pl.DataFrame]:
-    """The sums of n for equal `column` over files sorted by `by`, a function of it: disjoint frames, ascending by `by`.
-
-    A frame comes from about `rows_at_once` rows, found by even quantiles of `by` over the files' row groups.
-    """
-    scans = [pl.scan_parquet(path) for path in files]
-    if not scans:
-        return
-    together = pl.concat(scans)
-    total = int(together.select(pl.len()).collect().item())
-    if total <= rows_at_once:
-        yield _summed(together.collect(), by, column)
-        return
-    pieces = -(-total // rows_at_once)
-    sample = together.select(pl.col(by).gather_every(max(1, total // (64 * pieces)))).collect()[by].sort()
-    bounds = sorted({int(sample[len(sample) * i // pieces]) for i in range(1, pieces)})
-    for low, high in zip([None, *bounds], [*bounds, None], strict=True):
-        wanted = together
-        if low is not None:
-            wanted = wanted.filter(pl.col(by) >= low)
-        if high is not None:
-            wanted = wanted.filter(pl.col(by) < high)
-        yield _summed(wanted.collect(), by, column)
-
-
-def _summed(frame: pl.DataFrame, by: str, column: str) -> pl.DataFrame:
-    return frame.group_by(column).agg(pl.col("n").sum(), *([pl.first(by)] if by != column else [])).sort(by, column)
-
-
-def merge_neighbours(files: Sequence[Path], target: Path, least: int, rows_at_once: int, made_of: str = "") -> Path:
-    """One file of all pairs that count at least `least`, ascending by key; kept if it is there, made of the same."""
-    if not has_note(target, made_of):
-        kept = [pl.DataFrame(schema=_SCHEMA)]
-        kept += [
-            frame.select("key", "n").filter(pl.col("n") >= least) for frame in add_up(files, "key", "key", rows_at_once)
-        ]
-        write_whole(pl.concat(kept), target, made_of)
-        failpoint("adjacency-written")
-    return target
 
 
 def write_whole(frame: pl.DataFrame, target: Path, made_of: str = "") -> None:

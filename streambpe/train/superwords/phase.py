@@ -5,6 +5,7 @@
     eligible      chunks that are one token and match --superword-pattern       (train/superwords/neighbours.py)
     neighbours    pairs of them that stand side by side, counted                (train/superwords/neighbours.py)
     runs          documents cut where neighbours are rarer than T, grouped      (train/superwords/runs.py)
+                  neighbours and runs of all documents, added up by SQL         (train/superwords/sums.py)
     supermerges   the engine of phase one, with tokens as symbols and runs as words
     one order     word steps and supermerges by count                           (train/superwords/interleave.py)
 
@@ -16,7 +17,7 @@ would count less, T falls, the runs are made anew and the supermerges so far are
 below --min-frequency.
 
 Every step leaves files in the training's private folder that appear whole or not at all: a group's neighbours, the
-sum of all, a group's runs, the words; supermerges go to a write-ahead log like that of phase one. After a kill
+table of all, a group's runs, the words; supermerges go to a write-ahead log like that of phase one. After a kill
 all of them are used again. The folder is named after the word events and how many tokens they were to make, so it
 is there only if phase one was complete, and nothing of another phase one is used.
 
@@ -47,7 +48,7 @@ from streambpe.model.eventlog import Event, Op, events_digest, merge_event, supe
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources, release_memory, room_for_arrays, sure_room
 from streambpe.store.journal import Journal
-from streambpe.store.made_of import fingerprint, has_note, is_sealed
+from streambpe.store.made_of import fingerprint, is_sealed
 from streambpe.store.sequences import SequencePart
 from streambpe.text.eligible import text_test
 from streambpe.text.patterns import Pattern
@@ -62,12 +63,10 @@ from streambpe.train.superwords.neighbours import (
     SymbolReader,
     count_neighbours,
     find_eligible,
-    merge_neighbours,
 )
 from streambpe.train.superwords.rules import Spellings, join_rule, symbol_contents
 from streambpe.train.superwords.runs import (
     CUT_BYTES,
-    RUN_BYTES,
     KeptPairs,
     OpenChunks,
     RunTable,
@@ -77,6 +76,7 @@ from streambpe.train.superwords.runs import (
     write_run_words,
 )
 from streambpe.train.superwords.stage2 import StageTwo
+from streambpe.train.superwords.sums import Adjacency, Sums
 from streambpe.train.words import WordFiles
 
 _PAIRS_A_MERGE = 3  # neighbours that should reach T for every supermerge wanted
@@ -84,6 +84,7 @@ TOKEN_BYTES = 1 << 10  # of the events and contents held for each token
 _LEAST_ROOM = 48 << 20
 _EVENTS_BYTES = 80 << 20  # of supermerges and their tokens, in the engine and here
 _LOWER = 4  # and so many times more each time T falls
+_MOST_LEVELS = 20  # more neighbours than can be counted
 
 
 class StopRequested(Exception):
@@ -189,17 +190,13 @@ class SuperwordPhase:
         """Supermerges so far."""
         return len(self.journal.events) if hasattr(self, "journal") else 0
 
-    def adjacency(self) -> tuple[pl.DataFrame, int]:
-        """(left_chunk, right_chunk, n of neighbours that count at least the floor, the floor), sorted."""
-        floor, texts = self.levels[0], self._texts()
-        frame = self._adjacency(floor)
-        left, right = frame["key"].to_numpy() >> 32, frame["key"].to_numpy() & 0xFFFFFFFF
-        table = pl.DataFrame({"left_chunk": texts[left], "right_chunk": texts[right], "n": frame["n"]})
-        return table.sort("left_chunk", "right_chunk"), floor
+    def adjacency(self) -> Adjacency:
+        """The neighbours that count at least the floor."""
+        return Adjacency(self.sums.path, self.levels[0])
 
     def run_table(self) -> RunTable:
         """All runs whose neighbours count at least the floor."""
-        keys = self._keys(self.levels[0])
+        keys = self.sums.keys(self.levels[0])
         return RunTable.of(self._exact_runs(keys), np.unique([keys >> 32, keys & 0xFFFFFFFF]), self._texts())
 
     def _texts(self) -> pl.Series:
@@ -221,7 +218,7 @@ class SuperwordPhase:
         advance = self._stage("runs", WordFiles(less[0]).places)
         name = f"again-{exact.name}"
         files = cut_again(WordFiles(less[0]), kept, self.job.folder, name, room // CUT_BYTES, advance)
-        write_run_words(files, exact, room // (3 * RUN_BYTES), self.made_of)
+        write_run_words(files, exact, self._sums(room // 2), self.made_of)
         release_memory()
         return WordFiles(exact)
 
@@ -249,11 +246,20 @@ class SuperwordPhase:
         places = int(min(32 << 20, max(1 << 20, self.spare // (4 * ROW_BYTES))))
         self.groups = Groups.of(self.reader.parts, places)
         stage = self._stage("neighbours", self.reader.places)
-        files = count_neighbours(self.reader, self.groups, self.job.folder, self.readers, stage, self.made_of)
-        self.neighbour_files = files
+        self.sums = self._sums(self.spare // 2)
+        if self.sums.hold(self.made_of):
+            stage(self.reader.places)
+        else:
+            files = count_neighbours(self.reader, self.groups, self.job.folder, self.readers, stage, self.made_of)
+            self.sums.add_up_neighbours(files, self.chunks, self.made_of)
         self.levels = self._levels()
         release_memory()
         self._record_seconds("neighbours", began)
+
+    def _sums(self, memory_bytes: int) -> Sums:
+        """The private database, with so much memory."""
+        resources = self.job.resources
+        return Sums(self.job.folder / "learning.duckdb", memory_bytes, resources.threads, resources.temp_dir)
 
     @property
     def readers(self) -> int:
@@ -267,6 +273,7 @@ class SuperwordPhase:
         matches = text_test(job.config.superword_pattern, "--superword-pattern")
         eligible = find_eligible(job.alphabet, job.contents, job.words, job.stop_words, matches)
         self.eligible = eligible["symbol"].to_list()
+        self.chunks = eligible.select("symbol", "chunk")
         return SymbolReader(job.sequences, job.parts, eligible)
 
     def _second_stage(self) -> Reader:
@@ -281,21 +288,9 @@ class SuperwordPhase:
         self.words = stage.counted()
         self.words_learned = len(self.words)
         first = job.alphabet.first_id
+        self.chunks = pl.DataFrame(schema={"symbol": pl.Int32, "chunk": pl.String})  # a symbol is no chunk here
         self.eligible = [*range(first, first + len(job.alphabet)), *(event.id for event in self.words)]
         return reader
-
-    def _adjacency_file(self, least: int) -> Path:
-        """All neighbours that count at least `least`, or a smaller number that was asked for before."""
-        target = self.job.folder / f"adjacency-{least}.parquet"
-        rows_at_once = max(1 << 18, self.spare // (3 * ROW_BYTES))
-        return merge_neighbours(self.neighbour_files, target, least, rows_at_once, self.made_of)
-
-    def _adjacency(self, least: int) -> pl.DataFrame:
-        """Neighbours (key, n) that count at least so much."""
-        everything = self.job.folder / f"adjacency-{self.least}.parquet"
-        there = least >= self.least and has_note(everything, self.made_of)
-        file = everything if there else self._adjacency_file(least)
-        return pl.scan_parquet(file).filter(pl.col("n") >= least).collect()
 
     def _levels(self) -> list[int]:
         """The thresholds T to go through, falling."""
@@ -305,12 +300,8 @@ class SuperwordPhase:
         if job.config.superwords == "boundless" and job.words_reached and self.merges:
             # below that only if a supermerge spelled a word token, so that all word steps fill no vocabulary
             return sorted({max(self.least, min(n for _, n in self.merges) + 1), self.least}, reverse=True)
-        counts = pl.read_parquet(self._adjacency_file(self.least), columns=["n"])["n"].sort(descending=True)
-        levels = []
         rank = _PAIRS_A_MERGE * max(1, job.target - self.words_learned)
-        while rank < len(counts):
-            levels.append(int(counts[rank]))
-            rank *= _LOWER
+        levels = self.sums.counts_at([rank * _LOWER**step for step in range(_MOST_LEVELS)], self.least)
         return sorted({max(self.least, level) for level in levels} | {self.least}, reverse=True)
 
     # ------------------------------------------------------------------ supermerges
@@ -410,10 +401,6 @@ class SuperwordPhase:
             return len(self.merges)
         return int(np.searchsorted(self.falling, -n, side="right"))
 
-    def _keys(self, least: int) -> Int64:
-        """Neighbours that count at least so much."""
-        return self._adjacency(least)["key"].to_numpy()
-
     def _words_folder(self, cut: int, open_chunks: OpenChunks) -> Path:
         return self.job.folder / f"words-{cut}-{open_chunks.name}"
 
@@ -431,7 +418,7 @@ class SuperwordPhase:
             files = collect_runs(
                 self.reader, self.groups, kept, self.job.folder, name, self.readers, stage, self.made_of
             )
-            write_run_words(files, folder, max(1 << 17, self.spare // (3 * RUN_BYTES)), self.made_of)
+            write_run_words(files, folder, self.sums, self.made_of)
             release_memory()
         return WordFiles(folder)
 
@@ -439,7 +426,7 @@ class SuperwordPhase:
         """Runs cut at T, and the engine at the last supermerge known."""
         job, threshold, began = self.job, self.threshold, time.monotonic()
         cut = threshold if job.prune else 1
-        keys = self._keys(cut)
+        keys = self.sums.keys(cut)
         if cut > 1:
             guess = open_chunks_ahead(keys, self.spellings.contents, self.eligible)
             self.spellings.open_chunks.right |= guess.right

@@ -56,12 +56,12 @@ from streambpe.store.sequences import SequencePart
 from streambpe.system import remove_folder
 from streambpe.threads import in_order
 from streambpe.train.engine.rules import release_maps
-from streambpe.train.superwords.neighbours import BARRIER, Groups, Reader, add_up, write_whole
+from streambpe.train.superwords.neighbours import BARRIER, Groups, Reader, write_whole
+from streambpe.train.superwords.sums import Sums
 from streambpe.train.words import WordFiles
 
 _SCHEMA = {"run": bytes, "by": int, "n": int}
 CUT_BYTES = 400  # of one place while runs are cut again
-RUN_BYTES = 160  # of one distinct run while runs are grouped
 
 
 @dataclass
@@ -307,8 +307,8 @@ def _all_joined(symbols: Int32, kept: KeptPairs) -> bool:
     return bool(cut_runs(symbols, kept)[0][:-1].all())
 
 
-def write_run_words(files: Sequence[Path], folder: Path, rows_at_once: int, made_of: str = "") -> WordFiles:
-    """The runs of all groups added up, as words for the engine."""
+def write_run_words(files: Sequence[Path], folder: Path, sums: Sums, made_of: str = "") -> WordFiles:
+    """The runs of all groups added up, as words for the engine; the files of the groups are removed."""
     remove_folder(folder)
     temporary = folder.with_name(folder.name + ".new")
     remove_folder(temporary)
@@ -317,19 +317,16 @@ def write_run_words(files: Sequence[Path], folder: Path, rows_at_once: int, made
     at = 0
     with paths[0].open("wb") as symbols, paths[1].open("wb") as offsets, paths[2].open("wb") as weights:
         write_array(np.zeros(1, np.int64), offsets)
-        for frame in add_up(files, "by", "run", rows_at_once):
-            if not frame.height:
-                continue
-            array = frame["run"].rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
-            bounds = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
-            data = np.frombuffer(array.buffers()[2], np.uint8)[bounds[0] : bounds[-1]]
+        for data, ends, n in sums.runs(files):
             write_array(data, symbols)
-            write_array((bounds[1:] - bounds[0]) // 4 + at, offsets)
-            write_array(frame["n"].to_numpy(), weights)
+            write_array(ends // 4 + at, offsets)
+            write_array(n, weights)
             at += len(data) // 4
     seal_folder(temporary, fingerprint(made_of, folder.name))
     put_in_place(temporary, folder)
     failpoint("words-written")
+    for path in files:
+        path.unlink()
     return WordFiles(folder)
 
 

@@ -1,0 +1,175 @@
+"""Neighbours and runs added up by SQL: the private database of phase two, `learning.duckdb` in its folder.
+
+    neighbours-*.parquet   one group's pairs           -> table neighbours: every pair once, ordered by its ids
+    runs-*.parquet         one group's distinct runs   -> each run once, as the engine's words (never a table)
+
+The part files are the log of counting: each appears whole or not at all, and they are removed when their sum is
+committed. A threshold T is a WHERE over the table, and table `superword_adjacency` of state.duckdb is filled from it:
+no pair goes through Python to get there. Nobody but the training opens this database, so nobody can hold it.
+
+What is added up at once fits the memory: neighbours by ranges of their left symbols, runs by ranges of a number that
+spreads them evenly (column `by`). One GROUP BY over everything would spill, and it needs more memory the more there is:
+in 48 MB it ended without a result on 6.3 million distinct runs. By ranges that is done in 32 MB.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
+
+from streambpe.arrays import Int64
+from streambpe.core.strings import arrow_buffers
+from streambpe.errors import RunError
+from streambpe.failpoints import failpoint
+from streambpe.later import polars as pl
+from streambpe.store.database import append, open_store
+from streambpe.store.sqlfiles import query_batches, query_frame, run_sql
+
+_Found = TypeVar("_Found")
+
+LEAST_BYTES = 32 << 20  # of DuckDB's buffers
+_NEIGHBOUR_BYTES = 200  # of one pair of one file while pairs are grouped and ordered
+_RUN_BYTES = 300  # of one run of one file while runs are grouped, and twice its symbols
+_SPREAD = 1 << 63  # column `by` is below
+_ANY_RIGHT = (1 << 32) - 1
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    """The neighbours that belong in table superword_adjacency."""
+
+    database: Path
+    floor: int  # those that stand in at least so many places
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The private database of one phase two."""
+
+    path: Path
+    memory_bytes: int
+    threads: int
+    temp_dir: Path | None
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        memory_bytes = max(self.memory_bytes, LEAST_BYTES)
+        con = open_store(self.path, memory_bytes=memory_bytes, threads=self.threads, temp_dir=self.temp_dir)
+        with contextlib.closing(con):
+            run_sql(con, "learning/tables")
+            yield con
+
+    def forget(self) -> None:
+        """Remove the database, and what DuckDB keeps beside it."""
+        for path in (self.path, self.path.with_name(f"{self.path.name}.wal")):
+            path.unlink(missing_ok=True)
+
+    def hold(self, made_of: str) -> bool:
+        """Whether the neighbours are there, made of this; a database that cannot be read counts as absent."""
+        if not self.path.exists():
+            return False
+        try:
+            with self._open() as con:
+                return run_sql(con, "get_sum_note") == [(made_of,)]
+        except (RunError, duckdb.Error):
+            return False
+
+    def add_up_neighbours(self, files: Sequence[Path], chunks: pl.DataFrame, made_of: str) -> None:
+        """Make table neighbours from part files (key, n) and remove them; chunks: the text of the symbols, as rows
+        (symbol, chunk)."""
+        self.forget()
+        listed = [str(path) for path in files]
+        with self._open() as con:
+            con.begin()
+            append(con, "symbols", chunks)
+            rows_at_once = max(self.memory_bytes, LEAST_BYTES) // _NEIGHBOUR_BYTES
+            for low, high in _ranges(run_sql(con, "count_left_symbols", files=listed) if files else [], rows_at_once):
+                run_sql(con, "learning/sum_neighbours", files=listed, low=low, high=high)
+            run_sql(con, "put_sum_note", made_of=made_of)
+            con.commit()
+        failpoint("adjacency-written")
+        for path in files:
+            path.unlink()
+
+    def keys(self, least: int) -> Int64:
+        """left << 32 | right of the neighbours that stand in at least so many places, ascending."""
+        frame = self._asked(lambda con: query_frame(con, "list_neighbours", least=least))
+        return frame["key"].to_numpy()
+
+    def counts_at(self, ranks: Sequence[int], least: int) -> list[int]:
+        """The counts at these places (from 0) of all neighbours that count `least` or more, in falling order; places
+        behind the last are left out."""
+        rows = self._asked(lambda con: run_sql(con, "list_neighbour_counts", least=least))
+        counts = np.array([n for n, _ in rows], np.int64)
+        behind = np.cumsum(np.array([pairs for _, pairs in rows], np.int64))  # place behind the last pair of a count
+        there = [rank for rank in ranks if len(behind) and rank < behind[-1]]
+        found: list[int] = counts[np.searchsorted(behind, there, side="right")].tolist()
+        return found
+
+    def _asked(self, ask: Callable[[duckdb.DuckDBPyConnection], _Found]) -> _Found:
+        """What the database says; one that is damaged is removed, since all in it can be made again."""
+        try:
+            with self._open() as con:
+                return ask(con)
+        except RunError as why:
+            self.forget()
+            raise RunError(
+                f"{self.path} was damaged ({str(why).splitlines()[0]}). It was removed, and nothing else was lost: the "
+                f"neighbours in it are counted again. Give the same command again."
+            ) from None
+
+    def runs(self, files: Sequence[Path]) -> Iterator[tuple[npt.NDArray[np.uint8], Int64, Int64]]:
+        """Each distinct run of part files (run, by, n) once: (symbols as bytes, where each run ends in them, n).
+
+        In no order: nothing that is learned or shown depends on which word comes first.
+        """
+        if not files:
+            return
+        listed = [str(path) for path in files]
+        groups = [size for path in files for size in _group_sizes(path)]
+        memory_bytes = max(
+            self.memory_bytes, LEAST_BYTES + 4 * max((size for _, size in groups), default=0)
+        )  # a run is held whole
+        needed = sum(rows * _RUN_BYTES + 2 * size for rows, size in groups)
+        pieces = max(1, -(-needed // memory_bytes))
+        with contextlib.closing(
+            open_store(":memory:", memory_bytes=memory_bytes, threads=self.threads, temp_dir=self.temp_dir)
+        ) as con:
+            for piece in range(pieces):
+                low, high = (_SPREAD * at // pieces for at in (piece, piece + 1))
+                for batch in query_batches(con, "learning/sum_runs", files=listed, low=low, high=high - 1):
+                    offsets, symbols = arrow_buffers(batch.column("run"))
+                    yield symbols, offsets[1:] - offsets[0], batch.column("n").to_numpy()
+
+
+def _group_sizes(path: Path) -> list[tuple[int, int]]:
+    """(rows, bytes of their runs) of a file's row groups."""
+    footer = pq.read_metadata(path)
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    return [(group.num_rows, group.column(0).total_uncompressed_size) for group in groups]
+
+
+def _ranges(counts: Sequence[tuple[int, int]], rows_at_once: int) -> Iterator[tuple[int, int]]:
+    """(lowest, highest key) of consecutive left symbols with about so many rows together, or of one that has more.
+
+    (5, 3 rows) (6, 4 rows) (9, 8 rows) with 8 at once -> keys of 5 and 6, keys of 9
+    """
+    first = last = -1
+    held = 0
+    for left, rows in counts:
+        if held and held + rows > rows_at_once:
+            yield first << 32, last << 32 | _ANY_RIGHT
+            held = 0
+        if not held:
+            first = left
+        last, held = left, held + rows
+    if held:
+        yield first << 32, last << 32 | _ANY_RIGHT
