@@ -140,6 +140,7 @@ def open_resources(
             )
     click.get_current_context().with_resource(keeper.watching(resources.memory_bytes))
     os.environ.setdefault("POLARS_MAX_THREADS", str(resources.threads))
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of numpy: they would wait for matrices, and spin meanwhile
     prepare_allocators(resources.memory_bytes)
     return resources
 

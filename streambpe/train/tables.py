@@ -53,6 +53,19 @@ class Joined:
 
 
 @dataclass(frozen=True)
+class Standing:
+    """What stands in the words: told by the engine, that it may end before the tables are filled."""
+
+    pairs: tuple[Int64, Int64, Int64, int]  # as Engine.hot_pairs
+    tokens: TokenCounts
+
+    @classmethod
+    def of(cls, engine: Engine) -> Standing:
+        """After the last event."""
+        return cls(engine.hot_pairs(), engine.token_counts())
+
+
+@dataclass(frozen=True)
 class Tables:
     """What the tables of one training are filled from, besides its journal."""
 
@@ -64,7 +77,7 @@ class Tables:
         self,
         journal: Journal,
         book: TokenTable,
-        engine: Engine | None = None,
+        standing: Standing | None = None,
         *,
         wait_seconds: float,
         finished: TrainResult | None = None,
@@ -72,7 +85,7 @@ class Tables:
     ) -> bool:
         """Bring the tables up to date; False if somebody held the file all the time.
 
-        With the engine also the pair counts; without it they are left out of date, as table facts says.
+        With what stands in the words also the pair counts; else they are left out of date, as table facts says.
         """
         resources = self.training.resources
         try:
@@ -86,7 +99,7 @@ class Tables:
         except StoreHeld:
             return False
         with contextlib.closing(con):
-            self._fill(con, journal, book, engine, finished, joined)
+            self._fill(con, journal, book, standing, finished, joined)
         self.training.run.forget_tables()
         failpoint("tables-committed")
         return True
@@ -96,7 +109,7 @@ class Tables:
         con: duckdb.DuckDBPyConnection,
         journal: Journal,
         book: TokenTable,
-        engine: Engine | None,
+        standing: Standing | None,
         finished: TrainResult | None,
         joined: Joined | None,
     ) -> None:
@@ -107,11 +120,11 @@ class Tables:
         if self.training.config.weights:
             fill_weighted_counts(con, merge_ranges(self.corpus.parts, _WEIGHTED_BYTES))
         facts = self._facts(journal, finished)
-        facts["pair_counts_at"] = str(len(journal.events)) if engine else ""
+        facts["pair_counts_at"] = str(len(journal.events)) if standing else ""
         counts = None
-        if engine is not None:
-            facts["pair_floor"] = str(_fill_pair_counts(con, engine))
-            counts = self._count_in_chunks(journal, book) if self.training.config.unk else engine.token_counts()
+        if standing is not None:
+            facts["pair_floor"] = str(_fill_pair_counts(con, *standing.pairs))
+            counts = self._count_in_chunks(journal, book) if self.training.config.unk else standing.tokens
         if joined is not None:
             facts |= _fill_superwords(con, joined)
             counts = joined.token_counts
@@ -165,9 +178,8 @@ class Tables:
         return count_tokens(self.corpus.parts, keep, encoder)
 
 
-def _fill_pair_counts(con: duckdb.DuckDBPyConnection, engine: Engine) -> int:
+def _fill_pair_counts(con: duckdb.DuckDBPyConnection, left: Int64, right: Int64, n: Int64, floor: int) -> int:
     """The pairs that the engine knows; the least count among those that may be missing."""
-    left, right, n, floor = engine.hot_pairs()
     order = np.argsort(left << 32 | right)  # ids are below 2^31
     run_sql(con, "clear_pair_counts")
     append(con, "pair_counts", pa.table({"left_id": left[order], "right_id": right[order], "n": n[order]}))

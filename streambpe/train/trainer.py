@@ -45,7 +45,7 @@ from streambpe.train.identity import finished, refuse_half_counted
 from streambpe.train.joining import SuperwordLearning, find_documents, join_superwords, superwords_folder
 from streambpe.train.opening import open_engine
 from streambpe.train.snapshots import Snapshots
-from streambpe.train.tables import Joined, Tables
+from streambpe.train.tables import Joined, Standing, Tables
 from streambpe.train.training import Corpus, Goal, Symbols, Training, TrainResult, header_of
 
 CHECKPOINT_SECONDS = 5.0
@@ -126,7 +126,7 @@ class Trainer:
         with contextlib.ExitStack() as cleaning:
             cleaning.callback(shutil.rmtree, training.blocks, ignore_errors=True)
             words = cleaning.enter_context(contextlib.ExitStack())  # closed before the superwords are learned
-            engine, joined = None, None
+            engine, standing, joined = None, None, None
             if documents is None or not superwords_folder(training, goal, journal).exists():
                 engine = words.enter_context(
                     contextlib.closing(open_engine(training, corpus, symbols, journal, self.tuning, self.meter))
@@ -136,7 +136,8 @@ class Trainer:
             if engine is not None:
                 self._learn_words(engine, journal, book, tables, goal)
             if self.stop.is_set() and not (book.learned >= goal.words and documents is None):
-                tables.try_fill(journal, book, engine, wait_seconds=1.0)
+                standing = None if engine is None else Standing.of(engine)
+                tables.try_fill(journal, book, standing, wait_seconds=1.0)
                 raise training.stopped(len(journal.events), self.stop)
             if documents is not None:
                 after_words = None  # how often each token stands then, if the engine is there to say
@@ -149,9 +150,13 @@ class Trainer:
                     training, corpus, symbols, goal, documents, journal, book, after_words, self._superword_learning()
                 )
                 journal, book = joined.journal, joined.book
+            elif engine is not None:
+                standing, engine = Standing.of(engine), None
+                words.close()
             result = self._write_log(corpus, symbols, goal, journal, book, joined)
+            release_memory()
             folded = tables.try_fill(
-                journal, book, engine, wait_seconds=_LAST_FOLD_SECONDS, finished=result, joined=joined
+                journal, book, standing, wait_seconds=_LAST_FOLD_SECONDS, finished=result, joined=joined
             )
         return self._clean_up(replace(result, folded=folded))
 

@@ -13,13 +13,16 @@ import pytest
 
 from streambpe.core.strings import ChunkList
 from streambpe.progress import Meter, Reporter
-from streambpe.resources import keeper
+from streambpe.resources import keeper, release_memory
 from streambpe.store.database import append, open_store
 from streambpe.store.merge import compact, merge_ranges
 from streambpe.store.parts import PartWriter, list_parts
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 from streambpe.system import library_pages, resident_bytes, tree_pids, unmap
+from streambpe.train.commands import train
+from streambpe.train.engine.engine import Engine
+from streambpe.train.tables import Tables
 from tests.runs import ROOT, cli_process
 
 MB = 10**6
@@ -95,6 +98,38 @@ def test_idle_library_pages_go_back_and_come_again():
     unmap(library_pages())
     assert resident_bytes(me) < before - 10 * MB
     assert frame.group_by("a").len().sort("a").equals(expected)
+
+
+@pytest.mark.skipif(not library_pages(), reason="this system does not tell what is mapped")
+def test_between_two_stages_library_pages_go_back():
+    """Each stage uses other libraries."""
+    pl.DataFrame({"a": [3, 1, 2] * 1000}).sort("a")
+    time.sleep(0.2)  # or they went back a moment ago
+    (me, *_) = tree_pids()
+    before = resident_bytes(me)
+    release_memory()
+    assert resident_bytes(me) < before - 10 * MB
+
+
+def test_the_words_are_gone_when_the_tables_are_filled(tmp_path, monkeypatch):
+    """What the tables need of them is asked before: DuckDB's memory is not added to the engine's."""
+    source = tmp_path / "a.txt"
+    source.write_text("the cat and the dog\n" * 50)
+    told = []
+    close, fill = Engine.close, Tables.try_fill
+
+    def closed(engine):
+        told.append("closed")
+        close(engine)
+
+    def filled(*given, **more):
+        told.append("filled")
+        return fill(*given, **more)
+
+    monkeypatch.setattr(Engine, "close", closed)
+    monkeypatch.setattr(Tables, "try_fill", filled)
+    train(tmp_path / "run", [str(source)], vocab_size=280)
+    assert told == ["closed", "filled"]
 
 
 def test_the_peak_in_the_status_knows_what_stood_between_two_reports(tmp_path):
