@@ -23,7 +23,7 @@ from streambpe.sources.find import find_sources
 from streambpe.text.patterns import find_pattern
 from streambpe.train.counting.count import count
 from streambpe.train.opening import engine_room, fits_in_memory, memory_for
-from tests.runs import SMALL, SMALL_FOR_SUPERWORDS, cli, rows
+from tests.runs import SMALL, cli, rows
 
 GPT4 = find_pattern("gpt4")
 OPTIONS = {"options": {"pattern": "gpt4"}}
@@ -179,7 +179,7 @@ def test_superwords_are_rehearsed_with_documents(tmp_path):
     source = tmp_path / "x.txt"
     source.write_text("\n".join(lines(3000)))
     config = TrainConfig.from_options(vocab_size=400, superwords="boundless")
-    made = plan([str(source)], config, counting={**OPTIONS, "lines": True}, resources=SMALL_FOR_SUPERWORDS)
+    made = plan([str(source)], config, counting={**OPTIONS, "lines": True}, resources=SMALL)
     assert {"neighbours", "runs", "superwords"} <= set(made.stage_seconds)
     assert any("rough" in note for note in made.notes)
 

@@ -36,7 +36,7 @@ from streambpe.train.counting import sizes, todo, worker
 from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.trainer import Trainer
 from tests.hostile import random_text
-from tests.runs import SMALL, SMALL_FOR_SUPERWORDS, cli, counted_run, log_of, plain_events, rows, text_run
+from tests.runs import SMALL, cli, counted_run, log_of, plain_events, rows, text_run
 from tests.tiers import examples
 
 ROOT = Path(__file__).parents[3]
@@ -335,7 +335,7 @@ def test_superwords_with_groups_but_not_with_weights(tmp_path):
     """The log is that of a run without groups; weights, and growing parts of the counts, are refused."""
     corpus(tmp_path / "in")
     counting = {"options": {"pattern": "gpt4"}, "group_by": "folder"}
-    options = {"superwords": "boundless", "vocab_size": 400, "resources": SMALL_FOR_SUPERWORDS}
+    options = {"superwords": "boundless", "vocab_size": 400, "resources": SMALL}
     sources = [str(tmp_path / "in")]
     train(tmp_path / "run", sources, counting=counting, **options)
     assert any(event.op is Op.SUPERMERGE for event in log_of(tmp_path / "run").events)
