@@ -110,11 +110,14 @@ CREATE OR REPLACE TEMP TABLE recount (chunk VARCHAR NOT NULL, n BIGINT NOT NULL)
 -- make_pair_recount: an empty table for pairs that are counted again, private to this connection.
 CREATE OR REPLACE TEMP TABLE recounted_pairs (left_id BIGINT NOT NULL, right_id BIGINT NOT NULL, n BIGINT NOT NULL);
 
+-- make_chunk_recount: a temporary table of the chunks that superwords may hold, by numbers that `check` gives them.
+CREATE OR REPLACE TEMP TABLE recounted_chunks (number INTEGER, chunk VARCHAR);
+
 -- make_adjacency_recount: a temporary table for neighbours counted again, part after part.
-CREATE OR REPLACE TEMP TABLE recounted_adjacency (left_chunk VARCHAR, right_chunk VARCHAR, n BIGINT);
+CREATE OR REPLACE TEMP TABLE recounted_adjacency (left_number INTEGER, right_number INTEGER, n BIGINT);
 
 -- make_run_recount: a temporary table for runs counted again, part after part.
-CREATE OR REPLACE TEMP TABLE recounted_runs (chunks VARCHAR[], n BIGINT);
+CREATE OR REPLACE TEMP TABLE recounted_runs (numbers INTEGER[], n BIGINT);
 
 -- ---- The private database of phase two (learning/tables.sql)
 

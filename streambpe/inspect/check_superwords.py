@@ -1,9 +1,9 @@
-"""Tables superword_adjacency, superword_chunks and superword_run_numbers against the stored documents, counted again
-chunk by chunk as text.
+"""Tables superword_adjacency, superword_chunks and superword_run_numbers against the stored documents, counted again.
 
-The trainer looks chunks up as numbers, group by group, and joins sums of keys. Here every part's documents are
-turned into a column of chunks, beside the column of their right neighbours, and DuckDB adds the parts up. Runs are then
-stretches of these columns, and added up as lists of text.
+The chunks that may stand in superwords get numbers here that owe nothing to those of the trainer: their places among
+themselves in order. Every part's documents are turned into a column of these numbers, beside the column of their right
+neighbours; what is not among them is 0. numpy counts a part, DuckDB adds the parts up. Runs are then stretches of these
+columns, and added up as lists of numbers. Only what differs from the tables is text again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from streambpe.arrays import Int32, Int64
 from streambpe.config import TrainConfig
 from streambpe.inspect.recount import Replay, encode_words
 from streambpe.model.alphabet import Alphabet
@@ -70,17 +71,18 @@ def check_superwords(
 
     with_runs: a training from before there were tables of runs has none.
     """
+    known = pl.Series("chunk", sorted(set(eligible)), dtype=pl.String)
+    run_sql(con, "make_chunk_recount")
+    append(con, "recounted_chunks", pl.DataFrame({"number": np.arange(1, len(known) + 1), "chunk": known}))
     run_sql(con, "make_adjacency_recount")
-    known = pl.Series("chunk", list(eligible), dtype=pl.String)
-    last: str | None = None  # the chunk before this part, if its document goes on here
-    for text, follows in _texts(run, parts):
-        if follows:
-            text = pl.concat([pl.Series("chunk", [last], dtype=pl.String), text])
-        last = text[-1] if len(text) else None
-        frame = pl.DataFrame({"left_chunk": text, "right_chunk": text.shift(-1)}).drop_nulls()
-        frame = frame.filter(pl.col("left_chunk").is_in(known.implode()), pl.col("right_chunk").is_in(known.implode()))
-        counted = frame.group_by("left_chunk", "right_chunk").agg(pl.len().cast(pl.Int64).alias("n"))
-        append(con, "recounted_adjacency", counted)
+    last = np.zeros(1, np.int32)  # the chunk before this part
+    for numbers, follows in _numbers(run, parts, known):
+        text = np.concatenate((last if follows else last[:0], numbers))
+        last = text[-1:] if len(text) else np.zeros(1, np.int32)
+        keys, n = np.unique(_neighbours(text), return_counts=True)
+        keys, n = keys[keys >= 0], n[keys >= 0]
+        counted = {"left_number": keys >> 32, "right_number": keys & 0xFFFFFFFF, "n": n}
+        append(con, "recounted_adjacency", pl.DataFrame(counted))
     for row in run_sql(con, "checks/superword_adjacency", adjacency_floor=floor):
         yield "superword_adjacency", row
     if not with_runs:
@@ -88,35 +90,44 @@ def check_superwords(
     for row in run_sql(con, "checks/superword_chunks", adjacency_floor=floor):
         yield "superword_chunks", row
     run_sql(con, "make_run_recount")
-    for runs in _runs(_texts(run, parts), query_frame(con, "steps/list_adjacency_recount", adjacency_floor=floor)):
+    kept = query_frame(con, "steps/list_adjacency_recount", adjacency_floor=floor)
+    for runs in _runs(_numbers(run, parts, known), _keys(*(kept[name].to_numpy() for name in kept.columns))):
         feed(con, "steps/add_run_recount", runs)
     for row in run_sql(con, "checks/superword_runs"):
         yield "superword_runs", row
 
 
-def _texts(run: Run, parts: Sequence[Part]) -> Iterator[tuple[pl.Series, bool]]:
-    """(every part's chunks, with a null behind each document, whether its first document is the part in front's)."""
+def _numbers(run: Run, parts: Sequence[Part], known: pl.Series) -> Iterator[tuple[Int32, bool]]:
+    """(every part's chunks by their number among the known ones, a 0 behind each document, whether its first document
+    is the part in front's)."""
+    table = pl.DataFrame({"chunk": known, "number": np.arange(1, len(known) + 1, dtype=np.int32)})
     for part in order_parts(run, parts):
         chunks, ids = read_sequence(run.sequences, part.name)
-        yield chunks.append(pl.Series("chunk", [None], dtype=pl.String))[ids], part.follows
+        found = chunks.to_frame("chunk").join(table, on="chunk", how="left", maintain_order="left")["number"]
+        yield np.append(found.fill_null(0).to_numpy(), np.int32(0))[ids], part.follows  # END_OF_DOCUMENT is -1
 
 
-def _runs(texts: Iterable[tuple[pl.Series, bool]], kept: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Rows (chunks), one for every place of a run; one that goes on in the next part waits for it."""
-    waiting = pl.Series("chunk", [], dtype=pl.String)
-    between = pl.Series("chunk", [None], dtype=pl.String)
-    for more, follows in itertools.chain(texts, [(between, False)]):
-        text = pl.concat([waiting, more] if follows else [waiting, between, more])
-        if not len(text):
-            continue
-        beside = pl.DataFrame({"left_chunk": text, "right_chunk": text.shift(-1)})
-        found = beside.join(kept.with_columns(together=True), how="left", maintain_order="left", on=beside.columns)
-        together = found["together"].fill_null(False).to_numpy()  # a chunk with the next
+def _keys(left: Int32, right: Int32) -> Int64:
+    return (left.astype(np.int64) << 32) | right
+
+
+def _neighbours(numbers: Int32) -> Int64:
+    """Each chunk and the next as one key; -1 where one of them is not among the known."""
+    left, right = numbers[:-1], numbers[1:]
+    return np.where((left > 0) & (right > 0), _keys(left, right), -1)
+
+
+def _runs(parts: Iterable[tuple[Int32, bool]], kept: Int64) -> Iterator[pl.DataFrame]:
+    """Rows (numbers), one for every place of a run; one that goes on in the next part waits for it."""
+    between = waiting = np.zeros(1, np.int32)
+    joins = pl.Series(kept).implode()
+    for more, follows in itertools.chain(parts, [(between, False)]):
+        text = np.concatenate((waiting, more) if follows else (waiting, between, more))
+        together = np.append(pl.Series(_neighbours(text)).is_in(joins).to_numpy(), False)  # a chunk with the next
         before = np.concatenate(([False], together[:-1]))
         last = int(np.flatnonzero(~before)[-1])  # where the stretch at the end begins
         waiting = text[last:]
         inside = (together | before)[:last]
         starts = np.flatnonzero((~before[:last])[inside])
-        offsets = pl.Series(np.append(starts, inside.sum()))
-        chunks = pa.LargeListArray.from_arrays(offsets.to_arrow(), text[:last].filter(pl.Series(inside)).to_arrow())
-        yield pl.DataFrame({"chunks": pl.from_arrow(chunks)})
+        numbers = pa.LargeListArray.from_arrays(np.append(starts, inside.sum()), pa.array(text[:last][inside]))
+        yield pl.DataFrame({"numbers": pl.from_arrow(numbers)})

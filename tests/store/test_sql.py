@@ -69,10 +69,12 @@ def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
         con.execute("CREATE TEMP TABLE recounted_tokens AS SELECT *, 1::BIGINT AS length FROM tokens LIMIT 0")
     if name == "checks/pair_counts":
         run_sql(con, "make_pair_recount")
+    if name in ("checks/superword_adjacency", "checks/superword_chunks", "checks/superword_runs"):
+        run_sql(con, "make_chunk_recount")
     if name in ("checks/superword_runs", "steps/add_run_recount"):
         run_sql(con, "make_run_recount")
     if name == "steps/add_run_recount":
-        con.execute("CREATE TEMP TABLE incoming AS SELECT ['a', 'b'] AS chunks")
+        con.execute("CREATE TEMP TABLE incoming AS SELECT [1, 2] AS numbers")
     if name in ("checks/superword_adjacency", "checks/superword_chunks", "steps/list_adjacency_recount"):
         run_sql(con, "make_adjacency_recount")
     if name in ("checks/chunk_counts", "checks/weighted_counts"):
