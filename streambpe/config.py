@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
@@ -68,7 +68,7 @@ class CountConfig:
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """How SOURCE arguments are read: arguments of sources.find.find_sources, and the groups they are counted in."""
+    """How SOURCE arguments are read, and the groups they are counted in."""
 
     lines: bool = option(False, "In text files every line is a document.", panel="Most used")
     text_column: str | None = option(
@@ -95,10 +95,30 @@ class SourceOptions:
         None, "Each folder's files are a group of its name.", panel="Corpus", choices=("folder",)
     )
 
+    def given(self) -> dict[str, Any]:
+        """Those that are not as they are by default."""
+        held = {name: (getattr(self, name), known.default) for name, known in options_of(SourceOptions).items()}
+        return {name: value for name, (value, default) in held.items() if value != default}
+
+
+@dataclass(frozen=True)
+class Counting(SourceOptions):
+    """What a command, a caller of `train`, or job.json asks of counting."""
+
+    options: dict[str, Any] = field(default_factory=dict)  # fields of CountConfig; what is not given is as in the run
+
     @classmethod
-    def of(cls, arguments: Mapping[str, Any]) -> SourceOptions:
-        """Those among the arguments of `count`; what is missing or None has its default."""
-        return cls(**{name: arguments[name] for name in options_of(cls) if arguments.get(name) is not None})
+    def of(cls, arguments: Counting | Mapping[str, Any] | None) -> Counting:
+        """Out of arguments of `count`; None is as good as missing."""
+        if isinstance(arguments, Counting):
+            return arguments
+        given = {name: value for name, value in (arguments or {}).items() if value is not None}
+        options = {name: value for name, value in given.pop("options", {}).items() if value is not None}
+        return cls(**{**given, "groups": tuple(given.get("groups", ())), "options": options})
+
+    def as_arguments(self) -> dict[str, Any]:
+        """Arguments of `count`."""
+        return vars(self).copy()
 
 
 def reconcile(saved: dict[str, Any], asked: dict[str, Any], run: Path) -> CountConfig:

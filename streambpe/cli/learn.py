@@ -14,18 +14,19 @@ from streambpe.cli.options import (
     PanelOption,
     config_option,
     count_options,
-    counting_arguments,
     force_option,
     open_resources,
     partial_option,
     progress_option,
     resource_options,
+    take_counting,
     train_options,
 )
 from streambpe.cli.signals import stop_on_signals
 from streambpe.errors import UsageError
 
 if TYPE_CHECKING:
+    from streambpe.config import Counting
     from streambpe.train.counting.job import CountResult
     from streambpe.train.training import TrainResult
 
@@ -70,7 +71,7 @@ def count(
             resources=resources,
             progress=progress,
             stop=stop,
-            **counting_arguments(given),
+            **take_counting(given).as_arguments(),
         )
     tell_counts(run, result)
 
@@ -151,7 +152,7 @@ def train(
         streambpe train runs/sw corpus/*.jsonl.zst --pattern boundless --superwords boundless -s 131072
     """
     resources = open_resources(memory, threads, temp_dir)
-    counting = counting_arguments(given)
+    counting = take_counting(given)
     from streambpe.train.commands import train as learn
 
     _save_config(save_config, force, run, counting, given)
@@ -170,7 +171,7 @@ def train(
     tell_result(result)
 
 
-def _save_config(path: str | None, force: bool, run: str, counting: dict[str, Any], given: dict[str, Any]) -> None:
+def _save_config(path: str | None, force: bool, run: str, counting: Counting, given: dict[str, Any]) -> None:
     """--save-config: the options of a command as an option file."""
     if path is None:
         if force:
@@ -228,7 +229,7 @@ def plan(
     from streambpe.resources import parse_size
 
     resources = open_resources(memory, threads, temp_dir)
-    counting = counting_arguments(given)
+    counting = take_counting(given)
     from streambpe.inspect.plan import plan as make_plan
     from streambpe.inspect.plan import print_plan
 

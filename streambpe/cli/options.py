@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from streambpe.config import LIKE_OPTION, CountConfig, SourceOptions, TrainConfig
+from streambpe.config import LIKE_OPTION, CountConfig, Counting, SourceOptions, TrainConfig
 from streambpe.options import PANELS, Option, options_of
 from streambpe.resources import Resources, format_size, keeper, prepare_allocators
 
@@ -180,11 +180,7 @@ def force_option(command: F) -> F:
     )(command)
 
 
-def counting_arguments(given: dict[str, Any]) -> dict[str, Any]:
-    """Take the options of counting out of a command's options, as arguments of `count`."""
+def take_counting(given: dict[str, Any]) -> Counting:
+    """Take the options of counting out of a command's options."""
     options = {option.name: given.pop(option.name) for option in COUNT_OPTIONS}
-    taken = {option.name: given.pop(option.name) for option in SOURCE_OPTIONS}
-    arguments = {
-        option.name: option.default if taken[option.name] is None else taken[option.name] for option in SOURCE_OPTIONS
-    }
-    return {**arguments, "options": options}
+    return Counting.of({"options": options} | {option.name: given.pop(option.name) for option in SOURCE_OPTIONS})

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from streambpe.config import CountConfig, SourceOptions, TrainConfig
+from streambpe.config import CountConfig, Counting, TrainConfig
 from streambpe.core.strings import ChunkList, merge
 from streambpe.errors import Stopped, StreambpeError, UsageError
 from streambpe.inspect.sample import SUBSETS, SampleFiles, as_whole, draw_windows
@@ -46,7 +46,7 @@ from streambpe.sources.decode import block_text
 from streambpe.sources.find import find_sources
 from streambpe.sources.source import BadUtf8, Source
 from streambpe.store.database import open_store, use_training
-from streambpe.store.job import put_job
+from streambpe.store.job import Job, put_job
 from streambpe.store.run import Run
 from streambpe.store.trainings import list_batches
 from streambpe.system import available_memory, tree_memory
@@ -160,7 +160,7 @@ def plan(
     config: TrainConfig | None = None,
     *,
     like: str = "hf",
-    counting: dict[str, Any] | None = None,
+    counting: Counting | Mapping[str, Any] | None = None,
     resources: Resources | None = None,
     sample_bytes: int = SAMPLE_BYTES,
     stop: threading.Event | None = None,
@@ -168,14 +168,13 @@ def plan(
     """Forecast a training of these sources; writes only to a temporary folder."""
     config, resources = config or TrainConfig(), resources or Resources.from_options()
     resources.check_superwords(config.superwords)
-    counting = counting_for(like, config, counting)
-    how = SourceOptions.of(counting)
+    how = counting_for(like, config, Counting.of(counting))
     if how.counts:
         raise UsageError("--counts: plan samples text. A table of counts is read whole, so train it and see.")
     found, warnings = find_sources(sources, how)
     if not found:
         raise UsageError("Nothing to plan: name at least one SOURCE.")
-    if (counting.get("options") or {}).get("bad_utf8") is not None:
+    if "bad_utf8" in how.options:
         found = [replace(source, any_bytes=True) for source in found]
     if any(source.is_stream for source in found):
         raise UsageError(
@@ -192,7 +191,7 @@ def plan(
         raise UsageError(
             "--weight: the groups are known once they are counted; a forecast without it is much the same."
         )
-    options = CountConfig(**{key: value for key, value in counting.get("options", {}).items() if value is not None})
+    options = CountConfig(**how.options)
     pattern = find_pattern(
         options.pattern, gaps=options.gaps, split_scripts=options.split_scripts, prepared=options.prepares
     )
@@ -207,15 +206,14 @@ def plan(
         (folder / "sample").mkdir()
         files = SampleFiles(folder / "sample")
         grown = grow(found, sample_bytes, pattern, options, config, files)
-        kept = {key: value for key, value in counting.items() if key in ("options", "lines", "text_column", "kind")}
-        job = describe_job(files.arguments, kept, config, resources)
+        job = describe_job(files.arguments, how, config, resources)
         rehearsed = rehearse(folder / "run", job, stop)
         places = rehearsed.batches[0]["places"] if rehearsed.batches else 0
         if config.superwords == "none" and not fits_in_memory(
             round(places * _ratio(grown.places, 1 / grown.share)), resources.memory_bytes
         ):
             less = replace(resources, memory_bytes=memory_in_proportion(resources.memory_bytes, grown))
-            again = describe_job([], kept, config, less)
+            again = describe_job([], how, config, less)
             rehearsed.from_disk = rehearse(folder / "run", again, stop, "from_disk")
     made = forecast(grown, rehearsed, config, resources)
     return Plan(
@@ -320,11 +318,11 @@ def _size(frame: pl.DataFrame, config: TrainConfig) -> tuple[int, int]:
 # rehearsal
 
 
-def rehearse(run: Path, job: dict[str, Any], stop: threading.Event, name: str = "main") -> Rehearsal:
+def rehearse(run: Path, job: Job, stop: threading.Event, name: str = "main") -> Rehearsal:
     """Do a job in a process of its own and look at it: its memory and disk often, its status as it tells it."""
     put_job(Run(run), name, job)
     found = Rehearsal()
-    counting = not job["counted"]
+    counting = not job.counted
     told: list[str] = []
     began = time.monotonic()
     command = [sys.executable, "-m", "streambpe", "resume", str(run), "--name", name, "--progress", "jsonl"]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from streambpe.config import LIKE_COUNTING, CountConfig, reconcile
+from streambpe.config import LIKE_COUNTING, CountConfig, Counting, reconcile
 from streambpe.errors import RunMismatch
 from streambpe.store.groups import GroupRules
 from streambpe.store.parts import Span, list_parts
@@ -20,19 +20,18 @@ from streambpe.store.run import Run
 _FIELDS = ("jsonl", "csv", "parquet")  # sources that have fields
 
 
-def refuse_other_counting(run: Run, counting: Mapping[str, Any]) -> None:
-    """`counting`: arguments of `count`; those that were not given are None, False, empty, "auto" or "-"."""
-    options = {key: value for key, value in (counting.get("options") or {}).items() if value is not None}
-    if options:
-        reconcile(json.loads(run.facts()["config"]), options, run.path)
-    asked = {key: value for key, value in counting.items() if key != "options" and value not in _NOT_GIVEN}
+def refuse_other_counting(run: Run, counting: Counting) -> None:
+    """What is given is compared, nothing else."""
+    if counting.options:
+        reconcile(json.loads(run.facts()["config"]), counting.options, run.path)
+    asked = counting.given()
     if not asked:
         return
     spans = [span for part in list_parts(run) for span in part.spans]
     for name, value in asked.items():
-        differs = _DIFFERENCES[name](spans, value, asked)
+        differs = _DIFFERENCES[name](spans, value, counting)
         if differs:
-            shown = "" if value is True else f" {' '.join(value) if isinstance(value, list | tuple) else value}"
+            shown = "" if value is True else f" {' '.join(value) if isinstance(value, tuple) else value}"
             raise RunMismatch(
                 f"--{_FLAGS.get(name, name.replace('_', '-'))}{shown} is about counting, and {run.path} is counted "
                 f"otherwise: {differs}. Nothing was changed. Leave the option out, or count into another RUN."
@@ -53,46 +52,45 @@ def refuse_like(run: Run, like: str, options: Mapping[str, Any] | None) -> None:
             )
 
 
-_NOT_GIVEN: tuple[object, ...] = (None, False, "auto", "-", (), [])
 _FLAGS = {"kind": "format", "groups": "group"}
 
 
-def _lines(spans: Sequence[Span], _value: bool, _asked: Mapping[str, Any]) -> str:
+def _lines(spans: Sequence[Span], _value: bool, _asked: Counting) -> str:
     whole = next((span.path for span in spans if span.kind == "txt"), None)
     if whole:
         return f"{whole} is one document"
     return "" if any(span.kind == "lines" for span in spans) else "it holds no text file"
 
 
-def _text_column(spans: Sequence[Span], value: str, _asked: Mapping[str, Any]) -> str:
+def _text_column(spans: Sequence[Span], value: str, _asked: Counting) -> str:
     other = next((span for span in spans if span.kind in _FIELDS and span.text_column != value), None)
     if other:
         return f"{other.path} by its field {other.text_column}"
     return "" if any(span.kind in _FIELDS for span in spans) else "none of its sources has fields"
 
 
-def _kind(spans: Sequence[Span], value: str, asked: Mapping[str, Any]) -> str:
-    wanted = "lines" if value == "txt" and asked.get("lines") else value
+def _kind(spans: Sequence[Span], value: str, asked: Counting) -> str:
+    wanted = "lines" if value == "txt" and asked.lines else value
     other = next((span for span in spans if span.kind != wanted), None)
     return f"{other.path} as {other.kind}" if other else ""
 
 
-def _counts(spans: Sequence[Span], _value: bool, _asked: Mapping[str, Any]) -> str:
+def _counts(spans: Sequence[Span], _value: bool, _asked: Counting) -> str:
     other = next((span.path for span in spans if span.kind != "counts"), None)
     return f"{other} is no table of counts" if other else ""
 
 
-def _stdin_name(spans: Sequence[Span], value: str, _asked: Mapping[str, Any]) -> str:
+def _stdin_name(spans: Sequence[Span], value: str, _asked: Counting) -> str:
     return "" if any(span.path == value for span in spans) else f"no source is called {value}"
 
 
-def _groups(spans: Sequence[Span], _value: Any, asked: Mapping[str, Any]) -> str:
-    rules = GroupRules.from_options(asked.get("groups", ()), asked.get("group_by"))
+def _groups(spans: Sequence[Span], _value: Any, asked: Counting) -> str:
+    rules = GroupRules.from_options(asked.groups, asked.group_by)
     other = next((span for span in spans if span.group_name != rules.group_of(span.path)), None)
     return f"{other.path} in source group {other.group_name or 'none'!r}" if other else ""
 
 
-_DIFFERENCES: dict[str, Callable[[Sequence[Span], Any, Mapping[str, Any]], str]] = {
+_DIFFERENCES: dict[str, Callable[[Sequence[Span], Any, Counting], str]] = {
     "lines": _lines,
     "text_column": _text_column,
     "kind": _kind,

@@ -3,18 +3,24 @@
     {"last": "main", "trainings": {"main": {"sources": [...], "counting": {...}, "counted": true,
                                             "config": {...}, "resources": {...}}}}
 
-`counted` turns true when all sources are counted: from there on `resume` reads none of them again.
+`counted` turns true when all sources are counted: from there on `resume` reads none of them again. The shape of the
+file is that of the classes Jobs and Job: msgspec holds what it reads against them.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from streambpe.config import SourceOptions
+import msgspec
+
+from streambpe.config import Counting, TrainConfig
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunError, StreambpeError
+from streambpe.options import options_of
 from streambpe.sources.find import find_sources
 from streambpe.store.identity import is_known, replace_known
 from streambpe.store.parts import Part, list_parts
@@ -31,7 +37,33 @@ from streambpe.store.unfinished import (
 )
 
 
-def read_jobs(run: Run, *, lost: bool = False) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Job:
+    """A training, as it was asked for."""
+
+    sources: tuple[str, ...]
+    streams: tuple[str, ...]  # that only the program which gave them can give again
+    counting: Counting
+    counted: bool
+    config: TrainConfig
+    resources: dict[str, Any]  # Resources.as_facts
+    checkpoint_seconds: float
+    allow_partial: bool | None = None  # None: of a version without RUN/counting.json
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """The content of job.json."""
+
+    last: str | None = None
+    trainings: dict[str, Job] = field(default_factory=dict)
+
+    def including(self, name: str, job: Job) -> Jobs:
+        """With this one as the last."""
+        return Jobs(name, {**self.trainings, name: job})
+
+
+def read_jobs(run: Run, *, lost: bool = False) -> Jobs:
     """The file, or an empty one. `lost`: also where there was one; it is going to be written anew."""
     path = run.path / "job.json"
     if not is_known(path) and (path.exists() or not lost):
@@ -41,26 +73,38 @@ def read_jobs(run: Run, *, lost: bool = False) -> dict[str, Any]:
             f"and give the `train` command again: it goes on with what is there."
         )
     try:
-        jobs: dict[str, Any] = json.loads(path.read_text())
+        record = json.loads(path.read_text())
+        _refuse_unknown_options(path, record["trainings"])
+        return msgspec.convert(record, Jobs)
     except FileNotFoundError:
-        return {"last": None, "trainings": {}}
-    except ValueError as why:
+        return Jobs()
+    except (ValueError, KeyError, TypeError, AttributeError) as why:
         raise RunError(f"{path} is damaged ({why}). Remove it and give the `train` command again.") from None
-    return jobs
 
 
-def write_jobs(run: Run, jobs: dict[str, Any]) -> None:
+def _refuse_unknown_options(path: Path, trainings: dict[str, Any]) -> None:
+    """msgspec passes over the fields that a class has not; without an option that it had, a training would differ."""
+    for name, job in trainings.items():
+        unknown = job["config"].keys() - options_of(TrainConfig).keys()
+        if unknown:
+            raise RunError(
+                f"{path}: training {name} was started with {', '.join(sorted(unknown))}, which this streambpe does not "
+                f"know. Nothing was changed. Go on with the streambpe that started it, or a newer one."
+            )
+
+
+def write_jobs(run: Run, jobs: Jobs) -> None:
     """Replace the file; locked by the caller."""
     with disk_full_explained(run.path):
         run.number_new()
-        replace_known(run.path / "job.json", json.dumps(jobs).encode())
+        replace_known(run.path / "job.json", msgspec.json.encode(jobs))
 
 
-def put_job(run: Run, name: str, job: dict[str, Any]) -> dict[str, Any]:
-    """Remember a training's job as the last one; returns the file as it was before."""
+def put_job(run: Run, name: str, job: Job) -> Jobs:
+    """Remember a training's job as the last one; returns what the file held before."""
     with run.lock():
         before = read_jobs(run, lost=True)
-        write_jobs(run, {"last": name, "trainings": {**before["trainings"], name: job}})
+        write_jobs(run, before.including(name, job))
     return before
 
 
@@ -79,13 +123,12 @@ def left_to_count(run: Run, parts: Sequence[Part] | None = None) -> tuple[list[U
 def _of_old_jobs(run: Run) -> list[Wanted]:
     """The sources of trainings that were stopped while counting by a version without RUN/counting.json."""
     found: list[Wanted] = []
-    for job in read_jobs(run, lost=True)["trainings"].values():
-        if job["counted"] or "allow_partial" in job:
+    for job in read_jobs(run, lost=True).trainings.values():
+        if job.counted or job.allow_partial is not None:
             continue
-        how = SourceOptions.of(job["counting"])
-        for argument in job["sources"]:
+        for argument in job.sources:
             try:
-                found += map(Wanted.of, find_sources([argument], how)[0])
+                found += map(Wanted.of, find_sources([argument], job.counting)[0])
             except StreambpeError:
                 found.append(Wanted(argument, ""))
     return found
@@ -107,14 +150,14 @@ def find_work(run: Run, name: str | None) -> tuple[str | None, dict[str, Any]]:
     was begun on half the counts.
     """
     record, jobs = read_record(run), read_jobs(run)
-    last = jobs["trainings"].get(jobs["last"])
+    last = jobs.trainings[jobs.last] if jobs.last is not None else None
     if name is None and (record or last is None) and run.counts.is_dir():
         left, runs = left_to_count(run)
-        counting = last is None or (last["counted"] and not (last.get("allow_partial") and _goes_on(run, jobs["last"])))
-        if (left or runs) and counting:
+        learning = last is not None and (not last.counted or (last.allow_partial and _goes_on(run, str(jobs.last))))
+        if (left or runs) and not learning:
             return None, record.resources
     chosen, job = find_job(run, name)
-    return chosen, job["resources"]
+    return chosen, job.resources
 
 
 def _goes_on(run: Run, name: str) -> bool:
@@ -122,15 +165,15 @@ def _goes_on(run: Run, name: str) -> bool:
     return journal_path(run, name).exists() or not log_path(run, name).exists()
 
 
-def find_job(run: Run, name: str | None) -> tuple[str, dict[str, Any]]:
+def find_job(run: Run, name: str | None) -> tuple[str, Job]:
     """The job of a training, or of the last one; an error that names what can be resumed."""
     jobs = read_jobs(run)
-    chosen = name or jobs["last"]
-    if chosen is None or chosen not in jobs["trainings"]:
-        known = ", ".join(jobs["trainings"])
+    chosen = name or jobs.last
+    if chosen is None or chosen not in jobs.trainings:
+        known = ", ".join(jobs.trainings)
         raise RunError(
             f"{run.path} has no training{f' {name}' if name else ''} to go on with"
             + (f"; it has {known}. " if known else ". ")
             + f"`streambpe train {run.path}` learns from its counts."
         )
-    return chosen, jobs["trainings"][chosen]
+    return chosen, jobs.trainings[chosen]

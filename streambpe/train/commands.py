@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from streambpe.config import LIKE_COUNTING, SourceOptions, TrainConfig
+from streambpe.config import LIKE_COUNTING, Counting, TrainConfig
 from streambpe.disk import disk_full_explained
 from streambpe.errors import ResumeMismatch, RunError, Stopped, UsageError
 from streambpe.failpoints import failpoint
@@ -16,7 +16,7 @@ from streambpe.resources import Resources
 from streambpe.sources.find import find_sources
 from streambpe.sources.source import Source
 from streambpe.store.counted_as import refuse_like, refuse_other_counting
-from streambpe.store.job import find_job, find_work, put_job, read_jobs, write_jobs
+from streambpe.store.job import Job, find_job, find_work, put_job, read_jobs, write_jobs
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.training_files import check_name
@@ -36,7 +36,7 @@ def train(
     *,
     like: str = "hf",
     name: str = "main",
-    counting: dict[str, Any] | None = None,
+    counting: Counting | Mapping[str, Any] | None = None,
     resources: Resources | None = None,
     progress: str = "none",
     stop: threading.Event | None = None,
@@ -59,7 +59,8 @@ def train(
         folder.refuse_missing()
     resources = resources or Resources.from_options()
     resources.check_superwords(config.superwords)
-    asked, counting = counting or {}, counting_for(like, config, counting)
+    asked = Counting.of(counting)
+    counting = counting_for(like, config, asked)
     trainer = Trainer(
         folder,
         config,
@@ -74,7 +75,7 @@ def train(
     new = not folder.path.is_dir()
     with folder.lock(), disk_full_explained(folder.path):
         if folder.state.exists():
-            refuse_like(folder, like, asked.get("options") or {})
+            refuse_like(folder, like, asked.options)
         if not sources:
             refuse_other_counting(folder, asked)
         if not new:
@@ -119,72 +120,64 @@ def resume(
     if name is None:
         return resume_count(folder.path, resources=resources, progress=progress, stop=stop)
     name, job = find_job(folder, name)
-    config = TrainConfig(**{**job["config"], **{key: tuple(job["config"][key]) for key in _TUPLES}})
     resources = resources or Resources.from_options()
-    resources.check_superwords(config.superwords)
-    if not job["counted"] and job["streams"]:
+    resources.check_superwords(job.config.superwords)
+    if not job.counted and job.streams:
         raise RunError(
-            f"{folder.path} was counting {job['streams'][0]}, which only its program can give again: call "
+            f"{folder.path} was counting {job.streams[0]}, which only its program can give again: call "
             f"train_from_iterator as before and it goes on. Nothing was changed."
         )
     trainer = Trainer(
         folder,
-        config,
+        job.config,
         name=name,
         resources=resources,
         progress=progress,
         stop=stop,
-        checkpoint_seconds=job["checkpoint_seconds"],
-        allow_partial=job.get("allow_partial", False),
+        checkpoint_seconds=job.checkpoint_seconds,
+        allow_partial=bool(job.allow_partial),
     )
     with folder.lock():
-        warnings = () if job["counted"] else _count(trainer.training, job, job["sources"], progress, stop)
+        warnings = () if job.counted else _count(trainer.training, job, job.sources, progress, stop)
         folder.refuse_missing()
         result = replace(trainer.run(), warnings=warnings)
         if result.folded:
-            keep_options(folder, name, config, job["counting"])
+            keep_options(folder, name, job.config, job.counting)
     return result
-
-
-_TUPLES = ("specials", "block_tokens")  # fields of TrainConfig that are lists in job.json
 
 
 def describe_job(
     sources: Sequence[str | Source],
-    counting: dict[str, Any],
+    counting: Counting,
     config: TrainConfig,
     resources: Resources,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     allow_partial: bool = False,
-) -> dict[str, Any]:
+) -> Job:
     """What `resume` needs to know of a training."""
-    return {
-        "sources": [source for source in sources if isinstance(source, str)],
-        "streams": [source.path for source in sources if not isinstance(source, str)],
-        "counting": counting,
-        "counted": not sources,
-        "config": asdict(config),
-        "resources": resources.as_facts(),
-        "checkpoint_seconds": checkpoint_seconds,
-        "allow_partial": allow_partial,
-    }
+    return Job(
+        sources=tuple(source for source in sources if isinstance(source, str)),
+        streams=tuple(source.path for source in sources if not isinstance(source, str)),
+        counting=counting,
+        counted=not sources,
+        config=config,
+        resources=resources.as_facts(),
+        checkpoint_seconds=checkpoint_seconds,
+        allow_partial=allow_partial,
+    )
 
 
-def counting_for(like: str, config: TrainConfig, counting: dict[str, Any] | None) -> dict[str, Any]:
+def counting_for(like: str, config: TrainConfig, counting: Counting) -> Counting:
     """What to count with: what `like` says unless something else is asked for; superwords need the documents stored."""
-    counting = dict(counting or {})
-    if like in LIKE_COUNTING:
-        asked = {key: value for key, value in counting.get("options", {}).items() if value is not None}
-        counting["options"] = LIKE_COUNTING[like] | asked
-    if config.superwords == "none":
-        return counting
-    options = dict(counting.get("options") or {})
-    if options.get("sequences") is False:
-        raise UsageError(f"--superwords {config.superwords} needs the documents; leave --no-sequences out.")
-    return {**counting, "options": {**options, "sequences": True}}
+    options = LIKE_COUNTING.get(like, {}) | counting.options
+    if config.superwords != "none":
+        if options.get("sequences") is False:
+            raise UsageError(f"--superwords {config.superwords} needs the documents; leave --no-sequences out.")
+        options["sequences"] = True
+    return replace(counting, options=options)
 
 
-def _refuse_before_counting(trainer: Trainer, sources: Sequence[str | Source], counting: dict[str, Any]) -> None:
+def _refuse_before_counting(trainer: Trainer, sources: Sequence[str | Source], counting: Counting) -> None:
     """What would be refused when the sources are counted is refused before."""
     found = _find_named([source for source in sources if isinstance(source, str)], counting)
     if refuse_started_otherwise(trainer.training):
@@ -192,9 +185,9 @@ def _refuse_before_counting(trainer: Trainer, sources: Sequence[str | Source], c
     trainer.refuse_half_counted({*found, *(source.path for source in sources if isinstance(source, Source))})
 
 
-def _find_named(sources: Sequence[str], counting: dict[str, Any]) -> list[str]:
+def _find_named(sources: Sequence[str], counting: Counting) -> list[str]:
     """The paths of the sources that are named."""
-    return [source.path for source in find_sources(list(sources), SourceOptions.of(counting))[0]] if sources else []
+    return [source.path for source in find_sources(list(sources), counting)[0]] if sources else []
 
 
 def _refuse_new_sources(training: Training, found: Sequence[str]) -> None:
@@ -211,7 +204,7 @@ def _refuse_new_sources(training: Training, found: Sequence[str]) -> None:
 
 def _count(
     training: Training,
-    job: dict[str, Any],
+    job: Job,
     sources: Sequence[str | Source],
     progress: str,
     stop: threading.Event | None,
@@ -219,16 +212,15 @@ def _count(
     """The counting half of a training; notes when it is complete. What there is to warn of."""
     run = training.run
     try:
-        result = count(run, sources, resources=training.resources, progress=progress, stop=stop, **job["counting"])
+        how = job.counting.as_arguments()
+        result = count(run, sources, resources=training.resources, progress=progress, stop=stop, **how)
     except Stopped as stopped:
         command = training.resume_command
-        if job["streams"]:
+        if job.streams:
             command = "the same call of train_from_iterator"
         raise Stopped(
             f"Stopped; everything counted so far is kept in {run.path}. Go on with: {command}",
             stopped.signal_number,
         ) from None
-    jobs = read_jobs(run)
-    jobs["trainings"][training.name]["counted"] = True
-    write_jobs(run, jobs)
+    write_jobs(run, read_jobs(run).including(training.name, replace(job, counted=True)))
     return result.warnings

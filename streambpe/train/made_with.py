@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from streambpe.config import CountConfig, SourceOptions, TrainConfig
+from streambpe.config import CountConfig, Counting, SourceOptions, TrainConfig
 from streambpe.disk import disk_full_explained
 from streambpe.errors import StoreHeld
 from streambpe.files import replace_file
@@ -35,7 +35,7 @@ def options_path(run: Run, name: str) -> Path:
     return run.path / ("train.toml" if name == "main" else f"{name}.train.toml")
 
 
-def keep_options(run: Run, name: str, config: TrainConfig, counting: Mapping[str, Any]) -> None:
+def keep_options(run: Run, name: str, config: TrainConfig, counting: Counting) -> None:
     """Write the file of a training, unless it is there already. Where another process holds the tables, the next
     command does it."""
     path = options_path(run, name)
@@ -45,27 +45,21 @@ def keep_options(run: Run, name: str, config: TrainConfig, counting: Mapping[str
             replace_file(path, text)
 
 
-def describe_options(run: Run, config: TrainConfig, counting: Mapping[str, Any]) -> str:
-    """The text of the file. `counting`: arguments of `count`; what RUN has counted says the rest."""
+def describe_options(run: Run, config: TrainConfig, counting: Counting) -> str:
+    """The text of the file; what RUN has counted says what `counting` does not."""
     if run.state.exists():
         counted = asdict(CountConfig()) | json.loads(run.facts()["config"])
         spans = [span for part in list_parts(run) for span in part.spans]
     else:
-        asked = {key: value for key, value in (counting.get("options") or {}).items() if value is not None}
-        counted, spans = asdict(CountConfig(**asked)), []
+        counted, spans = asdict(CountConfig(**counting.options)), []
     for name in ("bad_utf8", "sequences"):  # given by hand they say more than their default does
         if counted[name] == getattr(CountConfig, name):
             del counted[name]
     return _HEAD + format_options({**_of_sources(spans, counting), **counted, **config.as_options()}, _PARTS)
 
 
-def _of_sources(spans: Sequence[Span], counting: Mapping[str, Any]) -> dict[str, Any]:
+def _of_sources(spans: Sequence[Span], given: SourceOptions) -> dict[str, Any]:
     """How the sources were read: what was given, or what the counted stretches tell where all are alike."""
-    given = {
-        name: counting[name]
-        for name, option in options_of(SourceOptions).items()
-        if name in counting and counting[name] not in (option.default, None, [])
-    }
     kinds = {span.kind for span in spans}
     fields = {span.text_column for span in spans if span.kind in ("jsonl", "csv", "parquet")}
     told: dict[str, Any] = {}
@@ -75,4 +69,4 @@ def _of_sources(spans: Sequence[Span], counting: Mapping[str, Any]) -> dict[str,
         told["counts"] = True
     if len(fields) == 1 and fields != {"text"}:
         told["text_column"] = fields.pop()
-    return {**told, **given}
+    return {**told, **given.given()}

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from streambpe.config import CountConfig, SourceOptions, reconcile
+from streambpe.config import CountConfig, Counting, reconcile
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunError, UsageError
 from streambpe.progress import Meter, Reporter
@@ -60,20 +60,25 @@ def count(
     `counts`: the sources are count tables. `groups` (NAME=GLOB each) and `group_by` ("folder") keep the counts
     of groups of sources apart (store/groups.py). Setting `stop` commits and raises Stopped.
     """
-    rules = GroupRules.from_options(groups, group_by)
+    asked = Counting.of(
+        {
+            "lines": lines, "text_column": text_column, "kind": kind, "counts": counts, "stdin_name": stdin_name,
+            "groups": groups, "group_by": group_by, "options": options,
+        }
+    )  # fmt: skip
+    rules = GroupRules.from_options(asked.groups, asked.group_by)
     folder = run if isinstance(run, Run) else Run(run)
     folder.refuse_other_content("count", [source for source in sources if isinstance(source, str)])
     if not sources and folder.state.exists():
-        given = {"lines": lines, "text_column": text_column, "kind": kind, "counts": counts, "stdin_name": stdin_name}
-        refuse_other_counting(folder, {"options": options, **given, "groups": groups, "group_by": group_by})
+        refuse_other_counting(folder, asked)
         return _fold_again(folder, resources or Resources.from_options(), progress)
     names = [s for s in sources if isinstance(s, str)]
-    found, warnings = find_sources(names, SourceOptions(lines, text_column, kind, counts, stdin_name))
+    found, warnings = find_sources(names, asked)
     found += [s for s in sources if isinstance(s, Source)]
     if not found:
         raise UsageError("Nothing to count: name at least one SOURCE.")
     refuse_names_that_are_no_text(found)
-    if (options or {}).get("bad_utf8") is not None:
+    if "bad_utf8" in asked.options:
         found = [replace(source, any_bytes=True) for source in found]
     if rules:
         found = [replace(s, group=rules.group_of(s.path)) if s.group is None else s for s in found]
@@ -82,9 +87,9 @@ def count(
     resources = resources or Resources.from_options()
     facts = folder.facts() if folder.state.exists() else folder.facts_kept()
     if facts:
-        config = reconcile(json.loads(facts["config"]), options or {}, folder.path)
+        config = reconcile(json.loads(facts["config"]), asked.options, folder.path)
     else:
-        config = CountConfig(**{k: v for k, v in (options or {}).items() if v is not None})
+        config = CountConfig(**asked.options)
     pattern = find_pattern(
         config.pattern, gaps=config.gaps, split_scripts=config.split_scripts, prepared=config.prepares
     )
