@@ -34,7 +34,7 @@ from streambpe.train.superwords.sums import Adjacency
 from streambpe.train.training import Corpus, Symbols, Training, TrainResult, header_of
 from streambpe.train.words import count_tokens, takes_part
 
-FOLD_BYTES = 64 << 20  # of DuckDB, while the engine's arrays are in memory
+FOLD_BYTES = 48 << 20  # of DuckDB, while the engine's arrays are in memory
 _WEIGHTED_BYTES = 8 << 20  # of weighted counts, copied at a time
 TokenCounts = tuple[Int64, Int64, Int64]  # id, n, alone: as Engine.token_counts
 
