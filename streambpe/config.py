@@ -523,7 +523,7 @@ class TrainConfig:
         return next((text for text in self.specials if text.lower() == UNK), None) if self.encoding == "chars" else None
 
     def _check_uw(self) -> None:
-        from streambpe.text.patterns import find_pattern
+        from streambpe.text.patterns import find_pattern  # as above: it loads `regex`
 
         find_pattern(self.stage2_pattern, gaps="keep")
         if self.stop_list:

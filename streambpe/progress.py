@@ -161,7 +161,7 @@ class Reporter:
             self._show = lambda status: None
 
     def _open_bar(self) -> None:
-        from rich.console import Console
+        from rich.console import Console  # not above: what shows no bar need not wait for it
         from rich.progress import BarColumn, Progress, TextColumn
 
         bar = Progress(

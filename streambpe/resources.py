@@ -150,7 +150,7 @@ def prepare_allocators(memory_bytes: int) -> None:
 
 def release_memory() -> None:
     """Give back what was freed and what libraries keep mapped, between two stages of a job."""
-    import pyarrow as pa
+    import pyarrow as pa  # not above: --help reads this module
 
     pa.default_memory_pool().release_unused()
     trim_allocator()

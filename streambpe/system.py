@@ -150,7 +150,7 @@ def trim_allocator() -> None:
 
 
 def _c_function(name: str) -> Any:
-    """A function of the C library that this process runs on, or None."""
+    """A function of the C library that this process runs on, or None; some builds of Python have no ctypes."""
     with contextlib.suppress(ImportError, OSError, AttributeError, TypeError):  # TypeError: Windows wants a name
         import ctypes
 

@@ -49,10 +49,12 @@ def count(
     """Count the distinct chunks of a corpus into RUN.
 
     \b
-    SOURCE   .txt .jsonl .csv .parquet, each also .gz or .zst; a folder, a glob, - for standard
-             input, FILE.jsonl:FIELD for a field of its own. A .txt file is one document.
-    PATTERN  gpt4o gpt2 r50k gpt4 cl100k punct boundless ultimate1 word-level superbpe1
-             superbpe2 script whitespace none, or a regular expression in quotes.
+    SOURCE   .txt .jsonl .csv .parquet, each also .gz or .zst; a folder, a glob,
+             - for standard input, FILE.jsonl:FIELD for a field of its own. A .txt
+             file is one document.
+    PATTERN  gpt4o gpt2 r50k gpt4 cl100k punct boundless ultimate1 word-level
+             superbpe1 superbpe2 script whitespace none, or a regular expression
+             in quotes.
 
     Safe to stop and to kill at any moment: `streambpe resume RUN` goes on, and so does the same command. More
     sources can be added later; what was counted is skipped.
@@ -149,7 +151,8 @@ def train(
     \b
     example:
         streambpe train runs/en corpus/*.jsonl.zst --vocab-size 32000 --memory 2GB
-        streambpe train runs/sw corpus/*.jsonl.zst --pattern boundless --superwords boundless -s 131072
+        streambpe train runs/sw corpus/*.jsonl.zst -s 131072 --pattern boundless \\
+            --superwords boundless
     """
     resources = open_resources(memory, threads, temp_dir)
     counting = take_counting(given)

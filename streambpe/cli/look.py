@@ -110,7 +110,7 @@ def sql(
         streambpe sql runs/en --list
         streambpe sql runs/en merge_curve --csv
         streambpe sql runs/en "SELECT chunk, n FROM chunk_frequencies LIMIT 10"
-        streambpe sql runs/en "FROM vocabulary WHERE length > 10" --name other -o long.parquet
+        streambpe sql runs/en "FROM vocabulary WHERE length > 10" -o long.parquet
     """
     resources = open_resources(memory, threads, temp_dir)
     from streambpe.inspect.query import print_names, print_query, write_query
@@ -246,7 +246,7 @@ def evaluate(
     """Measure MODELs on texts: bytes per token, Renyi efficiency, vocabulary used, and more.
 
     \b
-    MODEL    an event log, a RUN, or RUN:NAME; docs/evaluate.md says what every measure is
+    MODEL    an event log, a RUN, or RUN:NAME; the measures: docs/evaluate.md
 
     With --by source, parity is a file's tokens beside those of the first file: what a language pays, if the
     files say the same in several languages. --by group adds up files first.
@@ -254,8 +254,10 @@ def evaluate(
     \b
     example:
         streambpe evaluate runs/en runs/en:small --text held-out.txt
-        streambpe evaluate runs/multi --text flores/en.txt --text 'flores/*.txt' --by source --tokenizer tokenizer.json
-        streambpe evaluate runs/multi --text 'flores/*/*.txt' --by group --group-by folder
+        streambpe evaluate runs/multi --text flores/en.txt --text 'flores/*.txt' \\
+            --by source --tokenizer tokenizer.json
+        streambpe evaluate runs/multi --text 'flores/*/*.txt' --by group \\
+            --group-by folder
     """
     resources = open_resources(memory, threads, temp_dir)
     from streambpe.inspect.evaluate import evaluate as evaluate_models

@@ -180,8 +180,9 @@ def export(
 
     \b
     example:
-        streambpe export runs/en --to hf -o tokenizer.json --verify held-out.txt --strict
-        streambpe export runs/en --to tiktoken -o en.tiktoken --vocab-size 8000,16000
+        streambpe export runs/en --to hf -o en.json --verify held-out.txt --strict
+        streambpe export runs/en --to tiktoken -o en.tiktoken \\
+            --vocab-size 8000,16000
     """
     from streambpe.encode.formats.export import export as export_model
 
@@ -214,7 +215,8 @@ def import_(file: str, output: str, pattern: str | None, specials: tuple[str, ..
     \b
     example:
         streambpe import tokenizer.json -o theirs.events.jsonl
-        streambpe import cl100k_base.tiktoken --pattern cl100k --special "<|endoftext|>" -o cl100k.events.jsonl
+        streambpe import cl100k_base.tiktoken --pattern cl100k \\
+            --special "<|endoftext|>" -o cl100k.events.jsonl
     """
     from streambpe.encode.formats.export import import_file
     from streambpe.encode.tokenizer import Tokenizer

@@ -32,6 +32,10 @@ from streambpe.inspect.rivals import superword_rivals
 from streambpe.model.eventlog import Event, EventLog, Op
 from streambpe.model.replay import merge, split
 from streambpe.model.whole_characters import merging_pairs
+from streambpe.store.groups import weighted_counts
+from streambpe.store.merge import merge_ranges
+from streambpe.store.parts import list_parts
+from streambpe.store.run import Run
 
 Row = dict[str, Any]
 _RIVALS = 5
@@ -291,11 +295,6 @@ def _across_chunks(encoder: Encoder, index: int) -> bool:
 
 def _chunk_counts(run: Path, weights: dict[str, str]) -> tuple[pl.Series, np.ndarray[Any, np.dtype[np.int64]]]:
     """The counts that a training with these weights of source groups learned from."""
-    from streambpe.store.groups import weighted_counts
-    from streambpe.store.merge import merge_ranges
-    from streambpe.store.parts import list_parts
-    from streambpe.store.run import Run
-
     with (
         tempfile.TemporaryDirectory(prefix="explain-", dir=run if weights else None) as place,
         weighted_counts(list_parts(Run.open(run)), weights, Path(place) / "weighted") as parts,

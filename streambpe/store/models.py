@@ -54,7 +54,7 @@ def read_model(model: str | os.PathLike[str]) -> EventLog:
     """Read and check the event log of a MODEL."""
     path = find_log(model)
     if path.suffix == ".parquet":
-        from streambpe.model.parquet import read_parquet
+        from streambpe.model.parquet import read_parquet  # not above: pyarrow, for one kind of file
 
         return read_parquet(path)
     refuse_other_log(path)

@@ -296,7 +296,7 @@ def _describe(holder: str) -> str:
 
 def program_versions() -> dict[str, str]:
     """Versions of this program and of what it counts with; for table run and benchmark results."""
-    from importlib.metadata import version
+    from importlib.metadata import version  # not above: it takes a while, and only a new RUN asks
 
     names = ("streambpe", "duckdb", "polars", "pyarrow", "numpy", "regex")
     return {"python": sys.version.split()[0], **{name: version(name) for name in names}}

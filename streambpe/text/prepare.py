@@ -11,6 +11,10 @@ two kinds: those that Unicode 16.0.0 has and an older Python lacks (data/normali
 slow route for words that hold one), and those outside the table, which a newer Python may know: they
 stay as they are and nothing is composed across them.
 
+pyunormalize 16.0.0 gives the same for every character and for 200 000 random strings of characters that compose. On
+lines of many languages it is a third as quick (7.9 and 22.8 MB for a second of processor time), and longer texts take
+more than their share (40 000 characters: 1.1 s). So it is not used.
+
 A document is cut into blocks only between `inert` characters: NFC neither changes them nor moves
 anything past them, and they are never dropped. NFC of the blocks is then NFC of the document.
 """

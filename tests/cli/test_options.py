@@ -74,3 +74,10 @@ def test_every_option_of_the_classes_is_an_option_of_train():
         assert option.flag in params[option.name].opts
         assert option.help in params[option.name].help
         assert option.panel in PANELS
+
+
+@pytest.mark.parametrize("name", sorted(main.commands))
+def test_help_fits_into_80_columns(name):
+    """Examples and lists too, which click does not wrap."""
+    shown = CliRunner().invoke(main, [name, "--help"], terminal_width=80).output
+    assert [line for line in shown.splitlines() if len(line) > 80] == []
