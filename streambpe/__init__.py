@@ -27,9 +27,9 @@ _HOMES = {
     "evaluate": "streambpe.inspect.evaluate",
     "Tokenizer": "streambpe.encode.tokenizer",
     "Run": "streambpe.store.run",
-    "CountConfig": "streambpe.config",
+    "CountConfig": "streambpe.count_config",
     "TrainConfig": "streambpe.config",
-    "SourceOptions": "streambpe.config",
+    "SourceOptions": "streambpe.count_config",
     "Resources": "streambpe.resources",
     "StreambpeError": "streambpe.errors",
 }
@@ -55,7 +55,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from streambpe.config import CountConfig, SourceOptions, TrainConfig
+    from streambpe.config import TrainConfig
+    from streambpe.count_config import CountConfig, SourceOptions
     from streambpe.encode.tokenizer import Tokenizer
     from streambpe.errors import StreambpeError
     from streambpe.inspect.check import check

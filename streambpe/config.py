@@ -1,143 +1,17 @@
-"""Options that can change a result: `CountConfig` how text becomes chunks, `TrainConfig` what is learned from them."""
+"""What is learned from counts: `TrainConfig`, and what `--like` sets. How they are counted: count_config.py."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, Literal
 
-from streambpe.errors import RunMismatch, UsageError
+from streambpe.errors import UsageError
 from streambpe.options import Option, option, options_of
 from streambpe.system import compose_name
-
-
-@dataclass(frozen=True)
-class CountConfig:
-    """How text becomes chunks. Fixed when a run is made: all its sources are counted alike."""
-
-    pattern: str = option(
-        "gpt4o",
-        "How text is split into chunks: a preset (docs/counting.md) or a regular expression.",
-        panel="Most used",
-        metavar="NAME|REGEX",
-    )
-    gaps: str = option("refuse", "Text that a REGEX leaves unmatched.", panel="Splitting", choices=("refuse", "keep"))
-    split_scripts: bool = option(
-        False, "Cut where the script changes, before splitting.", panel="Splitting", off="--no-split-scripts"
-    )
-    bad_utf8: str = option(
-        "replace",
-        "Invalid bytes become U+FFFD, are left out, or end the job. Given by hand, it also takes files that are mostly "
-        "not UTF-8.",
-        panel="Corpus",
-        choices=("replace", "skip", "error"),
-    )
-    sequences: bool = option(
-        False,
-        "Also store the documents as chunk ids; superwords need them and turn this on.",
-        panel="Superwords",
-        off="--no-sequences",
-    )
-    normalize: Literal["none", "nfc"] = option(
-        "none",
-        "Unicode normalisation before splitting; nfc is that of Unicode 16.0.0.",
-        panel="Splitting",
-        choices=("none", "nfc"),
-    )
-    unencodable: Literal["bytes", "drop", "error"] = option(
-        "bytes",
-        "Characters outside the SCRIPT table (unassigned in 16.0.0, private use): kept, dropped and counted, or the "
-        "end of the count.",
-        panel="Splitting",
-        choices=("bytes", "drop", "error"),
-    )
-
-    @property
-    def prepares(self) -> bool:
-        """Whether text is changed before it is split (text/prepare.py)."""
-        return self.normalize != "none" or self.unencodable == "drop"
-
-    def as_facts(self) -> dict[str, Any]:
-        """For table run."""
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class SourceOptions:
-    """How SOURCE arguments are read, and the groups they are counted in."""
-
-    lines: bool = option(False, "In text files every line is a document.", panel="Most used")
-    text_column: str | None = option(
-        None, "The field of jsonl, csv and parquet.", panel="Most used", metavar="NAME", told_default="text"
-    )
-    kind: str = option(
-        "auto",
-        "Of all sources, instead of judging by each file's name.",
-        flag="--format",
-        panel="Corpus",
-        choices=("auto", "txt", "lines", "jsonl", "csv", "parquet"),
-    )
-    counts: bool = option(False, "The sources are tables of chunks and counts.", panel="Corpus")
-    stdin_name: str = option("-", "What to call standard input.", panel="Corpus", metavar="NAME")
-    groups: tuple[str, ...] = option(
-        (),
-        "Keep the counts of these sources apart as group NAME, for train --weight. May be given again.",
-        flag="--group",
-        panel="Corpus",
-        metavar="NAME=GLOB",
-        many=True,
-    )
-    group_by: str | None = option(
-        None, "Each folder's files are a group of its name.", panel="Corpus", choices=("folder",)
-    )
-
-    def given(self) -> dict[str, Any]:
-        """Those that are not as they are by default."""
-        held = {name: (getattr(self, name), known.default) for name, known in options_of(SourceOptions).items()}
-        return {name: value for name, (value, default) in held.items() if value != default}
-
-
-@dataclass(frozen=True)
-class Counting(SourceOptions):
-    """What a command, a caller of `train`, or job.json asks of counting."""
-
-    options: dict[str, Any] = field(default_factory=dict)  # fields of CountConfig; what is not given is as in the run
-
-    @classmethod
-    def of(cls, arguments: Counting | Mapping[str, Any] | None) -> Counting:
-        """Out of arguments of `count`; None is as good as missing."""
-        if isinstance(arguments, Counting):
-            return arguments
-        given = {name: value for name, value in (arguments or {}).items() if value is not None}
-        options = {name: value for name, value in given.pop("options", {}).items() if value is not None}
-        return cls(**{**given, "groups": tuple(given.get("groups", ())), "options": options})
-
-    def as_arguments(self) -> dict[str, Any]:
-        """Arguments of `count`."""
-        return vars(self).copy()
-
-
-def reconcile(saved: dict[str, Any], asked: dict[str, Any], run: Path) -> CountConfig:
-    """The options of an existing run; those asked for now (None: not asked) must agree with them."""
-    saved = asdict(CountConfig()) | saved  # a run made before an option existed has its default
-    for f in fields(CountConfig):
-        wanted = asked.get(f.name)
-        if wanted is not None and wanted != saved[f.name]:
-            flag = "--" + f.name.replace("_", "-")
-            raise RunMismatch(
-                f"{run} counts with {flag} {_shown(saved[f.name])}, not {_shown(wanted)}; nothing was changed. "
-                f"Leave the option out to add to this run, or count into another RUN."
-            )
-    return CountConfig(**{f.name: saved[f.name] for f in fields(CountConfig)})
-
-
-def _shown(value: Any) -> str:
-    return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
-
 
 _MOST_DECIMALS = 6  # of a weight: remainders are counted in an array of a million (store/groups.py)
 _LARGEST_WEIGHT = 10**6

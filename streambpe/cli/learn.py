@@ -26,7 +26,7 @@ from streambpe.cli.signals import stop_on_signals
 from streambpe.errors import UsageError
 
 if TYPE_CHECKING:
-    from streambpe.config import Counting
+    from streambpe.count_config import Counting
     from streambpe.train.counting.job import CountResult
     from streambpe.train.training import TrainResult
 

@@ -10,7 +10,7 @@ import click
 
 from streambpe.cli.files import opened
 from streambpe.cli.options import force_option, open_resources, reading_options, resource_options
-from streambpe.config import SourceOptions
+from streambpe.count_config import SourceOptions
 from streambpe.errors import StreambpeError, UsageError
 
 

@@ -13,7 +13,7 @@ import click
 from streambpe.cli.files import opened
 from streambpe.cli.options import force_option, open_resources, reading_options, resource_options
 from streambpe.cli.signals import stop_on_signals
-from streambpe.config import SourceOptions
+from streambpe.count_config import SourceOptions
 from streambpe.errors import NotExact, TablesDiffer, UsageError
 
 

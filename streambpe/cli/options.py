@@ -1,4 +1,4 @@
-"""Options that several commands share: built from what the fields of config.py and resources.py say of themselves."""
+"""Options that several commands share: built from what the fields of the classes of options say of themselves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from streambpe.config import LIKE_OPTION, CountConfig, Counting, SourceOptions, TrainConfig
+from streambpe.config import LIKE_OPTION, TrainConfig
+from streambpe.count_config import CountConfig, Counting, SourceOptions
 from streambpe.options import PANELS, Option, options_of
 from streambpe.resources import Resources, format_size, keeper, prepare_allocators
 

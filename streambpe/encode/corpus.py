@@ -29,8 +29,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.arrays import save_array
-from streambpe.config import SourceOptions
 from streambpe.core.encoding import END_OF_TEXT, Ids
+from streambpe.count_config import SourceOptions
 from streambpe.encode import sidecar
 from streambpe.encode.blocks import BlockEncoder, EncodedBlock
 from streambpe.encode.encoder import RunJoiner

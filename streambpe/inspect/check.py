@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from streambpe.config import CountConfig
+from streambpe.count_config import CountConfig
 from streambpe.errors import RunError, SourceError
 from streambpe.inspect.check_training import check_trainings
 from streambpe.resources import Resources

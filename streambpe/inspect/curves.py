@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from streambpe.arrays import Int64
-from streambpe.config import SourceOptions
+from streambpe.count_config import SourceOptions
 from streambpe.encode.bulk import BulkReplay, Ids
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer

@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from streambpe.arrays import Int64
-from streambpe.config import SourceOptions
+from streambpe.count_config import SourceOptions
 from streambpe.encode.blocks import BlockEncoder
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.formats.export import import_file

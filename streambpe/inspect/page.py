@@ -19,7 +19,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from streambpe.config import SourceOptions
+from streambpe.count_config import SourceOptions
 from streambpe.errors import RunError, UsageError
 from streambpe.inspect.charts import Series, line_chart, thinned
 from streambpe.inspect.curves import Stop, growth_on_chunks, growth_on_texts

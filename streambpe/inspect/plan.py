@@ -28,8 +28,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from streambpe.config import CountConfig, Counting, TrainConfig
+from streambpe.config import TrainConfig
 from streambpe.core.strings import ChunkList, merge
+from streambpe.count_config import CountConfig, Counting
 from streambpe.errors import Stopped, StreambpeError, UsageError
 from streambpe.inspect.sample import SUBSETS, SampleFiles, as_whole, draw_windows
 from streambpe.inspect.status import folder_bytes

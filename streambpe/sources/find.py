@@ -16,7 +16,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from streambpe.config import SourceOptions
+from streambpe.count_config import SourceOptions
 from streambpe.errors import SourceError, UsageError
 from streambpe.sources.source import Kind, Source
 from streambpe.sources.streams import strip_compression

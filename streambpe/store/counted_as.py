@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from streambpe.config import LIKE_COUNTING, CountConfig, Counting, reconcile
+from streambpe.config import LIKE_COUNTING
+from streambpe.count_config import CountConfig, Counting, reconcile
 from streambpe.errors import RunMismatch
 from streambpe.store.groups import GroupRules
 from streambpe.store.parts import Span, list_parts

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streambpe.config import CountConfig
+from streambpe.count_config import CountConfig
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunMismatch, StreambpeError, UsageError
 from streambpe.failpoints import failpoint

@@ -17,7 +17,8 @@ from typing import Any
 
 import msgspec
 
-from streambpe.config import Counting, TrainConfig
+from streambpe.config import TrainConfig
+from streambpe.count_config import Counting
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunError, StreambpeError
 from streambpe.options import options_of

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from streambpe.config import LIKE_COUNTING, Counting, TrainConfig
+from streambpe.config import LIKE_COUNTING, TrainConfig
+from streambpe.count_config import Counting
 from streambpe.disk import disk_full_explained
 from streambpe.errors import ResumeMismatch, RunError, Stopped, UsageError
 from streambpe.failpoints import failpoint

@@ -13,7 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from streambpe.config import CountConfig, Counting, SourceOptions, TrainConfig
+from streambpe.config import TrainConfig
+from streambpe.count_config import CountConfig, Counting, SourceOptions
 from streambpe.disk import disk_full_explained
 from streambpe.errors import StoreHeld
 from streambpe.files import replace_file

@@ -12,7 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from streambpe.config import CountConfig, TrainConfig
+from streambpe.config import TrainConfig
+from streambpe.count_config import CountConfig
 from streambpe.errors import RunError, Stopped, UsageError
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Header, Special, StopWord

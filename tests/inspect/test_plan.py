@@ -14,7 +14,8 @@ import polars as pl
 import pytest
 from backports import zstd
 
-from streambpe.config import CountConfig, SourceOptions, TrainConfig
+from streambpe.config import TrainConfig
+from streambpe.count_config import CountConfig, SourceOptions
 from streambpe.errors import SourceError, Stopped, UsageError
 from streambpe.inspect.plan import Grown, Growth, Plan, Rehearsal, forecast, grow, memory_in_proportion, plan
 from streambpe.inspect.sample import SUBSETS, WINDOW_BYTES, SampleFiles, draw_windows

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streambpe.config import SourceOptions
+from streambpe.count_config import SourceOptions
 from streambpe.errors import LimitError, SourceError, UsageError
 from streambpe.sources.csv_records import last_record_end
 from streambpe.sources.decode import block_text

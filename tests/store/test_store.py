@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from streambpe.config import reconcile
+from streambpe.count_config import reconcile
 from streambpe.errors import LimitError, RunError, RunMismatch, UsageError
 from streambpe.files import replace_file
 from streambpe.resources import Resources, format_size, parse_size

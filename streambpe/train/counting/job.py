@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from streambpe.config import CountConfig
+from streambpe.count_config import CountConfig
 from streambpe.errors import SourceChanged, SourceError, Stopped, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.progress import Meter, Reporter

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streambpe.config import CountConfig
 from streambpe.core.strings import ChunkList
+from streambpe.count_config import CountConfig
 from streambpe.errors import SourceError, StreambpeError, UsageError
 from streambpe.later import polars as pl
 from streambpe.sources.digests import digest_file

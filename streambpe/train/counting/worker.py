@@ -16,8 +16,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from streambpe.config import CountConfig
 from streambpe.core.strings import ChunkList, as_buffers
+from streambpe.count_config import CountConfig
 from streambpe.errors import SourceError, StreambpeError
 from streambpe.failpoints import failpoint
 from streambpe.sources.decode import block_text
