@@ -17,7 +17,9 @@ from backports import zstd
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, SourceOptions
 from streambpe.errors import SourceError, Stopped, UsageError
-from streambpe.inspect.plan import Grown, Growth, Plan, Rehearsal, forecast, grow, memory_in_proportion, plan
+from streambpe.inspect.forecast import Grown, Growth, forecast, memory_in_proportion
+from streambpe.inspect.plan import Plan, grow, plan
+from streambpe.inspect.rehearsal import Rehearsal
 from streambpe.inspect.sample import SUBSETS, WINDOW_BYTES, SampleFiles, draw_windows
 from streambpe.resources import Resources
 from streambpe.sources.find import find_sources

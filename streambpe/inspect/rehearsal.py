@@ -1,0 +1,115 @@
+"""The rehearsal of a plan: `train` on the sample, as a process of its own that is looked at."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from streambpe.errors import Stopped, StreambpeError
+from streambpe.inspect.status import folder_bytes
+from streambpe.store.database import open_store, use_training
+from streambpe.store.job import Job, put_job
+from streambpe.store.run import Run
+from streambpe.store.trainings import list_batches
+from streambpe.system import tree_memory
+from streambpe.threads import stopped_by
+
+_LOOK_SECONDS = 0.02
+_LOOKS_AT_DISK = 5  # one look in so many also takes in the disk
+
+
+@dataclass
+class Rehearsal:
+    """What `train` took for the sample, as a process of its own."""
+
+    seconds: float = 0.0
+    stages: dict[str, float] = field(default_factory=dict)
+    count_peak_bytes: int = 0  # resident, of the process tree
+    learn_peak_bytes: int = 0
+    counted_disk_bytes: int = 0  # of the run after counting
+    peak_disk_bytes: int = 0
+    end_disk_bytes: int = 0
+    parts_bytes: int = 0  # of it, the counts
+    sequence_bytes: int = 0  # and the documents
+    corpus: dict[str, Any] = field(default_factory=dict)
+    batches: list[dict[str, Any]] = field(default_factory=list)
+    from_disk: Rehearsal | None = None  # learning again, with less memory by as much as the sample is smaller
+
+
+def rehearse(run: Path, job: Job, stop: threading.Event, name: str = "main") -> Rehearsal:
+    """Do a job in a process of its own and look at it: its memory and disk often, its status as it tells it."""
+    put_job(Run(run), name, job)
+    found = Rehearsal()
+    counting = not job.counted
+    told: list[str] = []
+    began = time.monotonic()
+    command = [sys.executable, "-m", "streambpe", "resume", str(run), "--name", name, "--progress", "jsonl"]
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def listen() -> None:
+        nonlocal counting
+        assert child.stderr is not None
+        for line in child.stderr:
+            if not line.startswith(b"{"):
+                told.append(line.decode(errors="replace").strip())
+                continue
+            status = json.loads(line)
+            found.stages.update(status["stage_seconds"])
+            found.corpus = status.get("corpus", found.corpus)
+            counting = counting and "learning" not in found.stages and "preparing" not in found.stages
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    looks = 0
+    try:
+        while child.poll() is None:
+            if stop.is_set():
+                raise Stopped("Stopped. A plan keeps nothing.", stopped_by(stop))
+            memory = tree_memory(child.pid)
+            if looks % _LOOKS_AT_DISK == 0:
+                disk = folder_bytes(run)
+                found.peak_disk_bytes = max(found.peak_disk_bytes, disk)
+            if counting:
+                found.count_peak_bytes = max(found.count_peak_bytes, memory)
+                found.counted_disk_bytes = disk
+            else:
+                found.learn_peak_bytes = max(found.learn_peak_bytes, memory)
+            looks += 1
+            time.sleep(_LOOK_SECONDS)
+    finally:
+        if child.poll() is None:
+            child.kill()
+        child.wait()
+        listener.join()
+        assert child.stderr is not None
+        child.stderr.close()
+    found.seconds = time.monotonic() - began
+    if child.returncode:
+        raise _refused(told, child.returncode)
+    found.end_disk_bytes = folder_bytes(run)
+    found.parts_bytes, found.sequence_bytes = folder_bytes(run / "counts"), folder_bytes(run / "sequences")
+    with contextlib.closing(open_store(run / "state.duckdb", read_only=True)) as con:
+        use_training(con, name)
+        found.batches = list_batches(con)
+    return found
+
+
+def _refused(told: Sequence[str], code: int) -> StreambpeError:
+    """The rehearsal's own message and exit code, as if the training itself had been started."""
+    if code < 0:
+        why = f"its process was ended by signal {-code}"
+    elif "Traceback (most recent call last):" in told:
+        why = told[-1]
+    else:
+        why = " ".join(told).removeprefix("streambpe: ")
+    error = StreambpeError(f"The sample cannot be trained: {why}")
+    error.exit_code = max(code, 1)
+    return error
