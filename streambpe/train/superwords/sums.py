@@ -127,10 +127,8 @@ class Sums:
             ) from None
 
     def runs(self, files: Sequence[Path]) -> Iterator[tuple[npt.NDArray[np.uint8], Int64, Int64]]:
-        """Each distinct run of part files (run, by, n) once: (symbols as bytes, where each run ends in them, n).
-
-        In no order: nothing that is learned or shown depends on which word comes first.
-        """
+        """(symbols as bytes, where each run ends in them, n): each distinct run of part files (run, by, n) once, by
+        (by, run)."""
         if not files:
             return
         listed = [str(path) for path in files]
