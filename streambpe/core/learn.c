@@ -111,14 +111,11 @@ static int64_t delete_after(learner *all, int32_t left, int32_t right, int32_t i
     return used;
 }
 
-/* Split the tokens that were deleted, in their order. 1 done; 0 not without moving words; -1 no room. */
+/* Split the tokens that were deleted, in their order; 0: what is left is for the caller to split, outside. */
 static int split_deleted(learner *all) {
     while (all->pending) {
-        if (!all->splits)
+        if (!all->splits || !learn_split(all, (int32_t)all->pending_id[0], all->parts[0], all->many_parts[0]))
             return 0;
-        int done = learn_split(all, (int32_t)all->pending_id[0], all->parts[0], all->many_parts[0]);
-        if (done <= 0)
-            return done;
         int32_t *parts = all->parts[0];
         uint64_t room = all->parts_room[0];
         all->parts[0] = all->parts[1], all->parts_room[0] = all->parts_room[1];
@@ -182,9 +179,8 @@ EXPORT int learner_learn(learner *all, int64_t merges, int64_t enough, int64_t w
     int again = 0;
     memset(told, 0, 3 * sizeof *told);
     for (;;) {
-        int split = split_deleted(all);
-        if (split <= 0)
-            return split ? all->why : LEARN_UNFIT;
+        if (!split_deleted(all))
+            return LEARN_UNFIT;
         if (told[1] >= merges || alive(all) >= enough || (told[0] && all->looked - began >= work))
             return LEARN_DONE;
         pair_slot *best = find_best(all);
@@ -266,9 +262,8 @@ EXPORT int learner_apply(learner *all, const int64_t *pairs, const int64_t *at_m
     int64_t used = 0;
     memset(told, 0, 3 * sizeof *told);
     for (;;) {
-        int split = split_deleted(all);
-        if (split <= 0)
-            return split ? all->why : LEARN_UNFIT;
+        if (!split_deleted(all))
+            return LEARN_UNFIT;
         if (told[1] == many)
             return LEARN_DONE;
         int32_t left = (int32_t)pairs[2 * told[1]], right = (int32_t)pairs[2 * told[1] + 1];

@@ -297,17 +297,17 @@ int64_t learn_merge(learner *all, uint64_t key, int32_t id, int known, uint32_t 
 
 /* ------------------------------------------------------------------ a split */
 
-/* A deleted token becomes its parts wherever it stands. 1; 0 if they need more places than it has somewhere, then
-   nothing was done; -1 if memory does not do for an index. */
+/* A deleted token becomes its parts wherever it stands. 0: they need more places than it has somewhere, or memory does
+   not do for an index; nothing was done. */
 int learn_split(learner *all, int32_t id, const int32_t *parts, int64_t many) {
     if (!all->filled && !learn_fill(all, 1, INT64_MAX))
-        return -1;
+        return 0;
     if (!all->stands[id].head)
         return 1;
     uint32_t head = learn_gather(all, all->stands[id].head);
     if (!head) { /* counted anew its places are in one stretch */
         if (!learn_fill(all, 1, INT64_MAX))
-            return -1;
+            return 0;
         head = all->stands[id].head;
         if (!head)
             return 1;

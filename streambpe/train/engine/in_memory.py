@@ -1,8 +1,8 @@
 """Learning while the words fit in memory: the compiled loop (core/learn.h), and what it leaves to Python.
 
 The loop makes events one at a time. Python asks for some at once and keeps `State` in step; it answers which pairs may
-merge where a rule says so (the best few dozen at once), and BatchBPE's rounds are put together here. Where words have
-to move for a deletion, they are given to a new learner.
+merge where a rule says so (the best few dozen at once), and BatchBPE's rounds are put together here. Where the learner
+cannot split what it deleted, the words are split on their way out, and learning goes on from disk.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class MemoryLearning:
         self.at_least = max(1, state.options.min_frequency, chains_least or 1)
         self.ended = DONE  # NONE_LEFT, LIVING or UNFIT: the stage ends behind the last batch
         self._merges = _FIRST_MERGES  # in the next batch
+        self._unsplit: list[Rewrite] = []  # deleted, and still in the learner's words
         self._load(parts)
 
     def _load(self, parts: Callable[[], Parts]) -> None:
@@ -75,6 +76,7 @@ class MemoryLearning:
 
     def step(self, remaining: int, record: BatchRecord) -> Batch | None:
         """At least one merge and at most `remaining` new tokens; None when no pair is left."""
+        self._refuse_unsplit()
         began = time.perf_counter()
         options = self.state.options
         self._before = self.learner.figures
@@ -108,7 +110,7 @@ class MemoryLearning:
         if self.stage:
             self.ended = learned.why if learned.why in (NONE_LEFT, LIVING, UNFIT) else DONE
         elif learned.why == UNFIT:
-            self._move([Rewrite(gone.id, gone.into) for gone in deleted if gone.n][-figures.pending :])
+            self._unsplit = [Rewrite(gone.id, gone.into) for gone in deleted if gone.n][-figures.pending :]
         record.seconds += time.perf_counter() - began
         return Batch(learned.left, learned.right, learned.id, learned.n, record, learned.vetoed, deleted)
 
@@ -132,18 +134,6 @@ class MemoryLearning:
         left, right = left[~known], right[~known]
         for pair in zip(left.tolist(), right.tolist(), rule.allows(left, right).tolist(), strict=True):
             self.learner.answer(*pair)
-
-    def _move(self, rewrites: Sequence[Rewrite]) -> None:
-        """Split deleted tokens whose parts need more places than they have."""
-        self.state.take_lives(self.learner)
-        parts = []
-        for symbols, offsets, weights in self.learner.words():
-            column, kept = write_column(symbols, offsets, weights, 1)
-            for rewrite in rewrites:
-                column = rewrite.apply(column)
-            parts.append(read_column(column, kept))
-        self.learner.close()
-        self._load(lambda: parts)
 
     # ------------------------------------------------------------------ BatchBPE's rounds
 
@@ -183,6 +173,7 @@ class MemoryLearning:
 
     def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
         """Apply some of these, the first at least, whatever else counts more; what is split is seen on the way."""
+        self._refuse_unsplit()
         began = time.perf_counter()
         self._before = self.learner.figures
         part = np.array(merges, np.int64)
@@ -215,7 +206,19 @@ class MemoryLearning:
 
     def words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
         """The words as they are now: symbols, offsets, weights, some at a time."""
-        return self.learner.words()
+        for words in self.learner.words():
+            if not self._unsplit:
+                yield words
+                continue
+            column, weights = write_column(*words, 1)
+            for rewrite in self._unsplit:
+                column = rewrite.apply(column)
+            yield read_column(column, weights)
+
+    def _refuse_unsplit(self) -> None:
+        """The learner's own words are not what they should be: only `words` is."""
+        if self._unsplit:
+            raise NoRoom
 
     def is_ready_to_move(self) -> bool:
         """They are in memory."""
@@ -230,6 +233,7 @@ class MemoryLearning:
 
     def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
         """(left, right, count, floor): every pair that may merge and counts at least the floor."""
+        self._refuse_unsplit()
         left, right, n = self.learner.hot()
         floor = max(1, self.learner.figures.floor)
         if self.state.filters:
