@@ -124,7 +124,7 @@ def run_once(contender: Contender, out: Path, timeout_seconds: float) -> Run:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        env={**os.environ, **contender.env},
+        env=_environment(contender),
         start_new_session=True,
     )
     listener = _Listener(process, contender, started)
@@ -165,6 +165,12 @@ def run_once(contender: Contender, out: Path, timeout_seconds: float) -> Run:
     elif contender.outcome:
         run.facts |= {name: str(value) for name, value in contender.outcome(out).items()}
     return run
+
+
+def _environment(contender: Contender) -> dict[str, str]:
+    """An installed package has its bytecode; a checkout is not to be compiled anew in every run."""
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return inherited | dict(contender.env)
 
 
 def _session(pid: int) -> int:

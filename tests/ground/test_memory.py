@@ -176,6 +176,20 @@ def test_a_small_limit_holds_for_the_whole_command(tmp_path):
     assert 100 * MB < peak < 1.05 * 256 * MB
 
 
+def test_one_chunk_of_30_mb_is_counted_in_256(tmp_path):
+    """As large as the limit allows: letters without a place to cut."""
+    source = tmp_path / "giant.txt"
+    source.write_bytes(np.random.default_rng(1).integers(97, 123, 30 * MB, np.uint8).tobytes())
+    command = [sys.executable, "-m", "streambpe", "count", str(tmp_path / "run"), str(source), "--memory", "256MB"]
+    process = subprocess.Popen(command, cwd=ROOT)
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, resident_bytes(process.pid))
+        time.sleep(0.01)
+    assert process.returncode == 0
+    assert 100 * MB < peak < 1.05 * 256 * MB
+
+
 @pytest.mark.long
 def test_superwords_below_their_least_end_at_once(tmp_path):
     """Exit 3 before anything is counted; the least is named, and with it the same command works."""
