@@ -31,7 +31,12 @@ _SYMBOLS = 1 << 20  # encoded side by side
 
 
 class _Times:
-    """When something happens: key -> the event numbers, growing."""
+    """When something happens: key -> the event numbers, growing. Key 50 at events 0 and 4, key 70 at 1, of 10 events:
+
+    _keys  50 70        _times  0 4 11        the key's place times 10, and the event
+    next(50, 0)         the first time above 0 * 10 + 0 is 4, of key 0: event 4
+    next(50, 4)         the first time above 4 is 11, of key 1: never again
+    """
 
     def __init__(self, keys: Int64, seqs: Int64, events: int) -> None:
         self._events = events
@@ -72,7 +77,12 @@ class Replay:
     def encode(self, tokens: Int64, word: Int64, before: int | None = None) -> Iterator[tuple[Int64, Int64]]:
         """Blocks (tokens, word): the encoded words, each word in one block; `word` ascends.
 
-        Only by the events below `before`.
+        Only by the events below `before`. In each round every word has its next event, all its places at once. Events
+        0: 1 1 -> 300, 1: 300 2 -> 301, 2: 301 is taken apart into 300 2. The word 1 1 2 1:
+
+            when  0 . . .    first 0   size 1 0 1 1                        ->   300 2 1
+            when  1 . .      first 1   size 1 0 1                          ->   301 1
+            when  2 .        first 2   size 2 1, the two from `_parts`     ->   300 2 1, finished
         """
         stop = self._length if before is None else before
         last = np.full(len(tokens), -1)
@@ -141,7 +151,10 @@ class Replay:
 
 
 def _every_other(places: Int64) -> npt.NDArray[np.bool_]:
-    """Of places that follow each other directly the first, third, fifth...: a a a holds one merge, not two."""
+    """Of places that follow each other directly the first, third, fifth...: a a a holds one merge, not two.
+
+    places 3 4 5 9 10   begins 1 0 0 1 0   since 0 1 2 0 1   taken 3 5 9
+    """
     number = np.arange(len(places))
     begins = np.append(True, np.diff(places) != 1)[: len(places)]
     since = number - np.maximum.accumulate(np.where(begins, number, 0))

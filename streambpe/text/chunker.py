@@ -144,7 +144,9 @@ class Chunker:
         numbers = [halves[0][1], halves[1][1] + np.int32(len(halves[0][0]))]
         chunks = names.unique().sort()
         row = chunks.search_sorted(names).to_numpy().astype(np.int32) if len(names) else np.zeros(0, np.int32)
-        # every text's chunks where they belong, and behind those that end a document one place more
+        # Every text's chunks where they belong, and behind those that end a document one place more. Texts of 2, 1
+        # and 1 chunks, the second from a process of its own, the last two ending documents: starts 0 2 4 6; the chunks
+        # of the first and third go to 0 1 and 4, that of the second to 2, and 3 and 5 stay END_OF_DOCUMENT.
         ended = np.array([kind == DOCUMENT_END for kind in kinds], np.int64)
         starts = np.concatenate([[0], np.cumsum(lengths[:-1] + ended)])
         ids = np.full(int(starts[-1]), END_OF_DOCUMENT, np.int32)

@@ -80,6 +80,7 @@ def count_characters(parts: Sequence[Part], keep: pl.Expr | None) -> npt.NDArray
     for whole in _taking_part(parts, keep):
         for rows in _slices(whole):
             at, points = decode_code_points(rows.data[rows.offsets[0] : rows.offsets[-1]])
+            # chunks "éa" and "zz" are bytes 0-2 and 3-4: characters at 0 2 3 4, chunks from character 0 2 4 on
             length = np.diff(np.searchsorted(at, rows.offsets - rows.offsets[0]))
             total += sum(map(int.__mul__, rows.n.tolist(), length.tolist()))
             if total >= 2**63:
@@ -225,7 +226,13 @@ def _slices(rows: ChunkList) -> Iterator[ChunkList]:
 def known_stretches(
     symbols: npt.NDArray[np.int32], sizes: npt.NDArray[np.int64], n: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Words cut at symbols outside the alphabet, which are left out: (symbols, sizes, n) of what stands between."""
+    """Words cut at symbols outside the alphabet, which are left out: (symbols, sizes, n) of what stands between.
+
+    symbols  5 -1 6 7 | 8 9   sizes 4 2   n 3 9
+    word     0  0 0 0   1 1
+    begins   1  0 1 0   1 0   a known symbol behind one that is not, or the first of its word
+    stretch  0    1 1   2 2   of the known ones       ->   5 | 6 7 | 8 9   sizes 1 2 2   n 3 3 9
+    """
     known = symbols >= 0
     if known.all():
         return symbols, sizes, n

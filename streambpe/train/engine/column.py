@@ -18,6 +18,10 @@ def write_column(symbols: Int32, offsets: Int64, weights: Int64, shortest: int =
     """Words as a column with separators; words of fewer than two tokens are left out, having no pair.
 
     `shortest` 1 keeps words of one token: a deletion may split them.
+
+        symbols  7 8 9 5 6 4   offsets 0 3 4 6   weights 3 2 9      (5 has no pair, and is left out)
+        flat     7 8 9 6 4     index   1 2 3 5 6    one further for the first separator, and one for each word before
+        column   -1 7 8 9 -1 6 4 -1              weights 3 9
     """
     length = np.diff(offsets)
     keep = length >= shortest
@@ -34,7 +38,10 @@ def write_column(symbols: Int32, offsets: Int64, weights: Int64, shortest: int =
 
 
 def read_column(column: Int32, weights: Int64) -> tuple[Int32, Int64, Int64]:
-    """The words of a compact column again: symbols, offsets, weights."""
+    """The words of a compact column again: symbols, offsets, weights.
+
+    column -1 7 8 9 -1 6 4 -1   ends 0 4 7   offsets 0 3 5    each end less the separators before it
+    """
     ends = np.flatnonzero(column == SEPARATOR)
     offsets = ends - np.arange(len(ends))
     return column[column != SEPARATOR], offsets, weights
@@ -47,7 +54,12 @@ class Rewrite(NamedTuple):
     into: tuple[int, ...]
 
     def apply(self, column: Int32) -> Int32:
-        """A compact column before and after."""
+        """The column with the id taken apart. Rewrite(8, (1, 2, 3)):
+
+        column   -1 7 8 -1 8 9 -1     hits 2 4
+        size      1 1 3  1 3 1  1     first 2 6: where the three places of each 8 begin
+        changed  -1 7 1 2 3 -1 1 2 3 9 -1
+        """
         hits = np.flatnonzero(column == self.number)
         size = np.ones(len(column), np.int64)
         size[hits] = len(self.into)

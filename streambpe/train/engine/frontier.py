@@ -170,6 +170,8 @@ class Frontier:
         """The slots of these pairs, -1 where cold. Cost: two binary searches each.
 
         Sorted keys are kept in a large part and a small recent one, which is folded in when it has grown.
+
+            keys 3 5 5 8   asked 5 4 9   the last key that is not above: places 2 0 3   equal? yes no no
         """
         if self._keyed < self.size:
             new = np.arange(self._keyed, self.size)

@@ -166,7 +166,11 @@ class KeptPairs:
 
 
 def cut_runs(symbols: Int32, kept: KeptPairs) -> tuple[Bool, Int64, Int64]:
-    """(whether place i is joined to i + 1, first places of the runs, places behind their last ones)."""
+    """(whether place i is joined to i + 1, first places of the runs, places behind their last ones).
+
+    place   0 1 2 3 4 5
+    joined  1 1 0 0 1 .     0-1-2  3  4-5     starts 0 4   stops 3 6; place 3 is alone, and no run
+    """
     joined = np.append(kept.join(symbols), False)
     before = np.concatenate(([False], joined[:-1]))
     return joined[:-1], np.flatnonzero(joined & ~before), np.flatnonzero(~joined & before) + 1

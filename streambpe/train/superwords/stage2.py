@@ -160,7 +160,13 @@ class StageTwo:
         write_whole(pl.DataFrame({"symbol": symbols}), target, self._note(rest))
 
     def _encode(self, chunks: pl.Series, n: Int64) -> tuple[Int32, Int64, Tally]:
-        """(tokens of distinct chunks one after another, how many each, what every merge counted in n of each)."""
+        """(tokens of distinct chunks one after another, how many each, what every merge counted in n of each).
+
+        A chunk is cut into atoms where nothing was ever joined across; an atom is replayed once, wherever it stands:
+
+            chunks  "ab-ab"  "-"     atoms  ab - (by number 0 1)     codes 0 1 0 1     offsets 0 2 3 5 6
+            ends 5 6   atoms_before 0 3 4: the first chunk has atoms 0 to 2, the second the fourth
+        """
         data = np.frombuffer("".join(chunks).encode(), np.uint8)
         ends = np.cumsum(chunks.str.len_bytes().to_numpy().astype(np.int64))
         border = np.ones(len(data) + 1, bool)
@@ -189,7 +195,13 @@ def _counts_of(tokens: Path) -> Path:
 
 
 def gather(flat: Int32, starts: Int64, lengths: Int64, rows: npt.NDArray[np.integer]) -> Int32:
-    """The stretches flat[starts[i] : starts[i] + lengths[i]] of these rows, one after another."""
+    """The stretches flat[starts[i] : starts[i] + lengths[i]] of these rows, one after another.
+
+    flat   10 11 12 | 20 | 30 31   starts 0 3 4   lengths 3 1 2   rows 2 0 2
+    many   2 3 2                   they begin at 0 2 5 of the result
+    index  4-0 4-0 0-2 0-2 0-2 4-5 4-5, and its own place to each:  4 5 0 1 2 4 5
+    found  30 31 10 11 12 30 31
+    """
     many = lengths[rows]
     index = np.repeat(starts[rows] - (np.cumsum(many) - many), many)
     index += np.arange(len(index))

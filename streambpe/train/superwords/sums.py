@@ -109,7 +109,8 @@ class Sums:
         behind the last are left out."""
         rows = self._asked(lambda con: run_sql(con, "list_neighbour_counts", least=least))
         counts = np.array([n for n, _ in rows], np.int64)
-        behind = np.cumsum(np.array([pairs for _, pairs in rows], np.int64))  # place behind the last pair of a count
+        # count 9 by 2 pairs, 5 by 1, 3 by 4: behind 2 3 7; the pairs at ranks 0 1 2 6 count 9 9 5 3
+        behind = np.cumsum(np.array([pairs for _, pairs in rows], np.int64))
         there = [rank for rank in ranks if len(behind) and rank < behind[-1]]
         found: list[int] = counts[np.searchsorted(behind, there, side="right")].tolist()
         return found
