@@ -256,7 +256,7 @@ def test_sorted_and_falling_and_equal_chunks_are_sorted():
         for shortened in (texts, [text[-5:] for text in texts]):
             counts = ChunkCounts(Chunker(pattern), 1 << 30)
             counts.add(buffer_of(*shortened))
-            assert counts.take().strings().to_list() == sorted(set(shortened))
+            assert counts.take().frame()["chunk"].to_list() == sorted(set(shortened))
 
 
 @pytest.mark.parametrize("name", ["boundless", "ultimate1"])
