@@ -15,11 +15,20 @@ INSERT OR REPLACE INTO run VALUES (getvariable('key'), getvariable('value'));
 -- get_facts: all facts about a training -> key, value; by key.
 SELECT key, value FROM facts ORDER BY key;
 
+-- list_stretches: the stretches of inputs that the tables hold -> path, start_at, stop_at, part, digest.
+SELECT path, start_at, stop_at, part, digest FROM sources;
+
 -- put_fact: set one fact about a training.
 INSERT OR REPLACE INTO facts VALUES (getvariable('key'), getvariable('value'));
 
+-- get_database: what DuckDB calls the database that the connection was opened with -> name.
+SELECT database_name FROM duckdb_databases() WHERE NOT internal AND database_name <> 'private';
+
 -- list_trainings: the schemas that hold a training -> name, in order.
-SELECT schema_name FROM duckdb_tables() WHERE table_name = 'facts' AND NOT temporary ORDER BY schema_name;
+SELECT schema_name
+FROM duckdb_tables()
+WHERE table_name = 'facts' AND NOT temporary AND database_name <> 'private'
+ORDER BY schema_name;
 
 -- get_source_groups: what was counted in each group of sources
 -- -> group_name, documents, bytes, chunks, sha256; by name.
@@ -31,6 +40,21 @@ SELECT
     (SELECT count(*) FROM batches),
     (SELECT count(*) FROM tokens),
     (SELECT count(*) FROM vetoed);
+
+-- read_range: the rows of a table or view of chunks from one chunk on to before another (NULL: to the end) -> chunk, n;
+-- in the order of the chunks' bytes.
+SELECT chunk, n
+FROM {table}
+WHERE chunk >= getvariable('first_chunk') AND (getvariable('end_chunk') IS NULL OR chunk < getvariable('end_chunk'))
+ORDER BY chunk;
+
+-- read_as_it_lies: all rows of chunk_counts -> chunk, n; as they lie in the file, which is the order of the chunks' bytes
+-- unless somebody put in rows by hand.
+SELECT chunk, n FROM chunk_counts;
+
+-- fill_stop_words: the stop words among the tokens into their table, once.
+INSERT INTO stop_words
+SELECT id, decode(bytes) FROM tokens WHERE kind = 'stop word' AND id NOT IN (SELECT id FROM stop_words);
 
 -- has_weighted_counts: whether the training's weighted counts are in their table -> one BOOLEAN.
 SELECT EXISTS (FROM weighted_counts);
@@ -70,7 +94,21 @@ SELECT chunk, n FROM left_out WHERE reason = 'stop list' ORDER BY id;
 
 -- clear_counts: empty the counted tables before they are filled again in the same transaction.
 TRUNCATE chunk_counts;
+TRUNCATE group_counts;
 TRUNCATE sources;
+DELETE FROM run WHERE key = 'edited';
+
+-- make_new_counts: empty tables for the counts that a fold adds up, to be put in the place of the old ones.
+CREATE OR REPLACE TABLE new_chunk_counts (chunk VARCHAR NOT NULL, n BIGINT NOT NULL);
+CREATE OR REPLACE TABLE new_group_counts (chunk VARCHAR NOT NULL, group_name VARCHAR NOT NULL, n BIGINT NOT NULL);
+
+-- take_new_counts: put the counts that are added up in the place of the old ones.
+DROP TABLE chunk_counts;
+ALTER TABLE new_chunk_counts RENAME TO chunk_counts;
+DROP TABLE group_counts;
+ALTER TABLE new_group_counts RENAME TO group_counts;
+
+-- clear_source_groups: empty the table before it is filled anew in the same transaction.
 TRUNCATE source_groups;
 
 -- clear_pair_counts: empty the table before it is filled anew in the same transaction.
@@ -94,6 +132,7 @@ DROP TABLE IF EXISTS events;
 DROP TABLE IF EXISTS tokens;
 DROP TABLE IF EXISTS pair_counts;
 DROP TABLE IF EXISTS token_counts;
+DROP TABLE IF EXISTS stop_words;
 DROP TABLE IF EXISTS weighted_counts;
 DROP TABLE IF EXISTS superword_adjacency;
 DROP TABLE IF EXISTS superword_chunks;
@@ -102,10 +141,27 @@ DROP TABLE IF EXISTS batches;
 DROP TABLE IF EXISTS vetoed;
 DROP TABLE IF EXISTS facts;
 
+-- ---- Temporary tables of weighing
+
+-- make_group_weights: the weights of the groups, from rows that come from Python (registered as `incoming`).
+CREATE OR REPLACE TEMP TABLE group_weights AS SELECT group_name, numerator FROM incoming;
+
+-- make_rests: an empty table for how many weighted counts have each remainder.
+CREATE OR REPLACE TEMP TABLE rests (rest BIGINT NOT NULL, n BIGINT NOT NULL);
+
+-- add_rests: the remainders of one range.
+INSERT INTO rests SELECT rest, count(*) FROM weighed GROUP BY rest;
+
+-- count_rest: how many chunks of the range have this remainder -> one BIGINT.
+SELECT count(*) FROM weighed WHERE rest = getvariable('least_rest');
+
 -- ---- Temporary tables that `check` counts again into
 
 -- make_recount: an empty table for counts that are added up again, private to this connection.
 CREATE OR REPLACE TEMP TABLE recount (chunk VARCHAR NOT NULL, n BIGINT NOT NULL);
+
+-- recount_weighted: the weighted counts that were made again (of a training that only this connection sees).
+INSERT INTO recount SELECT chunk, n FROM private.weighted_counts;
 
 -- make_pair_recount: an empty table for pairs that are counted again, private to this connection.
 CREATE OR REPLACE TEMP TABLE recounted_pairs (left_id BIGINT NOT NULL, right_id BIGINT NOT NULL, n BIGINT NOT NULL);

@@ -5,6 +5,7 @@
 .read sql/schema/sources.sql
 .read sql/schema/chunk_counts.sql
 .read sql/schema/source_groups.sql
+.read sql/schema/group_counts.sql
 .read sql/schema/training.sql
 .read sql/views/source_files.sql
 .read sql/views/chunk_frequencies.sql
@@ -12,6 +13,7 @@
 .read sql/views/vocabulary.sql
 .read sql/views/top_pairs.sql
 .read sql/views/merge_curve.sql
+.read sql/views/weighed_chunks.sql
 .read sql/views/training_chunks.sql
 .read sql/views/deletions.sql
 .read sql/views/token_usage.sql

@@ -1,5 +1,5 @@
 -- source_groups: one row is a group of sources that was named while counting (--group, --group-by), '' for the
--- sources in none; empty if no group was named. Their chunk counts are in counts/, one file each.
+-- sources in none; empty if no group was named.
 CREATE TABLE IF NOT EXISTS source_groups (
     group_name VARCHAR PRIMARY KEY,
     documents  BIGINT NOT NULL,

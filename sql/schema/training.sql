@@ -7,6 +7,7 @@
 --              empty while a training goes on).
 -- token_counts: one row is a token and how often it stands in the chunks learned from, once all is learned
 --              (chunks below the cut-off are left out; superwords are not joined; empty while a training goes on).
+-- stop_words:  one row is a chunk of the stop list, and its id.
 -- weighted_counts: one row is a chunk and its count with --weight; empty if the training has no weights.
 -- superword_adjacency: one row is a pair of neighbouring chunks that may join a superword, and in how many places they
 --              stand side by side; every pair that does in at least `adjacency_floor` places is here (table
@@ -42,6 +43,10 @@ CREATE TABLE IF NOT EXISTS token_counts (
     id       BIGINT PRIMARY KEY,   -- log id; tokens that stand nowhere any more have no row
     n        BIGINT NOT NULL,      -- occurrences
     alone    BIGINT NOT NULL       -- of them, those where the token is a whole chunk
+);
+CREATE TABLE IF NOT EXISTS stop_words (
+    id    BIGINT PRIMARY KEY,      -- log id
+    chunk VARCHAR NOT NULL
 );
 CREATE TABLE IF NOT EXISTS weighted_counts (
     chunk VARCHAR NOT NULL,

@@ -5,9 +5,9 @@ SELECT
     decode(t.bytes) AS chunk,
     t.id,
     c.alone AS n,
-    c.alone / (SELECT sum(n) FROM training_chunks) AS share,
+    c.alone / (SELECT sum(n) FROM weighed_chunks) AS share,
     sum(c.alone) OVER (ORDER BY c.alone DESC, t.id ROWS UNBOUNDED PRECEDING)
-        / (SELECT sum(n) FROM training_chunks) AS share_so_far
+        / (SELECT sum(n) FROM weighed_chunks) AS share_so_far
 FROM query_table(coalesce(getvariable('training'), 'main') || '.token_counts') AS c
 JOIN query_table(coalesce(getvariable('training'), 'main') || '.tokens') AS t ON t.id = c.id
 WHERE c.alone > 0

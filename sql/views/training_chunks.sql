@@ -1,7 +1,16 @@
--- training_chunks: one row is a chunk and how often a training counts it: as in chunk_counts, or with its --weight.
+-- training_chunks: one row is a chunk that a training learns from, and its count: those of weighed_chunks that are no stop
+-- words and not below the cut-off. Training reads this view.
 -- The training is the one named by SET VARIABLE training = 'NAME'; main if it is not set.
 CREATE OR REPLACE VIEW training_chunks AS
-FROM query_table(coalesce(getvariable('training'), 'main') || '.weighted_counts')
-UNION ALL
-FROM chunk_counts
-WHERE NOT EXISTS (FROM query_table(coalesce(getvariable('training'), 'main') || '.weighted_counts'));
+SELECT chunk, n
+FROM weighed_chunks
+WHERE
+    chunk NOT IN (SELECT chunk FROM query_table(coalesce(getvariable('training'), 'main') || '.stop_words'))
+    AND n >= coalesce(
+        (
+            SELECT CAST(json_extract_string(value, '$.config.freq_cutoff') AS BIGINT)
+            FROM query_table(coalesce(getvariable('training'), 'main') || '.facts')
+            WHERE key = 'config'
+        ),
+        1
+    );

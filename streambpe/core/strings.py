@@ -49,6 +49,15 @@ class ChunkList:
         """Of rows (chunk, n) in byte order."""
         return cls(*as_buffers(frame["chunk"]), frame["n"].to_numpy())
 
+    @classmethod
+    def of_table(cls, table: pa.Table) -> ChunkList:
+        """Of rows (chunk, n) in byte order, the chunks as large strings; not copied if they lie in one piece."""
+        table = table.combine_chunks()
+        if not table.num_rows:
+            return cls(np.zeros(1, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.int64))
+        chunks, n = (table[name].chunk(0) for name in ("chunk", "n"))
+        return cls(*arrow_buffers(chunks), n.to_numpy())
+
     def __len__(self) -> int:
         return len(self.n)
 

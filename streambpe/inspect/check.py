@@ -20,7 +20,8 @@ from streambpe.inspect.check_training import check_trainings
 from streambpe.resources import Resources
 from streambpe.sources.digests import digest_stretches
 from streambpe.sources.source import Source
-from streambpe.store.chunks import CorpusDigest, group_row, span_rows
+from streambpe.store.chunks import Folded, group_row, span_rows
+from streambpe.store.counted import CorpusDigest, read_rows
 from streambpe.store.database import append, open_store
 from streambpe.store.job import left_to_count
 from streambpe.store.merge import merge_ranges, merged_lists
@@ -94,8 +95,8 @@ def what_is_open(run: Path | str) -> list[str]:
             f"counting is not finished: {listed(left, runs)}. What is committed was checked. "
             f"{ending_command(folder, left, runs)}."
         ]
-    parts, facts = list_parts(folder), folder.facts()
-    if _held(parts, facts) != parts:
+    folded = Folded.of(folder, list_parts(folder))
+    if folded.new or folded.differs:
         return [
             f"all is counted, and the tables do not hold all of it yet. What is committed was checked. "
             f"`streambpe count {folder.path}` fills them."
@@ -103,20 +104,11 @@ def what_is_open(run: Path | str) -> list[str]:
     return []
 
 
-def _held(parts: list[Part], facts: dict[str, str]) -> list[Part] | None:
-    """The parts that the tables hold; None if these were merged with others since, so that nobody knows them."""
-    if "folded" not in facts:
-        return parts if "corpus" in facts else []
-    names = set(json.loads(facts["folded"]))
-    if names <= {part.path.name for part in parts}:
-        return [part for part in parts if part.path.name in names]
-    merged = any(part.level and part.path.name not in names for part in parts)
-    return None if merged else parts
-
-
 def _check_tables(run: Run, resources: Resources, config: CountConfig) -> tuple[list[Problem], list[Part]]:
     """The tables in state.duckdb against the committed parts that they hold, added up again in temporary tables; and
     the other parts by themselves. Also all parts."""
+    parts = list_parts(run)
+    folded = Folded.of(run, parts)
     digest = CorpusDigest()
     con = open_store(
         run.state,
@@ -127,34 +119,29 @@ def _check_tables(run: Run, resources: Resources, config: CountConfig) -> tuple[
     )
     with contextlib.closing(con):
         facts = dict(run_sql(con, "get_run"))
-        parts = list_parts(run)
-        held = _held(parts, facts)
-        mine = held or []
+        stated = json.loads(facts.get("corpus", "{}")).get("chunks")
+        # rows of table sources may be lost: then its totals tell what the tables hold
+        mine = parts if stated == sum(part.total for part in parts) else folded.held
+        range_bytes = max(resources.memory_bytes // 64, 2 << 20)
         run_sql(con, "make_recount")
         for rows in merged_lists(mine, max(resources.memory_bytes // 12, 4 << 20)):
-            digest.add(rows)
             append(con, "recount", rows.frame())
-        spans = span_rows(span for part in (parts if held is None else mine) for span in part.spans)
+        for rows in read_rows(con, "chunk_counts", range_bytes):
+            digest.add(rows)
+        sha256 = str(digest.facts(0)["sha256"])
         version = facts.get("format_version")
+        spans = span_rows(span for part in mine for span in part.spans)
         if version == "1":  # not written since: it has no groups
             spans = spans.drop_columns("group_name")
         con.register("recounted_sources", spans)
-        sha256 = str(digest.facts(0)["sha256"])
         found: dict[str, list[tuple[Any, ...]]] = {
-            "counts": _check_parts([p for p in parts if p not in mine], resources)
+            "counts": _check_parts([part for part in parts if part not in mine], resources)
         }
         found["sources"] = run_sql(con, "checks/sources")
-        if held is None:
-            sha256 = ""  # of none of the parts
-            stated = json.loads(facts.get("corpus", "{}")).get("sha256", "")
-            found["sources"] = [row for row in found["sources"] if row[-1] == "in the table, not in the parts"]
-            found["corpus"] = run_sql(con, "checks/corpus", sha256=stated)
-        else:
-            found["chunk_counts"] = run_sql(con, "checks/chunk_counts")
-            if "corpus" in facts or "folded" in facts:
-                found["corpus"] = run_sql(con, "checks/corpus", sha256=sha256)
-        range_bytes = max(resources.memory_bytes // 64, 2 << 20)
-        if version != "1" and held is not None:
+        found["chunk_counts"] = run_sql(con, "checks/chunk_counts")
+        if "corpus" in facts:
+            found["corpus"] = run_sql(con, "checks/corpus", sha256=sha256)
+        if version != "1":
             con.register("recounted_groups", _recount_groups(mine, resources).to_arrow())
             found["source_groups"] = run_sql(con, "checks/source_groups")
         for table, row in check_trainings(con, run, mine, sha256, range_bytes, config.unencodable):

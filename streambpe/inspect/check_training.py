@@ -16,6 +16,7 @@ A training of fewer sources than the run has now can only be checked against its
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -37,8 +38,7 @@ from streambpe.model.codecs import Codec, shown_content
 from streambpe.model.eventlog import Event, Op, events_digest, read_event_log
 from streambpe.model.vocabulary import Vocabulary
 from streambpe.model.whole_characters import merging_pairs
-from streambpe.store.database import append, list_trainings, use_training
-from streambpe.store.groups import weighted_counts
+from streambpe.store.database import FORMAT_VERSION, append, list_trainings, use_training
 from streambpe.store.identity import refuse_other_log
 from streambpe.store.journal import Journal
 from streambpe.store.merge import merge_ranges
@@ -48,7 +48,8 @@ from streambpe.store.sqlfiles import run_sql
 from streambpe.store.training_files import journal_path, log_path
 from streambpe.store.trainings import event_rows, read_facts, read_words_ahead
 from streambpe.text.script_blocks import Unencodable
-from streambpe.train.words import choose_symbols, takes_part, training_codec, word_symbols
+from streambpe.train.counts import copy_training_chunks
+from streambpe.train.words import choose_alphabet, training_codec, word_symbols
 
 Row = tuple[Any, ...]
 _NO_LIMIT = 2**62
@@ -87,7 +88,6 @@ def check_trainings(
             continue
         yield f"{name}.events", ("the event log is there, the tables are not",)
     for name in names:
-        con.begin()  # a transaction of its own, so that temporary tables go with it
         use_training(con, name)
         facts = read_facts(con)
         try:
@@ -95,26 +95,40 @@ def check_trainings(
         except (EventLogError, ModelError, RunError) as why:
             yield f"{name}.events", (str(why),)
             source = None
-        if source is not None:
-            weights = source.config.weights if source.corpus == sha256 else {}
-            with (
-                tempfile.TemporaryDirectory(prefix="check-", dir=run.path if weights else None) as place,
-                weighted_counts(parts, weights, Path(place) / "weighted") as counts,
-            ):
-                if version != "1" and source.corpus == sha256:  # 1: not written since, it has no weights
-                    for row in _check_weighted(con, counts if weights else (), range_bytes):
-                        yield f"{name}.weighted_counts", row
-                for table, row in _check_one(con, run, counts, facts, source, sha256, range_bytes):
-                    yield f"{name}.{table}", row
-        con.rollback()
+        if source is None:
+            continue
+        current = source.corpus == sha256 and (version == str(FORMAT_VERSION) or not source.config.weights)
+        with tempfile.TemporaryDirectory(
+            prefix="check-", dir=run.path if os.access(run.path, os.W_OK) else None
+        ) as place:
+            counts = None
+            if current:
+                target = Path(place) / "chunks.parquet"
+                counts = _Counts(*copy_training_chunks(con, source.config, target, range_bytes), source)
+            con.begin()  # a transaction of its own, so that temporary tables go with it
+            use_training(con, name)
+            if current and version != "1":  # 1: not written since, it has no weights
+                for row in _check_weighted(con):
+                    yield f"{name}.weighted_counts", row
+            for table, row in _check_one(con, run, parts, facts, source, counts, range_bytes):
+                yield f"{name}.{table}", row
+            con.rollback()
     use_training(con, "main")
 
 
-def _check_weighted(con: duckdb.DuckDBPyConnection, counts: Sequence[Part], range_bytes: int) -> list[Row]:
-    """Table weighted_counts against the parts weighted again; none without weights."""
+class _Counts:
+    """What a training learns from, read again as it does; and what follows from that."""
+
+    def __init__(self, part: Part, stop_words: dict[str, int], source: Source) -> None:
+        self.parts = [part]
+        self.stop_words = stop_words
+        self.alphabet, self.uncovered = choose_alphabet(self.parts, source.config, source.unencodable)
+
+
+def _check_weighted(con: duckdb.DuckDBPyConnection) -> list[Row]:
+    """Table weighted_counts against the counts of the groups weighted again; none without weights."""
     run_sql(con, "make_recount")
-    for frame in merge_ranges(counts, range_bytes):
-        append(con, "recount", frame)
+    run_sql(con, "recount_weighted")
     return run_sql(con, "checks/weighted_counts")
 
 
@@ -161,21 +175,20 @@ def _check_one(
     parts: Sequence[Part],
     facts: dict[str, str],
     source: Source,
-    sha256: str,
+    counts: _Counts | None,
     range_bytes: int,
 ) -> Iterator[tuple[str, Row]]:
+    """`counts`: those of now, if the training learned from them."""
     con.register("logged_events", event_rows(source.events, 0))
     for row in run_sql(con, "checks/events"):
         yield "events", row
     for row in run_sql(con, "checks/batches", events=len(source.events), batches=int(facts.get("batches", -1))):
         yield "batches", row
-    current = source.corpus == sha256
     recounted = None
-    if current:
-        stop_words, alphabet, uncovered = choose_symbols(parts, source.config, source.unencodable)
-        recounted = alphabet, stop_words
-        if source.config.unk and facts.get("unknown") != str(uncovered.n):
-            yield "facts", ("unknown", facts.get("unknown"), str(uncovered.n))
+    if counts is not None:
+        recounted = counts.alphabet, list(counts.stop_words)
+        if source.config.unk and facts.get("unknown") != str(counts.uncovered.n):
+            yield "facts", ("unknown", facts.get("unknown"), str(counts.uncovered.n))
         if source.symbols is not None and source.symbols != recounted:
             yield "events", ("the alphabet or the stop words of the log are not those of the counts",)
     symbols = source.symbols or recounted
@@ -187,8 +200,8 @@ def _check_one(
         yield "tokens", row
     for row in _check_facts(facts, source, vocabulary):
         yield "facts", row
-    if current:
-        yield from _check_pairs(con, parts, facts, source, vocabulary, range_bytes)
+    if counts is not None:
+        yield from _check_pairs(con, counts, facts, source, vocabulary, range_bytes)
         if source.config.superwords in ("boundless", "superbpe") and source.finished:
             if "adjacency_floor" not in facts:
                 yield "facts", ("adjacency_floor", None, "missing")
@@ -267,7 +280,7 @@ def _check_facts(facts: dict[str, str], source: Source, vocabulary: Vocabulary) 
 
 def _check_pairs(
     con: duckdb.DuckDBPyConnection,
-    parts: Sequence[Part],
+    counts: _Counts,
     facts: dict[str, str],
     source: Source,
     vocabulary: Vocabulary,
@@ -296,13 +309,11 @@ def _check_pairs(
     with_pairs = facts.get("pair_counts_at") == str(len(source.events))
     with_tokens = with_pairs or (config.superwords in ("boundless", "superbpe") and source.finished)
     run_sql(con, "make_pair_recount")
-    keep = takes_part(stop_words, config.freq_cutoff)
     stop_ids = {word: alphabet.first_id + len(alphabet) + i for i, word in enumerate(stop_words)}
     uses, alone = np.zeros((2, max(contents, default=0) + 1), np.int64)
-    for frame in merge_ranges(parts, range_bytes):
-        for chunk, times in frame.filter(pl.col("chunk").is_in(stop_words)).iter_rows():
-            alone[stop_ids[chunk]] += times
-        mine = frame if keep is None else frame.filter(keep)
+    for text, number in stop_ids.items():
+        alone[number] = counts.stop_words.get(text, 0)
+    for mine in merge_ranges(counts.parts, range_bytes):
         if with_tokens:
             for tokens, word, weights in _encoded(replay, mine, codec):
                 known = tokens >= 0

@@ -43,13 +43,12 @@ from streambpe.inspect.columns import print_columns
 from streambpe.model.eventlog import EventLog, read_event_log
 from streambpe.resources import Resources
 from streambpe.store.counted_as import refuse_like
-from streambpe.store.groups import check_weights, weighted_counts
 from streambpe.store.job import refuse_half_counted
 from streambpe.store.merge import merge_ranges, merged_lists
 from streambpe.store.parts import Part, PartWriter, Span, list_parts, parts_by_group
 from streambpe.store.run import Run
 from streambpe.store.training_files import log_path
-from streambpe.system import compose_name
+from streambpe.store.weights import check_weights, weighed_counts
 from streambpe.train.counting.count import count
 from streambpe.train.counting.tables import text_bytes
 from streambpe.train.trainer import Trainer
@@ -178,12 +177,12 @@ def _prefixes(
 ) -> tuple[list[tuple[str, Part]], list[Part], str]:
     """(what, counts) of every prefix, smallest first; the counts held out, and what they are."""
     parts = list_parts(run)
-    check_weights(run, parts, config.weights)
-    if by == "share":
-        with weighted_counts(parts, config.weights, place / "weighted") as counts:
-            made, held = _draw(counts, place, steps)
-        return made, [held], f"one chunk in {_HELD_OUT}, drawn from the counts"
     groups = parts_by_group(parts)
+    check_weights(run.path, groups, config.weights)
+    if by == "share":
+        with weighed_counts(run, config.weights, place / "weighed") as counts:
+            made, held = _draw([counts], place, steps)
+        return made, [held], f"one chunk in {_HELD_OUT}, drawn from the counts"
     names = [name for name in groups if name]
     if len(names) < 3:
         raise UsageError(
@@ -192,11 +191,9 @@ def _prefixes(
         )
     made = []
     for k in range(1, len(names)):
-        mine = [part for name in names[:k] for part in groups[name]]
-        weights = {name: number for name, number in config.weights.items() if name in map(compose_name, names[:k])}
-        with weighted_counts(mine, weights, place / "weighted") as counts:
+        with weighed_counts(run, config.weights, place / "weighed", only=names[:k]) as counts:
             with _writing(place / f"prefix-{k}.parquet") as writer:
-                for rows in merged_lists(counts, _RANGE_BYTES):
+                for rows in merged_lists([counts], _RANGE_BYTES):
                     writer.write(rows)
             made.append((names[k - 1], writer.commit([])))
     return made, groups[names[-1]], f"source group {names[-1]}"

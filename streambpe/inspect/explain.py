@@ -32,10 +32,9 @@ from streambpe.inspect.rivals import superword_rivals
 from streambpe.model.eventlog import Event, EventLog, Op
 from streambpe.model.replay import merge, split
 from streambpe.model.whole_characters import merging_pairs
-from streambpe.store.groups import weighted_counts
 from streambpe.store.merge import merge_ranges
-from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
+from streambpe.store.weights import weighed_counts
 
 Row = dict[str, Any]
 _RIVALS = 5
@@ -296,10 +295,10 @@ def _across_chunks(encoder: Encoder, index: int) -> bool:
 def _chunk_counts(run: Path, weights: dict[str, str]) -> tuple[pl.Series, np.ndarray[Any, np.dtype[np.int64]]]:
     """The counts that a training with these weights of source groups learned from."""
     with (
-        tempfile.TemporaryDirectory(prefix="explain-", dir=run if weights else None) as place,
-        weighted_counts(list_parts(Run.open(run)), weights, Path(place) / "weighted") as parts,
+        tempfile.TemporaryDirectory(prefix="explain-") as place,
+        weighed_counts(Run.open(run), weights, Path(place) / "weighed") as part,
     ):
-        frames = list(merge_ranges(parts, 32 << 20))
+        frames = list(merge_ranges([part], 32 << 20))
     counts = pl.concat([pl.DataFrame(schema={"chunk": pl.String, "n": pl.Int64}), *frames])
     return counts["chunk"], counts["n"].to_numpy()
 

@@ -1,118 +1,97 @@
-"""Chunk counts on disk: committed parts, their merge in bounded memory, the table in state.duckdb.
+"""Table chunk_counts is what training learns from; the parts in counts/ are how counts come into it, and its backup.
 
-A part is one Parquet file (chunk, n), sorted by the chunks' bytes. Its footer names the stretches of
-input it covers, so *renaming it into place commits counts and progress together*:
+    counts/part-00007.parquet     stretches of the input, counted once; renamed into place when it is whole
+    fold                          adds the parts that are not in the tables yet to chunk_counts, and their stretches to
+                                  table sources, in one transaction: a part is counted once, whatever is killed when
+    counts/merged-00003.parquet   several folded parts added up; names the files it replaces
 
-    counts/part-00007.parquet     stretches of the input, counted once
-    counts/merged-00003.parquet   several parts added up; names the files it replaces
-
-Parts are merged by ranges of chunks: row groups are small and their first and last chunks are in the
-footer, so a range reads a few row groups of each file. Memory: `range_bytes` and one row group
-(0.5 MB of English at most) for each file; disk: each level of 64 files rewrites its rows once.
+Counts are added up by SQL, range of chunks after range of chunks, so that memory does not grow with them and the rows
+lie in the order of the chunks' bytes afterwards. A row that was changed by hand keeps its change; table run then says
+that the counts were edited.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streambpe.core.strings import ChunkList
 from streambpe.failpoints import failpoint
-from streambpe.resources import BASE_BYTES
-from streambpe.store.database import append, open_store
+from streambpe.resources import BASE_BYTES, Resources
+from streambpe.store.counted import CorpusDigest, as_list, digest_counts, list_ranges, too_many_chunks
+from streambpe.store.database import append, incoming, open_store
 from streambpe.store.identity import tables_written
-from streambpe.store.merge import compact, give_out, merge_into, merged_lists
+from streambpe.store.merge import compact, give_out, lists_of_range, opened, ranges
 from streambpe.store.parts import MAX_COUNT, Part, Span, list_parts, parts_by_group
 from streambpe.store.run import Run
-from streambpe.store.sqlfiles import run_sql
+from streambpe.store.sqlfiles import query_arrow, run_sql
 from streambpe.store.unfinished import note_lost, read_record, unfinished
 
-_DIGEST_ROWS = 1 << 16  # laid out at once
+_Stretch = tuple[str, int, int, str, str]
 
 
-class CorpusDigest:
-    """sha256 of (length, chunk, n) over all chunks in byte order; lengths and counts as 8 bytes, little-endian."""
+@dataclass(frozen=True)
+class Folded:
+    """Which parts the tables hold."""
 
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256()
-        self.distinct = self.chunks = self.bytes = 0
+    held: list[Part]
+    new: list[Part]
+    differs: bool  # the tables hold stretches that no part has, or not all of a part
 
-    def add(self, rows: ChunkList) -> None:
-        """The next chunks. Takes the memory of `_DIGEST_ROWS` of them, or of the longest."""
-        for start in range(0, len(rows), _DIGEST_ROWS):
-            self._hash.update(rows.part(start, min(start + _DIGEST_ROWS, len(rows))).laid_out().data)
-        lengths, n = rows.lengths, rows.n
-        self.distinct += len(rows)
-        self.chunks += int(n.sum())
-        if len(n) and int(n.max()) * int(lengths.max()) < MAX_COUNT // len(n):
-            self.bytes += int((lengths * n).sum())
-        else:
-            self.bytes += sum(int(length) * int(count) for length, count in zip(lengths, n, strict=True))
-
-    def facts(self, documents: int) -> dict[str, int | str]:
-        """What table run and the event log's header say of the corpus."""
-        return {
-            "documents": documents,
-            "bytes": self.bytes,
-            "chunks": self.chunks,
-            "distinct": self.distinct,
-            "sha256": self._hash.hexdigest(),
-        }
+    @classmethod
+    def of(cls, run: Run, parts: Sequence[Part]) -> Folded:
+        """By the stretches in table sources: a fold puts in all of a part."""
+        stretches: set[_Stretch] = run.once("stretches", lambda: _read_stretches(run))
+        held = [part for part in parts if any(_stretch(span) in stretches for span in part.spans)]
+        there = {_stretch(span) for part in held for span in part.spans}
+        return cls(held, [part for part in parts if part not in held], there != stretches)
 
 
-def fold(
-    run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None, again: bool = False
-) -> dict[str, int | str]:
+def _read_stretches(run: Run) -> set[_Stretch]:
+    with contextlib.closing(open_store(run.state, read_only=True)) as con:
+        return set(run_sql(con, "list_stretches"))
+
+
+def _stretch(span: Span) -> _Stretch:
+    return span.path, span.start_at, span.stop_at, span.part, span.digest
+
+
+def fold(run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None, again: bool = False) -> dict[str, Any]:
     """Bring state.duckdb up to the committed parts; returns the corpus facts. One transaction.
 
-    `again`: also if it says that it is up to them.
+    `again`: everything from the parts, whatever the tables hold.
     """
     run.upgrade()
     parts = list_parts(run, clean=True)
-    folded = json.dumps(sorted(part.path.name for part in parts))
     facts = run.facts()
     note_lost(run, parts)
     left = json.dumps([s.as_fact(whole_path=True) for s in unfinished(read_record(run).sources, parts)])
-    up_to_date = facts.get("folded") == folded and "corpus" in facts and facts.get("unfinished", "[]") == left
-    if up_to_date and not again:
-        corpus: dict[str, int | str] = json.loads(facts["corpus"])
-        if corpus["chunks"] == sum(part.total for part in parts):
-            return corpus
-    spare = max(memory_bytes - BASE_BYTES, 48 << 20)  # half of it for DuckDB, the rest for merging
-    range_bytes = min(max(spare // 32, 1 << 20), 64 << 20)
-    parts = compact(run, parts, range_bytes, threads)
-    digest = CorpusDigest()
-    spans = [span for part in parts for span in part.spans]
-    groups: list[dict[str, int | str]] = []
-    if any(part.group_name for part in parts):
-        parts, groups = _merge_groups(run, parts, range_bytes, threads)
+    folded = Folded.of(run, parts)
+    anew = again or folded.differs or _do_not_fit(folded, facts)
+    new = list(parts) if anew else folded.new
+    corpus: dict[str, Any] = json.loads(facts.get("corpus", "{}"))
+    if not anew and not new and facts.get("unfinished", "[]") == left:
+        return corpus
+    spare = max(memory_bytes - BASE_BYTES, 48 << 20)  # half of it for DuckDB, the rest for what it is given
+    at_once = min(max(spare // 32, 1 << 20), 64 << 20)
+    new = compact(run, new, at_once, threads)
     with contextlib.closing(open_store(run.state, memory_bytes=spare // 2, threads=threads, temp_dir=temp_dir)) as con:
         con.begin()
-        run_sql(con, "clear_counts")
-
-        def insert(rows: ChunkList) -> None:
-            append(con, "chunk_counts", rows.table())
-
-        if len(parts) == 1 or groups:
-            give_out(merged_lists(parts, range_bytes), [digest.add, insert], threads)
-            names = sorted(part.path.name for part in parts)
-        elif parts:
-            merged = merge_into(run, parts, range_bytes, max(p.level for p in parts) + 1, threads, [digest.add, insert])
-            names = [merged.path.name]
+        if anew:
+            run_sql(con, "clear_counts")
         else:
-            names = []
-        append(con, "sources", span_rows(spans))
-        if groups:
-            append(con, "source_groups", pa.Table.from_pylist(groups))
-        corpus = digest.facts(sum(span.documents for span in spans))
-        run_sql(con, "put_run", key="corpus", value=json.dumps(corpus))
-        run_sql(con, "put_run", key="folded", value=json.dumps(names))
+            _note_edits(con, facts, at_once)
+        if anew or new:
+            corpus = _add_parts(con, parts, new, at_once, threads)
+            run_sql(con, "put_run", key="corpus", value=json.dumps(corpus))
         if left != facts.get("unfinished", "[]"):
             run_sql(con, "put_run", key="unfinished", value=left)
         failpoint("fold-filled")
@@ -121,24 +100,128 @@ def fold(
             con.commit()
     run.forget_tables()
     failpoint("fold-committed")
+    compact(run, list_parts(run), at_once, threads)
     return corpus
 
 
-def _merge_groups(
-    run: Run, parts: Sequence[Part], range_bytes: int, threads: int
-) -> tuple[list[Part], list[dict[str, int | str]]]:
-    """One part for each source group, and the rows of table source_groups."""
-    merged, rows = [], []
-    for name, mine in parts_by_group(parts).items():
+def open_counts(run: Run, resources: Resources) -> duckdb.DuckDBPyConnection:
+    """The tables for reading, while nothing else is in memory."""
+    spare = max(resources.memory_bytes - BASE_BYTES, 48 << 20)
+    return open_store(
+        run.state, read_only=True, memory_bytes=spare // 2, threads=resources.threads, temp_dir=resources.temp_dir
+    )
+
+
+def range_bytes(resources: Resources) -> int:
+    """How much of the counts is read at once."""
+    spare = max(resources.memory_bytes - BASE_BYTES, 48 << 20)
+    return min(max(spare // 32, 1 << 20), 4 << 20)
+
+
+def read_totals(run: Run, resources: Resources) -> tuple[dict[str, Any], bool]:
+    """What the counts add up to now, as the facts of a corpus; and whether they were edited since they were counted."""
+    facts = run.facts()
+    stated: dict[str, Any] = json.loads(facts["corpus"])
+    with contextlib.closing(open_counts(run, resources)) as con:
+        digest = digest_counts(con, stated["sha256"], range_bytes(resources))
+    found = digest.facts(stated["documents"])
+    return found, found["sha256"] != stated["sha256"] or "edited" in facts
+
+
+def _do_not_fit(folded: Folded, facts: dict[str, str]) -> bool:
+    """Whether the tables must be filled anew: they are not what these parts make (and were not edited), or the first
+    groups of sources come to counts without any."""
+    if "corpus" not in facts:
+        return True
+    if any(part.group_name for part in folded.new) and not any(part.group_name for part in folded.held):
+        return bool(folded.held)
+    total = sum(part.total for part in folded.held)
+    return not facts.get("edited") and bool(json.loads(facts["corpus"])["chunks"] != total)
+
+
+def _note_edits(con: duckdb.DuckDBPyConnection, facts: dict[str, str], at_once: int) -> None:
+    """Remember in table run that chunk_counts is not what the last fold left."""
+    expected = json.loads(facts["corpus"])["sha256"]
+    if digest_counts(con, expected, at_once).facts(0)["sha256"] != expected:
+        run_sql(con, "put_run", key="edited", value="true")
+
+
+def _add_parts(
+    con: duckdb.DuckDBPyConnection, parts: Sequence[Part], new: Sequence[Part], at_once: int, threads: int
+) -> dict[str, Any]:
+    """Add new parts and their stretches to the tables; the facts of the corpus."""
+    append(con, "sources", span_rows(span for part in new for span in part.spans))
+    adding = _Addition(con, new, at_once, grouped=any(part.group_name for part in parts))
+    digest = adding.run(threads)
+    run_sql(con, "clear_source_groups")
+    of_group = parts_by_group(parts)
+    rows = [group_row(name, of_group[name], adding.of_group[name]) for name in sorted(adding.of_group)]
+    if rows:
+        append(con, "source_groups", pa.Table.from_pylist(rows))
+    return digest.facts(sum(span.documents for part in parts for span in part.spans))
+
+
+class _Addition:
+    """What the tables hold and what new parts hold, added up by SQL: range after range into new tables, which then take
+    the place of the old ones."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, new: Sequence[Part], at_once: int, *, grouped: bool) -> None:
+        self._con = con
+        self._new = new
+        self._at_once = at_once
+        self._grouped = grouped
+        self.of_group: dict[str, CorpusDigest] = {}
+
+    def run(self, threads: int) -> CorpusDigest:
+        """All of it; the digest of the new chunk_counts."""
+        run_sql(self._con, "make_new_counts")
         digest = CorpusDigest()
-        if len(mine) > 1:
-            mine = [merge_into(run, mine, range_bytes, max(p.level for p in mine) + 1, threads, [digest.add])]
-        else:
-            for piece in merged_lists(mine, range_bytes):
-                digest.add(piece)
-        merged += mine
-        rows.append(group_row(name, mine, digest))
-    return merged, rows
+        give_out(self._sums(), [digest.add, self._put], threads)
+        run_sql(self._con, "take_new_counts")
+        if digest.chunks > MAX_COUNT:
+            raise too_many_chunks(digest.chunks)
+        return digest
+
+    def _put(self, rows: ChunkList) -> None:
+        append(self._con, "new_chunk_counts", rows.table())
+
+    def _sums(self) -> Iterator[ChunkList]:
+        """The new rows of chunk_counts, a range at a time."""
+        held = [(low, self._at_once) for low, _ in list_ranges(self._con, self._at_once)]
+        with opened(self._new) as files:
+            for low, high in ranges(self._new, self._at_once, held):
+                lists = lists_of_range(self._new, files, low, high)
+                if self._grouped:
+                    self._add_groups(lists, low, high)
+                yield as_list(self._sum("steps/add_counts", _rows(lists), low, high))
+
+    def _add_groups(self, lists: Sequence[ChunkList | None], low: str, high: str | None) -> None:
+        """A range of group_counts."""
+        pieces = [
+            rows.table().append_column("group_name", pa.array([part.group_name] * len(rows), pa.string()))
+            for part, rows in zip(self._new, lists, strict=True)
+            if rows is not None
+        ]
+        found = self._sum("steps/add_group_counts", pa.concat_tables([_NO_GROUP_ROWS, *pieces]), low, high)
+        append(self._con, "new_group_counts", found)
+        for name in pc.unique(found["group_name"]).to_pylist():
+            mine = found.filter(pc.equal(found["group_name"], name)).select(["chunk", "n"])
+            self.of_group.setdefault(name, CorpusDigest()).add(as_list(mine))
+
+    def _sum(self, step: str, rows: pa.Table, low: str, high: str | None) -> pa.Table:
+        with incoming(self._con, rows):
+            try:
+                return query_arrow(self._con, step, first_chunk=low, end_chunk=high)
+            except duckdb.ConversionException:
+                raise too_many_chunks(f"more than {MAX_COUNT} of one chunk") from None
+
+
+_NO_ROWS = pa.table({"chunk": pa.array([], pa.large_string()), "n": pa.array([], pa.int64())})
+_NO_GROUP_ROWS = _NO_ROWS.append_column("group_name", pa.array([], pa.string()))
+
+
+def _rows(lists: Sequence[ChunkList | None]) -> pa.Table:
+    return pa.concat_tables([_NO_ROWS, *(rows.table() for rows in lists if rows is not None)])
 
 
 def group_row(name: str, parts: Sequence[Part], digest: CorpusDigest) -> dict[str, int | str]:

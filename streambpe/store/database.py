@@ -6,8 +6,13 @@ is held for the length of a fold or a query, never for the length of a run.
 
 from __future__ import annotations
 
+import contextlib
 import re
+import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +20,16 @@ import duckdb
 import pyarrow as pa
 
 from streambpe.disk import disk_full, says_disk_full
-from streambpe.errors import RunError, StoreHeld
+from streambpe.errors import RunError, Stopped, StoreHeld
 from streambpe.later import polars as pl
 from streambpe.store.sqlfiles import run_sql, sql_root
+from streambpe.threads import stopped_by
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 # Files must open in the 1.x shells that people have; DuckDB 2.0's own default is refused there.
 _STORAGE_VERSION = "v1.4.0"
 _BYTES_A_THREAD = 16 << 20  # of DuckDB's buffers, at least: with less it runs out of memory (300 threads in 150 MB)
-SCHEMA = ("run", "sources", "chunk_counts", "source_groups", "training")
+SCHEMA = ("run", "sources", "chunk_counts", "source_groups", "group_counts", "training")
 VIEWS = (
     "source_files",
     "chunk_frequencies",
@@ -31,6 +37,7 @@ VIEWS = (
     "vocabulary",
     "top_pairs",
     "merge_curve",
+    "weighed_chunks",
     "training_chunks",
     "deletions",
     "token_usage",
@@ -43,6 +50,42 @@ VIEWS = (
 )
 
 
+_WAIT_SECONDS = 30.0  # for whoever holds a file, where no job waits as long as it takes
+_TELL_SECONDS = 2.0  # of such a wait, before it is told
+
+
+class _Patience:
+    """Of a job that waits for the tables as long as it takes: who it waits for is told once, and a stop ends it."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop = stop
+        self._told = False
+
+    def go_on(self, path: Path | str, who: str, waited: float) -> None:
+        """Called again and again while the file is held."""
+        if self._stop.is_set():
+            raise Stopped(
+                f"Stopped while {path} was held open by {who}. What was counted or learned is kept.",
+                stopped_by(self._stop),
+            )
+        if waited > _TELL_SECONDS and not self._told:
+            self._told = True
+            print(f"{path} is held open by {who}; waiting until it is closed there (Ctrl-C stops)", file=sys.stderr)
+
+
+_patience: ContextVar[_Patience | None] = ContextVar("patience", default=None)
+
+
+@contextlib.contextmanager
+def waiting_for_tables(stop: threading.Event) -> Iterator[None]:
+    """Inside, a database file that another process holds is waited for without end, unless a call names a time."""
+    before = _patience.set(_Patience(stop))
+    try:
+        yield
+    finally:
+        _patience.reset(before)
+
+
 def open_store(
     path: Path | str,
     *,
@@ -50,9 +93,10 @@ def open_store(
     threads: int = 2,
     temp_dir: Path | str | None = None,
     read_only: bool = False,
-    wait_seconds: float = 30.0,
+    wait_seconds: float | None = None,
 ) -> duckdb.DuckDBPyConnection:
-    """Connect to a database file (or ":memory:"); waits while another process holds it.
+    """Connect to a database file (or ":memory:"); waits while another process holds it: so long, or as
+    `waiting_for_tables` has it.
 
     `memory_bytes` bounds DuckDB's own buffers; above it, it spills to `temp_dir`.
     """
@@ -66,7 +110,7 @@ def open_store(
         config["temp_directory"] = str(temp_dir)
     if not read_only and str(path) != ":memory:":
         config["storage_compatibility_version"] = _STORAGE_VERSION
-    give_up = time.monotonic() + wait_seconds
+    began = time.monotonic()
     while True:
         try:
             return duckdb.connect(str(path), read_only=read_only, config=config)
@@ -75,26 +119,28 @@ def open_store(
                 raise disk_full(why, path) from None
             if not re.search("lock|already open|another process", str(why)):  # the last two: Windows
                 raise RunError(f"{path} does not open: {_first_line(why)} {_refill(path)}") from None
-            if time.monotonic() > give_up:
-                holder = re.search(r"PID (\d+)", str(why))
-                who = f"process {holder.group(1)}" if holder else "another process"
-                raise StoreHeld(
-                    f"{path} is held open by {who}; waited {wait_seconds:.0f} s. What was counted or learned "
-                    f"is safe in the run's folder. Close it there and give the same command again."
-                ) from None
-            time.sleep(0.05)
+            holder = re.search(r"PID (\d+)", str(why))
+            _wait(path, f"process {holder.group(1)}" if holder else "another process", began, wait_seconds)
         except duckdb.Error as why:
             if "different configuration" in str(why):  # another thread of this process has it open
-                if time.monotonic() > give_up:
-                    raise StoreHeld(
-                        f"{path} is open in this process for something else; waited {wait_seconds:.0f} s. Close it "
-                        f"there and do the same again."
-                    ) from None
-                time.sleep(0.05)
+                _wait(path, "this process for something else", began, wait_seconds)
                 continue
             raise RunError(
                 f"{path} is no database that this version reads: {_first_line(why)} {_refill(path)}"
             ) from None
+
+
+def _wait(path: Path | str, who: str, began: float, wait_seconds: float | None) -> None:
+    """A moment; an error when it was long enough."""
+    waited, patience = time.monotonic() - began, _patience.get()
+    if wait_seconds is None and patience is not None:
+        patience.go_on(path, who, waited)
+    elif waited > (_WAIT_SECONDS if wait_seconds is None else wait_seconds):
+        raise StoreHeld(
+            f"{path} is held open by {who}; waited {waited:.0f} s. What was counted or learned is safe in the run's "
+            f"folder. Close it there and give the same command again."
+        )
+    time.sleep(0.05)
 
 
 def _refill(path: Path | str) -> str:
@@ -131,19 +177,26 @@ class _Incoming:
         return self.table.__arrow_c_stream__(requested_schema)
 
 
-def feed(con: duckdb.DuckDBPyConnection, step: str, frame: pl.DataFrame | pa.Table, **values: Any) -> None:
-    """Run a statement that reads the rows of `frame` as table `incoming`, with values as `run_sql` takes them.
+@contextlib.contextmanager
+def incoming(con: duckdb.DuckDBPyConnection, frame: pl.DataFrame | pa.Table) -> Iterator[None]:
+    """The rows of `frame` as table `incoming`, for the statements of the block.
 
     DuckDB keeps what stood under a name until the transaction ends: in a fold that would be the whole corpus, piece by
     piece. So it gets a holder that is empty afterwards.
     """
-    incoming = _Incoming(frame if isinstance(frame, pa.Table) else frame.to_arrow())
-    con.register("incoming", incoming)
+    holder = _Incoming(frame if isinstance(frame, pa.Table) else frame.to_arrow())
+    con.register("incoming", holder)
     try:
-        run_sql(con, step, **values)
+        yield
     finally:
-        incoming.table = None
+        holder.table = None
     con.unregister("incoming")
+
+
+def feed(con: duckdb.DuckDBPyConnection, step: str, frame: pl.DataFrame | pa.Table, **values: Any) -> None:
+    """Run a statement that reads the rows of `frame` as table `incoming`, with values as `run_sql` takes them."""
+    with incoming(con, frame):
+        run_sql(con, step, **values)
 
 
 def append(con: duckdb.DuckDBPyConnection, table: str, frame: pl.DataFrame | pa.Table) -> None:
@@ -166,6 +219,7 @@ def create_schema(con: duckdb.DuckDBPyConnection) -> None:
         run_sql(con, f"migrations/{step}")
     for name in list_trainings(con):
         use_training(con, name, create=True)
+        run_sql(con, "fill_stop_words")
     use_training(con, "main")
     run_sql(con, "put_run", key="format_version", value=str(FORMAT_VERSION))
     for view in VIEWS:
@@ -177,10 +231,30 @@ def use_training(con: duckdb.DuckDBPyConnection, name: str, *, create: bool = Fa
     """Make the tables of one training the ones that unqualified names mean, and the views show."""
     if create and name != "main":
         con.execute(f'CREATE SCHEMA IF NOT EXISTS "{name}"')  # a checked name: letters, digits, underscores
-    con.execute("SET search_path = ?", ["main" if name == "main" else f"{name},main"])
+    file = _file_name(con)
+    con.execute("SET search_path = ?", [",".join(f"{file}.{schema}" for schema in dict.fromkeys([name, "main"]))])
     if create:
         run_sql(con, "schema/training")
     con.execute("SET VARIABLE training = ?", [name])
+
+
+def use_private_training(con: duckdb.DuckDBPyConnection) -> None:
+    """Make empty tables, which only this connection sees, the ones that unqualified names mean and the views show. The
+    file may be open read-only."""
+    con.execute("ATTACH IF NOT EXISTS ':memory:' AS private (READ_WRITE)")
+    con.execute("SET search_path = 'private'")
+    run_sql(con, "drop_training")
+    run_sql(con, "schema/training")
+    con.execute("SET search_path = ?", [f"private,{_file_name(con)}.main"])
+    con.execute("SET VARIABLE training = 'private'")
+    for view in ("weighed_chunks", "training_chunks"):  # a file of an older version has others, or none
+        run_sql(con, f"views/{view}")
+
+
+def _file_name(con: duckdb.DuckDBPyConnection) -> str:
+    """What DuckDB calls the file that the connection was opened with: the first that is not its own."""
+    ((name,),) = run_sql(con, "get_database")
+    return f'"{name}"'
 
 
 def list_trainings(con: duckdb.DuckDBPyConnection) -> list[str]:

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow.parquet as pq
 
-from streambpe.core.strings import ChunkList, arrow_buffers, merge
+from streambpe.core.strings import ChunkList, merge
 from streambpe.errors import StreambpeError
 from streambpe.failpoints import failpoint
 from streambpe.later import polars as pl
@@ -28,13 +28,19 @@ def merged_lists(parts: Sequence[Part], range_bytes: int) -> Iterator[ChunkList]
 
     Cost: every row is read once, rows at the border of two ranges twice.
     """
-    with _opened(parts) as files:
-        for low, high in _ranges(parts, range_bytes):
-            found = [_read_range(part, file, low, high) for part, file in zip(parts, files, strict=True)]
-            rows = [each for each in found if each is not None]
+    with opened(parts) as files:
+        for low, high in ranges(parts, range_bytes):
+            rows = [each for each in lists_of_range(parts, files, low, high) if each is not None]
             if rows:
                 yield rows[0] if len(rows) == 1 else merge(rows)
-            del found, rows  # here they would be held while the next range is read
+            del rows  # here they would be held while the next range is read
+
+
+def lists_of_range(
+    parts: Sequence[Part], files: Sequence[pq.ParquetFile], low: str, high: str | None
+) -> list[ChunkList | None]:
+    """What each part holds of a range, if anything."""
+    return [_read_range(part, file, low, high) for part, file in zip(parts, files, strict=True)]
 
 
 def merge_ranges(parts: Sequence[Part], range_bytes: int) -> Iterator[pl.DataFrame]:
@@ -42,25 +48,9 @@ def merge_ranges(parts: Sequence[Part], range_bytes: int) -> Iterator[pl.DataFra
     return (rows.frame() for rows in merged_lists(parts, range_bytes))
 
 
-def merge_ranges_by_group(parts: Sequence[Part], range_bytes: int) -> Iterator[pl.DataFrame]:
-    """Frames (chunk, group_name, n), a row for each group that has the chunk, by both."""
-    with _opened(parts) as files:
-        for low, high in _ranges(parts, range_bytes):
-            of_group: dict[str, list[ChunkList]] = {}
-            for part, file in zip(parts, files, strict=True):
-                rows = _read_range(part, file, low, high)
-                if rows is not None:
-                    of_group.setdefault(part.group_name, []).append(rows)
-            frames = [
-                merge(lists).frame().select("chunk", pl.lit(name).alias("group_name"), "n")
-                for name, lists in of_group.items()
-            ]
-            if frames:
-                yield pl.concat(frames).sort("chunk", "group_name")
-
-
 @contextlib.contextmanager
-def _opened(parts: Sequence[Part]) -> Iterator[list[pq.ParquetFile]]:
+def opened(parts: Sequence[Part]) -> Iterator[list[pq.ParquetFile]]:
+    """The files of parts, to be read by ranges."""
     total = sum(part.total for part in parts)
     if total > MAX_COUNT:
         raise StreambpeError(
@@ -74,9 +64,13 @@ def _opened(parts: Sequence[Part]) -> Iterator[list[pq.ParquetFile]]:
             file.close()
 
 
-def _ranges(parts: Sequence[Part], range_bytes: int) -> Iterator[tuple[str, str | None]]:
-    """From which chunk on and up to which (None: the end) pieces of about so many bytes go."""
-    starts = sorted((low, size) for part in parts for low, _, size in part.groups)
+def ranges(
+    parts: Sequence[Part], range_bytes: int, also: Sequence[tuple[str, int]] = ()
+) -> Iterator[tuple[str, str | None]]:
+    """From which chunk on and up to which (None: the end) pieces of about so many bytes go.
+
+    `also`: of what is read besides the parts, the first chunk and the bytes of each piece."""
+    starts = sorted([*((low, size) for part in parts for low, _, size in part.groups), *also])
     bounds, held = [""], 0
     for low, size in starts:
         if held + size > range_bytes and held and low > bounds[-1]:
@@ -91,11 +85,7 @@ def _read_range(part: Part, file: pq.ParquetFile, low: str, high: str | None) ->
     wanted = [g for g, (a, b, _) in enumerate(part.groups) if b >= low and (high is None or a < high)]
     if not wanted:
         return None
-    table = file.read_row_groups(wanted, use_threads=False).combine_chunks()
-    if not table.num_rows:
-        return None
-    chunks, n = (table[name].chunk(0) for name in ("chunk", "n"))
-    rows = ChunkList(*arrow_buffers(chunks), n.to_numpy())
+    rows = ChunkList.of_table(file.read_row_groups(wanted, use_threads=False))
     rows = rows.part(rows.first_not_below(low), len(rows) if high is None else rows.first_not_below(high))
     return rows if len(rows) else None
 

@@ -48,7 +48,7 @@ _OURS = re.compile(
 
 
 _Value = TypeVar("_Value")
-_TABLES = ("facts", "sources")  # what is read of the tables, by `once`
+_TABLES = ("facts", "sources", "stretches")  # what is read of the tables, by `once`
 
 
 class Run:

@@ -124,8 +124,14 @@ def query_frame(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> pl.
         return frame
 
 
+def query_arrow(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> pa.Table:
+    """As query_frame, as an Arrow table."""
+    with _damage_told():
+        return con.sql(_ready(con, name, inputs)).to_arrow_table()
+
+
 def query_batches(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> Iterator[pa.RecordBatch]:
-    """As query_frame, some rows at a time: for what must not be held whole."""
+    """As query_arrow, some rows at a time: for what must not be held whole."""
     with _damage_told():
         yield from con.sql(_ready(con, name, inputs)).to_arrow_reader(_BATCH_ROWS)
 

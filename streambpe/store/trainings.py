@@ -7,7 +7,7 @@ journal (table facts names it) are made anew. Everything happens in the caller's
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streambpe.later import polars as pl
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.codecs import shown_content
 from streambpe.model.events import OPS, Event, Events, Op, delete_event, merge_event
@@ -158,6 +157,7 @@ def fold_training(
     ((n_events, n_batches, n_tokens, n_vetoed),) = run_sql(con, "count_folded")
     append(con, "events", event_rows(events[n_events:], n_events))
     append(con, "tokens", book.rows(n_tokens))
+    run_sql(con, "fill_stop_words")
     if events.into:  # deletions; of an earlier fold too: what was dead may be back
         run_sql(con, "steps/mark_dead_tokens")
     if len(batches) > n_batches:
@@ -168,14 +168,6 @@ def fold_training(
         append(
             con, "vetoed", pa.table({name: [veto[key] for veto in vetoes[n_vetoed:]] for name, key in names.items()})
         )
-
-
-def fill_weighted_counts(con: duckdb.DuckDBPyConnection, frames: Iterable[pl.DataFrame]) -> None:
-    """Table weighted_counts, from (chunk, n); they do not change while a training goes on, so it is filled once."""
-    ((there,),) = run_sql(con, "has_weighted_counts")
-    if not there:
-        for frame in frames:
-            append(con, "weighted_counts", frame)
 
 
 def fill_token_counts(

@@ -17,6 +17,7 @@ from streambpe.resources import Resources
 from streambpe.sources.find import find_sources
 from streambpe.sources.source import Source
 from streambpe.store.counted_as import refuse_like, refuse_other_counting
+from streambpe.store.database import waiting_for_tables
 from streambpe.store.job import Job, find_job, find_work, put_job, read_jobs, write_jobs
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
@@ -74,7 +75,7 @@ def train(
         allow_partial=allow_partial,
     )
     new = not folder.path.is_dir()
-    with folder.lock(), disk_full_explained(folder.path):
+    with folder.lock(), disk_full_explained(folder.path), waiting_for_tables(trainer.stop):
         if folder.state.exists():
             refuse_like(folder, like, asked.options)
         if not sources:
@@ -86,7 +87,8 @@ def train(
         failpoint("job-written")
         try:
             warnings = _count(trainer.training, job, sources, progress, stop) if sources else ()
-            result = replace(trainer.run(), warnings=warnings)
+            result = trainer.run()
+            result = replace(result, warnings=(*warnings, *result.warnings))
         except UsageError:
             write_jobs(folder, before)  # what was refused is not what `resume` goes on with
             raise
@@ -138,10 +140,11 @@ def resume(
         checkpoint_seconds=job.checkpoint_seconds,
         allow_partial=bool(job.allow_partial),
     )
-    with folder.lock():
+    with folder.lock(), waiting_for_tables(trainer.stop):
         warnings = () if job.counted else _count(trainer.training, job, job.sources, progress, stop)
         folder.refuse_missing()
-        result = replace(trainer.run(), warnings=warnings)
+        result = trainer.run()
+        result = replace(result, warnings=(*warnings, *result.warnings))
         if result.folded:
             keep_options(folder, name, job.config, job.counting)
     return result

@@ -80,9 +80,9 @@ def refuse_changes(training: Training, before: dict[str, Any], corpus_sha256: st
     now = identity_of(training, corpus_sha256)
     if before["corpus"] != now["corpus"]:
         raise ResumeMismatch(
-            f"{training}, was learned from other counts: sources were added since, or parts of its counts are gone. It "
-            f"was not changed. `streambpe count {training.run.path} SOURCE...` reads again what is gone. "
-            f"Learn from all of them beside it with --name NAME."
+            f"{training}, was learned from other counts: sources were added since, chunk_counts was edited, or parts "
+            f"of its counts are gone. It was not changed. `streambpe count {training.run.path} SOURCE...` reads again "
+            f"what is gone. Learn from all of them beside it with --name NAME."
         )
     flat_before = {**before["config"], "special": before["specials"], "reserve": before["reserve"]}
     flat_now = {**now["config"], "special": now["specials"], "reserve": now["reserve"]}

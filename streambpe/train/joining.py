@@ -34,7 +34,7 @@ from streambpe.train.superwords.join import can_undo, undo
 from streambpe.train.superwords.phase import StopRequested, SuperwordJob, SuperwordPhase, phase_folder
 from streambpe.train.tables import Joined, TokenCounts
 from streambpe.train.training import Corpus, Goal, Symbols, Training
-from streambpe.train.words import count_whole, takes_part
+from streambpe.train.words import count_whole
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def _counts_of_both(
 def counts_before(after_words: TokenCounts, merges: Sequence[Event], job: SuperwordJob, corpus: Corpus) -> TokenCounts:
     """From the counts after all words: the merges that found no place are taken back."""
     number_of = {job.contents[event.id - job.alphabet.first_id]: event.id for event in merges}
-    n = count_whole(corpus.parts, takes_part(job.stop_words, job.config.freq_cutoff), number_of)
+    n = count_whole(corpus.chunks, number_of)
     ids, left = undo(after_words[0], after_words[1], merges, {number_of[chunk]: many for chunk, many in n.items()})
     return ids, left, np.zeros(len(ids), np.int64)
 

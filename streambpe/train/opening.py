@@ -22,7 +22,7 @@ from streambpe.train.engine.whole_characters import WholeCharacterRule
 from streambpe.train.snapshots import find_snapshot
 from streambpe.train.tables import FOLD_BYTES
 from streambpe.train.training import Corpus, Symbols, Training
-from streambpe.train.words import takes_part, training_codec, write_words
+from streambpe.train.words import training_codec, write_words
 
 
 def open_engine(
@@ -52,8 +52,7 @@ def _from_words(training: Training, corpus: Corpus, symbols: Symbols, tuning: En
     """Before the first event."""
     meter.stage = "words"
     codec = training_codec(symbols.alphabet, corpus.counting.unencodable)
-    keep = takes_part(symbols.stop_words, training.config.freq_cutoff)
-    files = write_words(corpus.parts, keep, codec, training.private / "words", lambda rows: None)
+    files = write_words(corpus.chunks, codec, training.private / "words", lambda rows: None)
     release_memory()
     try:
         return Engine(

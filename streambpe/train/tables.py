@@ -19,23 +19,22 @@ from streambpe.model.eventlog import Event, EventLog
 from streambpe.store.database import append, open_store, use_training
 from streambpe.store.identity import tables_written
 from streambpe.store.journal import Journal
-from streambpe.store.merge import merge_ranges
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.trainings import (
     TokenTable,
     event_rows,
     fill_token_counts,
-    fill_weighted_counts,
     fold_training,
 )
+from streambpe.store.weights import weigh_groups
 from streambpe.train.engine.engine import Engine
 from streambpe.train.superwords.runs import RunTable
 from streambpe.train.superwords.sums import Adjacency
 from streambpe.train.training import Corpus, Symbols, Training, TrainResult, header_of
-from streambpe.train.words import count_tokens, takes_part
+from streambpe.train.words import count_tokens
 
 FOLD_BYTES = 48 << 20  # of DuckDB, while the engine's arrays are in memory
-_WEIGHTED_BYTES = 8 << 20  # of weighted counts, copied at a time
+_WEIGHED_BYTES = 2 << 20  # of counts, weighed at a time
 TokenCounts = tuple[Int64, Int64, Int64]  # id, n, alone: as Engine.token_counts
 
 
@@ -118,7 +117,7 @@ class Tables:
         use_training(con, self.training.name, create=True)
         fold_training(con, journal.number, journal.events, journal.batches, journal.vetoes, book)
         if self.training.config.weights:
-            fill_weighted_counts(con, merge_ranges(self.corpus.parts, _WEIGHTED_BYTES))
+            self._fill_weighted_counts(con)
         facts = self._facts(journal, finished)
         facts["pair_counts_at"] = str(len(journal.events)) if standing else ""
         counts = None
@@ -135,6 +134,11 @@ class Tables:
         with tables_written(self.training.run.state) as written:
             run_sql(con, "put_run", key="written", value=written)
             con.commit()
+
+    def _fill_weighted_counts(self, con: duckdb.DuckDBPyConnection) -> None:
+        """Once: they do not change while a training goes on."""
+        if run_sql(con, "has_weighted_counts") == [(False,)]:
+            weigh_groups(con, self.training.config.weights, _WEIGHED_BYTES)
 
     def _facts(self, journal: Journal, finished: TrainResult | None) -> dict[str, str]:
         """Table facts, but for what tables that follow from all events say."""
@@ -174,8 +178,7 @@ class Tables:
         the chunks are encoded."""
         header = header_of(self.training.config, self.corpus, {}, self.symbols, book.learned)
         encoder = Encoder(EventLog(header, tuple(journal.events)))
-        keep = takes_part(self.symbols.stop_words, self.training.config.freq_cutoff)
-        return count_tokens(self.corpus.parts, keep, encoder)
+        return count_tokens(self.corpus.chunks, encoder)
 
 
 def _fill_pair_counts(con: duckdb.DuckDBPyConnection, left: Int64, right: Int64, n: Int64, floor: int) -> int:

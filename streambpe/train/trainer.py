@@ -33,12 +33,15 @@ from streambpe.failpoints import failpoint
 from streambpe.model.eventlog import EventLog, delete_event, log_lines, write_log_lines
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources, release_memory
-from streambpe.store.groups import check_weights, weighted_counts
+from streambpe.store.database import waiting_for_tables
 from streambpe.store.identity import accept
 from streambpe.store.journal import Journal
+from streambpe.store.parts import parts_by_group
 from streambpe.store.run import Run
 from streambpe.store.trainings import TokenTable
+from streambpe.store.weights import check_weights
 from streambpe.train.beginning import open_journal
+from streambpe.train.counts import EDITED, find_corpus, read_counts
 from streambpe.train.engine.engine import Batch, Engine
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.identity import finished, refuse_half_counted
@@ -95,18 +98,19 @@ class Trainer:
     def run(self) -> TrainResult:
         """Learn until the size is reached or no pair is left."""
         training = self.training
-        with training.run.lock(), disk_full_explained(training.run.path):
+        with training.run.lock(), disk_full_explained(training.run.path), waiting_for_tables(self.stop):
             self.refuse_half_counted()
-            corpus = Corpus.of(training)
+            corpus = find_corpus(training)
+            warnings = (f"{EDITED}.",) if corpus.edited else ()
             done = finished(training, corpus.totals["sha256"])
             if done is not None:
-                return done
-            check_weights(training.run, corpus.parts, self.config.weights)
+                return replace(done, warnings=warnings)
+            check_weights(training.run.path, parts_by_group(corpus.parts), self.config.weights)
             with (
                 Reporter(self.meter, training.run.write_status, self.progress),
-                weighted_counts(corpus.parts, self.config.weights, training.weighted) as counts,
+                read_counts(training, corpus) as read,
             ):
-                return self._learn(replace(corpus, parts=counts))
+                return replace(self._learn(read), warnings=warnings)
 
     def refuse_half_counted(self, given: Collection[str] = ()) -> None:
         """An error where the counts are part of a corpus and nobody asked for that."""

@@ -14,23 +14,20 @@ from typing import Any
 
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig
-from streambpe.errors import RunError, Stopped, UsageError
+from streambpe.errors import Stopped, UsageError
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Header, Special, StopWord
 from streambpe.resources import Resources
-from streambpe.store.chunks import fold
-from streambpe.store.groups import read_groups
-from streambpe.store.job import left_to_count
-from streambpe.store.parts import Part, list_parts
+from streambpe.store.parts import Part
 from streambpe.store.run import Run
 from streambpe.store.training_files import check_name, journal_path, log_path
 from streambpe.store.trainings import TokenTable
 from streambpe.store.unfinished import Unfinished
 from streambpe.text.patterns import Pattern, find_pattern
 from streambpe.threads import stopped_by
-from streambpe.train.words import Uncovered, choose_symbols
+from streambpe.train.words import Uncovered, choose_alphabet
 
-_CORPUS_FACTS = ("documents", "bytes", "chunks", "sha256", "documents_sum", "left_out")  # in a log's header
+_CORPUS_FACTS = ("documents", "bytes", "chunks", "sha256", "documents_sum", "edited", "left_out")  # in a log's header
 
 
 @dataclass(frozen=True)
@@ -81,9 +78,9 @@ class Training:
         return self.run.path / "training" / self.name
 
     @property
-    def weighted(self) -> Path:
-        """The counts with --weight."""
-        return self.private.with_name(f"{self.name}.weighted")
+    def counts(self) -> Path:
+        """What it learns from, once that is read."""
+        return self.private.with_name(f"{self.name}.counts")
 
     @property
     def blocks(self) -> Path:
@@ -116,32 +113,14 @@ class Corpus:
     """The counts that a training learns from, and how they were counted."""
 
     totals: dict[str, Any]  # documents, bytes, chunks, sha256
-    parts: Sequence[Part]  # with weights: the weighted counts
+    parts: Sequence[Part]  # of the run
     facts: dict[str, str]  # table run, read at the start: later another process may hold it
+    edited: bool = False  # somebody changed chunk_counts since it was counted
+    written_at: tuple[int, int] = (0, 0)  # size and time of state.duckdb when these were its counts
+    chunks: Sequence[Part] = ()  # what view training_chunks shows, once it is read (train/counts.py)
+    stop_words: Sequence[str] = ()  # the same
     left_out: Sequence[Unfinished] = ()  # sources not counted to their end
     groups: dict[str, Any] = field(default_factory=dict)  # with weights: what was counted in each source group
-
-    @classmethod
-    def of(cls, training: Training) -> Corpus:
-        """The counts of a run, folded if a kill came before that."""
-        run, resources = training.run, training.resources
-        if not list_parts(run, clean=True):
-            raise RunError(f"{run.path} has no counts yet. `streambpe train {run.path} SOURCE...` counts and learns.")
-        totals = fold(run, memory_bytes=resources.memory_bytes, threads=resources.threads, temp_dir=resources.temp_dir)
-        if not totals["chunks"]:
-            raise RunError(
-                f"{run.path} holds no text: all its sources are empty. Nothing was changed. "
-                f"`streambpe train {run.path} SOURCE...` counts others into it."
-            )
-        parts = list_parts(run)
-        left, runs = left_to_count(run, parts)
-        return cls(
-            totals,
-            parts,
-            run.facts(),
-            [*left, *(Unfinished(name, 0, "chunks", "", False) for name in runs)],
-            read_groups(run) if training.config.weights else {},
-        )
 
     @cached_property
     def counting(self) -> CountConfig:
@@ -165,8 +144,8 @@ class Symbols:
 
     @classmethod
     def of(cls, config: TrainConfig, corpus: Corpus) -> Symbols:
-        """As the options say; one or two passes over the counts."""
-        return cls(*choose_symbols(corpus.parts, config, corpus.counting.unencodable))
+        """As the options say; at most one pass over the counts."""
+        return cls(corpus.stop_words, *choose_alphabet(corpus.chunks, config, corpus.counting.unencodable))
 
     def __len__(self) -> int:
         return len(self.alphabet) + len(self.stop_words)

@@ -2,9 +2,10 @@
 
     "low" 5, "lower" 2   ->   symbols 78 81 89 78 81 89 71 84, offsets 0 3 8, weights 5 2     (gpt2 ids)
 
-Left out: stop words (they are one id and never merge), chunks rarer than the cut-off, and chunks of one
-symbol (nothing in them can merge). A character outside the alphabet (--coverage) cuts a chunk in two, since it
-never merges. Streams the counts in ranges and slices, so memory does not grow with them.
+The chunks are those of view training_chunks: without stop words (they are one id and never merge) and those rarer than
+the cut-off. Left out here: chunks of one symbol (nothing in them can merge). A character outside the alphabet
+(--coverage) cuts a chunk in two, since it never merges. Streams the counts in ranges and slices, so memory does not
+grow with them.
 """
 
 from __future__ import annotations
@@ -44,23 +45,10 @@ _RANGE_BYTES = 4 << 20
 _SLICE_BYTES = 1 << 18  # of chunks, cut into symbols at once: 40 bytes a byte
 
 
-def choose_stop_words(parts: Sequence[Part], wanted: int) -> list[str]:
-    """Of the 2 x wanted most frequent chunks those with more than one character, at most `wanted`.
-
-    Ties go to the lower bytes. One pass over the counts; memory: 4 x wanted chunks and one range.
-    """
-    if not wanted:
-        return []
-    best = pl.DataFrame(schema={"chunk": pl.String, "n": pl.Int64})
-    for frame in merge_ranges(parts, _RANGE_BYTES):
-        best = pl.concat([best, frame]).sort(["n", "chunk"], descending=[True, False]).head(2 * wanted)
-    return best.filter(pl.col("chunk").str.len_chars() > 1)["chunk"].head(wanted).to_list()
-
-
-def bytes_seen(parts: Sequence[Part], keep: pl.Expr | None) -> bytes:
-    """The distinct bytes of the chunks that take part, in byte order. One pass over the counts."""
+def bytes_seen(parts: Sequence[Part]) -> bytes:
+    """The distinct bytes of the chunks, in byte order. One pass over the counts."""
     seen = np.zeros(256, np.int64)
-    for whole in _taking_part(parts, keep):
+    for whole in merged_lists(parts, _RANGE_BYTES):
         for rows in _slices(whole):
             seen += np.bincount(rows.data[rows.offsets[0] : rows.offsets[-1]], minlength=256)
     return bytes(np.flatnonzero(seen).astype(np.uint8))
@@ -73,11 +61,11 @@ class Uncovered(NamedTuple):
     n: int = 0
 
 
-def count_characters(parts: Sequence[Part], keep: pl.Expr | None) -> npt.NDArray[np.int64]:
-    """How often each character stands in the chunks that take part, by code point. One pass over the counts."""
+def count_characters(parts: Sequence[Part]) -> npt.NDArray[np.int64]:
+    """How often each character stands in the chunks, by code point. One pass over the counts."""
     counts = np.zeros(0x110000, np.int64)
     total = 0
-    for whole in _taking_part(parts, keep):
+    for whole in merged_lists(parts, _RANGE_BYTES):
         for rows in _slices(whole):
             at, points = decode_code_points(rows.data[rows.offsets[0] : rows.offsets[-1]])
             # chunks "éa" and "zz" are bytes 0-2 and 3-4: characters at 0 2 3 4, chunks from character 0 2 4 on
@@ -107,32 +95,28 @@ def cover(counts: npt.NDArray[np.int64], coverage: Fraction) -> tuple[Alphabet, 
     return chars_alphabet(map(chr, kept)), Uncovered(kinds, int(running[kinds - 1]) if kinds else 0)
 
 
-def choose_symbols(
-    parts: Sequence[Part], config: TrainConfig, unencodable: Unencodable
-) -> tuple[list[str], Alphabet, Uncovered]:
-    """Stop words, alphabet, and the characters it leaves out; `unencodable`: how the text was counted."""
-    stop_words = choose_stop_words(parts, config.stop_list)
-    keep = takes_part(stop_words, config.freq_cutoff)
+def choose_alphabet(parts: Sequence[Part], config: TrainConfig, unencodable: Unencodable) -> tuple[Alphabet, Uncovered]:
+    """The alphabet for these counts, and the characters it leaves out; `unencodable`: how the text was counted."""
     if config.encoding == "chars":
-        return stop_words, *cover(count_characters(parts, keep), Fraction(config.coverage or 1))
+        return cover(count_characters(parts), Fraction(config.coverage or 1))
     if config.encoding == "script":
-        return stop_words, script_alphabet(unencodable), Uncovered()
+        return script_alphabet(unencodable), Uncovered()
     if config.alphabet == "seen":
-        seen = bytes_seen(parts, keep)
+        seen = bytes_seen(parts)
         symbols = tuple(symbol for symbol in gpt2_alphabet().symbols if symbol[0] in seen)
-        return stop_words, Alphabet("seen", symbols), Uncovered()
+        return Alphabet("seen", symbols), Uncovered()
     if config.alphabet == "bytes1":
-        return stop_words, bytes_alphabet(first_id=1), Uncovered()
+        return bytes_alphabet(first_id=1), Uncovered()
     made = {"gpt2": gpt2_alphabet, "bytes": bytes_alphabet, "utf8": utf8_alphabet}
-    return stop_words, made[config.alphabet](), Uncovered()
+    return made[config.alphabet](), Uncovered()
 
 
 def count_tokens(
-    parts: Sequence[Part], keep: pl.Expr | None, encoder: Encoder
+    parts: Sequence[Part], encoder: Encoder
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(id, n, alone): how often each token stands in the chunks that take part, and as a whole one. One pass."""
+    """(id, n, alone): how often each token stands in the chunks, and as a whole one. One pass."""
     total, alone = np.zeros((2, encoder.n_log), np.int64)
-    for whole in _taking_part(parts, keep):
+    for whole in merged_lists(parts, _RANGE_BYTES):
         for rows in _slices(whole):
             ids, sizes = encoder.encode_distinct(as_strings(rows.offsets, rows.data))
             n = np.repeat(rows.n, sizes)
@@ -144,13 +128,12 @@ def count_tokens(
     return found, total[found], alone[found]
 
 
-def count_whole(parts: Sequence[Part], keep: pl.Expr | None, contents: Collection[bytes]) -> dict[bytes, int]:
-    """How often each of these is a chunk that takes part, without those that are none. One pass over the counts."""
+def count_whole(parts: Sequence[Part], contents: Collection[bytes]) -> dict[bytes, int]:
+    """How often each of these is a chunk, without those that are none. One pass over the counts."""
     wanted = pl.Series(list(contents), dtype=pl.Binary).implode()
     found: dict[bytes, int] = {}
     for frame in merge_ranges(parts, _RANGE_BYTES):
-        asked = pl.col("chunk").cast(pl.Binary).is_in(wanted)
-        mine = frame.filter(asked if keep is None else keep & asked)
+        mine = frame.filter(pl.col("chunk").cast(pl.Binary).is_in(wanted))
         found.update(zip(mine["chunk"].cast(pl.Binary), mine["n"], strict=True))
     return found
 
@@ -163,20 +146,6 @@ def training_codec(alphabet: Alphabet, unencodable: Unencodable) -> Codec:
     elif alphabet.kind == "script" and unencodable == "drop":
         unknown = "drop"
     return codec_of(alphabet, unknown)
-
-
-def takes_part(stop_words: Sequence[str], freq_cutoff: int) -> pl.Expr | None:
-    """Which rows of the counts a training learns from; None: from all."""
-    if not stop_words and freq_cutoff <= 1:
-        return None
-    keep = pl.col("n") >= freq_cutoff
-    return keep & ~pl.col("chunk").is_in(list(stop_words)) if stop_words else keep
-
-
-def _taking_part(parts: Sequence[Part], keep: pl.Expr | None) -> Iterator[ChunkList]:
-    """The rows of the counts that a training learns from, in the order of their bytes, a few at a time."""
-    for rows in merged_lists(parts, _RANGE_BYTES):
-        yield rows if keep is None else ChunkList.of(rows.frame().filter(keep))
 
 
 @dataclass(frozen=True)
@@ -243,9 +212,7 @@ def known_stretches(
     return symbols[known], np.bincount(stretch, minlength=int(begins.sum())), n[word[begins]]
 
 
-def write_words(
-    parts: Sequence[Part], keep: pl.Expr | None, codec: Codec, folder: Path, advance: Callable[[int], None]
-) -> WordFiles:
+def write_words(parts: Sequence[Part], codec: Codec, folder: Path, advance: Callable[[int], None]) -> WordFiles:
     """Write the words of a training; `advance` is told how many chunks were looked at."""
     folder.mkdir(parents=True, exist_ok=True)
     files = WordFiles(folder)
@@ -253,7 +220,7 @@ def write_words(
     symbol_path, offset_path, weight_path = files.paths
     with symbol_path.open("wb") as symbols, offset_path.open("wb") as offsets, weight_path.open("wb") as weights:
         write_array(np.zeros(1, np.int64), offsets)
-        for rows in _taking_part(parts, keep):
+        for rows in merged_lists(parts, _RANGE_BYTES):
             for symbols_of, sizes_of, n_of in word_symbols(rows, codec):
                 cut, sizes, n = known_stretches(symbols_of, sizes_of, n_of)
                 several = sizes > 1

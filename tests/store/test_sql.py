@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from streambpe.errors import SqlInputError
-from streambpe.store.database import SCHEMA, VIEWS, create_schema, open_store
+from streambpe.store.database import SCHEMA, VIEWS, create_schema, open_store, use_private_training
 from streambpe.store.sqlfiles import declared_inputs, named_statements, read_sql, run_sql, sql_root
 
 ROOT = Path(__file__).parents[2]
@@ -29,12 +29,19 @@ EXAMPLES = {
     "deletions": False,
     "max_rows": 5,
     "op": "merge",
-    "table": "events",
+    "table": "chunk_counts",
     "adjacency_floor": 1,
     "made_of": "00",
     "least": 1,
     "low": 0,
     "high": 9,
+    "stop_list": 2,
+    "range_bytes": 1000,
+    "first_chunk": "a",
+    "end_chunk": None,
+    "denominator": 2,
+    "least_rest": 0,
+    "places": 1,
 }
 LEARNING = ("get_sum_note", "put_sum_note", "list_neighbours", "list_neighbour_counts")  # on the private database
 
@@ -62,7 +69,7 @@ def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
     if name.startswith("learning/") or name in LEARNING:
         run_sql(con, "learning/tables")
     if name == "append":
-        con.execute("CREATE TEMP TABLE incoming AS FROM events LIMIT 0")
+        con.execute("CREATE TEMP TABLE incoming AS FROM chunk_counts LIMIT 0")
     if name in ("checks/events", "checks/batches"):
         con.execute("CREATE TEMP TABLE logged_events AS FROM events LIMIT 0")
     if name in ("checks/tokens", "checks/pair_counts"):
@@ -79,6 +86,23 @@ def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
         run_sql(con, "make_adjacency_recount")
     if name in ("checks/chunk_counts", "checks/weighted_counts"):
         run_sql(con, "make_recount")
+    if name == "steps/add_counts":
+        con.execute("CREATE TEMP TABLE incoming AS FROM chunk_counts LIMIT 0")
+    if name == "steps/add_group_counts":
+        con.execute("CREATE TEMP TABLE incoming AS FROM group_counts LIMIT 0")
+    if name == "make_group_weights":
+        con.execute("CREATE TEMP TABLE incoming AS SELECT 'de' AS group_name, 1 AS numerator")
+    if name == "steps/weigh_range":
+        con.execute("CREATE TEMP TABLE group_weights AS SELECT 'de' AS group_name, 1 AS numerator")
+    if name in ("steps/put_weighed", "add_rests", "count_rest"):
+        con.execute("CREATE TEMP TABLE weighed AS SELECT 'a' AS chunk, 1::BIGINT AS whole, 0::BIGINT AS rest")
+    if name in ("steps/find_raised", "add_rests"):
+        run_sql(con, "make_rests")
+    if name == "take_new_counts":
+        run_sql(con, "make_new_counts")
+    if name == "recount_weighted":
+        run_sql(con, "make_recount")
+        use_private_training(con)
     if name == "steps/fill_token_counts":
         con.execute("CREATE TEMP TABLE incoming AS SELECT id, n, alone FROM token_counts LIMIT 0")
     if name == "checks/token_counts":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections.abc import Iterable, Sequence
@@ -16,8 +17,9 @@ from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources
 from streambpe.sources.find import find_sources, refuse_names_that_are_no_text
 from streambpe.sources.source import Source
-from streambpe.store.chunks import fold
+from streambpe.store.chunks import fold, read_totals
 from streambpe.store.counted_as import refuse_other_counting
+from streambpe.store.database import waiting_for_tables
 from streambpe.store.groups import GroupRules
 from streambpe.store.job import left_to_count
 from streambpe.store.parts import list_parts
@@ -97,14 +99,15 @@ def count(
         raise UsageError(f"--stdin-name {stdin_name} names standard input, and `-` is not among the sources.")
     if counts and config.sequences:
         raise UsageError("--sequences needs documents; count tables have none.")
-    with folder.lock(), disk_full_explained(folder.path):
+    stop = stop or threading.Event()
+    with folder.lock(), disk_full_explained(folder.path), waiting_for_tables(stop):
         made_with = facts or {"versions": json.dumps(program_versions()), **tables_fact(pattern)}
         if not folder.state.exists():
             list_parts(folder)  # strangers among them are told before tables are made
         folder.create({**made_with, "config": json.dumps(config.as_facts())})
         if facts and "unicode" not in facts and not list_parts(folder):  # an old run in which nothing is counted yet
             folder.put_facts(tables_fact(pattern))
-        job = CountJob(folder, config, pattern, resources, stop or threading.Event())
+        job = CountJob(folder, config, pattern, resources, stop)
         return job.run(found, warnings, progress, facts)
 
 
@@ -117,6 +120,7 @@ def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult
         folder.number_again()
         left_to_count(folder)  # a lost record of what is left is told before another is written
         note_lost(folder, list_parts(folder))
+        edited = _is_edited(folder, resources)
         told = told_left_out(Watch(folder, (), {}).end(list_parts(folder)))
         corpus = fold(
             folder,
@@ -126,9 +130,18 @@ def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult
             again=True,
         )
         left, runs = left_to_count(folder)
+    if edited:
+        told.append("chunk_counts had been edited; it is filled again from counts/, without the edits.")
     if left or runs:
         told.append(f"it is not counted to its end: {listed(left, runs)}. {ending_command(folder, left, runs)}.")
     return CountResult(corpus, 0, 0, tuple(told))
+
+
+def _is_edited(folder: Run, resources: Resources) -> bool:
+    """Whether somebody changed the counts; tables that cannot be read or say nothing are damaged, not edited."""
+    with contextlib.suppress(RunError):
+        return "corpus" in folder.facts() and read_totals(folder, resources)[1]
+    return False
 
 
 def resume_count(

@@ -87,6 +87,8 @@ class CountJob:
                 f"The sources hold no text: {_named([source.path for source in found])}. "
                 f"{self._run.path} is made, and its counts are empty. Count others into it, or remove it."
             )
+        if self._run.facts().get("edited"):
+            warnings.append("chunk_counts was edited; the edits are kept, and what was counted now is added to them.")
         told = [*self._told_empty(todo), *self._told_dropped(), *self._told_bad_utf8(found)]
         return CountResult(corpus, len(todo.sources), todo.skipped, (*warnings, *told))
 

@@ -19,17 +19,20 @@ from hypothesis import strategies as st
 
 from streambpe.config import TrainConfig, parse_weights
 from streambpe.core.strings import ChunkList
+from streambpe.count_config import CountConfig
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ResumeMismatch, StreambpeError, UsageError
 from streambpe.inspect.check import check
 from streambpe.inspect.converge import converge
 from streambpe.model.eventlog import Op
 from streambpe.resources import Resources
+from streambpe.store.chunks import fold
 from streambpe.store.exchange import export_counts, merge_runs
-from streambpe.store.groups import GroupRules, groups_of_sources, weighted_counts
+from streambpe.store.groups import GroupRules, groups_of_sources
 from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import PartWriter, Span, list_parts
 from streambpe.store.run import Run
+from streambpe.store.weights import weighed_counts
 from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import resume, train
 from streambpe.train.counting import sizes, todo, worker
@@ -105,6 +108,23 @@ def group_part(run: Run, name: str, table: dict[str, int]) -> None:
     writer.commit([span])
 
 
+def run_of_groups(folder: Path, groups: dict[str, dict[str, int]]) -> Run:
+    """A run with these counts, folded."""
+    run = Run(folder)
+    with run.lock():
+        run.create({"config": json.dumps(CountConfig().as_facts())})
+        for name, table in groups.items():
+            group_part(run, name, table)
+        fold(run, memory_bytes=SMALL.memory_bytes, threads=1, temp_dir=None)
+    return run
+
+
+def weighed_rows(run: Run, weights: dict[str, str]) -> list[tuple[str, int]]:
+    """What a training with these weights learns from."""
+    with weighed_counts(run, weights, run.path / "w") as part:
+        return [row for frame in merge_ranges([part], 100) for row in frame.iter_rows()]
+
+
 # ------------------------------------------------------------------ naming
 
 
@@ -163,7 +183,7 @@ def test_counts_of_groups(tmp_path, tiny_blocks, threads):
     assert check(run, resources=SMALL, rehash_sources=True) == []
     found = rows(run, 'SELECT group_name, documents, chunks, "distinct" FROM source_groups ORDER BY 1')
     assert found == [(name, 3, n.total(), len(n)) for name, n in sorted(expected.items())]
-    assert len(list_parts(Run(run))) == 3
+    assert {part.group_name for part in list_parts(Run(run))} == set(expected)
     assert rows(tmp_path / "plain", "FROM source_groups") == []
 
 
@@ -299,7 +319,7 @@ def test_old_runs_go_on(tmp_path):
     assert check(run, resources=SMALL) == []
     assert groups_of_sources(run) == {str(p): "" for p in (tmp_path / "in" / "de").iterdir()}
     train(run, vocab_size=300, resources=SMALL)
-    assert rows(run, "SELECT value FROM run WHERE key = 'format_version'") == [("3",)]
+    assert rows(run, "SELECT value FROM run WHERE key = 'format_version'") == [("4",)]
     assert rows(run, "SELECT DISTINCT group_name FROM source_files") == [("",)]
     assert check(run, resources=SMALL) == []
     make_old(run)
@@ -384,44 +404,23 @@ TABLES = st.dictionaries(
 def test_weighted_counts_are_those_of_exact_fractions(tmp_path_factory, tables, numbers):
     """The streamed integers against fractions and a sort; ties by the chunks' bytes."""
     folder = tmp_path_factory.mktemp("w")
-    run = Run(folder)
-    run.counts.mkdir()
     groups = {f"g{i}": table for i, table in enumerate(tables)}
     weights = parse_weights([f"g{i}={numbers[i]}" for i in range(len(tables) - 1)])
-    for name, table in groups.items():
-        group_part(run, name, table)
+    run = run_of_groups(folder, groups)
     expected = weighted(groups, {name: Fraction(number) for name, number in weights.items()})
-    if weights and not expected:
-        with (
-            pytest.raises(UsageError, match="nothing is left"),
-            weighted_counts(list_parts(run), weights, folder / "w"),
-        ):
-            pass
-        return
-    with weighted_counts(list_parts(run), weights, folder / "w") as parts:
-        found = {chunk: n for frame in merge_ranges(parts, 100) for chunk, n in frame.iter_rows()}
-    assert found == expected
-    assert list(found) == sorted(found, key=str.encode)
+    assert weighed_rows(run, weights) == sorted(expected.items(), key=lambda row: row[0].encode())
     assert not (folder / "w").exists()
 
 
 def test_weights_near_the_limit(tmp_path):
     """Products pass 2^63 on the way, the result does not; a sum that does is refused."""
-    run = Run(tmp_path)
-    run.counts.mkdir()
-    big = {"a": 2**61 + 12345, "b": 3}
-    group_part(run, "x", big)
-    group_part(run, "y", {"a": 1, "c": 2**60})
-    with weighted_counts(list_parts(run), {"x": "0.999999", "y": "1.000001"}, tmp_path / "w") as parts:
-        found = {chunk: n for frame in merge_ranges(parts, 100) for chunk, n in frame.iter_rows()}
-    assert found == weighted(
-        {"x": big, "y": {"a": 1, "c": 2**60}}, {"x": Fraction("0.999999"), "y": Fraction("1.000001")}
-    )
-    with (
-        pytest.raises(StreambpeError, match="more than a 64-bit count"),
-        weighted_counts(list_parts(run), {"x": "4"}, tmp_path / "w"),
-    ):
-        pass
+    groups = {"x": {"a": 2**61 + 12345, "b": 3}, "y": {"a": 1, "c": 2**60}}
+    run = run_of_groups(tmp_path, groups)
+    weights = {"x": "0.999999", "y": "1.000001"}
+    expected = weighted(groups, {name: Fraction(number) for name, number in weights.items()})
+    assert dict(weighed_rows(run, weights)) == expected
+    with pytest.raises(StreambpeError, match="more than a 64-bit count"):
+        weighed_rows(run, {"x": "4"})
 
 
 def test_learning_with_weights(tmp_path):

@@ -1,0 +1,19 @@
+-- put_weighed: the weighted counts of one range, as integers, into the training's table: chunks whose remainder is above
+-- `least_rest` get one more, and so many of those that have it, the first in the order of their bytes.
+-- inputs:  least_rest BIGINT, places BIGINT
+-- reads:   weighed (steps/weigh_range)
+-- returns: nothing
+-- by hand: needs the weights as fractions; run `streambpe train RUN --weight NAME=NUMBER`
+INSERT INTO weighted_counts
+WITH placed AS (
+    SELECT *, row_number() OVER (PARTITION BY rest = getvariable('least_rest') ORDER BY chunk) AS place FROM weighed
+)
+SELECT
+    chunk,
+    whole + CASE
+        WHEN rest > getvariable('least_rest') OR (rest = getvariable('least_rest') AND place <= getvariable('places')) THEN 1
+        ELSE 0
+    END AS n
+FROM placed
+WHERE n > 0
+ORDER BY chunk;

@@ -1,0 +1,7 @@
+-- weighed_chunks: one row is a chunk and how often a training counts it: as in chunk_counts, or with its --weight.
+-- The training is the one named by SET VARIABLE training = 'NAME'; main if it is not set.
+CREATE OR REPLACE VIEW weighed_chunks AS
+FROM query_table(coalesce(getvariable('training'), 'main') || '.weighted_counts')
+UNION ALL
+FROM chunk_counts
+WHERE NOT EXISTS (FROM query_table(coalesce(getvariable('training'), 'main') || '.weighted_counts'));

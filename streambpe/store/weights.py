@@ -1,0 +1,109 @@
+"""Counts of source groups reweighted without counting again, by SQL in exact integers.
+
+    train RUN --weight de=2.5
+
+Table group_counts has the counts of every group, chunk_counts their sum; table weighted_counts adds the groups up again
+with weights.
+
+Weights are decimal numbers, taken as exact fractions. The weighted count of a chunk is the sum over the groups
+of weight x count, made an integer by the method of largest remainders: every chunk gets the whole part, and
+the rest of the (rounded) total goes, one each, to the chunks with the largest fractions; equal fractions in
+the order of the chunks' bytes. Chunks that come out as 0 are left out.
+
+    de: {"ja": 3, "so": 1}  x 0.5       ja 1.5, so 2.5, no 1.0: 5 in all
+    en: {"so": 2, "no": 1}  x 1     ->  ja 2,   so 2,   no 1      ("ja" and "so" tie at 0.5; "ja" is first)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from fractions import Fraction
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from streambpe.errors import StreambpeError, UsageError
+from streambpe.store.counted import copy_rows, list_ranges
+from streambpe.store.database import feed, open_store, use_private_training
+from streambpe.store.parts import MAX_COUNT, Part
+from streambpe.store.run import Run
+from streambpe.store.sqlfiles import run_sql
+from streambpe.system import compose_name
+
+_RANGE_BYTES = 8 << 20
+
+
+def check_weights(run: object, groups: Collection[str], weights: Mapping[str, str]) -> None:
+    """Refuse weights for groups that the run does not have."""
+    for name in weights:
+        if name not in map(compose_name, groups):
+            raise UsageError(
+                f"--weight {name}={weights[name]}: {run} has no source group {name!r}; it has "
+                f"{listed_groups(groups)}. Nothing was changed."
+            )
+
+
+def listed_groups(names: Collection[str]) -> str:
+    """The names for a message."""
+    named = [name for name in names if name]
+    return ", ".join(named) if named else "none: they are named while counting, with --group or --group-by"
+
+
+def weigh_groups(
+    con: duckdb.DuckDBPyConnection,
+    weights: Mapping[str, str],
+    range_bytes: int,
+    only: Collection[str] | None = None,
+) -> None:
+    """Fill table weighted_counts of the training in use. Groups without a weight have 1; `only`: of these groups.
+
+    Memory does not grow with the counts: they are weighed range by range, twice unless all weights are whole numbers.
+    """
+    totals = {name: chunks for name, _, _, chunks, _ in run_sql(con, "get_source_groups")}
+    exact = {name: Fraction(weights.get(compose_name(name), "1")) for name in totals if only is None or name in only}
+    total = sum(weight * totals[name] for name, weight in exact.items())
+    if total > MAX_COUNT:
+        raise StreambpeError(
+            f"The weighted counts add up to {int(total)}, more than a 64-bit count holds ({MAX_COUNT}). "
+            f"Nothing was changed. Give smaller weights."
+        )
+    denominator = math.lcm(*(weight.denominator for weight in exact.values()))
+    numerators = [int(weight * denominator) for weight in exact.values()]
+    feed(con, "make_group_weights", pa.table({"group_name": list(exact), "numerator": numerators}))
+    ranges = list_ranges(con, range_bytes)
+    least, places = 0, 0
+    if denominator > 1:
+        run_sql(con, "make_rests")
+        for low, high in ranges:
+            run_sql(con, "steps/weigh_range", first_chunk=low, end_chunk=high, denominator=denominator)
+            run_sql(con, "add_rests")
+        for rest, open_places in run_sql(con, "steps/find_raised", denominator=denominator):
+            least, places = rest, open_places
+    for low, high in ranges:
+        run_sql(con, "steps/weigh_range", first_chunk=low, end_chunk=high, denominator=denominator)
+        run_sql(con, "steps/put_weighed", least_rest=least, places=places)
+        ((tied,),) = run_sql(con, "count_rest", least_rest=least)
+        places = max(places - tied, 0)
+
+
+@contextlib.contextmanager
+def weighed_counts(
+    run: Run, weights: Mapping[str, str], place: Path, only: Collection[str] | None = None
+) -> Iterator[Part]:
+    """What view weighed_chunks shows with these weights, as one part in the folder `place`, which is this call's own
+    and removed at the end. `only`: of these groups."""
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    try:
+        with contextlib.closing(open_store(run.state, read_only=True)) as con:
+            use_private_training(con)
+            if weights or only is not None:
+                weigh_groups(con, weights, _RANGE_BYTES, only)
+            part = copy_rows(con, "weighed_chunks", place / "chunks.parquet", _RANGE_BYTES)
+        yield part
+    finally:
+        shutil.rmtree(place, ignore_errors=True)

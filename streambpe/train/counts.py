@@ -1,0 +1,110 @@
+"""The counts that a training learns from, read from view training_chunks once, when it begins.
+
+What it reads lies in a file of its own from then on, so whoever looks into state.duckdb meanwhile, or writes there,
+neither stops the training nor changes what it learns from.
+
+The tables of a training are published at checkpoints. Until then those that the view needs (options, stop words,
+weighted counts) are tables that only the reading connection sees, so that it may be a read-only one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from streambpe.config import TrainConfig
+from streambpe.errors import RunError, UsageError
+from streambpe.store.chunks import fold, open_counts, range_bytes, read_totals
+from streambpe.store.counted import copy_rows
+from streambpe.store.database import append, use_private_training
+from streambpe.store.groups import read_groups
+from streambpe.store.job import left_to_count
+from streambpe.store.parts import Part, list_parts
+from streambpe.store.run import Run
+from streambpe.store.sqlfiles import run_sql
+from streambpe.store.unfinished import Unfinished
+from streambpe.store.weights import weigh_groups
+from streambpe.train.training import Corpus, Training
+
+EDITED = "chunk_counts was edited in state.duckdb: what is learned follows the edited counts"
+
+
+def find_corpus(training: Training) -> Corpus:
+    """The counts of a run, folded if a kill came before that."""
+    run, resources = training.run, training.resources
+    if not list_parts(run, clean=True):
+        raise RunError(f"{run.path} has no counts yet. `streambpe train {run.path} SOURCE...` counts and learns.")
+    fold(run, memory_bytes=resources.memory_bytes, threads=resources.threads, temp_dir=resources.temp_dir)
+    written_at = _written_at(run)
+    totals, edited = read_totals(run, resources)
+    if not totals["chunks"]:
+        raise RunError(
+            f"{run.path} holds no text: all its sources are empty. Nothing was changed. "
+            f"`streambpe train {run.path} SOURCE...` counts others into it."
+        )
+    parts = list_parts(run)
+    left, runs = left_to_count(run, parts)
+    return Corpus(
+        totals | ({"edited": True} if edited else {}),
+        parts,
+        run.facts(),
+        edited,
+        written_at,
+        left_out=[*left, *(Unfinished(name, 0, "chunks", "", False) for name in runs)],
+        groups=read_groups(run) if training.config.weights else {},
+    )
+
+
+def _written_at(run: Run) -> tuple[int, int]:
+    """What tells that somebody wrote into the tables."""
+    stat = run.state.stat()
+    return stat.st_size, stat.st_mtime_ns
+
+
+@contextlib.contextmanager
+def read_counts(training: Training, corpus: Corpus) -> Iterator[Corpus]:
+    """The corpus with its stop words, and with what view training_chunks shows in a file, which is gone afterwards."""
+    place = training.counts
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    try:
+        yield _read(training, corpus)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _read(training: Training, corpus: Corpus) -> Corpus:
+    config, run = training.config, training.run
+    size = range_bytes(training.resources)
+    with contextlib.closing(open_counts(run, training.resources)) as con:
+        if _written_at(run) != corpus.written_at:
+            raise RunError(
+                f"{run.state}: chunk_counts was edited just now. Nothing was changed. Give the command again."
+            )
+        part, stop_words = copy_training_chunks(con, config, training.counts / "chunks.parquet", size)
+        if config.weights and not part.rows and not stop_words:
+            raise UsageError("With these --weight nothing is left to learn from. Nothing was changed.")
+    return replace(corpus, chunks=[part], stop_words=list(stop_words))
+
+
+def copy_training_chunks(
+    con: duckdb.DuckDBPyConnection, config: TrainConfig, target: Path, size: int
+) -> tuple[Part, dict[str, int]]:
+    """What view training_chunks shows for these options, as one part; and the stop words with their counts. Afterwards
+    unqualified names mean the tables that only this connection sees."""
+    use_private_training(con)
+    run_sql(con, "put_fact", key="config", value=json.dumps({"config": config.as_facts()}))
+    if config.weights:
+        weigh_groups(con, config.weights, size)
+    stop_words: dict[str, int] = {}
+    if config.stop_list:
+        stop_words = dict(run_sql(con, "steps/choose_stop_words", stop_list=config.stop_list))
+        append(con, "stop_words", pa.table({"id": list(range(len(stop_words))), "chunk": list(stop_words)}))
+    return copy_rows(con, "training_chunks", target, size), stop_words

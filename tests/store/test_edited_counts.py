@@ -1,0 +1,190 @@
+"""chunk_counts is the truth: what a user changes there is learned from, told, kept, and found by `check`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from streambpe.errors import ResumeMismatch, Stopped, StreambpeError
+from streambpe.inspect.check import check
+from streambpe.train.commands import train
+from streambpe.train.counting.count import count
+from tests.runs import ROOT, SMALL, cli_process, counted_run, log_of, plain_events, rows
+
+COUNTS = {"ab": 5, "cd": 4, "ef": 3, "x": 9}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run with COUNTS."""
+    return counted_run(tmp_path / "run", COUNTS)
+
+
+def edit(run: Path, statement: str) -> None:
+    """As a user does in a shell."""
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute(statement)
+
+
+def merges(run: Path, name: str = "model") -> list[int]:
+    """The counts of a log's merges."""
+    return [n for _, _, _, n in plain_events(run, name)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "learned", "row"),
+    [
+        ("UPDATE chunk_counts SET n = 40 WHERE chunk = 'cd'", [40, 5, 3], ("cd", 40, 4)),
+        ("DELETE FROM chunk_counts WHERE chunk = 'ab'", [4, 3], ("ab", None, 5)),
+        ("INSERT INTO chunk_counts VALUES ('aa', 7)", [7, 5, 4, 3], ("aa", 7, None)),
+        ("INSERT INTO chunk_counts VALUES ('cd', 7)", [11, 5, 3], ("cd", 11, 4)),
+    ],
+)
+def test_the_next_training_learns_from_an_edited_row(run, statement, learned, row):
+    """With a warning, a mark in the log's header, and the row named by `check`; wherever the row lies in the table."""
+    edit(run, statement)
+    result = train(run, vocab_size=300, resources=SMALL)
+    assert merges(run) == learned
+    assert "edited" in " ".join(result.warnings)
+    assert log_of(run).header.corpus["edited"] is True
+    assert [problem.what for problem in check(run, resources=SMALL) if problem.table == "chunk_counts"] == [row]
+    assert not [problem for problem in check(run, resources=SMALL) if problem.table.startswith("main.")]
+    again = train(run, vocab_size=300, resources=SMALL)
+    assert again.skipped
+    assert "edited" in " ".join(again.warnings)
+
+
+def test_counts_that_nobody_edited_have_no_mark(run):
+    """Neither in the log nor as a warning."""
+    result = train(run, vocab_size=300, resources=SMALL)
+    assert merges(run) == [5, 4, 3]
+    assert result.warnings == ()
+    assert "edited" not in log_of(run).header.corpus
+
+
+def test_an_edit_is_kept_when_more_is_counted(run, tmp_path):
+    """The sum, the mark and a warning; filling the tables again from counts/ takes the edit back, and says so."""
+    edit(run, "UPDATE chunk_counts SET n = 40 WHERE chunk = 'cd'")
+    (tmp_path / "more.csv").write_text("chunk,count\ncd,2\ngh,1\n")
+    told = count(run, [str(tmp_path / "more.csv")], counts=True, resources=SMALL).warnings
+    assert "edited" in " ".join(told)
+    assert dict(rows(run, "FROM chunk_counts")) == {**COUNTS, "cd": 42, "gh": 1}
+    train(run, vocab_size=300, resources=SMALL)
+    assert merges(run) == [42, 5, 3, 1]
+    assert log_of(run).header.corpus["edited"] is True
+    told = count(run, [], resources=SMALL).warnings
+    assert "edited" in " ".join(told)
+    assert dict(rows(run, "FROM chunk_counts")) == {**COUNTS, "cd": 6, "gh": 1}
+    assert count(run, [], resources=SMALL).warnings == ()
+    assert {problem.table.split(".")[0] for problem in check(run, resources=SMALL)} <= {"main"}
+
+
+def test_a_training_does_not_go_on_with_other_counts(run):
+    """An edit after it began is like a source that was added."""
+    train(run, vocab_size=258, resources=SMALL)
+    edit(run, "UPDATE chunk_counts SET n = 40 WHERE chunk = 'cd'")
+    with pytest.raises(ResumeMismatch, match="edited"):
+        train(run, vocab_size=300, resources=SMALL)
+    train(run, vocab_size=300, name="second", resources=SMALL)
+    assert merges(run, "second") == [40, 5, 3]
+
+
+def test_edited_counts_that_pass_64_bits_are_refused(run):
+    """In one message, before anything is learned."""
+    edit(run, "UPDATE chunk_counts SET n = 9223372036854775807 WHERE chunk IN ('ab', 'cd')")
+    with pytest.raises(StreambpeError, match="64-bit"):
+        train(run, vocab_size=300, resources=SMALL)
+
+
+def test_a_lost_database_is_made_anew_from_the_parts(run, tmp_path):
+    """By the command that counts; a part is in the tables once."""
+    (run / "state.duckdb").unlink()
+    (tmp_path / "more.csv").write_text("chunk,count\ncd,2\n")
+    count(run, [str(tmp_path / "more.csv")], counts=True, resources=SMALL)
+    assert dict(rows(run, "FROM chunk_counts")) == {**COUNTS, "cd": 6}
+    assert check(run, resources=SMALL) == []
+
+
+@pytest.mark.parametrize("place", ["part-committed", "fold-filled", "fold-committed"])
+def test_a_part_is_added_once_wherever_the_fold_is_killed(run, tmp_path, place):
+    """To counts that were there, and to an edit; the same command goes on."""
+    edit(run, "UPDATE chunk_counts SET n = 40 WHERE chunk = 'cd'")
+    more = tmp_path / "more.csv"
+    more.write_text("chunk,count\ncd,2\ngh,1\n")
+    command = ("count", run, more, "--counts", "--memory", "400MB")
+    cli_process(*command, expect=-signal.SIGKILL, env={**os.environ, "STREAMBPE_FAILPOINT": place})
+    cli_process(*command)
+    assert dict(rows(run, "FROM chunk_counts")) == {**COUNTS, "cd": 42, "gh": 1}
+    assert [problem.what for problem in check(run, resources=SMALL) if problem.table != "corpus"] == [("cd", 42, 6)]
+
+
+HOLD = """
+import duckdb, sys
+con = duckdb.connect(sys.argv[1], read_only=sys.argv[2] == "reader")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def held(run: Path, request: pytest.FixtureRequest):
+    """Another process that holds state.duckdb (as `writer` or `reader`) until its input is closed."""
+    command = [sys.executable, "-c", HOLD, str(run / "state.duckdb"), request.param]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as shell:
+        assert shell.stdout is not None
+        assert shell.stdout.readline() == "held\n"
+        yield shell
+        assert shell.stdin is not None
+        shell.stdin.close()
+
+
+@pytest.mark.parametrize("held", ["writer"], indirect=True)
+def test_a_training_waits_for_a_shell_and_says_so_once(run, held):
+    """As long as it takes; then it learns."""
+    command = [sys.executable, "-m", "streambpe", "train", str(run), "--vocab-size", "300", "--memory", "400MB"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT) as training:
+        assert training.stderr is not None
+        line = training.stderr.readline()
+        assert f"held open by process {held.pid}" in line
+        assert "waiting" in line
+        held.stdin.close()
+        rest = training.communicate(timeout=60)[1]
+        assert training.returncode == 0, rest
+        assert "held open" not in rest
+    assert merges(run) == [5, 4, 3]
+
+
+@pytest.mark.parametrize("held", ["writer"], indirect=True)
+@pytest.mark.usefixtures("held")
+def test_waiting_for_a_shell_ends_by_a_stop(run):
+    """Nothing is changed by then."""
+    stop = threading.Event()
+    threading.Timer(0.5, stop.set).start()
+    with pytest.raises(Stopped, match="held open") as why:
+        train(run, vocab_size=300, resources=SMALL, stop=stop)
+    assert why.value.signal_number == signal.SIGINT
+    assert not (run / "model.events.jsonl").exists()
+
+
+@pytest.mark.parametrize("held", ["reader"], indirect=True)
+def test_a_shell_that_only_reads_does_not_stop_the_beginning(run, held):
+    """Counts are read beside it, and learned from; the tables are filled when it is gone."""
+    results = []
+    training = threading.Thread(target=lambda: results.append(train(run, vocab_size=300, resources=SMALL)))
+    training.start()
+    until = time.monotonic() + 60
+    while not (run / "model.events.jsonl").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert merges(run) == [5, 4, 3]
+    held.stdin.close()
+    training.join(60)
+    assert results[0].folded
+    assert check(run, resources=SMALL) == []
