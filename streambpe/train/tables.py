@@ -16,6 +16,7 @@ from streambpe.encode.encoder import Encoder
 from streambpe.errors import StoreHeld
 from streambpe.failpoints import failpoint
 from streambpe.model.eventlog import Event, EventLog
+from streambpe.resources import BASE_BYTES
 from streambpe.store.database import append, open_store, use_training
 from streambpe.store.identity import tables_written
 from streambpe.store.journal import Journal
@@ -33,7 +34,7 @@ from streambpe.train.superwords.sums import Adjacency
 from streambpe.train.training import Corpus, Symbols, Training, TrainResult, header_of
 from streambpe.train.words import count_tokens
 
-FOLD_BYTES = 48 << 20  # of DuckDB, while the engine's arrays are in memory
+FOLD_BYTES = 64 << 20  # of DuckDB, while the engine's arrays are in memory
 _WEIGHED_BYTES = 2 << 20  # of counts, weighed at a time
 TokenCounts = tuple[Int64, Int64, Int64]  # id, n, alone: as Engine.token_counts
 
@@ -84,13 +85,14 @@ class Tables:
     ) -> bool:
         """Bring the tables up to date; False if somebody held the file all the time.
 
-        With what stands in the words also the pair counts; else they are left out of date, as table facts says.
+        With what stands in the words also the pair counts; else they are left out of date, as table facts says. When
+        all is finished no engine is beside it, and DuckDB may take more.
         """
         resources = self.training.resources
         try:
             con = open_store(
                 self.training.run.state,
-                memory_bytes=FOLD_BYTES,
+                memory_bytes=max(FOLD_BYTES, (resources.memory_bytes - BASE_BYTES) // 2) if finished else FOLD_BYTES,
                 threads=resources.threads,
                 temp_dir=resources.temp_dir,
                 wait_seconds=wait_seconds,
