@@ -225,7 +225,7 @@ EXPORT int learner_learn(learner *all, int64_t merges, int64_t enough, int64_t w
         told[2] += used - told[0] - MERGE_WORDS;
         told[0] = used;
         told[1]++;
-        if (kind == TOKEN_LIVING && !all->pending)
+        if (kind == TOKEN_LIVING && all->keeps && !all->pending) /* it stands outside of these chains too */
             return LEARN_LIVING;
     }
 }

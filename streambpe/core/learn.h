@@ -96,7 +96,7 @@ typedef struct {
     int ties, disjoint, asks, walk, after;
     int lives;  /* tokens are deleted */
     int splits; /* and split here, not by the caller: a token has as many places as base symbols, and nothing moves */
-    int keeps;  /* words of one token stay, though they have no pair */
+    int keeps;  /* words are chains of a stage: those of one token stay, though they have no pair */
     int64_t numerator, denominator, longest, at_least;
     /* words */
     int32_t *token, *word;

@@ -146,7 +146,7 @@ class Events(Sequence[Event]):
         found = Events()
         found._rows = self._rows[:, places] if places.step != 1 else self._rows[:, places.start : places.stop].copy()
         found._size = len(places)
-        found.into = {places.index(at): into for at, into in self.into.items() if at in places}
+        found.into = {at: self.into[places[at]] for at in np.flatnonzero(found._rows[0] == _DELETE).tolist()}
         return found
 
     def _event(self, at: int, row: Sequence[int]) -> Event:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streambpe.arrays import MAX_COUNT
-from streambpe.core.learner import DONE, LIVING, NONE_LEFT, TIES_BYTES, Learner, NoRoom, Rule
+from streambpe.core.learner import DONE, NONE_LEFT, TIES_BYTES, Learner, NoRoom, Rule
 from streambpe.errors import CoreError
 from streambpe.train.engine import engine as engine_module
 from streambpe.train.engine import in_memory
@@ -149,17 +149,19 @@ def test_the_limit_is_kept_or_told():
 
 
 def learned_with_deletions(words, limit, enough=400):
-    """The merges and deletions of a learner at tau 0.5, and its figures."""
+    """The merges and deletions of a learner at tau 0.5 in one call, and its figures."""
     learner = made(words, limit, numerator=1, denominator=2)
-    merged, gone = [], []
-    learned = None
-    while learned is None or learned.why in (DONE, LIVING):
-        learned = learner.learn(10**6, enough)
-        gone += [one._replace(after=one.after + len(merged)) for one in learned.deleted]
-        merged += events(learned)
-        if learned.why == DONE:
-            break
-    return merged, gone, learner.figures
+    learned = learner.learn(10**6, enough)
+    assert learned.why == DONE
+    return events(learned), learned.deleted, learner.figures
+
+
+def test_a_merge_onto_a_living_token_does_not_end_a_call():
+    """Deletions leave tokens that other pairs spell too: thousands of merges."""
+    merged, gone, figures = learned_with_deletions(text_words(7, 4000), 1 << 24)
+    fresh = figures.next_id - 256
+    back = len(gone) - figures.dead
+    assert len(merged) > fresh + back
 
 
 def test_pairs_that_rose_are_counted_where_their_tokens_stand():
