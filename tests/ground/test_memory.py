@@ -176,10 +176,10 @@ def test_a_small_limit_holds_for_the_whole_command(tmp_path):
     assert 100 * MB < peak < 1.05 * 256 * MB
 
 
-def test_one_chunk_of_30_mb_is_counted_in_256(tmp_path):
+def test_one_chunk_of_9_mb_is_counted_in_256(tmp_path):
     """As large as the limit allows: letters without a place to cut."""
     source = tmp_path / "giant.txt"
-    source.write_bytes(np.random.default_rng(1).integers(97, 123, 30 * MB, np.uint8).tobytes())
+    source.write_bytes(np.random.default_rng(1).integers(97, 123, 9 * MB, np.uint8).tobytes())
     command = [sys.executable, "-m", "streambpe", "count", str(tmp_path / "run"), str(source), "--memory", "256MB"]
     process = subprocess.Popen(command, cwd=ROOT)
     peak = 0

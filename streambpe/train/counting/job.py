@@ -25,7 +25,6 @@ from streambpe.store.job import left_to_count
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.unfinished import Watch, ending_command, note_lost, spans_by_path
-from streambpe.text.chunker import core_split
 from streambpe.text.patterns import Pattern
 from streambpe.text.unicode_tables import refuse_other_tables, told_of_old_run
 from streambpe.threads import stopped_by
@@ -61,7 +60,7 @@ class CountJob:
         self._resources = resources
         self._stop = stop
         self._failure = Failure()
-        self._sizes = Sizes.of(resources, sequences=config.sequences, own_pattern=core_split(pattern) is None)
+        self._sizes = Sizes.of(resources)
         self._meter = Meter("counting", memory_limit=resources.memory_bytes)
         self._committer = Committer(run, self._meter)
 

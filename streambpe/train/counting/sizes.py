@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from streambpe.resources import BASE_BYTES, Resources
 
 BYTES_A_BYTE = 26  # peak memory of cutting and counting a block by a pattern of the user's own, for each byte of it
-GIANT_COST = 5  # of a block that is one chunk, beside which no other worker works: 4.6 at most, over all presets
-GIANT_OWN_COST = 16  # the same by a pattern of the user's own: 15.4, in two processes
-GIANT_SEQUENCE_COST = 16  # and with --sequences: 13
+# The same for a block that is one chunk, beside which no other worker works. Counting takes 5 in the core, 13 with
+# --sequences, 15 by a pattern of the user's own (in two processes); folding takes 16, in DuckDB's half of the limit.
+GIANT_COST = 16
 MOST_BLOCK = 8 << 20  # 16 MB measured slower (page faults of larger arrays) and 200 MB larger
 LEAST_BLOCK = 256 << 10
 
@@ -27,11 +27,10 @@ class Sizes:
     table: int  # of a worker's distinct chunks, before they are committed
 
     @classmethod
-    def of(cls, resources: Resources, *, sequences: bool, own_pattern: bool) -> Sizes:
-        """What the limits leave; `own_pattern`: it is no preset."""
+    def of(cls, resources: Resources) -> Sizes:
+        """What the limits leave."""
         block = int(min(MOST_BLOCK, max(LEAST_BLOCK, _share_bytes(resources) // BYTES_A_BYTE)))
-        giant_cost = GIANT_SEQUENCE_COST if sequences else GIANT_OWN_COST if own_pattern else GIANT_COST
-        most = int(max(block, (resources.memory_bytes - BASE_BYTES) // giant_cost))
+        most = int(max(block, (resources.memory_bytes - BASE_BYTES) // GIANT_COST))
         return cls(block, most, table_bytes(resources))
 
 
