@@ -147,6 +147,7 @@ typedef struct {
 /* learn_pairs.c. Where memory is refused `why` says so, and the result is NULL or 0. */
 void *learn_take(learner *all, uint64_t bytes);
 void learn_give(learner *all, void *memory, uint64_t bytes);
+int learn_resize(learner *all, void *array, uint64_t old, uint64_t size, uint64_t item);
 int learn_room(learner *all, void *array, uint64_t *room, uint64_t needed, uint64_t item);
 void learn_drop_index(learner *all);
 pair_slot *learn_find(const learner *all, uint64_t key);

@@ -29,25 +29,29 @@ void learn_give(learner *all, void *memory, uint64_t bytes) {
     all->bytes -= bytes;
 }
 
-/* Room for `needed` items in the array that `array` points to, which has `room`; twice as much where that is allowed.
-   */
+/* The array that `array` points to, of `old` items, as one of `size` items. */
+int learn_resize(learner *all, void *array, uint64_t old, uint64_t size, uint64_t item) {
+    void *before, *larger = learn_take(all, size * item);
+    if (!larger)
+        return 0;
+    memcpy(&before, array, sizeof before);
+    if (before)
+        memcpy(larger, before, old * item);
+    learn_give(all, before, old * item);
+    memcpy(array, &larger, sizeof larger);
+    return 1;
+}
+
+/* Room for `needed` items in an array that has `room`; twice as much where that is allowed. */
 int learn_room(learner *all, void *array, uint64_t *room, uint64_t needed, uint64_t item) {
     if (needed <= *room)
         return 1;
-    void *old, *larger;
-    memcpy(&old, array, sizeof old);
     uint64_t size = *room * 2 > needed ? *room * 2 : needed;
-    larger = learn_take(all, size * item);
-    if (!larger && size > needed) {
+    if (!learn_resize(all, array, *room, size, item)) {
         size = needed + (needed >> 4);
-        larger = learn_take(all, size * item);
+        if (!learn_resize(all, array, *room, size, item))
+            return 0;
     }
-    if (!larger)
-        return 0;
-    if (old)
-        memcpy(larger, old, *room * item);
-    learn_give(all, old, *room * item);
-    memcpy(array, &larger, sizeof larger);
     *room = size;
     return 1;
 }

@@ -142,6 +142,7 @@ int learn_tokens_room(learner *all, int64_t needed) {
     if ((uint64_t)needed <= all->tokens_room)
         return 1;
     uint64_t old = all->tokens_room, size = old * 2 > (uint64_t)needed ? old * 2 : (uint64_t)needed + 256;
+    uint64_t least = (uint64_t)needed + (uint64_t)needed / 16;
     struct {
         void *array;
         uint64_t item;
@@ -159,18 +160,23 @@ int learn_tokens_room(learner *all, int64_t needed) {
         {&all->alive, sizeof *all->alive, all->lives},
         {&all->kind, sizeof *all->kind, all->kinds > 0},
     };
-    uint64_t each = 0;
+    uint64_t each = 0, widest = 0, spare = all->limit > all->bytes ? all->limit - all->bytes : 0;
     for (size_t i = 0; i < sizeof every / sizeof *every; i++)
-        each += every[i].wanted ? every[i].item : 0;
-    if (each * size > all->limit || all->bytes > all->limit - each * size) { /* all or none */
+        if (every[i].wanted) {
+            each += every[i].item;
+            widest = every[i].item > widest ? every[i].item : widest;
+        }
+    /* one array after another is copied: the new ones less the old, and one of the old */
+    if (size > least && (size - old) * each + old * widest > spare)
+        size = least;
+    if ((size - old) * each + old * widest > spare) { /* all or none */
         all->why = CORE_FULL;
         return 0;
     }
     for (size_t i = 0; i < sizeof every / sizeof *every; i++) {
-        uint64_t room = old;
         if (!every[i].wanted)
             continue;
-        if (!learn_room(all, every[i].array, &room, size, every[i].item))
+        if (!learn_resize(all, every[i].array, old, size, every[i].item))
             return 0;
         uint8_t *array;
         memcpy(&array, every[i].array, sizeof array);

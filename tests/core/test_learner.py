@@ -148,6 +148,28 @@ def test_the_limit_is_kept_or_told():
     assert counted > 0
 
 
+def test_tables_of_tokens_grow_where_twice_as_much_is_too_much():
+    """40 000 tokens are known, as in superwords from disk: what grows is a sixteenth then, not all or nothing."""
+    contents = [b"%d." % number for number in range(40_000)]
+    pairs = [(number, number + 1) for number in range(0, 4_000, 2)]
+
+    def learner_of(limit):
+        learner = Learner(Rule(first_id=0), limit)
+        learner.add_tokens(contents, np.ones(len(contents), np.int64))
+        learner.make_room(2 * len(pairs), len(pairs))
+        symbols, offsets = np.array(pairs, np.int32).ravel(), np.arange(len(pairs) + 1) * 2
+        learner.add_words(symbols, offsets, np.full(len(pairs), 5), 2)
+        return learner
+
+    wide = learner_of(1 << 28)
+    limit = wide.figures.bytes * 3 // 2
+    wanted, tight = wide.learn(len(pairs), 1 << 30), learner_of(limit)
+    learned = tight.learn(len(pairs), 1 << 30)
+    assert events(learned) == events(wanted)
+    assert len(learned.id) == len(pairs) > 256
+    assert wide.figures.most_bytes > limit >= tight.figures.most_bytes
+
+
 def learned_with_deletions(words, limit, enough=400):
     """The merges and deletions of a learner at tau 0.5 in one call, and its figures."""
     learner = made(words, limit, numerator=1, denominator=2)

@@ -152,6 +152,15 @@ def test_a_scan_of_text_sweeps_the_blocks_rarely():
     assert all(batch.record.mode == "scan" for batch in batches)
 
 
+def test_a_scan_where_all_pairs_tie_is_one_stage():
+    """More of them than a stage first looks at: 900 words of two letters that are nowhere else, each five times."""
+    words = [(bytes([first, second]), 5) for first in range(30) for second in range(100, 130)]
+    events, batches = run(words, 900, force_scan=True, threads=1)
+    assert events == run(words, 900)[0]
+    assert len(events) == 900
+    assert len(batches) < 100
+
+
 @examples(150)
 @given(
     words=st.lists(st.tuples(st.text("ab", max_size=9).map(str.encode), st.integers(0, 4)), min_size=1, max_size=12),

@@ -178,23 +178,11 @@ class DiskLearning:
 
     def _begin_stage(self, record: BatchRecord) -> None:
         """Boil the column on disk down to a digest and learn from that for a while (see ScanColumn.digest)."""
-        column, frontier, state = self.column, self.frontier, self.state
-        options = state.options
-        best = frontier.best(self._links, state.ties.labels(), self._at_least)
-        slots = best.slots
-        count = frontier.count[slots]
-        if len(slots) == 0 or count[0] < frontier.floor:
+        column, options, state = self.column, self.state.options, self.state
+        links = self._next_links()
+        if links is None:
             return
-        refused = None if state.rule is None else state.rule.allows
-        links = Links(
-            frontier.left[slots], frontier.right[slots], count, max(best.floor_count, 0), sorted(state.banned), refused
-        )
-        size = links.cut(len(slots))
-        if size == 0:
-            return  # more pairs tie for the best than are looked at
-        links = Links(
-            links.left[:size], links.right[:size], count[:size], links.floor_of(size), links.banned, links.allowed
-        )
+        size = len(links.count)
         room = options.digest_tokens or max(1 << 10, options.memory_bytes // 4 // _TOKEN_BYTES)
         touched = column.touched
         digest = column.digest(links, state.next_id, room)
@@ -216,6 +204,33 @@ class DiskLearning:
             self._links = max(64, self._links // 2)
             return
         self.stage = _Stage(digest, learning)
+
+    def _next_links(self) -> Links | None:
+        """The best pairs, so that every other one counts less: as many as `_links` says, or more where more tie for the
+        best than that. None where the best is not known, or as many tie as may ever be links."""
+        frontier, state = self.frontier, self.state
+        refused = None if state.rule is None else state.rule.allows
+        while True:
+            best = frontier.best(self._links, state.ties.labels(), self._at_least)
+            slots, count = best.slots, frontier.count[best.slots]
+            if len(slots) == 0 or count[0] < frontier.floor:
+                return None
+            links = Links(
+                frontier.left[slots],
+                frontier.right[slots],
+                count,
+                max(best.floor_count, 0),
+                sorted(state.banned),
+                refused,
+            )
+            size = links.cut(len(slots))
+            if size:
+                return Links(
+                    links.left[:size], links.right[:size], count[:size], links.floor_of(size), links.banned, refused
+                )
+            if self._links >= MOST_LINKS:
+                return None
+            self._links = min(4 * self._links, MOST_LINKS)
 
     def _step_of_stage(self, remaining: int, record: BatchRecord) -> Batch | None:
         """Events of the stage; None where it has come to its end without any."""
