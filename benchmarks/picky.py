@@ -31,8 +31,6 @@ SIZES = (8192, 16384, 32768, 65536)
 
 def measure(run: str, sizes: list[int]) -> dict[str, dict[str, float]]:
     """By size: what the model of a RUN, cut to it, is like and makes of the RUN's chunks."""
-    import polars as pl
-
     from streambpe.encode.encoder import Encoder
     from streambpe.store.models import read_model
     from streambpe.store.parts import list_parts
@@ -46,7 +44,7 @@ def measure(run: str, sizes: list[int]) -> dict[str, dict[str, float]]:
         vocabulary = encoder.model.vocabulary
         born = [token for token in vocabulary.tokens if len(token.base) > 1]
         learned = [token.content for token in born if token.id in vocabulary.living]
-        _, n, _ = count_tokens(parts, pl.lit(True), encoder)
+        _, n, _ = count_tokens(parts, encoder)
         found[str(size)] = {
             "deletions": sum(event.left is None for event in encoder.model.events),
             "removed": len(born) - len(learned),
