@@ -48,6 +48,13 @@ FROM {table}
 WHERE chunk >= getvariable('first_chunk') AND (getvariable('end_chunk') IS NULL OR chunk < getvariable('end_chunk'))
 ORDER BY chunk;
 
+-- read_group_range: the counts of every group, of a range of chunks as in read_range -> chunk, group_name, n; in the order of
+-- the chunks' bytes.
+SELECT chunk, group_name, n
+FROM group_counts
+WHERE chunk >= getvariable('first_chunk') AND (getvariable('end_chunk') IS NULL OR chunk < getvariable('end_chunk'))
+ORDER BY chunk, group_name;
+
 -- read_as_it_lies: all rows of chunk_counts -> chunk, n; as they lie in the file, which is the order of the chunks' bytes
 -- unless somebody put in rows by hand.
 SELECT chunk, n FROM chunk_counts;
@@ -159,6 +166,9 @@ SELECT count(*) FROM weighed WHERE rest = getvariable('least_rest');
 
 -- make_recount: an empty table for counts that are added up again, private to this connection.
 CREATE OR REPLACE TEMP TABLE recount (chunk VARCHAR NOT NULL, n BIGINT NOT NULL);
+
+-- make_group_recount: the same for each group.
+CREATE OR REPLACE TEMP TABLE recounted_group_counts (chunk VARCHAR NOT NULL, group_name VARCHAR NOT NULL, n BIGINT NOT NULL);
 
 -- recount_weighted: the weighted counts that were made again (of a training that only this connection sees).
 INSERT INTO recount SELECT chunk, n FROM private.weighted_counts;

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import polars as pl
 
 from streambpe.count_config import CountConfig
@@ -22,7 +23,7 @@ from streambpe.sources.digests import digest_stretches
 from streambpe.sources.source import Source
 from streambpe.store.chunks import Folded, group_row, span_rows
 from streambpe.store.counted import CorpusDigest, read_rows
-from streambpe.store.database import append, open_store
+from streambpe.store.database import FORMAT_VERSION, append, open_store
 from streambpe.store.job import left_to_count
 from streambpe.store.merge import merge_ranges, merged_lists
 from streambpe.store.parts import Part, Span, list_parts, parts_by_group
@@ -32,7 +33,7 @@ from streambpe.store.sqlfiles import run_sql
 from streambpe.store.unfinished import ending_command, listed
 from streambpe.text.patterns import find_pattern
 
-FOLDED = ("chunk_counts", "sources", "corpus", "source_groups")  # tables that `count RUN` fills again
+FOLDED = ("chunk_counts", "sources", "corpus", "source_groups", "group_counts")  # tables that `count RUN` fills again
 _MOST_PROBLEMS = 1000  # printed of one table; a damaged one would fill the screen
 
 
@@ -144,6 +145,8 @@ def _check_tables(run: Run, resources: Resources, config: CountConfig) -> tuple[
         if version != "1":
             con.register("recounted_groups", _recount_groups(mine, resources).to_arrow())
             found["source_groups"] = run_sql(con, "checks/source_groups")
+        if version == str(FORMAT_VERSION):  # older ones that nobody has written to since have no such table
+            found["group_counts"] = _check_groups(con, mine, resources)
         for table, row in check_trainings(con, run, mine, sha256, range_bytes, config.unencodable):
             found.setdefault(table, []).append(row)
     return [Problem(table, row) for table, rows in found.items() for row in rows[:_MOST_PROBLEMS]], parts
@@ -163,6 +166,16 @@ def _check_parts(parts: Sequence[Part], resources: Resources) -> list[tuple[Any,
         if (rows, total) != (part.rows, part.total):
             problems.append((part.path.name, f"{rows} chunks, {total} in all", f"{part.rows}, {part.total} recorded"))
     return problems
+
+
+def _check_groups(con: duckdb.DuckDBPyConnection, parts: list[Part], resources: Resources) -> list[tuple[Any, ...]]:
+    """Table group_counts against the parts of each group."""
+    run_sql(con, "make_group_recount")
+    if any(part.group_name for part in parts):
+        for name, mine in parts_by_group(parts).items():
+            for rows in merged_lists(mine, max(resources.memory_bytes // 12, 4 << 20)):
+                append(con, "recounted_group_counts", rows.frame().with_columns(group_name=pl.lit(name)))
+    return run_sql(con, "checks/group_counts")
 
 
 def _recount_groups(parts: list[Part], resources: Resources) -> pl.DataFrame:

@@ -118,14 +118,45 @@ def range_bytes(resources: Resources) -> int:
     return min(max(spare // 32, 1 << 20), 4 << 20)
 
 
-def read_totals(run: Run, resources: Resources) -> tuple[dict[str, Any], bool]:
-    """What the counts add up to now, as the facts of a corpus; and whether they were edited since they were counted."""
+@dataclass(frozen=True)
+class Edited:
+    """Whether somebody changed the counts since they were counted."""
+
+    before: bool  # the last fold
+    counts: bool  # since then, in chunk_counts
+    groups: bool  # in group_counts
+
+    def __bool__(self) -> bool:
+        return self.before or self.counts or self.groups
+
+
+def read_totals(run: Run, resources: Resources) -> tuple[dict[str, Any], Edited]:
+    """What the counts add up to now, as the facts of a corpus; and whether they were edited."""
     facts = run.facts()
     stated: dict[str, Any] = json.loads(facts["corpus"])
+    at_once = range_bytes(resources)
     with contextlib.closing(open_counts(run, resources)) as con:
-        digest = digest_counts(con, stated["sha256"], range_bytes(resources))
-    found = digest.facts(stated["documents"])
-    return found, found["sha256"] != stated["sha256"] or "edited" in facts
+        found = digest_counts(con, stated["sha256"], at_once).facts(stated["documents"])
+        edited = Edited("edited" in facts, found["sha256"] != stated["sha256"], _groups_differ(con, at_once))
+    return found, edited
+
+
+def _groups_differ(con: duckdb.DuckDBPyConnection, at_once: int) -> bool:
+    """Whether group_counts is not what table source_groups says of every group."""
+    stated = {name: sha256 for name, *_, sha256 in run_sql(con, "get_source_groups")}
+    if not stated:
+        return False
+    found = {name: CorpusDigest() for name in stated}
+    for low, high in list_ranges(con, at_once):
+        _add_by_group(found, query_arrow(con, "read_group_range", first_chunk=low, end_chunk=high))
+    return {name: digest.facts(0)["sha256"] for name, digest in found.items()} != stated
+
+
+def _add_by_group(digests: dict[str, CorpusDigest], rows: pa.Table) -> None:
+    """Rows (chunk, group_name, n), in the order of the chunks' bytes, to the digest of each group."""
+    for name in pc.unique(rows["group_name"]).to_pylist():
+        mine = rows.filter(pc.equal(rows["group_name"], name)).select(["chunk", "n"])
+        digests.setdefault(name, CorpusDigest()).add(as_list(mine))
 
 
 def _do_not_fit(folded: Folded, facts: dict[str, str]) -> bool:
@@ -140,9 +171,9 @@ def _do_not_fit(folded: Folded, facts: dict[str, str]) -> bool:
 
 
 def _note_edits(con: duckdb.DuckDBPyConnection, facts: dict[str, str], at_once: int) -> None:
-    """Remember in table run that chunk_counts is not what the last fold left."""
+    """Remember in table run that the counts are not what the last fold left."""
     expected = json.loads(facts["corpus"])["sha256"]
-    if digest_counts(con, expected, at_once).facts(0)["sha256"] != expected:
+    if digest_counts(con, expected, at_once).facts(0)["sha256"] != expected or _groups_differ(con, at_once):
         run_sql(con, "put_run", key="edited", value="true")
 
 
@@ -204,9 +235,7 @@ class _Addition:
         ]
         found = self._sum("steps/add_group_counts", pa.concat_tables([_NO_GROUP_ROWS, *pieces]), low, high)
         append(self._con, "new_group_counts", found)
-        for name in pc.unique(found["group_name"]).to_pylist():
-            mine = found.filter(pc.equal(found["group_name"], name)).select(["chunk", "n"])
-            self.of_group.setdefault(name, CorpusDigest()).add(as_list(mine))
+        _add_by_group(self.of_group, found)
 
     def _sum(self, step: str, rows: pa.Table, low: str, high: str | None) -> pa.Table:
         with incoming(self._con, rows):

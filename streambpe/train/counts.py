@@ -43,7 +43,14 @@ def find_corpus(training: Training) -> Corpus:
         raise RunError(f"{run.path} has no counts yet. `streambpe train {run.path} SOURCE...` counts and learns.")
     fold(run, memory_bytes=resources.memory_bytes, threads=resources.threads, temp_dir=resources.temp_dir)
     written_at = _written_at(run)
-    totals, edited = read_totals(run, resources)
+    totals, found = read_totals(run, resources)
+    if found and training.config.weights:
+        raise RunError(
+            f"{run.path}: counts were edited in state.duckdb, and --weight adds up the counts of groups, where edits "
+            f"are not followed. Nothing was changed. `streambpe count {run.path}` takes the edits back; without "
+            f"--weight the edited chunk_counts is learned from."
+        )
+    edited = found.before or found.counts
     if not totals["chunks"]:
         raise RunError(
             f"{run.path} holds no text: all its sources are empty. Nothing was changed. "

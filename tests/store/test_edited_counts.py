@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from streambpe.errors import ResumeMismatch, Stopped, StreambpeError
+from streambpe.errors import ResumeMismatch, RunError, Stopped, StreambpeError
 from streambpe.inspect.check import check
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
@@ -60,6 +60,24 @@ def test_the_next_training_learns_from_an_edited_row(run, statement, learned, ro
     again = train(run, vocab_size=300, resources=SMALL)
     assert again.skipped
     assert "edited" in " ".join(again.warnings)
+
+
+@pytest.mark.parametrize("table", ["chunk_counts", "group_counts"])
+def test_weights_do_not_follow_edits_and_say_so(tmp_path, table):
+    """`check` names the row; counting again from counts/ takes it back."""
+    run = tmp_path / "run"
+    for name, text in (("de", "ja ja so\n"), ("en", "so so no\n")):
+        (tmp_path / f"{name}.txt").write_text(text)
+    sources = [str(tmp_path / f"{name}.txt") for name in ("de", "en")]
+    count(run, sources, groups=["de=*de.txt", "en=*en.txt"], resources=SMALL)
+    assert check(run, resources=SMALL) == []
+    edit(run, f"UPDATE {table} SET n = 40 WHERE chunk = ' so'")
+    assert {problem.table for problem in check(run, resources=SMALL)} >= {table}
+    with pytest.raises(RunError, match="--weight adds up the counts of groups"):
+        train(run, vocab_size=258, weights={"de": "2"}, resources=SMALL)
+    count(run, [], resources=SMALL)
+    assert check(run, resources=SMALL) == []
+    assert train(run, vocab_size=258, weights={"de": "2"}, resources=SMALL).reached
 
 
 def test_counts_that_nobody_edited_have_no_mark(run):

@@ -107,6 +107,8 @@ def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
         con.execute("CREATE TEMP TABLE incoming AS SELECT id, n, alone FROM token_counts LIMIT 0")
     if name == "checks/token_counts":
         con.execute("CREATE TEMP TABLE recounted_token_counts AS FROM token_counts LIMIT 0")
+    if name == "checks/group_counts":
+        run_sql(con, "make_group_recount")
     if name == "checks/source_groups":
         con.execute("CREATE TEMP TABLE recounted_groups AS FROM source_groups LIMIT 0")
     if name == "checks/sources":

@@ -140,7 +140,7 @@ def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult
 def _is_edited(folder: Run, resources: Resources) -> bool:
     """Whether somebody changed the counts; tables that cannot be read or say nothing are damaged, not edited."""
     with contextlib.suppress(RunError):
-        return "corpus" in folder.facts() and read_totals(folder, resources)[1]
+        return "corpus" in folder.facts() and bool(read_totals(folder, resources)[1])
     return False
 
 
