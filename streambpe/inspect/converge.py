@@ -42,6 +42,7 @@ from streambpe.errors import Stopped, UsageError
 from streambpe.inspect.columns import print_columns
 from streambpe.model.eventlog import EventLog, read_event_log
 from streambpe.resources import Resources
+from streambpe.store.chunks import fold
 from streambpe.store.counted_as import refuse_like
 from streambpe.store.job import refuse_half_counted
 from streambpe.store.merge import merge_ranges, merged_lists
@@ -113,7 +114,8 @@ def converge(
     allow_partial: bool = False,
     like: str = "hf",
 ) -> Convergence:
-    """Learn from growing prefixes of a run's counts and compare; the run itself is only read.
+    """Learn from growing prefixes of a run's counts and compare. The run itself is only read, once its tables hold all
+    that was counted.
 
     `text`: sources to hold out instead of a part of the counts. `on_step` is told what is learned from next.
     `allow_partial`: also where the run is not counted to its end. `like`: what `config` was made with; what it sets of
@@ -143,6 +145,12 @@ def converge(
         try:
             _clear(scratch)
             with folder.lock():  # no count may replace the parts meanwhile
+                fold(
+                    folder,
+                    memory_bytes=resources.memory_bytes,
+                    threads=resources.threads,
+                    temp_dir=resources.temp_dir,
+                )
                 prefixes, held, held_out = _prefixes(folder, scratch.path, config, by, steps)
             if text:
                 held_run = scratch.path / "text"

@@ -379,10 +379,10 @@ def test_check_while_it_counts(files, tmp_path, tiny_blocks):
 
 @pytest.mark.long
 @pytest.mark.every(4)
-@pytest.mark.parametrize("place", ["merge-committed", "fold-filled", "fold-committed", "part-committed"])
+@pytest.mark.parametrize("place", ["fold-filled", "fold-committed", "part-committed"])
 @pytest.mark.parametrize("before", [True, False], ids=["counted before", "new"])
 def test_check_of_a_run_killed_anywhere(files, tmp_path, place, before):
-    """Also where the parts that the tables hold were merged with later ones: nothing is called different."""
+    """Whether the tables hold older parts or none: nothing is called different."""
     run = tmp_path / "run"
     if before:
         train(run, files[:1], vocab_size=300, resources=SMALL)
