@@ -225,7 +225,8 @@ EXPORT int learner_learn(learner *all, int64_t merges, int64_t enough, int64_t w
         told[2] += used - told[0] - MERGE_WORDS;
         told[0] = used;
         told[1]++;
-        if (kind == TOKEN_LIVING && all->keeps && !all->pending) /* it stands outside of these chains too */
+        /* it stands outside of these chains too, or a superword spells a chunk, and the caller looks */
+        if (kind == TOKEN_LIVING && (all->keeps || !all->lives) && !all->pending)
             return LEARN_LIVING;
     }
 }

@@ -47,7 +47,8 @@ class Rule:
     place: int = 0  # TIES_PLACES: word steps that were taken
     born: int = 0  # and superwords
     splits: bool = True  # with deletions: done here, not by the caller
-    keeps: bool = False  # words are chains of a stage: none is dropped, a merge onto a living token ends the call
+    keeps: bool = False  # words are chains of a stage: none is dropped, and with deletions, too, a merge onto a living
+    # token ends the call
     most_hot: int = MOST_HOT  # pairs in the index, about
     ratio: int = 32  # it reaches down to the best count over this
 

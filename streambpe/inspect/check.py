@@ -140,7 +140,7 @@ def _check_tables(run: Run, resources: Resources, config: CountConfig) -> tuple[
         }
         found["sources"] = run_sql(con, "checks/sources")
         found["chunk_counts"] = run_sql(con, "checks/chunk_counts")
-        if "corpus" in facts:
+        if "corpus" in facts or mine:
             found["corpus"] = run_sql(con, "checks/corpus", sha256=sha256)
         if version != "1":
             con.register("recounted_groups", _recount_groups(mine, resources).to_arrow())

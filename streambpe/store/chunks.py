@@ -27,7 +27,7 @@ from streambpe.core.strings import ChunkList
 from streambpe.failpoints import failpoint
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.store.counted import CorpusDigest, as_list, digest_counts, list_ranges, too_many_chunks
-from streambpe.store.database import append, incoming, open_store
+from streambpe.store.database import FORMAT_VERSION, append, incoming, open_store
 from streambpe.store.identity import tables_written
 from streambpe.store.merge import compact, give_out, lists_of_range, opened, ranges
 from streambpe.store.parts import MAX_COUNT, Part, Span, list_parts, parts_by_group
@@ -137,7 +137,9 @@ def read_totals(run: Run, resources: Resources) -> tuple[dict[str, Any], Edited]
     at_once = range_bytes(resources)
     with contextlib.closing(open_counts(run, resources)) as con:
         found = digest_counts(con, stated["sha256"], at_once).facts(stated["documents"])
-        edited = Edited("edited" in facts, found["sha256"] != stated["sha256"], _groups_differ(con, at_once))
+        # one of an older version that nobody has written to since has no table of groups
+        groups = facts["format_version"] == str(FORMAT_VERSION) and _groups_differ(con, at_once)
+        edited = Edited("edited" in facts, found["sha256"] != stated["sha256"], groups)
     return found, edited
 
 

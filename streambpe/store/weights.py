@@ -88,6 +88,8 @@ def weigh_groups(
         run_sql(con, "steps/put_weighed", least_rest=least, places=places)
         ((tied,),) = run_sql(con, "count_rest", least_rest=least)
         places = max(places - tied, 0)
+    if not run_sql(con, "has_weighted_counts")[0][0]:  # an empty table stands for a training without weights
+        raise UsageError("With these --weight nothing is left to learn from. Nothing was changed.")
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ import duckdb
 import pyarrow as pa
 
 from streambpe.config import TrainConfig
-from streambpe.errors import RunError, UsageError
+from streambpe.errors import RunError
 from streambpe.store.chunks import fold, open_counts, range_bytes, read_totals
 from streambpe.store.counted import copy_rows
 from streambpe.store.database import append, use_private_training
@@ -96,8 +96,6 @@ def _read(training: Training, corpus: Corpus) -> Corpus:
                 f"{run.state}: chunk_counts was edited just now. Nothing was changed. Give the command again."
             )
         part, stop_words = copy_training_chunks(con, config, training.counts / "chunks.parquet", size)
-        if config.weights and not part.rows and not stop_words:
-            raise UsageError("With these --weight nothing is left to learn from. Nothing was changed.")
     return replace(corpus, chunks=[part], stop_words=list(stop_words))
 
 

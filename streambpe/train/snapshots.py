@@ -28,14 +28,15 @@ class Snapshots:
     """When the next snapshot of a training is due."""
 
     def __init__(self, folder: Path, least_seconds: float) -> None:
-        """`least_seconds`: none is made sooner."""
+        """`least_seconds`: none is made sooner; 0: one at every chance, whatever it costs."""
         self._folder, self._least_seconds = folder, least_seconds
         self._last, self._cost = time.monotonic(), 0.0
 
     def write_if_due(self, engine: Engine, journal: Journal) -> None:
         """Write one if there is none since long enough."""
         began = time.monotonic()
-        if began - self._last > max(self._least_seconds, _SHARE * self._cost):
+        wait = max(self._least_seconds, _SHARE * self._cost) if self._least_seconds else 0.0
+        if began - self._last >= wait:
             write_snapshot(self._folder, engine, journal)
             self._last = time.monotonic()
             self._cost = self._last - began

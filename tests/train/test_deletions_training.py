@@ -150,7 +150,7 @@ def test_interrupted_anywhere_it_ends_the_same(counted, trained, tmp_path):
 
         trainer = Trainer(
             run, TrainConfig.from_options(**OPTIONS), resources=SMALL, checkpoint_seconds=0, snapshot_seconds=0,
-            on_batch=enough,
+            on_batch=enough, tuning=EngineTuning(candidates=4),
         )  # fmt: skip
         with pytest.raises(Enough):
             trainer.run()
