@@ -162,18 +162,23 @@ def _many_scripts(size: int) -> str:
     return " ".join(words)
 
 
+def resident_at_most(process):
+    """What a process holds at most until it ends well."""
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, resident_bytes(process.pid))
+        time.sleep(0.01)
+    assert process.returncode == 0
+    return peak
+
+
 def test_a_small_limit_holds_for_the_whole_command(tmp_path):
     """train --memory 256MB on megabytes of many scripts: what is resident never comes to 1.05 times that."""
     source = tmp_path / "many.txt"
     source.write_text("\n".join(_many_scripts(200_000) for _ in range(30)), encoding="utf-8")
     command = [sys.executable, "-m", "streambpe", "train", str(tmp_path / "run"), str(source)]
     process = subprocess.Popen([*command, "--vocab-size", "1000", "--memory", "256MB", "--progress", "none"], cwd=ROOT)
-    peak = 0
-    while process.poll() is None:
-        peak = max(peak, resident_bytes(process.pid))
-        time.sleep(0.01)
-    assert process.returncode == 0
-    assert 100 * MB < peak < 1.05 * 256 * MB
+    assert 100 * MB < resident_at_most(process) < 1.05 * 256 * MB
 
 
 def test_one_chunk_of_9_mb_is_counted_in_256(tmp_path):
@@ -182,12 +187,7 @@ def test_one_chunk_of_9_mb_is_counted_in_256(tmp_path):
     source.write_bytes(np.random.default_rng(1).integers(97, 123, 9 * MB, np.uint8).tobytes())
     command = [sys.executable, "-m", "streambpe", "count", str(tmp_path / "run"), str(source), "--memory", "256MB"]
     process = subprocess.Popen(command, cwd=ROOT)
-    peak = 0
-    while process.poll() is None:
-        peak = max(peak, resident_bytes(process.pid))
-        time.sleep(0.01)
-    assert process.returncode == 0
-    assert 100 * MB < peak < 1.05 * 256 * MB
+    assert 100 * MB < resident_at_most(process) < 1.05 * 256 * MB
 
 
 @pytest.mark.long
