@@ -23,6 +23,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streambpe.arrays import MAX_COUNT
 from streambpe.core.strings import ChunkList
 from streambpe.failpoints import failpoint
 from streambpe.resources import BASE_BYTES, Resources
@@ -30,7 +31,7 @@ from streambpe.store.counted import CorpusDigest, as_list, digest_counts, list_r
 from streambpe.store.database import FORMAT_VERSION, append, incoming, open_store
 from streambpe.store.identity import tables_written
 from streambpe.store.merge import compact, give_out, lists_of_range, opened, ranges
-from streambpe.store.parts import MAX_COUNT, Part, Span, list_parts, parts_by_group
+from streambpe.store.parts import Part, Span, list_parts, parts_by_group
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import query_arrow, run_sql
 from streambpe.store.unfinished import note_lost, read_record, unfinished

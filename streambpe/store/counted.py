@@ -14,9 +14,10 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from streambpe.arrays import MAX_COUNT
 from streambpe.core.strings import ChunkList, merge
 from streambpe.errors import StreambpeError
-from streambpe.store.parts import MAX_COUNT, Part, PartWriter
+from streambpe.store.parts import Part, PartWriter
 from streambpe.store.sqlfiles import query_arrow, query_batches, run_sql
 
 _DIGEST_ROWS = 1 << 16  # laid out at once

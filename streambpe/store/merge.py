@@ -11,11 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow.parquet as pq
 
+from streambpe.arrays import MAX_COUNT
 from streambpe.core.strings import ChunkList, merge
 from streambpe.errors import StreambpeError
 from streambpe.failpoints import failpoint
 from streambpe.later import polars as pl
-from streambpe.store.parts import GROUP_ROWS, LEAST_GROUP_ROWS, MAX_COUNT, Part, PartWriter, next_number
+from streambpe.store.parts import GROUP_ROWS, LEAST_GROUP_ROWS, Part, PartWriter, next_number
 from streambpe.store.run import Run
 
 _Use = Callable[[ChunkList], None]

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from streambpe.arrays import MAX_COUNT
 from streambpe.core.strings import ChunkList
 from streambpe.errors import RunError, StreambpeError
 from streambpe.failpoints import failpoint
@@ -27,7 +28,6 @@ from streambpe.files import put_in_place
 from streambpe.store.identity import refuse_other_run
 from streambpe.store.run import Run
 
-MAX_COUNT = 2**63 - 1
 PART_FORMAT = 2  # 1: before source groups; read as a part without a group
 _SCHEMA = pa.schema([("chunk", pa.large_string()), ("n", pa.int64())])
 GROUP_ROWS = 16_384  # rows in a row group, at most: 0.5 MB of English chunks in memory

@@ -26,10 +26,11 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from streambpe.arrays import MAX_COUNT
 from streambpe.errors import StreambpeError, UsageError
 from streambpe.store.counted import copy_rows, list_ranges
 from streambpe.store.database import feed, open_store, use_private_training
-from streambpe.store.parts import MAX_COUNT, Part
+from streambpe.store.parts import Part
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 from streambpe.system import compose_name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streambpe.arrays import MAX_COUNT
 from streambpe.core.strings import ChunkList
 from streambpe.count_config import CountConfig
 from streambpe.errors import SourceError, StreambpeError, UsageError
@@ -9,7 +10,7 @@ from streambpe.later import polars as pl
 from streambpe.sources.digests import digest_file
 from streambpe.sources.source import Source
 from streambpe.sources.tables import CountTable, read_count_table
-from streambpe.store.parts import MAX_COUNT, PartWriter, Span, check_total, list_parts
+from streambpe.store.parts import PartWriter, Span, check_total, list_parts
 from streambpe.text.patterns import Pattern
 from streambpe.text.prepare import UnencodableText, drop_unencodable
 from streambpe.train.counting.committer import Committer

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from streambpe.arrays import MAX_COUNT
 from streambpe.errors import (
     LimitError,
     RunError,
@@ -32,7 +33,6 @@ from streambpe.errors import (
 from streambpe.inspect.check import check
 from streambpe.resources import Resources
 from streambpe.store.exchange import export_counts, merge_runs
-from streambpe.store.merge import MAX_COUNT
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import read_sequence
