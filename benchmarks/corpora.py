@@ -6,6 +6,7 @@ threads by document, so one thread would do it all.
 
     blocks   pieces of at least 8 KiB, cut after a line feed that something other than white space follows
     lines    every line is a document, without its line feed; empty lines are left out
+    ended    every line is a document, with its line feed: what gigabpe makes of a text
 
 JSON lines pass through untouched (field "text").
 """
@@ -23,7 +24,10 @@ BLOCK_BYTES = 8192
 
 
 def prepare(corpus: str, work: str, documents: str, mb: float | None) -> dict[str, str]:
-    """Write what the contenders read, unless it is there; its path, kind ("jsonl" or "lines") and name."""
+    """Write what the contenders read, unless it is there; its path, kind ("jsonl" or "lines") and name.
+
+    Where documents are lines, `text` is the path of the text itself.
+    """
     path = Path(corpus)
     name, kind = path.name.removesuffix(".zst").removesuffix(".gz"), "lines" if documents == "lines" else "jsonl"
     stem, ending = name.rsplit(".", 1)
@@ -33,8 +37,14 @@ def prepare(corpus: str, work: str, documents: str, mb: float | None) -> dict[st
         documents, kind = "as they are", "jsonl"
     stem += f"-{mb:g}mb" if mb else ""
     if path.name == name and not mb and (ending == "jsonl" or documents == "lines"):
-        return {"path": str(path.resolve()), "kind": kind, "name": stem, "documents": documents}
+        read = {"text": str(path.resolve())} if kind == "lines" else {}
+        return {"path": str(path.resolve()), "kind": kind, "name": stem, "documents": documents, **read}
     target = Path(work) / f"{stem}.{documents.split()[0]}.{'txt' if kind == 'lines' else 'jsonl'}"
+    read = {}
+    if documents == "ended":
+        read = {"text": prepare(corpus, work, "lines", mb)["path"]}
+    elif kind == "lines":
+        read = {"text": str(target)}
     if not target.exists() or target.stat().st_mtime < path.stat().st_mtime:
         unfinished = target.with_suffix(".unfinished")
         with _open(path) as source, unfinished.open("wb") as out:
@@ -42,10 +52,10 @@ def prepare(corpus: str, work: str, documents: str, mb: float | None) -> dict[st
             if ending == "jsonl" or documents == "lines":
                 out.writelines(lines)
             else:
-                for text in _blocks(lines):
+                for text in lines if documents == "ended" else _blocks(lines):
                     out.write(json.dumps({"text": text.decode()}, ensure_ascii=False).encode() + b"\n")
         unfinished.rename(target)
-    return {"path": str(target), "kind": kind, "name": stem, "documents": documents}
+    return {"path": str(target), "kind": kind, "name": stem, "documents": documents, **read}
 
 
 def _open(path: Path) -> IO[bytes]:

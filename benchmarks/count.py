@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora import prepare
-from harness import Contender, ask, call, compare, scratch, streambpe
+from harness import Contender, ask, call, chosen, compare, scratch, streambpe
 
 DISTINCT_RUSTBPE = r"Processed \d+ sequences total, (\d+) unique"
 DISTINCT_TOKENIZERS = r'"Tokenize words","current":0,"total":(\d+)'
@@ -85,7 +85,7 @@ def contenders(corpus: dict[str, str], arguments: argparse.Namespace, pattern: s
         ),
         Contender("read_only", call("peers:read_only", **source)),
     ]
-    return [c for c in found if not arguments.only or c.name in arguments.only]
+    return chosen(found, arguments.only)
 
 
 def same_job(corpus: dict[str, str], arguments: argparse.Namespace, pattern: str, work: Path) -> tuple[list[str], bool]:
@@ -149,9 +149,9 @@ def commonest_pair_of_rustbpe(path: str, kind: str, pattern: str) -> dict[str, A
 
 def learned(path: str) -> list[str]:
     """Tokens in hex: bytes do not fit into JSON."""
-    from peers import tokens_of
+    from peers import learned_from
 
-    return [token.hex() for token in tokens_of(path)]
+    return [token.hex() for token in learned_from(path)[0]]
 
 
 def main() -> None:

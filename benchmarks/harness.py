@@ -111,6 +111,14 @@ def streambpe(*arguments: str) -> list[str]:
     return [str(Path(sys.executable).parent / "streambpe"), *arguments]
 
 
+def chosen(contenders: Sequence[Contender], only: Sequence[str] | None) -> list[Contender]:
+    """Those that --only names, or all; a name that is none of them ends the program."""
+    names = [contender.name for contender in contenders]
+    if unknown := [name for name in only or [] if name not in names]:
+        sys.exit(f"--only {unknown[0]}: no contender here has this name; there are: {', '.join(names)}.")
+    return [contender for contender in contenders if not only or contender.name in only]
+
+
 def run_once(contender: Contender, out: Path, timeout_seconds: float) -> Run:
     """Start, sample and reap one process tree. `out` is removed afterwards by the caller."""
     if contender.setup:

@@ -22,6 +22,7 @@ that stand for bytes: rustbpe and it differ where counts tie.
 from __future__ import annotations
 
 import base64
+import hashlib
 import itertools
 import json
 import logging
@@ -73,7 +74,13 @@ def train_rustbpe(path: str, kind: str, pattern: str, vocab_size: int, out: str 
 
 
 def train_tokenizers(
-    path: str, kind: str, pattern: str, vocab_size: int, out: str | None = None, log: bool = False
+    path: str,
+    kind: str,
+    pattern: str,
+    vocab_size: int,
+    out: str | None = None,
+    log: bool = False,
+    all_bytes: bool = True,
 ) -> None:
     """Hugging Face tokenizers, byte level: count, make words, count pairs, merge; with 256 ids no merges."""
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
@@ -84,7 +91,7 @@ def train_tokenizers(
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,
         min_frequency=0,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet() if all_bytes else [],
         show_progress=log,
         progress_format="json" if log else "silent",
     )
@@ -192,53 +199,65 @@ def read_table(table: str, rows: int | None = None) -> list[tuple[str, int]]:
 # ---------------------------------------------------------------- reading what was learned
 
 
-def tokens_of(path: str) -> list[bytes]:
-    """The tokens of any contender's result, in the order they were learned, base bytes left out."""
+def learned_from(path: str) -> tuple[list[bytes], list[tuple[bytes, bytes]]]:
+    """The tokens of any contender's result, in the order they were learned, base bytes left out; and their merges.
+
+    Ranks as tiktoken stores them do not tell what a token was joined of: no merges then.
+    """
     source = Path(path)
     if source.is_dir():
         source = source / "model.events.jsonl"
     with source.open("rb") as lines:
         start = lines.read(64)
     if b"streambpe-events" in start:
-        return _tokens_of_events(source)
-    if start.startswith(b"{"):
-        return _tokens_of_tokenizers(json.loads(source.read_text()))
-    rows = [base64.b64decode(line.split()[0]) for line in source.read_bytes().splitlines()]
-    return [token for token in rows if len(token) > 1]
+        merges = _merges_of_events(source)
+    elif start.startswith(b"{"):
+        merges = _merges_of_tokenizers(json.loads(source.read_text()))
+    else:
+        rows = [base64.b64decode(line.split()[0]) for line in source.read_bytes().splitlines()]
+        return [token for token in rows if len(token) > 1], []
+    return [left + right for left, right in merges], merges
 
 
-def _tokens_of_events(source: Path) -> list[bytes]:
+def _merges_of_events(source: Path) -> list[tuple[bytes, bytes]]:
     with source.open() as lines:
         header = json.loads(next(lines))
         first_id = header["alphabet"]["first_id"]
         tokens = {first_id + i: bytes.fromhex(symbol) for i, symbol in enumerate(header["alphabet"]["symbols"])}
-        learned = []
+        merges = []
         for line in lines:
             event = json.loads(line)
             if event["op"] != "merge":
                 raise ValueError(f"{source}: only plain merges are compared, not {event['op']}")
-            tokens[event["id"]] = tokens[event["left"]] + tokens[event["right"]]
-            learned.append(tokens[event["id"]])
-    return learned
+            merges.append((tokens[event["left"]], tokens[event["right"]]))
+            tokens[event["id"]] = b"".join(merges[-1])
+    return merges
 
 
-def _tokens_of_tokenizers(saved: dict[str, Any]) -> list[bytes]:
+def _merges_of_tokenizers(saved: dict[str, Any]) -> list[tuple[bytes, bytes]]:
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]  # these stand for themselves
     others = [byte for byte in range(256) if byte not in printable]
     byte_of = {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
-    return [bytes(byte_of[c] for c in left + right) for left, right in saved["model"]["merges"]]
+
+    def spelled(token: str) -> bytes:
+        return bytes(byte_of[character] for character in token)
+
+    return [(spelled(left), spelled(right)) for left, right in saved["model"]["merges"]]
 
 
 def summary(path: str, like: str | None = None) -> dict[str, Any]:
-    """How many tokens were learned and a digest of them in order; beside another result, how far they are equal."""
-    import hashlib
-
-    tokens = tokens_of(path)
-    digest = hashlib.sha256(b"".join(len(token).to_bytes(4, "little") + token for token in tokens)).hexdigest()
-    found: dict[str, Any] = {"learned": len(tokens), "tokens_sha256": digest[:12]}
+    """How many tokens were learned, a digest of them and of their merges in order; how far another result is equal."""
+    tokens, merges = learned_from(path)
+    found: dict[str, Any] = {"learned": len(tokens), "tokens": _digest(tokens)}
+    if merges:
+        found["merges"] = _digest([part for merge in merges for part in merge])
     if like and Path(like).exists():
-        other = tokens_of(like)
+        other, _ = learned_from(like)
         equal = sum(1 for _ in itertools.takewhile(lambda ab: ab[0] == ab[1], zip(tokens, other, strict=False)))
         found["equal_prefix"] = equal
         found["shared"] = len(set(tokens) & set(other))
     return found
+
+
+def _digest(rows: list[bytes]) -> str:
+    return hashlib.sha256(b"".join(len(row).to_bytes(4, "little") + row for row in rows)).hexdigest()[:12]

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora import prepare
-from harness import RESULTS, Contender, ask, compare, copy_run, scratch, streambpe
+from harness import RESULTS, Contender, ask, chosen, compare, copy_run, scratch, streambpe
 
 TAUS = ("1", "0.9", "0.8", "0.7", "0.6")
 SIZES = (8192, 16384, 32768, 65536)
@@ -133,7 +133,7 @@ def main() -> None:
     name = arguments.name or f"picky-{corpus['name']}"
     good = compare(
         name,
-        [c for c in contenders(arguments, counted, found) if not arguments.only or c.name in arguments.only],
+        chosen(contenders(arguments, counted, found), arguments.only),
         runs=arguments.runs,
         work=work,
         about={

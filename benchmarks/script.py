@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora import prepare
-from harness import RESULTS, Contender, ask, compare, copy_run, scratch, streambpe
+from harness import RESULTS, Contender, ask, chosen, compare, copy_run, scratch, streambpe
 
 PATTERNS = ("gpt4", "gpt4o", "script")
 BASE = {"bytes": 256, "script": 2172}
@@ -208,10 +208,10 @@ def main() -> None:
     characters = ask("script:lines_by_script", kept=str(kept), out=str(lines))
     found: dict[str, Any] = {}
     name = arguments.name or f"script-{corpus['name']}-{arguments.merges}"
-    chosen = contenders(arguments, learned, lines, work, found)
+    all_of_them = contenders(arguments, learned, lines, work, found)
     good = compare(
         name,
-        [c for c in chosen if not arguments.only or c.name in arguments.only],
+        chosen(all_of_them, arguments.only),
         runs=arguments.runs,
         work=work,
         about={

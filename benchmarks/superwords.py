@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora import prepare
-from harness import Contender, ask, compare, scratch, streambpe
+from harness import Contender, ask, chosen, compare, scratch, streambpe
 
 HELD_OUT = 100  # one document in so many
 STAGES = ("counting", "words", "learning", "neighbours", "runs", "superwords", "documents", "writing", "trained")
@@ -103,7 +103,7 @@ def main() -> None:
             )
     good = compare(
         arguments.name or f"superwords-{corpus['name']}-{arguments.vocab_size}",
-        [c for c in found if not arguments.only or c.name in arguments.only],
+        chosen(found, arguments.only),
         runs=arguments.runs,
         work=work,
         about={"job": f"{arguments.vocab_size} ids, pattern {arguments.pattern}", "corpus": corpus["name"]},

@@ -12,7 +12,8 @@ streambpe-learn  the same on a RUN that was counted before (untimed): learning a
 rustbpe          train_from_iterator, then its ranks as tiktoken stores them
 tokenizers       BpeTrainer (min_frequency=0, byte level, all 256 bytes in the alphabet), then save
 tokenizers-log   with --merge-loop only: the same while it logs its progress, which costs it about a second
-gigabpe          train_tokenizer on the file itself; only for --documents lines --pattern gpt2
+gigabpe          train_tokenizer on the file itself; only for --pattern gpt2 and documents that are lines (its own
+                 keep their line feed: --documents ended; beside --documents lines its work is the same, not its result)
 bpeasy           train_bpe without a bound on token length, then its ranks
 
 `merge loop` is, for rustbpe and tokenizers-log, from the end of their index of pairs to their last merge, as their
@@ -20,7 +21,9 @@ own logs tell; for streambpe the fact `batches_s` is the time inside its passes,
 
 Whether all did the same job: streambpe runs with --like rustbpe; it, rustbpe and bpeasy must learn the same
 tokens in the same order, to the last. tokenizers and gigabpe break ties by another order of ids, so of them is only
-told how many tokens it shares with the first contender and how many at the start are the same.
+told how many tokens they share with the first contender and how many at the start are the same. With --like hf it is
+the other way round: streambpe, tokenizers and gigabpe must learn the same merges, part by part, in the same order;
+their alphabet then is the bytes seen, as gigabpe has no other.
 
 With --table the contenders start from chunks and counts:
 
@@ -43,7 +46,7 @@ from typing import Any
 
 from corpora import prepare
 from count import DISTINCT_RUSTBPE, DISTINCT_TOKENIZERS, TOLERANCE, expression_of, peers
-from harness import Contender, ask, call, compare, copy_run, scratch, streambpe
+from harness import Contender, ask, call, chosen, compare, copy_run, scratch, streambpe
 
 from streambpe.system import usable_cores
 
@@ -53,7 +56,9 @@ MERGES = {"merge loop": ("pairs indexed", "merged")}
 def learning(arguments: argparse.Namespace, memory: str) -> list[str]:
     """The options of `streambpe train` that say what is learned."""
     options = ["--vocab-size", str(arguments.vocab_size), "--pattern", arguments.pattern]
-    options += ["--like", "rustbpe", "--memory", memory]
+    options += ["--like", arguments.like, "--memory", memory]
+    if arguments.like == "hf":  # as gigabpe does, and tokenizers where it is given no alphabet
+        options += ["--alphabet", "seen"]
     if arguments.threads != usable_cores():  # all cores is the default
         options += ["--threads", str(arguments.threads)]
     return options
@@ -63,6 +68,7 @@ def of_corpus(corpus: dict[str, str], arguments: argparse.Namespace, work: Path,
     """Text to vocabulary. Ours first: ratios are to it."""
     source = [corpus["path"], *(["--lines"] if corpus["kind"] == "lines" else [])]
     counted = Counted(work, [*source, "--pattern", arguments.pattern])
+    by_bytes, by_characters = ("", "_other_ties") if arguments.like == "rustbpe" else ("_other_ties", "")
     found = []
     for memory in arguments.memory or ["1GB"]:
         more = f" {memory}" if len(arguments.memory) > 1 else ""
@@ -70,13 +76,13 @@ def of_corpus(corpus: dict[str, str], arguments: argparse.Namespace, work: Path,
             Contender(
                 f"streambpe{more}",
                 streambpe("train", "{out}", *source, *learning(arguments, memory)),
-                outcome=outcome("tokens", judge),
+                outcome=outcome("", judge),
             ),
             Contender(
                 f"streambpe-learn{more}",
                 streambpe("train", "{out}", *learning(arguments, memory)),
                 setup=counted.copy,
-                outcome=outcome("tokens", judge),
+                outcome=outcome("", judge),
             ),
         ]
     job = {"path": corpus["path"], "kind": corpus["kind"], "pattern": expression_of(arguments.pattern)}
@@ -94,20 +100,20 @@ def of_corpus(corpus: dict[str, str], arguments: argparse.Namespace, work: Path,
             },
             spans=MERGES,
             facts={"distinct": DISTINCT_RUSTBPE},
-            outcome=outcome("tokens", judge),
+            outcome=outcome(by_bytes, judge),
         ),
         Contender(
             "tokenizers",
-            call("peers:train_tokenizers", **job),
+            call("peers:train_tokenizers", **job, all_bytes=arguments.like != "hf"),
             env,
-            outcome=outcome("tokens_other_ties", judge),
+            outcome=outcome(by_characters, judge),
         ),
-        Contender("bpeasy", call("peers:train_bpeasy", **job), env, outcome=outcome("tokens", judge)),
+        Contender("bpeasy", call("peers:train_bpeasy", **job), env, outcome=outcome(by_bytes, judge)),
     ]
-    if corpus["kind"] == "lines" and arguments.pattern == "gpt2":
-        own = {"path": corpus["path"], "vocab_size": arguments.vocab_size, "threads": arguments.threads, "out": "{out}"}
+    if "text" in corpus and arguments.pattern == "gpt2":
+        own = {"path": corpus["text"], "vocab_size": arguments.vocab_size, "threads": arguments.threads, "out": "{out}"}
         found.append(
-            Contender("gigabpe", call("peers:train_gigabpe", **own), env, outcome=outcome("tokens_other_ties", judge))
+            Contender("gigabpe", call("peers:train_gigabpe", **own), env, outcome=outcome(by_characters, judge))
         )
     if arguments.merge_loop:
         found.append(
@@ -122,7 +128,7 @@ def of_corpus(corpus: dict[str, str], arguments: argparse.Namespace, work: Path,
                 },
                 spans=MERGES,
                 facts={"distinct": DISTINCT_TOKENIZERS},
-                outcome=outcome("tokens_other_ties", judge),
+                outcome=outcome(by_characters, judge),
             )
         )
     return found
@@ -137,15 +143,15 @@ def of_table(table: str, arguments: argparse.Namespace, work: Path, judge: Path)
     both = f"{shlex.join(streambpe('count', '{out}', *counting))} && {shlex.join(train)}"
     batchbpe: dict[str, Any] = {"table": table, "vocab_size": arguments.vocab_size, "out": "{out}"}
     return [
-        Contender("streambpe-learn", train, setup=counted.copy, outcome=outcome("tokens", judge)),
-        Contender("streambpe", ["sh", "-c", both], outcome=outcome("tokens", judge)),
+        Contender("streambpe-learn", train, setup=counted.copy, outcome=outcome("", judge)),
+        Contender("streambpe", ["sh", "-c", both], outcome=outcome("", judge)),
         Contender(
             "streambpe-paper",
             [*train, "--batch", "paper"],
             setup=counted.copy,
-            outcome=outcome("tokens_by_batches", judge),
+            outcome=outcome("_by_batches", judge),
         ),
-        Contender("batchbpe", call("peers:train_batchbpe", **batchbpe), outcome=outcome("tokens_by_batches", judge)),
+        Contender("batchbpe", call("peers:train_batchbpe", **batchbpe), outcome=outcome("_by_batches", judge)),
     ]
 
 
@@ -162,12 +168,17 @@ class Counted:
         copy_run(self.run, out)
 
 
-def outcome(digest: str, judge: Path) -> Callable[[Path], Mapping[str, Any]]:
-    """How many tokens, their digest under the name `digest`, and how far they equal the first contender's."""
+def outcome(other: str, judge: Path) -> Callable[[Path], Mapping[str, Any]]:
+    """How many tokens, their digests, and how far they equal the first contender's.
+
+    Digests of those that learn by another rule get its name (`other`): they are not to be equal.
+    """
 
     def facts(out: Path) -> Mapping[str, Any]:
         found = ask("peers:summary", path=str(out), like=str(judge))
-        found[digest] = found.pop("tokens_sha256")
+        for digest in ("tokens", "merges"):
+            if digest in found:
+                found[digest + other] = found.pop(digest)
         if not judge.exists():
             shutil.copyfile(out / "model.events.jsonl" if out.is_dir() else out, judge)
         if (out / "state.duckdb").exists():
@@ -199,12 +210,15 @@ def main() -> None:
     what.add_argument("--corpus", help=".txt, .txt.zst or .jsonl (field text)")
     what.add_argument("--table", help="chunk,count csv")
     parser.add_argument("--vocab-size", type=int, required=True)
-    parser.add_argument("--documents", choices=["blocks", "lines"], default="blocks", help="of a text (corpora.py)")
+    parser.add_argument(
+        "--documents", choices=["blocks", "lines", "ended"], default="blocks", help="of a text (corpora.py)"
+    )
     parser.add_argument(
         "--merge-loop", action="store_true", help="also tokenizers with its log, which tells its stages"
     )
     parser.add_argument("--mb", type=float, help="only the first MB of the corpus, to try things out")
     parser.add_argument("--pattern", default="gpt4", help="a preset of streambpe (default: gpt4)")
+    parser.add_argument("--like", choices=["rustbpe", "hf"], default="rustbpe", help="whose order of ties (above)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
         "--memory", action="append", default=[], metavar="SIZE", help="streambpe's limit; more than one to compare"
@@ -234,13 +248,13 @@ def main() -> None:
         name, found = table.stem, of_table(str(table), arguments, work, judge)
     good = compare(
         arguments.name or f"train-{name}-{arguments.vocab_size}",
-        [c for c in found if not arguments.only or c.name in arguments.only],
+        chosen(found, arguments.only),
         runs=arguments.runs,
         warm_up=not arguments.no_warm_up,
         work=work,
         about=about,
         timeout_seconds=arguments.timeout,
-        same={"tokens": 0, "distinct": TOLERANCE},
+        same={"tokens": 0, "merges": 0, "distinct": TOLERANCE},
     )
     sys.exit(0 if good else 1)
 
