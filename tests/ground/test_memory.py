@@ -23,6 +23,7 @@ from streambpe.system import library_pages, resident_bytes, tree_pids, unmap
 from streambpe.train.commands import train
 from streambpe.train.engine.engine import Engine
 from streambpe.train.tables import Tables
+from streambpe.train.words import WordFiles
 from tests.runs import ROOT, cli_process
 
 MB = 10**6
@@ -188,6 +189,34 @@ def test_one_chunk_of_9_mb_is_counted_in_256(tmp_path):
     command = [sys.executable, "-m", "streambpe", "count", str(tmp_path / "run"), str(source), "--memory", "256MB"]
     process = subprocess.Popen(command, cwd=ROOT)
     assert 100 * MB < resident_at_most(process) < 1.05 * 256 * MB
+
+
+_READ_WORDS = """
+import sys
+from pathlib import Path
+from streambpe.train.engine.engine import Engine, EngineOptions
+from streambpe.train.words import WordFiles
+folder = Path(sys.argv[1])
+options = EngineOptions(memory_bytes=24 << 20, threads=1, work_dir=folder / "blocks")
+Engine(WordFiles(folder).open(), [bytes([b]) for b in range(256)], options).close()
+"""
+
+
+def test_words_larger_than_the_limit_are_read_some_at_a_time(tmp_path):
+    """6 million words in files, 144 MB: what is resident on their way to blocks does not grow with them."""
+    files = WordFiles(tmp_path)
+    for path, array in zip(
+        files.paths,
+        (
+            np.tile(np.arange(97, 103, dtype=np.int32), 2_000_000),
+            2 * np.arange(6_000_001),
+            np.ones(6_000_000, np.int64),
+        ),
+        strict=True,
+    ):
+        array.tofile(path)
+    process = subprocess.Popen([sys.executable, "-c", _READ_WORDS, str(tmp_path)], cwd=ROOT)
+    assert resident_at_most(process) < 200 * MB
 
 
 @pytest.mark.long

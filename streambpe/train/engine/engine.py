@@ -74,15 +74,17 @@ class Engine:
         self._folder: Path | None = self.options.work_dir
 
     def _check_sums(self, words: Words) -> None:
-        """Refuse words whose pair counts could pass 2^63 - 1: a count would wrap without a word."""
-        if len(words.weights) == 0:
+        """Refuse words whose pair counts could pass 2^63 - 1: a count would wrap without a word. The words may be more
+        than memory holds, so they are looked at some at a time."""
+        symbols = 0.0
+        for _, offsets, weights in _slices(words):
+            least = int(weights.min())
+            if least < 0:
+                raise ValueError(f"a word has a negative count ({least}); counts are 0 or more")
+            symbols += float(np.dot(weights.astype(np.float64), np.diff(offsets)))
+        if symbols < 2.0**62:
             return
-        if int(words.weights.min()) < 0:
-            raise ValueError(f"a word has a negative count ({int(words.weights.min())}); counts are 0 or more")
-        length = np.diff(words.offsets)
-        if float(np.dot(words.weights.astype(np.float64), length)) < 2.0**62:
-            return
-        total = sum(int(w) * max(0, int(k) - 1) for w, k in zip(words.weights, length, strict=True))
+        total = sum(_count_pairs(offsets, weights) for _, offsets, weights in _slices(words))
         if total > MAX_COUNT:
             raise CountOverflow(
                 f"the words hold {total} pairs, more than 2^63 - 1 = {MAX_COUNT}: a count could overflow "
@@ -311,6 +313,11 @@ def _slices(words: Words) -> Iterator[tuple[Int32, Int64, Int64]]:
         yield words.symbols, words.offsets[at : stop + 1], words.weights[at:stop]
         for array in (words.symbols, words.offsets, words.weights):
             release_maps(array)
+
+
+def _count_pairs(offsets: Int64, weights: Int64) -> int:
+    """How many pairs stand in these words."""
+    return sum(int(n) * max(0, int(length) - 1) for n, length in zip(weights, np.diff(offsets), strict=True))
 
 
 def _verify(merges: Sequence[Given], deleted: Sequence[Deletion], at: int, batch: Batch) -> None:
