@@ -28,13 +28,10 @@ calls = []
 {ways}
 import streambpe.train.commands
 from streambpe.resources import Resources
-for number, call in enumerate(calls):
-    result = call({folder!r} + f"/run{{number}}", [{text!r}], vocab_size=260, resources=Resources(300 * 10**6, 1))
-    assert result.events > 0, result
-    assert call is streambpe.train is calls[0]
-    assert streambpe.train.commands.train(
-        {folder!r} + f"/run{{number}}", vocab_size=260, resources=Resources(300 * 10**6, 1)
-    ).skipped
+assert all(call is streambpe.train for call in calls)
+asked = dict(vocab_size=260, resources=Resources(300 * 10**6, 1))
+assert calls[-1]({folder!r} + "/run", [{text!r}], **asked).events > 0
+assert streambpe.train.commands.train({folder!r} + "/run", **asked).skipped
 print("both")
 """
 

@@ -88,6 +88,7 @@ def test_two_columns_of_one_name(tmp_path):
         assert count(run, [str(tmp_path / name)], resources=SMALL).corpus["chunks"] == 4
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("depth", [1000, 100_000])
 @pytest.mark.parametrize("line", ['{"text": "a", "x": %s1%s}', '{"text": %s1%s}', '{"text": "\\ud800", "x": %s1%s}'])
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
@@ -195,7 +196,7 @@ def test_a_folder_that_may_not_be_looked_into(tmp_path, monkeypatch):
         find_sources([str(tmp_path)])
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv", "a.parquet", "a.txt.gz"])
 def test_a_file_that_vanishes_between_listing_and_reading(tmp_path, monkeypatch, name):
     """One message with its name; those before it are kept, and with the file back the count goes on."""
@@ -227,7 +228,7 @@ def test_a_file_that_vanishes_between_listing_and_reading(tmp_path, monkeypatch,
 # patterns
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     "expression",
     [
@@ -312,7 +313,7 @@ NO_TEXT = {
 }
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl", "-"])
 @pytest.mark.parametrize("kind", NO_TEXT)
 def test_what_is_mostly_no_utf8_is_refused_by_name(tmp_path, kind, name):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,14 +19,21 @@ from streambpe.inspect.check import check
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from tests.runs import ROOT, SMALL, cli_process, counted_run, log_of, plain_events, rows
+from tests.tiers import long
 
 COUNTS = {"ab": 5, "cd": 4, "ef": 3, "x": 9}
 
 
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory) -> Path:
+    """A run with COUNTS, to copy."""
+    return counted_run(tmp_path_factory.mktemp("counted") / "run", COUNTS)
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def run(counted: Path, tmp_path: Path) -> Path:
     """A run with COUNTS."""
-    return counted_run(tmp_path / "run", COUNTS)
+    return Path(shutil.copytree(counted, tmp_path / "run"))
 
 
 def edit(run: Path, statement: str) -> None:
@@ -55,8 +63,9 @@ def test_the_next_training_learns_from_an_edited_row(run, statement, learned, ro
     assert merges(run) == learned
     assert "edited" in " ".join(result.warnings)
     assert log_of(run).header.corpus["edited"] is True
-    assert [problem.what for problem in check(run, resources=SMALL) if problem.table == "chunk_counts"] == [row]
-    assert not [problem for problem in check(run, resources=SMALL) if problem.table.startswith("main.")]
+    problems = check(run, resources=SMALL)
+    assert [problem.what for problem in problems if problem.table == "chunk_counts"] == [row]
+    assert not [problem for problem in problems if problem.table.startswith("main.")]
     again = train(run, vocab_size=300, resources=SMALL)
     assert again.skipped
     assert "edited" in " ".join(again.warnings)
@@ -131,7 +140,7 @@ def test_a_lost_database_is_made_anew_from_the_parts(run, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
-@pytest.mark.parametrize("place", ["part-committed", "fold-filled", "fold-committed"])
+@pytest.mark.parametrize("place", [long("part-committed"), "fold-filled", long("fold-committed")])
 def test_a_part_is_added_once_wherever_the_fold_is_killed(run, tmp_path, place):
     """To counts that were there, and to an edit; the same command goes on."""
     edit(run, "UPDATE chunk_counts SET n = 40 WHERE chunk = 'cd'")

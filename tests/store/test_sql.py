@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import duckdb
@@ -46,23 +47,37 @@ EXAMPLES = {
 LEARNING = ("get_sum_note", "put_sum_note", "list_neighbours", "list_neighbour_counts")  # on the private database
 
 
-@pytest.fixture
-def con(tmp_path):
-    """A fresh store with what callers of the steps register."""
-    with open_store(tmp_path / "state.duckdb") as con:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with a store as it is made, a part, and a private database of a training."""
+    folder = tmp_path_factory.mktemp("made")
+    with open_store(folder / "state.duckdb") as con:
         create_schema(con)
+    with open_store(folder / "learning.duckdb") as con:
+        run_sql(con, "learning/tables")
+    pl.DataFrame({"key": [5], "run": [b"\x01"], "by": [5], "n": [2]}).write_parquet(folder / "part.parquet")
+    return folder
+
+
+@pytest.fixture
+def con(made, tmp_path):
+    """A fresh store with what callers of the steps register."""
+    shutil.copy(made / "state.duckdb", tmp_path)
+    with open_store(tmp_path / "state.duckdb") as con:
         yield con
 
 
-@pytest.fixture
-def examples(tmp_path):
+@pytest.fixture(scope="module")
+def one_con(made, tmp_path_factory):
+    """A store for what is refused before it is read."""
+    with open_store(shutil.copy(made / "state.duckdb", tmp_path_factory.mktemp("one"))) as con:
+        yield con
+
+
+@pytest.fixture(scope="module")
+def examples(made):
     """Inputs of every name there is; files and databases that are really there."""
-    part = tmp_path / "part.parquet"
-    pl.DataFrame({"key": [5], "run": [b"\x01"], "by": [5], "n": [2]}).write_parquet(part)
-    learned = tmp_path / "learning.duckdb"
-    with open_store(learned) as con:
-        run_sql(con, "learning/tables")
-    return {**EXAMPLES, "files": [str(part)], "database": str(learned)}
+    return {**EXAMPLES, "files": [str(made / "part.parquet")], "database": str(made / "learning.duckdb")}
 
 
 def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
@@ -143,12 +158,12 @@ def test_it_runs(con, examples, name):
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if declared_inputs(n)])
-def test_missing_and_unknown_inputs_are_refused(con, examples, name):
+def test_missing_and_unknown_inputs_are_refused(one_con, examples, name):
     """A variable left out would read as NULL and quietly give nothing."""
     inputs = {key: examples[key] for key in declared_inputs(name)}
     for wrong in ({}, {**inputs, "nobody": 1}):
         with pytest.raises(SqlInputError, match="asks for"):
-            run_sql(con, name, **wrong)
+            run_sql(one_con, name, **wrong)
 
 
 def test_named_statements_are_found_with_what_they_do():

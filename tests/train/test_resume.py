@@ -88,7 +88,7 @@ def learn(run: Path, *, stop_at: int | None = None, how: str = "raise", **argume
 # How it is run changes nothing
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("arguments", "mode"),
     [

@@ -160,7 +160,7 @@ def assert_runs(run: Path, documents: list[str], pattern: str, name: str = "main
     assert len(dict(stored)) == len(stored)
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("seed", range(10))
 def test_equals_the_slow_reference(seed, tmp_path):
     """Ties, filters, cut-offs, vetoes, exhausted words: same events, and every table adds up."""

@@ -95,7 +95,7 @@ def random_case(seed: int) -> tuple[list[str], str, dict]:
     return documents, rng.choice(["superbpe1", "superbpe1", "boundless", "gpt2"]), options
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("seed", range(12))
 def test_equals_the_slow_reference(seed, tmp_path):
     """Counts of both stages, ties, filters, cut-offs, patterns without cuts: same events, and the tables add up."""

@@ -42,6 +42,7 @@ from streambpe.train.counting import job, sizes, worker
 from streambpe.train.counting.count import count, count_from_iterator
 from tests.hostile import random_text
 from tests.sources.test_sources import expected_documents, write
+from tests.tiers import long
 
 SMALL = Resources(256 << 20, 2)
 ROOT = Path(__file__).parents[3]
@@ -79,7 +80,7 @@ def corpus(folder: Path, seed: int = 1) -> tuple[list[Path], list[str]]:
     return paths, documents
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("name", list(PRESETS))
 def test_counts_are_a_counter_of_find_all(tmp_path, tiny_blocks, name):
     """Every preset over every format, in many blocks and parts: the table is Python's Counter."""
@@ -135,24 +136,24 @@ def test_nothing_but_the_documents_decides(tmp_path, monkeypatch):
     assert len(digests) == 1
 
 
-def test_sequences_are_the_documents(tmp_path, tiny_blocks):
+@pytest.mark.parametrize("name", ["boundless", long("gpt4o"), long("none")])
+def test_sequences_are_the_documents(tmp_path, tiny_blocks, name):
     """Documents put together again from their parts, across parts, are Pattern.split of each, in order."""
-    for name in ("gpt4o", "boundless", "none"):
-        paths, _ = corpus(tmp_path / "in", seed=7)
-        lines = write(tmp_path / "lines.txt", ["one two", "", "three " * 400, "", "end"], "lines")
-        run = tmp_path / name
-        count(run, [str(p) for p in paths], options={"pattern": name, "sequences": True}, resources=SMALL)
-        count(run, [str(lines)], lines=True, resources=SMALL)
-        split = find_pattern(name).split
-        rng = random.Random(7)
-        expected = {str(lines): [split(t) for t in ("one two", "three " * 400, "end")]}
-        for path in paths:
-            texts = [random_text(rng, rng.choice([0, 30, 200])).replace("\ufeff", "") for _ in range(6)]
-            texts.append("Plain words, more often: the cat and the dog. " * 20)
-            expected[str(path)] = [split(t) for t in expected_documents(texts, path.name.split(".")[0])]
-        for path, documents in expected.items():
-            assert reassembled(Run(run), path) == documents, (name, path)
-        assert check(run, resources=SMALL) == []
+    paths, _ = corpus(tmp_path / "in", seed=7)
+    lines = write(tmp_path / "lines.txt", ["one two", "", "three " * 400, "", "end"], "lines")
+    run = tmp_path / "run"
+    count(run, [str(p) for p in paths], options={"pattern": name, "sequences": True}, resources=SMALL)
+    count(run, [str(lines)], lines=True, resources=SMALL)
+    split = find_pattern(name).split
+    rng = random.Random(7)
+    expected = {str(lines): [split(t) for t in ("one two", "three " * 400, "end")]}
+    for path in paths:
+        texts = [random_text(rng, rng.choice([0, 30, 200])).replace("\ufeff", "") for _ in range(6)]
+        texts.append("Plain words, more often: the cat and the dog. " * 20)
+        expected[str(path)] = [split(t) for t in expected_documents(texts, path.name.split(".")[0])]
+    for path, documents in expected.items():
+        assert reassembled(Run(run), path) == documents, path
+    assert check(run, resources=SMALL) == []
 
 
 def reassembled(run: Run, path: str) -> list[list[str]]:

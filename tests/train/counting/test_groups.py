@@ -40,7 +40,7 @@ from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.trainer import Trainer
 from tests.hostile import random_text
 from tests.runs import SMALL, cli, counted_run, log_of, plain_events, rows, text_run
-from tests.tiers import examples
+from tests.tiers import examples, long
 
 ROOT = Path(__file__).parents[3]
 SPLIT = find_pattern("gpt4o").split
@@ -167,7 +167,7 @@ def test_what_is_no_rule_is_refused(given):
 # ------------------------------------------------------------------ counting
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", [long(1), 3])
 def test_counts_of_groups(tmp_path, tiny_blocks, threads):
     """Each group's counts are those of its files, the total is that of a run without groups."""
     expected = corpus(tmp_path / "in")
