@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from streambpe.errors import UsageError
-from streambpe.options import Option, option, options_of
+from streambpe.options import Option, option, options_of, refuse_what_is_no_text
 from streambpe.system import compose_name
 
 _MOST_DECIMALS = 6  # of a weight: remainders are counted in an array of a million (store/groups.py)
@@ -93,13 +93,6 @@ def _share(option: str, share: str | float, idle: str) -> Decimal:
     if not value.is_finite() or not 0 < value <= 1:
         raise UsageError(f"{option} {share}: a decimal number above 0 and at most 1, such as 0.9; {idle}.")
     return value.normalize()  # so that 0.9 and 0.90 are one option
-
-
-def _refuse_no_text(flag: str, value: object) -> None:
-    """Bytes of a command line that are not UTF-8 come as halves of surrogate pairs, which no text can hold."""
-    for text in value if isinstance(value, tuple) else (value,):
-        if isinstance(text, str) and any("\ud800" <= character <= "\udfff" for character in text):
-            raise UsageError(f"{flag} {text!a}: this is not UTF-8.")
 
 
 @dataclass(frozen=True)
@@ -336,9 +329,9 @@ class TrainConfig:
 
     def _check_values(self) -> None:
         """Choices and lower bounds, as the fields have them."""
+        refuse_what_is_no_text(TrainConfig, vars(self))
         for name, known in options_of(TrainConfig).items():
             value = getattr(self, name)
-            _refuse_no_text(known.flag, value)
             allowed = known.choices
             if name == "alphabet" and self.encoding != "bytes":
                 allowed = (self.encoding,)

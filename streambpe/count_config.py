@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from streambpe.errors import RunMismatch
-from streambpe.options import option, options_of
+from streambpe.options import option, options_of, refuse_what_is_no_text
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,9 @@ class SourceOptions:
         None, "Each folder's files are a group of its name.", panel="Corpus", choices=("folder",)
     )
 
+    def __post_init__(self) -> None:
+        refuse_what_is_no_text(SourceOptions, vars(self))
+
     def given(self) -> dict[str, Any]:
         """Those that are not as they are by default."""
         held = {name: (getattr(self, name), known.default) for name, known in options_of(SourceOptions).items()}
@@ -102,6 +105,10 @@ class Counting(SourceOptions):
     """What a command, a caller of `train`, or job.json asks of counting."""
 
     options: dict[str, Any] = field(default_factory=dict)  # fields of CountConfig; what is not given is as in the run
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_what_is_no_text(CountConfig, self.options)
 
     @classmethod
     def of(cls, arguments: Counting | Mapping[str, Any] | None) -> Counting:

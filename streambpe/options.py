@@ -11,7 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
 from typing import Any
+
+from streambpe.errors import UsageError
 
 PANELS = (
     "Most used",
@@ -87,3 +90,18 @@ def options_of(holder: type) -> Mapping[str, Option]:
             default = None if of_class.default is MISSING else of_class.default
             found[of_class.name] = Option(name=of_class.name, default=default, **facts)
     return found
+
+
+def refuse_what_is_no_text(holder: type, given: Mapping[str, Any]) -> None:
+    """Refuse options of this class that hold what no text can; those that are missing in `given` are not asked."""
+    for name, known in options_of(holder).items():
+        value = given.get(name)
+        for text in value if isinstance(value, tuple) else (value,):
+            if isinstance(text, str | Path):
+                refuse_no_text(known.flag, str(text))
+
+
+def refuse_no_text(name: str, text: str) -> None:
+    """Bytes of a command line that are not UTF-8 come as halves of surrogate pairs, which no text can hold."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise UsageError(f"{name} {text!a}: this is not UTF-8.")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from streambpe.errors import LimitError, UsageError
-from streambpe.options import option
+from streambpe.options import option, refuse_what_is_no_text
 from streambpe.system import (
     available_memory,
     bound_allocator,
@@ -45,11 +45,11 @@ TRANSIENT_SHARE = 16  # of a limit is kept for what Polars takes for a moment
 _TIGHT_BYTES = 2 << 30  # above this the allocators' own habits do no harm
 
 
-def parse_size(text: str) -> int:
+def parse_size(text: str, flag: str = "--memory") -> int:
     """Bytes: "500MB", "2GB", "1.5GiB", "1000000". KB, MB, GB are powers of ten, as DuckDB has them."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?\s*", text.upper())
     if not match:
-        raise UsageError(f"{text!r} is no size. Write it like 500MB, 2GB or 1.5GiB.")
+        raise UsageError(f"{flag} {text!a} is no size. Write it like 500MB, 2GB or 1.5GiB.")
     return int(Fraction(match.group(1)) * _UNITS[match.group(2)])
 
 
@@ -75,6 +75,9 @@ class Resources:
     )
     threads: int = option(help="At work at a time.", panel="Most used", metavar="N", least=1, told_default="all cores")
     temp_dir: Path | None = option(None, "Where to spill.", panel="Resources", metavar="DIR", told_default="inside RUN")
+
+    def __post_init__(self) -> None:
+        refuse_what_is_no_text(Resources, vars(self))
 
     @classmethod
     def from_options(

@@ -243,7 +243,7 @@ def plan(
             like=like,
             counting=counting,
             resources=resources,
-            sample_bytes=parse_size(sample),
+            sample_bytes=parse_size(sample, "--sample"),
             stop=stop,
         )
     if as_json:

@@ -9,7 +9,7 @@ import sys
 import click
 
 from streambpe.cli.files import opened
-from streambpe.cli.options import force_option, open_resources, reading_options, resource_options
+from streambpe.cli.options import force_option, open_resources, reading_options, resource_options, text_only
 from streambpe.count_config import SourceOptions
 from streambpe.errors import StreambpeError, UsageError
 
@@ -68,7 +68,7 @@ def watch(run: str, name: str | None, every: float, once: bool) -> None:
 
 @click.command()
 @click.argument("run")
-@click.argument("query", required=False)
+@click.argument("query", required=False, callback=text_only)
 @click.option("--list", "listing", is_flag=True, help="Say what views and tables there are, and stop.")
 @click.option("--file", "file", metavar="F", help="Read the query from a file; - is standard input.")
 @click.option("--json", "form", flag_value="json", help="One JSON list of rows.")
@@ -279,7 +279,7 @@ def evaluate(
 
 @click.command()
 @click.argument("model")
-@click.argument("what", metavar="TOKEN_OR_TEXT")
+@click.argument("what", metavar="TOKEN_OR_TEXT", callback=text_only)
 @click.option("--token/--text", "as_token", default=None, help="Settle what is meant. [default: a token if it is one]")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def explain(model: str, what: str, as_token: bool | None, as_json: bool) -> None:

@@ -11,7 +11,7 @@ import click
 
 from streambpe.config import LIKE_OPTION, TrainConfig
 from streambpe.count_config import CountConfig, Counting, SourceOptions
-from streambpe.options import PANELS, Option, options_of
+from streambpe.options import PANELS, Option, options_of, refuse_no_text
 from streambpe.resources import Resources, format_size, keeper, prepare_allocators
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -144,6 +144,13 @@ def open_resources(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of numpy: they would wait for matrices, and spin meanwhile
     prepare_allocators(resources.memory_bytes)
     return resources
+
+
+def text_only(_ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
+    """The callback of an argument that is text."""
+    if text is not None:
+        refuse_no_text(param.human_readable_name, text)
+    return text
 
 
 def partial_option(command: F) -> F:

@@ -81,3 +81,30 @@ def test_help_fits_into_80_columns(name):
     """Examples and lists too, which click does not wrap."""
     shown = CliRunner().invoke(main, [name, "--help"], terminal_width=80).output
     assert [line for line in shown.splitlines() if len(line) > 80] == []
+
+
+TAKE_A_VALUE = [
+    pytest.param(command, option, id=f"{command} {option.flag}")
+    for command in ("count", "train")
+    for option in (*ALL.values(), *RESOURCE_OPTIONS)
+    if not option.switch and any(option.flag in param.opts for param in main.commands[command].params)
+]
+
+
+@pytest.mark.parametrize(("command", "option"), TAKE_A_VALUE)
+def test_bytes_that_are_not_utf_8_are_refused_by_name(tmp_path, command, option):
+    """One sentence with the option's name, exit 2, and no RUN is made; --pattern ended in a traceback."""
+    (tmp_path / "a.txt").write_text("the cat")
+    size = ["--vocab-size", "300"] if command == "train" else []
+    arguments = [command, str(tmp_path / "run"), str(tmp_path / "a.txt"), *size, option.flag, "a\udcff|(?s:.)"]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 2, done.exception
+    assert option.flag in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("command", "name"), [("sql", "QUERY"), ("explain", "TOKEN_OR_TEXT")])
+def test_an_argument_that_is_not_utf_8_is_refused_by_name(command, name):
+    """Before RUN is opened."""
+    done = CliRunner().invoke(main, [command, "nowhere", "a\udcff"])
+    assert (done.exit_code, done.stderr) == (2, f"streambpe: {name} 'a\\udcff': this is not UTF-8.\n")
