@@ -24,6 +24,9 @@ INSERT OR REPLACE INTO facts VALUES (getvariable('key'), getvariable('value'));
 -- get_database: what DuckDB calls the database that the connection was opened with -> name.
 SELECT database_name FROM duckdb_databases() WHERE NOT internal AND database_name <> 'private';
 
+-- get_threads: how many threads the database works with -> one BIGINT.
+SELECT current_setting('threads');
+
 -- list_trainings: the schemas that hold a training -> name, in order.
 SELECT schema_name
 FROM duckdb_tables()
@@ -55,9 +58,12 @@ FROM group_counts
 WHERE chunk >= getvariable('first_chunk') AND (getvariable('end_chunk') IS NULL OR chunk < getvariable('end_chunk'))
 ORDER BY chunk, group_name;
 
--- read_as_it_lies: all rows of chunk_counts -> chunk, n; as they lie in the file, which is the order of the chunks' bytes
--- unless somebody put in rows by hand.
-SELECT chunk, n FROM chunk_counts;
+-- read_as_they_lie: all rows of a table or view of chunks -> chunk, n; as they lie in the file, which is the order of the
+-- chunks' bytes unless somebody put in rows by hand.
+SELECT chunk, n FROM {table};
+
+-- has_chunk_counts: whether anything is counted in the table -> one BOOLEAN.
+SELECT EXISTS (FROM chunk_counts);
 
 -- fill_stop_words: the stop words among the tokens into their table, once.
 INSERT INTO stop_words
@@ -106,8 +112,8 @@ TRUNCATE sources;
 DELETE FROM run WHERE key = 'edited';
 
 -- make_new_counts: empty tables for the counts that a fold adds up, to be put in the place of the old ones.
-CREATE OR REPLACE TABLE new_chunk_counts (chunk VARCHAR NOT NULL, n BIGINT NOT NULL);
-CREATE OR REPLACE TABLE new_group_counts (chunk VARCHAR NOT NULL, group_name VARCHAR NOT NULL, n BIGINT NOT NULL);
+CREATE OR REPLACE TABLE new_chunk_counts (chunk VARCHAR NOT NULL USING COMPRESSION uncompressed, n BIGINT NOT NULL);
+CREATE OR REPLACE TABLE new_group_counts (chunk VARCHAR NOT NULL USING COMPRESSION uncompressed, group_name VARCHAR NOT NULL, n BIGINT NOT NULL);
 
 -- take_new_counts: put the counts that are added up in the place of the old ones.
 DROP TABLE chunk_counts;

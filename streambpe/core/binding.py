@@ -73,6 +73,7 @@ def library() -> Any:
         ("lines_as_documents", _SIZE, _TEXT, _SIZE, ctypes.c_int, _PLACE),
         ("merge_lists", _SIZE, _SIZE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE),
         ("first_not_below", _SIZE, _PLACE, _PLACE, _SIZE, _TEXT, _SIZE),
+        ("first_out_of_order", _SIZE, _PLACE, _PLACE, _SIZE),
         ("lay_out_rows", None, _PLACE, _PLACE, _PLACE, _SIZE, _PLACE),
         ("pairs_new", _PLACE, ctypes.c_uint64),
         ("pairs_free", None, _PLACE),

@@ -117,6 +117,17 @@ EXPORT int64_t first_not_below(const int64_t *offsets, const uint8_t *bytes, int
     return low;
 }
 
+/* The place of the first of `size` chunks that does not stand above the one before it; `size` if all do. */
+EXPORT int64_t first_out_of_order(const int64_t *offsets, const uint8_t *bytes, int64_t size) {
+    for (int64_t i = 1; i < size; i++) {
+        int64_t before = offsets[i] - offsets[i - 1], own = offsets[i + 1] - offsets[i];
+        int order = memcmp(bytes + offsets[i - 1], bytes + offsets[i], (size_t)(before < own ? before : own));
+        if (order > 0 || (!order && before >= own))
+            return i;
+    }
+    return size;
+}
+
 /* Chunks as the digest of a corpus takes them: length, bytes, count of each, numbers as eight bytes, lowest first. */
 EXPORT void lay_out_rows(const int64_t *offsets, const uint8_t *bytes, const int64_t *n, int64_t size, uint8_t *out) {
     for (int64_t i = 0; i < size; i++) {

@@ -72,9 +72,17 @@ class ChunkList:
         arrays = (self.offsets.ctypes.data, self.data.ctypes.data)
         return int(library().first_not_below(*arrays, len(self), text, len(text)))
 
+    def first_out_of_order(self) -> int:
+        """The place of the first that does not stand above the one before it; the number of all if there is none."""
+        return int(library().first_out_of_order(self.offsets.ctypes.data, self.data.ctypes.data, len(self)))
+
     def part(self, start: int, stop: int) -> ChunkList:
         """Those from place `start` to before `stop`."""
         return ChunkList(self.offsets[start : stop + 1], self.data, self.n[start:stop])
+
+    def chunk(self, place: int) -> bytes:
+        """The one at a place."""
+        return self.data[self.offsets[place] : self.offsets[place + 1]].tobytes()
 
     @property
     def lengths(self) -> Longs:

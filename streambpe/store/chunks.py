@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streambpe.arrays import MAX_COUNT
-from streambpe.core.strings import ChunkList
+from streambpe.core.strings import ChunkList, merge
 from streambpe.failpoints import failpoint
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.store.counted import CorpusDigest, as_list, digest_counts, list_ranges, too_many_chunks
@@ -137,7 +137,7 @@ def read_totals(run: Run, resources: Resources) -> tuple[dict[str, Any], Edited]
     stated: dict[str, Any] = json.loads(facts["corpus"])
     at_once = range_bytes(resources)
     with contextlib.closing(open_counts(run, resources)) as con:
-        found = digest_counts(con, stated["sha256"], at_once).facts(stated["documents"])
+        found = digest_counts(con, at_once).facts(stated["documents"])
         # one of an older version that nobody has written to since has no table of groups
         groups = facts["format_version"] == str(FORMAT_VERSION) and _groups_differ(con, at_once)
         edited = Edited("edited" in facts, found["sha256"] != stated["sha256"], groups)
@@ -176,7 +176,7 @@ def _do_not_fit(folded: Folded, facts: dict[str, str]) -> bool:
 def _note_edits(con: duckdb.DuckDBPyConnection, facts: dict[str, str], at_once: int) -> None:
     """Remember in table run that the counts are not what the last fold left."""
     expected = json.loads(facts["corpus"])["sha256"]
-    if digest_counts(con, expected, at_once).facts(0)["sha256"] != expected or _groups_differ(con, at_once):
+    if digest_counts(con, at_once).facts(0)["sha256"] != expected or _groups_differ(con, at_once):
         run_sql(con, "put_run", key="edited", value="true")
 
 
@@ -221,13 +221,15 @@ class _Addition:
 
     def _sums(self) -> Iterator[ChunkList]:
         """The new rows of chunk_counts, a range at a time."""
-        held = [(low, self._at_once) for low, _ in list_ranges(self._con, self._at_once)]
+        ((holds_some,),) = run_sql(self._con, "has_chunk_counts")
+        held = [(low, self._at_once) for low, _ in list_ranges(self._con, self._at_once)] if holds_some else []
         with opened(self._new) as files:
             for low, high in ranges(self._new, self._at_once, held):
                 lists = lists_of_range(self._new, files, low, high)
                 if self._grouped:
                     self._add_groups(lists, low, high)
-                yield as_list(self._sum("steps/add_counts", _rows(lists), low, high))
+                added = merge([rows for rows in lists if rows is not None])
+                yield as_list(self._sum("steps/add_counts", added.table(), low, high)) if holds_some else added
 
     def _add_groups(self, lists: Sequence[ChunkList | None], low: str, high: str | None) -> None:
         """A range of group_counts."""
@@ -248,12 +250,7 @@ class _Addition:
                 raise too_many_chunks(f"more than {MAX_COUNT} of one chunk") from None
 
 
-_NO_ROWS = pa.table({"chunk": pa.array([], pa.large_string()), "n": pa.array([], pa.int64())})
-_NO_GROUP_ROWS = _NO_ROWS.append_column("group_name", pa.array([], pa.string()))
-
-
-def _rows(lists: Sequence[ChunkList | None]) -> pa.Table:
-    return pa.concat_tables([_NO_ROWS, *(rows.table() for rows in lists if rows is not None)])
+_NO_GROUP_ROWS = pa.schema([("chunk", pa.large_string()), ("n", pa.int64()), ("group_name", pa.string())]).empty_table()
 
 
 def group_row(name: str, parts: Sequence[Part], digest: CorpusDigest) -> dict[str, int | str]:

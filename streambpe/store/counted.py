@@ -1,14 +1,16 @@
 """Chunk counts in state.duckdb, read in the order of the chunks' bytes and in bounded memory.
 
-A fold leaves the rows of chunk_counts in that order, so a range of chunks is a few row groups for DuckDB; rows that
-were put in by hand are found too, wherever they lie.
+A fold leaves the rows of chunk_counts in that order, so they are read as they lie, and the order is looked at. Where
+rows were put in by hand they are read again, sorted by SQL: a range of chunks is a few row groups for DuckDB, and rows
+that lie elsewhere are found too.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import duckdb
 import numpy as np
@@ -17,11 +19,12 @@ import pyarrow as pa
 from streambpe.arrays import MAX_COUNT
 from streambpe.core.strings import ChunkList, merge
 from streambpe.errors import StreambpeError
-from streambpe.store.parts import Part, PartWriter
+from streambpe.store.database import one_thread
+from streambpe.store.parts import GROUP_ROWS, Part, PartWriter
 from streambpe.store.sqlfiles import query_arrow, query_batches, run_sql
 
 _DIGEST_ROWS = 1 << 16  # laid out at once
-_STRINGS = pa.large_string()
+_Value = TypeVar("_Value")
 
 
 class CorpusDigest:
@@ -57,7 +60,7 @@ class CorpusDigest:
 
 def as_list(table: pa.Table) -> ChunkList:
     """Rows (chunk, n) as DuckDB gives them."""
-    return ChunkList.of_table(table.set_column(0, "chunk", table["chunk"].cast(_STRINGS)))
+    return ChunkList.of_table(table)
 
 
 def list_ranges(con: duckdb.DuckDBPyConnection, range_bytes: int) -> list[tuple[str, str | None]]:
@@ -67,24 +70,52 @@ def list_ranges(con: duckdb.DuckDBPyConnection, range_bytes: int) -> list[tuple[
 
 
 def read_rows(con: duckdb.DuckDBPyConnection, table: str, range_bytes: int) -> Iterator[ChunkList]:
-    """The rows (chunk, n) of a table or view of chunks, in the order of their bytes; a chunk that stands in several
-    rows has their sum."""
+    """The rows (chunk, n) of a table or view of chunks, sorted by their bytes; a chunk that stands in several rows has
+    their sum."""
     for low, high in list_ranges(con, range_bytes):
         rows = as_list(query_arrow(con, "read_range", table=table, first_chunk=low, end_chunk=high))
         if len(rows):
             yield merge([rows])
 
 
-def digest_counts(con: duckdb.DuckDBPyConnection, expected: str, range_bytes: int) -> CorpusDigest:
-    """The digest of table chunk_counts. `expected`: the sha256 that it had, so that a table that nobody changed is read
-    once, as it lies."""
-    digest = CorpusDigest()
-    for batch in query_batches(con, "read_as_it_lies"):
-        digest.add(as_list(pa.Table.from_batches([batch])))
-    if digest.facts(0)["sha256"] != expected:
+class _OutOfOrder(Exception):
+    """Rows do not lie in the order of their chunks' bytes, each chunk once."""
+
+
+def _read_as_they_lie(con: duckdb.DuckDBPyConnection, table: str) -> Iterator[ChunkList]:
+    """The rows as `read_rows` gives them, or the exception."""
+    last: bytes | None = None
+    with one_thread(con):
+        for batch in query_batches(con, "read_as_they_lie", table=table):
+            rows = as_list(pa.Table.from_batches([batch]))
+            if not len(rows):
+                continue
+            if (last is not None and rows.chunk(0) <= last) or rows.first_out_of_order() < len(rows):
+                raise _OutOfOrder
+            last = rows.chunk(len(rows) - 1)
+            yield rows
+
+
+def _given_rows(
+    con: duckdb.DuckDBPyConnection, table: str, range_bytes: int, use: Callable[[Iterator[ChunkList]], _Value]
+) -> _Value:
+    """What `use` makes of the rows in order; it is called again if they turn out to lie otherwise."""
+    try:
+        return use(_read_as_they_lie(con, table))
+    except _OutOfOrder:
+        return use(read_rows(con, table, range_bytes))
+
+
+def digest_counts(con: duckdb.DuckDBPyConnection, range_bytes: int) -> CorpusDigest:
+    """The digest of table chunk_counts."""
+
+    def digest_of(pieces: Iterator[ChunkList]) -> CorpusDigest:
         digest = CorpusDigest()
-        for rows in read_rows(con, "chunk_counts", range_bytes):
+        for rows in pieces:
             digest.add(rows)
+        return digest
+
+    digest = _given_rows(con, "chunk_counts", range_bytes, digest_of)
     if digest.chunks > MAX_COUNT:
         raise too_many_chunks(digest.chunks)
     return digest
@@ -99,12 +130,16 @@ def too_many_chunks(found: int | str) -> StreambpeError:
 
 
 def copy_rows(con: duckdb.DuckDBPyConnection, table: str, target: Path, range_bytes: int) -> Part:
-    """Write what `read_rows` gives as one part that is not a run's."""
-    writer = PartWriter(target)
-    try:
-        for rows in read_rows(con, table, range_bytes):
-            writer.write(rows)
-        return writer.commit([])
-    except BaseException:
-        writer.abandon()
-        raise
+    """Write the rows of a table or view of chunks, in order, as one part that is not a run's."""
+
+    def written(pieces: Iterator[ChunkList]) -> Part:
+        writer = PartWriter(target, GROUP_ROWS, compression="none")
+        try:
+            for rows in pieces:
+                writer.write(rows)
+            return writer.commit([])
+        except BaseException:
+            writer.abandon()
+            raise
+
+    return _given_rows(con, table, range_bytes, written)

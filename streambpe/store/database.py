@@ -166,6 +166,17 @@ def seal(con: duckdb.DuckDBPyConnection, *, files: bool = False) -> None:
         con.execute(f"SET {name} = {str(value).lower()}")
 
 
+@contextlib.contextmanager
+def one_thread(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """For a query whose rows are to come as they lie: where it joins, several threads would mix them."""
+    ((threads,),) = run_sql(con, "get_threads")
+    con.execute("SET threads = 1")
+    try:
+        yield
+    finally:
+        con.execute(f"SET threads = {threads}")
+
+
 class _Incoming:
     """A table that DuckDB reads by its name, and lets go of when told to."""
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -84,11 +85,18 @@ class Part:
 class PartWriter:
     """Writes one part; nothing is visible until `commit`."""
 
-    def __init__(self, target: Path, group_rows: int | None = None, *, run: str = "") -> None:
+    def __init__(
+        self,
+        target: Path,
+        group_rows: int | None = None,
+        *,
+        run: str = "",
+        compression: Literal["zstd", "none"] = "zstd",
+    ) -> None:
         """`run`: the number of the run (Run.number).
 
         `group_rows`: rows in a row group, instead of what suits a part that is written at once. A merge reads a row
-        group of each file at least.
+        group of each file at least. `compression`: none suits a part that is read once and removed.
         """
         self.target = target
         self._run = run
@@ -97,8 +105,8 @@ class PartWriter:
         self._writer = pq.ParquetWriter(
             self._temporary,
             _SCHEMA,
-            compression="zstd",
-            compression_level=1,
+            compression=compression,
+            compression_level=1 if compression == "zstd" else None,
             use_dictionary=False,
             write_statistics=False,
         )

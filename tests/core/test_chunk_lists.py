@@ -5,7 +5,9 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections import Counter
+from itertools import pairwise
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -52,6 +54,20 @@ def test_a_place_is_found_as_by_bisection(table, wanted):
     assert place == bisect.bisect_left(ordered, wanted.encode())
     assert [name.encode() for name, _ in as_rows(chunks.part(place, len(chunks)))] == ordered[place:]
     assert [name.encode() for name, _ in as_rows(merge([chunks.part(0, place)]))] == ordered[:place]
+
+
+@given(st.lists(chunk, max_size=6), st.booleans())
+def test_the_first_chunk_out_of_order_is_found(names, in_order):
+    """One that stands a second time is out of order too; offsets may begin anywhere."""
+    if in_order:
+        names = sorted(set(names), key=str.encode)
+    encoded = [name.encode() for name in ["skipped", *names]]
+    offsets = np.cumsum([0, *map(len, encoded)])
+    data = np.frombuffer(b"".join(encoded), np.uint8)
+    chunks = ChunkList(offsets[1:], data, np.ones(len(names), np.int64))
+    falls = [at for at, (a, b) in enumerate(pairwise(encoded[1:]), 1) if a >= b]
+    assert chunks.first_out_of_order() == (falls[0] if falls else len(names))
+    assert [chunks.chunk(at) for at in range(len(names))] == encoded[1:]
 
 
 @given(tables)
