@@ -160,6 +160,9 @@ class BulkReplay:
         """(ids of all sequences one after another, ids of each): sequence i is the next lengths[i] symbols.
 
         `tally` is told how often each event's pair stood there at its turn; 8 bytes per symbol more.
+
+            symbols 1 2 3   lengths 2 0 1   ends 3 4 6     with | for the separator:
+            token   | 1 2 | | 3 |
         """
         n = len(symbols) + len(lengths) + 1
         if n >= 1 << 31:
@@ -200,6 +203,11 @@ class BulkReplay:
             self._note(pending, places[hit], self._deletion_events.after(rows[hit], last))
 
     def _note(self, pending: list[list[Keys]], places: Ids, events: Ids) -> None:
+        """Put each place under the batch of its event; event -1 is none. With batches that begin at events 0, 4, 6:
+
+        places 3 8 9   events 5 1 4   batches 1 0 1
+        pending[0] gets (8, 1)   pending[1] gets (3, 1) (9, 0): each place with the event's number in its batch
+        """
         wanted = events >= 0
         if not wanted.all():
             places, events = places[wanted], events[wanted]
@@ -271,6 +279,11 @@ class BulkReplay:
         work.tally.stood[events[events >= 0]] = True
 
     def _delete(self, event: int, places: Ids, work: _Work, pending: list[list[Keys]]) -> None:
+        """Take the token at these places apart. One of 5 symbols at place 3, into parts of 2, 1 and 2:
+
+        place     3 4 5 6 7 8        the parts stand at 3, 5 and 6: each behind the length of the one before
+        next      5 . 6 8 . .        and the last one leads to what the token led to
+        """
         places = places[work.token[places] == self._new[event]]
         if not len(places):
             return
@@ -308,7 +321,10 @@ class Tally:
 
 
 class _Growing:
-    """Rows of growing event indices; `after` finds in each row the first one above a bound."""
+    """Rows of growing event indices; `after` finds in each row the first one above a bound.
+
+    rows [0 7] [3] [5 6]:   _flat 0 7 3 5 6 -1   _starts 0 2 3   _ends 2 3 5   after([0 1 2], 5) -> 7 -1 6
+    """
 
     def __init__(self, rows: list[list[int]]) -> None:
         sizes = np.array([len(row) for row in rows], np.int64)
@@ -343,7 +359,10 @@ class _Work:
         self.weight: npt.NDArray[np.int64] = np.empty(0, np.int64)  # of each place, for the tally
 
     def join(self, places: Ids, new: Ids) -> None:
-        """The token at each place and the one behind it become one. No two of them touch."""
+        """The token at each place and the one behind it become one. No two of them touch.
+
+        token  | 1 2 1 2 |   joined at 1 and 3 as 7:   | 7 . 7 . |   next of 0, 1 and 3 is 1, 3 and 5
+        """
         rights = self.next[places]
         after = self.next[rights]
         self.token[places] = new
@@ -352,7 +371,10 @@ class _Work:
         self.previous[after] = places
 
     def touched(self, fresh: Ids) -> Ids:
-        """Places whose pair is new now that the tokens at `fresh` are: they and those before, each once."""
+        """Places whose pair is new now that the tokens at `fresh` are: they and those before, each once.
+
+        In the example of `join`: fresh 1 3, before them 0 1, of which 1 is fresh itself -> 0 1 3.
+        """
         self._fresh[fresh] = True
         before = self.previous[fresh]
         before = before[~self._fresh[before]]
@@ -361,7 +383,10 @@ class _Work:
 
 
 def alternate(places: Ids, rights: Ids) -> Mask:
-    """Left to right without overlap, for a token paired with itself: every second one of a stretch."""
+    """Left to right without overlap, for a token paired with itself: every second one of a stretch.
+
+    places 3 4 5 9 10   rights 4 5 6 10 11   first 0 3   counts 3 2   won 1 0 1 1 0
+    """
     starts = np.concatenate([[True], rights[:-1] != places[1:]])
     first = np.flatnonzero(starts)
     counts = np.diff(np.append(first, len(places)))
@@ -370,7 +395,10 @@ def alternate(places: Ids, rights: Ids) -> Mask:
 
 
 def pair_places(ids: Ids, lengths: npt.NDArray[np.int64], disjoint: bool) -> Places:
-    """Places i of a pair (i, i + 1) in sequences of these lengths; of "aaaa" every second one if `disjoint`."""
+    """Places i of a pair (i, i + 1) in sequences of these lengths; of "aaaa" every second one if `disjoint`.
+
+    ids 1 1 1 2 5 5   lengths 4 0 2   -> 0 1 2 4, as 3 and 5 end their sequences; disjoint: 0 2 4
+    """
     inside = np.ones(len(ids), np.bool_)
     inside[(np.cumsum(lengths) - 1)[lengths > 0]] = False
     at: Places = np.flatnonzero(inside)
@@ -385,6 +413,9 @@ def _resolve(places: Ids, ranks: Ids, rights: Ids) -> tuple[Ids, Ids]:
     """Of occurrences that overlap the earlier-ranked one is made. Neighbours never have equal ranks.
 
     What outranks its undecided neighbours is made, what it touches is dropped, until all is decided.
+
+        places 2 3 4 8   ranks 1 0 2 1   clash 1 1 0    2 with 3, 3 with 4
+        won 3 8          gone 2 3 4 8    3 is the earliest of its three, and takes a token of both others
     """
     made: list[tuple[Ids, Ids]] = []
     while True:

@@ -41,7 +41,11 @@ def sequence_made_of(run: Run, span: Span) -> str:
 
 
 def write_sequence(folder: Path, name: str, numbered: Numbered, n: Lengths, made_of: str = "") -> None:
-    """Write one part's documents; `n`: how often each of its distinct chunks occurs."""
+    """Write one part's documents; `n`: how often each of its distinct chunks occurs.
+
+    n 2 7 2   falling 1 0 2   rank 1 0 2 -1: chunk 0 becomes 1, chunk 1 becomes 0, and the end of a document, -1, is
+    looked up as the last entry   ids 1 0 -1 2 1 -1 -> 0 1 -1 2 0 -1
+    """
     folder.mkdir(exist_ok=True)
     falling = np.argsort(-n, kind="stable")  # ties stay in the order of their bytes
     rank = np.empty(len(falling) + 1, np.int32)

@@ -140,7 +140,11 @@ def _classes() -> _Classes:
 
 
 def _words_at(data: Bytes, at: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
-    """Four bytes from each of `at` on, the first lowest; three bytes must follow the last of them."""
+    """Four bytes from each of `at` on, the first lowest; three bytes must follow the last of them.
+
+    The bytes C3 A9 00 00 of é give 0x0000A9C3. In `of_bytes` é stands at 03 << 12 | 29 << 6 | 00: the low six bits of
+    its three bytes, the first highest.
+    """
     found: npt.NDArray[np.uint32] = np.ndarray((len(data) - 3,), "<u4", data.data, 0, (1,))[at]
     return found
 
@@ -200,7 +204,14 @@ class _Scan:
         self.last_rare = 0  # group of the last character of a rare group
 
     def borders(self, low: int, high: int) -> npt.NDArray[np.int32]:
-        """The borders in a tile, but for the one at 0. Tiles are asked for in order."""
+        """The borders in a tile, but for the one at 0. Tiles are asked for in order. "a b,東 c", spaces as _:
+
+        byte    0 1 2 3 4 5 6 7 8
+        text    a _ b , 東 . . _ c     place i of `border` and `joined` is byte begin + i, and begin is 2
+        border      1 1 1 0 0 1 1     another class than the byte before, where a character begins
+        joined      1 0 0 0 0 0 1     a space before it, it takes one, and before the space is no space
+        at      1 3 4 7               1 by `_is_second`; no border before b and c, which take their spaces
+        """
         data, found = self.data, self.found
         part = self.text[low:high]
         found[low:high] = np.frombuffer(part.translate(self.classes.of_byte), np.uint8)
@@ -269,7 +280,11 @@ class _Scan:
         return first[seldom], classes.exact[code_points_at(padded, at[seldom])]
 
     def _hang(self, first: npt.NDArray[np.int64], last: npt.NDArray[np.int64]) -> None:
-        """Inherited characters take the class of the one before them; what is left of it was classified before."""
+        """Inherited characters take the class of the one before them; what is left of it was classified before.
+
+        first 3 5 9   last 4 6 10   classes at 2 and 8: 40 and 7, at 3 to 6 and at 9 and 10 Inherited
+        begins 1 0 1   start 3 9   before 40 7   mine 40 40 7: the second takes what the first took
+        """
         found = self.found
         begins = np.append(True, first[1:] != last[:-1] + 1)  # runs of Inherited characters
         start = first[begins]
@@ -281,7 +296,10 @@ class _Scan:
         found[last] = mine
 
     def _part_rare(self, rare: _Rare, border: Mask, begin: int) -> None:
-        """Add the borders between different rare groups, which share a class."""
+        """Add the borders between different rare groups, which share a class.
+
+        at 2 5 8   group 4 4 6, the last one before them 4:   before 4 4 4   a border before 8
+        """
         at, group = rare
         before = np.append(np.uint16(self.last_rare), group[:-1])
         self.last_rare = int(group[-1])
