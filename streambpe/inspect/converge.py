@@ -259,7 +259,7 @@ def _learn(
             size = 0
             for rows in merged_lists([part], _RANGE_BYTES):
                 writer.write(rows)
-                size += text_bytes(rows.frame())
+                size += text_bytes(rows)
             span = Span(str(part.path), "counts", "", 0, part.rows, 0, size, 0, 0, 0, "", "part-00001", 0, 0, "last")
             writer.commit([span])
     try:
@@ -289,7 +289,7 @@ def _compare(learned: Sequence[tuple[str, EventLog, Part]], held: Sequence[Part]
         yield Step(
             what=what,
             chunks=part.total,
-            bytes=sum(text_bytes(frame) for frame in merge_ranges([part], _RANGE_BYTES)),
+            bytes=sum(text_bytes(rows) for rows in merged_lists([part], _RANGE_BYTES)),
             distinct=part.rows,
             size=Encoder(log).model.vocabulary.size,
             learned=len(tokens),
@@ -327,7 +327,7 @@ def bytes_per_token(log: EventLog, held: Sequence[Part]) -> float | None:
     for frame in merge_ranges(held, _RANGE_BYTES):
         _, many = encoder.encode_distinct(frame["chunk"])
         n = frame["n"].to_list()
-        size += text_bytes(frame)
+        size += text_bytes(ChunkList.of(frame))
         tokens += sum(a * b for a, b in zip(many.tolist(), n, strict=True))
     return size / tokens if tokens else None
 

@@ -7,13 +7,15 @@ import io
 import json
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from streambpe.arrays import MAX_COUNT
 from streambpe.errors import SourceError
 from streambpe.sources.csv_records import csv_reader
 
@@ -25,20 +27,22 @@ from streambpe.sources.read import is_text, not_parquet
 from streambpe.sources.source import Source
 from streambpe.sources.streams import open_bytes, strip_compression
 
+_PIECE_ROWS = 1 << 14
+_PIECE_BYTES = 1 << 20  # of chunks
+_SCHEMA = pa.schema([("chunk", pa.large_string()), ("n", pa.int64())])
+
 
 @dataclass
 class CountTable:
     """Some rows of a count table."""
 
-    chunks: list[str]
-    counts: list[int]
-    rows: int  # as they stand in the file
+    rows: pa.Table  # chunk, n; in the order of the file
     documents: int = 0
     pattern: str | None = None  # the expression it was counted with, if it says so
 
 
-def read_count_table(source: Source, most_rows: int) -> Iterator[CountTable]:
-    """A count table in pieces: at least one, and the pattern comes with one of them.
+def read_count_table(source: Source, most_rows: int = _PIECE_ROWS) -> Iterator[CountTable]:
+    """A count table in small pieces: at least one, and the pattern comes with one of them.
 
     csv with a header (BatchBPE, and ours; a last row with count 0 is the pattern), Parquet as
     export-counts writes it, tsv `word<TAB>n` (sentencepiece), or `word n` (subword-nmt).
@@ -48,22 +52,26 @@ def read_count_table(source: Source, most_rows: int) -> Iterator[CountTable]:
         return
     chunks: list[str] = []
     counts: list[int] = []
-    last: tuple[str, int] | None = None
+    size = 0
+    for chunk, n in _count_rows(source):
+        if len(chunks) == most_rows or size > _PIECE_BYTES:
+            yield CountTable(_as_table(chunks, counts))
+            chunks, counts, size = [], [], 0
+        chunks.append(chunk)
+        counts.append(n)
+        size += len(chunk)
     is_csv = strip_compression(source.path)[0].endswith(".csv")
-    for row in _count_rows(source):
-        if len(chunks) == most_rows:
-            yield CountTable(chunks, counts, most_rows)
-            chunks, counts = [], []
-        chunks.append(row[0])
-        counts.append(row[1])
-        last = row
-    pattern = last[0] if is_csv and last and last[1] == 0 else None
-    yield CountTable(chunks, counts, len(chunks), pattern=pattern)
+    pattern = chunks[-1] if is_csv and chunks and counts[-1] == 0 else None
+    yield CountTable(_as_table(chunks, counts), pattern=pattern)
+
+
+def _as_table(chunks: Sequence[str], counts: Sequence[int]) -> pa.Table:
+    return pa.table([pa.array(chunks, pa.large_string()), pa.array(counts, pa.int64())], schema=_SCHEMA)
 
 
 def _read_count_parquet(source: Source, most_rows: int) -> Iterator[CountTable]:
     try:
-        with pq.ParquetFile(source.path, pre_buffer=False) as file:
+        with pq.ParquetFile(source.path, pre_buffer=False, buffer_size=1 << 20) as file:
             names = file.schema_arrow.names
             if names[:2] not in (["chunk", "count"], ["chunk", "n"]):
                 raise SourceError(f"{source.path} holds columns {', '.join(names)}; a count table has chunk and count.")
@@ -76,20 +84,30 @@ def _read_count_parquet(source: Source, most_rows: int) -> Iterator[CountTable]:
             facts = json.loads((file.schema_arrow.metadata or {}).get(b"streambpe-counts", b"{}"))
             documents, expression = facts.get("documents", 0), facts.get("expression")
             first_row = 0
-            for batch in file.iter_batches(most_rows, use_threads=False):
-                rows = [list(row) for row in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)]
-                pairs = list(_checked_rows(rows, source, first_row))
+            for batch in file.iter_batches(most_rows, columns=names[:2], use_threads=False):
+                yield CountTable(_checked_columns(batch, source, first_row), documents, expression)
                 first_row += len(batch)
-                yield CountTable(
-                    [chunk for chunk, _ in pairs], [n for _, n in pairs], len(batch), documents, expression
-                )
                 documents = 0
             if not first_row:
-                yield CountTable([], [], 0, documents, expression)
+                yield CountTable(_SCHEMA.empty_table(), documents, expression)
     except UnicodeDecodeError as why:
         raise SourceError(f"{source.path} holds a chunk that is not UTF-8 ({why.reason}).") from None
     except (OSError, pa.ArrowException) as why:
         raise not_parquet(source.path, why) from None
+
+
+def _checked_columns(batch: pa.RecordBatch, source: Source, first_row: int) -> pa.Table:
+    """Chunks and counts of a Parquet file, as columns; an error that names the first row that is none."""
+    chunks, counts = batch.column(0).cast(pa.large_string()), batch.column(1)
+    bad = pc.or_(pc.equal(pc.binary_length(chunks), 0), pc.or_(pc.less(counts, 0), pc.greater(counts, MAX_COUNT)))
+    row = pc.index(bad.fill_null(True), True).as_py()
+    if row >= 0:
+        list(_checked_rows([[chunks[row].as_py(), counts[row].as_py()]], source, first_row + row))
+    try:
+        chunks.validate(full=True)
+    except pa.ArrowInvalid:
+        chunks.to_pylist()  # the error says what is wrong with its bytes
+    return pa.table([chunks, counts.cast(pa.int64())], schema=_SCHEMA)
 
 
 def _count_rows(source: Source) -> Iterator[tuple[str, int]]:
@@ -139,6 +157,6 @@ def _checked_rows(rows: Iterable[list[Any]], source: Source, first_line: int) ->
                 f"{source.path} row {number} is {row!r}; a row is a chunk, not empty, and a whole number. "
                 f"Nothing of it was counted."
             ) from None
-        if n < 0 or n > 2**63 - 1:
+        if n < 0 or n > MAX_COUNT:
             raise SourceError(f"{source.path} row {number}: {n} is no 64-bit count. Nothing of it was counted.")
         yield chunk, n

@@ -136,7 +136,13 @@ class PartWriter:
         self.total += int(rows.n.sum())
 
     def commit(self, spans: Sequence[Span], level: int = 0, replaces: Sequence[str] = ()) -> Part:
-        """Close, fsync, rename: from here on the part counts."""
+        """From here on the part counts."""
+        part = self.close(spans, level, replaces)
+        self.put()
+        return part
+
+    def close(self, spans: Sequence[Span], level: int = 0, replaces: Sequence[str] = ()) -> Part:
+        """Write the record and close the file, which is still invisible: the part as it will be."""
         part = Part(
             self.target, tuple(spans), self.rows, self.total, level, tuple(replaces), tuple(self._groups),
             self._run, self.target.name,
@@ -155,9 +161,12 @@ class PartWriter:
         self._writer.add_key_value_metadata({"streambpe": json.dumps(facts)})
         self._writer.close()
         failpoint("part-written")
+        return part
+
+    def put(self) -> None:
+        """Fsync, rename: from here on a part that is closed counts."""
         put_in_place(self._temporary, self.target)
         failpoint("part-committed")
-        return part
 
     def abandon(self) -> None:
         """Give up: leave no file."""

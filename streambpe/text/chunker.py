@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.core.binding import PRESETS, ChunkTable, Split, categories
+from streambpe.core.binding import PRESETS, Bytes, ChunkTable, Split, categories
 from streambpe.core.classes import INHERITED, OTHER, SPACE, TAKES_SPACE, FixedClasses
 from streambpe.core.strings import ChunkList, as_buffers, as_strings, merge
 from streambpe.later import polars as pl
@@ -166,14 +166,13 @@ class Chunker:
         return self._process.split(texts, script_runs)
 
 
-class ChunkCounts:
-    """Distinct chunks of many buffers and their counts; memory grows with the distinct ones only.
+class ChunkSums:
+    """Distinct chunks and their counts; memory grows with the distinct ones only.
 
     The table takes at most `limit` bytes: when it is full it is taken out sorted, and another one is begun.
     """
 
-    def __init__(self, chunker: Chunker, limit: int) -> None:
-        self.chunker = chunker
+    def __init__(self, limit: int) -> None:
         self._table = ChunkTable(limit)
         self._taken: list[ChunkList] = []
         self._taken_bytes = 0
@@ -183,22 +182,17 @@ class ChunkCounts:
         """Bytes of memory, now."""
         return self._table.taken + self._taken_bytes
 
-    def add(self, text: bytes) -> None:
-        """Count one buffer's chunks."""
-        split = self.chunker.split
-        if split is None:
-            numbered = self.chunker.number(text)
-            self._add_counted(numbered.chunks, numbered.n)
-            return
-        text, at = self.chunker.ready(text), 0
+    def count(self, text: bytes, split: Split) -> None:
+        """Count the chunks of a buffer."""
+        at = 0
         while at < len(text):
             reached, _ = self._table.count(text, split, at)
             if reached < len(text):
                 self._make_room(len(text))
             at = reached
 
-    def _add_counted(self, chunks: pl.Series, n: Lengths) -> None:
-        offsets, data = as_buffers(chunks)
+    def add(self, offsets: Lengths, data: Bytes, n: Lengths) -> None:
+        """Add chunks that are counted."""
         at = 0
         while at < len(n):
             reached = self._table.add(offsets, data, n, at)
@@ -219,3 +213,29 @@ class ChunkCounts:
         """All chunks and their counts; nothing is left afterwards."""
         taken, self._taken, self._taken_bytes = [*self._taken, ChunkList(*self._table.take())], [], 0
         return taken[0] if len(taken) == 1 else merge(taken)
+
+
+class ChunkCounts:
+    """Distinct chunks of many buffers and their counts, in about `limit` bytes and what is distinct."""
+
+    def __init__(self, chunker: Chunker, limit: int) -> None:
+        self.chunker = chunker
+        self._sums = ChunkSums(limit)
+
+    @property
+    def held(self) -> int:
+        """Bytes of memory, now."""
+        return self._sums.held
+
+    def add(self, text: bytes) -> None:
+        """Count one buffer's chunks."""
+        split = self.chunker.split
+        if split is not None:
+            self._sums.count(self.chunker.ready(text), split)
+            return
+        numbered = self.chunker.number(text)
+        self._sums.add(*as_buffers(numbered.chunks), numbered.n)
+
+    def take(self) -> ChunkList:
+        """All chunks and their counts; nothing is left afterwards."""
+        return self._sums.take()

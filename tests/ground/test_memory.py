@@ -9,6 +9,8 @@ import weakref
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from streambpe.core.strings import ChunkList
@@ -188,6 +190,27 @@ def test_one_chunk_of_9_mb_is_counted_in_256(tmp_path):
     source.write_bytes(np.random.default_rng(1).integers(97, 123, 9 * MB, np.uint8).tobytes())
     command = [sys.executable, "-m", "streambpe", "count", str(tmp_path / "run"), str(source), "--memory", "256MB"]
     process = subprocess.Popen(command, cwd=ROOT)
+    assert 100 * MB < resident_at_most(process) < 1.05 * 256 * MB
+
+
+def test_a_count_table_larger_than_the_limit_is_read_some_at_a_time(tmp_path):
+    """A million rows in one row group, as other programs write them, with the least memory."""
+    numbers = np.arange(1_000_000)
+    chunks = [f"{n * 7919 % 1_000_003:07d} and more of it" for n in numbers.tolist()]
+    pq.write_table(pa.table({"chunk": chunks, "count": numbers + 1}), tmp_path / "a.parquet", row_group_size=1 << 20)
+    table = str(tmp_path / "a.parquet")
+    command = [
+        sys.executable,
+        "-m",
+        "streambpe",
+        "count",
+        str(tmp_path / "run"),
+        table,
+        "--counts",
+        "--memory",
+        "256MB",
+    ]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
     assert 100 * MB < resident_at_most(process) < 1.05 * 256 * MB
 
 

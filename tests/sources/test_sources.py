@@ -621,7 +621,7 @@ def table_rows(path: Path) -> tuple[dict[str, int], str | None]:
     tables = list(read_count_table(source, 2))
     rows: dict[str, int] = {}
     for table in tables:
-        for chunk, n in zip(table.chunks, table.counts, strict=True):
+        for chunk, n in zip(*table.rows.to_pydict().values(), strict=True):
             rows[chunk] = rows.get(chunk, 0) + n
     patterns = [table.pattern for table in tables if table.pattern is not None]
     return rows, patterns[0] if patterns else None

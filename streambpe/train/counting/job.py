@@ -101,7 +101,7 @@ class CountJob:
         """All that is left of the sources; a stop or an error is raised when everything finished is committed."""
         try:
             if todo.sources:
-                self._count_tables([source for source, _ in todo.sources if source.kind == "counts"])
+                self._count_tables([entry for entry in todo.sources if entry[0].kind == "counts"])
                 self._count_texts([entry for entry in todo.sources if entry[0].kind != "counts"], digests)
             if self._failure.error is not None:
                 raise self._failure.error
@@ -130,12 +130,12 @@ class CountJob:
 
     # ------------------------------------------------------------------ reading and handing out
 
-    def _count_tables(self, tables: Sequence[Source]) -> None:
-        for source in tables:
+    def _count_tables(self, tables: Sequence[tuple[Source, list[tuple[int, int]]]]) -> None:
+        for source, done in tables:
             if self._stop.is_set():
                 return
             with self._failure.naming(source):
-                count_table(source, self._config, self._pattern, self._committer)
+                count_table(source, done, self._config, self._pattern, self._committer, self._sizes)
             self._meter.done += source.bytes
 
     def _count_texts(self, texts: Sequence[tuple[Source, list[tuple[int, int]]]], digests: Digests) -> None:

@@ -25,13 +25,14 @@ class Sizes:
     block: int  # of input, handed to a worker
     most: int  # of a block that cannot be cut anywhere
     table: int  # of a worker's distinct chunks, before they are committed
+    rows: int  # of a count table's distinct chunks, beside which nothing else is in memory
 
     @classmethod
     def of(cls, resources: Resources) -> Sizes:
         """What the limits leave."""
         block = int(min(MOST_BLOCK, max(LEAST_BLOCK, _share_bytes(resources) // BYTES_A_BYTE)))
         most = int(max(block, (resources.memory_bytes - BASE_BYTES) // GIANT_COST))
-        return cls(block, most, table_bytes(resources))
+        return cls(block, most, table_bytes(resources), _share_bytes(resources) * (resources.threads + 1) // 8)
 
 
 def _share_bytes(resources: Resources) -> int:

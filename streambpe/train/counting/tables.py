@@ -1,105 +1,174 @@
-"""Count tables as sources: read whole and checked, then committed in parts of a million rows."""
+"""Count tables as sources: read a little at a time, added up, written as parts that come into place at the end."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from streambpe.arrays import MAX_COUNT
-from streambpe.core.strings import ChunkList
+from streambpe.core.strings import ChunkList, arrow_buffers
 from streambpe.count_config import CountConfig
 from streambpe.errors import SourceError, StreambpeError, UsageError
-from streambpe.later import polars as pl
 from streambpe.sources.digests import digest_file
+from streambpe.sources.read import gaps_between
 from streambpe.sources.source import Source
-from streambpe.sources.tables import CountTable, read_count_table
+from streambpe.sources.tables import read_count_table
 from streambpe.store.parts import PartWriter, Span, check_total, list_parts
+from streambpe.text.chunker import ChunkSums
 from streambpe.text.patterns import Pattern
 from streambpe.text.prepare import UnencodableText, drop_unencodable
 from streambpe.train.counting.committer import Committer
+from streambpe.train.counting.sizes import Sizes
 
-_TABLE_ROWS = 1_000_000  # rows of a count table in one part
 
-
-def count_table(source: Source, config: CountConfig, pattern: Pattern, committer: Committer) -> None:
-    """Add a table of chunks and counts: all of it, or nothing."""
-    run = committer.run
-    pieces: list[tuple[PartWriter, int, int, int]] = []  # with the rows it covers and its text bytes
-    digest = digest_file(source)
-    documents, at, dropped = 0, 0, 0
+def count_table(
+    source: Source,
+    done: Sequence[tuple[int, int]],
+    config: CountConfig,
+    pattern: Pattern,
+    committer: Committer,
+    sizes: Sizes,
+) -> None:
+    """Add a table of chunks and counts: all of it, or nothing. `done`: its rows that are counted, where a kill came
+    between two of its parts."""
+    parts = _TableParts(source, config, committer, sizes)
+    rows, documents = 0, 0
     try:
-        for table in read_count_table(source, _TABLE_ROWS):
+        for table in read_count_table(source):
             if table.pattern is not None and table.pattern != pattern.expression:
                 raise UsageError(
-                    f"{source.path} was counted with the pattern {table.pattern!r}; {run.path} counts "
+                    f"{source.path} was counted with the pattern {table.pattern!r}; {committer.run.path} counts "
                     f"with --pattern {config.pattern}. Nothing was changed. Name the pattern it was made with."
                 )
             documents += table.documents
-            frame, gone = _checked_rows(table, source, config)
-            dropped += gone
-            writer = committer.writer(committer.next_name())
-            pieces.append((writer, at, at + table.rows, text_bytes(frame)))
-            rows = ChunkList.of(frame)
-            writer.write(rows)
-            committer.note(rows, ())
-            at += table.rows
-        chunks, size = sum(writer.total for writer, *_ in pieces), sum(size for *_, size in pieces)
-        check_total(list_parts(run), chunks, size, source.path)
-        for writer, start, stop, size in pieces:
-            last = writer is pieces[-1][0]
-            span = Span(
-                path=source.path,
-                kind="counts",
-                text_column="",
-                start_at=start,
-                stop_at=stop,
-                documents=documents if last else 0,
-                text_bytes=size,
-                bad_utf8=0,
-                boms=0,
-                nulls=0,
-                digest=digest,
-                part=writer.target.stem,
-                file_bytes=source.bytes,
-                mtime_ns=source.mtime_ns,
-                state="last" if last else "part",
-                dropped=dropped if last else 0,
-                group_name=source.group or "",
-            )
-            writer.commit([span])
-        if dropped:
-            committer.dropped[source.path] = dropped
+            for start, left in _rows_left(table.rows, rows, done):
+                parts.add(start, left)
+            rows += table.rows.num_rows
+        parts.commit(rows, documents)
     finally:
-        for writer, *_ in pieces:
-            writer.abandon()
+        parts.abandon()
 
 
-def _checked_rows(table: CountTable, source: Source, config: CountConfig) -> tuple[pl.DataFrame, int]:
-    """Each chunk once, sorted, and how many characters --unencodable dropped."""
-    if sum(table.counts) > MAX_COUNT:
-        raise StreambpeError(f"{source.path} holds more than {MAX_COUNT} chunks. Nothing was changed.")
-    frame = pl.DataFrame({"chunk": table.chunks, "n": table.counts}, schema={"chunk": pl.String, "n": pl.Int64})
-    frame, dropped = frame.filter(pl.col("n") > 0), 0
-    if config.unencodable != "bytes":
-        frame, dropped = _without_unencodable(frame, source.path, config.unencodable == "error")
-    return frame.group_by("chunk").agg(pl.col("n").sum()).sort("chunk"), dropped
+def _rows_left(table: pa.Table, first: int, done: Sequence[tuple[int, int]]) -> Iterator[tuple[int, pa.Table]]:
+    """What is not counted of these rows, in stretches, each with the number of its first row in the source. `first`:
+    that of the first row of all."""
+    for low, high in gaps_between(list(done)):
+        start, stop = max(low - first, 0), table.num_rows if high is None else min(high - first, table.num_rows)
+        if start < stop:
+            yield first + start, table.slice(start, stop - start)
 
 
-def _without_unencodable(frame: pl.DataFrame, path: str, refuse: bool) -> tuple[pl.DataFrame, int]:
-    """A table's chunks as --unencodable drop or error has them, and how many characters of the text are gone."""
-    buffer = b"\xff".join(chunk.encode() for chunk in frame["chunk"])
+@dataclass
+class _Closed:
+    """A part that only waits to be put in place."""
+
+    writer: PartWriter
+    text_bytes: int
+
+
+class _TableParts:
+    """The parts that a table becomes. None counts before all are written."""
+
+    def __init__(self, source: Source, config: CountConfig, committer: Committer, sizes: Sizes) -> None:
+        self._source = source
+        self._config = config
+        self._committer = committer
+        self._most = sizes.rows
+        self._digest = digest_file(source)
+        self._sums = ChunkSums(sizes.table)
+        self._start = self._stop = 0  # which rows the sums are of
+        self._chunks = 0  # of all parts
+        self._dropped = 0  # characters, of these rows
+        self._closed: list[_Closed] = []
+        self._writing: PartWriter | None = None
+
+    def add(self, start: int, rows: pa.Table) -> None:
+        """The next rows; `start`: the number of the first."""
+        if start != self._stop or self._sums.held > self._most:
+            if self._stop > self._start:
+                self._close()
+            self._start = start
+        self._stop = start + rows.num_rows
+        rows = rows.filter(pc.greater(rows["n"], 0))
+        if self._config.unencodable != "bytes":
+            rows, dropped = _without_unencodable(rows, self._source.path, self._config.unencodable == "error")
+            self._dropped += dropped
+        if not rows.num_rows:
+            return
+        rows = rows.combine_chunks()
+        n = rows["n"].chunk(0).to_numpy()
+        self._chunks += sum(n.tolist())
+        if self._chunks > MAX_COUNT:
+            raise StreambpeError(f"{self._source.path} holds more than {MAX_COUNT} chunks. Nothing was changed.")
+        self._sums.add(*arrow_buffers(rows["chunk"].chunk(0)), n)
+
+    def commit(self, rows: int, documents: int) -> None:
+        """Put all parts in place; `rows`: of the whole table."""
+        if self._stop > self._start or not self._closed:
+            self._close(rows, documents)
+        size = sum(part.text_bytes for part in self._closed)
+        check_total(list_parts(self._committer.run), self._chunks, size, self._source.path)
+        for part in self._closed:
+            part.writer.put()
+
+    def _close(self, rows: int = -1, documents: int = 0) -> None:
+        """Write what is added up as a part. `rows`, `documents`: of the whole table, where that is known."""
+        source, committer = self._source, self._committer
+        summed = self._sums.take()
+        self._writing = committer.writer(committer.next_name())
+        self._writing.write(summed)
+        last = self._stop == rows
+        span = Span(
+            path=source.path,
+            kind="counts",
+            text_column="",
+            start_at=self._start,
+            stop_at=self._stop,
+            documents=documents if last else 0,
+            text_bytes=text_bytes(summed),
+            bad_utf8=0,
+            boms=0,
+            nulls=0,
+            digest=self._digest,
+            part=self._writing.target.stem,
+            file_bytes=source.bytes,
+            mtime_ns=source.mtime_ns,
+            state="last" if last else "part",
+            dropped=self._dropped,
+            group_name=source.group or "",
+        )
+        self._writing.close([span])
+        committer.note(summed, [span])
+        self._closed.append(_Closed(self._writing, span.text_bytes))
+        self._start, self._dropped = self._stop, 0
+
+    def abandon(self) -> None:
+        """Leave no file that is not in place."""
+        for writer in (*(part.writer for part in self._closed), self._writing):
+            if writer is not None:
+                writer.abandon()
+
+
+def _without_unencodable(rows: pa.Table, path: str, refuse: bool) -> tuple[pa.Table, int]:
+    """Rows whose chunks are as --unencodable drop or error has them, and how many characters of the text are gone."""
+    chunks = rows["chunk"].to_pylist()
     try:
-        kept, gone = drop_unencodable(buffer, raise_first=refuse)
+        kept, gone = drop_unencodable(b"\xff".join(map(str.encode, chunks)), raise_first=refuse)
     except UnencodableText as why:
         raise SourceError(
             f"{path}: {why}. Nothing was changed. Leave the chunk out, or count with --unencodable bytes or drop."
         ) from None
     if not gone:
-        return frame, 0
-    left = frame.with_columns(pl.Series("chunk", [chunk.decode() for chunk in kept.split(b"\xff")], dtype=pl.String))
-    lost = frame["chunk"].str.len_chars().cast(pl.Int64) - left["chunk"].str.len_chars().cast(pl.Int64)
-    total = sum(chars * n for chars, n in zip(lost.to_list(), frame["n"].to_list(), strict=True) if chars)
-    return left.filter(pl.col("chunk") != ""), total
+        return rows, 0
+    left = [chunk.decode() for chunk in kept.split(b"\xff")]
+    lost = sum((len(chunk) - len(rest)) * n for chunk, rest, n in zip(chunks, left, rows["n"].to_pylist(), strict=True))
+    rows = rows.set_column(0, "chunk", pa.array(left, pa.large_string()))
+    return rows.filter(pc.greater(pc.binary_length(rows["chunk"]), 0)), lost
 
 
-def text_bytes(frame: pl.DataFrame) -> int:
+def text_bytes(rows: ChunkList) -> int:
     """UTF-8 bytes of all occurrences; exact, whatever the counts."""
-    lengths = frame["chunk"].str.len_bytes().cast(pl.Int64)
-    return sum(int(length) * int(n) for length, n in zip(lengths, frame["n"], strict=True))
+    return sum(map(int.__mul__, rows.lengths.tolist(), rows.n.tolist()))

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -431,6 +432,66 @@ def test_a_reader_of_the_database_is_waited_for_or_named(tmp_path, monkeypatch):
 
 
 # Count tables, export, merge
+
+
+@pytest.fixture
+def small_table_parts(monkeypatch):
+    """A part for every piece of a count table that is read."""
+    of = sizes.Sizes.of
+    monkeypatch.setattr(sizes.Sizes, "of", lambda resources: replace(of(resources), rows=1))
+
+
+def _large_table(path: Path) -> dict[str, int]:
+    """40 000 rows, three pieces; every seventh chunk stands in each of them."""
+    rows = [(f"w{i % 10_000 if i % 7 == 0 else i}", i % 5) for i in range(40_000)]
+    path.write_text("chunk,count\n" + "".join(f"{chunk},{n}\n" for chunk, n in rows))
+    summed: Counter[str] = Counter()
+    for chunk, n in rows:
+        summed[chunk] += n
+    return {chunk: n for chunk, n in summed.items() if n}
+
+
+def test_a_count_table_becomes_parts_of_a_bounded_size(tmp_path, small_table_parts):
+    """Each covers rows of its own; only the last says that the table ends with it. The counts are the table's."""
+    expected = _large_table(tmp_path / "a.csv")
+    count(tmp_path / "run", [str(tmp_path / "a.csv")], counts=True, resources=SMALL)
+    assert table_of(tmp_path / "run") == expected
+    spans = [span for part in list_parts(Run(tmp_path / "run")) for span in part.spans]
+    assert [(span.start_at, span.stop_at, span.state) for span in spans] == [
+        (0, 16_384, "part"),
+        (16_384, 32_768, "part"),
+        (32_768, 40_000, "last"),
+    ]
+    assert check(tmp_path / "run") == []
+
+
+def test_a_count_table_stopped_between_two_of_its_parts(tmp_path, small_table_parts, monkeypatch):
+    """What is in place is not counted again; the sum is that of a count that nothing ended."""
+    expected = _large_table(tmp_path / "a.csv")
+    passed = iter(range(10))
+
+    def stop_at_the_second(place: str) -> None:
+        if place == "part-committed" and next(passed) == 1:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("streambpe.store.parts.failpoint", stop_at_the_second)
+        with pytest.raises(KeyboardInterrupt):
+            count(tmp_path / "run", [str(tmp_path / "a.csv")], counts=True, resources=SMALL)
+    assert len(list_parts(Run(tmp_path / "run"))) == 2
+    count(tmp_path / "run", [str(tmp_path / "a.csv")], counts=True, resources=SMALL)
+    assert table_of(tmp_path / "run") == expected
+
+
+def test_a_lost_part_of_a_count_table_is_counted_again(tmp_path, small_table_parts):
+    """Its rows alone."""
+    expected = _large_table(tmp_path / "a.csv")
+    run = Run(tmp_path / "run")
+    count(run.path, [str(tmp_path / "a.csv")], counts=True, resources=SMALL)
+    list_parts(run)[1].path.unlink()
+    count(run.path, [str(tmp_path / "a.csv")], counts=True, resources=SMALL)
+    assert table_of(run.path) == expected
+    assert sorted(span.start_at for part in list_parts(run) for span in part.spans) == [0, 16_384, 32_768]
 
 
 def test_count_tables_add_up(tmp_path):
