@@ -20,7 +20,7 @@ from streambpe.train import commands, trainer
 from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
-from streambpe.train.superwords.phase import Groups
+from streambpe.train.superwords import neighbours
 
 RESOURCES = Resources(400 * 10**6, 2)
 
@@ -64,9 +64,8 @@ def main() -> None:
     if "block" in given:  # many blocks and a checkpoint after each, also of a small corpus
         sizes.MOST_BLOCK = sizes.LEAST_BLOCK = given["block"]
         worker.CHECKPOINT_SECONDS = -1.0
-    if "group_places" in given:  # many groups of neighbours and runs, also of a small corpus
-        cut = Groups.of
-        Groups.of = lambda parts, places: cut(parts, given["group_places"])  # type: ignore[method-assign]
+    if "file_places" in given:  # many files of neighbours and runs, also of a small corpus
+        neighbours.MOST_PLACES = given["file_places"]
     print("ready", flush=True)
     with stop_on_signals() as stop:
         try:

@@ -84,7 +84,11 @@ def library() -> Any:
         ("pairs_sorted", None, _PLACE, _PLACE, _PLACE),
         ("pairs_parted", None, _PLACE, _SIZE, _PLACE, _PLACE),
         ("pairs_at_least", _SIZE, _PLACE, _SIZE, _SIZE, _PLACE),
-        ("pairs_join", None, _PLACE, _PLACE, _SIZE, _PLACE, _PLACE, _PLACE),
+        ("run_goes_on", _SIZE, _PLACE, _PLACE, _PLACE, ctypes.c_int32, _PLACE, _SIZE),
+        ("count_runs", ctypes.c_int, *[_PLACE] * 7, _SIZE, ctypes.c_int, _PLACE),
+        ("sort_all_runs", _SIZE, _PLACE),
+        ("runs_bytes", _SIZE, _PLACE, _SIZE, _SIZE),
+        ("runs_some", None, _PLACE, _SIZE, _SIZE, *[_PLACE] * 4),
         ("column_pairs", ctypes.c_int, _PLACE, _PLACE, _SIZE, _PLACE, ctypes.c_int, _PLACE),
         ("merge_block", _SIZE, _PLACE, _PLACE, ctypes.c_int, _PLACE, _PLACE, _SIZE, *[_PLACE] * 6),
         ("drop_words", _SIZE, _PLACE, _SIZE, _PLACE, _PLACE),
@@ -173,7 +177,7 @@ class ChunkTable:
     """Distinct chunks with a number each, in at most `limit` bytes of memory (more while they are taken out)."""
 
     def __init__(self, limit: int) -> None:
-        self.limit = max(limit, 1 << 20)
+        self.limit = max(limit, 1 << 17)
         self._handle: int | None = None
 
     @property

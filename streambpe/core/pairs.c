@@ -1,8 +1,7 @@
-/* Pairs of symbols that stand side by side: counted, and a text cut where they are none of a set.
+/* Pairs of symbols that stand side by side, counted.
 
        symbols  7 8 . 7 8 9       (. is a barrier, any number below 0)
        counted  7+8 2 · 8+9 1
-       cut, 7+8 kept:  [7 8] . [7 8] 9
 
    A pair is one number, its left symbol in the upper half, in a table of open addresses.
 
@@ -14,6 +13,7 @@
 #include <string.h>
 
 enum { FIRST_SLOTS = 1 << 4 };
+enum { AHEAD = 24 }; /* places, from where a pair's slot is asked for until it is needed */
 
 EXPORT pair_table *pairs_new(uint64_t limit) {
     pair_table *table = calloc(1, sizeof *table);
@@ -88,6 +88,9 @@ int pairs_add_one(pair_table *table, uint64_t key, int64_t n) {
 EXPORT int pairs_count(pair_table *table, const int32_t *symbols, int64_t size, int64_t *at) {
     for (; *at + 1 < size; ++*at) {
         int32_t left = symbols[*at], right = symbols[*at + 1];
+        int64_t next = *at + AHEAD;
+        if (next + 1 < size && symbols[next] >= 0 && symbols[next + 1] >= 0)
+            SOON(table->slots + (mixed(key_of(symbols[next], symbols[next + 1])) & table->mask));
         int failed = left < 0 || right < 0 ? CORE_OK : pairs_add_one(table, key_of(left, right), 1);
         if (failed)
             return failed;
@@ -173,15 +176,4 @@ EXPORT int64_t pairs_at_least(const pair_table *table, int64_t least, int64_t ro
         found++;
     }
     return found;
-}
-
-/* joined[i]: whether place i is kept together with place i + 1, because their pair is in the table, or the left symbol is
-   open to the right, or the right one to the left. The last place is joined to nothing. */
-EXPORT void pairs_join(const pair_table *table, const int32_t *symbols, int64_t size, const uint8_t *open_right,
-                       const uint8_t *open_left, uint8_t *joined) {
-    for (int64_t i = 0; i < size; i++) {
-        int32_t left = symbols[i], right = i + 1 < size ? symbols[i + 1] : -1;
-        joined[i] = left >= 0 && right >= 0 &&
-                    (open_right[left] || open_left[right] || pairs_find(table, key_of(left, right)));
-    }
 }

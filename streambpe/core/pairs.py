@@ -1,4 +1,4 @@
-"""Pairs of neighbouring symbols in the core: counted, or a set that says where a text is cut."""
+"""Pairs of neighbouring symbols in the core: counted, or a set."""
 
 from __future__ import annotations
 
@@ -62,16 +62,6 @@ class PairTable:
         rows = np.empty((found, 2), np.int64)
         library().pairs_at_least(self.handle, least, found, rows.ctypes.data)
         return rows
-
-    def join(self, symbols: Ids, open_right: Bools, open_left: Bools) -> Bools:
-        """Whether each place is kept together with the next: their pair is in the table, or one of the two symbols is
-        open on that side (arrays by symbol)."""
-        symbols, joined = np.ascontiguousarray(symbols, np.int32), np.empty(len(symbols), np.bool_)
-        library().pairs_join(
-            self.handle, symbols.ctypes.data, len(symbols), open_right.ctypes.data, open_left.ctypes.data,
-            joined.ctypes.data,
-        )  # fmt: skip
-        return joined
 
     def take(self) -> tuple[Longs, Longs]:
         """(keys, counts), ascending; the table is used up."""

@@ -160,6 +160,14 @@ const int64_t *table_look(const chunk_table *table, const uint8_t *chunk, uint64
     return NULL;
 }
 
+void table_soon(const chunk_table *table, const uint8_t *chunk, uint64_t length, int step) {
+    const long_slot *slot = table->longs + (hash_of(chunk, length) >> 8 & table->long_mask);
+    if (step)
+        SOON(table->text + slot->at);
+    else
+        SOON(slot);
+}
+
 /* A table that takes at most `limit` bytes, which is at least 64 KB; NULL if there is no memory. */
 EXPORT chunk_table *table_new(uint64_t limit) {
     chunk_table *table = calloc(1, sizeof *table);

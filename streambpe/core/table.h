@@ -46,6 +46,9 @@ int64_t *table_find(chunk_table *table, const uint8_t *chunk, uint64_t length, i
 /* The place of a chunk's number; NULL if the chunk is not there. Any number of threads may look at once. */
 const int64_t *table_look(const chunk_table *table, const uint8_t *chunk, uint64_t length);
 
+/* A chunk of more than SHORT_BYTES is asked for soon: first `step` 0, a moment later 1, then the functions above. */
+void table_soon(const chunk_table *table, const uint8_t *chunk, uint64_t length, int step);
+
 /* Whether `text` has room for so many bytes more, or gets it: a chunk may be put together at text + text_used. */
 int table_room(chunk_table *table, uint64_t length, int *why);
 

@@ -1,7 +1,7 @@
 """What a derived file was made of, written in the file or beside it: nothing is believed for its name alone.
 
     snapshot-000000000145/made_of.json    {"made_of": "9c1e...", "files": {"engine.json": [512, "<mmh3>"], ...}}
-    neighbours-00000-1048576.parquet      metadata of its schema: streambpe-made-of
+    neighbours-0-81920344.parquet         metadata of its schema: streambpe-made-of
 
 A file or folder that lacks its note, has that of another, or is not whole counts as absent. It is made again, with
 the same result. A note in Parquet stands behind all rows, so a file that has one was not cut off. The checksum of a

@@ -1,4 +1,4 @@
-"""Neighbours counted and texts cut in the core, judged by Counter and a loop."""
+"""Neighbours counted in the core, judged by Counter."""
 
 from __future__ import annotations
 
@@ -50,15 +50,3 @@ def test_a_full_table_stops_and_loses_nothing():
         tables += 1
     assert tables > 2
     assert total == neighbours(text.tolist())
-
-
-@given(texts.filter(lambda text: max(text, default=0) < 4), st.sets(st.tuples(st.integers(0, 3), st.integers(0, 3))),
-       st.sets(st.integers(0, 3), max_size=2), st.sets(st.integers(0, 3), max_size=2))  # fmt: skip
-def test_places_are_joined_by_pairs_and_by_open_symbols(text, kept, right, left):
-    """As a loop over the text says."""
-    table = PairTable()
-    table.hold(np.array([(a << 32) | b for a, b in kept], np.int64))
-    open_right, open_left = (np.array([i in found for i in range(4)]) for found in (right, left))
-    joined = table.join(np.array(text, np.int32), open_right, open_left).tolist()
-    wanted = [min(a, b) >= 0 and ((a, b) in kept or a in right or b in left) for a, b in pairwise(text)]
-    assert joined == [*wanted, *[False] * bool(text)]

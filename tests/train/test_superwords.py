@@ -37,10 +37,12 @@ from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.reference.superwords import as_model
+from streambpe.train.superwords import neighbours
 from streambpe.train.superwords import phase as superwords
 from streambpe.train.superwords.interleave import interleave
-from streambpe.train.superwords.neighbours import Groups, Reader, count_neighbours
-from streambpe.train.superwords.runs import KeptPairs, OpenChunks, collect_runs
+from streambpe.train.superwords.neighbours import Reader, count_neighbours
+from streambpe.train.superwords.runs import FoundRuns, OpenChunks, collect_runs, kept_pairs
+from streambpe.train.superwords.sums import Sums
 from streambpe.train.trainer import Trainer
 from tests.runs import SMALL, cli, cli_process, ended, log_of, rows
 from tests.samples import prose_documents
@@ -347,22 +349,20 @@ class Pieces(Reader):
             for i, (start, stop) in enumerate(bounds)
         ]
 
-    def read(self, part: SequencePart) -> tuple[np.ndarray, bool]:
+    def read(self, part: SequencePart) -> np.ndarray:
         """As stored documents are read: None ends a document, and what is negative may not join."""
-        held = self.held[part.name]
-        symbols = np.array([-1 if symbol is None or symbol < 0 else symbol for symbol in held], np.int32)
-        return symbols, bool(held) and held[-1] is not None
+        return np.array([-1 if one is None or one < 0 else one for one in self.held[part.name]], np.int32)
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_parts_may_be_cut_anywhere(seed, tmp_path):
+def test_parts_may_be_cut_anywhere(seed, tmp_path, monkeypatch):
     """Neighbours and runs of documents whose parts are cut at random, empty ones among them, by one thread and more,
-    and where half of the groups' files are lost: those of plain loops over the documents."""
+    in files of many lengths, and where half of them are lost: those of plain loops over the documents."""
     rng = random.Random(seed)
     documents = [[rng.choice([-1, 0, 1, 1, 2, 2, 3]) for _ in range(rng.choice([0, 1, 3, 40]))] for _ in range(6)]
     places = sum(len(document) + 1 for document in documents)
     reader = Pieces(documents, sorted(rng.choices(range(places), k=rng.choice([0, 5, 25]))))
-    groups = Groups.of(reader.parts, rng.choice([1, 10, 1000]))
+    monkeypatch.setattr(neighbours, "MOST_PLACES", rng.choice([0, 10, 1000]))
     pairs = Counter(pair for document in documents for pair in pairwise(document) if min(pair) >= 0)
     wanted: Counter[tuple[int, ...]] = Counter()
     for document in documents:
@@ -373,17 +373,26 @@ def test_parts_may_be_cut_anywhere(seed, tmp_path):
                 run = []
             run += [symbol] if symbol >= 0 else []
     keys = np.sort(np.array([(a << 32) | b for (a, b), n in pairs.items() if n >= 4], np.int64))
-    kept = KeptPairs(keys, OpenChunks(), 4)
+    kept = kept_pairs(keys, OpenChunks(), 4)
+    sums = Sums(tmp_path / "sums.duckdb", 0, 1, None)
     for threads in (1, 3):
         folder = tmp_path / str(threads)
         folder.mkdir()
         for _ in range(2):
-            files = count_neighbours(reader, groups, folder, threads, lambda _: None)
+            files = count_neighbours(reader, folder, threads, rng.choice([1, 1 << 30]), lambda _: None)
             frame = pl.concat(map(pl.read_parquet, files))
             assert Counter({(k >> 32, k & 0xFFFFFFFF): n for k, n in _sums(frame, "key")}) == pairs
-            files = collect_runs(reader, groups, kept, folder, "runs", threads, lambda _: None)
-            runs = _sums(pl.concat(map(pl.read_parquet, files)), "run")
-            assert {tuple(np.frombuffer(run, np.int32)): n for run, n in runs} == +wanted
+            for file in rng.sample(files, len(files) // 2):
+                file.unlink()
+            found = collect_runs(reader, kept, folder, "runs", threads, 1, lambda _: None)
+            runs = [
+                (tuple(run.tolist()), n)
+                for data, ends, many in found.rows(sums)
+                for run, n in zip(np.split(data.view(np.int32), ends[:-1] // 4), many.tolist(), strict=True)
+            ]
+            assert dict(runs) == +wanted
+            assert len(runs) == len(+wanted)
+            files = list(found.files)
             for file in rng.sample(files, len(files) // 2):
                 file.unlink()
 
@@ -455,11 +464,7 @@ def test_a_document_goes_on_over_the_border_of_two_parts(tmp_path, monkeypatch):
     parts = tmp_path / "parts"
     count(parts, [str(source)], options={"pattern": "boundless", "sequences": True}, resources=SMALL)
     assert len(order_parts(Run(parts), list_parts(Run(parts)))) > 5
-    monkeypatch.setattr(
-        superwords.Groups,
-        "of",
-        classmethod(lambda cls, p, n: cls([[x] for x in p], [f"{i:03}" for i in range(len(p))])),
-    )
+    monkeypatch.setattr(neighbours, "MOST_PLACES", 0)
     options = {"vocab_size": 290, "superwords": "boundless"}
     assert learn(parts, options) == learn(whole, options)
     assert check(parts, resources=SMALL) == []
@@ -658,16 +663,16 @@ def test_runs_do_not_depend_on_how_training_went(prose, tmp_path, monkeypatch):
         learn(run, options, "at_the_end")
     again, cuts = superwords.cut_again, []
 
-    def cut_in_pieces(words, kept, folder, prefix, places, advance):
-        cuts.append(again(words, kept, folder, prefix, 100, advance))
-        return cuts[-1]
+    def cut_in_pieces(words, kept, folder, prefix, table_bytes, advance):
+        cuts.append(again(words, kept, folder, prefix, 1, advance).files)
+        return FoundRuns(cuts[-1])
 
     chunks = range(256, 1200)
     with monkeypatch.context() as patch:
         patch.setattr(superwords, "open_chunks_ahead", lambda *_: OpenChunks(right=set(chunks), left=set(chunks)))
         patch.setattr(superwords, "cut_again", cut_in_pieces)
         learn(run, options, "again")
-    assert len(cuts[0]) > 10
+    assert len(cuts[0]) > 1
     assert stored_runs(run, "at_the_end") == stored_runs(run, "again") == wanted
 
 
@@ -708,7 +713,7 @@ def test_a_kill_anywhere_changes_nothing(mode, tau, failpoints, prose, tmp_path)
     options = {"vocab_size": 1200, "superwords": mode, "transition": 900 if mode == "superbpe" else None, "tau": tau}
 
     def go(folder: Path, failpoint: str) -> int:
-        return ended(failpoint, run=folder, options=options, group_places=2000)
+        return ended(failpoint, run=folder, options=options, file_places=2000)
 
     assert go(whole, "") == 0
     killed = [go(run, failpoint) for failpoint in failpoints]

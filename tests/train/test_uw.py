@@ -277,7 +277,7 @@ def test_a_kill_anywhere_changes_nothing(prose, tmp_path, monkeypatch):
     options = {"vocab_size": 600, "superwords": "uw", "transition": 450}
 
     def go(folder: Path, failpoint: str) -> int:
-        return ended(failpoint, run=folder, options=options, group_places=2000)
+        return ended(failpoint, run=folder, options=options, file_places=2000)
 
     assert go(whole, "") == 0
     assert [go(run, failpoint) for failpoint in KILLS] == [-signal.SIGKILL] * len(KILLS)

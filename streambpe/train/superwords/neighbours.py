@@ -5,18 +5,21 @@
     neighbours  (left, right) -> n over all parts: every adjacent place counts, also under --overlaps disjoint
 
 Parts are read in the order of their input, so neighbours meet across the border of two parts when a document
-goes on there; documents never join. Partial counts are written group after group of parts, each file whole or not at
-all, so counting goes on where a kill left it. They are added up by SQL (sums.py).
+goes on there; documents never join. They are counted into one table of the core. When that is full, or has
+MOST_PLACES of the documents, it becomes a file, which appears whole or not at all and is named after the stretch
+of places it holds:
 
-Memory: a part for each thread (about PART_BYTES a chunk of it) and the distinct pairs of one group (about 60 bytes
-each).
+    neighbours-0-81920344.parquet, neighbours-81920344-104857600.parquet
+
+so counting goes on where a kill left it, whatever the memory. The files are added up by SQL (sums.py).
+
+Memory: a part for each thread (about PART_BYTES a chunk of it) and the table.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -35,9 +38,8 @@ from streambpe.store.sequences import SequencePart, read_sequence, unreadable
 from streambpe.threads import in_order
 
 BARRIER = -1  # a chunk that takes no part, or the end of a document
-_SCHEMA = {"key": int, "n": int}
-ROW_BYTES = 64  # of one pair while pairs are grouped
-PART_BYTES = 64  # of a part's chunk while it is counted or cut
+PART_BYTES = 64  # of a part's chunk while it is read
+MOST_PLACES = 128 << 20  # of the documents in one file: what a kill may cost
 
 
 def find_eligible(
@@ -100,18 +102,27 @@ class Reader(ABC):
         return sum(part.places for part in self.parts)
 
     @abstractmethod
-    def read(self, part: SequencePart) -> tuple[Int32, bool]:
-        """(symbols and barriers of one part, whether its last document goes on in the next)."""
+    def read(self, part: SequencePart) -> Int32:
+        """Symbols and barriers of one part. Only behind a symbol may its last document go on in the next part."""
 
-    def end_of(self, parts: Sequence[SequencePart]) -> tuple[int, bool]:
-        """(the last symbol of these parts, whether the document goes on behind them)."""
-        for part, behind in zip(parts[::-1], [None, *parts[:0:-1]], strict=False):
-            if behind is not None and not behind.follows:
-                break
-            symbols, goes_on = self.read(part)
-            if len(symbols):
-                return int(symbols[-1]), goes_on
-        return BARRIER, False
+    def read_from(self, start: int, threads: int) -> Iterator[tuple[int, Int32, bool]]:
+        """All places from this one on, part after part: (where they begin, symbols, whether they go on from what is in
+        front of them)."""
+        todo: list[tuple[int, SequencePart, bool]] = []
+        begin, follows = 0, True
+        for part in self.parts:
+            follows = follows and part.follows
+            if part.places and begin + part.places > start:
+                todo.append((begin, part, follows))
+            if part.places:  # an empty part is no border
+                follows = True
+            begin += part.places
+        texts = in_order(self.read, [part for _, part, _ in todo], threads)
+        for (begin, _, follows), symbols in zip(todo, texts, strict=True):
+            if begin < start:
+                yield start, symbols[start - begin :], False
+            else:
+                yield begin, symbols, follows
 
 
 class SymbolReader(Reader):
@@ -120,94 +131,89 @@ class SymbolReader(Reader):
     def __init__(self, folder: Path, parts: Sequence[SequencePart], eligible: pl.DataFrame) -> None:
         self.folder, self.parts, self.eligible = folder, parts, eligible
 
-    def read(self, part: SequencePart) -> tuple[Int32, bool]:
+    def read(self, part: SequencePart) -> Int32:
         """See Reader."""
         chunks, ids = load_documents(self.folder, part)
         joined = chunks.to_frame("chunk").join(self.eligible, on="chunk", how="left", maintain_order="left")["symbol"]
         # behind the chunks' own symbols stands the barrier that END_OF_DOCUMENT = -1 looks up
         symbols = np.append(joined.fill_null(BARRIER).to_numpy(), np.int32(BARRIER))
-        return symbols[ids], bool(len(ids)) and int(ids[-1]) >= 0
+        return symbols[ids]
 
 
-@dataclass(frozen=True)
-class Groups:
-    """Consecutive parts that are counted together: about `places` chunks each."""
+class Stretches:
+    """Files of one kind, each of a stretch of places; those that follow each other from place 0 on are kept."""
 
-    parts: list[list[SequencePart]]
-    names: list[str]  # a group's file, which says what is in it
+    def __init__(self, folder: Path, prefix: str, made_of: str) -> None:
+        self._folder, self._prefix, self._made_of = folder, prefix, made_of
+        self.files: list[Path] = []
+        self.stop = 0  # places that are in them
+        while found := self._next():
+            self.files.append(found)
+            self.stop = int(found.stem.rpartition("-")[2])
 
-    @classmethod
-    def of(cls, parts: Sequence[SequencePart], places: int) -> Groups:
-        groups: list[list[SequencePart]] = []
-        held = places
-        for part in parts:
-            if held >= places:
-                groups.append([])
-                held = 0
-            groups[-1].append(part)
-            held += part.places
-        return cls(groups, [f"{i:05d}-{places}" for i in range(len(groups))])
+    def _next(self) -> Path | None:
+        found = self._folder.glob(f"{self._prefix}-{self.stop}-*.parquet")
+        return next((path for path in sorted(found) if has_note(path, self._made_of)), None)
 
+    def long(self, stop: int) -> bool:
+        """Whether so much is behind the last file that a kill should not cost it."""
+        return stop - self.stop > MOST_PLACES
 
-@dataclass(frozen=True)
-class _Counted:
-    """One part's neighbours, and where it meets the parts beside it."""
+    def next(self, stop: int) -> Path:
+        """The file of what is between the last one's stop and this."""
+        return self._folder / f"{self._prefix}-{self.stop}-{stop}.parquet"
 
-    pairs: pl.DataFrame
-    first: int  # symbol, BARRIER where nothing is joined
-    last: int
-    goes_on: bool
-    empty: bool
+    def add(self, stop: int) -> None:
+        """It is written."""
+        self.files.append(self.next(stop))
+        self.stop = stop
 
 
-def _count_part(reader: Reader, part: SequencePart) -> _Counted:
-    symbols, goes_on = reader.read(part)
-    table = PairTable()
-    if table.count(symbols) < len(symbols) - 1:
-        raise MemoryError("the neighbours of a part")
-    pairs = pl.DataFrame(dict(zip(("key", "n"), table.take(), strict=True)))
-    first, last = (int(symbols[0]), int(symbols[-1])) if len(symbols) else (BARRIER, BARRIER)
-    return _Counted(pairs, first, last, goes_on, not len(symbols))
+class _Neighbours:
+    """Counts the neighbours of texts that follow each other, into as many files as it takes."""
+
+    def __init__(self, files: Stretches, table_bytes: int, made_of: str) -> None:
+        self.files, self.table_bytes, self.made_of = files, table_bytes, made_of
+        self.table = PairTable(table_bytes)
+
+    def count(self, symbols: Int32, begin: int) -> None:
+        """All neighbours among these symbols, which begin at a place of the documents."""
+        at = 0
+        while (at := self.table.count(symbols, at)) < len(symbols) - 1:
+            self.write(begin + at)
+
+    def write(self, stop: int) -> None:
+        """A file with the pairs whose left symbols are in front of this place."""
+        keys, n = self.table.take()
+        write_whole(pl.DataFrame({"key": keys, "n": n}), self.files.next(stop), self.made_of)
+        self.files.add(stop)
+        failpoint("neighbours-written")
+        self.table = PairTable(self.table_bytes)
 
 
 def count_neighbours(
-    reader: Reader, groups: Groups, folder: Path, threads: int, advance: Callable[[int], None], made_of: str = ""
+    reader: Reader, folder: Path, threads: int, table_bytes: int, advance: Callable[[int], None], made_of: str = ""
 ) -> list[Path]:
-    """The partial counts (key, n; ascending keys) of every group; those that are there, made of the same, are kept.
+    """Files of counts (key, n; ascending keys), which added up are those of all neighbours; those that are there, made
+    of the same, are kept.
 
     `advance` is told how many places were counted, and may raise to stop between two parts.
     """
-    files = [folder / f"neighbours-{name}.parquet" for name in groups.names]
-    there = [has_note(file, made_of) for file in files]
-    todo = [part for group, done in zip(groups.parts, there, strict=True) if not done for part in group]
-    counted = in_order(lambda part: _count_part(reader, part), todo, threads)
-    read: list[SequencePart] = []
-    end: tuple[int, bool] | None = (BARRIER, False)  # of what was read; None: of a group that was there
-    for group, target, done in zip(groups.parts, files, there, strict=True):
-        if done:
-            advance(sum(part.places for part in group))
-            read += group
-            end = None
-            continue
-        if end is None:
-            end = reader.end_of(read)
-        frames = []
-        for part in group:
-            last, goes_on = end if part.follows else (BARRIER, False)
-            found = next(counted)
-            frames.append(found.pairs)
-            if found.empty:
-                end = last, goes_on
-            else:
-                end = found.last, found.goes_on
-                if goes_on and last >= 0 and found.first >= 0:
-                    key = (last << 32) | found.first
-                    frames.append(pl.DataFrame({"key": [key], "n": [1]}, schema=_SCHEMA))
-            advance(part.places)
-        read += group
-        write_whole(pl.concat(frames).group_by("key").agg(pl.col("n").sum()).sort("key"), target, made_of)
-        failpoint("neighbours-written")
-    return files
+    files = Stretches(folder, "neighbours", made_of)
+    advance(files.stop)
+    counted, last = _Neighbours(files, table_bytes, made_of), BARRIER
+    for begin, symbols, follows in reader.read_from(files.stop, threads):
+        if follows and last >= 0:  # else a barrier, or another document, is between them
+            counted.count(np.array([last, symbols[0]], np.int32), begin - 1)
+        counted.count(symbols, begin)
+        last = int(symbols[-1])
+        border = begin + len(symbols) - 1  # the last symbol's right neighbour was not seen
+        if files.long(border):
+            counted.write(border)
+        advance(len(symbols))
+    if files.stop < reader.places:
+        counted.write(reader.places)
+    return files.files
 
 
 def write_whole(frame: pl.DataFrame, target: Path, made_of: str = "") -> None:

@@ -16,8 +16,8 @@ chosen so that about three times as many neighbours as wanted supermerges reach 
 would count less, T falls, the runs are made anew and the supermerges so far are replayed on them. T never falls
 below --min-frequency.
 
-Every step leaves files in the training's private folder that appear whole or not at all: a group's neighbours, the
-table of all, a group's runs, the words; supermerges go to a write-ahead log like that of phase one. After a kill
+Every step leaves files in the training's private folder that appear whole or not at all: neighbours of a stretch, the
+table of all, runs of a stretch, the words; supermerges go to a write-ahead log like that of phase one. After a kill
 all of them are used again. The folder is named after the word events and how many tokens they were to make, so it
 is there only if phase one was complete, and nothing of another phase one is used.
 
@@ -57,8 +57,6 @@ from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.superwords.interleave import Interleaved, InterleavedTies, interleave
 from streambpe.train.superwords.neighbours import (
     PART_BYTES,
-    ROW_BYTES,
-    Groups,
     Reader,
     SymbolReader,
     count_neighbours,
@@ -66,12 +64,11 @@ from streambpe.train.superwords.neighbours import (
 )
 from streambpe.train.superwords.rules import Spellings, join_rule, symbol_contents
 from streambpe.train.superwords.runs import (
-    CUT_BYTES,
-    KeptPairs,
     OpenChunks,
     RunTable,
     collect_runs,
     cut_again,
+    kept_pairs,
     open_chunks_ahead,
     write_run_words,
 )
@@ -79,6 +76,7 @@ from streambpe.train.superwords.stage2 import StageTwo
 from streambpe.train.superwords.sums import Adjacency, Sums
 from streambpe.train.words import WordFiles
 
+_TABLE_SHARE = 2  # of the free memory: the table of neighbours or runs takes one part
 _PAIRS_A_MERGE = 3  # neighbours that should reach T for every supermerge wanted
 TOKEN_BYTES = 1 << 10  # of the events and contents held for each token
 _LEAST_ROOM = 48 << 20
@@ -212,13 +210,13 @@ class SuperwordPhase:
         less = sorted(filter(self._is_mine, self.job.folder.glob(f"words-{floor}-{'?' * len(none.name)}")))
         if exact in less or not less:
             return self._run_words(floor, keys, none)
-        kept = KeptPairs(keys, none, len(self.spellings.contents))
+        kept = kept_pairs(keys, none, len(self.spellings.contents))
         # the events are held twice now, as they were learned and in one order
         room = max(room_for_arrays(self.job.resources.memory_bytes, BASE_BYTES, 2 * self.known_bytes), _LEAST_ROOM)
         advance = self._stage("runs", WordFiles(less[0]).places)
         name = f"again-{exact.name}"
-        files = cut_again(WordFiles(less[0]), kept, self.job.folder, name, room // CUT_BYTES, advance)
-        write_run_words(files, exact, self._sums(room // 2), self.made_of)
+        found = cut_again(WordFiles(less[0]), kept, self.job.folder, name, room // _TABLE_SHARE, advance)
+        write_run_words(found, exact, self._sums(room // 2), self.made_of)
         release_memory()
         return WordFiles(exact)
 
@@ -243,14 +241,13 @@ class SuperwordPhase:
         self.reader = self._second_stage() if self.job.config.superwords == "uw" else self._whole_chunks()
         self._record_seconds("eligible", began)
         began = time.monotonic()
-        places = int(min(32 << 20, max(1 << 20, self.spare // (4 * ROW_BYTES))))
-        self.groups = Groups.of(self.reader.parts, places)
         stage = self._stage("neighbours", self.reader.places)
         self.sums = self._sums(self.spare // 2)
         if self.sums.hold(self.made_of):
             stage(self.reader.places)
         else:
-            files = count_neighbours(self.reader, self.groups, self.job.folder, self.readers, stage, self.made_of)
+            table = self.spare // _TABLE_SHARE
+            files = count_neighbours(self.reader, self.job.folder, self.readers, table, stage, self.made_of)
             self.sums.add_up_neighbours(files, self.chunks, self.made_of)
         self.levels = self._levels()
         release_memory()
@@ -412,13 +409,11 @@ class SuperwordPhase:
         """The documents' runs, cut at all neighbours but these, as words; kept if they are there."""
         folder = self._words_folder(cut, open_chunks)
         if not self._is_mine(folder):
-            kept = KeptPairs(keys, open_chunks, len(self.spellings.contents))
-            stage = self._stage("runs", self.reader.places)
+            kept = kept_pairs(keys, open_chunks, len(self.spellings.contents))
+            stage, table = self._stage("runs", self.reader.places), self.spare // _TABLE_SHARE
             name = folder.name.replace("words", "runs")
-            files = collect_runs(
-                self.reader, self.groups, kept, self.job.folder, name, self.readers, stage, self.made_of
-            )
-            write_run_words(files, folder, self.sums, self.made_of)
+            found = collect_runs(self.reader, kept, self.job.folder, name, self.readers, table, stage, self.made_of)
+            write_run_words(found, folder, self.sums, self.made_of)
             release_memory()
         return WordFiles(folder)
 

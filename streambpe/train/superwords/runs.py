@@ -29,8 +29,12 @@ and begins with what its outer parts do. The trainer sees a double spelling at t
 on. Double spellings that neighbours let it foresee are open from the start (`open_chunks_ahead`).
 
 What T is: see train/superwords/phase.py. Runs of one chunk hold nothing and are dropped; equal runs are one with their
-number as its weight. Memory: a part for each thread and the distinct runs of one group (about 120 bytes each); a run
-that no neighbour cuts is held whole, as a chunk is.
+number as its weight.
+
+Distinct runs are counted in a table of the core. If all fit there, it goes straight to the words for the engine; else
+a full table becomes a file of a stretch of places, as in neighbours.py, and SQL adds the files up (sums.py). A stretch
+ends where a run begins. Memory: a part for each thread, and the table; a run that no neighbour cuts is held whole, as a
+chunk is.
 """
 
 from __future__ import annotations
@@ -44,24 +48,24 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from streambpe.arrays import Bool, Int32, Int64, write_array
+from streambpe.arrays import Int32, Int64, write_array
 from streambpe.core.pairs import PairTable
+from streambpe.core.runs import KeptPairs, RunCounter
 from streambpe.failpoints import failpoint
-from streambpe.files import put_in_place
+from streambpe.files import put_in_place, whole_file
 from streambpe.later import polars as pl
-from streambpe.store.made_of import fingerprint, has_note, seal_folder
-from streambpe.store.sequences import SequencePart
+from streambpe.store.made_of import fingerprint, parquet_note, seal_folder
 from streambpe.system import remove_folder
-from streambpe.threads import in_order
 from streambpe.train.engine.rules import release_maps
-from streambpe.train.superwords.neighbours import BARRIER, Groups, Reader, write_whole
+from streambpe.train.superwords.neighbours import Reader, Stretches
 from streambpe.train.superwords.sums import Sums
 from streambpe.train.words import WordFiles
 
-_SCHEMA = {"run": bytes, "by": int, "n": int}
-CUT_BYTES = 400  # of one place while runs are cut again
+_SLICE_PLACES = 1 << 20  # of words, read at once
 
 
 @dataclass
@@ -150,169 +154,113 @@ def _begun_by_neighbours(keys: Int64, contents: Sequence[bytes], ordered: Sequen
     return begun
 
 
-class KeptPairs:
+def kept_pairs(keys: Int64, open_chunks: OpenChunks, symbols: int) -> KeptPairs:
     """Neighbours that are not cut: a set of keys, and all neighbours of chunks that are open."""
-
-    def __init__(self, keys: Int64, open_chunks: OpenChunks, symbols: int) -> None:
-        self.table = PairTable()
-        self.table.hold(keys)
-        self.open_right, self.open_left = np.zeros(symbols, bool), np.zeros(symbols, bool)
-        self.open_right[sorted(open_chunks.right)] = True
-        self.open_left[sorted(open_chunks.left)] = True
-
-    def join(self, symbols: Int32) -> Bool:
-        """Whether each place and the next are such neighbours."""
-        return self.table.join(symbols, self.open_right, self.open_left)
-
-
-def cut_runs(symbols: Int32, kept: KeptPairs) -> tuple[Bool, Int64, Int64]:
-    """(whether place i is joined to i + 1, first places of the runs, places behind their last ones).
-
-    place   0 1 2 3 4 5
-    joined  1 1 0 0 1 .     0-1-2  3  4-5     starts 0 4   stops 3 6; place 3 is alone, and no run
-    """
-    joined = np.append(kept.join(symbols), False)
-    before = np.concatenate(([False], joined[:-1]))
-    return joined[:-1], np.flatnonzero(joined & ~before), np.flatnonzero(~joined & before) + 1
-
-
-def group_runs(flat: Int32, lengths: Int64) -> pl.DataFrame:
-    """Rows (run, by, n): each distinct run as its symbols' bytes, a number that spreads runs evenly, how often."""
-    return _run_rows(flat, lengths).group_by("run").agg(pl.first("by"), pl.len().cast(pl.Int64).alias("n"))
-
-
-def _run_rows(flat: Int32, lengths: Int64) -> pl.DataFrame:
-    ends = np.cumsum(lengths)
-    offsets = np.concatenate(([0], ends)) * 4
-    array = pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), len(lengths), [None, pa.py_buffer(offsets.astype(np.int64)), pa.py_buffer(flat)]
-    )
-    series = pl.from_arrow(array)
-    assert isinstance(series, pl.Series)
-    starts = ends - lengths
-    mixed = flat[starts].astype(np.uint64) << np.uint64(40)
-    mixed ^= flat[starts + 1].astype(np.uint64) << np.uint64(20)
-    mixed ^= flat[ends - 1].astype(np.uint64) + (lengths.astype(np.uint64) << np.uint64(50))
-    mixed *= np.uint64(0x9E3779B97F4A7C15)
-    return pl.DataFrame({"run": series, "by": (mixed >> np.uint64(1)).astype(np.int64)})
+    kept = KeptPairs(PairTable(), np.zeros(symbols, bool), np.zeros(symbols, bool))
+    kept.pairs.hold(keys)
+    kept.open_right[sorted(open_chunks.right)] = True
+    kept.open_left[sorted(open_chunks.left)] = True
+    return kept
 
 
 @dataclass(frozen=True)
-class _CutPart:
-    """One part's runs; the stretches at its ends, of one chunk or more, may belong to longer ones."""
+class FoundRuns:
+    """All runs: in files that are to be added up, or each once."""
 
-    head: Int32  # goes on from the part in front; empty: nothing does
-    tail: Int32  # goes on in the next part
-    through: bool  # head is the whole part, and goes on
-    empty: bool
-    runs: pl.DataFrame  # all others
+    files: Sequence[Path]
+    once: RunCounter | None = None
 
-
-def _cut_part(reader: Reader, part: SequencePart, kept: KeptPairs) -> _CutPart:
-    symbols, goes_on = reader.read(part)
-    joined, starts, stops = cut_runs(symbols, kept)
-    size = len(symbols)
-    begin, end = 0, size
-    if part.follows and size and symbols[0] >= 0:
-        begin = int(stops[0]) if joined[0] else 1
-    if goes_on and size and symbols[-1] >= 0:
-        end = int(starts[-1]) if len(stops) and stops[-1] == size else size - 1
-    if begin > end:
-        return _CutPart(symbols, symbols[:0], True, False, pl.DataFrame(schema=_SCHEMA))
-    among = joined.copy()
-    among[1:] |= joined[:-1]
-    among[:begin] = among[end:] = False
-    mine = (starts >= begin) & (stops <= end)
-    runs = group_runs(symbols[among], (stops - starts)[mine]) if mine.any() else pl.DataFrame(schema=_SCHEMA)
-    return _CutPart(symbols[:begin].copy(), symbols[end:].copy(), False, not size, runs)
+    def rows(self, sums: Sums) -> Iterator[tuple[npt.NDArray[np.uint8], Int64, Int64]]:
+        """(symbols as bytes, where each run ends in them, n): each distinct run once, by (by, run)."""
+        if self.once is None:
+            yield from sums.runs(self.files)
+        else:
+            yield from ((some.data, some.ends, some.n) for some in self.once.take())
 
 
-class _OpenRun:
-    """The run that parts are held together by; in pieces, so that a giant one costs no copies."""
+class _Counting:
+    """Counts runs of texts; a full table goes to `add`, with the place up to which it was counted."""
 
-    def __init__(self, kept: KeptPairs) -> None:
-        self.kept = kept
-        self.pieces: list[Int32] = []
+    def __init__(self, kept: KeptPairs, table_bytes: int, add: Callable[[int, RunCounter], None]) -> None:
+        self.kept, self.table_bytes, self.add = kept, table_bytes, add
+        self.counter = RunCounter(table_bytes)
 
-    def take(self, cut: _CutPart, follows: bool) -> Iterator[pl.DataFrame]:
-        """The next part: all runs that end in it."""
-        yield cut.runs
-        if not follows:
-            yield self.close()
-        if cut.empty:  # nor is a document's end in it
-            return
-        if not len(cut.head) or not self._joins(cut.head):
-            yield self.close()
-        if len(cut.head):
-            self.pieces.append(cut.head)
-        if not cut.through:
-            yield self.close()
-            if len(cut.tail):
-                self.pieces.append(cut.tail)
+    def count(self, begin: int, symbols: Int32, ends: Int64, weights: Int64, *, open_end: bool = False) -> int:
+        """Texts that begin at a place. How far it came: to the end, or to a run that may go on behind it."""
+        at = 0, 0
+        while True:
+            room, at = self.counter.count(self.kept, symbols, ends, weights, at, open_end=open_end)
+            if room:
+                return at[1]
+            if not self.counter.empty:
+                self.add(begin + at[1], self.counter)
+            else:  # one run does not fit
+                self.table_bytes *= 2
+                self.counter = RunCounter(self.table_bytes)
 
-    def _joins(self, head: Int32) -> bool:
-        return bool(self.pieces) and bool(self.kept.join(np.append(self.pieces[-1][-1], head[0]))[0])
+    def count_text(self, begin: int, symbols: Int32, *, open_end: bool = False) -> int:
+        """The same of one text."""
+        return self.count(begin, symbols, np.array([len(symbols)]), np.ones(1, np.int64), open_end=open_end)
 
-    def close(self) -> pl.DataFrame:
-        """The run that ends here, unless it is one chunk."""
-        run = np.concatenate(self.pieces) if self.pieces else np.empty(0, np.int32)
-        self.pieces = []
-        if len(run) < 2:
-            return pl.DataFrame(schema=_SCHEMA)
-        return group_runs(run, np.array([len(run)]))
+
+def _write_runs(counter: RunCounter, target: Path, made_of: str) -> None:
+    """Rows (run, by, n): each distinct run as its symbols' bytes, a number that spreads runs evenly, how often."""
+    schema = pa.schema([("run", pa.large_binary()), ("by", pa.int64()), ("n", pa.int64())])
+    schema = schema.with_metadata(parquet_note(made_of, target.name))
+    with (
+        whole_file(target) as temporary,
+        pq.ParquetWriter(temporary, schema, compression="lz4", use_dictionary=False) as out,
+    ):
+        for runs in counter.take():
+            buffers = [None, pa.py_buffer(np.concatenate(([0], runs.ends))), pa.py_buffer(runs.data)]
+            array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(runs.n), buffers)
+            out.write_table(pa.table([array, runs.by, runs.n], schema))
 
 
 def collect_runs(
     reader: Reader,
-    groups: Groups,
     kept: KeptPairs,
     folder: Path,
     prefix: str,
     threads: int,
+    table_bytes: int,
     advance: Callable[[int], None],
     made_of: str = "",
-) -> list[Path]:
-    """The distinct runs of every group, one file each, sorted by `by`; those that are there, made of the same, are
-    kept.
+) -> FoundRuns:
+    """The runs of all documents; files that are there, made of the same, are kept."""
+    files = Stretches(folder, prefix, made_of)
 
-    A run belongs to the group it ends in, so a group is only complete together with what was open before it.
-    """
-    files = [folder / f"{prefix}-{name}.parquet" for name in groups.names]
-    done = 0
-    while done < len(files) and has_note(files[done], made_of):
-        done += 1
-    # runs that were open at the end of a group are found again by reading back to where they began
-    begin = done
-    while 0 < begin < len(files) and groups.parts[begin][0].follows:
-        symbols, goes_on = reader.read(groups.parts[begin - 1][-1])
-        begin -= 1
-        if len(symbols) and (not goes_on or not _all_joined(symbols, kept)):
-            break
-    advance(sum(part.places for group in groups.parts[:begin] for part in group))
-    todo = [part for group in groups.parts[begin:] for part in group]
-    cuts = in_order(lambda part: _cut_part(reader, part, kept), todo, threads)
-    open_run = _OpenRun(kept)
-    for i in range(begin, len(files)):
-        frames: list[pl.DataFrame] = []
-        for part in groups.parts[i]:
-            frames += open_run.take(next(cuts), part.follows)
-            advance(part.places)
-        if i == len(files) - 1:
-            frames.append(open_run.close())
-        if i < done:
-            continue
-        together = pl.concat(frames).group_by("run").agg(pl.first("by"), pl.col("n").sum()).sort("by")
-        write_whole(together, files[i], made_of)
+    def add(stop: int, counter: RunCounter) -> None:
+        _write_runs(counter, files.next(stop), made_of)
+        files.add(stop)
         failpoint("runs-written")
-    return files
+
+    advance(files.stop)
+    counting = _Counting(kept, table_bytes, add)
+    pieces: list[Int32] = []  # of the run that is open, so that a giant one costs no copies
+    border = files.stop  # where it begins
+    for begin, symbols, follows in reader.read_from(files.stop, threads):
+        head = kept.goes_on(int(pieces[-1][-1]), symbols) if pieces and follows else 0
+        pieces += [symbols[:head].copy()] if head else []
+        if head < len(symbols):
+            if pieces:
+                counting.count_text(border, np.concatenate(pieces))
+            head += counting.count_text(begin + head, symbols[head:], open_end=True)
+            pieces, border = [symbols[head:].copy()] if head < len(symbols) else [], begin + head
+        if files.long(border):
+            add(border, counting.counter)
+        advance(len(symbols))
+    if pieces:
+        counting.count_text(border, np.concatenate(pieces))
+    if not files.files:
+        return FoundRuns([], counting.counter)
+    if files.stop < reader.places:
+        add(reader.places, counting.counter)
+    return FoundRuns(files.files)
 
 
-def _all_joined(symbols: Int32, kept: KeptPairs) -> bool:
-    return bool(cut_runs(symbols, kept)[0][:-1].all())
-
-
-def write_run_words(files: Sequence[Path], folder: Path, sums: Sums, made_of: str = "") -> WordFiles:
-    """The runs of all groups added up, as words for the engine; the files of the groups are removed."""
+def write_run_words(found: FoundRuns, folder: Path, sums: Sums, made_of: str = "") -> WordFiles:
+    """Runs as words for the engine; their files are added up and removed."""
     remove_folder(folder)
     temporary = folder.with_name(folder.name + ".new")
     remove_folder(temporary)
@@ -321,7 +269,7 @@ def write_run_words(files: Sequence[Path], folder: Path, sums: Sums, made_of: st
     at = 0
     with paths[0].open("wb") as symbols, paths[1].open("wb") as offsets, paths[2].open("wb") as weights:
         write_array(np.zeros(1, np.int64), offsets)
-        for data, ends, n in sums.runs(files):
+        for data, ends, n in found.rows(sums):
             write_array(data, symbols)
             write_array(ends // 4 + at, offsets)
             write_array(n, weights)
@@ -329,31 +277,29 @@ def write_run_words(files: Sequence[Path], folder: Path, sums: Sums, made_of: st
     seal_folder(temporary, fingerprint(made_of, folder.name))
     put_in_place(temporary, folder)
     failpoint("words-written")
-    for path in files:
+    for path in found.files:
         path.unlink()
     return WordFiles(folder)
 
 
 def cut_again(
-    words: WordFiles, kept: KeptPairs, folder: Path, prefix: str, places_at_once: int, advance: Callable[[int], None]
-) -> list[Path]:
-    """The runs that stand in others which were cut less; files for `write_run_words`, which adds up what is equal."""
+    words: WordFiles, kept: KeptPairs, folder: Path, prefix: str, table_bytes: int, advance: Callable[[int], None]
+) -> FoundRuns:
+    """The runs that stand in others which were cut less."""
     files: list[Path] = []
-    for symbols, lengths, n in _in_slices(words, places_at_once):
-        word = np.repeat(np.arange(len(lengths)), lengths)
-        between = np.full(len(symbols) + len(lengths), BARRIER, np.int32)
-        places = np.arange(len(symbols)) + word
-        between[places] = symbols
-        joined, starts, stops = cut_runs(between, kept)
-        joined[1:] |= joined[:-1]  # from here on: whether the place is in a run
-        runs = pl.DataFrame(schema=_SCHEMA)
-        if len(starts):
-            weights = n[word[np.searchsorted(places, starts)]]
-            runs = _run_rows(between[joined], stops - starts).with_columns(n=pl.Series(weights, dtype=pl.Int64))
+
+    def add(_: int, counter: RunCounter) -> None:
         files.append(folder / f"{prefix}-{len(files):05d}.parquet")
-        write_whole(runs.sort("by"), files[-1])
+        _write_runs(counter, files[-1], "")
+
+    counting = _Counting(kept, table_bytes, add)
+    for symbols, lengths, n in _in_slices(words, _SLICE_PLACES):
+        counting.count(0, symbols, np.cumsum(lengths), n)
         advance(len(symbols))
-    return files
+    if not files:
+        return FoundRuns([], counting.counter)
+    add(0, counting.counter)
+    return FoundRuns(files)
 
 
 @dataclass(frozen=True)

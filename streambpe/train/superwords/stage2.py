@@ -217,6 +217,6 @@ class TokenReader(Reader):
         self.folder = folder
         self.parts = [SequencePart(name, n, follows=False) for name, n in zip(names, places, strict=True)]
 
-    def read(self, part: SequencePart) -> tuple[Int32, bool]:
-        """(tokens and barriers, False: no chunk goes on in the next part)."""
-        return pl.read_parquet(self.folder / f"{part.name}.parquet")["symbol"].to_numpy(), False
+    def read(self, part: SequencePart) -> Int32:
+        """Tokens and barriers; no chunk goes on in the next part."""
+        return pl.read_parquet(self.folder / f"{part.name}.parquet")["symbol"].to_numpy()

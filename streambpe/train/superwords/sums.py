@@ -1,11 +1,12 @@
 """Neighbours and runs added up by SQL: the private database of phase two, `learning.duckdb` in its folder.
 
-    neighbours-*.parquet   one group's pairs           -> table neighbours: every pair once, ordered by its ids
-    runs-*.parquet         one group's distinct runs   -> each run once, as the engine's words (never a table)
+    neighbours-*.parquet   a stretch's pairs           -> table neighbours: every pair once, ordered by its ids
+    runs-*.parquet         a stretch's distinct runs   -> each run once, as the engine's words (never a table)
 
-The part files are the log of counting: each appears whole or not at all, and they are removed when their sum is
-committed. A threshold T is a WHERE over the table, and table `superword_adjacency` of state.duckdb is filled from it:
-no pair goes through Python to get there. Nobody but the training opens this database, so nobody can hold it.
+The files are the log of counting: each appears whole or not at all, and they are removed when their sum is committed.
+Runs that all fit in memory need none. A threshold T is a WHERE over the table, and table `superword_adjacency` of
+state.duckdb is filled from it: no pair goes through Python to get there. Nobody but the training opens this database,
+so nobody can hold it.
 
 What is added up at once fits the memory: neighbours by ranges of their left symbols, runs by ranges of a number that
 spreads them evenly (column `by`). One GROUP BY over everything would spill, and it needs more memory the more there is:

@@ -1,0 +1,151 @@
+/* Texts of symbols cut into runs, each distinct run counted.
+
+   A run is a longest stretch of two or more symbols whose neighbours are all kept together. With 7 8 and 8 9 kept:
+
+       symbols  7 8 9 5 7 8 . 7 8      (. is a barrier, any number below 0)
+       runs     [7 8 9] 1 · [7 8] 2
+
+   In the table of chunks a run is the bytes of its symbols, which are eight or more.
+
+   Judge: tests/core/test_runs.py, a loop in Python. */
+#include "pairs.h"
+#include "sort.h"
+#include "table.h"
+
+enum { AHEAD = 24 };    /* places, from where a pair is asked for until it is needed */
+enum { TOGETHER = 32 }; /* runs that are looked up side by side */
+
+typedef struct {
+    const pair_table *pairs;
+    const uint8_t *open_right, *open_left; /* by symbol: kept together with whatever stands there */
+    int64_t asked;                         /* places whose pairs were asked for ahead */
+} kept_pairs;
+
+static int is_kept(const kept_pairs *kept, int32_t left, int32_t right) {
+    return right >= 0 &&
+           (kept->open_right[left] || kept->open_left[right] || pairs_find(kept->pairs, key_of(left, right)));
+}
+
+/* The place behind the run that begins at place i: i + 1 if it is one symbol or a barrier. */
+static int64_t end_of(kept_pairs *kept, const int32_t *symbols, int64_t i, int64_t size) {
+    if (symbols[i++] < 0)
+        return i;
+    for (;; i++) {
+        if (kept->asked < i)
+            kept->asked = i;
+        for (; kept->asked < i + AHEAD && kept->asked < size; kept->asked++) {
+            int32_t left = symbols[kept->asked - 1], right = symbols[kept->asked];
+            if (left >= 0 && right >= 0)
+                SOON(kept->pairs->slots + (mixed(key_of(left, right)) & kept->pairs->mask));
+        }
+        if (i >= size || !is_kept(kept, symbols[i - 1], symbols[i]))
+            return i;
+    }
+}
+
+/* How many of the first symbols are kept together with one that stands in front of them. */
+EXPORT int64_t run_goes_on(const pair_table *pairs, const uint8_t *open_right, const uint8_t *open_left, int32_t before,
+                           const int32_t *symbols, int64_t size) {
+    kept_pairs kept = {pairs, open_right, open_left, 0};
+    return before >= 0 && size && is_kept(&kept, before, symbols[0]) ? end_of(&kept, symbols, 0, size) : 0;
+}
+
+typedef struct {
+    int64_t text, start, end, weight;
+} run;
+
+/* Count these runs. Returns how many were, `*why` says why not all. */
+static int count_some(chunk_table *table, const int32_t *symbols, const run *runs, int many, int *why) {
+    for (int step = 0; step < 2; step++)
+        for (const run *r = runs; r < runs + many; r++)
+            table_soon(table, (const uint8_t *)(symbols + r->start), (uint64_t)(r->end - r->start) * 4, step);
+    for (int i = 0; i < many; i++) {
+        const run *r = runs + i;
+        int fresh;
+        *why = CORE_OK;
+        int64_t *n = table_find(table, (const uint8_t *)(symbols + r->start), (uint64_t)(r->end - r->start) * 4, &fresh, why);
+        if (n && *n > INT64_MAX - r->weight)
+            *why = CORE_OVERFLOW;
+        if (*why != CORE_OK)
+            return i;
+        *n += r->weight;
+    }
+    return many;
+}
+
+/* Count the runs of texts: text t is symbols[ends[t - 1] : ends[t]] (the first begins at 0), and counts weights[t].
+   state[0:2]: the text and the place where it goes on, at first 0 0. `open_end`: the last text goes on behind its end, so a
+   run that reaches it is not counted, and state[1] says where it begins. CORE_FULL: nothing is lost. */
+EXPORT int count_runs(chunk_table *table, const pair_table *pairs, const uint8_t *open_right, const uint8_t *open_left,
+                      const int32_t *symbols, const int64_t *ends, const int64_t *weights, int64_t texts, int open_end,
+                      int64_t *state) {
+    kept_pairs kept = {pairs, open_right, open_left, 0};
+    run found[TOGETHER];
+    int many = 0, why = CORE_OK;
+    int64_t text = state[0], i = state[1];
+    for (;;) {
+        while (text < texts && i >= ends[text])
+            text++;
+        int64_t end = text < texts ? end_of(&kept, symbols, i, ends[text]) : 0;
+        int ended = text == texts || (open_end && text + 1 == texts && end == ends[text] && symbols[i] >= 0);
+        if (!ended && end > i + 1)
+            found[many++] = (run){text, i, end, weights[text]};
+        if (ended || many == TOGETHER) {
+            int counted = count_some(table, symbols, found, many, &why);
+            if (counted < many) {
+                state[0] = found[counted].text, state[1] = found[counted].start;
+                return why;
+            }
+            many = 0;
+        }
+        if (ended)
+            break;
+        i = end;
+    }
+    state[0] = text, state[1] = i;
+    return CORE_OK;
+}
+
+static int run_below(const uint8_t *text, const long_slot *a, const long_slot *b) {
+    if (a->hash != b->hash)
+        return a->hash < b->hash;
+    int order = memcmp(text + a->at, text + b->at, a->length < b->length ? a->length : b->length);
+    return order ? order < 0 : a->length < b->length;
+}
+
+SORT(sort_runs, long_slot, run_below)
+
+/* Put the runs in the order of their hashes, of equal ones of their bytes; how many there are. The table is used up by it:
+   only runs_some and freeing are left. */
+EXPORT int64_t sort_all_runs(chunk_table *table) {
+    uint64_t used = 0;
+    for (uint64_t i = 0; i <= table->long_mask; i++)
+        if (table->longs[i].hash)
+            table->longs[used++] = table->longs[i];
+    sort_runs(table->text, table->longs, used, depth_for(used));
+    return (int64_t)used;
+}
+
+/* The bytes of sorted runs from number `first` on, up to number `stop`. */
+EXPORT int64_t runs_bytes(const chunk_table *table, int64_t first, int64_t stop) {
+    int64_t bytes = 0;
+    for (int64_t i = first; i < stop; i++)
+        bytes += table->longs[i].length;
+    return bytes;
+}
+
+/* Write sorted runs from number `first` on, up to number `stop`: a number below 2^63 for each, by which they ascend; where
+   each ends; bytes; counts. */
+EXPORT void runs_some(const chunk_table *table, int64_t first, int64_t stop, int64_t *by, int64_t *ends, uint8_t *bytes,
+                      int64_t *n) {
+    for (int64_t i = 0, at = 0; first + i < stop; i++) {
+        const long_slot *slot = table->longs + first + i;
+        if (first + i + AHEAD < stop)
+            SOON(table->text + slot[AHEAD].at);
+        memcpy(bytes + at, table->text + slot->at, slot->length);
+        at += slot->length;
+        by[i] = (int64_t)(slot->hash >> 1);
+        ends[i] = at;
+        n[i] = slot->n;
+    }
+}

@@ -1,0 +1,78 @@
+"""Runs in the core: texts of symbols cut where two neighbours are not kept together, each distinct run counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from streambpe.core.binding import Bytes, ChunkTable, Longs, library, succeeded
+from streambpe.core.pairs import Bools, Ids, PairTable
+
+_AT_ONCE = 1 << 16  # runs that are taken out
+
+
+@dataclass(frozen=True)
+class KeptPairs:
+    """Neighbours that are not cut: pairs, and all neighbours of symbols that are open on that side."""
+
+    pairs: PairTable
+    open_right: Bools
+    open_left: Bools
+
+    @property
+    def places(self) -> tuple[int, int, int]:
+        """For the functions of the core."""
+        return self.pairs.handle, self.open_right.ctypes.data, self.open_left.ctypes.data
+
+    def goes_on(self, before: int, symbols: Ids) -> int:
+        """How many of these symbols are in one run with the one in front of them."""
+        return int(library().run_goes_on(*self.places, before, symbols.ctypes.data, len(symbols)))
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Distinct runs by (by, symbols): `by` spreads them evenly below 2^63, run i is data[ends[i - 1] : ends[i]]."""
+
+    by: Longs
+    ends: Longs
+    data: Bytes  # 32-bit symbols
+    n: Longs
+
+
+class RunCounter:
+    """Distinct runs with how often they stand, in at most `limit` bytes of memory."""
+
+    def __init__(self, limit: int) -> None:
+        self._table = ChunkTable(limit)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is counted."""
+        return not library().table_size(self._table.handle, np.zeros(1, np.uint64).ctypes.data)
+
+    def count(
+        self, kept: KeptPairs, symbols: Ids, ends: Longs, weights: Longs, at: tuple[int, int], *, open_end: bool
+    ) -> tuple[bool, tuple[int, int]]:
+        """Count the runs of texts, each with its weight, from (text, place) on: (False where the limit was reached,
+        how far it came). open_end: a run that reaches the end of the last text may go on there; it is not counted, and
+        ends what is."""
+        state = np.array(at, np.int64)
+        arrays = (symbols.ctypes.data, ends.ctypes.data, weights.ctypes.data)
+        room = succeeded(
+            library().count_runs(self._table.handle, *kept.places, *arrays, len(weights), open_end, state.ctypes.data)
+        )
+        return room, (int(state[0]), int(state[1]))
+
+    def take(self) -> Iterator[Runs]:
+        """All of them, some at a time; nothing is left here."""
+        table = self._table.handle
+        many = library().sort_all_runs(table)
+        for first in range(0, many, _AT_ONCE):
+            stop = min(first + _AT_ONCE, many)
+            by, ends, n = np.empty((3, stop - first), np.int64)
+            data = np.empty(library().runs_bytes(table, first, stop), np.uint8)
+            library().runs_some(table, first, stop, *(array.ctypes.data for array in (by, ends, data, n)))
+            yield Runs(by, ends, data, n)
+        self._table.clear()
