@@ -18,6 +18,7 @@ import pytest
 
 from streambpe import Tokenizer
 from streambpe.config import TrainConfig
+from streambpe.core.runs import RunCounter
 from streambpe.errors import ResumeMismatch, RunError, SourceError, Stopped, StreambpeError, UsageError
 from streambpe.inspect.check import check
 from streambpe.inspect.explain import find_rivals, shown
@@ -37,11 +38,11 @@ from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.reference.superwords import as_model
-from streambpe.train.superwords import neighbours
+from streambpe.train.superwords import neighbours, runs
 from streambpe.train.superwords import phase as superwords
 from streambpe.train.superwords.interleave import interleave
 from streambpe.train.superwords.neighbours import Reader, count_neighbours
-from streambpe.train.superwords.runs import FoundRuns, OpenChunks, collect_runs, kept_pairs
+from streambpe.train.superwords.runs import OpenChunks, collect_runs, kept_pairs
 from streambpe.train.superwords.sums import Sums
 from streambpe.train.trainer import Trainer
 from tests.runs import SMALL, cli, cli_process, ended, log_of, rows
@@ -385,13 +386,13 @@ def test_parts_may_be_cut_anywhere(seed, tmp_path, monkeypatch):
             for file in rng.sample(files, len(files) // 2):
                 file.unlink()
             found = collect_runs(reader, kept, folder, "runs", threads, 1, lambda _: None)
-            runs = [
+            rows = [
                 (tuple(run.tolist()), n)
                 for data, ends, many in found.rows(sums)
                 for run, n in zip(np.split(data.view(np.int32), ends[:-1] // 4), many.tolist(), strict=True)
             ]
-            assert dict(runs) == +wanted
-            assert len(runs) == len(+wanted)
+            assert dict(rows) == +wanted
+            assert len(rows) == len(+wanted)
             files = list(found.files)
             for file in rng.sample(files, len(files) // 2):
                 file.unlink()
@@ -663,16 +664,26 @@ def test_runs_do_not_depend_on_how_training_went(prose, tmp_path, monkeypatch):
         learn(run, options, "at_the_end")
     again, cuts = superwords.cut_again, []
 
-    def cut_in_pieces(words, kept, folder, prefix, table_bytes, advance):
-        cuts.append(again(words, kept, folder, prefix, 1, advance).files)
-        return FoundRuns(cuts[-1])
+    def cut_in_pieces(*given):
+        cuts.append(again(*given))
+        return cuts[-1]
+
+    class SmallCounter(RunCounter):
+        """Full after every ten texts."""
+
+        def count(self, kept, symbols, ends, weights, at, *, open_end):
+            stop = at[0] + 10
+            if stop >= len(weights):
+                return super().count(kept, symbols, ends, weights, at, open_end=open_end)
+            return False, super().count(kept, symbols, ends[:stop], weights[:stop], at, open_end=False)[1]
 
     chunks = range(256, 1200)
     with monkeypatch.context() as patch:
         patch.setattr(superwords, "open_chunks_ahead", lambda *_: OpenChunks(right=set(chunks), left=set(chunks)))
         patch.setattr(superwords, "cut_again", cut_in_pieces)
+        patch.setattr(runs, "RunCounter", SmallCounter)
         learn(run, options, "again")
-    assert len(cuts[0]) > 1
+    assert len(cuts[0].files) > 10
     assert stored_runs(run, "at_the_end") == stored_runs(run, "again") == wanted
 
 
