@@ -14,11 +14,11 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from streambpe.errors import LimitError, UsageError
 from streambpe.options import option, refuse_what_is_no_text
@@ -62,6 +62,14 @@ def format_size(n: float) -> str:
     return f"{n:.2f} TB"
 
 
+class ResourceFacts(TypedDict):
+    """Resources as job.json and counting.json hold them."""
+
+    memory_bytes: int
+    threads: int
+    temp_dir: str | None
+
+
 @dataclass(frozen=True)
 class Resources:
     """What a job may use. Never changes a result."""
@@ -101,13 +109,13 @@ class Resources:
             )
         return cls(memory_bytes, count, Path(temp_dir) if temp_dir else None)
 
-    def as_facts(self) -> dict[str, Any]:
+    def as_facts(self) -> ResourceFacts:
         """For what `resume` goes on with."""
         temp_dir = str(self.temp_dir) if self.temp_dir else None
         return {"memory_bytes": self.memory_bytes, "threads": self.threads, "temp_dir": temp_dir}
 
     @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> Resources:
+    def from_facts(cls, facts: ResourceFacts) -> Resources:
         """What `as_facts` gave, perhaps on a larger machine: no more than this one has."""
         memory_bytes = min(facts["memory_bytes"], max(available_memory(), SMALLEST_MEMORY_BYTES))
         threads = min(facts["threads"], most_threads())

@@ -12,7 +12,7 @@ import click
 from streambpe.config import LIKE_OPTION, TrainConfig
 from streambpe.count_config import CountConfig, Counting, SourceOptions
 from streambpe.options import PANELS, Option, options_of, refuse_no_text
-from streambpe.resources import Resources, format_size, keeper, prepare_allocators
+from streambpe.resources import ResourceFacts, Resources, format_size, keeper, prepare_allocators
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST_COLUMNS = 26  # of the options in --help; what stands beside them is the help
@@ -122,7 +122,7 @@ def reading_options(*names: str, panel: str = "Corpus") -> Callable[[F], F]:
 
 
 def open_resources(
-    memory: str | None, threads: int | None, temp_dir: str | None, before: dict[str, Any] | None = None
+    memory: str | None, threads: int | None, temp_dir: str | None, before: ResourceFacts | None = None
 ) -> Resources:
     """The options above, applied to this process: to be called before Polars is imported.
 

@@ -22,6 +22,7 @@ from streambpe.count_config import Counting
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunError, StreambpeError
 from streambpe.options import options_of
+from streambpe.resources import ResourceFacts
 from streambpe.sources.find import find_sources
 from streambpe.store.identity import is_known, replace_known
 from streambpe.store.parts import Part, list_parts
@@ -47,7 +48,7 @@ class Job:
     counting: Counting
     counted: bool
     config: TrainConfig
-    resources: dict[str, Any]  # Resources.as_facts
+    resources: ResourceFacts
     checkpoint_seconds: float
     allow_partial: bool | None = None  # None: of a version without RUN/counting.json
 
@@ -144,8 +145,8 @@ def refuse_half_counted(run: Run, or_else: str = "", *, given: Collection[str] =
     refuse_unfinished(run, [source for source in left if source.path not in given], runs, or_else)
 
 
-def find_work(run: Run, name: str | None) -> tuple[str | None, dict[str, Any]]:
-    """(the training, its resources) that `resume` goes on with; None in place of a training: a count.
+def find_work(run: Run, name: str | None) -> tuple[str | None, ResourceFacts | None]:
+    """(the training, its resources if they are known) that `resume` goes on with; None as the training: a count.
 
     Without a name it is what was started last. A count is later than a training that is counted, unless that
     was begun on half the counts.

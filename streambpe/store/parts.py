@@ -10,13 +10,13 @@ input it covers, so *renaming it into place commits counts and progress together
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -80,6 +80,25 @@ class Part:
     def group_name(self) -> str:
         """The source group whose counts these are; "" if none was named."""
         return self.spans[0].group_name if self.spans else ""
+
+
+class _Format(msgspec.Struct):
+    """What tells whether the rest of a footer can be read; msgspec passes over that."""
+
+    format: int
+
+
+class _Footer(_Format):
+    """What a part's footer holds, as JSON. What has a default was not there in older versions."""
+
+    rows: int
+    total: int
+    level: int
+    replaces: tuple[str, ...]
+    groups: tuple[tuple[str, str, int], ...]
+    spans: tuple[Span, ...]
+    run: str = ""
+    name: str = ""
 
 
 class PartWriter:
@@ -147,18 +166,10 @@ class PartWriter:
             self.target, tuple(spans), self.rows, self.total, level, tuple(replaces), tuple(self._groups),
             self._run, self.target.name,
         )  # fmt: skip
-        facts = {
-            "format": PART_FORMAT,
-            "run": part.run,
-            "name": part.name,
-            "rows": part.rows,
-            "total": part.total,
-            "level": level,
-            "replaces": part.replaces,
-            "groups": part.groups,
-            "spans": [asdict(span) for span in spans],
-        }
-        self._writer.add_key_value_metadata({"streambpe": json.dumps(facts)})
+        footer = _Footer(
+            PART_FORMAT, part.rows, part.total, level, part.replaces, part.groups, part.spans, part.run, part.name
+        )
+        self._writer.add_key_value_metadata({"streambpe": msgspec.json.encode(footer)})
         self._writer.close()
         failpoint("part-written")
         return part
@@ -184,24 +195,21 @@ def _first_chars(rows: ChunkList, row: int) -> str:
 def read_part(path: Path) -> Part:
     """The record in a part's footer."""
     try:
-        metadata = pq.read_metadata(path).metadata or {}
-        facts = json.loads(metadata[b"streambpe"])
-        known = facts["format"] in range(1, PART_FORMAT + 1)
-        spans = tuple(Span(**span) for span in facts["spans"]) if known else ()
+        facts = (pq.read_metadata(path).metadata or {})[b"streambpe"]
+        number = msgspec.json.decode(facts, type=_Format).format
+        found = msgspec.json.decode(facts, type=_Footer) if number in range(1, PART_FORMAT + 1) else None
     except FileNotFoundError:
         raise
-    except (OSError, pa.ArrowException, KeyError, ValueError, TypeError) as why:
+    except (OSError, pa.ArrowException, KeyError, ValueError, msgspec.MsgspecError) as why:
         raise RunError(
             f"{path} is damaged ({str(why).splitlines()[0]}). Move it away and count again: the sources "
             f"it covered are read again, everything else is kept."
         ) from None
-    if not known:
-        raise RunError(f"{path} has part format {facts['format']}; this streambpe reads up to {PART_FORMAT}.")
-    groups = tuple((low, high, size) for low, high, size in facts["groups"])
+    if found is None:
+        raise RunError(f"{path} has part format {number}; this streambpe reads up to {PART_FORMAT}.")
     return Part(
-        path, spans, facts["rows"], facts["total"], facts["level"], tuple(facts["replaces"]), groups,
-        facts.get("run", ""), facts.get("name", ""),
-    )  # fmt: skip
+        path, found.spans, found.rows, found.total, found.level, found.replaces, found.groups, found.run, found.name
+    )
 
 
 def list_parts(run: Run, *, clean: bool = False) -> list[Part]:

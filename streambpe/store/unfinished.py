@@ -14,11 +14,12 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from streambpe.errors import CountUnfinished, RunError
+from streambpe.resources import ResourceFacts
 from streambpe.sources.read import gaps_between
 from streambpe.sources.source import Source
 from streambpe.store.database import FORMAT_VERSION, open_store
@@ -68,7 +69,7 @@ class Record:
 
     sources: tuple[Wanted, ...] = ()
     runs: tuple[str, ...] = ()  # that merge-counts was given
-    resources: dict[str, Any] = field(default_factory=dict)  # that the last count had
+    resources: ResourceFacts | None = None  # that the last count had
 
     def __bool__(self) -> bool:
         return bool(self.sources or self.runs)
@@ -89,7 +90,7 @@ def read_record(run: Run) -> Record:
     try:
         facts = json.loads(path.read_text())
         sources = tuple(Wanted(**source) for source in facts["sources"])
-        return Record(sources, tuple(facts["runs"]), facts["resources"])
+        return Record(sources, tuple(facts["runs"]), facts["resources"] or None)
     except FileNotFoundError:
         return Record()
     except (ValueError, KeyError, TypeError) as why:
@@ -243,7 +244,7 @@ def ending_command(run: Run, left: Sequence[Unfinished], runs: Sequence[str] = (
 class Watch:
     """Keeps the record while a count is going on. Locked by the caller."""
 
-    def __init__(self, run: Run, given: Sequence[Source], resources: dict[str, Any]) -> None:
+    def __init__(self, run: Run, given: Sequence[Source], resources: ResourceFacts | None) -> None:
         self._run = run
         self._before = read_record(run)
         self._given = {source.path for source in given}

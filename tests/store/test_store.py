@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import random
 import resource
@@ -12,6 +13,7 @@ import sys
 from pathlib import Path
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 
 from streambpe.count_config import reconcile
@@ -119,6 +121,26 @@ def test_damaged_files_are_named(counted):
     (counted / "state.duckdb").write_bytes(b"no database" * 1000)
     with pytest.raises(RunError, match=r"state\.duckdb"):
         Run(counted).facts()
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"rows": "5"}, r"is damaged \(Expected `int`, got `str` - at `\$.rows`\)"),
+        ({"groups": [["a", "b"]]}, "is damaged"),
+        ({"spans": [{"path": "a.txt"}]}, "missing required field `kind`"),
+        ({"format": 3, "spans": 7}, "has part format 3; this streambpe reads up to 2"),
+    ],
+    ids=str,
+)
+def test_a_footer_of_another_shape_is_told(counted, change, told):
+    """With what is wrong in it; a newer format by its number, whatever else it holds."""
+    part = next((counted / "counts").glob("*.parquet"))
+    table = pq.read_table(part)
+    footer = json.loads(pq.read_metadata(part).metadata[b"streambpe"])
+    pq.write_table(table.replace_schema_metadata({"streambpe": json.dumps({**footer, **change})}), part)
+    with pytest.raises(RunError, match=told):
+        list_parts(Run(counted))
 
 
 def test_not_a_run(tmp_path):

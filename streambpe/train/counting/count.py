@@ -121,7 +121,7 @@ def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult
         left_to_count(folder)  # a lost record of what is left is told before another is written
         note_lost(folder, list_parts(folder))
         edited = _is_edited(folder, resources)
-        told = told_left_out(Watch(folder, (), {}).end(list_parts(folder)))
+        told = told_left_out(Watch(folder, (), None).end(list_parts(folder)))
         corpus = fold(
             folder,
             memory_bytes=resources.memory_bytes,
