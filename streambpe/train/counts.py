@@ -96,7 +96,10 @@ def _read(training: Training, corpus: Corpus) -> Corpus:
                 f"{run.state}: chunk_counts was edited just now. Nothing was changed. Give the command again."
             )
         part, stop_words = copy_training_chunks(con, config, training.counts / "chunks.parquet", size)
-    return replace(corpus, chunks=[part], stop_words=list(stop_words))
+        weighed: list[Part] = []
+        if config.weights:
+            weighed.append(copy_rows(con, "weighed_chunks", training.counts / "weighed.parquet", size))
+    return replace(corpus, chunks=[part], weighed=weighed, stop_words=list(stop_words))
 
 
 def copy_training_chunks(

@@ -20,6 +20,7 @@ from streambpe.resources import BASE_BYTES
 from streambpe.store.database import append, open_store, use_training
 from streambpe.store.identity import tables_written
 from streambpe.store.journal import Journal
+from streambpe.store.merge import merged_lists
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.trainings import (
     TokenTable,
@@ -27,7 +28,6 @@ from streambpe.store.trainings import (
     fill_token_counts,
     fold_training,
 )
-from streambpe.store.weights import weigh_groups
 from streambpe.train.engine.engine import Engine
 from streambpe.train.superwords.runs import RunTable
 from streambpe.train.superwords.sums import Adjacency
@@ -35,7 +35,7 @@ from streambpe.train.training import Corpus, Symbols, Training, TrainResult, hea
 from streambpe.train.words import count_tokens
 
 FOLD_BYTES = 64 << 20  # of DuckDB, while the engine's arrays are in memory
-_WEIGHED_BYTES = 2 << 20  # of counts, weighed at a time
+_WEIGHED_BYTES = 2 << 20  # of weighted counts, appended at a time
 TokenCounts = tuple[Int64, Int64, Int64]  # id, n, alone: as Engine.token_counts
 
 
@@ -138,9 +138,10 @@ class Tables:
             con.commit()
 
     def _fill_weighted_counts(self, con: duckdb.DuckDBPyConnection) -> None:
-        """Once: they do not change while a training goes on."""
+        """Once, with what the training learns from: group_counts may have been edited since it read them."""
         if run_sql(con, "has_weighted_counts") == [(False,)]:
-            weigh_groups(con, self.training.config.weights, _WEIGHED_BYTES)
+            for rows in merged_lists(self.corpus.weighed, _WEIGHED_BYTES):
+                append(con, "weighted_counts", rows.table())
 
     def _facts(self, journal: Journal, finished: TrainResult | None) -> dict[str, str]:
         """Table facts, but for what tables that follow from all events say."""

@@ -119,6 +119,7 @@ class Corpus:
     written_at: tuple[int, int] = (0, 0)  # size and time of state.duckdb when these were its counts
     chunks: Sequence[Part] = ()  # what view training_chunks shows, once it is read (train/counts.py)
     stop_words: Sequence[str] = ()  # the same
+    weighed: Sequence[Part] = ()  # the same, of view weighed_chunks, if there are weights
     left_out: Sequence[Unfinished] = ()  # sources not counted to their end
     groups: dict[str, Any] = field(default_factory=dict)  # with weights: what was counted in each source group
 

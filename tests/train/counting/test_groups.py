@@ -37,6 +37,7 @@ from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import resume, train
 from streambpe.train.counting import sizes, todo, worker
 from streambpe.train.counting.count import count, count_from_iterator
+from streambpe.train.engine.engine import Batch
 from streambpe.train.trainer import Trainer
 from tests.hostile import random_text
 from tests.runs import SMALL, cli, counted_run, log_of, plain_events, rows, text_run
@@ -425,6 +426,23 @@ def test_weights_near_the_limit(tmp_path):
     assert dict(weighed_rows(run, weights)) == expected
     with pytest.raises(StreambpeError, match="more than a 64-bit count"):
         weighed_rows(run, {"x": "4"})
+
+
+def test_weighted_counts_are_those_that_were_learned_from(tmp_path):
+    """Somebody edits group_counts after they were read and before the tables of the training are filled."""
+    expected = corpus(tmp_path / "in")
+    run = tmp_path / "run"
+    count(run, [str(tmp_path / "in")], group_by="folder", resources=SMALL)
+
+    def edit(batch: Batch) -> None:
+        with duckdb.connect(str(run / "state.duckdb")) as con:
+            con.execute("UPDATE group_counts SET n = n + 1")
+
+    Trainer(run, TrainConfig.from_options(vocab_size=300, weights=["de=2.5"]), resources=SMALL, on_batch=edit).run()
+    learned_from = weighted(expected, {"de": Fraction(5, 2)})
+    assert dict(rows(run, "FROM weighted_counts")) == {chunk: n for chunk, n in learned_from.items() if n}
+    count(run, [], resources=SMALL)  # takes the edits back
+    assert check(run, resources=SMALL) == []
 
 
 def test_learning_with_weights(tmp_path):
