@@ -132,6 +132,7 @@ def test_status_while_it_learns_and_after(source, tmp_path):
         while found.get("stage") != "learning" or not found.get("done"):
             assert time.monotonic() < give_up
             assert process.poll() is None, "it ended too early"
+            time.sleep(0.05)
             found = json.loads(cli("status", run, "--json").stdout)
         assert (found["state"], found["unit"], found["total"], found["pid"]) == ("running", "tokens", 2744, process.pid)
         process.send_signal(signal.SIGKILL)

@@ -45,7 +45,7 @@ def cli(*arguments: object, code: int = 0) -> Result:
 # of what kind ids are
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("dtype", ["auto", "uint16", "uint32", "int32", "int64"])
 def test_a_bin_is_decoded_as_it_was_encoded(learned, tmp_path, dtype):
     """Whatever --dtype it was written with: decode used to guess, and printed garbage."""

@@ -172,6 +172,7 @@ def test_the_parser_alone_refuses_them_too(statement, around):
         judge(parse(statement.format(run=around, out=around)))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("statement", READS_FILES)
 def test_a_query_that_reaches_for_files_is_refused(learned, around, statement):
     """Nothing of them is printed, nothing is written, in a form for people or for programs."""

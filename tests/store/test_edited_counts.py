@@ -47,6 +47,7 @@ def merges(run: Path, name: str = "model") -> list[int]:
     return [n for _, _, _, n in plain_events(run, name)]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("statement", "learned", "row"),
     [

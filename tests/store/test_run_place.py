@@ -22,6 +22,7 @@ def corpus(tmp_path) -> Path:
     return tmp_path / "corpus"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("command", ["count", "train", "merge-counts"])
 @pytest.mark.parametrize("what", ["file", "folder"])
 @pytest.mark.parametrize("there", [True, False], ids=["a RUN", "not there yet"])

@@ -42,7 +42,7 @@ from streambpe.train.trainer import Trainer
 from tests.runs import SMALL, cli, log_of, rows
 from tests.script_samples import LINES, hostile_texts, long_text
 from tests.sequential import events_of
-from tests.tiers import examples
+from tests.tiers import examples, long
 
 ENCODINGS = ["bytes", "script"]
 TEXT = long_text(3, 1500)
@@ -377,7 +377,7 @@ def test_exports_say_what_they_cannot_hold(tmp_path):
 # How it is run changes nothing
 
 
-@pytest.fixture(scope="module", params=ENCODINGS)
+@pytest.fixture(scope="module", params=["script", long("bytes")])
 def counted(request, tmp_path_factory) -> tuple[Path, dict[str, Any], bytes]:
     """A counted run, the options, and the log of a training that nobody disturbs."""
     folder = tmp_path_factory.mktemp("counted")

@@ -400,7 +400,7 @@ TABLES = st.dictionaries(
 )
 
 
-@examples(120)
+@examples(80)
 @given(tables=st.lists(TABLES, min_size=1, max_size=4), numbers=st.lists(NUMBERS, min_size=4, max_size=4))
 def test_weighted_counts_are_those_of_exact_fractions(tmp_path_factory, tables, numbers):
     """The streamed integers against fractions and a sort; ties by the chunks' bytes."""
