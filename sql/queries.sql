@@ -9,17 +9,14 @@ INSERT INTO {table} BY NAME SELECT * FROM incoming;
 -- get_run: all facts about the run -> key, value; by key.
 SELECT key, value FROM run ORDER BY key;
 
--- put_run: set one fact about the run.
-INSERT OR REPLACE INTO run VALUES (getvariable('key'), getvariable('value'));
+-- put_facts: set facts about the run (table run) or a training (table facts), each by its key.
+INSERT OR REPLACE INTO {fact_table} SELECT unnest(getvariable('keys')), unnest(getvariable('texts'));
 
 -- get_facts: all facts about a training -> key, value; by key.
 SELECT key, value FROM facts ORDER BY key;
 
 -- list_stretches: the stretches of inputs that the tables hold -> path, start_at, stop_at, part, digest.
 SELECT path, start_at, stop_at, part, digest FROM sources;
-
--- put_fact: set one fact about a training.
-INSERT OR REPLACE INTO facts VALUES (getvariable('key'), getvariable('value'));
 
 -- get_database: what DuckDB calls the database that the connection was opened with -> name.
 SELECT database_name FROM duckdb_databases() WHERE NOT internal AND database_name <> 'private';

@@ -1,6 +1,7 @@
 """Libraries that cost much to load and that most commands do without: loaded at their first use.
 
-Polars takes 0.12 s of processor time and 25 MB, and counting and learning from text need none of it.
+Polars takes 0.12 s of processor time and 25 MB, Arrow's own computing 0.04 s; counting and learning from text need none
+of it.
 """
 
 from __future__ import annotations
@@ -21,5 +22,7 @@ class _Later:
 
 if TYPE_CHECKING:
     import polars as polars
+    from pyarrow import compute as compute
 else:
     polars = _Later("polars")
+    compute = _Later("pyarrow.compute")

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from streambpe.arrays import MAX_COUNT
 from streambpe.errors import SourceError
+from streambpe.later import compute as pc
 from streambpe.sources.csv_records import csv_reader
 
 if sys.version_info >= (3, 14):

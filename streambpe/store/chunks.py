@@ -21,14 +21,14 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streambpe.arrays import MAX_COUNT
 from streambpe.core.strings import ChunkList, merge
 from streambpe.failpoints import failpoint
+from streambpe.later import compute as pc
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.store.counted import CorpusDigest, as_list, digest_counts, list_ranges, too_many_chunks
-from streambpe.store.database import FORMAT_VERSION, append, incoming, open_store
+from streambpe.store.database import FORMAT_VERSION, append, incoming, open_store, put_facts
 from streambpe.store.identity import tables_written
 from streambpe.store.merge import compact, give_out, lists_of_range, opened, ranges
 from streambpe.store.parts import Part, Span, list_parts, parts_by_group
@@ -36,7 +36,7 @@ from streambpe.store.run import Run
 from streambpe.store.sqlfiles import query_arrow, run_sql
 from streambpe.store.unfinished import note_lost, read_record, unfinished
 
-_Stretch = tuple[str, int, int, str, str]
+_FOLDED = "folded"  # under which a run keeps when the tables were written whose digest its facts have
 
 
 @dataclass(frozen=True)
@@ -50,18 +50,13 @@ class Folded:
     @classmethod
     def of(cls, run: Run, parts: Sequence[Part]) -> Folded:
         """By the stretches in table sources: a fold puts in all of a part."""
-        stretches: set[_Stretch] = run.once("stretches", lambda: _read_stretches(run))
+        stretches = run.tables().stretches
         held = [part for part in parts if any(_stretch(span) in stretches for span in part.spans)]
         there = {_stretch(span) for part in held for span in part.spans}
         return cls(held, [part for part in parts if part not in held], there != stretches)
 
 
-def _read_stretches(run: Run) -> set[_Stretch]:
-    with contextlib.closing(open_store(run.state, read_only=True)) as con:
-        return set(run_sql(con, "list_stretches"))
-
-
-def _stretch(span: Span) -> _Stretch:
+def _stretch(span: Span) -> tuple[str, int, int, str, str]:
     return span.path, span.start_at, span.stop_at, span.part, span.digest
 
 
@@ -84,22 +79,22 @@ def fold(run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None, ag
     spare = max(memory_bytes - BASE_BYTES, 48 << 20)  # half of it for DuckDB, the rest for what it is given
     at_once = min(max(spare // 32, 1 << 20), 64 << 20)
     new = compact(run, new, at_once, threads)
-    with contextlib.closing(open_store(run.state, memory_bytes=spare // 2, threads=threads, temp_dir=temp_dir)) as con:
+    with run.writing(memory_bytes=spare // 2, threads=threads, temp_dir=temp_dir) as con:
         con.begin()
         if anew:
             run_sql(con, "clear_counts")
         else:
             _note_edits(con, facts, at_once)
+        told = {"unfinished": left} if left != facts.get("unfinished", "[]") else {}
         if anew or new:
             corpus = _add_parts(con, parts, new, at_once, threads)
-            run_sql(con, "put_run", key="corpus", value=json.dumps(corpus))
-        if left != facts.get("unfinished", "[]"):
-            run_sql(con, "put_run", key="unfinished", value=left)
+            told["corpus"] = json.dumps(corpus)
         failpoint("fold-filled")
         with tables_written(run.state) as written:
-            run_sql(con, "put_run", key="written", value=written)
+            put_facts(con, "run", {**told, "written": written})
             con.commit()
-    run.forget_tables()
+    if anew or new:
+        run.keep(_FOLDED, run.written_at())
     failpoint("fold-committed")
     compact(run, list_parts(run), at_once, threads)
     return corpus
@@ -132,9 +127,14 @@ class Edited:
 
 
 def read_totals(run: Run, resources: Resources) -> tuple[dict[str, Any], Edited]:
-    """What the counts add up to now, as the facts of a corpus; and whether they were edited."""
+    """What the counts add up to now, as the facts of a corpus; and whether they were edited.
+
+    They are read for that, unless this command has folded them and nobody wrote since.
+    """
     facts = run.facts()
     stated: dict[str, Any] = json.loads(facts["corpus"])
+    if run.kept(_FOLDED) == run.written_at():
+        return stated, Edited("edited" in facts, False, False)
     at_once = range_bytes(resources)
     with contextlib.closing(open_counts(run, resources)) as con:
         found = digest_counts(con, at_once).facts(stated["documents"])
@@ -177,7 +177,7 @@ def _note_edits(con: duckdb.DuckDBPyConnection, facts: dict[str, str], at_once: 
     """Remember in table run that the counts are not what the last fold left."""
     expected = json.loads(facts["corpus"])["sha256"]
     if digest_counts(con, at_once).facts(0)["sha256"] != expected or _groups_differ(con, at_once):
-        run_sql(con, "put_run", key="edited", value="true")
+        put_facts(con, "run", {"edited": "true"})
 
 
 def _add_parts(

@@ -11,10 +11,10 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 import pyarrow as pa
@@ -216,6 +216,12 @@ def append(con: duckdb.DuckDBPyConnection, table: str, frame: pl.DataFrame | pa.
         feed(con, "append", frame, table=table)
 
 
+def put_facts(con: duckdb.DuckDBPyConnection, table: Literal["run", "facts"], facts: Mapping[str, str]) -> None:
+    """Set facts of the run or of the training in use."""
+    if facts:
+        run_sql(con, "put_facts", fact_table=table, keys=list(facts), texts=list(facts.values()))
+
+
 def _first_line(why: Exception) -> str:
     return str(why).splitlines()[0]
 
@@ -232,7 +238,7 @@ def create_schema(con: duckdb.DuckDBPyConnection) -> None:
         use_training(con, name, create=True)
         run_sql(con, "fill_stop_words")
     use_training(con, "main")
-    run_sql(con, "put_run", key="format_version", value=str(FORMAT_VERSION))
+    put_facts(con, "run", {"format_version": str(FORMAT_VERSION)})
     for view in VIEWS:
         run_sql(con, f"views/{view}")
     con.commit()

@@ -21,15 +21,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
+
+import duckdb
 
 from streambpe.disk import disk_full, says_disk_full
 from streambpe.errors import RunError, RunLocked
 from streambpe.failpoints import failpoint
 from streambpe.files import put_in_place
-from streambpe.store.database import FORMAT_VERSION, create_schema, migrations_from, open_store
+from streambpe.store.database import FORMAT_VERSION, create_schema, migrations_from, open_store, put_facts
 from streambpe.store.identity import (
     Identity,
     identity_path,
@@ -48,7 +50,27 @@ _OURS = re.compile(
 
 
 _Value = TypeVar("_Value")
-_TABLES = ("facts", "sources", "stretches")  # what is read of the tables, by `once`
+
+
+_TABLES = "tables"  # where `once` keeps what was read of them
+
+
+@dataclass(frozen=True)
+class TablesRead:
+    """What is read of the tables again and again, by one connection."""
+
+    facts: dict[str, str]  # table run
+    sources: list[tuple[str, str, str | None, str | None]]  # path, kind, text_column, group_name
+    stretches: frozenset[tuple[str, int, int, str, str]]  # path, start_at, stop_at, part, digest
+
+    @classmethod
+    def by(cls, con: duckdb.DuckDBPyConnection) -> TablesRead:
+        """By this connection. Of tables of an older version, which are carried forward first, only the facts."""
+        facts = dict(run_sql(con, "get_run"))
+        if facts.get("format_version") != str(FORMAT_VERSION):
+            return cls(facts, [], frozenset())
+        sources: list[Any] = run_sql(con, "steps/list_counted_sources")
+        return cls(facts, sources, frozenset(run_sql(con, "list_stretches")))
 
 
 class Run:
@@ -93,11 +115,42 @@ class Run:
             self._seen[what] = read()
         return cast(_Value, self._seen[what])
 
-    def forget_tables(self) -> None:
-        """The tables were written: what was read of them is read anew."""
-        for what in _TABLES:
-            if self._seen is not None:
-                self._seen.pop(what, None)
+    def keep(self, what: str, value: object) -> None:
+        """For `once` and `kept`, while the lock is held."""
+        if self._seen is not None:
+            self._seen[what] = value
+
+    def kept(self, what: str) -> object | None:
+        """What is kept under that name, if anything."""
+        return self._seen.get(what) if self._seen is not None else None
+
+    def tables(self) -> TablesRead:
+        """What the tables say of the run. While the lock is held it is read once, and anew by whoever writes them."""
+        return self.once(_TABLES, self._read_tables)
+
+    def _read_tables(self) -> TablesRead:
+        with contextlib.closing(open_store(self.state, read_only=True)) as con:
+            return TablesRead.by(con)
+
+    @contextlib.contextmanager
+    def writing(self, **options: Any) -> Iterator[duckdb.DuckDBPyConnection]:
+        """The tables, open to be written. Locked by the caller. `options`: of `open_store`."""
+        with contextlib.closing(open_store(self.state, **options)) as con:
+            self._tables_change()
+            yield con
+            self._tables_change(con)
+
+    def _tables_change(self, con: duckdb.DuckDBPyConnection | None = None) -> None:
+        """What was read of the tables no longer holds; what `con` finds there does."""
+        if self._seen is not None:
+            self._seen.pop(_TABLES, None)
+            if con is not None:
+                self.keep(_TABLES, TablesRead.by(con))
+
+    def written_at(self) -> tuple[int, int, bool]:
+        """What tells that somebody wrote into the tables."""
+        stat = self.state.stat()
+        return stat.st_size, stat.st_mtime_ns, self.state.with_name(f"{self.state.name}.wal").exists()
 
     def refuse_other_content(self, command: str, sources: Sequence[str]) -> None:
         """An error where RUN is a file, or a folder of something else: a source that was named in its place."""
@@ -136,7 +189,7 @@ class Run:
 
     def number_again(self) -> None:
         """Make a lost run.json again, from the tables. Locked by the caller."""
-        facts = self._read_facts()
+        facts = self.tables().facts
         if "run" in facts and not identity_path(self.path).exists():
             first = {key: value for key, value in facts.items() if key in ("config", "versions", "unicode")}
             write_identity(self.path, Identity(facts["run"], first))
@@ -163,26 +216,22 @@ class Run:
             leftover.unlink(missing_ok=True)
         with contextlib.closing(open_store(temporary)) as con:
             create_schema(con)
-            for key, value in facts.items():
-                run_sql(con, "put_run", key=key, value=value)
+            put_facts(con, "run", facts)
             con.execute("CHECKPOINT")  # closing would do it too, but keep silent if the disk is full
+            self._tables_change(con)
         failpoint("run-made")
         put_in_place(temporary, self.state)
-        self.forget_tables()
 
     def put_facts(self, facts: dict[str, str]) -> None:
         """Add to table run. Locked by the caller."""
-        with contextlib.closing(open_store(self.state)) as con:
-            for key, value in facts.items():
-                run_sql(con, "put_run", key=key, value=value)
-        self.forget_tables()
+        with self.writing() as con:
+            put_facts(con, "run", facts)
 
     def upgrade(self) -> None:
         """Carry the database of an older version forward; a later one is refused. Locked by the caller."""
         if self.facts().get("format_version") != str(FORMAT_VERSION):
-            with contextlib.closing(open_store(self.state)) as con:
+            with self.writing() as con:
                 create_schema(con)
-            self.forget_tables()
 
     def refuse_old(self) -> None:
         """An error if the tables are those of an older version; for what only reads and needs the newer ones."""
@@ -194,7 +243,7 @@ class Run:
 
     def facts(self) -> dict[str, str]:
         """Table run as a dictionary; an error if the tables are another run's."""
-        found = self.once("facts", self._read_facts)
+        found = self.tables().facts
         self.refuse_other_tables(found)
         return dict(found)
 
@@ -202,10 +251,6 @@ class Run:
         """An error if table run is another run's."""
         refill = f"remove {self.state.name}, and `streambpe count {self.path} SOURCE...` fills it again from counts/."
         refuse_other_run(self.path, facts.get("run", ""), self.state, refill)
-
-    def _read_facts(self) -> dict[str, str]:
-        with contextlib.closing(open_store(self.state, read_only=True)) as con:
-            return dict(run_sql(con, "get_run"))
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:

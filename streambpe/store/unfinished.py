@@ -11,7 +11,6 @@ marked: it is left out once the user counts without it.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,10 +21,8 @@ from streambpe.errors import CountUnfinished, RunError
 from streambpe.resources import ResourceFacts
 from streambpe.sources.read import gaps_between
 from streambpe.sources.source import Source
-from streambpe.store.database import FORMAT_VERSION, open_store
 from streambpe.store.identity import is_known, remove_known, replace_known
 from streambpe.store.run import Run
-from streambpe.store.sqlfiles import run_sql
 
 if TYPE_CHECKING:
     from streambpe.store.parts import Part, Span
@@ -117,16 +114,10 @@ def refuse_lost_record(run: Run) -> None:
 
 def sources_in_tables(run: Run) -> list[Wanted]:
     """The inputs that the tables hold counts of; none in tables of an older version."""
-    return list(run.once("sources", lambda: _read_sources(run)))
-
-
-def _read_sources(run: Run) -> list[Wanted]:
-    if run.facts().get("format_version") != str(FORMAT_VERSION):
-        return []
-    with contextlib.closing(open_store(run.state, read_only=True)) as con:
-        rows = run_sql(con, "steps/list_counted_sources")
+    run.refuse_other_tables(run.tables().facts)
     return [
-        Wanted(path, kind, column or "text", group or "", _stream_of(path, kind)) for path, kind, column, group in rows
+        Wanted(path, kind, column or "text", group or "", _stream_of(path, kind))
+        for path, kind, column, group in run.tables().sources
     ]
 
 

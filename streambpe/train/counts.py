@@ -23,11 +23,10 @@ from streambpe.config import TrainConfig
 from streambpe.errors import RunError
 from streambpe.store.chunks import fold, open_counts, range_bytes, read_totals
 from streambpe.store.counted import copy_rows
-from streambpe.store.database import append, use_private_training
+from streambpe.store.database import append, put_facts, use_private_training
 from streambpe.store.groups import read_groups
 from streambpe.store.job import left_to_count
 from streambpe.store.parts import Part, list_parts
-from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.unfinished import Unfinished
 from streambpe.store.weights import weigh_groups
@@ -42,7 +41,7 @@ def find_corpus(training: Training) -> Corpus:
     if not list_parts(run, clean=True):
         raise RunError(f"{run.path} has no counts yet. `streambpe train {run.path} SOURCE...` counts and learns.")
     fold(run, memory_bytes=resources.memory_bytes, threads=resources.threads, temp_dir=resources.temp_dir)
-    written_at = _written_at(run)
+    written_at = run.written_at()
     totals, found = read_totals(run, resources)
     if found and training.config.weights:
         raise RunError(
@@ -69,12 +68,6 @@ def find_corpus(training: Training) -> Corpus:
     )
 
 
-def _written_at(run: Run) -> tuple[int, int]:
-    """What tells that somebody wrote into the tables."""
-    stat = run.state.stat()
-    return stat.st_size, stat.st_mtime_ns
-
-
 @contextlib.contextmanager
 def read_counts(training: Training, corpus: Corpus) -> Iterator[Corpus]:
     """The corpus with its stop words, and with what view training_chunks shows in a file, which is gone afterwards."""
@@ -91,7 +84,7 @@ def _read(training: Training, corpus: Corpus) -> Corpus:
     config, run = training.config, training.run
     size = range_bytes(training.resources)
     with contextlib.closing(open_counts(run, training.resources)) as con:
-        if _written_at(run) != corpus.written_at:
+        if run.written_at() != corpus.written_at:
             raise RunError(
                 f"{run.state}: chunk_counts was edited just now. Nothing was changed. Give the command again."
             )
@@ -108,7 +101,7 @@ def copy_training_chunks(
     """What view training_chunks shows for these options, as one part; and the stop words with their counts. Afterwards
     unqualified names mean the tables that only this connection sees."""
     use_private_training(con)
-    run_sql(con, "put_fact", key="config", value=json.dumps({"config": config.as_facts()}))
+    put_facts(con, "facts", {"config": json.dumps({"config": config.as_facts()})})
     if config.weights:
         weigh_groups(con, config.weights, size)
     stop_words: dict[str, int] = {}

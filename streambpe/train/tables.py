@@ -17,7 +17,7 @@ from streambpe.errors import StoreHeld
 from streambpe.failpoints import failpoint
 from streambpe.model.eventlog import Event, EventLog
 from streambpe.resources import BASE_BYTES
-from streambpe.store.database import append, open_store, use_training
+from streambpe.store.database import append, put_facts, use_training
 from streambpe.store.identity import tables_written
 from streambpe.store.journal import Journal
 from streambpe.store.merge import merged_lists
@@ -89,19 +89,19 @@ class Tables:
         all is finished no engine is beside it, and DuckDB may take more.
         """
         resources = self.training.resources
-        try:
-            con = open_store(
-                self.training.run.state,
-                memory_bytes=max(FOLD_BYTES, (resources.memory_bytes - BASE_BYTES) // 2) if finished else FOLD_BYTES,
-                threads=resources.threads,
-                temp_dir=resources.temp_dir,
-                wait_seconds=wait_seconds,
-            )
-        except StoreHeld:
-            return False
-        with contextlib.closing(con):
+        memory_bytes = max(FOLD_BYTES, (resources.memory_bytes - BASE_BYTES) // 2) if finished else FOLD_BYTES
+        writing = self.training.run.writing(
+            memory_bytes=memory_bytes,
+            threads=resources.threads,
+            temp_dir=resources.temp_dir,
+            wait_seconds=wait_seconds,
+        )
+        with contextlib.ExitStack() as held:
+            try:
+                con = held.enter_context(writing)
+            except StoreHeld:
+                return False
             self._fill(con, journal, book, standing, finished, joined)
-        self.training.run.forget_tables()
         failpoint("tables-committed")
         return True
 
@@ -130,11 +130,10 @@ class Tables:
             facts |= _fill_superwords(con, joined)
             counts = joined.token_counts
         self._fill_token_counts(con, counts)
-        for key, value in facts.items():
-            run_sql(con, "put_fact", key=key, value=value)
+        put_facts(con, "facts", facts)
         failpoint("tables-filled")
         with tables_written(self.training.run.state) as written:
-            run_sql(con, "put_run", key="written", value=written)
+            put_facts(con, "run", {"written": written})
             con.commit()
 
     def _fill_weighted_counts(self, con: duckdb.DuckDBPyConnection) -> None:

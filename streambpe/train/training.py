@@ -116,7 +116,7 @@ class Corpus:
     parts: Sequence[Part]  # of the run
     facts: dict[str, str]  # table run, read at the start: later another process may hold it
     edited: bool = False  # somebody changed chunk_counts since it was counted
-    written_at: tuple[int, int] = (0, 0)  # size and time of state.duckdb when these were its counts
+    written_at: object = None  # when these were the counts in state.duckdb (Run.written_at)
     chunks: Sequence[Part] = ()  # what view training_chunks shows, once it is read (train/counts.py)
     stop_words: Sequence[str] = ()  # the same
     weighed: Sequence[Part] = ()  # the same, of view weighed_chunks, if there are weights

@@ -6,20 +6,22 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from streambpe.errors import RunLocked
-from streambpe.store import parts, unfinished
+from streambpe.store import parts
+from streambpe.store.chunks import read_totals
 from streambpe.store.parts import list_parts, read_part
 from streambpe.store.run import Run
 from streambpe.train.commands import resume, train
+from streambpe.train.counting.count import count
 from tests.runs import SMALL, counted_run
 
 
-def test_a_command_takes_the_lock_once_and_reads_parts_and_facts_once(tmp_path, monkeypatch):
-    """From the counts: one lock, one look at the part's footer and the sources, one at the facts before the tables are
-    written and one after."""
-    folder = counted_run(tmp_path / "run", {"abcabc": 3, "abd": 2, "hello": 5})
+@pytest.fixture
+def seen(monkeypatch) -> Counter[str]:
+    """How often a RUN is locked, a part's footer read, and DuckDB connected to."""
     seen: Counter[str] = Counter()
 
     def counting(module: object, name: str) -> None:
@@ -32,15 +34,48 @@ def test_a_command_takes_the_lock_once_and_reads_parts_and_facts_once(tmp_path, 
         monkeypatch.setattr(module, name, counted)
 
     counting(Run, "_take_lock")
-    counting(Run, "_read_facts")
-    counting(unfinished, "_read_sources")
     counting(parts, "read_part")
+    counting(duckdb, "connect")
+    return seen
+
+
+def test_a_command_takes_the_lock_once_and_reads_parts_once(tmp_path, seen):
+    """From the counts: one lock, one look at the part's footer. Connections: what the tables say of the run, what the
+    counts add up to, the counts themselves, and the tables of the training."""
+    folder = counted_run(tmp_path / "run", {"abcabc": 3, "abd": 2, "hello": 5})
+    seen.clear()
     result = train(folder, vocab_size=260, resources=SMALL)
     assert result.events == 4
-    assert seen == {"_take_lock": 1, "_read_facts": 2, "_read_sources": 1, "read_part": 1}
+    assert seen == {"_take_lock": 1, "read_part": 1, "connect": 4}
     seen.clear()
     assert resume(folder).skipped
     assert seen["_take_lock"] == 1
+
+
+def test_counting_and_learning_connect_four_times(tmp_path, seen):
+    """The tables are made, filled, read, and filled: whoever writes them reads again what was read before."""
+    (tmp_path / "a.txt").write_text("some words and some more words")
+    train(tmp_path / "run", [str(tmp_path / "a.txt")], vocab_size=260, resources=SMALL)
+    assert seen["connect"] == 4
+
+
+@pytest.mark.parametrize("table", ["chunk_counts", "group_counts"])
+def test_counts_that_are_edited_while_a_command_has_the_run_are_read_again(tmp_path, seen, table):
+    """A fold's digest holds until somebody writes to the tables."""
+    (tmp_path / "a.txt").write_text("some words and some more words")
+    run = Run(tmp_path / "run")
+    with run.lock():
+        count(run, [str(tmp_path / "a.txt")], groups=["a=*a.txt"], resources=SMALL)
+        seen.clear()
+        totals, edited = read_totals(run, SMALL)
+        assert not edited
+        assert not seen["connect"]
+        with duckdb.connect(str(run.state)) as con:
+            con.execute(f"UPDATE {table} SET n = 7 WHERE chunk = ' words'")
+        found, edited = read_totals(run, SMALL)
+    assert edited
+    assert (found["sha256"] == totals["sha256"]) == (table == "group_counts")
+    assert edited.groups == (table == "group_counts")
 
 
 def test_a_run_takes_its_lock_again_and_another_does_not(tmp_path):

@@ -18,8 +18,9 @@ ROOT = Path(__file__).parents[2]
 FILES = sorted(str(p.relative_to(ROOT / "sql"))[:-4] for p in (ROOT / "sql").rglob("*.sql"))
 NAMES = [name for name in FILES if name != "queries"] + sorted(named_statements())
 EXAMPLES = {
-    "key": "note",
-    "value": "mine",
+    "fact_table": "run",
+    "keys": ["note"],
+    "texts": ["mine"],
     "sha256": "00",
     "events": 0,
     "pair_floor": 1,
@@ -204,8 +205,10 @@ def test_the_shell_script_reads_everything(con):
 def test_trace_shows_each_file(con, monkeypatch, capsys):
     """STREAMBPE_TRACE_SQL=1 prints file and inputs to stderr."""
     monkeypatch.setenv("STREAMBPE_TRACE_SQL", "1")
-    run_sql(con, "put_run", key="a", value="b")
-    assert capsys.readouterr().err == "sql/queries.sql, put_run {'key': 'a', 'value': 'b'}\n"
+    run_sql(con, "put_facts", fact_table="run", keys=["a"], texts=["b"])
+    assert (
+        capsys.readouterr().err == "sql/queries.sql, put_facts {'fact_table': 'run', 'keys': ['a'], 'texts': ['b']}\n"
+    )
 
 
 def test_sql_root_holds_what_the_checkout_has():

@@ -27,6 +27,8 @@ class DistinctSketch:
         with self._lock:
             if len(self._hashes) == self._KEPT:
                 hashes = hashes[hashes < self._hashes[-1]]
+            if len(hashes) > self._KEPT:  # no two chunks of a part are the same
+                hashes = np.partition(hashes, self._KEPT)[: self._KEPT]
             hashes = np.sort(np.append(self._hashes, hashes))
             self._hashes = hashes[np.append(True, hashes[1:] != hashes[:-1])][: self._KEPT]
 

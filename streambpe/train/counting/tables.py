@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streambpe.arrays import MAX_COUNT
 from streambpe.core.strings import ChunkList, arrow_buffers
 from streambpe.count_config import CountConfig
 from streambpe.errors import SourceError, StreambpeError, UsageError
+from streambpe.later import compute as pc
 from streambpe.sources.digests import digest_file
 from streambpe.sources.read import gaps_between
 from streambpe.sources.source import Source
