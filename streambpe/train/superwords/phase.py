@@ -34,7 +34,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,7 @@ _PAIRS_A_MERGE = 3  # neighbours that should reach T for every supermerge wanted
 TOKEN_BYTES = 1 << 10  # of the events and contents held for each token
 _LEAST_ROOM = 48 << 20
 _EVENTS_BYTES = 80 << 20  # of supermerges and their tokens, in the engine and here
+_ALL_PAIRS = 1 << 40  # of the engine's floor: runs hold hardly a pair below T, so all are kept at once if they fit
 _LOWER = 4  # and so many times more each time T falls
 _MOST_LEVELS = 20  # more neighbours than can be counted
 
@@ -436,7 +437,7 @@ class SuperwordPhase:
         config = job.config
         room = room_for_arrays(job.resources.memory_bytes, BASE_BYTES, self.known_bytes) - _EVENTS_BYTES
         options = EngineOptions(
-            **asdict(job.tuning),
+            **asdict(replace(job.tuning, floor_ratio=_ALL_PAIRS)),
             ties=config.ties,
             overlaps=config.overlaps,
             batch="1" if config.batch == "1" else "exact",
