@@ -15,7 +15,7 @@ import pytest
 
 from streambpe.core.strings import ChunkList
 from streambpe.progress import Meter, Reporter
-from streambpe.resources import keeper, release_memory
+from streambpe.resources import Resources, keeper, release_memory
 from streambpe.store.database import append, open_store
 from streambpe.store.merge import compact, merge_ranges
 from streambpe.store.parts import PartWriter, list_parts
@@ -23,6 +23,7 @@ from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 from streambpe.system import library_pages, resident_bytes, tree_pids, unmap
 from streambpe.train.commands import train
+from streambpe.train.counting.sizes import Sizes
 from streambpe.train.engine.engine import Engine
 from streambpe.train.tables import Tables
 from streambpe.train.words import WordFiles
@@ -184,12 +185,14 @@ def test_a_small_limit_holds_for_the_whole_command(tmp_path):
     assert 100 * MB < resident_at_most(process) < 1.05 * 256 * MB
 
 
-def test_one_chunk_of_9_mb_is_counted_in_256(tmp_path):
-    """As large as the limit allows: letters without a place to cut."""
+def test_the_largest_chunk_of_256_mb_is_learned_from(tmp_path):
+    """Letters without a place to cut, as many as are allowed: counted, learned from and put in the tables."""
+    size = Sizes.of(Resources(256 * MB, 2)).most
+    assert size > 6.4 * MB
     source = tmp_path / "giant.txt"
-    source.write_bytes(np.random.default_rng(1).integers(97, 123, 9 * MB, np.uint8).tobytes())
-    command = [sys.executable, "-m", "streambpe", "count", str(tmp_path / "run"), str(source), "--memory", "256MB"]
-    process = subprocess.Popen(command, cwd=ROOT)
+    source.write_bytes(np.random.default_rng(1).integers(97, 123, size, np.uint8).tobytes())
+    command = [sys.executable, "-m", "streambpe", "train", str(tmp_path / "run"), str(source), "--vocab-size", "300"]
+    process = subprocess.Popen([*command, "--memory", "256MB"], cwd=ROOT, stdout=subprocess.DEVNULL)
     assert 100 * MB < resident_at_most(process) < 1.05 * 256 * MB
 
 

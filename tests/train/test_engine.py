@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streambpe.train.engine import engine as engine_module
 from streambpe.train.engine.engine import (
     CountOverflow,
     Engine,
@@ -401,3 +402,12 @@ def test_nothing_to_learn_is_not_an_error():
     for words in ([], [(b"a", 5)], [(b"", 1), (b"b", 2)]):
         for options in ({}, {"force_scan": True}, {"batch": "1"}):
             assert run(words, 10, **options)[0] == []
+
+
+def test_tokens_of_a_large_word_are_counted_some_places_at_a_time(monkeypatch):
+    """Three places at a time, or as many as there are: the same counts, and no array is larger than that."""
+    monkeypatch.setattr(engine_module, "_PLACES", 3)
+    offsets, n = np.array([4, 4, 6, 7, 15]), np.array([2, 5, 9, 3])
+    found = list(engine_module._stretches(offsets, n))
+    assert [(first, stop) for first, stop, _ in found] == [(4, 7), (7, 10), (10, 13), (13, 15)]
+    assert np.concatenate([own for *_, own in found]).tolist() == np.repeat(n, np.diff(offsets)).tolist()

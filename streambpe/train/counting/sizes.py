@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from streambpe.resources import BASE_BYTES, Resources
 
 BYTES_A_BYTE = 26  # peak memory of cutting and counting a block by a pattern of the user's own, for each byte of it
-# The same for a block that is one chunk, beside which no other worker works. Counting takes 5 in the core, 13 with
-# --sequences, 15 by a pattern of the user's own (in two processes); folding takes 16, in DuckDB's half of the limit.
-GIANT_COST = 16
+# What a limit leaves for each byte of the largest chunk, while no other worker works. Counting it takes 5 in the core,
+# 9 with --sequences, 11 by a pattern of the user's own (in two processes). Learning from it takes more: 19 as a word on
+# its way to disk, and 9.5 of DuckDB's half of the limit did not always do when the tables are filled.
+GIANT_COST = 24
 MOST_BLOCK = 8 << 20  # 16 MB measured slower (page faults of larger arrays) and 200 MB larger
 LEAST_BLOCK = 256 << 10
 

@@ -41,6 +41,7 @@ from streambpe.train.engine.ties import TieOrder
 
 LEAST_BYTES = 24 << 20  # with less a stage of a scan proves a few merges, and a run never ends
 _WORDS = 1 << 18  # looked at together
+_PLACES = 1 << 20  # the same
 _KNOWN = 1 << 13  # merges handed over together
 
 
@@ -237,14 +238,14 @@ class Engine:
         for symbols, offsets, weights in self.learning.words():
             for start in range(0, len(weights), _WORDS):
                 ends = offsets[start : start + _WORDS + 1]
-                lengths = np.diff(ends)
                 n = weights[start : start + _WORDS]
-                whole = lengths == 1
+                whole = np.diff(ends) == 1
                 if self.state.lives is None:
                     n = np.where(whole, 0, n)
                 else:
                     np.add.at(alone, symbols[ends[:-1][whole]], n[whole])
-                np.add.at(total, symbols[ends[0] : ends[-1]], np.repeat(n, lengths))
+                for first, stop, own in _stretches(ends, n):
+                    np.add.at(total, symbols[first:stop], own)
         ids = np.flatnonzero(total)
         return ids, total[ids], alone[ids]
 
@@ -313,6 +314,20 @@ def _slices(words: Words) -> Iterator[tuple[Int32, Int64, Int64]]:
         yield words.symbols, words.offsets[at : stop + 1], words.weights[at:stop]
         for array in (words.symbols, words.offsets, words.weights):
             release_maps(array)
+
+
+def _stretches(offsets: Int64, n: Int64) -> Iterator[tuple[int, int, Int64]]:
+    """The places of words, some at a time, and n of the word that each is of; a word may be larger than memory holds
+    with eight bytes for each place.
+
+    offsets 0 2 7, n 5 9, three at a time:   0 3 (5 5 9)   3 6 (9 9 9)   6 7 (9)
+    """
+    for first in range(int(offsets[0]), int(offsets[-1]), _PLACES):
+        stop = min(first + _PLACES, int(offsets[-1]))
+        word = int(np.searchsorted(offsets, first, side="right")) - 1
+        end = int(np.searchsorted(offsets, stop, side="left"))
+        ends: Int64 = np.clip(offsets[word : end + 1], first, stop)
+        yield first, stop, np.repeat(n[word:end], ends[1:] - ends[:-1])
 
 
 def _count_pairs(offsets: Int64, weights: Int64) -> int:
