@@ -27,7 +27,7 @@ from streambpe.train.counting.sizes import Sizes
 from streambpe.train.engine.engine import Engine
 from streambpe.train.tables import Tables
 from streambpe.train.words import WordFiles
-from tests.runs import ROOT, cli_process
+from tests.runs import ROOT, cli_process, counted_run, rows
 
 MB = 10**6
 
@@ -194,6 +194,18 @@ def test_the_largest_chunk_of_256_mb_is_learned_from(tmp_path):
     command = [sys.executable, "-m", "streambpe", "train", str(tmp_path / "run"), str(source), "--vocab-size", "300"]
     process = subprocess.Popen([*command, "--memory", "256MB"], cwd=ROOT, stdout=subprocess.DEVNULL)
     assert 100 * MB < resident_at_most(process) < 1.05 * 256 * MB
+
+
+@pytest.mark.long
+def test_the_tables_of_131072_ids_are_filled_with_the_least_memory(tmp_path):
+    """DuckDB has half of what is left then; its tables hold every event."""
+    random.seed(5)
+    chunks = {"".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=10)): n for n in range(1, 60_001)}
+    run = counted_run(tmp_path / "run", chunks)
+    result = train(run, vocab_size=131_072, resources=Resources(256 * MB, 2))
+    assert (result.size, result.folded) == (131_072, True)
+    assert rows(run, "SELECT count(*) FROM events") == [(131_072 - 256,)]
+    assert rows(run, "SELECT count(*) FROM tokens WHERE born IS NOT NULL") == [(131_072 - 256,)]
 
 
 def test_a_count_table_larger_than_the_limit_is_read_some_at_a_time(tmp_path):
