@@ -1,11 +1,15 @@
--- pair_counts: the table against the pairs that stand in the chunks after the last event.
--- inputs:  pair_floor BIGINT, max_token_length BIGINT
+-- pair_counts: the table against the pairs that stand in the words after event `pair_counts_at`.
+-- inputs:  pair_floor BIGINT, max_token_length BIGINT, pair_counts_at BIGINT
 -- reads:   pair_counts, vetoed, recounted_tokens (registered by the caller; length: in base symbols),
 --          recounted_pairs (steps/make_pair_recount)
 -- returns: left_id, right_id, in_table, recounted: one row for every pair on which they differ
 -- by hand: needs the chunks encoded by the events; run `streambpe check RUN`
 WITH totals AS (
-    SELECT left_id, right_id, sum(n)::BIGINT AS n, count(*) AS copies FROM pair_counts GROUP BY ALL
+    SELECT p.left_id, p.right_id, sum(p.n)::BIGINT AS n, count(*) AS copies
+    FROM pair_counts AS p
+    -- vetoed at that event: perhaps after the table was filled
+    ANTI JOIN vetoed AS v ON v.left_id = p.left_id AND v.right_id = p.right_id AND v.seq = getvariable('pair_counts_at')
+    GROUP BY ALL
 ),
 counted AS (
     SELECT left_id, right_id, sum(n)::BIGINT AS n FROM recounted_pairs GROUP BY ALL
@@ -17,6 +21,7 @@ recounted AS (
     JOIN recounted_tokens AS l ON l.id = c.left_id
     JOIN recounted_tokens AS r ON r.id = c.right_id
     ANTI JOIN vetoed AS v ON v.left_id = c.left_id AND v.right_id = c.right_id
+        AND v.seq <= getvariable('pair_counts_at')
     WHERE l.length + r.length <= getvariable('max_token_length')
 )
 SELECT

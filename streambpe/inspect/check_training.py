@@ -54,8 +54,10 @@ from streambpe.train.words import choose_alphabet, training_codec, word_symbols
 Row = tuple[Any, ...]
 _NO_LIMIT = 2**62
 _FACTS = {"journal", "config", "events", "batches", "vetoed", "state", "pair_counts_at", "pair_floor",
-          "sha256", "size", "reached", "adjacency_floor", "superword_runs", "unknown", "left_out"}  # fmt: skip
-_MAY_MISS = {"left_out", "sha256", "size", "reached", "pair_floor", "adjacency_floor", "superword_runs", "unknown"}
+          "token_counts_at", "sha256", "size", "reached", "adjacency_floor", "superword_runs", "unknown",
+          "left_out"}  # fmt: skip
+_MAY_MISS = {"token_counts_at", "left_out", "sha256", "size", "reached", "pair_floor", "adjacency_floor",
+             "superword_runs", "unknown"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -274,8 +276,9 @@ def _check_facts(facts: dict[str, str], source: Source, vocabulary: Vocabulary) 
     stated = json.loads(facts.get("config", "{}"))
     if "config" not in stated or config_of(stated) != source.config or stated["corpus"] != source.corpus:
         yield "config", facts.get("config"), "not what the log says"
-    if facts.get("pair_counts_at") not in ("", str(len(source.events))):
-        yield "pair_counts_at", facts.get("pair_counts_at"), str(len(source.events))
+    told_at = facts.get("pair_counts_at", "")
+    if told_at and (int(told_at) != len(source.events) if source.finished else int(told_at) > len(source.events)):
+        yield "pair_counts_at", told_at, str(len(source.events))
 
 
 def _check_pairs(
@@ -306,26 +309,30 @@ def _check_pairs(
 
     replay = Replay(source.events)
     may_merge = merging_pairs(vocabulary) if config.whole_characters else None
-    with_pairs = facts.get("pair_counts_at") == str(len(source.events))
-    with_tokens = with_pairs or (config.superwords in ("boundless", "superbpe") and source.finished)
+    told_at, now = int(facts.get("pair_counts_at") or -1), len(source.events)
+    with_pairs, with_tokens = 0 <= told_at <= now, _has_token_counts(facts, source)
+    counted_by = [(replay, with_pairs and told_at == now, with_tokens)]
+    if with_pairs and told_at < now:
+        counted_by.append((Replay(source.events[:told_at]), True, False))
     run_sql(con, "make_pair_recount")
     stop_ids = {word: alphabet.first_id + len(alphabet) + i for i, word in enumerate(stop_words)}
     uses, alone = np.zeros((2, max(contents, default=0) + 1), np.int64)
     for text, number in stop_ids.items():
         alone[number] = counts.stop_words.get(text, 0)
     for mine in merge_ranges(counts.parts, range_bytes):
-        if with_tokens:
-            for tokens, word, weights in _encoded(replay, mine, codec):
-                known = tokens >= 0
-                if with_pairs:
+        for events, of_pairs, of_tokens in counted_by:
+            for tokens, word, weights in _encoded(events, mine, codec) if of_pairs or of_tokens else ():
+                if of_pairs:
                     counted = pair_counts(tokens, word, weights, disjoint=config.overlaps == "disjoint")
                     if may_merge is not None:
                         left, right = counted["left_id"].to_numpy(), counted["right_id"].to_numpy()
                         counted = counted.filter(pl.Series(may_merge(left, right)))
                     append(con, "recounted_pairs", counted.select("left_id", "right_id", "n"))
-                np.add.at(uses, tokens[known], weights[word[known]])
-                whole = (np.bincount(word)[word] == 1) & known
-                np.add.at(alone, tokens[whole], weights[word[whole]])
+                if of_tokens:
+                    known = tokens >= 0
+                    np.add.at(uses, tokens[known], weights[word[known]])
+                    whole = (np.bincount(word)[word] == 1) & known
+                    np.add.at(alone, tokens[whole], weights[word[whole]])
         for i, (seq, left, right, _, text) in enumerate(open_vetoes):
             holds = mine.filter(pl.col("chunk").str.contains(text, literal=True))
             for chunk, n in holds.iter_rows():
@@ -336,7 +343,9 @@ def _check_pairs(
             yield "vetoed", (seq, left, right, n, counted_n)
     if with_pairs:
         floor, longest = int(facts.get("pair_floor", 1)), config.max_token_length or _NO_LIMIT
-        for row in run_sql(con, "checks/pair_counts", pair_floor=floor, max_token_length=longest):
+        for row in run_sql(
+            con, "checks/pair_counts", pair_floor=floor, max_token_length=longest, pair_counts_at=told_at
+        ):
             yield "pair_counts", row
     if with_tokens:
         for number in stop_ids.values():
@@ -348,6 +357,14 @@ def _check_pairs(
     for row in run_sql(con, "checks/token_counts"):
         yield "token_counts", row
     con.unregister("recounted_token_counts")
+
+
+def _has_token_counts(facts: dict[str, str], source: Source) -> bool:
+    """Whether table token_counts is filled; older tables do not say so by a fact of its own."""
+    at = facts.get("token_counts_at")
+    if at is None and source.config.superwords in ("boundless", "superbpe") and source.finished:
+        return True
+    return (facts.get("pair_counts_at") if at is None else at) == str(len(source.events))
 
 
 def _encoded(replay: Replay, frame: pl.DataFrame, codec: Codec) -> Iterator[tuple[Int64, Int64, Int64]]:

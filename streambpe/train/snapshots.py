@@ -9,7 +9,6 @@ over; what it would have saved is replayed. Places where tests let the process d
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 
 from streambpe.disk import says_disk_full
@@ -20,8 +19,7 @@ from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint, is_sealed, seal_folder
 from streambpe.system import remove_folder
 from streambpe.train.engine.engine import Engine
-
-_SHARE = 20  # a snapshot may cost one part in so many of the time since the last
+from streambpe.train.pace import Pace
 
 
 class Snapshots:
@@ -29,17 +27,13 @@ class Snapshots:
 
     def __init__(self, folder: Path, least_seconds: float) -> None:
         """`least_seconds`: none is made sooner; 0: one at every chance, whatever it costs."""
-        self._folder, self._least_seconds = folder, least_seconds
-        self._last, self._cost = time.monotonic(), 0.0
+        self._folder, self._pace = folder, Pace(least_seconds)
 
     def write_if_due(self, engine: Engine, journal: Journal) -> None:
         """Write one if there is none since long enough."""
-        began = time.monotonic()
-        wait = max(self._least_seconds, _SHARE * self._cost) if self._least_seconds else 0.0
-        if began - self._last >= wait:
-            write_snapshot(self._folder, engine, journal)
-            self._last = time.monotonic()
-            self._cost = self._last - began
+        if self._pace.is_due():
+            with self._pace.timed():
+                write_snapshot(self._folder, engine, journal)
 
 
 def find_snapshot(folder: Path, journal: Journal) -> tuple[Path, int] | None:

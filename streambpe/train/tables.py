@@ -1,5 +1,9 @@
 """A training's tables in state.duckdb, brought up to its journal: as long as it learns every few seconds, and at the
-end. Whoever holds the file meanwhile only delays this."""
+end. Whoever holds the file meanwhile only delays this.
+
+The pairs that may come next (table pair_counts) are told by the engine. Words on disk first finish the stage they are
+in, which may take longer than learning takes from one checkpoint to the next: then pairs are told more seldom than
+events, and table facts says of which event they are."""
 
 from __future__ import annotations
 
@@ -27,8 +31,10 @@ from streambpe.store.trainings import (
     event_rows,
     fill_token_counts,
     fold_training,
+    read_facts,
 )
 from streambpe.train.engine.engine import Engine
+from streambpe.train.pace import Pace
 from streambpe.train.superwords.runs import RunTable
 from streambpe.train.superwords.sums import Adjacency
 from streambpe.train.training import Corpus, Symbols, Training, TrainResult, header_of
@@ -36,7 +42,9 @@ from streambpe.train.words import count_tokens
 
 FOLD_BYTES = 64 << 20  # of DuckDB, while the engine's arrays are in memory
 _WEIGHED_BYTES = 2 << 20  # of weighted counts, appended at a time
+_MOST_PAIRS = 1 << 16  # that are told while learning goes on, unless more tie for the best
 TokenCounts = tuple[Int64, Int64, Int64]  # id, n, alone: as Engine.token_counts
+HotPairs = tuple[Int64, Int64, Int64, int]  # left, right, n, floor: as Engine.hot_pairs
 
 
 @dataclass(frozen=True)
@@ -56,13 +64,29 @@ class Joined:
 class Standing:
     """What stands in the words: told by the engine, that it may end before the tables are filled."""
 
-    pairs: tuple[Int64, Int64, Int64, int]  # as Engine.hot_pairs
-    tokens: TokenCounts
+    pairs: HotPairs
+    tokens: TokenCounts | None  # once nothing more is learned
 
     @classmethod
     def of(cls, engine: Engine) -> Standing:
         """After the last event."""
         return cls(engine.hot_pairs(), engine.token_counts())
+
+    @classmethod
+    def so_far(cls, engine: Engine) -> Standing:
+        """While it learns: the pairs that may come next."""
+        return cls(_best(*engine.hot_pairs(), engine.options.min_frequency), None)
+
+
+def _best(left: Int64, right: Int64, n: Int64, floor: int, least: int) -> HotPairs:
+    """Of these pairs those that count `least` or more, and of more than _MOST_PAIRS the best, with the floor they
+    have."""
+    floor = max(floor, least)
+    if len(n) > _MOST_PAIRS:
+        next_one = int(np.partition(n, -_MOST_PAIRS - 1)[-_MOST_PAIRS - 1])  # the best of those left out
+        floor = max(floor, min(next_one + 1, int(n.max())))
+    keep = np.flatnonzero(n >= floor)
+    return left[keep], right[keep], n[keep], floor
 
 
 @dataclass(frozen=True)
@@ -85,8 +109,8 @@ class Tables:
     ) -> bool:
         """Bring the tables up to date; False if somebody held the file all the time.
 
-        With what stands in the words also the pair counts; else they are left out of date, as table facts says. When
-        all is finished no engine is beside it, and DuckDB may take more.
+        With what stands in the words also the pair counts; else they stay those of an earlier event, as table facts
+        says. When all is finished no engine is beside it, and DuckDB may take more.
         """
         resources = self.training.resources
         memory_bytes = max(FOLD_BYTES, (resources.memory_bytes - BASE_BYTES) // 2) if finished else FOLD_BYTES
@@ -121,15 +145,19 @@ class Tables:
         if self.training.config.weights:
             self._fill_weighted_counts(con)
         facts = self._facts(journal, finished)
-        facts["pair_counts_at"] = str(len(journal.events)) if standing else ""
-        counts = None
         if standing is not None:
+            facts["pair_counts_at"] = facts["events"]
             facts["pair_floor"] = str(_fill_pair_counts(con, *standing.pairs))
-            counts = self._count_in_chunks(journal, book) if self.training.config.unk else standing.tokens
+        else:
+            facts["pair_counts_at"] = read_facts(con).get("pair_counts_at", "")
+        counts = standing.tokens if standing is not None else None
+        if counts is not None and self.training.config.unk:
+            counts = self._count_in_chunks(journal, book)
         if joined is not None:
             facts |= _fill_superwords(con, joined)
             counts = joined.token_counts
         self._fill_token_counts(con, counts)
+        facts["token_counts_at"] = "" if counts is None else facts["events"]
         put_facts(con, "facts", facts)
         failpoint("tables-filled")
         with tables_written(self.training.run.state) as written:
@@ -181,6 +209,23 @@ class Tables:
         header = header_of(self.training.config, self.corpus, {}, self.symbols, book.learned)
         encoder = Encoder(EventLog(header, tuple(journal.events)))
         return count_tokens(self.corpus.chunks, encoder)
+
+
+class Publisher:
+    """Keeps the tables up to date while a training learns."""
+
+    def __init__(self, tables: Tables, least_seconds: float) -> None:
+        """`least_seconds`: pairs are not told more often."""
+        self.tables = tables
+        self._pairs = Pace(least_seconds)
+
+    def publish(self, engine: Engine, journal: Journal, book: TokenTable) -> None:
+        """As far as the journal is; nobody is waited for."""
+        standing = None
+        if self._pairs.is_due():
+            with self._pairs.timed():
+                standing = Standing.so_far(engine)
+        self.tables.try_fill(journal, book, standing, wait_seconds=0.0)
 
 
 def _fill_pair_counts(con: duckdb.DuckDBPyConnection, left: Int64, right: Int64, n: Int64, floor: int) -> int:

@@ -48,7 +48,7 @@ from streambpe.train.identity import finished, refuse_half_counted
 from streambpe.train.joining import SuperwordLearning, find_documents, join_superwords, superwords_folder
 from streambpe.train.opening import open_engine
 from streambpe.train.snapshots import Snapshots
-from streambpe.train.tables import Joined, Standing, Tables
+from streambpe.train.tables import Joined, Publisher, Standing, Tables
 from streambpe.train.training import Corpus, Goal, Symbols, Training, TrainResult, header_of
 
 CHECKPOINT_SECONDS = 5.0
@@ -125,6 +125,7 @@ class Trainer:
         documents = find_documents(training, corpus) if self.config.superwords != "none" else None
         journal = open_journal(training, corpus)
         tables = Tables(training, corpus, symbols)
+        publisher = Publisher(tables, self.checkpoint_seconds)
         book = symbols.book()
         book.add(journal.events, 0)
         with contextlib.ExitStack() as cleaning:
@@ -138,7 +139,7 @@ class Trainer:
             if not journal.saved:  # what the words refuse leaves no journal behind
                 journal.save()
             if engine is not None:
-                self._learn_words(engine, journal, book, tables, goal)
+                self._learn_words(engine, journal, book, publisher, goal)
             if self.stop.is_set() and not (book.learned >= goal.words and documents is None):
                 standing = None if engine is None else Standing.of(engine)
                 tables.try_fill(journal, book, standing, wait_seconds=1.0)
@@ -146,7 +147,7 @@ class Trainer:
             if documents is not None:
                 after_words = None  # how often each token stands then, if the engine is there to say
                 if engine is not None:
-                    tables.try_fill(journal, book, wait_seconds=0.0)
+                    publisher.publish(engine, journal, book)
                     after_words, engine = engine.token_counts(), None
                     words.close()
                     release_memory()
@@ -166,7 +167,9 @@ class Trainer:
 
     # ------------------------------------------------------------------ words
 
-    def _learn_words(self, engine: Engine, journal: Journal, book: TokenTable, tables: Tables, goal: Goal) -> None:
+    def _learn_words(
+        self, engine: Engine, journal: Journal, book: TokenTable, publisher: Publisher, goal: Goal
+    ) -> None:
         """Pass after pass, with a checkpoint every few seconds."""
         self.meter.stage, self.meter.total = "learning", goal.words
         self.meter.done = self.meter.resumed_from = engine.learned
@@ -180,7 +183,7 @@ class Trainer:
                 self.meter.facts["checkpoint"] = time.strftime("%Y-%m-%dT%H:%M:%S%z")
                 if self.stop.is_set():
                     break
-                tables.try_fill(journal, book, wait_seconds=0.0)
+                publisher.publish(engine, journal, book)
                 snapshots.write_if_due(engine, journal)
                 last_checkpoint = time.monotonic()
         journal.commit()

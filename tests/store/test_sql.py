@@ -24,6 +24,7 @@ EXAMPLES = {
     "sha256": "00",
     "events": 0,
     "pair_floor": 1,
+    "pair_counts_at": 0,
     "max_token_length": 9,
     "batches": 0,
     "freq_cutoff": 1,
