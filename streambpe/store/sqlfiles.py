@@ -30,7 +30,7 @@ import duckdb
 import pyarrow as pa
 
 from streambpe.disk import says_disk_full
-from streambpe.errors import RunError, SqlInputError
+from streambpe.errors import LimitError, RunError, SqlInputError
 from streambpe.later import polars as pl
 
 _BATCH_ROWS = 1 << 15
@@ -99,15 +99,20 @@ def described(name: str) -> list[tuple[str, str]]:
 
 def run_sql(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> list[tuple[Any, ...]]:
     """Run sql/NAME.sql with its inputs; the rows of its last statement."""
-    with _damage_told():
+    with _failure_told():
         return con.execute(_ready(con, name, inputs)).fetchall()
 
 
 @contextlib.contextmanager
-def _damage_told() -> Iterator[None]:
-    """One message where the database file turns out to be damaged or cut off while it is read."""
+def _failure_told() -> Iterator[None]:
+    """One message where DuckDB has too little memory, or the file turns out to be damaged while it is read."""
     try:
         yield
+    except duckdb.OutOfMemoryException as why:
+        raise LimitError(
+            f"The tables need more memory than --memory leaves them: {str(why).splitlines()[0]}. Nothing that was "
+            f"counted or learned is lost: the same command with a larger --memory goes on from there."
+        ) from None
     except (duckdb.IOException, duckdb.SerializationException) as why:
         if says_disk_full(why):
             raise
@@ -119,20 +124,20 @@ def _damage_told() -> Iterator[None]:
 
 def query_frame(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> pl.DataFrame:
     """As run_sql, for one statement whose rows are too many to be Python's."""
-    with _damage_told():
+    with _failure_told():
         frame: pl.DataFrame = con.sql(_ready(con, name, inputs)).pl()
         return frame
 
 
 def query_arrow(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> pa.Table:
     """As query_frame, as an Arrow table."""
-    with _damage_told():
+    with _failure_told():
         return con.sql(_ready(con, name, inputs)).to_arrow_table()
 
 
 def query_batches(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> Iterator[pa.RecordBatch]:
     """As query_arrow, some rows at a time: for what must not be held whole."""
-    with _damage_told():
+    with _failure_told():
         yield from con.sql(_ready(con, name, inputs)).to_arrow_reader(_BATCH_ROWS)
 
 

@@ -10,7 +10,8 @@ import duckdb
 import polars as pl
 import pytest
 
-from streambpe.errors import SqlInputError
+from streambpe.errors import LimitError, SqlInputError
+from streambpe.store import sqlfiles
 from streambpe.store.database import SCHEMA, VIEWS, create_schema, open_store, use_private_training
 from streambpe.store.sqlfiles import declared_inputs, named_statements, read_sql, run_sql, sql_root
 
@@ -215,3 +216,11 @@ def test_trace_shows_each_file(con, monkeypatch, capsys):
 def test_sql_root_holds_what_the_checkout_has():
     """The files are found, installed or not."""
     assert sql_root().joinpath("shell.sql").is_file()
+
+
+def test_too_little_memory_is_one_message(monkeypatch):
+    """A traceback of DuckDB's once."""
+    monkeypatch.setattr(sqlfiles, "_ready", lambda *_: "SELECT list(i ORDER BY hash(i)) FROM range(3000000) AS t(i)")
+    told = pytest.raises(LimitError, match=r"need more memory than --memory leaves them.*Nothing that was counted")
+    with duckdb.connect(config={"memory_limit": "8MB", "max_temp_directory_size": "0B", "threads": 1}) as con, told:
+        run_sql(con, "get_facts")
