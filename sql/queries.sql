@@ -179,6 +179,9 @@ INSERT INTO recount SELECT chunk, n FROM private.weighted_counts;
 -- make_pair_recount: an empty table for pairs that are counted again, private to this connection.
 CREATE OR REPLACE TEMP TABLE recounted_pairs (left_id BIGINT NOT NULL, right_id BIGINT NOT NULL, n BIGINT NOT NULL);
 
+-- list_pair_recount: the pairs counted again that count at least the floor -> left_id, right_id, n.
+SELECT left_id, right_id, sum(n)::BIGINT AS n FROM recounted_pairs GROUP BY ALL HAVING sum(n) >= getvariable('pair_floor');
+
 -- make_chunk_recount: a temporary table of the chunks that superwords may hold, by numbers that `check` gives them.
 CREATE OR REPLACE TEMP TABLE recounted_chunks (number INTEGER, chunk VARCHAR);
 

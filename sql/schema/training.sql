@@ -1,10 +1,12 @@
 -- training: the tables of one training, in the schema that the connection uses (SET schema).
 -- events:      one row is an event of the log, in order. With superwords also, with an empty seq, the steps of
---              phase one that found no place in the vocabulary: a larger one goes on from them.
+--              phase one that found no place in the vocabulary: a larger one goes on from them. While superwords
+--              are learned: all words, then the superwords so far, which get other places and ids in the end.
 -- tokens:      one row is an id: what it stands for, the events that made and removed it.
 -- pair_counts: one row is a live pair, two ids side by side within words, and its count; every pair that may
 --              be merged and counts at least `pair_floor` is here, as of event `pair_counts_at` (table facts).
---              Filled at checkpoints too; empty once superwords are learned.
+--              Filled at checkpoints too. While superwords are learned, of two tokens that may join; empty when
+--              they are done.
 -- token_counts: one row is a token and how often it stands in the chunks learned from, once all is learned
 --              (chunks below the cut-off are left out; superwords are not joined; empty while a training goes on).
 -- stop_words:  one row is a chunk of the stop list, and its id.

@@ -9,7 +9,7 @@ columns, and added up as lists of numbers. Only what differs from the tables is 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import duckdb
@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from streambpe.arrays import Int32, Int64
+from streambpe.arrays import Bool, Int32, Int64
 from streambpe.config import TrainConfig
 from streambpe.inspect.recount import Replay, encode_words
 from streambpe.model.alphabet import Alphabet
@@ -76,7 +76,7 @@ def check_superwords(
     append(con, "recounted_chunks", pl.DataFrame({"number": np.arange(1, len(known) + 1), "chunk": known}))
     run_sql(con, "make_adjacency_recount")
     last = np.zeros(1, np.int32)  # the chunk before this part
-    for numbers, follows in _numbers(run, parts, known):
+    for numbers, follows in chunk_numbers(run, parts, known):
         text = np.concatenate((last if follows else last[:0], numbers))
         last = text[-1:] if len(text) else np.zeros(1, np.int32)
         keys, n = np.unique(_neighbours(text), return_counts=True)
@@ -91,13 +91,14 @@ def check_superwords(
         yield "superword_chunks", row
     run_sql(con, "make_run_recount")
     kept = query_frame(con, "steps/list_adjacency_recount", adjacency_floor=floor)
-    for runs in _runs(_numbers(run, parts, known), _keys(*(kept[name].to_numpy() for name in kept.columns))):
+    joins = pl.Series(_keys(*(kept[name].to_numpy() for name in kept.columns))).implode()
+    for runs in stretches(chunk_numbers(run, parts, known), lambda keys: pl.Series(keys).is_in(joins).to_numpy()):
         feed(con, "steps/add_run_recount", runs)
     for row in run_sql(con, "checks/superword_runs"):
         yield "superword_runs", row
 
 
-def _numbers(run: Run, parts: Sequence[Part], known: pl.Series) -> Iterator[tuple[Int32, bool]]:
+def chunk_numbers(run: Run, parts: Sequence[Part], known: pl.Series) -> Iterator[tuple[Int32, bool]]:
     """(every part's chunks by their number among the known ones, a 0 behind each document, whether its first document
     is the part in front's)."""
     table = pl.DataFrame({"chunk": known, "number": np.arange(1, len(known) + 1, dtype=np.int32)})
@@ -117,13 +118,13 @@ def _neighbours(numbers: Int32) -> Int64:
     return np.where((left > 0) & (right > 0), _keys(left, right), -1)
 
 
-def _runs(parts: Iterable[tuple[Int32, bool]], kept: Int64) -> Iterator[pl.DataFrame]:
-    """Rows (numbers), one for every place of a run; one that goes on in the next part waits for it."""
+def stretches(parts: Iterable[tuple[Int32, bool]], joined: Callable[[Int64], Bool]) -> Iterator[pl.DataFrame]:
+    """Rows (numbers), one for every place of a stretch of neighbours that are joined; one that goes on in the next
+    part waits for it. joined: asked of keys, -1 where a chunk is not among the known."""
     between = waiting = np.zeros(1, np.int32)
-    joins = pl.Series(kept).implode()
     for more, follows in itertools.chain(parts, [(between, False)]):
         text = np.concatenate((waiting, more) if follows else (waiting, between, more))
-        together = np.append(pl.Series(_neighbours(text)).is_in(joins).to_numpy(), False)  # a chunk with the next
+        together = np.append(joined(_neighbours(text)), False)  # a chunk with the next
         before = np.concatenate(([False], together[:-1]))
         last = int(np.flatnonzero(~before)[-1])  # where the stretch at the end begins
         waiting = text[last:]

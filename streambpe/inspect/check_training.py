@@ -31,6 +31,7 @@ from streambpe.arrays import Int64
 from streambpe.config import TrainConfig
 from streambpe.core.strings import ChunkList
 from streambpe.errors import EventLogError, ModelError, RunError
+from streambpe.inspect.check_next import recount_next
 from streambpe.inspect.check_superwords import check_superwords, eligible_chunks
 from streambpe.inspect.recount import Replay, encode_words, pair_counts
 from streambpe.model.alphabet import Alphabet
@@ -70,6 +71,7 @@ class Source:
     symbols: tuple[Alphabet, list[str]] | None  # the log's own, with its stop words
     finished: bool
     unencodable: Unencodable  # how the run was counted
+    words: int | None = None  # so many events are of words, those behind them of superwords that are being learned
 
 
 def check_trainings(
@@ -112,7 +114,7 @@ def check_trainings(
             if current and version != "1":  # 1: not written since, it has no weights
                 for row in _check_weighted(con):
                     yield f"{name}.weighted_counts", row
-            for table, row in _check_one(con, run, parts, facts, source, counts, range_bytes):
+            for table, row in _check_one(con, run, parts, facts, source, counts, range_bytes, Path(place)):
                 yield f"{name}.{table}", row
             con.rollback()
     use_training(con, "main")
@@ -138,11 +140,14 @@ def _read_source(run: Run, name: str, facts: dict[str, str], unencodable: Unenco
     path, log_file = journal_path(run, name), log_path(run, name)
     if path.exists():
         journal = Journal.read(path, mend=False)
-        if facts.get("journal") == journal.number:
-            events = tuple(journal.events[: int(facts["events"])])
+        number, _, superwords = facts.get("journal", "").partition("+")
+        if number == journal.number:
+            events, words = list(journal.events), len(journal.events) if superwords else None
+            if superwords:
+                events += _read_supermerges(run, name, superwords)
             finished = facts.get("state") == "done"  # killed between the last fold and the journal's end
-            config = config_of(journal.training)
-            return Source(config, journal.training["corpus"], events, None, finished, unencodable)
+            config, known = config_of(journal.training), tuple(events[: int(facts["events"])])
+            return Source(config, journal.training["corpus"], known, None, finished, unencodable, words)
         if facts.get("state") != "done":
             return None  # nothing of this journal is folded yet
     if not log_file.exists():
@@ -163,6 +168,15 @@ def _read_source(run: Run, name: str, facts: dict[str, str], unencodable: Unenco
     return Source(config_of(identity), header.corpus["sha256"], log.events, symbols, True, unencodable)
 
 
+def _read_supermerges(run: Run, name: str, number: str) -> Sequence[Event]:
+    """What phase two has learned so far, by the number of its journal."""
+    for path in (run.path / "training" / name).glob("superwords-*/supermerges.events"):
+        journal = Journal.read(path, mend=False)
+        if journal.number == number:
+            return journal.events
+    raise RunError(f"the superwords learned so far are gone from {run.path / 'training' / name}; train again")
+
+
 def config_of(training: dict[str, Any]) -> TrainConfig:
     """The options of a training, from its journal or its log."""
     ours = {f.name for f in fields(TrainConfig)}
@@ -179,8 +193,9 @@ def _check_one(
     source: Source,
     counts: _Counts | None,
     range_bytes: int,
+    place: Path,
 ) -> Iterator[tuple[str, Row]]:
-    """`counts`: those of now, if the training learned from them."""
+    """`counts`: those of now, if the training learned from them. `place`: a folder for files in between."""
     con.register("logged_events", event_rows(source.events, 0))
     for row in run_sql(con, "checks/events"):
         yield "events", row
@@ -204,6 +219,11 @@ def _check_one(
         yield "facts", row
     if counts is not None:
         yield from _check_pairs(con, counts, facts, source, vocabulary, range_bytes)
+        if _told_of_superwords(facts, source):
+            longest = source.config.max_token_length if source.config.superwords == "uw" else None
+            recount_next(con, run, parts, vocabulary, source.events, source.words or 0, source.config,
+                         int(facts["pair_counts_at"]), int(facts["pair_floor"]), place)  # fmt: skip
+            yield from _compare_pairs(con, facts, longest)
         if source.config.superwords in ("boundless", "superbpe") and source.finished:
             if "adjacency_floor" not in facts:
                 yield "facts", ("adjacency_floor", None, "missing")
@@ -310,7 +330,8 @@ def _check_pairs(
     replay = Replay(source.events)
     may_merge = merging_pairs(vocabulary) if config.whole_characters else None
     told_at, now = int(facts.get("pair_counts_at") or -1), len(source.events)
-    with_pairs, with_tokens = 0 <= told_at <= now, _has_token_counts(facts, source)
+    with_pairs = 0 <= told_at <= now and not _told_of_superwords(facts, source)
+    with_tokens = _has_token_counts(facts, source)
     counted_by = [(replay, with_pairs and told_at == now, with_tokens)]
     if with_pairs and told_at < now:
         counted_by.append((Replay(source.events[:told_at]), True, False))
@@ -342,11 +363,7 @@ def _check_pairs(
         if n != counted_n:
             yield "vetoed", (seq, left, right, n, counted_n)
     if with_pairs:
-        floor, longest = int(facts.get("pair_floor", 1)), config.max_token_length or _NO_LIMIT
-        for row in run_sql(
-            con, "checks/pair_counts", pair_floor=floor, max_token_length=longest, pair_counts_at=told_at
-        ):
-            yield "pair_counts", row
+        yield from _compare_pairs(con, facts, config.max_token_length)
     if with_tokens:
         for number in stop_ids.values():
             uses[number] = alone[number]
@@ -357,6 +374,20 @@ def _check_pairs(
     for row in run_sql(con, "checks/token_counts"):
         yield "token_counts", row
     con.unregister("recounted_token_counts")
+
+
+def _compare_pairs(
+    con: duckdb.DuckDBPyConnection, facts: dict[str, str], longest: int | None
+) -> Iterator[tuple[str, Row]]:
+    """Table pair_counts against the pairs counted again."""
+    values = {key: int(facts.get(key, 1)) for key in ("pair_floor", "pair_counts_at")}
+    for row in run_sql(con, "checks/pair_counts", max_token_length=longest or _NO_LIMIT, **values):
+        yield "pair_counts", row
+
+
+def _told_of_superwords(facts: dict[str, str], source: Source) -> bool:
+    """Whether table pair_counts holds pairs that may join to superwords."""
+    return source.words is not None and int(facts.get("pair_counts_at") or 0) > source.words
 
 
 def _has_token_counts(facts: dict[str, str], source: Source) -> bool:

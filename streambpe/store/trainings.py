@@ -150,8 +150,12 @@ def fold_training(
     vetoes: Sequence[dict[str, Any]],
     book: TokenTable,
 ) -> None:
-    """Append to the tables of the connection's training what they do not hold yet of this journal."""
-    if read_facts(con).get("journal") != journal:
+    """Append to the tables of the connection's training what they do not hold yet of this journal.
+
+    Journal `a+b` begins with all of journal `a`: words, then the superwords learned so far.
+    """
+    held = read_facts(con).get("journal")
+    if held != journal and not journal.startswith(f"{held}+"):
         run_sql(con, "drop_training")
         run_sql(con, "schema/training")
     ((n_events, n_batches, n_tokens, n_vetoed),) = run_sql(con, "count_folded")

@@ -9,11 +9,14 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
+from streambpe.config import TrainConfig
+from streambpe.count_config import CountConfig
 from streambpe.errors import RunMismatch
 from streambpe.files import replace_file
 from streambpe.model.events import Event, Events
@@ -24,15 +27,16 @@ from streambpe.store.made_of import fingerprint
 from streambpe.store.models import encoding_pattern
 from streambpe.store.sequences import SequencePart, order_parts
 from streambpe.store.trainings import TokenTable, pass_carried_over
+from streambpe.system import tree_memory
 from streambpe.text.patterns import Pattern, find_pattern
 from streambpe.text.unicode_tables import refuse_other_tables
-from streambpe.train.engine.engine import Batch
+from streambpe.train.engine.engine import Batch, Engine
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.opening import open_engine
 from streambpe.train.superwords.interleave import Interleaved
 from streambpe.train.superwords.join import can_undo, undo
 from streambpe.train.superwords.phase import StopRequested, SuperwordJob, SuperwordPhase, phase_folder
-from streambpe.train.tables import Joined, TokenCounts
+from streambpe.train.tables import FOLD_BYTES, Joined, Publisher, TokenCounts
 from streambpe.train.training import Corpus, Goal, Symbols, Training
 from streambpe.train.words import count_whole
 
@@ -65,11 +69,17 @@ def find_documents(training: Training, corpus: Corpus) -> Documents:
     return Documents(parts, *_stage_patterns(training, corpus))
 
 
-def _stage_patterns(training: Training, corpus: Corpus) -> tuple[Pattern, Pattern]:
+def stage_patterns(counting: CountConfig, config: TrainConfig) -> tuple[Pattern, Pattern]:
     """uw: what the words are cut by, and what superwords are cut by."""
-    counting = corpus.counting.as_facts()
-    gaps = counting["gaps"]
-    first = find_pattern(counting["pattern"], gaps=gaps, split_scripts=counting["split_scripts"])
+    how = counting.as_facts()
+    first = find_pattern(how["pattern"], gaps=how["gaps"], split_scripts=how["split_scripts"])
+    return first, encoding_pattern({**how, **config.as_facts()})
+
+
+def _stage_patterns(training: Training, corpus: Corpus) -> tuple[Pattern, Pattern]:
+    """The same, or why these documents cannot be cut anew."""
+    first, second = stage_patterns(corpus.counting, training.config)
+    gaps = corpus.counting.gaps
     if gaps == "drop" or first.word_mark:
         raise RunMismatch(
             f"{training.run.path} was counted with --{'gaps drop' if gaps == 'drop' else 'pattern whitespace'}, so "
@@ -77,7 +87,7 @@ def _stage_patterns(training: Training, corpus: Corpus) -> tuple[Pattern, Patter
             f"Count into another RUN."
         )
     find_pattern(training.config.stage2_pattern, gaps=gaps)  # refuses one that leaves text out
-    return first, encoding_pattern({**counting, **training.config.as_facts()})
+    return first, second
 
 
 def superwords_folder(training: Training, goal: Goal, words: Journal) -> Path:
@@ -95,6 +105,7 @@ class SuperwordLearning:
     on_batch: Callable[[Batch], None] | None
     tuning: EngineTuning
     prune: bool  # documents cut at rare neighbours
+    publisher: Publisher
 
 
 def join_superwords(
@@ -129,10 +140,15 @@ def join_superwords(
         prune=how.prune,
         tuning=how.tuning,
     )
-    phase = SuperwordPhase(job, how.meter, how.stop, checkpoint_seconds=how.checkpoint_seconds, on_batch=how.on_batch)
+    so_far = _InOrderLearned(words, symbols, how.publisher)
+    phase = SuperwordPhase(
+        job, how.meter, how.stop, checkpoint_seconds=how.checkpoint_seconds, on_batch=how.on_batch,
+        on_checkpoint=so_far.publish,
+    )  # fmt: skip
     uw = training.config.superwords == "uw"
     try:
         made = phase.run()
+        so_far.forget()
         runs = None if uw else phase.run_table()
     except StopRequested:
         raise training.stopped(len(words.events) + phase.learned, how.stop) from None
@@ -150,6 +166,46 @@ def join_superwords(
         counts,
         _documents_sum(training, phase, documents, how.meter),
     )
+
+
+class _InOrderLearned:
+    """The tables while superwords are learned: all words, then the superwords so far. At the end one order of both
+    takes their place."""
+
+    def __init__(self, words: Journal, symbols: Symbols, publisher: Publisher) -> None:
+        self.words, self.symbols, self.publisher = words, symbols, publisher
+
+    @cached_property
+    def _known(self) -> tuple[Journal, TokenTable]:
+        """What was published so far, as one journal that is never written."""
+        words = self.words
+        journal = replace(words, events=words.events[:], batches=list(words.batches), saved=True)
+        book = self.symbols.book()
+        book.add(journal.events, 0)
+        return journal, book
+
+    def forget(self) -> None:
+        """Give the memory back."""
+        self.__dict__.pop("_known", None)
+
+    def publish(self, engine: Engine, supermerges: Journal) -> None:
+        """At a checkpoint, with the pairs that may come next, where --memory has room for it beside the engine."""
+        if tree_memory() + FOLD_BYTES > self.publisher.tables.training.resources.memory_bytes:
+            self.forget()
+            return
+        journal, book = self._known
+        journal.number = f"{self.words.number}+{supermerges.number}"
+        words, first = len(self.words.events), len(journal.events)
+        more = supermerges.events[first - words :]
+        for event in more:
+            journal.events.append(event)
+        book.add(more, first)
+        passes = len(self.words.batches)
+        begins = [batch["first_seq"] for batch in supermerges.batches] + [len(supermerges.events)]
+        for at in range(len(journal.batches) - passes, len(supermerges.batches)):
+            whole = {**pass_carried_over(begins[at + 1] - begins[at]), **supermerges.batches[at]}
+            journal.batches.append({**whole, "batch": passes + at, "first_seq": words + begins[at]})
+        self.publisher.publish(engine, journal, book)
 
 
 def _joined_journal(phase: SuperwordPhase, made: Interleaved, words: Journal) -> Journal:

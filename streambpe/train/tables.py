@@ -1,9 +1,8 @@
 """A training's tables in state.duckdb, brought up to its journal: as long as it learns every few seconds, and at the
 end. Whoever holds the file meanwhile only delays this.
 
-The pairs that may come next (table pair_counts) are told by the engine. Words on disk first finish the stage they are
-in, which may take longer than learning takes from one checkpoint to the next: then pairs are told more seldom than
-events, and table facts says of which event they are."""
+The pairs that may come next (table pair_counts) are told by the engine. Words on disk end the stage they are in for
+that, and begin another: there pairs are told more seldom than events, and table facts says of which event they are."""
 
 from __future__ import annotations
 
@@ -42,6 +41,7 @@ from streambpe.train.words import count_tokens
 
 FOLD_BYTES = 64 << 20  # of DuckDB, while the engine's arrays are in memory
 _WEIGHED_BYTES = 2 << 20  # of weighted counts, appended at a time
+_SELDOM = 12  # checkpoints, at least, between two times that pairs are told from disk
 _MOST_PAIRS = 1 << 16  # that are told while learning goes on, unless more tie for the best
 TokenCounts = tuple[Int64, Int64, Int64]  # id, n, alone: as Engine.token_counts
 HotPairs = tuple[Int64, Int64, Int64, int]  # left, right, n, floor: as Engine.hot_pairs
@@ -217,13 +217,13 @@ class Publisher:
     def __init__(self, tables: Tables, least_seconds: float) -> None:
         """`least_seconds`: pairs are not told more often."""
         self.tables = tables
-        self._pairs = Pace(least_seconds)
+        self._from_memory, self._from_disk = Pace(least_seconds), Pace(_SELDOM * least_seconds)
 
     def publish(self, engine: Engine, journal: Journal, book: TokenTable) -> None:
         """As far as the journal is; nobody is waited for."""
-        standing = None
-        if self._pairs.is_due():
-            with self._pairs.timed():
+        standing, pace = None, self._from_memory if engine.in_memory else self._from_disk
+        if pace.is_due():
+            with pace.timed():
                 standing = Standing.so_far(engine)
         self.tables.try_fill(journal, book, standing, wait_seconds=0.0)
 

@@ -24,7 +24,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Collection
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from streambpe.config import TrainConfig
@@ -152,8 +152,9 @@ class Trainer:
                     words.close()
                     release_memory()
                 joined = join_superwords(
-                    training, corpus, symbols, goal, documents, journal, book, after_words, self._superword_learning()
-                )
+                    training, corpus, symbols, goal, documents, journal, book, after_words,
+                    self._superword_learning(publisher),
+                )  # fmt: skip
                 journal, book = joined.journal, joined.book
             elif engine is not None:
                 standing, engine = Standing.of(engine), None
@@ -200,8 +201,10 @@ class Trainer:
         if self.on_batch:
             self.on_batch(batch)
 
-    def _superword_learning(self) -> SuperwordLearning:
-        return SuperwordLearning(self.meter, self.stop, self.checkpoint_seconds, self.on_batch, self.tuning, self.prune)
+    def _superword_learning(self, publisher: Publisher) -> SuperwordLearning:
+        return SuperwordLearning(
+            self.meter, self.stop, self.checkpoint_seconds, self.on_batch, self.tuning, self.prune, publisher
+        )
 
     # ------------------------------------------------------------------ what it leaves
 
@@ -257,13 +260,4 @@ def _record(batch: Batch, journal: Journal, book: TokenTable) -> None:
         done = gone.after
     journal.add_merges(*(column[done:] for column in columns))
     book.add(journal.events[first:], first)
-    record = asdict(batch.record)
-    journal.add_batch(
-        {
-            "batch": len(journal.batches),
-            "first_seq": first,
-            "events": len(journal.events) - first,
-            "pair_floor": record.pop("floor"),
-            **{key: record[key] for key in record if key != "merges"},
-        }
-    )
+    journal.add_batch(batch.record.row(len(journal.batches), first, len(journal.events) - first))

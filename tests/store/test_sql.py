@@ -92,7 +92,7 @@ def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
         con.execute("CREATE TEMP TABLE logged_events AS FROM events LIMIT 0")
     if name in ("checks/tokens", "checks/pair_counts"):
         con.execute("CREATE TEMP TABLE recounted_tokens AS SELECT *, 1::BIGINT AS length FROM tokens LIMIT 0")
-    if name == "checks/pair_counts":
+    if name in ("checks/pair_counts", "list_pair_recount"):
         run_sql(con, "make_pair_recount")
     if name in ("checks/superword_adjacency", "checks/superword_chunks", "checks/superword_runs"):
         run_sql(con, "make_chunk_recount")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import signal
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from streambpe.inspect.check import check
@@ -14,6 +16,7 @@ from streambpe.train.counting.count import count
 from streambpe.train.pace import Pace
 from tests.runs import SMALL, Driver, log_of, rows
 from tests.samples import prose_documents
+from tests.tiers import long
 
 FROM_DISK = {"force_scan": True, "block_places": 2000, "hot_pairs": 200}
 
@@ -29,14 +32,10 @@ def counted(tmp_path_factory) -> Path:
     return run
 
 
-def go(run: Path, failpoint: str, options: dict, tuning: dict) -> int:
-    """Train with a checkpoint behind every pass."""
-    driver = Driver(
-        {"STREAMBPE_FAILPOINT": failpoint},
-        run=run,
-        options=options,
-        trainer={"checkpoint_seconds": 0, "tuning": tuning},
-    )
+def go(run: Path, failpoint: str, options: dict, tuning: dict, seconds: float = 0) -> int:
+    """Train with a checkpoint behind every pass, unless it says less often."""
+    settings = {"checkpoint_seconds": seconds, "tuning": tuning}
+    driver = Driver({"STREAMBPE_FAILPOINT": failpoint}, run=run, options=options, trainer=settings)
     return driver.end()[0]
 
 
@@ -47,19 +46,23 @@ def told(run: Path) -> tuple[int, tuple[int, int, int]]:
     return at, best
 
 
-@pytest.mark.parametrize("tuning", [{}, FROM_DISK], ids=["memory", "disk"])
+WORDS = {
+    "plain": {"vocab_size": 400},
+    "boundless": {"vocab_size": 400, "superwords": "boundless"},
+    "superbpe": {"vocab_size": 420, "superwords": "superbpe", "transition": 400, "tau": "0.7"},
+}
+
+
 @pytest.mark.parametrize(
-    "options",
+    ("mode", "tuning"),
     [
-        {"vocab_size": 400},
-        {"vocab_size": 400, "superwords": "boundless"},
-        {"vocab_size": 420, "superwords": "superbpe", "transition": 400, "tau": "0.7"},
+        ("plain", FROM_DISK), ("boundless", {}),
+        *(long(mode, tuning) for mode, tuning in itertools.product(WORDS, ({}, FROM_DISK))),
     ],
-    ids=["plain", "boundless", "superbpe"],
-)
-def test_the_next_word_is_on_top(options, tuning, counted, tmp_path):
+)  # fmt: skip
+def test_the_next_word_is_on_top(mode, tuning, counted, tmp_path):
     """Killed behind a checkpoint among the words, and killed again when it went on."""
-    run, whole = tmp_path / "run", tmp_path / "whole"
+    options, run, whole = WORDS[mode], tmp_path / "run", tmp_path / "whole"
     shutil.copytree(counted, run)
     shutil.copytree(counted, whole)
     words = {key: options[key] for key in options if key in ("tau",)} | {"vocab_size": options.get("transition", 400)}
@@ -92,3 +95,46 @@ def test_work_beside_learning_is_paced(monkeypatch):
     assert not pace.is_due()
     now[0] += 0.1
     assert pace.is_due()
+
+
+MODES = {
+    "boundless": {"vocab_size": 700, "superwords": "boundless"},
+    "superbpe": {"vocab_size": 700, "superwords": "superbpe", "transition": 500},
+    "rules": {
+        "vocab_size": 700, "superwords": "superbpe", "transition": 500, "tau": "0.7",
+        "max_superword_words": 2, "forbid": "a.*e", "overlaps": "disjoint",
+    },
+    "uw": {"vocab_size": 700, "superwords": "uw", "transition": 500},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("mode", "tuning"),
+    [
+        ("boundless", {}), ("uw", FROM_DISK), ("rules", FROM_DISK),
+        *(long(mode, tuning) for mode, tuning in itertools.product(MODES, ({}, FROM_DISK))),
+    ],
+)  # fmt: skip
+def test_the_next_superword_is_on_top(mode, tuning, counted, tmp_path):
+    """Killed among the superwords again and again: what is told then is what the next one went on with."""
+    run = tmp_path / "run"
+    shutil.copytree(counted, run)
+    # passes of few events
+    options = MODES[mode] | ({} if tuning and mode != "boundless" else {"batch": "1"})
+    tuning = {**tuning, "candidates": 4}
+    assert go(run, "words-written", options, tuning, seconds=100) == -signal.SIGKILL
+    words, before = len(rows(run, "FROM events")), None
+    for place in ("tables-committed", "tables-committed:2", "tables-committed:2"):
+        assert go(run, place, options, tuning) == -signal.SIGKILL
+        events = rows(run, "SELECT left_id, right_id, n FROM events ORDER BY seq")
+        if before is not None:
+            assert events[before[0]] == before[1]
+        before = told(run)
+        assert before[0] == len(events) > words
+        assert check(run, resources=SMALL) == []
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("UPDATE pair_counts SET n = n + 1 WHERE rowid = 0")
+    assert [problem.table for problem in check(run, resources=SMALL)] == ["main.pair_counts"]
+    assert go(run, "", options, tuning, seconds=100) == 0
+    assert check(run, resources=SMALL) == []
+    assert rows(run, "FROM pair_counts") == []

@@ -221,6 +221,11 @@ class Engine:
         """Every pair with its count, counted from scratch (a check of the hot ones, and table pair_counts)."""
         return self.learning.pair_counts(self.folder / "pairs")
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether the words are, so that pairs are told at once."""
+        return self.learning.kind == "index"
+
     def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
         """(left, right, count, floor): every pair that may merge and counts at least the floor, which is at least 1."""
         try:

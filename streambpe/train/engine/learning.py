@@ -20,6 +20,8 @@ class Learning(Protocol):
     Where memory does not do it raises NoRoom (core/learner.py), its words unharmed.
     """
 
+    kind: str  # index: in memory; scan: on disk
+
     @property
     def places(self) -> int:
         """Places of the words, those between them included."""

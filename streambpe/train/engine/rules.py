@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -85,6 +85,13 @@ class BatchRecord:
     floor: int = 0
     places: int = 0
     memory_bytes: int = 0  # the engine's own arrays
+
+    def row(self, number: int, first_seq: int, events: int) -> dict[str, Any]:
+        """As table batches has it."""
+        row = {"batch": number, "first_seq": first_seq, "events": events, **asdict(self)}
+        row["pair_floor"] = row.pop("floor")
+        del row["merges"]
+        return row
 
 
 @dataclass

@@ -134,10 +134,12 @@ class SuperwordPhase:
         *,
         checkpoint_seconds: float,
         on_batch: Callable[[Batch], None] | None = None,
+        on_checkpoint: Callable[[Engine, Journal], None] = lambda engine, journal: None,
     ) -> None:
         self.job, self.meter, self.stop = job, meter, stop
         self.checkpoint_seconds = checkpoint_seconds
         self.on_batch = on_batch
+        self.on_checkpoint = on_checkpoint
         self.known_bytes = TOKEN_BYTES * len(job.contents)
         self.spare = max(sure_room(job.resources.memory_bytes, BASE_BYTES, self.known_bytes), _LEAST_ROOM)
         self.least = max(1, job.config.min_frequency)
@@ -376,8 +378,8 @@ class SuperwordPhase:
             self.journal.add_event(event)
             opened |= self.spellings.add(event)
             self.queue.append(event)
-        record = asdict(batch.record)
-        self.journal.add_batch({"batch": len(self.journal.batches), "first_seq": first, **record})
+        events = len(self.journal.events) - first
+        self.journal.add_batch(batch.record.row(len(self.journal.batches), first, events))
         if self.on_batch:
             self.on_batch(batch)
         done = len(self.journal.events) + self._words_before(int(batch.n[-1]) if len(batch.n) else 0)
@@ -388,6 +390,8 @@ class SuperwordPhase:
             self.cut_again += 1
         if time.monotonic() - self.committed >= self.checkpoint_seconds or self.stop.is_set():
             self.journal.commit()
+            if self.engine is not None:
+                self.on_checkpoint(self.engine, self.journal)
             self.committed = time.monotonic()
             if self.stop.is_set():
                 raise StopRequested
