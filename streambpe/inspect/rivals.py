@@ -158,7 +158,7 @@ def symbols_of(reader: Reader) -> Iterator[Int32]:
     """Symbols and barriers part after part; a run that a part does not end comes with what ends it."""
     waiting = np.empty(0, np.int32)
     for part in reader.parts:
-        symbols, _ = reader.read(part)
+        symbols = reader.read(part)
         between = np.full(0 if part.follows else 1, BARRIER, np.int32)
         symbols = np.concatenate((waiting, between, symbols))
         barriers = np.flatnonzero(symbols < 0)

@@ -66,7 +66,7 @@ def killed_at(place: str) -> Iterator[None]:
         patch.setattr(sizes, "LEAST_BLOCK", 4000)
         patch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
         patch.setitem(Trainer.__init__.__kwdefaults__, "snapshot_seconds", -1.0)
-        patch.setattr("streambpe.train.snapshots._SHARE", 0)
+        patch.setattr("streambpe.train.pace._SHARE", 0)
         if place:
             with pytest.raises(Killed):
                 yield
