@@ -256,7 +256,7 @@ def test_a_run_of_chunks_ends_with_its_source():
         parts = (SequencePart("a", 2, False), SequencePart("b", 2, False), SequencePart("c", 2, True))
 
         def read(self, part):
-            return np.array([1, 2], np.int32), True
+            return np.array([1, 2], np.int32)
 
     together = np.concatenate(list(symbols_of(Parts())))
     assert together.tolist() == [-1, 1, 2, -1, 1, 2, 1, 2]
