@@ -96,7 +96,7 @@ def library() -> Any:
         ("count_chains", ctypes.c_int, *[_PLACE] * 3, _SIZE, *[_PLACE] * 3, ctypes.c_int, _PLACE, _SIZE, _PLACE),
         ("rewrite_chains", _SIZE, *[_PLACE] * 3, _SIZE, *[_PLACE] * 3, ctypes.c_int, _SIZE, _PLACE, _PLACE),
         ("chunk_hashes", None, _PLACE, _PLACE, _SIZE, _PLACE),
-        ("sum_documents", None, _PLACE, _SIZE, _PLACE, _PLACE),
+        ("sum_documents", None, _PLACE, _SIZE, _PLACE, _PLACE, _PLACE),
         ("split_text", _SIZE, _PLACE, ctypes.c_int, _TEXT, _SIZE, _PLACE),
         ("learner_new", _PLACE, ctypes.c_uint64, _PLACE),
         ("learner_free", None, _PLACE),

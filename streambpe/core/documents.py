@@ -11,15 +11,35 @@ UInt64 = npt.NDArray[np.uint64]
 
 
 def chunk_hashes(offsets: Longs, data: Bytes) -> UInt64:
-    """Of every chunk."""
-    hashes = np.empty(len(offsets) - 1, np.uint64)
+    """MurmurHash3 of every chunk: rows of its lower and its upper 64 bits."""
+    hashes = np.empty((len(offsets) - 1, 2), np.uint64)
     library().chunk_hashes(offsets.ctypes.data, data.ctypes.data, len(hashes), hashes.ctypes.data)
     return hashes
 
 
-def sum_documents(ids: npt.NDArray[np.int32], hashes: UInt64) -> list[int]:
-    """Of a part's chunks by their numbers, where one below 0 ends a document: two sums and how many chunks up to the
-    first end, the same behind the last one, how many documents end, and the hashes between added up in four words."""
-    ids, found = np.ascontiguousarray(ids, np.int32), np.empty(11, np.uint64)
-    library().sum_documents(ids.ctypes.data, len(ids), hashes.ctypes.data, found.ctypes.data)
-    return [int(word) for word in found]
+class DocumentSum:
+    """The hashes of documents added up, part after part; a part's chunks are numbers, one below 0 ends a document."""
+
+    def __init__(self) -> None:
+        self._open = np.zeros(3, np.uint64)  # of the document that is not over yet
+        self._ended = np.zeros(4, np.uint64)  # the hashes of those that ended in one part
+        self._total = 0
+
+    def add(self, ids: npt.NDArray[np.int32], hashes: UInt64) -> None:
+        """The next part; its hashes by the numbers of its chunks."""
+        ids = np.ascontiguousarray(ids, np.int32)
+        library().sum_documents(
+            ids.ctypes.data, len(ids), hashes.ctypes.data, self._open.ctypes.data, self._ended.ctypes.data
+        )
+        self._total += sum(int(word) << (32 * i) for i, word in enumerate(self._ended))
+        self._ended.fill(0)
+
+    def end_document(self) -> None:
+        """A document that has no end of its own ends here, unless it is empty."""
+        if self._open[2]:
+            self.add(np.full(1, -1, np.int32), np.zeros((0, 2), np.uint64))
+
+    @property
+    def value(self) -> int:
+        """Of all documents that ended, mod 2^128."""
+        return self._total % (1 << 128)

@@ -21,7 +21,7 @@ from streambpe.errors import RunMismatch
 from streambpe.files import replace_file
 from streambpe.model.events import Event, Events
 from streambpe.progress import Meter
-from streambpe.store.documents import documents_digest
+from streambpe.store.documents import NAME, documents_digest
 from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint
 from streambpe.store.models import encoding_pattern
@@ -267,7 +267,7 @@ def _documents_sum(training: Training, phase: SuperwordPhase, documents: Documen
     file = phase.job.folder / "documents.sum"
     with contextlib.suppress(OSError, ValueError):
         found, made_of = file.read_text().split()
-        if made_of == fingerprint(phase.made_of, found):
+        if made_of == fingerprint(phase.made_of, found) and found.startswith(f"{NAME}:"):
             return found
     meter.stage = "documents"
     found = documents_digest(training.run, documents.parts, phase.readers)

@@ -1,40 +1,33 @@
-"""The number that says which documents a run holds, against its definition, one byte at a time."""
+"""The number that says which documents a run holds, against its definition by the mmh3 package."""
 
 from __future__ import annotations
 
 import random
 from types import SimpleNamespace
 
+import mmh3
+import numpy as np
 import polars as pl
 import pytest
 
+from streambpe.core.documents import chunk_hashes
 from streambpe.store import documents
 from streambpe.store.sequences import SequencePart
-
-MASK = (1 << 64) - 1
-
-
-def chunk_hash(chunk: str) -> int:
-    """The definition."""
-    total = sum((byte + 1) * pow(0x100000001B3, place) for place, byte in enumerate(chunk.encode())) & MASK
-    return (((total ^ (total >> 32)) * 0x9E3779B97F4A7C15) + len(chunk.encode())) & MASK
-
-
-def mix(x: int) -> int:
-    """The end of splitmix64."""
-    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
-    return x ^ (x >> 31)
 
 
 def document_hash(chunks: list[str]) -> int:
     """The definition."""
-    first, second = (
-        sum(chunk_hash(chunk) * pow(lane, place) for place, chunk in enumerate(chunks)) & MASK
-        for lane in (0x9E3779B97F4A7C15, 0xD1342543DE82EF95)
-    )
-    low = mix((first + mix(len(chunks) + 1)) & MASK)
-    return low + (mix(second ^ low) << 64)
+    return mmh3.hash128(b"".join(mmh3.mmh3_x64_128_digest(chunk.encode()) for chunk in chunks), 1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_chunks_have_the_hash_that_mmh3_gives_them(seed):
+    """Every length up to a few blocks, any bytes, the lower half first."""
+    rng = random.Random(seed)
+    chunks = [rng.randbytes(length) for length in [*range(70), 1000, 4096]]
+    offsets = np.cumsum([0, *map(len, chunks)], dtype=np.int64)
+    found = chunk_hashes(offsets, np.frombuffer(b"".join(chunks), np.uint8))
+    assert [int(low) | int(high) << 64 for low, high in found] == [mmh3.hash128(chunk) for chunk in chunks]
 
 
 def write_parts(folder, texts: list[list[str]], cuts: list[int]) -> list[SequencePart]:
@@ -61,7 +54,7 @@ def test_equals_its_definition_for_any_parts(seed, tmp_path):
     cuts = sorted(rng.choices(range(places + 1), k=rng.randint(0, 8)))
     run = SimpleNamespace(sequences=tmp_path)
     parts = write_parts(tmp_path, texts, cuts)
-    wanted = f"{sum(map(document_hash, texts)) % (1 << 128):032x}"
+    wanted = f"mmh3:{sum(map(document_hash, texts)) % (1 << 128):032x}"
     assert documents.documents_digest(run, parts) == wanted
     assert documents.documents_digest(run, parts, threads=2) == wanted
     # the last document of a source may have no end

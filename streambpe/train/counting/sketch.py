@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 
-from streambpe.core.documents import UInt64, chunk_hashes
+from streambpe.core.documents import chunk_hashes
 from streambpe.core.strings import ChunkList
 
 
@@ -23,7 +23,7 @@ class DistinctSketch:
         """Chunks of a part; those of two threads come one after another."""
         if not len(chunks):
             return
-        hashes = _spread(chunk_hashes(chunks.offsets, chunks.data))
+        hashes = chunk_hashes(chunks.offsets, chunks.data)[:, 0]
         with self._lock:
             if len(self._hashes) == self._KEPT:
                 hashes = hashes[hashes < self._hashes[-1]]
@@ -38,11 +38,3 @@ class DistinctSketch:
             if len(self._hashes) < self._KEPT:
                 return len(self._hashes)
             return int((self._KEPT - 1) / (float(self._hashes[-1]) / 2.0**64))
-
-
-def _spread(hashes: UInt64) -> UInt64:
-    """Hashes whose high bits depend on all of theirs: chunks that are alike have hashes that are near."""
-    hashes ^= hashes >> np.uint64(32)
-    hashes *= np.uint64(0xBF58476D1CE4E5B9)
-    hashes ^= hashes >> np.uint64(29)
-    return hashes
