@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import codecs
-import sys
 
 import numpy as np
 
 from streambpe.text.marks import RUN_END
 from streambpe.text.patterns import Pattern
 from streambpe.text.prepare import inert_around
-
-if sys.version_info >= (3, 14):
-    pass
-else:
-    pass
-
 
 # Every invalid byte becomes a NUL, so that positions stay what they are.
 _BLANK_INVALID = "streambpe-blank"

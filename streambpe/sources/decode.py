@@ -8,7 +8,6 @@ import hashlib
 import io
 import json
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -19,11 +18,6 @@ import pyarrow as pa
 from streambpe.core.binding import lines_as_documents
 from streambpe.errors import SourceError
 from streambpe.sources.csv_records import csv_reader, listed_names
-
-if sys.version_info >= (3, 14):
-    pass
-else:
-    pass
 from streambpe.sources.source import BadUtf8, Block, BlockText, name_of
 from streambpe.sources.streams import BOM, open_bytes
 

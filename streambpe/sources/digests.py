@@ -8,16 +8,11 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from streambpe.errors import SourceError
-from streambpe.text.patterns import Pattern
-
-if sys.version_info >= (3, 14):
-    pass
-else:
-    pass
 from streambpe.sources.decode import digest_values
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Source
 from streambpe.sources.streams import open_bytes, read_exactly
+from streambpe.text.patterns import Pattern
 
 
 def digest_file(source: Source) -> str:

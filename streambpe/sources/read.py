@@ -6,7 +6,6 @@ import codecs
 import contextlib
 import hashlib
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,18 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.errors import LimitError, SourceError
-from streambpe.sources.csv_records import last_record_end, listed_names, read_header, two_columns
-from streambpe.sources.not_text import SAMPLE_BYTES, refuse_if_not_text
-from streambpe.text.patterns import Pattern
-
-if sys.version_info >= (3, 14):
-    pass
-else:
-    pass
 from streambpe.sources.borders import find_border
+from streambpe.sources.csv_records import last_record_end, listed_names, read_header, two_columns
 from streambpe.sources.decode import digest_values
+from streambpe.sources.not_text import SAMPLE_BYTES, refuse_if_not_text
 from streambpe.sources.source import Block, Source, Stream, name_of
 from streambpe.sources.streams import DAMAGE, Prefixed, compression_of, open_bytes, read_exactly
+from streambpe.text.patterns import Pattern
 
 Gap = tuple[int, int | None]
 

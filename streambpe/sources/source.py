@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
-
-if sys.version_info >= (3, 14):
-    pass
-else:
-    pass
 
 
 class Stream(Protocol):
