@@ -1,4 +1,4 @@
-r"""Blocks of text to blocks of ids: what each thread does that encodes files, or many texts at once.
+r"""Blocks of text to blocks of ids: what each thread does when files, or many texts at once, are encoded.
 
 b"the cat\xffthe dog\xff"   ->   262 1042 -2 262 3290 -2      (END_OF_TEXT behind every document)
 """
@@ -50,7 +50,7 @@ class BlockEncoder:
         self._chunkers: list[Chunker] = []
 
     def chunker(self) -> Chunker:
-        """This thread's."""
+        """This thread's chunker."""
         if not hasattr(self._local, "chunker"):
             self._local.chunker = Chunker(self.encoder.pattern, beside=True)
             self._chunkers.append(self._local.chunker)
@@ -64,7 +64,7 @@ class BlockEncoder:
         return made
 
     def close(self) -> None:
-        """End the processes of patterns of the user's own."""
+        """End the processes that split by a pattern of the user's own."""
         for chunker in self._chunkers:
             chunker.close()
 
@@ -73,8 +73,8 @@ class BlockEncoder:
         return self.encoder.prepare(text) if self.encoder.prepares else (text, 0)
 
     def stream(self, text: bytes, hold: int = 0) -> tuple[IdBlock, int]:
-        """A counting buffer -> its ids, what `hold` says held for the blocks around, and how many characters were left
-        out."""
+        """A counting buffer -> (its ids, some of them held for the blocks around as `hold` says; how many characters
+        were left out)."""
         text, dropped = self.prepared(text)
         chunker = self.chunker()
         try:
@@ -83,7 +83,7 @@ class BlockEncoder:
             numbered = chunker.number(text)
             return self._core().block_of_rows(*as_buffers(numbered.chunks), numbered.ids, hold), dropped
         except (SymbolRefused, TokenDead) as why:
-            del self._local.core  # it stopped in the middle
+            del self._local.core  # it stopped in the middle of a block
             raise self.encoder.refused(why, text.split(_MARK)) from None
 
     def text_of(self, block: Block) -> bytes:
@@ -94,7 +94,7 @@ class BlockEncoder:
         return self.encode(self.text_of(block), block)
 
     def encode(self, text: bytes, block: Block) -> EncodedBlock:
-        """As a call, for a block whose counting buffer was made already."""
+        """As `__call__`, for a block whose counting buffer was made already."""
         ids, dropped = self.stream(text, RunJoiner.hold(block.inside_document, block.ends_inside))
         return EncodedBlock(ids, block, dropped)
 
@@ -129,8 +129,8 @@ def encode_texts(encoder: Encoder, texts: Sequence[str], threads: int) -> list[l
 
 @contextlib.contextmanager
 def _no_garbage() -> Iterator[None]:
-    """Python's collector waits. Lists of numbers hold no circles; looking for some among millions of lists takes
-    as long as encoding."""
+    """Python's garbage collector waits: lists of numbers hold no cycles, and looking for cycles among millions
+    of lists takes as long as encoding."""
     was = gc.isenabled()
     gc.disable()
     try:

@@ -1,10 +1,10 @@
 """Replay events on millions of symbols at once, with array work instead of a loop.
 
 All chunks lie in one array with a separator between two. An event touches every chunk that holds its
-pair, so events are worked off in order; and since a replay is costly to start (a few dozen numpy
-calls), events are worked off in *batches*: stretches of the log in which no event uses a token that
-an event of the same stretch makes. Inside one, occurrences can only collide, never breed, and a
-collision goes to the smaller event:
+pair, so events are worked off in order. Working off is costly to start (a few dozen numpy calls), so it
+takes events in *batches*: stretches of the log in which no event uses a token that an event of the same
+stretch makes. Inside a batch occurrences can only collide, never make new ones, and a collision goes to
+the smaller event:
 
     events   0: a b -> ab    1: c d -> cd    2: ab cd -> abcd    batches  [0 1] [2]
 
@@ -59,7 +59,7 @@ class PairTable:
         slots = self._slots(keys)
         waiting = np.arange(len(keys))
         while len(waiting):
-            # of those that want one free slot, the last one written has it; the others try the next
+            # of the pairs that want one free slot, the last one written has it; the others try the next slot
             free = self._keys[slots[waiting]] < 0
             trying = waiting[free]
             self._keys[slots[trying]] = keys[trying]
@@ -237,7 +237,7 @@ class BulkReplay:
         events = ranks + np.int32(first)
         if work.tally is not None:
             work.tally.stood[events] = True
-        # what was noted may have been taken up since by an earlier event
+        # an earlier event may have taken up places since they were noted
         rights = work.next[places]
         there = (work.token[places] == self._left[events]) & (work.token[rights] == self._right[events])
         if not there.all():
@@ -308,7 +308,7 @@ class BulkReplay:
 
 @dataclass
 class Tally:
-    """Counts of the events as they are replayed. `weights`: of each sequence; `n`: of each event, added to.
+    """Counts of the events as they are replayed. `weights`: one per sequence; `n`: one per event, added to.
 
     `disjoint`: "aaa" holds (a, a) once, else twice. `stood`: whether an event's pair stood anywhere before its turn or
     at it; n is 0 where it stood and others took up its places.
@@ -410,9 +410,9 @@ def pair_places(ids: Ids, lengths: npt.NDArray[np.int64], disjoint: bool) -> Pla
 
 
 def _resolve(places: Ids, ranks: Ids, rights: Ids) -> tuple[Ids, Ids]:
-    """Of occurrences that overlap the earlier-ranked one is made. Neighbours never have equal ranks.
+    """Of two occurrences that overlap, the earlier-ranked one is made. Neighbours never have equal ranks.
 
-    What outranks its undecided neighbours is made, what it touches is dropped, until all is decided.
+    An occurrence that outranks its undecided neighbours is made, those it touches are dropped, until all are decided.
 
         places 2 3 4 8   ranks 1 0 2 1   clash 1 1 0    2 with 3, 3 with 4
         won 3 8          gone 2 3 4 8    3 is the earliest of its three, and takes a token of both others

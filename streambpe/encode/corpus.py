@@ -3,7 +3,7 @@
     reader  ->  blocks  ->  threads: each block through the core (encode/blocks.py)  ->  streams of ids
                         ->  writer, in order: join what superwords reach across blocks, append, commit
 
-The output grows as OUT.part; OUT.progress.json says how much of it is certain, of which inputs. A
+The output grows as OUT.part; OUT.progress.json says how much of it is certain, and of which inputs. A
 killed job goes on from there with the same command. The result never depends on where it was cut
 into blocks, or on threads and memory.
 """
@@ -51,7 +51,7 @@ from streambpe.threads import stopped_by
 if TYPE_CHECKING:
     from streambpe.encode.tokenizer import Tokenizer
 
-COMMIT_SECONDS = 5.0  # of work a kill can lose
+COMMIT_SECONDS = 5.0  # of work that a kill can lose
 _BYTES_A_BYTE = 16  # peak memory of encoding a block, for each byte of it
 _MOST_BLOCK = 2 << 20
 _LEAST_BLOCK = 256 << 10
@@ -94,7 +94,7 @@ class _State:
 
 
 def output_kind(path: Path) -> str:
-    """npy, parquet or bin, by the name."""
+    """Which of npy, parquet and bin the output is, by its name."""
     kind = path.suffix.removeprefix(".")
     if kind not in ("npy", "parquet", "bin"):
         raise UsageError(
@@ -135,12 +135,12 @@ def encode_corpus(
 ) -> EncodeResult:
     """Encode sources, in the order of their paths, into one file; a stopped job goes on.
 
-    A file that is there already is refused unless `force`; what the same job left unfinished is not.
+    An output that exists is refused unless `force`; what the same job left unfinished is not.
 
-    `.npy` and `.bin` hold all ids one after another; OUT.offsets.npy holds documents + 1 numbers, document i
-    being ids[offsets[i]:offsets[i + 1]]. `.parquet` has one row per document. eot: a special token to put behind
-    every document. Special tokens in the text are ordinary text. bad_utf8: None replaces, and refuses what is mostly
-    no UTF-8.
+    `.npy` and `.bin` hold all ids one after another; OUT.offsets.npy holds documents + 1 numbers: document i
+    is ids[offsets[i]:offsets[i + 1]]. `.parquet` has one row per document. eot: a special token to put behind
+    every document. Special tokens in the text are ordinary text. bad_utf8: None replaces bad bytes, and refuses
+    sources that are mostly not UTF-8.
     """
     path = Path(output)
     named = [s for s in sources if isinstance(s, str)]
@@ -164,7 +164,7 @@ def encode_corpus(
 
 
 def _refuse_overwriting(path: Path, force: bool) -> None:
-    """An error if a file is in the way that is not this output's own, unfinished; `_Job._resume` sees whose it is."""
+    """An error if a file is in the way, unless it is unfinished output; `_Job._resume` checks of which job."""
     progress = path.with_name(path.name + ".progress.json")
     finishing = False
     with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -267,7 +267,7 @@ class _Job:
             inside = False
 
     def _streams(self, encode: BlockEncoder) -> Iterator[tuple[int, EncodedBlock]]:
-        """Blocks encoded by the workers, in order, at most one more in hand than there are workers."""
+        """The blocks in order, encoded by the workers; at most one more is in hand than there are workers."""
         if self.resources.threads == 1:
             for number, block in self._blocks():
                 yield number, encode(block)

@@ -34,7 +34,7 @@ def decode_file(tokenizer: Tokenizer, lines: Iterable[bytes], name: str) -> Iter
 
 
 def decode_array(tokenizer: Tokenizer, path: Path, dtype: str = "auto") -> Iterator[bytes]:
-    """The bytes of each document of a .npy, .parquet or .bin file that `encode` wrote; all in one without offsets.
+    """The bytes of each document of a .npy, .parquet or .bin file that `encode` wrote; all in one if it has no offsets.
 
     dtype: of the numbers in a .bin; auto is what its record says (encode/sidecar.py).
     """

@@ -1,10 +1,10 @@
-"""A model made ready to encode: its tables for the core, and the core's encoders, one for each thread at work.
+"""A model made ready to encode: its tables for the core, and the core's encoders, one for each working thread.
 
 `replay.Model` says what a model means; the core (core/encode.h) does it. Here the core is told which symbols, pairs,
 stop words and splits there are, and what it cannot do is done: --normalize and --unencodable, runs of scripts, a
 pattern of the user's own, and messages.
 
-A stream of ids has END_OF_TEXT behind every document. Where superwords stay open it speaks log ids, with WHOLE set on
+A stream of ids has END_OF_TEXT behind every document. Where superwords stay open it holds log ids, with WHOLE set on
 whole chunks; `model_ids` holds the model id of each.
 """
 
@@ -80,8 +80,8 @@ class Encoder:
         self.has_superwords = bool(self.model.supermerges)
         self._window = window
         self._lock = threading.Lock()
-        self._idle: list[EncoderCore] = []  # of those that give model ids
-        self._idle_log: list[EncoderCore] = []  # of those that give log ids
+        self._idle: list[EncoderCore] = []  # encoders that give model ids
+        self._idle_log: list[EncoderCore] = []  # encoders that give log ids
         # whether the core is handed text as it is
         splits = core_split(self.pattern) is not None and not self.pattern.script_expression
         self._is_plain = splits and not self.prepares
@@ -130,7 +130,7 @@ class Encoder:
         return EncoderCore(tables, CACHE_BYTES if cache_bytes is None else cache_bytes, limit)
 
     def _take(self) -> EncoderCore:
-        """An idle encoder, or a new one. It is put back by who took it, but not after an error."""
+        """An idle encoder, or a new one. Whoever took it puts it back, but not after an error."""
         try:
             return self._idle.pop()
         except IndexError:
@@ -146,14 +146,14 @@ class Encoder:
 
     @cached_property
     def _grows(self) -> bool:
-        """Whether smallest-first never goes back: every superword is made only before it is used."""
+        """Whether taking the smallest index first never goes back: every superword is made only before it is used."""
         made = self.model.supermerges
         last_made = {self.model.events[index].id: index for index in sorted(made.values())}
         return all(last_made.get(part, -1) < index for pair, index in made.items() for part in pair)
 
     @cached_property
     def borders(self) -> set[Pair]:
-        """Neighbouring whole chunks that some superword holds side by side; nothing joins any others."""
+        """Pairs of whole chunks that some superword holds side by side; no other chunks are ever joined."""
         supers = sorted((index, pair) for pair, index in self.model.supermerges.items())
         joins = [(pair, self.model.events[index].id) for index, pair in supers]
         chunks = {event.id for event in self.model.events if event.op is Op.MERGE}
@@ -235,7 +235,7 @@ class Encoder:
         return ids
 
     def refused(self, why: Exception, texts: Iterable[bytes]) -> Exception:
-        """The error behind what the core found, in its words where it has some; `texts`: what it was encoding."""
+        """The error for what the core refused; the codec raises its own if it finds one. `texts`: what was encoded."""
         if isinstance(why, TokenDead):
             return self._dead(int(why.args[0]))
         for text in texts:

@@ -1,4 +1,4 @@
-"""What stands beside encoded ids: of which kind the numbers are, and of which model.
+"""What stands beside encoded ids: which kind of numbers they are, and which model made them.
 
     ids.bin + ids.bin.json      ids.npy + ids.npy.json      ids.parquet: the same record in its schema's metadata
 
@@ -41,7 +41,7 @@ class IdsRecord:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, dtype: str, ids: int, documents: int, eot: str | None) -> IdsRecord:
-        """Of ids that this tokenizer made."""
+        """The record of ids that this tokenizer made."""
         digest = events_digest(tokenizer.event_log.events)
         return cls(dtype, ids, documents, eot, tokenizer.n_vocab, digest, vocabulary_digest(tokenizer))
 
@@ -51,7 +51,7 @@ class IdsRecord:
 
 
 def vocabulary_digest(tokenizer: Tokenizer, n_vocab: int | None = None) -> str:
-    """sha256 over the first ids (all) and their bytes: equal exactly when these ids decode alike, one by one."""
+    """sha256 over the first `n_vocab` ids (None: all) and their bytes; equal exactly if each of them decodes alike."""
     first = tokenizer.encoder.model.alphabet.first_id
     digest = hashlib.sha256(tokenizer.encoder.pattern.name.encode() if tokenizer.encoder.pattern.word_mark else b"")
     for number in range(first, first + (tokenizer.n_vocab if n_vocab is None else n_vocab)):
@@ -93,7 +93,7 @@ def read_record(path: Path) -> IdsRecord | None:
 
 
 def settle_dtype(path: Path, asked: str, record: IdsRecord | None) -> np.dtype[np.integer]:
-    """Of which kind the numbers of a .bin are: what its record says, else what was asked for; never a guess."""
+    """Which kind of numbers a .bin holds: what its record says, else what was asked for; never a guess."""
     if asked != "auto" and asked not in DTYPES:
         raise UsageError(f"--dtype {asked}: one of {', '.join(DTYPES)}.")
     if record is None and asked == "auto":
@@ -112,7 +112,7 @@ def settle_dtype(path: Path, asked: str, record: IdsRecord | None) -> np.dtype[n
 
 
 def another_model(tokenizer: Tokenizer, path: Path) -> str | None:
-    """What to tell if a file's ids were made by a model under which they mean something else."""
+    """A warning if a file's ids were made by a model in which they mean something else; else None."""
     record = read_record(path)
     if record is None or (
         record.n_vocab <= tokenizer.n_vocab and vocabulary_digest(tokenizer, record.n_vocab) == record.vocabulary_sha256

@@ -39,7 +39,7 @@ class StreamEncoder:
         data = held.encode("utf-8", "surrogatepass")
         end = find_border(data, self._encoder.pattern)
         if not end:
-            self._held, self._try_at = [held], 2 * self._size  # so that the looking stays linear
+            self._held, self._try_at = [held], 2 * self._size  # so that looking for borders takes linear time
             return []
         ready, rest = data[:end].decode("utf-8", "surrogatepass"), data[end:].decode("utf-8", "surrogatepass")
         self._held, self._size = [rest], len(rest)
@@ -72,7 +72,7 @@ class Contents(Protocol):
         """The content of a token that says something only beside others."""
 
     def decode_single_token_bytes(self, token: int) -> bytes:
-        """The bytes of any other."""
+        """The bytes of any other token."""
 
 
 class StreamDecoder:

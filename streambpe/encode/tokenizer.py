@@ -8,7 +8,7 @@
 Special tokens follow tiktoken: text that spells one is refused with a ValueError unless the caller
 says that it is meant (allowed_special) or is ordinary text (disallowed_special=()).
 
-Ids are model ids. Cost: about 40 ns a byte of text and 2 us a call. Memory: the model, and a cache of 8 MB for each
+Ids are model ids. Cost: about 40 ns per byte of text and 2 us per call. Memory: the model, and a cache of 8 MB for each
 thread that encodes at the same time.
 """
 
@@ -40,7 +40,7 @@ from streambpe.system import usable_cores
 from streambpe.text.unicode_tables import told_of_model
 from streambpe.text.whitespace import WORD_MARK
 
-_MANY = 64  # ids from which the core decodes
+_MANY = 64  # from so many ids on the core decodes
 
 Specials = Literal["all"] | AbstractSet[str]
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class Tokenizer:
         self._codec = codec
         stops = set(encoder.stop_ids.values())
         self._bytes_of: dict[int, bytes] = {}
-        self._parts: dict[int, bytes] = {}  # tokens that say something only beside others: their contents
+        self._parts: dict[int, bytes] = {}  # contents of the tokens that say something only beside others
         for number, log_id in model.log_id.items():
             content = model.content(log_id)
             if log_id in stops:
@@ -110,7 +110,7 @@ class Tokenizer:
 
     @property
     def max_token_value(self) -> int:
-        """The largest id; n_vocab - 1 but for models whose first id is not 0."""
+        """The largest id; n_vocab - 1, except in models whose first id is not 0."""
         return self._encoder.model.n_vocab - 1 + self._encoder.model.alphabet.first_id
 
     @property
@@ -222,7 +222,7 @@ class Tokenizer:
         allowed_special: Specials = frozenset(),
         disallowed_special: Literal["all"] | Collection[str] = "all",
     ) -> list[list[int]]:
-        """`encode` over many texts; many and long ones go the way of corpora, on `num_threads` (default: all cores)."""
+        """`encode` over many texts; many and long ones are encoded in blocks, on `num_threads` (default: all cores)."""
         texts = list(text)
         for one in texts:
             allowed = self._allowed(one, allowed_special, disallowed_special)
@@ -299,7 +299,7 @@ class Tokenizer:
         return self._as_text(self._decode_bytes(tokens, strict).decode("utf-8", errors))
 
     def decode_document(self, tokens: Iterable[int]) -> bytes:
-        """A document as `decode_bytes` has it; under --pattern whitespace with spaces, where words have marks."""
+        """The bytes of a document as `decode_bytes` gives them; under --pattern whitespace marks become spaces."""
         data = self.decode_bytes(tokens)
         return self._as_text(data.decode("utf-8", "replace")).encode() if self._encoder.pattern.word_mark else data
 
@@ -345,8 +345,8 @@ class Tokenizer:
         return b"".join(text).decode(), offsets
 
     def _spread(self, tokens: list[int]) -> Iterator[tuple[bytes, int]]:
-        """(the bytes of each token, the size of the character of the tokens before that it goes on). A SCRIPT symbol
-        alone has no bytes: those of its character belong to the token that the character begins in."""
+        """For each token (its bytes, the size of the character from earlier tokens that it continues, or 0). A SCRIPT
+        symbol alone has no bytes: those of its character belong to the token that the character begins in."""
         codec = self._codec
         for is_part, stretch in groupby(tokens, self._parts.__contains__):
             if is_part and isinstance(codec, ScriptCodec):

@@ -149,7 +149,7 @@ def utf8_alphabet() -> Alphabet:
 
 
 def seen_alphabet(chunks: Iterable[bytes]) -> Alphabet:
-    """The bytes that occur in these chunks, in gpt2 order: Hugging Face without an initial alphabet."""
+    """The bytes that occur in these chunks, in gpt2 order: as Hugging Face has them without an initial alphabet."""
     seen = set(b"".join(chunks))
     return Alphabet("seen", tuple(symbol for symbol in gpt2_alphabet().symbols if symbol[0] in seen))
 

@@ -1,8 +1,8 @@
 """Text to base symbols and back, for each kind of alphabet.
 
 A `Codec` knows how one alphabet cuts a chunk into symbols and what the symbols' contents say as
-text. Symbols are bytes, characters, or SCRIPT's blocks and indices: there two make a character, and a
-token that holds one of the two alone is no text by itself.
+text. Symbols are bytes, characters, or SCRIPT's blocks and indices; a block and an index make a character,
+and a token that holds only one of the two is not text by itself.
 
     codec = codec_for(header)
     codec.split("hi")                       -> [104, 105]
@@ -50,7 +50,7 @@ class Codec(Protocol):
 
     @property
     def symbols(self) -> Symbols:
-        """The same for the core, as a table."""
+        """What `split` does, as a table for the core."""
 
     def content(self, text: str) -> bytes:
         """The content that a token of exactly this text has, whether the alphabet holds its symbols or not."""
@@ -227,8 +227,8 @@ class ScriptCodec:
         return "".join(text).encode(), content[2 * used :]
 
     def spread(self, contents: Sequence[bytes]) -> Iterator[tuple[bytes, int]]:
-        """For tokens in a row: (the UTF-8 of the characters that begin in it, the size in UTF-8 of the character that
-        it begins inside of, 0 if it begins with one). UndecodableSymbols if they are no text."""
+        """For each of the tokens in a row: (the UTF-8 of the characters that begin in it, the size in UTF-8 of the
+        character that it begins inside of, or 0 if none). UndecodableSymbols if the tokens are not text."""
         ends = np.cumsum([len(content) // 2 for content in contents]).tolist()
         symbols = content_symbols(b"".join(contents))
         at, held, inside, token = 0, b"", 0, 0
@@ -275,8 +275,8 @@ def codec_of(alphabet: Alphabet, unknown: Unknown) -> Codec:
 
 
 def codec_for(header: Header) -> Codec:
-    """The codec of a model. A symbol outside the alphabet is an error, unless the model has an unknown token, or its
-    config says `"unknown": "drop"` (Hugging Face's, without all bytes) or, for SCRIPT, `"unencodable": "drop"`."""
+    """The codec of a model. A symbol outside the alphabet is an error, unless the model has an unknown token or its
+    config says "drop": under "unknown" (Hugging Face models that lack some bytes) or, for SCRIPT, "unencodable"."""
     unknown: Unknown = "error"
     if header.unk is not None:
         unknown = "unk"

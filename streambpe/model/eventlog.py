@@ -121,7 +121,7 @@ def header_line(header: Header, count: int, sha256: str) -> bytes:
 
 
 def log_lines(log: EventLog) -> tuple[list[bytes], str]:
-    """(the whole file, its header line first and then lines or many of them in a piece; sha256 of its event lines)."""
+    """(the file in pieces, first the header line, then one or many event lines each; sha256 of the event lines)."""
     lines = list(lines_of(log.events))
     sha256 = hashlib.sha256(b"".join(lines)).hexdigest()
     return [header_line(log.header, len(log.events), sha256), *lines], sha256
@@ -144,7 +144,7 @@ def write_log_lines(path: str | os.PathLike[str], lines: Iterable[bytes]) -> Non
 
 
 def parse_event(line: bytes, where: str = "event") -> Event:
-    """One event line -> Event; `where` begins the message if it is damaged."""
+    """One event line -> Event; `where` begins the message if the line is damaged."""
     read = _shaped(read_event.decode, line, where)
     if isinstance(read, DeleteLine):
         return Event(Op.DELETE, read.id, read.n, into=read.into)
@@ -153,7 +153,7 @@ def parse_event(line: bytes, where: str = "event") -> Event:
 
 
 def _shaped(read: Callable[[Given], Shape], given: Given, where: str) -> Shape:
-    """What msgspec reads, or its complaint as one of the file."""
+    """What msgspec reads; its complaint is raised as an error about the file."""
     try:
         return read(given)
     except ValueError as why:

@@ -81,11 +81,11 @@ class Events(Sequence[Event]):
     def __init__(self) -> None:
         self._rows: npt.NDArray[np.int64] = np.empty((5, 1024), np.int64)  # op, left, right, id, n
         self._size = 0
-        self.into: dict[int, tuple[int, ...]] = {}  # of the deletions, by their place
+        self.into: dict[int, tuple[int, ...]] = {}  # the parts of each deletion, by its place
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Events:
-        """These events; themselves if they are columns already."""
+        """The events as columns; the same object if they are columns already."""
         if isinstance(events, Events):
             return events
         made = cls()
@@ -94,7 +94,7 @@ class Events(Sequence[Event]):
         return made
 
     def append(self, event: Event) -> None:
-        """One more."""
+        """Add one event."""
         self._grow(1)
         if event.op is Op.DELETE:
             self.into[self._size] = event.into
@@ -105,21 +105,21 @@ class Events(Sequence[Event]):
     def append_merges(
         self, left: npt.ArrayLike, right: npt.ArrayLike, new: npt.ArrayLike, n: npt.NDArray[np.int64]
     ) -> None:
-        """Many more."""
+        """Add many merges."""
         self._grow(len(n))
         for row, column in enumerate((OPS.index(Op.MERGE), left, right, new, n)):
             self._rows[row, self._size : self._size + len(n)] = column
         self._size += len(n)
 
     def _grow(self, more: int) -> None:
-        """Room for more, twice as much as before if there is none."""
+        """Make room for more events: at least twice as much as before, if there is too little."""
         if self._size + more > self._rows.shape[1]:
             rows = np.empty((5, max(2 * self._rows.shape[1], self._size + more)), np.int64)
             rows[:, : self._size] = self._rows[:, : self._size]
             self._rows = rows
 
     def truncate(self, size: int) -> None:
-        """Keep only the first so many."""
+        """Keep only the first `size` events."""
         self._size = min(size, self._size)
         self.into = {at: into for at, into in self.into.items() if at < self._size}
 
@@ -167,7 +167,7 @@ class Events(Sequence[Event]):
     __hash__ = None  # type: ignore[assignment]  # they grow
 
     def lines(self, start: int = 0) -> Iterator[bytes]:
-        """The lines from event number `start` on, some thousands together."""
+        """The lines from event number `start` on, some thousands in a piece."""
         for low in range(start, self._size, _AT_ONCE):
             yield self._lines(low, min(low + _AT_ONCE, self._size))
 
@@ -180,5 +180,5 @@ class Events(Sequence[Event]):
 
 
 def lines_of(events: Iterable[Event]) -> Iterator[bytes]:
-    """Lines of a log, one or many in a piece."""
+    """The lines of these events, one or many in a piece."""
     return events.lines() if isinstance(events, Events) else map(event_line, events)

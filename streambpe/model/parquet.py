@@ -50,7 +50,7 @@ def write_parquet(path: str | os.PathLike[str], log: EventLog) -> None:
 
 
 def read_parquet(path: str | os.PathLike[str]) -> EventLog:
-    """Read and check a log's Parquet twin; what is wrong is named with the line it would be in the log."""
+    """Read and check a log's Parquet twin; an error names the row, or the line that it would be in the log."""
     try:
         table = pq.read_table(path)
         columns = [table.column(name).to_pylist() for name in _SCHEMA.names]

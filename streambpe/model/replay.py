@@ -72,7 +72,7 @@ def steps(events: Iterable[Event]) -> Iterator[list[Event]]:
 
 
 def sizes(header: Header, events: Iterable[Event]) -> list[int]:
-    """Model ids after each event, counting all: base, stop words, living, specials, reserved."""
+    """How many model ids there are after each event: base, stop words, living, specials, reserved."""
     model = Vocabulary(Alphabet.from_header(header.alphabet), [word.content for word in header.stop_words])
     extra = len(header.specials) + header.reserved
     result = []
@@ -85,8 +85,8 @@ def sizes(header: Header, events: Iterable[Event]) -> list[int]:
 def events_for_size(header: Header, events: Sequence[Event], vocab_size: int) -> int:
     """How many events a model of vocab_size ids keeps: up to the first finished step with that many.
 
-    Deletions belong to the merge that caused them, so a size passed in the middle of a step and
-    lost again is not reached. Raises ValueError if the log holds too few or the alphabet too many.
+    Deletions belong to the merge that caused them, so a size that is passed in the middle of a step and
+    lost again is not reached. Raises ValueError if the log never reaches vocab_size or begins above it.
     """
     base = len(Alphabet.from_header(header.alphabet)) + len(header.stop_words)
     size = base + len(header.specials) + header.reserved
@@ -138,7 +138,7 @@ class Model:
                 self.deletions.setdefault(event.id, []).append(index)
             else:
                 self.supermerges.setdefault(event.pair, index)
-        # A deletion takes a token's id from whatever spells it; then the superword does not form.
+        # A deletion takes a token's id away, so a superword that spells this token does not form.
         self.supermerges = {pair: i for pair, i in self.supermerges.items() if events[i].id in self.vocabulary.living}
         self.model_id = self._model_ids()
         self.log_id = {model: log for log, model in self.model_id.items()}

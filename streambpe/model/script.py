@@ -4,7 +4,7 @@
     "中"   ->  1454 848             one of the 69 blocks of Han letters
 
 Characters are grouped by (script, super-category), as Unicode 16.0.0 has them; groups are ordered by
-the size of their script and cut into blocks of at most 1 448. Symbols, and nothing of them ever moves:
+the size of their script and cut into blocks of at most 1 448. The symbols, whose numbers never change:
 
     1 .. 1448        index symbols: the place in a block, from 1 (0 is never used)
     1449 .. 1916     block symbols: 468 of them
@@ -37,7 +37,7 @@ FIRST_ESCAPE = 1917
 ESCAPE_SYMBOLS = 256
 
 
-# Larger than Latin LM, yet they do not set the size of a block.
+# Groups larger than Latin LM, which yet do not set the size of a block.
 _CUT_UP = {("Han", "LM"), ("Hangul", "LM"), ("Common", "PS"), ("Tangut", "LM"), ("Egyptian_Hieroglyphs", "LM")}
 DecodeErrors = Literal["replace", "name", "strict"]
 
@@ -119,10 +119,10 @@ def symbol_table() -> SymbolTable:
 def encode_texts(
     offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8], unencodable: Unencodable = "bytes"
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Symbols of many texts, UTF-8 from each offset to the next, and where those of each begin; the end last.
+    """Texts, UTF-8 from each offset to the next -> (their symbols, where those of each text begin, the end last).
 
-    Two symbols a character; one a UTF-8 byte for characters outside the table (`bytes`), none
-    (`drop`), or an UnknownSymbol (`error`). About 20 ns and 40 bytes of memory a character.
+    Two symbols per character; for one outside the table one symbol per UTF-8 byte (`bytes`), none
+    (`drop`), or an UnknownSymbol (`error`). About 20 ns and 40 bytes of memory per character.
     """
     data, borders = data[offsets[0] : offsets[-1]], offsets - offsets[0]
     at, code = decode_code_points(data)
@@ -162,7 +162,7 @@ def encode_text(text: str, unencodable: Unencodable = "bytes") -> list[int]:
 
 
 def symbol_name(symbol: int) -> str:
-    """A symbol for people: "<Latin LM 0>", "<index 34>", "<byte ee>"; ids that are none: "<7000>"."""
+    """A symbol for people: "<Latin LM 0>", "<index 34>", "<byte ee>"; "<7000>" for an id that is no symbol."""
     if 1 <= symbol <= INDEX_SYMBOLS:
         return f"<index {symbol}>"
     if FIRST_BLOCK <= symbol < FIRST_ESCAPE:
@@ -176,7 +176,7 @@ def symbol_name(symbol: int) -> str:
 def read_characters(symbols: Sequence[int], ends: bool = True) -> Iterator[tuple[str | None, int]]:
     """(a character and how many symbols make it; None and 1 for a symbol that begins none), one after another.
 
-    With `ends` False more symbols may follow: it stops before those that may be the front of a character.
+    With `ends` False more symbols may follow: reading stops before those that may be the front of a character.
     """
     table = symbol_table()
     size = len(symbols)
@@ -220,7 +220,7 @@ def decode_symbols(symbols: Iterable[int], errors: DecodeErrors = "replace") -> 
 
 
 def _escapes_wanted(symbol: int) -> int:
-    """How many escapes the character has whose first byte this one is."""
+    """How many escapes make the character whose first byte is this one."""
     lead = symbol - FIRST_ESCAPE
     return 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
 

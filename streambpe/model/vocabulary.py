@@ -32,7 +32,7 @@ class Token(NamedTuple):
 
 
 class Vocabulary:
-    """Tokens by log id. Cost: O(token length) an operation; memory: every token ever born."""
+    """Tokens by log id. Cost: O(token length) per operation; memory: every token ever born."""
 
     def __init__(self, alphabet: Alphabet, stop_words: Sequence[bytes] = ()) -> None:
         self.alphabet = alphabet

@@ -7,24 +7,24 @@ Every token has a *state*, a small number. Whether a pair may merge, and the sta
 are look-ups in two tables over states, so millions of candidate pairs are tested at once:
 
     rule = whole_characters(alphabet)
-    state = rule.base_states                        uint8, one a base symbol, in id order
-    ok = rule.allowed[state[left], state[right]]    bool, one a candidate pair
+    state = rule.base_states                        uint8, one per base symbol, in id order
+    ok = rule.allowed[state[left], state[right]]    bool, one per candidate pair
     state[new] = rule.merged[state[left], state[right]]
 
 State of a byte string w:  (min(|w|, 5), kind of its first byte, min(number of lead bytes in w, 2))
 
 where a lead byte is any that does not continue a character (ASCII too) and its kind is the length it
-declares (1 to 4), or "continuing". The rule asks of w just this: is it longer than 4 bytes, does it begin with
-a continuing byte, has it two leads or more, is its length the one its first byte declares. All four are
-functions of the state: lengths beyond 4 and leads beyond 1 need not be told apart.
+declares (1 to 4), or "continuing". The rule asks only four things of w: is it longer than 4 bytes, does it begin with
+a continuing byte, has it two leads or more, is its length the one that its first byte declares? The state
+answers all four: lengths beyond 4 and leads beyond 1 need not be told apart.
 
 Closed under merging: |vw| = |v| + |w| and leads add up, and min(a + b, c) = min(min(a, c) + min(b, c), c);
 the first byte of vw is that of v. So state(vw) = merged(state(v), state(w)) for *any* v and w, not only for
 pairs that may merge: 5 * 5 * 3 = 75 states.
 
 State of a SCRIPT token w: INDEX (one index symbol), BLOCK (one block symbol), the byte state of its bytes
-if all of w are escape symbols, else WHOLE. BLOCK + INDEX may merge, as may escapes by the byte rule, and
-what is no part of a character with its like. Concatenation: escapes with escapes are escapes; everything
+if all of w are escape symbols, else WHOLE. BLOCK + INDEX may merge, escapes by the byte rule,
+and two tokens if neither is just a part of a character. Concatenation: escapes with escapes are escapes; everything
 else has two symbols or more that are not all escapes, hence WHOLE. 3 + 75 states.
 
 For characters as symbols every token is whole: one state.
@@ -60,7 +60,7 @@ class WholeCharacters:
     base_states: States  # of symbol number i, whose id is first_id + i
     allowed: Mask  # [left state, right state]: may the two merge
     merged: States  # [left state, right state]: the state of what they make
-    whole: Mask  # [state]: no part of a character alone
+    whole: Mask  # [state]: the token is not just a part of a character
 
     def state(self, base: npt.ArrayLike, first_id: int) -> int:
         """The state of a token from the ids of its base symbols; for tokens that were not made by `merged`."""

@@ -19,11 +19,11 @@ _WINDOW_OVERLAP = 64  # bytes; a border has to stand clear of the ends of a wind
 
 
 def find_border(held: bytes, pattern: Pattern) -> int:
-    """The last certain chunk border in `held` whatever follows it, or 0. Looks at the end first.
+    """The last chunk border in `held` that is certain whatever follows, or 0. Looks at the end first.
 
     Preferred: a border between ASCII characters, which stays one when invalid bytes around are
     replaced or left out; else one between characters that --normalize and --unencodable leave alone;
-    else, unless the text is prepared in such a way, any border. The last two in a stretch of valid UTF-8.
+    else, unless those options change the text, any border. The last two need a stretch of valid UTF-8 around.
     """
     if not pattern.has_cuts:
         return 0
@@ -52,7 +52,7 @@ def _border_in(window: bytes, pattern: Pattern, near: str) -> int:
     if pattern.definition is None:
         cuts = pattern.rules.cut(window, False)
     else:
-        # the first border hangs on what is left of the window; see script_rules for the others
+        # the first border hangs on what stands before the window; see script_rules for the others
         cuts = pattern.rules.cut(window[start:].decode("utf-8", _BLANK_INVALID).encode(), False)[2:] + start
     # the rules look at one character to the left and one to the right: leave a margin at both ends
     cuts = cuts[(cuts > start + 12) & (cuts < len(window) - 12)]

@@ -1,7 +1,7 @@
 """csv: the header, and where records end.
 
-A field may be of any length: Python's reader refuses one above 128 KB unless it is told otherwise, once for the whole
-process, so every reader is made here.
+A field may be of any length. Python's reader refuses one above 128 KB unless the limit, one for the whole process, is
+raised; so every reader is made here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _LONGEST_FIELD = 2**31 - 1  # a C long on every system
 _LONGEST_HEADER = 1 << 24
-_NAMED = 20  # columns in a message, and so many characters of each
+_NAMED = 20  # at most so many columns in a message, and so many characters of each
 
 
 def csv_reader(lines: Iterable[str]) -> Any:
@@ -71,7 +71,7 @@ def read_header(
 
 
 def two_columns(name: str, column: str) -> str:
-    """What is said of a table where a name does not tell which column is meant."""
+    """The message about a table in which a name does not tell which column is meant."""
     return (
         f"{name} has more than one column {column!r}, so the name does not say which is meant. Nothing of it was "
         f"counted. Give the columns different names, or pick another with --text-column."

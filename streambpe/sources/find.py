@@ -93,7 +93,7 @@ def _expand(argument: str, how: SourceOptions, name_on_disk: NamesOnDisk, warnin
 
 
 def _exists(path: Path) -> bool:
-    """Whether there is such a file; none has a name that is too long or holds a NUL."""
+    """Whether there is such a file; false for a name that is too long or holds a NUL."""
     try:
         return path.exists()
     except (OSError, ValueError):
@@ -122,7 +122,7 @@ def shown(path: Path | str) -> str:
 
 
 def refuse_what_is_no_file(path: Path, status: os.stat_result) -> None:
-    """A pipe, a socket or a device gives its bytes once, and a count that goes on has to read them again."""
+    """Refuse a pipe, a socket or a device: it gives its bytes once, but a count that goes on has to read them again."""
     kinds = {stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
     kind = kinds.get(stat.S_IFMT(status.st_mode))
     if kind is not None:
@@ -133,7 +133,7 @@ def refuse_what_is_no_file(path: Path, status: os.stat_result) -> None:
 
 
 def refuse_names_that_are_no_text(sources: Iterable[Source]) -> None:
-    """A run keeps the paths of its sources in tables of text."""
+    """Refuse names that are no text: a run keeps the paths of its sources in tables of text."""
     for source in sources:
         if not source.path.isascii() and any("\ud800" <= letter <= "\udfff" for letter in source.path):
             raise SourceError(

@@ -2,8 +2,9 @@
 
 Measured, the share of bytes in sequences that are not UTF-8: German in Latin-1 up to 0.02, French 0.03, Turkish in
 Latin-5 0.09, Russian in cp1251 0.64 to 0.82; compiled Python 0.11 to 0.16, programs 0.23 to 0.35, PDF, zstd and gzip
-0.42. Above a tenth is refused; below, it is replaced and told. So is what is more than four tenths NUL, as UTF-16 of a
-western language is, and programs that are mostly empty. A few bytes of a short text are no reason.
+0.42. Above a tenth the source is refused; below, the bytes are replaced and the user is told. A source of more than
+four tenths NUL is refused too: UTF-16 of a western language, programs that are mostly empty. A few bad bytes in a short
+text are no reason.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _MOST_BAD = 0.1
 _MOST_NUL = 0.4
 _FEW = 16  # bytes
 
-_MARKS = {  # of UTF-8 itself none: it is left out and counted
+_MARKS = {  # not that of UTF-8 itself, which is left out and counted
     b"\xff\xfe\x00\x00": "UTF-32",
     b"\x00\x00\xfe\xff": "UTF-32",
     b"\xff\xfe": "UTF-16",
@@ -55,7 +56,7 @@ def refuse_if_not_text(head: bytes, name: str, take_anyway: str) -> None:
 
 
 def _share(head: bytes) -> str | None:
-    """In words, if it is too much."""
+    """The share of bytes that are not UTF-8, or NUL, in words if it is too large."""
     bad = 0 if head.isascii() else len(head) - len(head.decode("utf-8", "ignore").encode())
     for n, most, what in ((bad, _MOST_BAD, "not UTF-8"), (head.count(b"\0"), _MOST_NUL, "NUL")):
         if n > max(_FEW, most * len(head)):
@@ -64,7 +65,7 @@ def _share(head: bytes) -> str | None:
 
 
 def _unmarked(head: bytes) -> str | None:
-    """UTF-16 without a mark: every second byte of western text is NUL."""
+    """Which UTF-16 it is, without a mark: every second byte of western text is NUL."""
     even, odd = head[::2], head[1::2]
     zeros = even.count(b"\0") / len(even), odd.count(b"\0") / len(odd)
     if max(zeros) < 0.4 or min(zeros) > 0.05:

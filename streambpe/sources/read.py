@@ -83,13 +83,13 @@ class Reader:
                     stream.close()
 
     def _refuse_what_is_no_text(self, stream: Stream, source: Source) -> Stream:
-        """An error by the first bytes of a source, the same whatever the blocks; else the stream from its front."""
+        """An error if the first bytes are not text, the same for every block size; else the stream from its front."""
         head = read_exactly(stream, SAMPLE_BYTES, source, 0)
         refuse_if_not_text(head, name_of(source), self.take_anyway)
         return Prefixed(head, stream)
 
     def _skip(self, stream: Stream, source: Source, at: int, to: int, covered: Sequence[tuple[int, int]]) -> None:
-        """Go forward; a stream has to be read, and what is passed is shown to `verify`."""
+        """Go forward to `to`; a stream has to be read up to there, and `verify` is told what was passed."""
         if to == at:
             return
         if not source.is_stream and not compression_of(source.path):
@@ -234,7 +234,7 @@ class Reader:
             yield Block(source, begin, begin + len(values), values, begin + len(values) == last)
 
     def _from_texts(self, source: Source, done: Sequence[tuple[int, int]]) -> Iterator[Block]:
-        """Positions are documents; those counted before are passed by, and verified."""
+        """Positions are documents; those counted before are skipped, and verified."""
         assert source.texts is not None
         texts = iter(source.texts)
         covered = sorted(done)
@@ -255,7 +255,7 @@ class Reader:
             size = 0
             for text in texts:
                 if size >= self.block_bytes:
-                    # told only now that more follows: the last block of a source is never empty
+                    # given only now that more follows: the last block of a source is never empty
                     yield Block(source, at, at + len(values), values, False)
                     at, values, size = at + len(values), [], 0
                 values.append(_checked_text(source, at + len(values), text))
@@ -271,7 +271,7 @@ class Reader:
 
 
 def not_parquet(path: str, why: Exception) -> SourceError:
-    """Arrow says of a file that is gone, or may not be read, no more than that it failed."""
+    """The error for a file Arrow failed on; Arrow itself does not say if it is gone or may not be read."""
     if isinstance(why, OSError) and why.errno is not None:
         return SourceError(f"{path} cannot be read: {os.strerror(why.errno)}.")
     return SourceError(f"{path} is not a Parquet file: {str(why).splitlines()[0]}")

@@ -17,7 +17,7 @@ class Stream(Protocol):
         """Go to a place."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
 
 
 Kind = Literal["txt", "lines", "jsonl", "csv", "parquet", "counts", "iterator"]
@@ -35,7 +35,7 @@ class Source:
     mtime_ns: int = 0
     texts: Iterable[str | None] | None = field(default=None, compare=False, repr=False)
     is_stdin: bool = False
-    group: str | None = field(default=None, compare=False)  # of sources; None: not asked for
+    group: str | None = field(default=None, compare=False)  # the group of sources it belongs to; None: not asked for
     any_bytes: bool = field(default=False, compare=False)  # it is taken though it is mostly no UTF-8
 
     @property
@@ -55,7 +55,7 @@ class Block:
     ends_source: bool
     header: tuple[str, ...] = ()  # of a csv
     inside_document: bool = False  # begins in the middle of a document
-    ends_inside: bool = False  # and ends in one
+    ends_inside: bool = False  # ends in the middle of a document
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Bytes of a source: opened, decompressed, with what was looked at given back."""
+"""Bytes of a source: opened and decompressed; bytes that were looked at first are read again."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Prefixed:
         self._prefix, self._stream = prefix, stream
 
     def read(self, size: int) -> bytes:
-        """As of the stream."""
+        """Up to `size` bytes, the prefix first."""
         if not self._prefix:
             return self._stream.read(size)
         data, self._prefix = self._prefix[:size], self._prefix[size:]
@@ -111,5 +111,5 @@ class Prefixed:
         return self._stream.seek(to)
 
     def close(self) -> None:
-        """As of the stream."""
+        """Close the stream."""
         self._stream.close()

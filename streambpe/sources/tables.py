@@ -97,7 +97,7 @@ def _read_count_parquet(source: Source, most_rows: int) -> Iterator[CountTable]:
 
 
 def _checked_columns(batch: pa.RecordBatch, source: Source, first_row: int) -> pa.Table:
-    """Chunks and counts of a Parquet file, as columns; an error that names the first row that is none."""
+    """Chunks and counts of a Parquet file, as columns; an error names the first bad row."""
     chunks, counts = batch.column(0).cast(pa.large_string()), batch.column(1)
     bad = pc.or_(pc.equal(pc.binary_length(chunks), 0), pc.or_(pc.less(counts, 0), pc.greater(counts, MAX_COUNT)))
     row = pc.index(bad.fill_null(True), True).as_py()
@@ -115,7 +115,7 @@ def _count_rows(source: Source) -> Iterator[tuple[str, int]]:
     try:
         name = strip_compression(source.path)[0]
         is_csv = name.endswith(".csv")
-        # only a line feed ends a row of the others: a carriage return may be part of a chunk
+        # only a line feed ends a row of the other formats: a carriage return may be part of a chunk
         with io.TextIOWrapper(cast(Any, stream), encoding="utf-8-sig", newline="" if is_csv else "\n") as text:
             if is_csv:
                 rows: Iterator[list[str]] = csv_reader(text)

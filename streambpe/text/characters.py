@@ -27,10 +27,10 @@ def code_point_class(members: str) -> npt.NDArray[np.bool_]:
     return table
 
 
-# A code point that each Unicode version was the first to assign, newest first.
+# For each Unicode version, newest first, a code point that it was the first to assign.
 _FIRST_ASSIGNED = {"18.0.0": 0x3D000, "17.0.0": 0x11DB0, "16.0.0": 0x10D40, "15.1.0": 0x2FFC, "15.0.0": 0x11F00}
-_UNASSIGNED = 801_723  # code points of the newest of these; of a later version fewer are
-WRITTEN_WITH = "2026.11.15"  # the version of `regex` that has it
+_UNASSIGNED = 801_723  # code points that the newest of these leaves unassigned; a later version leaves fewer
+WRITTEN_WITH = "2026.11.15"  # the version of `regex` that has the newest of these
 
 
 @functools.cache

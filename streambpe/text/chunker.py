@@ -36,7 +36,7 @@ Lengths = npt.NDArray[np.int64]
 
 END_OF_DOCUMENT = -1
 _SAME = {"r50k": "gpt2"}  # other expressions that find the same chunks
-_NUMBERED_BYTES = 1 << 40  # a block's own table: it is no larger than the block makes it
+_NUMBERED_BYTES = 1 << 40  # limit of a block's own table, which is no larger than the block makes it
 _MARKS = re.compile(b"[\xfd-\xff]")
 
 
@@ -45,7 +45,7 @@ class Numbered:
     """One buffer's chunks."""
 
     chunks: pl.Series  # distinct, in the order of their bytes
-    ids: Ids  # all of them in order as rows of `chunks`; END_OF_DOCUMENT where one ends
+    ids: Ids  # the row in `chunks` of each, in order; END_OF_DOCUMENT where a document ends
 
     @property
     def n(self) -> Lengths:
@@ -55,7 +55,7 @@ class Numbered:
 
 @functools.cache
 def _script_groups() -> FixedClasses:
-    """For the rules of --pattern script: of every code point its group, Han and Hiragana taken together."""
+    """For the rules of --pattern script: the group of every code point, Han and Hiragana taken together."""
     names, group_of = character_groups()
     entries = np.arange(1, len(names) + 1, dtype=np.uint16)  # 0 is for what is no character
     for number, (script, supercategory) in enumerate(names):
@@ -97,7 +97,7 @@ class Chunker:
     """Splits buffers by one pattern; used by one thread at a time. `close` it."""
 
     def __init__(self, pattern: Pattern, *, beside: bool = False) -> None:
-        """`beside`: run a pattern of the user's own in a process beside this one, since `regex` holds the lock."""
+        """`beside`: run a pattern of the user's own in a process beside this one, since `regex` holds the GIL."""
         self.pattern = pattern
         self.split = core_split(pattern)
         self._beside = beside
@@ -121,7 +121,7 @@ class Chunker:
         table = ChunkTable(_NUMBERED_BYTES)
         by_first = table.number(text, self.split)
         offsets, data, first = table.take()
-        row = np.full(len(first) + 1, END_OF_DOCUMENT, np.int32)  # the last entry is the one of -1
+        row = np.full(len(first) + 1, END_OF_DOCUMENT, np.int32)  # -1 in `by_first` means the last entry
         row[first] = np.arange(len(first), dtype=np.int32)
         return Numbered(as_strings(offsets, data), row[by_first])
 
@@ -144,9 +144,9 @@ class Chunker:
         numbers = [halves[0][1], halves[1][1] + np.int32(len(halves[0][0]))]
         chunks = names.unique().sort()
         row = chunks.search_sorted(names).to_numpy().astype(np.int32) if len(names) else np.zeros(0, np.int32)
-        # Every text's chunks where they belong, and behind those that end a document one place more. Texts of 2, 1
-        # and 1 chunks, the second from a process of its own, the last two ending documents: starts 0 2 4 6; the chunks
-        # of the first and third go to 0 1 and 4, that of the second to 2, and 3 and 5 stay END_OF_DOCUMENT.
+        # Put every text's chunks where they belong, with one place more behind a text that ends a document. Texts of
+        # 2, 1 and 1 chunks, the last two ending documents: starts 0 2 4 6; the chunks of the first and third text go
+        # to 0 1 and 4, that of the second to 2, and 3 and 5 stay END_OF_DOCUMENT.
         ended = np.array([kind == DOCUMENT_END for kind in kinds], np.int64)
         starts = np.concatenate([[0], np.cumsum(lengths[:-1] + ended)])
         ids = np.full(int(starts[-1]), END_OF_DOCUMENT, np.int32)
@@ -201,7 +201,7 @@ class ChunkSums:
             at = reached
 
     def _make_room(self, size: int) -> None:
-        """Take the full table out. One that is empty, and yet too small for a chunk, gets a limit that holds any."""
+        """Take the full table out. An empty table that is too small for a chunk gets a limit that holds any of them."""
         taken = ChunkList(*self._table.take())
         if not len(taken):
             self._table = ChunkTable(self._table.limit + 4 * size)
@@ -216,7 +216,7 @@ class ChunkSums:
 
 
 class ChunkCounts:
-    """Distinct chunks of many buffers and their counts, in about `limit` bytes and what is distinct."""
+    """Distinct chunks of many buffers and their counts, in about `limit` bytes and those of the distinct chunks."""
 
     def __init__(self, chunker: Chunker, limit: int) -> None:
         self.chunker = chunker

@@ -9,13 +9,13 @@ where " (" and "a" are cut apart because no branch of gpt4 joins two or more sym
 A `CutRules` says where such places are, for two neighbouring ASCII bytes (a, b):
 
     between   pairs (a, b) with a border between them, whatever stands around
-    before    pairs (a, b), a white space, b not, with a border *before* a
+    before    pairs (a, b) with a border *before* a, where a is white space and b is not
     checked   pairs (a, b) with a border between them if the character left of a passes `check_left`
-    camel     (lower, upper) has a border between, unless an apostrophe stands left of it
+    camel     (lower, upper) has a border between them, unless an apostrophe stands left of the lower letter
 
 Bytes above 0x7F take part only where their class does not matter (or `check_left` looks it up), so
-every rule is a subset of the true borders, and a subset is always right: it costs a longer piece,
-never a wrong chunk. Each rule set carries its reason; tests compare the result with find-all on the
+every rule finds a subset of the true borders, and a subset is always right: a missing border makes a
+piece longer, never a chunk wrong. Each rule set carries its reason; tests compare the result with find-all on the
 whole text, on hostile strings.
 """
 
@@ -71,7 +71,7 @@ class CutRules:
     checked: tuple[Pair, ...] = ()
     check_left: Callable[[Bytes, Positions], Mask] | None = None
     camel: bool = False
-    keeps_end: bool = False  # the mark stays in the last piece of a text: "is last" matters
+    keeps_end: bool = False  # the mark stays in the last piece of a text: the pattern asks if a piece is last
     wide_left: bool = False  # `checked` also asks about a non-ASCII character before a space
 
     @functools.cached_property
@@ -111,7 +111,7 @@ class CutRules:
         return left.tobytes(), right.tobytes()
 
     def cut(self, text: bytes, ends: bool = True) -> npt.NDArray[np.int32]:
-        """Offsets of the pieces of `text`: 0 first, len(text) last. About 8 ns a byte.
+        """Offsets of the pieces of `text`: 0 first, len(text) last. About 8 ns per byte.
 
         `ends`: whether the text holds any of the three marks besides a last DOCUMENT_END.
 
@@ -158,7 +158,7 @@ class CutRules:
         """
         hits = (met & 64) != 0
         wide = maybe[_is_wide_space(data, maybe)]
-        hits[wide[wide > 0] - 1] = False  # what follows here is a space after all
+        hits[wide[wide > 0] - 1] = False  # what follows this byte is a space, one beyond ASCII
         after = wide + 2 + (data[wide] != 0xC2)
         follows = data[np.minimum(after, len(data) - 1)]
         last = (after < len(data)) & (follows < RUN_END) & ~_in_ascii(_SPACES, follows)
@@ -217,19 +217,19 @@ def characters_before(data: Bytes, last: Positions) -> npt.NDArray[np.int64]:
 
 
 def _symbol_left(data: Bytes, at: Positions) -> Mask:
-    """Two symbols stand before: a run of two or more is one chunk of its own, a single one is not."""
+    """Whether two symbols stand before the border: a run of two or more is one chunk of its own, one alone is not."""
     return _in_ascii(_OTHER, data[np.maximum(at - 1, 0)]) & (at > 0)
 
 
 def _gpt4o_left(data: Bytes, at: Positions) -> Mask:
-    """Two symbols as above; the first is no slash, which may still belong to a chunk that ends in
-    line breaks and slashes."""
+    """Whether two symbols stand there as above, the first of them no slash: a slash may still belong to a
+    chunk that ends in line breaks and slashes."""
     found: Mask = _in_ascii(_OTHER - frozenset("/"), data[np.maximum(at - 1, 0)]) & (at > 0)
     return found
 
 
 def _visible_left(data: Bytes, at: Positions) -> Mask:
-    """A line break right after a visible character; a space after a wide letter, number or symbol."""
+    """Whether it is a line break right after a visible character, or a space after a wide letter, number or symbol."""
     here, space_follows = data[at], _in_ascii(_SPACES, data[at + 1])
     left = data[np.maximum(at - 1, 0)]
     passed = (left >= 33) & (left <= 126) & (at > 0) & (here < 0x80) & ~space_follows
@@ -254,8 +254,8 @@ _VISIBLE = _LETTERS | _DIGITS | _SYMBOLS
 _NOT_SPACE = _VISIBLE | _CONTROLS
 
 
-# gpt2: letters, numbers and symbols never share a chunk, but for a contraction, which begins with an
-# apostrophe, and a U+0020 in front. `\s+(?!\S)` leaves the last space of a run to what follows.
+# gpt2: letters, numbers and symbols never share a chunk, except in a contraction, which begins with an
+# apostrophe; a U+0020 may stand in front. `\s+(?!\S)` leaves the last space of a run to what follows.
 GPT2 = CutRules(
     between=_pairs(
         (_LETTERS, _DIGITS | _OTHER | _SPACES),
@@ -298,8 +298,8 @@ PUNCT = CutRules(
 )
 
 
-# gpt4o: contractions hang on the word before them; a slash goes on a chunk of symbols after a line
-# break, so no cut between a line break and a symbol; no chunk goes from a lower to an upper letter.
+# gpt4o: contractions hang on the word before them; after a line break a slash continues a chunk of
+# symbols, so no cut between a line break and a symbol; no chunk goes from a lower to an upper letter.
 GPT4O = CutRules(
     between=_pairs(
         (_LETTERS, _DIGITS | (_OTHER - _APOSTROPHE) | _SPACES),
@@ -311,7 +311,7 @@ GPT4O = CutRules(
     before=_pairs((_BLANKS, _NOT_SPACE)),
     checked=_pairs((_OTHER, _LETTERS)),
     check_left=_gpt4o_left,
-    camel=True,  # but for 'lL, 'rE, 'vE
+    camel=True,  # except in 'lL, 'rE, 'vE
 )
 SUPERBPE1 = CutRules(
     between=_pairs(

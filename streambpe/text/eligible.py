@@ -1,6 +1,6 @@
 """Which chunks may join superwords: their text matches a pattern (and they are one token).
 
-    improved   a letter that is not the first character; else letters with their marks, space, _ ' and ’
+    improved   letters with their marks, space, _ ' and ’ only; one letter at least is not the first character
     simple     a letter anywhere (fastboundlessbpe's default)
     paper      ASCII letters, space, _ and ' only (the paper's footnote)
 
@@ -30,7 +30,7 @@ def find_superword_pattern(name: str) -> str:
 
 
 def text_test(name: str, option: str) -> Callable[[bytes], bool]:
-    """A test of a token's bytes: valid UTF-8 in which the pattern is found. `option` is named if it is wrong."""
+    """A test of a token's bytes: valid UTF-8 in which the pattern is found. `option`: how an error names it."""
     try:
         compiled = regex.compile(find_superword_pattern(name))
     except (regex.error, OverflowError, RecursionError, MemoryError) as why:

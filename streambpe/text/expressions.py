@@ -2,7 +2,7 @@ r"""A regular expression in tokens: the one place that reads the syntax of the `
 
     tokens(r"a{2}|[$\]]\p{L}$")  ->  a  {2}  |  [$\]]  \p{L}  $
 
-An escape and a class in brackets are one token each, so that what looks like syntax inside them is none.
+An escape and a class in brackets are one token each, so what looks like syntax inside them is not taken for it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal, cast
 
 import regex
 
-MOST_REPEATED = 10_000_000  # characters that have to stand there
+MOST_REPEATED = 10_000_000  # the most characters that a match may be required to have
 _TOKEN = regex.compile(
     r"""(?sx)
     (?P<escape> \\[pP]\{[^}]*\} | \\u[0-9a-fA-F]{4} | \\U[0-9a-fA-F]{8} | \\. )
@@ -60,7 +60,7 @@ def alternatives(expression: str) -> list[str]:
 
 
 def code_points_spelled_out(text: str) -> str:
-    r"""Escapes of code points as the characters themselves, with a backslash before those that are syntax."""
+    r"""Escapes of code points become the characters themselves, with a backslash before those that are syntax."""
 
     def spelled(found: regex.Match[str]) -> str:
         if found[1] is None and found[2] is None:
@@ -77,9 +77,9 @@ def least_length(expression: str) -> int:
     least_length(r"(a{1000}|b){50}c")  ->  50001
 
     The `regex` module writes out what has to repeat, however often: `.{1000000}` takes a second and a half to compile;
-    `(?:.{1000}){1000000}` all memory, and no signal stops it.
+    `(?:.{1000}){1000000}` takes all memory, and no signal stops it.
     """
-    outer: list[tuple[int, int]] = []  # of the groups around: length so far, best of the alternatives before
+    outer: list[tuple[int, int]] = []  # for each group around: its length so far, the best of its alternatives before
     length = best = last = 0
     for token in tokens(expression):
         if token.kind == "open":

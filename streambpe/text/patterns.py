@@ -81,12 +81,12 @@ class Pattern:
     expression: str  # what `regex` runs; "" stands for "the whole document is one chunk"
     rules: Cutter = NO_CUTS
     keep_gaps: bool = False  # text between two matches is a chunk too
-    script_expression: str | None = None  # for runs of scripts written without spaces, if split first
+    script_expression: str | None = None  # for runs of scripts written without spaces, if runs are split first
     compiled: regex.Pattern[str] | None = field(default=None, compare=False, repr=False)
-    # instead of an expression (which is then its name): how it splits; `rules` finds all its borders
+    # how it splits if not by `expression` (which is then its name); `rules` finds all its borders
     definition: Callable[[str], list[str]] | None = field(default=None, repr=False)
     prepared: bool = False  # the text is normalised or thinned before it is split (text/prepare.py)
-    word_mark: str = ""  # stands before every chunk, and pieces of white space are none
+    word_mark: str = ""  # stands before every chunk; pieces of white space are no chunks
 
     def __post_init__(self) -> None:
         if self.expression and self.compiled is None and self.definition is None:

@@ -6,14 +6,14 @@
 In this order, as the SCRIPT papers' trainer has it. Both work on counting buffers (UTF-8, a mark behind
 every document; text/marks.py), and no document touches another one's characters.
 
-NFC never changes for characters once they are assigned, so the running Python's tables serve, but for
-two kinds: those that Unicode 16.0.0 has and an older Python lacks (data/normalization-16.0.0.txt, and a
-slow route for words that hold one), and those outside the table, which a newer Python may know: they
-stay as they are and nothing is composed across them.
+NFC never changes for characters once they are assigned, so the running Python's tables serve, except for
+two kinds of characters. Those that Unicode 16.0.0 has and an older Python lacks stand in
+data/normalization-16.0.0.txt, and stretches of text that hold one take a slow route. Those outside the table,
+which a newer Python may know, stay as they are, and nothing is composed across them.
 
 pyunormalize 16.0.0 gives the same for every character and for 200 000 random strings of characters that compose. On
-lines of many languages it is a third as quick (7.9 and 22.8 MB for a second of processor time), and longer texts take
-more than their share (40 000 characters: 1.1 s). So it is not used.
+lines of many languages it is a third as fast (7.9 against 22.8 MB per second of processor time), and its time grows
+faster than a text's length (40 000 characters: 1.1 s). So it is not used.
 
 A document is cut into blocks only between `inert` characters: NFC neither changes them nor moves
 anything past them, and they are never dropped. NFC of the blocks is then NFC of the document.
@@ -96,7 +96,7 @@ def _composed_young() -> dict[str, str]:
 
 @functools.cache
 def _strangers() -> frozenset[str]:
-    """Characters outside the table that this Python's NFC would treat as more than inert."""
+    """Characters outside the table that this Python's NFC would not treat as inert."""
     _, group_of = character_groups()
     outside = (chr(point) for point in np.flatnonzero(group_of == 0) if not 0xD800 <= point < 0xE000)
     return frozenset(c for c in outside if unicodedata.combining(c) or unicodedata.normalize("NFD", c) != c)
@@ -190,7 +190,7 @@ def _primary(left: str, right: str) -> str | None:
 
 @functools.cache
 def inert_characters() -> npt.NDArray[np.bool_]:
-    """Of every code point: in the table, not Inherited, untouched by NFC whatever stands around. 1.1 MB, kept."""
+    """Whether each code point is in the table, not Inherited, and untouched by NFC in any context; 1.1 MB, kept."""
     names, group_of = character_groups()
     inherited = [number for number, (script, _) in enumerate(names) if script == "Inherited"]
     inert: npt.NDArray[np.bool_] = (group_of != 0) & ~np.isin(group_of, inherited)
@@ -207,7 +207,7 @@ def inert_characters() -> npt.NDArray[np.bool_]:
 
 def inert_around(data: npt.NDArray[np.uint8], borders: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
     """Whether the two characters on each side of a border are inert; the text around is valid UTF-8."""
-    # the borders near the end are enough, one of them will do
+    # one such border is enough: the one nearest to the end
     answer = np.zeros(len(borders), np.bool_)
     inert = inert_characters()
     for i in range(len(borders) - 1, -1, -1):

@@ -5,7 +5,7 @@ r"""Splitting by script and category rules, without a regular expression: --patt
 The definition (`split_by_rules`): characters with equal groups (script, super-category; see script.py)
 form groups; a group of exactly one U+0020 goes with the group after it if that is letters of a
 space-using script or (Common, PS); groups that are Inherited (combining marks, joiners), or of the
-chunk's own key, or Han beside Hiragana, go on the chunk before them.
+chunk's own key, or Han beside Hiragana, continue the chunk before them.
 
 `ScriptRules.cut` finds the same borders with array work, because a border is a matter of few characters:
 
@@ -13,7 +13,7 @@ Take a character p of one document. Let q be the last character before it that i
 (an Inherited first character of the document counts as one that is not), r the last such before q, and
 e(c) the group of c, with Han and Hiragana of one super-category taken together.
 
-  (1) p Inherited, not the document's first: no border, groups that are Inherited always go on.
+  (1) p Inherited, not the document's first: no border, groups that are Inherited always continue a chunk.
   (2) e(p) = e(q): no border. Either they are one group, or Inherited groups lie between, or they are Han
       and Hiragana: the key K of q's chunk has e(K) = e(q), as a chunk takes in nothing with another e
       but Inherited groups and the group right after a leading space, whose key then is K.
@@ -89,7 +89,7 @@ def split_by_rules(text: str) -> list[str]:
 
 
 def _goes_on(key: Group, following: Group) -> bool:
-    """Whether a group goes on the chunk before it, whose key is `key`."""
+    """Whether a group continues the chunk before it, whose key is `key`."""
     return (
         following[0] == "Inherited"
         or following == key
@@ -103,7 +103,7 @@ _Rare = tuple[npt.NDArray[np.int64], npt.NDArray[np.uint16]]
 @dataclass(frozen=True)
 class _Classes:
     of_point: Bytes  # class of every code point; 1.1 MB
-    of_bytes: Bytes  # class by the low six bits of the first three bytes, for characters of two and three; 256 KB
+    of_bytes: Bytes  # class of characters of two or three bytes, by the low six bits of three bytes; 256 KB
     exact: npt.NDArray[np.uint16]  # group of every code point, Han and Hiragana taken together; 2.2 MB
     of_byte: bytes  # 256-byte table: ASCII characters and marks; 0 for bytes above
     blank: int  # the class of (Common, Z)
@@ -143,7 +143,7 @@ def _words_at(data: Bytes, at: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
     """Four bytes from each of `at` on, the first lowest; three bytes must follow the last of them.
 
     The bytes C3 A9 00 00 of é give 0x0000A9C3. In `of_bytes` é stands at 03 << 12 | 29 << 6 | 00: the low six bits of
-    its three bytes, the first highest.
+    the first three of these bytes, the first highest.
     """
     found: npt.NDArray[np.uint32] = np.ndarray((len(data) - 3,), "<u4", data.data, 0, (1,))[at]
     return found
@@ -172,7 +172,7 @@ class ScriptRules:
     def cut(self, text: bytes, ends: bool = True) -> npt.NDArray[np.int32]:
         """Offsets of the chunks of `text`, and of the marks; 0 first, len(text) last.
 
-        Cost: about 2 ns a byte of ASCII, 5 ns a byte of many scripts; memory: a byte a byte, and the offsets.
+        Cost: about 2 ns per byte of ASCII, 5 ns per byte of many scripts; memory: one byte per byte, and the offsets.
         """
         size = len(text)
         if not size:
@@ -204,7 +204,7 @@ class _Scan:
         self.last_rare = 0  # group of the last character of a rare group
 
     def borders(self, low: int, high: int) -> npt.NDArray[np.int32]:
-        """The borders in a tile, but for the one at 0. Tiles are asked for in order. "a b,東 c", spaces as _:
+        """The borders in a tile, except the one at 0. Tiles are asked for in order. For "a b,東 c", spaces shown as _:
 
         byte    0 1 2 3 4 5 6 7 8
         text    a _ b , 東 . . _ c     place i of `border` and `joined` is byte begin + i, and begin is 2
@@ -228,7 +228,7 @@ class _Scan:
         joined &= found[begin - 2 : high - 2] != self.classes.blank
         np.greater(border, joined, out=border)
         if not is_ascii:
-            border &= data[begin:high].view(np.int8) >= -64  # no border before a byte that goes on a character
+            border &= data[begin:high].view(np.int8) >= -64  # no border before a byte that continues a character
             if self.ends:
                 border |= data[begin:high] >= RUN_END
             if rare is not None:
@@ -250,8 +250,8 @@ class _Scan:
         return bool(mine != self.found[0] and not joined)
 
     def _classify_wide(self, part: bytes, low: int) -> _Rare | None:
-        """Give characters beyond ASCII their class, Inherited ones that of the character they hang on. Returns where
-        characters of rare groups are, and their groups.
+        """Give characters beyond ASCII their class, and Inherited ones the class of the character they hang on.
+        Returns (where the characters of rare groups are, their groups).
         """
         found, classes = self.found, self.classes
         padded = np.frombuffer(part + b"\0\0\0", np.uint8)
@@ -280,7 +280,7 @@ class _Scan:
         return first[seldom], classes.exact[code_points_at(padded, at[seldom])]
 
     def _hang(self, first: npt.NDArray[np.int64], last: npt.NDArray[np.int64]) -> None:
-        """Inherited characters take the class of the one before them; what is left of it was classified before.
+        """Inherited characters take the class of the one before them; what stands before has its class already.
 
         first 3 5 9   last 4 6 10   classes at 2 and 8: 40 and 7, at 3 to 6 and at 9 and 10 Inherited
         begins 1 0 1   start 3 9   before 40 7   mine 40 40 7: the second takes what the first took
@@ -289,7 +289,7 @@ class _Scan:
         begins = np.append(True, first[1:] != last[:-1] + 1)  # runs of Inherited characters
         start = first[begins]
         before = np.where(start > 0, found[start - 1], _MARK)
-        # at the front of a document they hang on nothing and are a group like others
+        # at the front of a document Inherited characters hang on nothing and are a group like others
         taken = np.where(before == _MARK, _FIRST_INHERITED, before).astype(np.uint8)
         mine = taken[np.cumsum(begins) - 1]
         found[first] = mine
@@ -305,5 +305,5 @@ class _Scan:
         self.last_rare = int(group[-1])
         touches = (at > 0) & (
             self.found[at - 1] == _RARE
-        )  # then the character left of it, marks aside, is the one before
+        )  # then the rare character before it, Inherited ones aside, stands directly left of it
         border[at[touches & (group != before)] - begin] = True

@@ -43,7 +43,7 @@ def script_table() -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
 
 
 def split_script_runs(text: str) -> Iterator[tuple[str, bool]]:
-    """The script runs of one text and whether each is of a script without spaces. By definition, slow."""
+    """The script runs of one text and whether each is of a script without spaces. This is the definition, and slow."""
     table, spaceless = script_table()
     run_start, current, last = 0, -1, -1
     for i, character in enumerate(text):
@@ -85,7 +85,7 @@ def mark_script_runs(text: bytes) -> tuple[bytes, npt.NDArray[np.int64]]:
     """Put a mark behind every script run of a counting buffer; documents in it end with DOCUMENT_END.
 
     Returns the marked buffer and the [start, end) of each spaceless run in it, its mark included, in
-    one flat sorted array. About 60 bytes of memory per character while it works.
+    one flat sorted array. It takes about 60 bytes of memory per character.
 
         text    a b _ 日 本 END      characters 0 to 5, of bytes 0 1 2 3 6 9; the space belongs to no script
         real    0 1 3 4             a new script begins at 3; the anchor before it is 1, so a mark goes before byte 2

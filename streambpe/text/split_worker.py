@@ -1,11 +1,11 @@
-"""A process that splits texts with the `regex` module, so that both cores can (it holds the GIL).
+"""A process that splits texts with the `regex` module, so that several threads can at once (it holds the GIL).
 
     python -m streambpe.text.split_worker
 
 Reads pickled requests from stdin, each behind its length (8 bytes, little-endian), and writes the
 answers to stdout the same way. First request: (expression, expression for script runs, keep_gaps);
-then (texts, whether they are script runs), answered by `split_texts`. Ends at end of input, so it
-never outlives its parent; Ctrl-C is the parent's business. About 25 MB of memory.
+then (texts, whether they are script runs), answered with what `split_texts` gives. Ends at end of
+input, so it never outlives its parent; Ctrl-C is the parent's business. About 25 MB of memory.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Which Unicode tables decide the splits: those of the installed `regex` module, told apart by what they say.
 
-Two versions of `regex` may have the same tables, and a RUN counted with one goes on with the other; or others, and then
-the same text would fall into other chunks. So a RUN keeps the version of the package, the Unicode version, and a digest
-of every class that its pattern asks for. A digest takes some 50 ms. That of the version this was written with stands
-here (KNOWN), so it is made only for a new RUN under another version, and to compare where the versions differ.
+Two versions of `regex` may have the same tables; then a RUN counted with one goes on with the other. If their tables
+differ, the same text would fall into other chunks. So a RUN keeps the version of the package, the Unicode version, and
+a digest of every class that its pattern asks for. A digest takes some 50 ms. The digest of the version this was written
+with stands here (KNOWN), so one is made only for a new RUN under another version, and to compare where versions differ.
 
     general categories, \\s, \\w, pictographs, what a to z fold to     of every pattern
     \\p{Han}, [[:alpha:]]                                              that a user's own expression names besides
@@ -35,24 +35,24 @@ _NAMED = regex.compile(r"\\[pP]\{\^?([^}]+)\}|\\[pP]([A-Z])|\[:\^?([a-zA-Z_]+):\
 
 
 def asks_tables(pattern: Pattern) -> bool:
-    """Whether splits hang on the tables of `regex`: not those of rules with tables of their own."""
+    """Whether a pattern's splits hang on the tables of `regex`; false for rules with tables of their own."""
     return pattern.compiled is not None and pattern.definition is None
 
 
 def regex_version() -> str:
-    """Of the installed package."""
+    """The version of the installed package."""
     return version("regex")
 
 
 def digest_of(pattern: Pattern) -> str:
-    """Of the tables that a pattern asks, as they are installed."""
+    """The digest of the installed tables that a pattern asks."""
     named = named_properties(pattern)
     return (None if named else KNOWN.get(regex_version())) or tables_digest(named)
 
 
 @functools.cache
 def tables_digest(named: tuple[str, ...] = ()) -> str:
-    """What the tables say of every code point; `named`: properties besides. 16 hexadecimal digits."""
+    """Digest of what the tables say of every code point; `named`: more properties. 16 hexadecimal digits."""
     digest = hashlib.sha256()
     text = every_character()
     one_of = regex.compile("|".join(rf"(\p{{{category}}}+)" for category in _CATEGORIES))
@@ -62,7 +62,7 @@ def tables_digest(named: tuple[str, ...] = ()) -> str:
     for members in (*_CLASSES, *(rf"\p{{{name}}}" for name in named)):
         spans = [match.span() for match in regex.finditer(members + "+", text)]
         digest.update(members.encode() + np.array(spans, np.int64).tobytes())
-    # only letters fold to letters, so that a search in all the rest is spared
+    # only letters fold to letters, so the rest is not searched
     letters = "".join(match.group() for match in regex.finditer(r"[\p{L}\p{M}]+", text))
     for members in folded:
         digest.update("".join(regex.findall(members, letters)).encode())
@@ -70,7 +70,7 @@ def tables_digest(named: tuple[str, ...] = ()) -> str:
 
 
 def named_properties(pattern: Pattern) -> tuple[str, ...]:
-    """The properties that an expression names and the digest has not anyway, sorted."""
+    """The properties that an expression names, without those that every digest has, sorted."""
     expressions = (pattern.expression, pattern.script_expression or "")
     found = {"".join(groups) for expression in expressions for groups in _NAMED.findall(expression)}
     known = {*_CATEGORIES, *(category[0] for category in _CATEGORIES), "Extended_Pictographic"}
@@ -78,7 +78,7 @@ def named_properties(pattern: Pattern) -> tuple[str, ...]:
 
 
 def tables_fact(pattern: Pattern) -> dict[str, str]:
-    """For table run: what a RUN is counted with; none where the pattern asks for no table."""
+    """For table run: the tables that a RUN is counted with; empty if its pattern asks no tables."""
     if not asks_tables(pattern):
         return {}
     fact = {"regex": regex_version(), "version": unicode_version(), "digest": digest_of(pattern)}
@@ -86,9 +86,9 @@ def tables_fact(pattern: Pattern) -> dict[str, str]:
 
 
 def refuse_other_tables(run: Path, facts: Mapping[str, str], pattern: Pattern, what: str) -> None:
-    """An error where a run was counted with other tables than those that are installed; `what` would mix them.
+    """An error if a run was counted with other tables than those installed, which `what` would mix.
 
-    A run from before this was kept is taken as it is.
+    A run from before the tables were kept is taken as it is.
     """
     if "unicode" not in facts or not asks_tables(pattern):
         return
@@ -104,7 +104,7 @@ def refuse_other_tables(run: Path, facts: Mapping[str, str], pattern: Pattern, w
 
 
 def told_of_old_run(facts: Mapping[str, str]) -> str | None:
-    """A sentence where a run from before the tables were kept was made with another package than is installed."""
+    """A warning if a run from before the tables were kept was made with another version of `regex`; else None."""
     made_with = json.loads(facts.get("versions", "{}")).get("regex")
     here = regex_version()
     if "unicode" in facts or made_with in (None, here):
@@ -115,7 +115,7 @@ def told_of_old_run(facts: Mapping[str, str]) -> str | None:
 
 
 def told_of_model(name: str, config: Mapping[str, Any], unicode: str | None) -> str | None:
-    """A sentence where a model was learned with tables of another Unicode version than those that will split text."""
+    """A warning if a model was learned with tables of another Unicode version than those installed; else None."""
     pattern = PRESETS.get(config.get("pattern", "none"))
     if unicode is None or (pattern is not None and not asks_tables(pattern)):
         return None

@@ -4,7 +4,7 @@
 
 White space is what `str.split` takes for it: the 25 characters of White_Space and U+001C to U+001F.
 Line breaks are among them, so words are the same whether a document is read by lines or whole. White
-space is in no chunk; a text cannot be had back from its words.
+space is in no chunk; a text cannot be restored from its words.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class _Lines:
         self.number = 0
 
     def next(self) -> str:
-        """One line."""
+        """The next line."""
         self.number += 1
         line = next(self._lines, None)
         if line is None:
@@ -129,18 +129,18 @@ class _Lines:
         return line
 
     def expect(self, word: str) -> None:
-        """A line that is this word."""
+        """Read a line that has to be this word."""
         line = self.next()
         if line != word:
             raise ModelError(f"{self.path} line {self.number} is {line!r:.60}, not {word!r}.")
 
     def table(self) -> Iterator[list[str]]:
-        """A count, and then as many lines, split at blanks."""
+        """Read a count, then as many lines, split at blanks."""
         for _ in range(self.count()):
             yield self.next().split(" ")
 
     def count(self) -> int:
-        """A line that is a number."""
+        """Read a line that has to be a number."""
         line = self.next()
         try:
             return int(line)
@@ -177,7 +177,7 @@ class _Builder:
         self._number = {symbol: alphabet.first_id + i for i, symbol in enumerate(alphabet.symbols)}
 
     def merge(self, left: bytes, right: bytes, n: int, above: bool) -> None:
-        """A merge, or above words a supermerge."""
+        """Add a merge, or with `above` a supermerge."""
         for part in (left, right):
             if part not in self._number:
                 raise ModelError(f"{self.path}: {left!r} + {right!r} comes before anything that makes {part!r}.")
@@ -188,7 +188,7 @@ class _Builder:
         self.events.append(make(*pair, number, n))
 
     def delete(self, content: bytes, to_bytes: bool) -> None:
-        """A deletion, split into bytes or the first pair."""
+        """Add a deletion; the token is split into bytes or into the pair that first made it."""
         number = self._number[content]
         into = self.vocabulary[number].base if to_bytes else self.vocabulary.first_pair[number]
         self.events.append(delete_event(number, into, 0))
@@ -219,7 +219,7 @@ def _read_v2(lines: _Lines, kind: str) -> EventLog:
     at = 0
 
     def words_while(n: int) -> None:
-        """Word operations up to the first merge with a count below n; deletions belong to the merge before."""
+        """Build word operations up to the first merge with a count below n; deletions belong to the merge before."""
         nonlocal at
         while at < len(words):
             _, left, right, count = words[at]
@@ -280,7 +280,7 @@ def _pattern_settings(config: dict[str, Any], path: object) -> dict[str, Any]:
 
 
 def _read_v1(lines: _Lines) -> EventLog:
-    """The original form: one counter for all, tokens that were deleted stay listed."""
+    """The original form: one counter for all operations, and deleted tokens stay listed."""
     pattern = json.loads(lines.next())
     listed = [unshown(token) for _, token in lines.table()]
     specials = [lines.next().split(" ", 1) for _ in range(lines.count())]

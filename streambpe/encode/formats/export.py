@@ -67,7 +67,7 @@ class Comparison:
         content: Callable[[int], bytes],
         their_content: Callable[[int], bytes] | None = None,
     ) -> None:
-        """Compare one text's ids; `their_content` if ids there are other numbers."""
+        """Compare one text's ids; `their_content`: if the other side numbers its ids differently."""
         self.documents += 1
         self.spans += len(ours)
         if list(ours) == list(theirs):
@@ -202,7 +202,7 @@ def _written_aside(path: Path) -> Iterator[Path]:
                 target = path.parent / file.relative_to(place)
                 target.parent.mkdir(exist_ok=True)
                 put_in_place(file, target)
-            sync_folder(path.absolute().parent)  # the folder of gpt2
+            sync_folder(path.absolute().parent)  # gpt2 makes a folder in it
     except OSError as why:
         raise not_written(path, why) from None
 
@@ -272,7 +272,7 @@ def documents(source: str) -> Iterator[str]:
 
 
 def _reader(to: str, files: list[Path]) -> tuple[Callable[[str], list[int]], Callable[[int], bytes] | None, str]:
-    """(text -> ids as the exported file encodes it, id -> bytes if its ids may be others, what did that)."""
+    """(text -> ids as the exported file encodes it; id -> bytes, if its ids may differ; the library that encodes)."""
     if to == "tiktoken":
         _need("tiktoken")
         encoding = runpy.run_path(str(files[1]))["encoding"]
@@ -314,8 +314,8 @@ def import_file(
 ) -> EventLog:
     """A vocabulary made elsewhere as an event log: tokenizer.json, tiktoken ranks, a .model file, research JSON.
 
-    pattern and specials are for tiktoken ranks, which carry neither; for other files they are refused, or passed over
-    `if_needed`.
+    pattern and specials are for tiktoken ranks, which carry neither; for other files they are refused, or ignored
+    with `if_needed`.
     """
     file = Path(path)
     try:

@@ -1,14 +1,14 @@
 """What every other program's tokenizer can hold: a list of tokens, a list of merges, one pattern.
 
-Plain BPE without stop words and `uw` models are exactly that. Of the others something is lost, and
-`FlatModel.lost` says what in words; nothing is lost silently. The forms were chosen by measurement:
+Plain BPE without stop words and `uw` models are exactly that. Other models lose something, and
+`FlatModel.lost` says in words what; nothing is lost silently. The forms were chosen by measurement:
 
 - superwords (boundless, superbpe): one list of merges in the order of the log, and a pattern that keeps
   runs of word chunks whole. A flat list cannot ask that both sides be whole chunks, so here and there a
   superword forms over part of a word.
 - deletions: deleted tokens are left out, with the merges they took part in, and whole chunks that are
   tokens are taken at once (`ignore_merges`). A token that was built through a deleted one is built of
-  what the other merges leave of its text, if that is two tokens; else it is out of reach, but for chunks.
+  what the other merges leave of its text, if that is two tokens; else only a whole chunk can become it.
 - stop words: likewise by `ignore_merges`.
 """
 
@@ -37,7 +37,7 @@ class FlatModel:
     specials: dict[str, int]
     reserved: list[int]
     expression: str  # as `regex` reads it; "" for none
-    is_preset: bool  # $ then never stands before a last line break
+    is_preset: bool  # then $ never means the place before a last line break
     keeps_gaps: bool
     ignore_merges: bool
     kind: str  # of the alphabet
@@ -125,7 +125,7 @@ def refuse_rules(encoder: Encoder, to: str) -> None:
 
 
 def lost_preparation(config: dict[str, Any], normalizes: bool) -> list[str]:
-    """What a reader leaves undone that this model's training did to its text; `normalizes`: it can do NFC."""
+    """What this model's training did to its text and a reader leaves undone; `normalizes`: it can do NFC."""
     lost = []
     if config.get("normalize") == "nfc" and not normalizes:
         lost.append("--normalize nfc: the reader has to bring text to NFC itself.")

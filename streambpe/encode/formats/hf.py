@@ -176,7 +176,7 @@ def _read_split(document: dict[str, Any], path: object) -> tuple[str, bool]:
 
 
 def preset_of(expression: str) -> tuple[str, bool]:
-    """(a preset's name if it, or its expression, is this one, else the expression; whether gaps are kept)."""
+    """(the name of the preset with this name or expression, else the expression itself; whether gaps are kept)."""
     if expression in PRESETS:
         return expression, PRESETS[expression].keep_gaps
     for name, preset in PRESETS.items():

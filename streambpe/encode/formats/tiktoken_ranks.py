@@ -1,10 +1,11 @@
 """tiktoken rank files: written and read. `base64(token) rank` lines; pattern and special tokens stand outside.
 
 tiktoken joins the two neighbours whose *bytes together* have the lowest rank, so the order of the ids is
-the order of the merges, and every token is a merge whether it was learned as one or not. The two agree on
-every text if each token is made by one pair alone, and the merges make of its bytes just that token: where
-neighbours spell a token, nothing so far reached across its ends, so they are what the merges make of its
-bytes on the way, the learned pair. Models learned here are so; `ranks_and_pattern` looks, for imports.
+the order of the merges, and every token is a merge whether it was learned as one or not. tiktoken and the
+model agree on every text if each token is made by one pair alone and the merges make just that token of its
+bytes. For where neighbours spell a token, no merge so far reached across its ends, so the neighbours are what
+the merges make of its bytes on the way: the learned pair. Models learned here are like that; imported ones may
+not be, so `ranks_and_pattern` checks it.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def ranks_and_pattern(encoder: Encoder) -> tuple[dict[bytes, int], str, dict[str
 
 
 def _made_otherwise(encoder: Encoder) -> int:
-    """Learned tokens that more pairs than one make, or that are not what the merges make of their bytes."""
+    """How many learned tokens are made by more than one pair, or are not what the merges make of their bytes."""
     model = encoder.model
     makers = Counter(event.id for event in model.events)
     learned = [model.vocabulary[number] for number in makers]
