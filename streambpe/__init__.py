@@ -7,7 +7,7 @@
         print(problem)
 
 The names below are loaded on first use, so that importing the package (or a worker process doing so)
-costs nothing. `train` is the subpackage and the function at once: see streambpe/train/__init__.py.
+costs nothing. `train` is both the subpackage and the function: see streambpe/train/__init__.py.
 """
 
 from __future__ import annotations

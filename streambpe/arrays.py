@@ -1,7 +1,7 @@
-"""Kinds of arrays; arrays to files, so that a full disk is always told.
+"""Types of arrays, and writing arrays to files so that a full disk always raises an error.
 
-numpy's own `tofile` and `save` write through a buffer whose last flush they do not look at: of an array of 21 872 bytes
-on a disk with room for 20 480 the rest was missing, and no error was raised.
+numpy's own `tofile` and `save` write through a buffer and do not check its last flush: an array of 21 872 bytes was cut
+off on a disk with room for 20 480, and no error was raised.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ MAX_COUNT = 2**63 - 1  # in an Int64
 
 
 def write_array(array: npt.NDArray[Any], out: IO[bytes]) -> None:
-    """An array's bytes, one after another."""
+    """Write an array's bytes, one after another."""
     out.write(np.ascontiguousarray(array).data)
 
 
 def save_array(array: npt.NDArray[Any], path: Path) -> None:
-    """A .npy file, on disk when this returns."""
+    """Write a .npy file, which is on disk when this returns."""
     with open(path, "wb") as out:
         np.lib.format.write_array_header_1_0(out, np.lib.format.header_data_from_array_1_0(array))
         write_array(array, out)

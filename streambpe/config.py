@@ -1,4 +1,4 @@
-"""What is learned from counts: `TrainConfig`, and what `--like` sets. How they are counted: count_config.py."""
+"""What is learned from counts: `TrainConfig`, and what `--like` sets. For counting itself: count_config.py."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from streambpe.errors import UsageError
 from streambpe.options import Option, option, options_of, refuse_what_is_no_text
 from streambpe.system import compose_name
 
-_MOST_DECIMALS = 6  # of a weight: remainders are counted in an array of a million (store/groups.py)
+_MOST_DECIMALS = 6  # in a weight: so there are at most a million remainders to count (store/weights.py)
 _LARGEST_WEIGHT = 10**6
 
 
 def parse_weights(given: Sequence[str] | Mapping[str, object]) -> dict[str, str]:
-    """NAME=NUMBER each -> the numbers in their shortest decimal form, by name in order."""
+    """Entries NAME=NUMBER -> the numbers in their shortest decimal form, by name, sorted by name."""
     pairs = []
     for entry in given if not isinstance(given, Mapping) else [f"{k}={v}" for k, v in given.items()]:
         name, _, number = entry.rpartition("=")
@@ -36,8 +36,8 @@ def parse_weights(given: Sequence[str] | Mapping[str, object]) -> dict[str, str]
     return dict(sorted(pairs))
 
 
-# What each compatibility name changes; see docs/training.md. An encoding that leaves no choice of alphabet
-# overrides `alphabet`.
+# What each compatibility name changes; see docs/training.md. `alphabet` is overridden by an encoding that allows
+# only one alphabet.
 LIKE: dict[str, dict[str, Any]] = {
     "hf": {},
     "rustbpe": {"alphabet": "bytes"},
@@ -62,7 +62,7 @@ LIKE: dict[str, dict[str, Any]] = {
         "token_order": "first-birth",
     },
 }
-# The same for counting, where nothing else is asked for.
+# The same for counting; options that are given override it.
 LIKE_COUNTING: dict[str, dict[str, Any]] = {
     "script": {"normalize": "nfc", "unencodable": "drop"},
     "picky": {"pattern": "whitespace"},
@@ -77,7 +77,7 @@ LIKE_OPTION = Option(
     choices=tuple(LIKE),
     default="hf",
 )
-UNK = "<unk>"  # the special token of --encoding chars for characters outside the alphabet; or <UNK>, if that is given
+UNK = "<unk>"  # the special token of --encoding chars for characters outside the alphabet; <UNK> is taken too
 STAGE2_PATTERN = "superbpe2"
 _SUPERWORD_FIELDS = (
     "superwords", "transition", "superword_pattern", "stage2_pattern", "max_superword_words", "forbid",
@@ -259,7 +259,7 @@ class TrainConfig:
 
     @classmethod
     def from_options(cls, like: str = "hf", **given: Any) -> TrainConfig:
-        """`like` sets knobs, what is given (not None) overrides them; wrong values are refused by name."""
+        """`like` sets options, those given (not None) override them; an error names the option that is wrong."""
         if like not in LIKE:
             raise UsageError(f"--like {like}: one of {', '.join(LIKE)}.")
         given = {key: value for key, value in given.items() if value not in (None, ())}
@@ -298,7 +298,7 @@ class TrainConfig:
         return config
 
     def check(self) -> None:
-        """Refuse what cannot work, before anything is read."""
+        """Refuse options that cannot work, before anything is read."""
         self._check_values()
         if self.tau is None and (self.delete_to, self.delete_test) != ("bytes", "before"):
             raise UsageError("--delete-to and --delete-test say how tokens are deleted; --tau T says when.")
@@ -328,7 +328,7 @@ class TrainConfig:
             raise UsageError("--special: each must be given once and not be empty.")
 
     def _check_values(self) -> None:
-        """Choices and lower bounds, as the fields have them."""
+        """Check choices and lower bounds, as the fields state them."""
         refuse_what_is_no_text(TrainConfig, vars(self))
         for name, known in options_of(TrainConfig).items():
             value = getattr(self, name)
@@ -386,7 +386,7 @@ class TrainConfig:
 
     @property
     def unk(self) -> str | None:
-        """The special token that stands for characters outside the alphabet, where there may be such."""
+        """The special token for characters outside the alphabet; None if the training has none."""
         return next((text for text in self.specials if text.lower() == UNK), None) if self.encoding == "chars" else None
 
     def _check_uw(self) -> None:
@@ -406,11 +406,11 @@ class TrainConfig:
 
     @property
     def extra_ids(self) -> int:
-        """Specials and reserved ids."""
+        """How many special and reserved ids there are."""
         return len(self.specials) + self.reserve
 
     def as_facts(self) -> dict[str, Any]:
-        """For the event log's header: exact and 1 are one rule, and what the rule ignores is left out."""
+        """For the event log's header: batch exact and batch 1 are one rule, and options without effect are left out."""
         facts = asdict(self)
         facts["batch"] = "paper" if self.batch == "paper" else "exact"
         if self.batch != "paper":
@@ -435,7 +435,7 @@ class TrainConfig:
         return facts
 
     def as_options(self) -> dict[str, Any]:
-        """What `from_options` makes this of again, whatever defaults become: all options that have an effect, given."""
+        """All options that have an effect: `from_options` makes the same object of them, even if defaults change."""
         effective = {*self.as_facts(), "specials", "reserve", "token_order", "specials_first"}
         options = {name: getattr(self, name) for name in options_of(TrainConfig) if name in effective}
         options["weights"] = [f"{group}={weight}" for group, weight in self.weights.items()]

@@ -1,4 +1,4 @@
-"""Options of counting: `CountConfig` how text becomes chunks, `SourceOptions` how sources are read, `Counting` both."""
+"""Options of counting. `CountConfig`: how text is split, `SourceOptions`: how sources are read, `Counting`: both."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class SourceOptions:
         refuse_what_is_no_text(SourceOptions, vars(self))
 
     def given(self) -> dict[str, Any]:
-        """Those that are not as they are by default."""
+        """The options that differ from their defaults."""
         held = {name: (getattr(self, name), known.default) for name, known in options_of(SourceOptions).items()}
         return {name: value for name, (value, default) in held.items() if value != default}
 
@@ -104,7 +104,7 @@ class SourceOptions:
 class Counting(SourceOptions):
     """What a command, a caller of `train`, or job.json asks of counting."""
 
-    options: dict[str, Any] = field(default_factory=dict)  # fields of CountConfig; what is not given is as in the run
+    options: dict[str, Any] = field(default_factory=dict)  # fields of CountConfig; a missing one is as in the run
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -112,7 +112,7 @@ class Counting(SourceOptions):
 
     @classmethod
     def of(cls, arguments: Counting | Mapping[str, Any] | None) -> Counting:
-        """Out of arguments of `count`; None is as good as missing."""
+        """Made from arguments of `count`; None means that an argument is missing."""
         if isinstance(arguments, Counting):
             return arguments
         given = {name: value for name, value in (arguments or {}).items() if value is not None}
@@ -120,12 +120,12 @@ class Counting(SourceOptions):
         return cls(**{**given, "groups": tuple(given.get("groups", ())), "options": options})
 
     def as_arguments(self) -> dict[str, Any]:
-        """Arguments of `count`."""
+        """As arguments of `count`."""
         return vars(self).copy()
 
 
 def reconcile(saved: dict[str, Any], asked: dict[str, Any], run: Path) -> CountConfig:
-    """The options of an existing run; those asked for now (None: not asked) must agree with them."""
+    """The options of an existing run; an error if one asked for now (None: not asked) differs."""
     saved = asdict(CountConfig()) | saved  # a run made before an option existed has its default
     for f in fields(CountConfig):
         wanted = asked.get(f.name)

@@ -1,7 +1,7 @@
-"""A full disk: what every library says of it, in its own way, becomes one message.
+"""A full disk: every library reports it in its own way; here it becomes one message.
 
-Python, numpy, Arrow, Polars and DuckDB raise errors of their own, some without a number, and DuckDB says it of a
-file that it "cannot open" too.
+Python, numpy, Arrow, Polars and DuckDB raise errors of their own, some without a number. DuckDB also reports a full
+disk as a file that it "cannot open".
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def disk_full(why: BaseException, folder: Path | str, then: str = _KEPT) -> Disk
 
 @contextlib.contextmanager
 def disk_full_explained(folder: Path | str) -> Iterator[None]:
-    """One message for what is said in many ways."""
+    """Inside the block, an error of any library that means a full disk becomes one DiskFull."""
     try:
         yield
     except StreambpeError:

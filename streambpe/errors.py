@@ -85,7 +85,7 @@ class SqlInputError(StreambpeError):
 
 
 class QueryRefused(StreambpeError):
-    """A query does more than read, or asks for something that its output cannot hold."""
+    """A query does more than read, or returns something that the output format cannot hold."""
 
 
 class OutputExists(UsageError):
@@ -110,11 +110,11 @@ class UnknownSymbol(StreambpeError, ValueError):
 
 
 class OtherTable(StreambpeError, ValueError):
-    """SCRIPT symbols of a table of characters that this program does not have."""
+    """SCRIPT symbols come from a table of characters that this program does not have."""
 
 
 class UndecodableSymbols(ValueError):
-    """A sequence of symbols that no text has: a block without an index, half an escaped character."""
+    """Symbols that no text encodes to: a block without an index, half an escaped character."""
 
 
 class CountOverflow(ValueError):

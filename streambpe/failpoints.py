@@ -1,6 +1,6 @@
-"""Die at a named place, as in a power cut: what the tests of resuming stand on.
+"""Die at a named place, as in a power cut; the tests of resuming use this.
 
-    STREAMBPE_FAILPOINT=part-written:3 streambpe count ...    # killed when it gets there the third time
+    STREAMBPE_FAILPOINT=part-written:3 streambpe count ...    # killed when it gets there for the third time
 
 Places of counting: run-made, sequence-written, part-written, part-committed, merge-committed, fold-filled,
 fold-committed; each stands right before or right after a rename or a commit. Those of a training are in
@@ -18,7 +18,7 @@ _passed = itertools.count(1)
 
 
 def failpoint(name: str) -> None:
-    """End this process by SIGKILL if the environment asks for it here; else nothing."""
+    """End this process by SIGKILL if the environment asks for it here; else do nothing."""
     asked = os.environ.get("STREAMBPE_FAILPOINT")
     if asked and asked.split(":")[0] == name and next(_passed) >= int(asked.partition(":")[2] or 1):
         die()

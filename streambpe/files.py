@@ -11,7 +11,7 @@ from streambpe.system import rename, sync_file, sync_folder
 
 @contextlib.contextmanager
 def whole_file(target: Path) -> Iterator[Path]:
-    """A name to write to. What stands there at the end is put on the disk and takes the target's name.
+    """A name to write to. What is there at the end of the block is synced to disk and takes the target's name.
 
     A reader, or a power cut, sees the old file or the new one, never a mixture; after an error the old one stays.
     A kill may leave NAME.new behind, which the next writer overwrites.
@@ -27,9 +27,9 @@ def whole_file(target: Path) -> Iterator[Path]:
 
 
 def put_in_place(made: Path, target: Path) -> None:
-    """Give what was made, a file or a folder of files, its name. A power cut leaves the whole of it there, or nothing.
+    """Give a finished file or folder of files its name. After a power cut the whole of it is there, or nothing.
 
-    What is in it is put on the disk before the name, and the name before this returns.
+    Its content is synced to disk before the name, and the name before this returns.
     """
     if made.is_dir():
         for file in made.iterdir():
@@ -42,6 +42,6 @@ def put_in_place(made: Path, target: Path) -> None:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """A small file in place of the one that is there, or new."""
+    """Write a small file, in place of the one that is there if any."""
     with whole_file(path) as temporary:
         temporary.write_bytes(data)

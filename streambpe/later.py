@@ -1,7 +1,7 @@
 """Libraries that cost much to load and that most commands do without: loaded at their first use.
 
-Polars takes 0.12 s of processor time and 25 MB, Arrow's own computing 0.04 s; counting and learning from text need none
-of it.
+Polars takes 0.12 s of processor time and 25 MB, Arrow's compute functions 0.04 s; counting and learning from text need
+neither.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from streambpe.options import Option
 
 
 def read_options(path: Path | str, known: Iterable[Option]) -> dict[str, Any]:
-    """The options in a file, by the names of their fields; what is no option, or has no such value, is refused."""
+    """The options in a file, by the names of their fields; an unknown option or a wrong kind of value is refused."""
     options = {option.key: option for option in known}
     try:
         entries = tomllib.loads(Path(path).read_bytes().decode())
@@ -36,7 +36,7 @@ def read_options(path: Path | str, known: Iterable[Option]) -> dict[str, Any]:
 
 
 def _value(path: Path | str, option: Option, entry: Any) -> Any:
-    """An entry as the option takes it; numbers may stand for text, as in coverage = 0.9999."""
+    """An entry's value as the option takes it; a number may be given for a text, as in coverage = 0.9999."""
     number = isinstance(entry, int | float) and not isinstance(entry, bool)
     if option.switch:
         fits, wanted = isinstance(entry, bool), "true or false"
@@ -53,7 +53,7 @@ def _value(path: Path | str, option: Option, entry: Any) -> Any:
 
 
 def format_options(values: Mapping[str, Any], parts: Mapping[str, Iterable[Option]]) -> str:
-    """The text of a file that `read_options` reads again. `parts`: options under the heading they stand below."""
+    """The text of a file that `read_options` reads again. `parts`: for each heading, the options below it."""
     blocks = []
     for heading, options in parts.items():
         lines = [f"{option.key} = {_toml(values[option.name])}" for option in options if option.name in values]
@@ -63,5 +63,5 @@ def format_options(values: Mapping[str, Any], parts: Mapping[str, Iterable[Optio
 
 
 def _toml(value: Any) -> str:
-    """A value in TOML, which writes texts, numbers and lists as JSON does, but for one control character."""
+    """A value in TOML, which writes texts, numbers and lists as JSON does, except for one control character."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

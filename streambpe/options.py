@@ -1,9 +1,9 @@
-"""What an option is, said once: at the field of the class that holds it.
+"""What an option is, stated once: at the field of the class that holds it.
 
     min_frequency: int = option(1, "Stop when the best pair is rarer.", panel="Vocabulary", metavar="N", least=0)
 
 The options of the commands and their --help (cli/options.py), option files (option_file.py), the checks of choices and
-lower bounds (config.py), and the tests of the tables in docs/ all read it from there. The classes: TrainConfig,
+lower bounds (config.py), and the tests of the tables in docs/ all read it there. The classes: TrainConfig,
 CountConfig, SourceOptions, Resources.
 """
 
@@ -39,12 +39,12 @@ class Option:
     panel: str
     metavar: str | None = None
     choices: tuple[str, ...] = ()
-    least: int | None = None  # of a number
+    least: int | None = None  # the smallest number allowed
     off: str = ""  # the flag that turns a switch off
     default: Any = None
-    told_default: str = ""  # where the default is not a value: "all cores"
+    told_default: str = ""  # shown where the default is not a value: "all cores"
     short: str = ""
-    many: bool = False  # may be given again
+    many: bool = False  # may be given more than once
 
     @property
     def key(self) -> str:
@@ -58,7 +58,7 @@ class Option:
 
     @property
     def shown_default(self) -> str:
-        """For people; empty if there is nothing to say."""
+        """The default as --help shows it; empty if there is nothing to say."""
         if self.told_default or self.switch or self.default in (None, "", ()):
             return self.told_default
         return str(self.default)
@@ -81,7 +81,7 @@ def option(
 
 
 def options_of(holder: type) -> Mapping[str, Option]:
-    """The options among the fields of a dataclass, by field."""
+    """The options among the fields of a dataclass, by the field's name."""
     found = {}
     for of_class in fields(holder):
         if "option" in of_class.metadata:
@@ -93,7 +93,7 @@ def options_of(holder: type) -> Mapping[str, Option]:
 
 
 def refuse_what_is_no_text(holder: type, given: Mapping[str, Any]) -> None:
-    """Refuse options of this class that hold what no text can; those that are missing in `given` are not asked."""
+    """Refuse options of this class whose value no text can hold; those missing in `given` are not checked."""
     for name, known in options_of(holder).items():
         value = given.get(name)
         for text in value if isinstance(value, tuple) else (value,):
@@ -102,6 +102,6 @@ def refuse_what_is_no_text(holder: type, given: Mapping[str, Any]) -> None:
 
 
 def refuse_no_text(name: str, text: str) -> None:
-    """Bytes of a command line that are not UTF-8 come as halves of surrogate pairs, which no text can hold."""
+    """Refuse halves of surrogate pairs, which no text can hold: bytes of an argument that are no UTF-8 become those."""
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise UsageError(f"{name} {text!a}: this is not UTF-8.")

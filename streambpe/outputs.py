@@ -29,12 +29,12 @@ def refuse_existing(path: Path, force: bool) -> None:
 
 
 def refuse_no_place(path: Path) -> None:
-    """An error if nothing can be made at `path`: no folder around it, or a name that cannot be."""
+    """An error if nothing can be made at `path`: no folder around it, or an impossible name."""
     try:
         path.lstat()
     except FileNotFoundError:
         pass
-    except (OSError, ValueError) as why:  # too long, a file where a folder should be, not ours to look into
+    except (OSError, ValueError) as why:  # name too long, a file in place of a folder, a folder we may not look into
         raise UsageError(f"{path} cannot be written: {getattr(why, 'strerror', why)}. Nothing was changed.") from None
     if not path.absolute().parent.is_dir():
         raise UsageError(f"{path.parent} is no folder; make it first. Nothing was written.")
@@ -47,7 +47,7 @@ def _takes_all(path: Path) -> bool:
 
 @contextlib.contextmanager
 def whole_output(path: Path) -> Iterator[Path]:
-    """As files.whole_file, for a path that the user named: it may be a pipe, and what fails is told."""
+    """As files.whole_file, for a path that the user named: it may be a pipe, and a failure becomes a clear error."""
     if _takes_all(path):
         yield path
         return
@@ -59,7 +59,7 @@ def whole_output(path: Path) -> Iterator[Path]:
 
 
 def not_written(path: Path, why: OSError) -> StreambpeError:
-    """The error where a file could not be written and the old one stays."""
+    """The error for a file that could not be written; the old one stays."""
     if says_disk_full(why):
         return disk_full(why, path, f"{_AS_IT_WAS} Make room, then give the same command again.")
     return StreambpeError(f"{path} cannot be written ({why.strerror or why}). {_AS_IT_WAS}")

@@ -22,7 +22,7 @@ from streambpe.resources import format_size, keeper
 
 MODES = ("auto", "bar", "jsonl", "none")
 _STATUS_SECONDS = 0.5
-_REMEMBERED = 256  # snapshots that rates are worked out from: two minutes and more
+_REMEMBERED = 256  # snapshots that rates are computed from: two minutes or more
 
 
 @dataclass
@@ -30,16 +30,16 @@ class Meter:
     """How far a job is. Written by the job, read by the reporter; every field is a plain number or string."""
 
     stage: str
-    total: int = 0  # of `unit`; 0: not known
+    total: int = 0  # in `unit`; 0: not known
     unit: str = "bytes"
     done: int = 0
     facts: dict[str, Any] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
-    resumed_from: int = 0  # done before this process began: not part of the rate
+    resumed_from: int = 0  # done before this process began; not part of the rate
     peak_memory: int = 0
     memory_limit: int = 0  # what --memory says, for people to compare with; 0: not known
     _seen: deque[tuple[str, float, int]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
-    _stages: list[tuple[str, float]] = field(default_factory=list)  # when each began
+    _stages: list[tuple[str, float]] = field(default_factory=list)  # (stage, when it began)
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -50,7 +50,7 @@ class Meter:
         self._stages.append((self.stage, self.started))
 
     def stage_seconds(self) -> dict[str, float]:
-        """How long each stage took, the present one so far."""
+        """How long each stage took; the present one: so far."""
         took: dict[str, float] = {}
         ends = [at for _, at in self._stages[1:]] + [time.monotonic()]
         for (stage, began), end in zip(self._stages, ends, strict=True):
@@ -86,7 +86,7 @@ class Meter:
         }
 
     def _rates(self, overall: float) -> list[float]:
-        """How fast it is: since the start, over the last minute, half of it, a sixth of it."""
+        """How fast the job is: since the start, and over the last 60, 30 and 10 seconds."""
         now = time.monotonic()
         self._seen.append((self.stage, now, self.done))
         rates = [overall]
@@ -100,8 +100,8 @@ class Meter:
 def eta_range(left: float, rates: Sequence[float]) -> tuple[float, float] | None:
     """(soonest, latest) seconds until the rest is done: at the fastest and at the slowest of the rates seen.
 
-    Speed changes on the way (passes over less and less, a refill now and then), so one number would be a
-    guess that looks like knowledge. None while nothing moves.
+    Speed changes on the way (passes get shorter, and now and then there is a refill), so one number would
+    pretend to be exact. None while nothing moves.
 
         eta_range(1000, [100, 50])  ->  (10, 20)
     """
@@ -157,11 +157,11 @@ class Reporter:
         self._write_status(status)
         try:
             self._show(status)
-        except OSError:  # stderr goes to a full disk, or its reader is gone: the job needs neither
+        except OSError:  # the disk is full, or the reader of stderr is gone: the job can go on
             self._show = lambda status: None
 
     def _open_bar(self) -> None:
-        from rich.console import Console  # not above: what shows no bar need not wait for it
+        from rich.console import Console  # not above: it loads slowly and is needed for the bar only
         from rich.progress import BarColumn, Progress, TextColumn
 
         bar = Progress(
@@ -187,7 +187,7 @@ class Reporter:
 
 
 def describe(status: dict[str, Any]) -> str:
-    """One line for people: amount, rate, what is special to the stage, memory, time left."""
+    """One line for people: amount, rate, the stage's own facts, memory, time left."""
 
     def amount(n: float) -> str:
         return format_size(n) if status["unit"] == "bytes" else f"{n:,.0f} {status['unit']}"
@@ -204,7 +204,7 @@ def describe(status: dict[str, Any]) -> str:
 
 
 def describe_range(low: float, high: float) -> str:
-    """Two times as people say them: 1:05 to 2:10, or just 0:40 where both are about that."""
+    """Two times as people say them: 1:05 to 2:10, or just 0:40 where both are about the same."""
     return clock(high) if high - low < max(2.0, high / 20) else f"{clock(low)} to {clock(high)}"
 
 

@@ -1,10 +1,10 @@
 """--memory, --threads and --temp-dir, and keeping within --memory.
 
-That is: what the process tree takes, what is left, and freed memory that goes back at once.
+That is: what the process tree takes, what is left, and giving freed memory back to the system.
 
-Three allocators live in the process: glibc's (numpy), Polars' own, Arrow's. Each keeps what is freed
-for later, which is fast and under a limit of 500 MB adds about 100 MB to the resident size (measured:
-566 MB against 519 MB while counting, 612 against 488 while folding).
+Three allocators live in the process: glibc's (numpy), Polars' own, Arrow's. Each keeps freed
+memory for later. That is fast, but under a limit of 500 MB it adds about 100 MB to the resident size
+(measured: 566 MB against 519 MB while counting, 612 against 488 while folding).
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from streambpe.system import (
     usable_cores,
 )
 
-# The least that counting, training and encoding keep to whatever the text: 60 MB of Python and the libraries' own
-# data, 30 to 60 MB of the code in use, and the work. Superwords hold documents and their neighbours too.
+# The smallest --memory that counting, training and encoding keep to with any text: 60 MB of Python and the libraries'
+# own data, 30 to 60 MB of the code in use, and the work. Superwords also hold documents and their neighbours.
 SMALLEST_MEMORY_BYTES = 256 * 10**6
 SMALLEST_SUPERWORDS_BYTES = 400 * 10**6
-BASE_BYTES = 96 << 20  # resident before any work: 45 MB of Python and data, 55 MB of the code in use of libraries
+BASE_BYTES = 96 << 20  # resident before any work: 45 MB of Python and data, 55 MB of library code in use
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
-LEFT_BEHIND_BYTES = 64 << 20  # by earlier stages in the allocators, at most
-TRANSIENT_SHARE = 16  # of a limit is kept for what Polars takes for a moment
-_ROOMY_BYTES = 900 * 10**6  # from here on arrays of some megabytes are used again instead of mapped anew each time
-_TIGHT_BYTES = 2 << 30  # above this the allocators' own habits do no harm
+LEFT_BEHIND_BYTES = 64 << 20  # what earlier stages leave in the allocators, at most
+TRANSIENT_SHARE = 16  # one part in so many of a limit is kept for what Polars takes for a moment
+_ROOMY_BYTES = 900 * 10**6  # from this limit on arrays of some megabytes reuse memory; below, they are mapped anew
+_TIGHT_BYTES = 2 << 30  # above this limit the allocators' defaults do no harm
 
 
 def parse_size(text: str, flag: str = "--memory") -> int:
@@ -111,13 +111,13 @@ class Resources:
         return cls(memory_bytes, count, Path(temp_dir) if temp_dir else None)
 
     def as_facts(self) -> ResourceFacts:
-        """For what `resume` goes on with."""
+        """As job.json holds them, so that `resume` goes on with the same."""
         temp_dir = str(self.temp_dir) if self.temp_dir else None
         return {"memory_bytes": self.memory_bytes, "threads": self.threads, "temp_dir": temp_dir}
 
     @classmethod
     def from_facts(cls, facts: ResourceFacts) -> Resources:
-        """What `as_facts` gave, perhaps on a larger machine: no more than this one has."""
+        """Made from what `as_facts` gave, perhaps on a larger machine: no more than this machine has."""
         memory_bytes = min(facts["memory_bytes"], max(available_memory(), SMALLEST_MEMORY_BYTES))
         threads = min(facts["threads"], most_threads())
         return cls(memory_bytes, threads, Path(facts["temp_dir"]) if facts["temp_dir"] else None)
@@ -130,7 +130,7 @@ class Resources:
 
 
 def most_threads() -> int:
-    """More would only wait for each other, and every one takes memory."""
+    """The most threads allowed: more would only wait for each other, and each takes memory."""
     return max(64, 4 * usable_cores())
 
 
@@ -148,11 +148,11 @@ def _too_small(memory_bytes: int, least: int, what: str) -> str:
 def prepare_allocators(memory_bytes: int) -> None:
     """Call before Polars is imported: its allocator reads its settings once, when it is loaded.
 
-    Few arenas, and what is freed goes back within 0.1 s. (At once, it costs as much system time
-    again: 4.2 s against 1.7 s for 100 MB of text under 500 MB.) What is mapped anew is zeroed by the system: counting
-    300 MB of text with its sequences took 1.9 s of it where arrays are mapped from 4 MB on, and 0.9 s and 40 MB more
-    where they are from 32 MB on. Without a tight limit nothing is set: larger thresholds were tried and gave nothing
-    but a larger process.
+    Few arenas, and freed memory goes back within 0.1 s. (Going back at once costs more system time: 4.2 s against
+    1.7 s for 100 MB of text under 500 MB.) The system zeroes what is mapped anew: counting 300 MB of text with its
+    sequences took 1.9 s of system time with arrays mapped from 4 MB on, and 0.9 s, but 40 MB more memory, with arrays
+    mapped from 32 MB on. Without a tight limit nothing is set: larger thresholds were tried and only made the process
+    larger.
     """
     if memory_bytes >= _TIGHT_BYTES:
         return
@@ -173,15 +173,15 @@ def release_memory() -> None:
 
 
 def sure_room(memory_bytes: int, base_bytes: int, known_bytes: int = 0) -> int:
-    """What is left of a limit at worst: for what must be the same in every process, such as which files there are."""
+    """What is left of a limit at worst: for what must be the same in every process, as which files there are."""
     return memory_bytes - base_bytes - known_bytes - LEFT_BEHIND_BYTES - memory_bytes // TRANSIENT_SHARE
 
 
 def room_for_arrays(memory_bytes: int, base_bytes: int, known_bytes: int = 0) -> int:
     """What is left of a limit now.
 
-    base_bytes: resident before any work; known_bytes: of the objects this job holds. What is resident counts up to
-    these and what earlier stages left in the allocators, so that what a caller's program holds does not.
+    base_bytes: resident before any work; known_bytes: of the objects this job holds. Resident memory counts up to the
+    sum of these and LEFT_BEHIND_BYTES; above that, it belongs to the caller's program and does not count.
     """
     release_memory()
     held = min(max(base_bytes, tree_memory()), base_bytes + known_bytes + LEFT_BEHIND_BYTES)
@@ -189,17 +189,17 @@ def room_for_arrays(memory_bytes: int, base_bytes: int, known_bytes: int = 0) ->
 
 
 _LOOK_SECONDS = 0.05  # between two looks at the memory of the processes
-_PSS_SHARE = 20  # reading what is shared may take one part in so many of the time
-_FULL = 0.75  # of the limit, above which the libraries' pages are let go of
-_UNMAP_SECONDS = 0.1  # and then no sooner again
+_PSS_SHARE = 20  # reading PSS may take one part in so many of the time
+_FULL = 0.75  # of the limit; above it the libraries' pages are unmapped
+_UNMAP_SECONDS = 0.1  # at least, between two times that they are unmapped
 
 
 class Keeper:
-    """Looks at the process tree while a job runs: what it held at most, and that idle library pages go back.
+    """Looks at the process tree while a job runs: records its peak memory, and gives idle library pages back.
 
-    Polars, DuckDB and Arrow map 130 MB of code and constants before they have counted a word, and go on mapping what
-    they touch once; what they work with at any one time is 30 to 60 MB. Above three quarters of the limit all of it is
-    unmapped now and then, and what is in use comes back (about 3 ms for all of it); so it is between two stages.
+    Polars, DuckDB and Arrow map 130 MB of code and constants before any word is counted, and keep mapped whatever they
+    touch once; at any one time they work with 30 to 60 MB of it. Above three quarters of the limit, and between two
+    stages, all of it is unmapped; the pages in use come back by themselves (about 3 ms for all of it).
     """
 
     def __init__(self) -> None:
@@ -209,7 +209,7 @@ class Keeper:
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._pids = [os.getpid()]
-        self._shared = 0  # counted by more than one process
+        self._shared = 0  # bytes counted in more than one process
         self._next_tree = self._next_unmap = self._next_pages = 0.0
         self._pages: list[tuple[int, int]] = []
 
@@ -247,7 +247,7 @@ class Keeper:
     def _loop(self, ended: threading.Event) -> None:
         while not ended.wait(_LOOK_SECONDS):
             self.look()
-            if self.resident > _FULL * self.limit > 0:  # what others use too goes back as well: they may end first
+            if self.resident > _FULL * self.limit > 0:  # shared pages count too: the other processes may end first
                 self.unmap()
 
     def unmap(self) -> None:
@@ -255,7 +255,7 @@ class Keeper:
         at = time.monotonic()
         if at < self._next_unmap:
             return
-        if at >= self._next_pages:  # a library may have been loaded since
+        if at >= self._next_pages:  # a library may have been loaded since then
             self._pages, self._next_pages = library_pages(), at + 5.0
         unmap(self._pages)
         self._next_unmap = at + _UNMAP_SECONDS

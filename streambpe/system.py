@@ -13,8 +13,8 @@
     names of files      as given                 folded, composed          folded; the name on disk counts
     stop signals        INT, TERM                INT, TERM                 INT, BREAK (TERM kills)
 
-Functions ask whether a thing is there, not which system this is, wherever that can be asked; so taking a thing away
-shows what happens without it (tests/ground/test_other_systems.py).
+Where they can, functions test whether a feature is there, not which system this is. So a test can take a feature
+away and see what happens without it (tests/ground/test_other_systems.py).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 _PROC = Path("/proc")  # Linux; elsewhere there is no such folder
 _PAGE_BYTES = mmap.PAGESIZE
-# a line of smaps that begins what is mapped of a package's library; such libraries are never unloaded
+# the first line of smaps for a mapping; it ends in the path if that is a package's library (these are never unloaded)
 _MAPPED = re.compile(rb"([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ (\d+) +(?:/.*-packages/.*\.so\b)?")
 
 
@@ -62,7 +62,7 @@ _msvcrt = _module("msvcrt")
 
 
 def usable_cores() -> int:
-    """Cores that this process may use: those it is bound to, and no more than its control groups pay for."""
+    """Cores that this process may use: those it is bound to, and no more than its control groups grant."""
     cores = _granted_cores()
     for folder in _control_groups("cpu"):
         share = _cpu_share(folder)
@@ -80,7 +80,7 @@ def _granted_cores() -> int:
 
 
 def _cpu_share(group: Path) -> float | None:
-    """Cores that one control group pays for, or None without a bound: v2 `cpu.max`, v1 `cpu.cfs_quota_us`."""
+    """Cores that one control group grants, or None without a bound: v2 `cpu.max`, v1 `cpu.cfs_quota_us`."""
     with contextlib.suppress(OSError, ValueError):
         quota, period = (group / "cpu.max").read_text().split()
         return int(quota) / int(period)  # "max 100000": no number, no bound
@@ -105,10 +105,10 @@ def available_memory() -> int:
 
 
 def tree_memory(pid: int | None = None) -> int:
-    """Bytes that a process (this one) and its children hold; what --memory bounds.
+    """Bytes that a process (by default this one) and its children hold; --memory bounds them.
 
-    As a control group charges them: a page that several share counts once (PSS). Where the system does not tell that,
-    each process is charged all it has resident (RSS), which is more.
+    They are counted as a control group does: a page that several processes share counts once (PSS). Where the system
+    does not tell PSS, all that is resident in each process counts (RSS), which is more.
     """
     total = 0
     with contextlib.suppress(psutil.Error):
@@ -128,7 +128,7 @@ def _process_memory(process: psutil.Process) -> int:
 
 
 def bound_allocator(arenas: int, mapped_bytes: int, kept_bytes: int) -> None:
-    """Tell glibc's allocator to keep little: so many arenas, large blocks mapped, at most so much at its end."""
+    """Tell glibc's allocator to keep little: how many arenas, from which size on blocks are mapped, what it keeps."""
     mallopt = _c_function("mallopt")
     if mallopt is not None:
         for option, value in ((-8, arenas), (-3, mapped_bytes), (-1, kept_bytes)):  # M_ARENA_MAX and so on, <malloc.h>
@@ -150,7 +150,7 @@ def trim_allocator() -> None:
 
 
 def _c_function(name: str) -> Any:
-    """A function of the C library that this process runs on, or None; some builds of Python have no ctypes."""
+    """A function of the C library that this process runs on, or None; some Python builds have no ctypes."""
     with contextlib.suppress(ImportError, OSError, AttributeError, TypeError):  # TypeError: Windows wants a name
         import ctypes
 
@@ -159,13 +159,13 @@ def _c_function(name: str) -> Any:
 
 
 def release_pages(mapped: mmap.mmap) -> None:
-    """Pages of a memory map that were read count as this process's memory until they are given back."""
+    """Give back the pages of a memory map that were read: until then they count as this process's memory."""
     if hasattr(mapped, "madvise") and hasattr(mmap, "MADV_DONTNEED"):
         mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def resident_bytes(pid: int) -> int:
-    """Bytes one process has resident, pages it shares included; 0 once it is gone. A few microseconds."""
+    """Bytes one process has resident, including pages it shares; 0 once it is gone. Takes a few microseconds."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         return int((_PROC / str(pid) / "statm").read_bytes().split()[1]) * _PAGE_BYTES
     with contextlib.suppress(psutil.Error):
@@ -182,14 +182,14 @@ def tree_pids() -> list[int]:
 
 
 def library_pages() -> list[tuple[int, int]]:
-    """(address, bytes) of what this process has mapped of files, never written to and cannot write to: the code and
+    """(address, bytes) of mapped file pages that this process never wrote to and cannot write to: the code and
     constants of its libraries. Empty where the system does not tell."""
     found: list[tuple[int, int]] = []
     place = (0, 0)
     with contextlib.suppress(OSError), open(_PROC / "self/smaps", "rb") as lines:
         for line in lines:
             if line.startswith(b"Anonymous:"):
-                if place[1] and int(line.split()[1]) == 0:  # else the loader wrote there, and that must stay
+                if place[1] and int(line.split()[1]) == 0:  # else the loader wrote into these pages, and they must stay
                     found.append(place)
             elif mapped := _MAPPED.match(line):
                 start, stop = (int(number, 16) for number in mapped.groups()[:2])
@@ -213,11 +213,11 @@ def unmap(pages: Iterable[tuple[int, int]]) -> None:
 
 
 def _control_groups(controller: str) -> Iterator[Path]:
-    """The folders of this process's control groups for one resource, innermost first; every one of them binds it.
+    """The folders of this process's control groups for one resource, innermost first; the limits of all of them apply.
 
-    /proc/self/cgroup names the group, in the hierarchy of its controller (v1) or in the one of all (v2, no name):
+    /proc/self/cgroup names the group, in the hierarchy of its controller (v1) or in the common one (v2, no name):
         4:memory:/jobs/17        0::/user.slice/jobs-17.scope
-    mountinfo tells where a hierarchy is mounted, and from which of its groups on (a container sees its own part):
+    mountinfo tells where a hierarchy is mounted, and which of its groups is at the top (a container sees its own part):
         35 31 0:32 /jobs /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory   ->   /sys/fs/cgroup/memory/17
     """
     try:
@@ -241,7 +241,7 @@ def _control_groups(controller: str) -> Iterator[Path]:
 def _upwards(mount: Path, root: str, path: str) -> Iterator[Path]:
     try:
         below = PurePosixPath(path).relative_to(root)
-    except ValueError:  # the mounted part is another one
+    except ValueError:  # this group is not in the mounted part
         below = PurePosixPath()
     if ".." in below.parts:  # a namespace whose top lies below this process's group
         below = PurePosixPath()
@@ -267,7 +267,7 @@ def sync(handle: int) -> None:
         try:
             _fcntl.fcntl(handle, _fcntl.F_FULLFSYNC)
             return
-        except OSError as why:  # a file system that does not know it: of a network, of another system
+        except OSError as why:  # a file system without it, such as that of a network or of another system
             if why.errno not in _CANNOT:
                 raise
     os.fsync(handle)
@@ -297,9 +297,9 @@ _CANNOT = (errno.EINVAL, errno.ENOTSUP, errno.ENOTTY)
 
 
 def rename(source: Path, target: Path) -> None:
-    """Give a file the name of another, which is gone then; or a folder a name that is free.
+    """Give a file the name of another, which is replaced; or a folder a name that is free.
 
-    Windows refuses that while anyone has either open, such as `watch` or a virus scanner; it is tried again.
+    Windows refuses that while a program such as `watch` or a virus scanner has either open; then it is tried again.
     """
     patiently(lambda: os.replace(source, target))
 
@@ -313,16 +313,16 @@ def patiently(action: Callable[[], T]) -> T:
         except PermissionError:
             if time.monotonic() >= give_up:
                 raise
-            gc.collect()  # a memory map that nobody uses any more still holds its file
+            gc.collect()  # a memory map that is no longer used still holds its file
             time.sleep(0.02)
 
 
-_OPEN_FILES_ARE_HELD = os.name == "nt"  # may not be renamed or removed
+_OPEN_FILES_ARE_HELD = os.name == "nt"  # an open file cannot be renamed or removed
 _PATIENCE_SECONDS = 5.0
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder and all in it if it is there; an error if something stays, which a later run would believe."""
+    """Remove a folder, if it is there, and all in it; an error if something stays, because a later run would use it."""
     if not folder.exists():
         return
 
@@ -375,7 +375,7 @@ class NamesOnDisk:
     def _names(self, folder: Path) -> dict[str, list[str]]:
         if folder not in self._listed:
             found: dict[str, list[str]] = {}
-            with contextlib.suppress(OSError):  # it may be entered and not listed
+            with contextlib.suppress(OSError):  # a folder may be one that can be entered but not listed
                 for name in sorted(os.listdir(folder)):
                     found.setdefault(fold_name(name), []).append(name)
             self._listed[folder] = found
@@ -383,22 +383,22 @@ class NamesOnDisk:
 
 
 def compose_name(name: str) -> str:
-    """A name in the form in which it is compared: macOS may hand out é as e and an accent."""
+    """A name in the form used to compare names: macOS may give é as e and an accent."""
     return unicodedata.normalize("NFC", name)
 
 
 def fold_name(name: str) -> str:
-    """Equal for all names that some file system takes for the same."""
+    """A name's folded form, equal for all names that some file system takes to be the same."""
     return compose_name(compose_name(name).casefold())
 
 
 def name_order(path: str) -> tuple[str, str]:
-    """What paths are sorted by, so that files come in the same order on every system that they were copied to."""
+    """The key that paths are sorted by, so that files come in the same order on every system."""
     return portable_path(path), path
 
 
 def portable_path(path: str) -> str:
-    """A path as globs are written everywhere: with slashes, letters composed."""
+    """A path in the form that globs are written in: with slashes, letters composed."""
     return compose_name(path.replace(os.sep, "/"))
 
 
@@ -414,11 +414,11 @@ def is_reserved_name(name: str) -> bool:
 # ---------------------------------------------------------------------------------------------------------
 # one writer at a time
 
-_LOCKED_BYTE = 1 << 30  # far behind what the file holds, so that others can read who has it
+_LOCKED_BYTE = 1 << 30  # far beyond the file's end, so that others can read who has the lock
 
 
 def lock_handle(handle: int) -> bool:
-    """Take the lock of an open file, or tell that another has it. The system lets go when its holder ends, however."""
+    """Take the lock of an open file; False if another has it. The system frees it however its holder ends."""
     if _fcntl is not None:
         try:
             _fcntl.flock(handle, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
@@ -436,7 +436,7 @@ def lock_handle(handle: int) -> bool:
 
 
 def unlock_handle(handle: int) -> None:
-    """Let go. Windows wants that before the file is closed."""
+    """Free the lock. Windows needs that before the file is closed."""
     if _fcntl is None:
         os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
         _msvcrt.locking(handle, _msvcrt.LK_UNLCK, 1)
@@ -452,15 +452,15 @@ def stop_signals() -> tuple[int, ...]:
 
 
 def die() -> None:
-    """End this process at once, as a power cut would; nothing is written, closed or told."""
-    os.kill(os.getpid(), getattr(signal, "SIGKILL", 9))  # Windows ends a process by any number
+    """End this process at once, as a power cut would; nothing is written, closed or printed."""
+    os.kill(os.getpid(), getattr(signal, "SIGKILL", 9))  # on Windows any number ends a process
 
 
 def open_output() -> None:
-    """Let the standard streams take every character, the same bytes on every system.
+    """Let the standard streams take every character, as the same bytes on every system.
 
     What goes into a file or a pipe is UTF-8 with plain line feeds, whatever the locale; a terminal keeps its own
-    encoding, and shows what it cannot show as \\u2603.
+    encoding, and prints a character that it cannot show as \\u2603.
     """
     for stream in (sys.stdout, sys.stderr):
         if not isinstance(stream, io.TextIOWrapper):

@@ -1,4 +1,4 @@
-"""Threads: what stops a job, and work spread over them with results that do not depend on their number."""
+"""Threads: the event that stops a job, and work spread over threads; results do not depend on how many there are."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ def in_order(
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
-        finally:  # whoever takes no more results waits for those that are being made, not for all
+        finally:  # a caller that takes no more results waits only for those being made now
             for future in waiting:
                 future.cancel()

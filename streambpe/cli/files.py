@@ -8,7 +8,7 @@ from streambpe.errors import SourceError
 
 
 def opened(file: str) -> BinaryIO:
-    """A file to read bytes from; an error of the library if that cannot be."""
+    """A file to read bytes from; an error of the library if it cannot be opened."""
     try:
         return open(file, "rb")
     except OSError as why:

@@ -79,7 +79,7 @@ def count(
 
 
 def tell_counts(run: str, result: CountResult) -> None:
-    """What a count came to, on stderr."""
+    """Print what a count came to on stderr."""
     from streambpe.resources import format_size
 
     for warning in result.warnings:
@@ -175,7 +175,7 @@ def train(
 
 
 def _save_config(path: str | None, force: bool, run: str, counting: Counting, given: dict[str, Any]) -> None:
-    """--save-config: the options of a command as an option file."""
+    """For --save-config: write the options of a command as an option file."""
     if path is None:
         if force:
             raise UsageError("--force is about a file that is there already: give its name with --save-config.")
@@ -284,7 +284,7 @@ def resume(
 
 
 def tell_result(result: TrainResult) -> None:
-    """What a training came to, on stderr."""
+    """Print what a training came to on stderr."""
     for warning in result.warnings:
         click.echo(f"warning: {warning}", err=True)
     if result.uncovered and result.uncovered.n:

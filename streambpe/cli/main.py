@@ -1,4 +1,4 @@
-"""The command line: the group of commands, and what becomes of errors, warnings and a stdout that went away.
+"""The command line: the group of commands, and how errors, warnings and a closed stdout are handled.
 
 Each command is a thin call into the library (learn.py, look.py, models.py). Data goes to stdout, everything else to
 stderr. Heavy libraries are loaded inside the commands, so `streambpe --help` is quick and --threads can bound Polars'
@@ -51,7 +51,7 @@ class _Commands(click.Group):
             click.echo(f"streambpe: {error}", err=True)
             ctx.exit(error.exit_code)
         except BrokenPipeError:
-            # the reader of stdout went away (`| head`): nothing to tell, and nobody to tell it to
+            # the reader of stdout went away (`| head`): there is nothing to report, and nobody to read it
             _leave_stdout()
             ctx.exit(1)
         except Exception as error:
@@ -64,7 +64,7 @@ class _Commands(click.Group):
 
 
 def _leave_stdout() -> None:
-    """What stdout still holds cannot be written: Python is not to try again when it ends."""
+    """Point stdout to nowhere: what it still holds cannot be written, and Python must not try again when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,4 @@
-"""Commands that use a model: encode, decode, and its forms for other programs."""
+"""Commands that use a model: encode, decode, and those that convert it to and from other programs' formats."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def decode(model: str, file: str | None, dtype: str) -> None:
     from streambpe.encode.tokenizer import Tokenizer
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TablesDiffer)  # nothing is split here
+        warnings.simplefilter("ignore", TablesDiffer)  # no text is split here
         tokenizer = Tokenizer.load(model)
     if file is not None and Path(file).suffix in (".npy", ".parquet", ".bin"):
         documents = decode_array(tokenizer, Path(file), dtype)

@@ -1,4 +1,4 @@
-"""Options that several commands share: built from what the fields of the classes of options say of themselves."""
+"""Options that several commands share, built from the fields of the option classes (options.py)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streambpe.options import PANELS, Option, options_of, refuse_no_text
 from streambpe.resources import ResourceFacts, Resources, format_size, keeper, prepare_allocators
 
 F = TypeVar("F", bound=Callable[..., Any])
-_MOST_COLUMNS = 26  # of the options in --help; what stands beside them is the help
+_MOST_COLUMNS = 26  # at most, for the options in --help; the help texts stand beside
 
 
 class PanelOption(click.Option):
@@ -30,7 +30,7 @@ class PanelCommand(click.Command):
     """A command whose --help groups its options under titles."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The panels in their order; --help itself stands in the last one."""
+        """Write the panels in their order; --help itself stands in the last one."""
         panels: dict[str, list[tuple[str, str]]] = {title: [] for title in PANELS}
         for option in self.get_params(ctx):
             record = option.get_help_record(ctx) if isinstance(option, click.Option) else None
@@ -43,7 +43,7 @@ class PanelCommand(click.Command):
 
 
 def click_option(option: Option, **other: Any) -> Callable[[F], F]:
-    """The click option for an option; where it is not given: None, of a list (), of a flag without --no-flag False."""
+    """The click option for an option. Its default is None; () for a list, False for a flag without --no-flag."""
     default = option.shown_default
     help = f"{option.help} [default: {default}]" if default else option.help
     more: dict[str, Any] = {"panel": option.panel, "help": help, "metavar": option.metavar, "default": None}
@@ -82,19 +82,19 @@ def resource_options(command: F) -> F:
 
 
 def train_options(command: F) -> F:
-    """How a vocabulary is learned; None means what --like sets."""
+    """Options of how a vocabulary is learned; None means what --like sets."""
     size, *others = TRAIN_OPTIONS
     command = click_option(LIKE_OPTION, default=LIKE_OPTION.default)(_with(command, others))
     return click_option(size)(command)
 
 
 def count_options(command: F) -> F:
-    """How text becomes chunks; None means what the run has, or the default."""
+    """Options of how text becomes chunks; None means what the run has, or the default."""
     return _with(command, [*COUNT_OPTIONS, *SOURCE_OPTIONS])
 
 
 def config_option(command: F) -> F:
-    """--config: options from a file, below those of the command line."""
+    """--config: options from a file; those of the command line override them."""
     known = (*TRAIN_OPTIONS, LIKE_OPTION, *COUNT_OPTIONS, *SOURCE_OPTIONS, *RESOURCE_OPTIONS)
 
     def take(ctx: click.Context, _param: click.Parameter, path: str | None) -> None:
@@ -116,7 +116,7 @@ def config_option(command: F) -> F:
 
 
 def reading_options(*names: str, panel: str = "Corpus") -> Callable[[F], F]:
-    """Those of SourceOptions and CountConfig that a command has which only reads texts."""
+    """The options of SourceOptions and CountConfig that are named, for a command that only reads texts."""
     known = {option.name: option for option in (*SOURCE_OPTIONS, *COUNT_OPTIONS)}
     return lambda command: _with(command, [replace(known[name], panel=panel) for name in names])
 
@@ -124,9 +124,9 @@ def reading_options(*names: str, panel: str = "Corpus") -> Callable[[F], F]:
 def open_resources(
     memory: str | None, threads: int | None, temp_dir: str | None, before: ResourceFacts | None = None
 ) -> Resources:
-    """The options above, applied to this process: to be called before Polars is imported.
+    """Apply the options of `resource_options` to this process; to be called before Polars is imported.
 
-    before: what a job had until now, of which the options not given are taken.
+    `before`: what a job had until now; options that are not given are taken from it.
     """
     resources = Resources.from_options(memory, threads, temp_dir)
     if before:
@@ -141,13 +141,13 @@ def open_resources(
             )
     click.get_current_context().with_resource(keeper.watching(resources.memory_bytes))
     os.environ.setdefault("POLARS_MAX_THREADS", str(resources.threads))
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of numpy: they would wait for matrices, and spin meanwhile
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads would spin while they wait for matrices
     prepare_allocators(resources.memory_bytes)
     return resources
 
 
 def text_only(_ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
-    """The callback of an argument that is text."""
+    """The callback of an argument that is a text: refuses what no text can hold."""
     if text is not None:
         refuse_no_text(param.human_readable_name, text)
     return text

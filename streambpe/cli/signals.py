@@ -15,7 +15,7 @@ from streambpe.threads import StopSignal
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[StopSignal]:
-    """An event that Ctrl-C and SIGTERM set; the second Ctrl-C ends at once."""
+    """An event that Ctrl-C and SIGTERM set; the second Ctrl-C ends the process at once."""
     stop = StopSignal()
 
     def handle(number: int, _frame: FrameType | None) -> None:

@@ -1,9 +1,10 @@
-"""Statements that a user asks for (`streambpe sql`): which may run, and where they spill.
+"""Statements that a user gives (`streambpe sql`): which may run, and where they spill.
 
-Judged by DuckDB's own parser, never by words. What reads is one kind, SELECT; FROM, VALUES, TABLE, SHOW, DESCRIBE,
-SUMMARIZE and PIVOT with its values named are that kind too. EXPLAIN is judged by what it explains. A PIVOT that finds
-its values by itself is several statements under one name, as is a COPY of one: nobody can tell them apart, so both are
-refused. Functions inside a SELECT that reach for files meet the sealed connection (store/database.py).
+They are judged by DuckDB's own parser, never by their words. What reads is of one kind, SELECT; FROM, VALUES, TABLE,
+SHOW, DESCRIBE, SUMMARIZE, and PIVOT with named values are of that kind too. EXPLAIN is judged by what it explains. A
+PIVOT that finds its values by itself becomes several statements under one name, and so does a COPY of such a PIVOT:
+the two cannot be told apart, so both are refused. Functions in a SELECT that reach for files meet the sealed
+connection (store/database.py).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def parse(query: str) -> list[duckdb.Statement]:
 
 
 def _bare(statement: duckdb.Statement) -> duckdb.Statement:
-    """Without the semicolon and the comments behind it, which do not fit where DuckDB shows a table of the rows."""
+    """The statement without the semicolon and comments at its end, with which DuckDB cannot show rows as a table."""
     query = statement.query.encode()
     end = len(query)
     for start, kind in reversed(duckdb.tokenize(statement.query)):
@@ -55,12 +56,12 @@ def kind_of(statement: duckdb.Statement) -> str:
     """What DuckDB calls a statement: SELECT, COPY, ..."""
     try:
         return statement.type.name
-    except ValueError:  # a kind so new that the Python package has no name for it
+    except ValueError:  # a kind that the Python package has no name for
         return "of an unknown kind"
 
 
 def returns_rows(statement: duckdb.Statement) -> bool:
-    """Whether it is asked for its rows."""
+    """Whether a statement is run for its rows."""
     return kind_of(statement) in ("SELECT", "EXPLAIN")
 
 
@@ -88,7 +89,7 @@ def _reads(statement: duckdb.Statement) -> bool:
     if kind != "EXPLAIN":
         return kind == "SELECT"
     start = _EXPLAIN.match(statement.query)
-    if start is None:  # a comment in between: nothing is guessed
+    if start is None:  # EXPLAIN is not the first word, as after a comment: do not guess
         return False
     explained = statement.query[start.end() :]
     options = _EXPLAIN_OPTIONS.match(explained)
@@ -115,7 +116,7 @@ def _shown(query: str) -> str:
 
 @contextlib.contextmanager
 def spill_folder(run: Run, temp_dir: Path | None = None) -> Iterator[Path]:
-    """A name of its own for what a query spills: DuckDB makes the folder if it needs one. Removed afterwards.
+    """A name of its own for what a query spills: DuckDB makes the folder if it needs one. It is removed afterwards.
 
     It lies in `temp_dir`; else in the run, if that may be written; else among the system's temporary files.
     """
@@ -125,7 +126,7 @@ def spill_folder(run: Run, temp_dir: Path | None = None) -> Iterator[Path]:
     if temp_dir is None and not os.access(place, os.W_OK):
         place = Path(tempfile.gettempdir())
     prefix = f"sql-{socket.gethostname()}-"
-    for leftover in place.glob(f"{prefix}*.tmp"):  # of a query that was killed
+    for leftover in place.glob(f"{prefix}*.tmp"):  # left by a query that was killed
         pid = leftover.name.removeprefix(prefix).partition("-")[0]
         if pid.isdigit() and not psutil.pid_exists(int(pid)):
             shutil.rmtree(leftover, ignore_errors=True)

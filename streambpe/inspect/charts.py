@@ -2,8 +2,8 @@
 
     line_chart("merge-counts", [Series("merges", [(1, 900), (2, 700)])], x="event", y="count", log_x=True, log_y=True)
 
-Colours and sizes come from the page's style sheet (classes s0, s1, ...), so that light and dark are one picture. The
-points are in a data attribute too; the page's few lines of script show the values under the pointer.
+Colours and sizes come from the page's style sheet (classes s0, s1, ...), so that one picture serves light and dark.
+The points are in a data attribute too: the page's short script shows the values under the pointer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from html import escape
 
 WIDTH, HEIGHT = 440, 270
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 28, 42
-_MOST_POINTS = 400  # drawn of a line; the eye sees no more
+_MOST_POINTS = 400  # drawn in a line; the eye sees no more
 
 Point = tuple[float, float]
 
@@ -50,7 +50,7 @@ def linear_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten between low and high; with 2 and 5 where there are few; every other one where many."""
+    """Powers of ten between low and high; also 2 and 5 times these if they are few; if many, some are left out."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1,) if len(decades) > 3 else (1, 2, 5)
     ticks = [m * 10.0**d for d in decades for m in steps if low * (1 - 1e-9) <= m * 10.0**d <= high * (1 + 1e-9)]
@@ -58,7 +58,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def thinned(points: Sequence[Point], log_x: bool = False) -> list[Point]:
-    """At most so many of the points as can be seen, the first and the last among them."""
+    """At most _MOST_POINTS of the points, including the first and the last."""
     if len(points) <= _MOST_POINTS:
         return list(points)
     last = len(points) - 1
@@ -70,7 +70,7 @@ def thinned(points: Sequence[Point], log_x: bool = False) -> list[Point]:
 
 
 class _Scale:
-    """Numbers -> places along an axis."""
+    """Turns numbers into places along an axis."""
 
     def __init__(
         self, values: Sequence[float], start: float, stop: float, log: bool, zero: bool, round_up: bool
@@ -106,7 +106,7 @@ def line_chart(
 ) -> str:
     """An SVG with a line for each series that has points; on a log axis points at or below 0 are left out.
 
-    Linear axes begin at 0. Of very many points a selection is drawn.
+    Linear axes begin at 0. Where there are very many points, a selection is drawn.
     """
     lines = []
     for one in series:

@@ -1,4 +1,4 @@
-"""Every derived table against a recount from scratch; `streambpe check` and the tests run the same.
+"""Comparing every derived table with a recount from scratch, for `streambpe check` and for the tests.
 
 A table's check is sql/checks/TABLE.sql: it returns the rows that do not add up.
 """
@@ -34,7 +34,7 @@ from streambpe.store.unfinished import ending_command, listed
 from streambpe.text.patterns import find_pattern
 
 FOLDED = ("chunk_counts", "sources", "corpus", "source_groups", "group_counts")  # tables that `count RUN` fills again
-_MOST_PROBLEMS = 1000  # printed of one table; a damaged one would fill the screen
+_MOST_PROBLEMS = 1000  # shown for one table; a damaged table would fill the screen
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ class Problem:
 
 
 def check(run: Path | str, *, rehash_sources: bool = False, resources: Resources | None = None) -> list[Problem]:
-    """Recount everything that is committed; the rows that differ, at most 1 000 a table. Reads, never writes.
+    """Recount everything that is committed; returns the rows that differ, at most 1 000 per table. Writes nothing.
 
-    A run may be counting meanwhile, or may have been stopped: what the tables do not hold yet is checked by itself, and
-    `what_is_open` says so.
+    A run may be counting meanwhile, or may have been stopped: parts that the tables do not hold yet are checked by
+    themselves, and `what_is_open` names them.
     """
     folder = Run.open(run)
     resources = resources or Resources.from_options()
@@ -72,7 +72,7 @@ def check(run: Path | str, *, rehash_sources: bool = False, resources: Resources
 
 
 def remedies(run: Path | str, problems: Sequence[Problem]) -> list[str]:
-    """What makes the tables that differ right again; sentences."""
+    """How to make the tables that differ right again, as sentences."""
     tables = {problem.table for problem in problems}
     told = []
     if "counts" in tables:
@@ -88,7 +88,7 @@ def remedies(run: Path | str, problems: Sequence[Problem]) -> list[str]:
 
 
 def what_is_open(run: Path | str) -> list[str]:
-    """What a check could not look at because it is not there yet, and what ends that; sentences."""
+    """What a check could not look at because it is not there yet, and what completes it, as sentences."""
     folder = Run.open(run)
     left, runs = left_to_count(folder)
     if left or runs:
@@ -106,8 +106,8 @@ def what_is_open(run: Path | str) -> list[str]:
 
 
 def _check_tables(run: Run, resources: Resources, config: CountConfig) -> tuple[list[Problem], list[Part]]:
-    """The tables in state.duckdb against the committed parts that they hold, added up again in temporary tables; and
-    the other parts by themselves. Also all parts."""
+    """Compare the tables in state.duckdb with the committed parts that they hold, added up again in temporary tables;
+    check the other parts by themselves. Returns the problems and all parts."""
     parts = list_parts(run)
     folded = Folded.of(run, parts)
     digest = CorpusDigest()
@@ -121,7 +121,7 @@ def _check_tables(run: Run, resources: Resources, config: CountConfig) -> tuple[
     with contextlib.closing(con):
         facts = dict(run_sql(con, "get_run"))
         stated = json.loads(facts.get("corpus", "{}")).get("chunks")
-        # rows of table sources may be lost: then its totals tell what the tables hold
+        # rows of table sources may be lost: then the total in table run tells what the tables hold
         mine = parts if stated == sum(part.total for part in parts) else folded.held
         range_bytes = max(resources.memory_bytes // 64, 2 << 20)
         run_sql(con, "make_recount")
@@ -132,7 +132,7 @@ def _check_tables(run: Run, resources: Resources, config: CountConfig) -> tuple[
         sha256 = str(digest.facts(0)["sha256"])
         version = facts.get("format_version")
         spans = span_rows(span for part in mine for span in part.spans)
-        if version == "1":  # not written since: it has no groups
+        if version == "1":  # nobody has written to it since: it has no groups
             spans = spans.drop_columns("group_name")
         con.register("recounted_sources", spans)
         found: dict[str, list[tuple[Any, ...]]] = {
@@ -153,7 +153,7 @@ def _check_tables(run: Run, resources: Resources, config: CountConfig) -> tuple[
 
 
 def _check_parts(parts: Sequence[Part], resources: Resources) -> list[tuple[Any, ...]]:
-    """Parts that no table holds yet, against their own records."""
+    """Compare parts that no table holds yet with their own footers."""
     problems: list[tuple[Any, ...]] = []
     for part in parts:
         rows = total = 0
@@ -169,7 +169,7 @@ def _check_parts(parts: Sequence[Part], resources: Resources) -> list[tuple[Any,
 
 
 def _check_groups(con: duckdb.DuckDBPyConnection, parts: list[Part], resources: Resources) -> list[tuple[Any, ...]]:
-    """Table group_counts against the parts of each group."""
+    """Compare table group_counts with the parts of each group."""
     run_sql(con, "make_group_recount")
     if any(part.group_name for part in parts):
         for name, mine in parts_by_group(parts).items():
@@ -192,7 +192,7 @@ def _recount_groups(parts: list[Part], resources: Resources) -> pl.DataFrame:
 
 
 def _check_files(spans: list[Span], config: CountConfig) -> list[Problem]:
-    """Read every source file again; its stretches must have the digests they were counted with."""
+    """Read every source file again; its stretches must have the digests that they had when they were counted."""
     pattern = find_pattern(config.pattern, gaps=config.gaps, split_scripts=config.split_scripts)
     problems = []
     by_path: dict[str, list[Span]] = {}

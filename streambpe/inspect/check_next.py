@@ -1,7 +1,7 @@
-"""Which superwords come next, counted again while they are learned: table pair_counts against the stored documents.
+"""Counting again which superwords come next, while they are learned: table pair_counts and the stored documents.
 
 The documents are cut where chunks may not join (uw: by the pattern of the second stage), every stretch is encoded by
-the superwords so far, and its pairs are counted. Nothing is cut where neighbours are rare, as the trainer does.
+the superwords so far, and its pairs are counted. The trainer also cuts where neighbours are rare; this does not.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from streambpe.train.joining import stage_patterns
 from streambpe.train.superwords.rules import join_rule, symbol_contents
 from streambpe.train.superwords.stage2 import StageTwo
 
-_REST_BYTES = 64 << 20  # of a document without a certain border
+_REST_BYTES = 64 << 20  # held of a document while it has no certain border
 
 
 def recount_next(
@@ -46,8 +46,8 @@ def recount_next(
     floor: int,
     place: Path,
 ) -> None:
-    """Temporary table recounted_pairs: what may join after event `at` and counts at least the floor. The first `words`
-    events are words."""
+    """Fill temporary table recounted_pairs: the pairs that may join after event `at`, with counts of at least `floor`.
+    The first `words` events are those of words."""
     alphabet, stops = vocabulary.alphabet, len(vocabulary.stop_ids)
     learned = max((event.id for event in events[:words]), default=alphabet.first_id + len(alphabet) + stops - 1) + 1
     contents = [token.content for token in vocabulary.tokens[: learned - alphabet.first_id]]
@@ -86,7 +86,7 @@ def recount_next(
 
 
 def _chunks(run: Run, parts: Sequence[Part], known: list[str], ids: Int64) -> Iterator[tuple[Int64, Int64]]:
-    """(tokens, how many in each stretch) of the documents, part by part. ids: of the chunks by their number."""
+    """(tokens, how many in each stretch) of the documents, part by part. `ids`: token ids by chunk number."""
     numbers = chunk_numbers(run, parts, pl.Series("chunk", known, dtype=pl.String))
     for frame in stretches(numbers, lambda keys: keys >= 0):
         sizes = frame["numbers"].list.len().cast(pl.Int64).to_numpy()
@@ -103,7 +103,7 @@ def _second_stage(
     config: TrainConfig,
     place: Path,
 ) -> Iterator[tuple[Int64, Int64]]:
-    """The same of uw: chunks of the second stage, encoded by all words."""
+    """The same for uw: the stretches are chunks of the second stage, encoded by all words."""
     stage = StageTwo(
         run.sequences, order_parts(run, parts), pattern, vocabulary.alphabet, contents, words,
         config.overlaps == "disjoint", place / "stage2", _REST_BYTES,

@@ -1,9 +1,9 @@
-"""Tables superword_adjacency, superword_chunks and superword_run_numbers against the stored documents, counted again.
+"""Comparing superword_adjacency, superword_chunks and superword_run_numbers with the stored documents, counted again.
 
-The chunks that may stand in superwords get numbers here that owe nothing to those of the trainer: their places among
-themselves in order. Every part's documents are turned into a column of these numbers, beside the column of their right
-neighbours; what is not among them is 0. numpy counts a part, DuckDB adds the parts up. Runs are then stretches of these
-columns, and added up as lists of numbers. Only what differs from the tables is text again.
+The chunks that may stand in superwords are sorted and numbered here, independently of the trainer's numbers. Every
+part's documents are turned into a column of these numbers, beside the column of their right neighbours; any other chunk
+is 0. numpy counts each part, DuckDB adds the parts up. Runs are then stretches of these columns, and are added up as
+lists of numbers. Only rows that differ from the tables are turned back into text.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from streambpe.text.eligible import text_test
 def eligible_chunks(
     alphabet: Alphabet, stop_words: Sequence[str], events: Sequence[Event], ahead: Sequence[Event], config: TrainConfig
 ) -> list[str]:
-    """The chunks that all word steps of phase one make one token, and that match.
+    """The chunks that are one token after all word steps of phase one, and that match the pattern of superwords.
 
-    ahead: the word steps that are not among the events of the model.
+    `ahead`: the word steps that are not among the events of the model.
     """
     content = dict(enumerate(alphabet.symbols, alphabet.first_id))
     for event in (*events, *ahead):
@@ -69,7 +69,7 @@ def check_superwords(
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """(table, row) of superword_adjacency, superword_chunks and view superword_runs for every row that differs.
 
-    with_runs: a training from before there were tables of runs has none.
+    `with_runs`: False for a training older than the tables of runs.
     """
     known = pl.Series("chunk", sorted(set(eligible)), dtype=pl.String)
     run_sql(con, "make_chunk_recount")
@@ -99,8 +99,8 @@ def check_superwords(
 
 
 def chunk_numbers(run: Run, parts: Sequence[Part], known: pl.Series) -> Iterator[tuple[Int32, bool]]:
-    """(every part's chunks by their number among the known ones, a 0 behind each document, whether its first document
-    is the part in front's)."""
+    """For every part: (its chunks by their numbers among the known ones, with a 0 after each document; whether its
+    first document goes on from the part before)."""
     table = pl.DataFrame({"chunk": known, "number": np.arange(1, len(known) + 1, dtype=np.int32)})
     for part in order_parts(run, parts):
         chunks, ids = read_sequence(run.sequences, part.name)
@@ -113,18 +113,18 @@ def _keys(left: Int32, right: Int32) -> Int64:
 
 
 def _neighbours(numbers: Int32) -> Int64:
-    """Each chunk and the next as one key; -1 where one of them is not among the known."""
+    """Each chunk and the next as one key; -1 where one of the two is not a known chunk."""
     left, right = numbers[:-1], numbers[1:]
     return np.where((left > 0) & (right > 0), _keys(left, right), -1)
 
 
 def stretches(parts: Iterable[tuple[Int32, bool]], joined: Callable[[Int64], Bool]) -> Iterator[pl.DataFrame]:
-    """Rows (numbers), one for every place of a stretch of neighbours that are joined; one that goes on in the next
-    part waits for it. joined: asked of keys, -1 where a chunk is not among the known."""
+    """Rows (numbers), one for each stretch of joined neighbours, everywhere it stands; a stretch that may go on in the
+    next part waits for it. `joined`: whether the two chunks of a key are joined; see `_neighbours`."""
     between = waiting = np.zeros(1, np.int32)
     for more, follows in itertools.chain(parts, [(between, False)]):
         text = np.concatenate((waiting, more) if follows else (waiting, between, more))
-        together = np.append(joined(_neighbours(text)), False)  # a chunk with the next
+        together = np.append(joined(_neighbours(text)), False)  # each chunk with the next
         before = np.concatenate(([False], together[:-1]))
         last = int(np.flatnonzero(~before)[-1])  # where the stretch at the end begins
         waiting = text[last:]

@@ -1,8 +1,8 @@
-"""Every table of a training against its event log and the chunk counts; part of `streambpe check`.
+"""Comparing every table of a training with its event log and the chunk counts; part of `streambpe check`.
 
-    events       the event log; while a training goes on, its journal up to the last fold
+    events       equal the event log; while a training goes on, its journal up to the last fold
     tokens       the alphabet, the stop words, and what the events made
-    batches      cover the events without gap
+    batches      cover the events without gaps
     vetoed       pairs of blocked tokens, counted in the chunks as they were then
     superword_adjacency  counted again in the stored documents
     pair_counts  counted in the chunks as the events leave them (inspect/recount.py, not the engine)
@@ -10,7 +10,7 @@
     weighted_counts  the counts of the groups, weighted again
     facts        how many rows, which digest, what size
 
-A training of fewer sources than the run has now can only be checked against its log.
+A training that learned from fewer sources than the run has now can only be checked against its log.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ _MAY_MISS = {"token_counts_at", "left_out", "sha256", "size", "reached", "pair_f
 
 @dataclass(frozen=True)
 class Source:
-    """What a training's tables are to be judged by."""
+    """What a training's tables are compared with."""
 
     config: TrainConfig
     corpus: str  # sha256 of the counts it learns from
     events: Sequence[Event]
     symbols: tuple[Alphabet, list[str]] | None  # the log's own, with its stop words
     finished: bool
-    unencodable: Unencodable  # how the run was counted
-    words: int | None = None  # so many events are of words, those behind them of superwords that are being learned
+    unencodable: Unencodable  # the option that the run was counted with
+    words: int | None = None  # so many events are of words; those after them, of superwords being learned
 
 
 def check_trainings(
@@ -83,7 +83,7 @@ def check_trainings(
     unencodable: Unencodable,
 ) -> Iterator[tuple[str, Row]]:
     """(table, row) for every row that does not add up. `con` is open read-only; `sha256`: of the counts;
-    `unencodable`: how they were counted."""
+    `unencodable`: the option that they were counted with."""
     names = list_trainings(con)
     version = dict(run_sql(con, "get_run")).get("format_version")
     logs = {path.name.removesuffix(".events.jsonl") for path in run.path.glob("*.events.jsonl")}
@@ -111,7 +111,7 @@ def check_trainings(
                 counts = _Counts(*copy_training_chunks(con, source.config, target, range_bytes), source)
             con.begin()  # a transaction of its own, so that temporary tables go with it
             use_training(con, name)
-            if current and version != "1":  # 1: not written since, it has no weights
+            if current and version != "1":  # 1: nobody has written to it since, it has no weights
                 for row in _check_weighted(con):
                     yield f"{name}.weighted_counts", row
             for table, row in _check_one(con, run, parts, facts, source, counts, range_bytes, Path(place)):
@@ -121,7 +121,7 @@ def check_trainings(
 
 
 class _Counts:
-    """What a training learns from, read again as it does; and what follows from that."""
+    """What a training learns from, read again as the training reads it; and what follows from that."""
 
     def __init__(self, part: Part, stop_words: dict[str, int], source: Source) -> None:
         self.parts = [part]
@@ -130,7 +130,7 @@ class _Counts:
 
 
 def _check_weighted(con: duckdb.DuckDBPyConnection) -> list[Row]:
-    """Table weighted_counts against the counts of the groups weighted again; none without weights."""
+    """Compare table weighted_counts with the counts of the groups, weighted again; it is empty without weights."""
     run_sql(con, "make_recount")
     run_sql(con, "recount_weighted")
     return run_sql(con, "checks/weighted_counts")
@@ -145,7 +145,7 @@ def _read_source(run: Run, name: str, facts: dict[str, str], unencodable: Unenco
             events, words = list(journal.events), len(journal.events) if superwords else None
             if superwords:
                 events += _read_supermerges(run, name, superwords)
-            finished = facts.get("state") == "done"  # killed between the last fold and the journal's end
+            finished = facts.get("state") == "done"  # killed after the last fold, before the journal was removed
             config, known = config_of(journal.training), tuple(events[: int(facts["events"])])
             return Source(config, journal.training["corpus"], known, None, finished, unencodable, words)
         if facts.get("state") != "done":
@@ -158,7 +158,7 @@ def _read_source(run: Run, name: str, facts: dict[str, str], unencodable: Unenco
     log = read_event_log(log_file)
     header = log.header
     if path.exists() and facts.get("sha256") != events_digest(log.events):
-        return None  # a larger vocabulary was just written, the tables still show the smaller one
+        return None  # a larger vocabulary was just written; the tables still show the smaller one
     identity = {
         "config": header.config,
         "specials": [special.text for special in header.specials],
@@ -195,7 +195,7 @@ def _check_one(
     range_bytes: int,
     place: Path,
 ) -> Iterator[tuple[str, Row]]:
-    """`counts`: those of now, if the training learned from them. `place`: a folder for files in between."""
+    """`counts`: the present ones, if the training learned from them. `place`: a folder for temporary files."""
     con.register("logged_events", event_rows(source.events, 0))
     for row in run_sql(con, "checks/events"):
         yield "events", row
@@ -276,7 +276,7 @@ def _tokens(vocabulary: Vocabulary, events: Sequence[Event]) -> pl.DataFrame:
 
 
 def _check_facts(facts: dict[str, str], source: Source, vocabulary: Vocabulary) -> Iterator[Row]:
-    """What table facts says of the training, where it can be worked out."""
+    """Check what table facts says of the training, where that can be worked out."""
     found = {"state": "done" if source.finished else "unfinished", "events": str(len(source.events))}
     if source.finished:
         size = vocabulary.size + source.config.extra_ids
@@ -309,7 +309,7 @@ def _check_pairs(
     vocabulary: Vocabulary,
     range_bytes: int,
 ) -> Iterator[tuple[str, Row]]:
-    """pair_counts and vetoed against the chunks: one pass over the counts."""
+    """Compare pair_counts and vetoed with the chunks, in one pass over the counts."""
     alphabet, config = vocabulary.alphabet, source.config
     stop_words = [word.decode() for word in vocabulary.stop_ids]
     codec = training_codec(alphabet, source.unencodable)
@@ -379,19 +379,19 @@ def _check_pairs(
 def _compare_pairs(
     con: duckdb.DuckDBPyConnection, facts: dict[str, str], longest: int | None
 ) -> Iterator[tuple[str, Row]]:
-    """Table pair_counts against the pairs counted again."""
+    """Compare table pair_counts with the pairs, counted again."""
     values = {key: int(facts.get(key, 1)) for key in ("pair_floor", "pair_counts_at")}
     for row in run_sql(con, "checks/pair_counts", max_token_length=longest or _NO_LIMIT, **values):
         yield "pair_counts", row
 
 
 def _told_of_superwords(facts: dict[str, str], source: Source) -> bool:
-    """Whether table pair_counts holds pairs that may join to superwords."""
+    """Whether table pair_counts holds pairs that may join into superwords."""
     return source.words is not None and int(facts.get("pair_counts_at") or 0) > source.words
 
 
 def _has_token_counts(facts: dict[str, str], source: Source) -> bool:
-    """Whether table token_counts is filled; older tables do not say so by a fact of its own."""
+    """Whether table token_counts is filled; in older tables no fact of its own says so."""
     at = facts.get("token_counts_at")
     if at is None and source.config.superwords in ("boundless", "superbpe") and source.finished:
         return True

@@ -1,7 +1,7 @@
 """Columns of text side by side, for people.
 
-rich's own tables cut what is wider than the terminal. These never do: what is piped into a file is what stands on the
-screen.
+rich's own tables cut what is wider than the terminal. These never do: a file that they are piped into gets what the
+screen shows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 
 def print_columns(rows: Sequence[Sequence[str]], left: int, out: TextIO) -> None:
-    """The first `left` columns are flush left, the others flush right; all are as wide as a terminal shows them."""
+    """The first `left` columns are flush left, the others flush right; widths are as a terminal shows the text."""
     widths = [max(cell_len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         cells = []

@@ -8,15 +8,15 @@
 
 Prefixes are made of counts, so nothing is counted again:
 
-- by share (the default): every chunk's count is halved by drawing, again and again: n of each prefix is
-  Binomial(n of the next, 1/2). The prefixes are nested and stand for texts in which the chunks of the whole
-  corpus are spread evenly. One chunk in 16 is drawn out before that and is the text held out.
-- by group: the first source group, the first two, ... as they would arrive; the last one is held out.
+- by share (the default): every chunk's count is halved at random, again and again: n in each prefix is
+  Binomial(n in the next larger one, 1/2). The prefixes are nested and stand for texts in which the chunks of
+  the whole corpus are spread evenly. Before that, one chunk in 16 is drawn; these are the text held out.
+- by group: the first source group, the first two, and so on, as they would arrive; the last one is held out.
 
-`--text` holds out other text instead. Draws come from one frozen generator a level (numpy's RandomState), used
-in the byte order of the chunks, so the same counts give the same result on any machine.
+`--text` holds out other text instead. Draws come from one generator per level that never changes (numpy's
+RandomState), used in the byte order of the chunks: the same counts give the same result on any machine.
 
-Memory: counts stream, each vocabulary is learned within --memory. Disk: about twice the run's counts.
+Memory: counts are streamed, and each vocabulary is learned within --memory. Disk: about twice the run's counts.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ from streambpe.train.counting.tables import text_bytes
 from streambpe.train.trainer import Trainer
 
 _RANGE_BYTES = 8 << 20
-_HELD_OUT = 16  # one chunk in so many, by share
+_HELD_OUT = 16  # one chunk in so many is held out, by share
 _LEVELS_SEED = 20_000  # of the first generator; each level has the next number
-ENOUGH = 0.001  # bytes per token within so much of the last: more text no longer matters
+ENOUGH = 0.001  # where bytes per token are within this share of the last, more text no longer matters
 
 
 @dataclass(frozen=True)
@@ -70,16 +70,16 @@ class Step:
     distinct: int
     size: int  # symbols, stop words and learned tokens that live
     learned: int  # tokens beside the base symbols and the stop words
-    in_common: float  # Jaccard: learned tokens in this and in the last vocabulary, of those in either
+    in_common: float  # Jaccard: learned tokens in both this and the last vocabulary, of those in either
     order: float | None  # Spearman's rank correlation of the common tokens' order in both; None if fewer than two
-    same_events: int  # events from the first on that are also the last vocabulary's
+    same_events: int  # leading events that are also the last vocabulary's
     bytes_per_token: float | None  # of the text held out; None if that is empty
-    gain: float | None  # of bytes per token over the step before
+    gain: float | None  # in bytes per token over the step before
 
 
 @dataclass(frozen=True)
 class Convergence:
-    """All steps, the last of which is the whole; and what was held out."""
+    """All steps, of which the last is the whole corpus; and what was held out."""
 
     by: str
     held_out: str
@@ -87,7 +87,7 @@ class Convergence:
 
     @property
     def enough(self) -> str | None:
-        """The first prefix from which on bytes per token stays within ENOUGH of the last; None: only the whole."""
+        """The first prefix from which on bytes per token stays within ENOUGH of the last; None: only with the whole."""
         last = self.steps[-1].bytes_per_token
         found = None
         for step in reversed(self.steps[:-1]):
@@ -118,8 +118,8 @@ def converge(
     that was counted.
 
     `text`: sources to hold out instead of a part of the counts. `on_step` is told what is learned from next.
-    `allow_partial`: also where the run is not counted to its end. `like`: what `config` was made with; what it sets of
-    counting must be the run's.
+    `allow_partial`: allow a run that is not counted to its end. `like`: what `config` was made with; the options of
+    counting that it sets must be the run's.
     """
     if by not in ("share", "group"):
         raise UsageError(f"--by {by}: share or group.")
@@ -183,7 +183,7 @@ def _clear(scratch: Run) -> None:
 def _prefixes(
     run: Run, place: Path, config: TrainConfig, by: str, steps: int
 ) -> tuple[list[tuple[str, Part]], list[Part], str]:
-    """(what, counts) of every prefix, smallest first; the counts held out, and what they are."""
+    """(name, counts) of every prefix, smallest first; the counts held out, and a text that says what they are."""
     parts = list_parts(run)
     groups = parts_by_group(parts)
     check_weights(run.path, groups, config.weights)
@@ -218,7 +218,7 @@ def _writing(target: Path, run: str = "") -> Iterator[PartWriter]:
 
 
 def _draw(parts: Sequence[Part], place: Path, steps: int) -> tuple[list[tuple[str, Part]], Part]:
-    """Halved again and again: (share, counts), smallest first; and what is held out. One pass."""
+    """Halve the counts again and again, in one pass: (share, counts), smallest first; and what is held out."""
     generators = [np.random.RandomState(_LEVELS_SEED + level) for level in range(steps)]
     with contextlib.ExitStack() as stack:
         writers = [
@@ -303,7 +303,7 @@ def _compare(learned: Sequence[tuple[str, EventLog, Part]], held: Sequence[Part]
 
 
 def learned_tokens(log: EventLog) -> list[bytes]:
-    """The living tokens that events made, in the order of their model ids; bytes that two tokens share once."""
+    """The living tokens that events made, in the order of their model ids; bytes that two tokens share stand once."""
     model = Encoder(log).model
     first = model.vocabulary.first_id + len(model.alphabet) + len(log.header.stop_words)
     living = sorted((number, log_id) for log_id, number in model.model_id.items() if log_id >= first)
@@ -311,7 +311,7 @@ def learned_tokens(log: EventLog) -> list[bytes]:
 
 
 def rank_correlation(a: Sequence[bytes], b: Sequence[bytes]) -> float | None:
-    """Spearman's, over what both have."""
+    """Spearman's rank correlation of the tokens that both have; None if fewer than two."""
     both = set(a) & set(b)
     if len(both) < 2:
         return None
@@ -321,7 +321,7 @@ def rank_correlation(a: Sequence[bytes], b: Sequence[bytes]) -> float | None:
 
 
 def bytes_per_token(log: EventLog, held: Sequence[Part]) -> float | None:
-    """Bytes of the counted chunks by the tokens they are encoded with; every distinct chunk is encoded once."""
+    """Bytes of the counted chunks, divided by the tokens that encode them; every distinct chunk is encoded once."""
     encoder = Encoder(log)
     size = tokens = 0
     for frame in merge_ranges(held, _RANGE_BYTES):
@@ -333,7 +333,7 @@ def bytes_per_token(log: EventLog, held: Sequence[Part]) -> float | None:
 
 
 def print_convergence(found: Convergence, out: TextIO) -> None:
-    """A table, and in words whether more text matters."""
+    """Print a table, and in words whether more text matters."""
     heads = ("prefix", "chunks", "distinct", "learned", "in common", "order", "bytes/token", "gain")
     rows = [
         (

@@ -3,9 +3,9 @@
     sizes   256        512         1 024  ...
     chunks  t h e ->   th e   ->   the         one replay of the events, a histogram at every stop
 
-Every histogram is exact: all chunks of the run, at their counts. Superwords reach across chunks, which a run's
-tables do not hold, so models that have them are measured on texts instead.
-Cost: one encoding of the distinct chunks (with deletions one a stop); memory: a range of them at a time.
+Every histogram is exact: all chunks of the run, with their counts. Superwords reach across chunks, and a run's
+tables do not say how chunks follow each other; so models with superwords are measured on texts instead.
+Cost: one encoding of the distinct chunks (with deletions, one per stop); memory: a range of them at a time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Stop:
     """The vocabulary after so many events."""
 
     events: int
-    size: int  # model ids
+    size: int  # how many model ids there are
     n: Int64  # uses of every id
     bytes: int = 0
 
@@ -61,7 +61,7 @@ class Stop:
 
 
 def choose_stops(log: EventLog) -> list[tuple[int, int]]:
-    """(events, size): from the alphabet to the whole log, by factors; never between a merge and its deletions."""
+    """(events, size) from the alphabet to the whole log, by a factor; never between a merge and its deletions."""
     after = sizes_after(log.header, log.events)
     start = Encoder(EventLog(log.header, ())).model.n_vocab
     stops = {0: start}
@@ -87,7 +87,7 @@ def growth_on_chunks(run: Run, log: EventLog) -> list[Stop]:
         n: Int64 = frame["n"].to_numpy()
         text_bytes = int((frame["chunk"].str.len_bytes().cast(pl.Int64) * frame["n"]).sum())
         for stop, (ids, counts) in zip(found, encoded(frame["chunk"]), strict=True):
-            named = np.where((ids < 0) | (ids > n_log), n_log, ids)  # whatever stands for an unknown symbol
+            named = np.where((ids < 0) | (ids > n_log), n_log, ids)  # ids out of range stand for an unknown symbol
             np.add.at(stop.n, named, np.repeat(n, counts))
             stop.bytes += text_bytes
     return found
@@ -97,8 +97,8 @@ Encoded = Iterator[tuple[Ids, Int64]]
 
 
 def _replay_in_stages(log: EventLog, stops: Sequence[int], n_log: int) -> Callable[[pl.Series], Encoded]:
-    """Each stop goes on from what the one before left: one replay in all. Merges only: a deletion needs the
-    places of the symbols that its token was made of."""
+    """Each stop goes on from the tokens of the one before: one replay in all. For logs of merges only: a deletion needs
+    the places of the symbols that its token was made of."""
     first = Encoder(EventLog(log.header, log.events[: stops[0]]))
     replays = [BulkReplay(log.events[low:high], n_log) for low, high in pairwise(stops)]
 
@@ -113,7 +113,7 @@ def _replay_in_stages(log: EventLog, stops: Sequence[int], n_log: int) -> Callab
 
 
 def _encode_at_each(log: EventLog, stops: Sequence[int], n_log: int) -> Callable[[pl.Series], Encoded]:
-    """Every stop from the symbols on."""
+    """Every stop encodes from the symbols on."""
     encoders = [Encoder(EventLog(log.header, log.events[:events])) for events in stops]
 
     def encoded(chunks: pl.Series) -> Encoded:
@@ -126,7 +126,7 @@ def _encode_at_each(log: EventLog, stops: Sequence[int], n_log: int) -> Callable
 def growth_on_texts(
     log: EventLog, texts: Sequence[str], resources: Resources, how: SourceOptions = SourceOptions()
 ) -> list[Stop]:
-    """Texts at every stop, by model id: one encoding a stop."""
+    """Texts at every stop, by model id: one encoding per stop."""
     sources, _ = find_sources(list(texts), how)
     found = []
     for events, size in choose_stops(log):

@@ -4,9 +4,9 @@
                                                                                    ->  measures (measures.py)
 
 Models with superwords also encode every block as it stands, since their tokens reach across chunks.
-Nothing grows with the text: a table of distinct chunks that outgrows its bound is encoded, added to the
-histogram and begun again. Cost, one core: about as long as counting (25 ns a byte of English), with
-superwords as long as encoding.
+Memory does not grow with the text: when the table of distinct chunks outgrows its bound, it is encoded, added
+to the histogram and begun again. Cost on one core: about that of counting (25 ns per byte of English), with
+superwords that of encoding.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from streambpe.sources.source import Source
 from streambpe.store.groups import GroupRules
 from streambpe.text.chunker import ChunkCounts
 
-_BYTES_A_BYTE = 60  # peak memory of a block, for each byte of it
+_BYTES_A_BYTE = 60  # peak memory for each byte of a block
 _MOST_BLOCK = 16 << 20
 _LEAST_BLOCK = 256 << 10
 _SLICE = 1 << 20  # characters whose words are counted together
@@ -51,7 +51,7 @@ class Evaluation:
     """The measures of one model on one source or group of sources, or on all of them."""
 
     model: str
-    source: str  # its path, the group, or ALL
+    source: str  # the source's path, the group, or ALL
     values: dict[str, Any]
 
 
@@ -68,10 +68,10 @@ def evaluate(
     resources: Resources | None = None,
     how: SourceOptions = SourceOptions(),
 ) -> list[Evaluation]:
-    """Every model on all texts together; and before that, `by` "source": on each text alone, "group": on each group
-    of texts (`groups`, `group_by`: as for `count`), with its parity: its tokens beside those of the first named.
+    """Every model on all texts together; before that, with `by` "source", on each text alone, and with "group", on each
+    group of texts (`groups`, `group_by`: as for `count`). Parity: the tokens beside those of the first text or group.
 
-    rivals: vocabularies made elsewhere, as `import` reads them; `pattern` and `specials` are for those that carry
+    `rivals`: vocabularies made elsewhere, as `import` reads them; `pattern` and `specials` are for rivals that carry
     neither. `how`: how the texts are read.
     """
     sources, _ = find_sources(list(texts), how)
@@ -114,7 +114,7 @@ def evaluate(
 
 
 def _naming(by: str | None, groups: Sequence[str], group_by: str | None) -> Callable[[str], str]:
-    """From the path of a text to the row it is added to."""
+    """A function from the path of a text to the name of the row that it is added to."""
     rules = GroupRules.from_options(groups, group_by)
     if by not in (None, "source", "group"):
         raise UsageError(f"--by {by}: source or group.")
@@ -133,12 +133,12 @@ def tokens_of(tokenizer: Tokenizer) -> Tokens:
 
 
 def no_uses(tokenizer: Tokenizer) -> Uses:
-    """The histogram before any text."""
+    """An empty histogram, as before any text."""
     return Uses(np.zeros(tokenizer.max_token_value + 1, np.int64))
 
 
 def count_uses(tokenizer: Tokenizer, source: Source, resources: Resources | None = None) -> Uses:
-    """One source, encoded."""
+    """The histogram of one source."""
     memory = (resources or Resources.from_options()).memory_bytes
     room = max(memory - BASE_BYTES, 64 << 20)
     block_bytes = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, room // 2 // _BYTES_A_BYTE)))
@@ -173,20 +173,20 @@ class _ChunkUses:
         self._counts = ChunkCounts(blocks.chunker(), most_bytes)
 
     def add(self, text: bytes) -> None:
-        """One counting buffer."""
+        """Add one counting buffer."""
         if text:
             self._counts.add(self.blocks.prepared(text)[0])
             if self._counts.held > self.most_bytes:
                 self.fold()
 
     def fold(self) -> None:
-        """Encode what has come together; afterwards the table is empty."""
+        """Encode the chunks in the table and empty it."""
         for part in self._counts.take().frame().iter_slices(1 << 18):
             add_chunks(self.uses, self.encoder, part)
 
 
 def add_chunks(uses: Uses, encoder: Encoder, counted: pl.DataFrame) -> None:
-    """Add distinct chunks (chunk, n) to a histogram; with superwords only to what is said of chunks."""
+    """Add distinct chunks (chunk, n) to a histogram; with superwords only to its numbers of chunks."""
     ids, lengths = encoder.encode_distinct(counted["chunk"])
     n: Int64 = counted["n"].to_numpy()
     uses.chunks += int(n.sum())
@@ -203,7 +203,7 @@ class _WordCounter:
         self._open = False  # the last character belonged to a word
 
     def add(self, text: bytes) -> None:
-        """One counting buffer; a mark ends a word as a space does."""
+        """Add one counting buffer; the mark between documents ends a word as a space does."""
         characters = text.replace(b"\xff", b"\n").decode()
         for start in range(0, len(characters), _SLICE):
             part = characters[start : start + _SLICE]
@@ -234,7 +234,7 @@ def print_evaluations(found: Sequence[Evaluation], form: str, out: TextIO, by: s
         heads = ["model", by, *(MEASURES[name][0] for name in shown)]
         cells = [[one.model, one.source, *(_cell(name, one.values.get(name)) for name in shown)] for one in found]
         print_columns([heads, *_shortened(cells)], 2, out)
-    else:  # few columns, so a measure a line
+    else:  # few columns, so one measure per line
         out_rows = [["", *_names([one.model for one in found])]]
         for name in MEASURES:
             if name != "parity":

@@ -1,13 +1,13 @@
 """`explain`: why a text splits as it does, and how a token came to be. Rows, for a table or JSON.
 
-A text:   one row a step; inside each chunk the events that applied, in order, then the supermerges.
+A text:   one row per step; in each chunk the events that applied, in order, then the supermerges.
 
     chunk    step  event  did                   n     tokens
     " cats"  0                                        " " c a t s
     " cats"  1     12     merge "a" "t"         812   " " c at s
 
 A token:  the events that made it from base symbols, in order, each with its count; when it was deleted; and,
-if the model is a RUN's, the pairs that were next in line at that moment (inspect/rivals.py for superwords).
+if the model is a RUN's, the pairs that were next in line when it was made (inspect/rivals.py for superwords).
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def shown(content: bytes) -> str:
 
 
 def explain(tokenizer: Tokenizer, what: str, *, as_text: bool | None = None, run: Path | None = None) -> Explanation:
-    """Explain a token if `what` spells one that the model ever had (or is id:N, or log:N), else a text.
+    """Explain a token if `what` spells one that the model ever had (or is id:N, or log:N), else as a text.
 
-    as_text=True or False settles it either way. run: where the chunk counts are, for the rivals.
+    `as_text` True or False decides that. `run`: where the chunk counts are, for the rivals.
     """
     encoder = tokenizer.encoder
     number = None if as_text else _find_token(encoder, what)
@@ -103,7 +103,7 @@ def _find_token(encoder: Encoder, what: str) -> int | None:
 
 
 def explain_text(encoder: Encoder, text: str) -> Explanation:
-    """One row a step, chunk by chunk, then across chunks."""
+    """One row per step, chunk by chunk, then across chunks."""
     model = encoder.model
     stops = set(encoder.stop_ids.values())
     rows: list[Row] = []
@@ -224,7 +224,7 @@ def explain_token(encoder: Encoder, number: int, run: Path | None = None) -> Exp
     else:
         try:
             rivals = find_rivals(encoder, run, first)
-        except RunError as why:  # no documents, or none that say enough
+        except RunError as why:  # the documents or tables needed are not there
             notes.append(f"Rivals are left out. {why}")
         if encoder.header.config.get("superwords") == "uw":
             notes.append("All counts are those of stage 2; a token of stage 1 was chosen by its count in stage 1.")
@@ -239,8 +239,8 @@ def _event_row(encoder: Encoder, index: int) -> Row:
 def find_rivals(encoder: Encoder, run: Path, index: int, most: int = _RIVALS) -> list[Row]:
     """The most frequent pairs at the moment before an event, counted anew: all distinct chunks are replayed.
 
-    Cost: about 0.3 us per symbol of the distinct chunks; memory: 40 bytes. For a superword, and under uw, it is the
-    stored documents that are counted (inspect/rivals.py).
+    Cost per symbol of the distinct chunks: about 0.3 us and 40 bytes of memory. For a superword, and under uw, the
+    stored documents are counted (inspect/rivals.py).
     """
     if _across_chunks(encoder, index):
         best = superword_rivals(run, EventLog(encoder.header, encoder.model.events), index, most)
@@ -288,7 +288,7 @@ def find_rivals(encoder: Encoder, run: Path, index: int, most: int = _RIVALS) ->
 
 
 def _across_chunks(encoder: Encoder, index: int) -> bool:
-    """Whether an event counts in documents rather than in chunks."""
+    """Whether an event's pair is counted in documents rather than in chunks."""
     return encoder.model.events[index].op is Op.SUPERMERGE or encoder.header.config.get("superwords") == "uw"
 
 
@@ -304,7 +304,7 @@ def _chunk_counts(run: Path, weights: dict[str, str]) -> tuple[pl.Series, np.nda
 
 
 def print_explanation(found: Explanation, out: TextIO) -> None:
-    """As plain text, columns as wide as they need to be."""
+    """Print it as plain text, in columns as wide as they need to be."""
     out.write(found.about + "\n")
     _print_table(found.rows, out)
     for note in found.notes:

@@ -1,4 +1,4 @@
-"""The forecast of a plan: what the sample and its rehearsal took, carried on to the whole corpus."""
+"""The forecast of a plan: what the sample and its rehearsal took, extrapolated to the whole corpus."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from streambpe.train.engine.in_memory import BYTES_PER_PLACE
 from streambpe.train.opening import engine_room, fits_in_memory, memory_for
 
 _BYTES_A_CHUNK = 440  # of a worker's memory for each distinct piece of a part, at most; measured, see docs/plan.md
-_BYTES_A_PLACE = 24  # of learning in memory, for each symbol; likewise
+_BYTES_A_PLACE = 24  # of memory for each symbol while learning in memory; likewise
 _EMPTY_STORE_BYTES = 1 << 20  # of state.duckdb without rows
 _ROUND_MEMORY = 100 * 10**6
 
 
 @dataclass(frozen=True)
 class Growth:
-    """Something that grows with text, after 1, 2, 4, ... SUBSETS sixteenths of the sample (means of all such parts)."""
+    """Something that grows with text: after 1, 2, 4, ... SUBSETS sixteenths of the sample (means of all such parts)."""
 
     seen: tuple[float, ...]
 
     def at(self, samples: float) -> float:
-        """What it is after so many times the sample: between the points seen, or carried on.
+        """Its value after so many times the sample: interpolated between the points seen, or extrapolated.
 
-        From one doubling of the text to the next it grows by a factor 2^slope; the slopes fall by the same ratio
-        with every doubling, that of the slopes seen. (A power law is the case in which they do not fall.)
+        With each doubling of the text it grows by a factor 2^slope; from one doubling to the next the slope falls by
+        a fixed ratio, taken from the slopes seen. (In a power law the slopes do not fall.)
         """
         logs = np.log2(np.maximum(self.seen, 1e-9))
         x = math.log2(samples * SUBSETS)
@@ -61,21 +61,21 @@ class Growth:
 
 @dataclass(frozen=True)
 class Grown:
-    """What the windows say of the corpus."""
+    """What the windows of the sample say of the corpus."""
 
-    share: float  # of the corpus that the sample is
+    share: float  # of the corpus that is in the sample
     text_bytes: int  # of the sample
     documents: int
-    distinct: Growth  # chunks
+    distinct: Growth  # distinct chunks
     places: Growth  # bytes of the distinct chunks that are learned from, and one more for each
-    bytes_a_chunk: float  # that counting holds of each distinct one
-    count_seconds: float  # a byte, to split text and count its chunks, on one thread
-    sort_seconds: float  # a distinct chunk, to take it out of the table
+    bytes_a_chunk: float  # of memory that counting needs for each distinct chunk
+    count_seconds: float  # per byte, to split text and count its chunks, on one thread
+    sort_seconds: float  # per distinct chunk, to take it out of the table
 
 
 def forecast(grown: Grown, rehearsed: Rehearsal, config: TrainConfig, resources: Resources) -> dict[str, Any]:
     """The fields of a Plan that are forecasts."""
-    times = 1 / grown.share  # the sample
+    times = 1 / grown.share  # the corpus is so many times the sample
     places = round((rehearsed.batches[0]["places"] if rehearsed.batches else 0) * growth_ratio(grown.places, times))
     in_memory = fits_in_memory(places, resources.memory_bytes)
     stages = {**rehearsed.stages}
@@ -99,13 +99,13 @@ def forecast(grown: Grown, rehearsed: Rehearsal, config: TrainConfig, resources:
     limit = resources.memory_bytes
     count_peak = rehearsed.count_peak_bytes + resources.threads * _BYTES_A_CHUNK * (large.chunks - small.chunks)
     learn_peak = rehearsed.learn_peak_bytes + _BYTES_A_PLACE * (places - places / more_places)
-    if rehearsed.from_disk is not None and not in_memory:  # the engine's share is what differs
+    if rehearsed.from_disk is not None and not in_memory:  # only the engine's memory differs
         learn_peak = BASE_BYTES + max(0, rehearsed.from_disk.learn_peak_bytes - BASE_BYTES) * more_places
     memory = max(rehearsed.count_peak_bytes, rehearsed.learn_peak_bytes, min(limit, max(count_peak, learn_peak)))
 
     rows = rehearsed.parts_bytes / grown.distinct.at(1)
     superwords = config.superwords != "none"
-    tables = rehearsed.counted_disk_bytes - rehearsed.sequence_bytes - _EMPTY_STORE_BYTES  # grow with distinct chunks
+    tables = rehearsed.counted_disk_bytes - rehearsed.sequence_bytes - _EMPTY_STORE_BYTES  # grows with distinct chunks
     counted = rehearsed.counted_disk_bytes + max(0, tables) * (more_distinct - 1)
     left = rehearsed.end_disk_bytes + max(0, tables) * (more_distinct - 1) + rehearsed.sequence_bytes * (times - 1)
     learner = rehearsed.from_disk if rehearsed.from_disk is not None and not in_memory else rehearsed
@@ -131,22 +131,22 @@ _BY_TEXT = ("documents", "stage 2", "neighbours", "runs", "superwords")
 
 
 def growth_ratio(growth: Growth, times: float) -> float:
-    """How much more it is in so many times the sample than in the sample."""
+    """Its value in `times` the sample, divided by its value in the sample."""
     return growth.at(times) / growth.at(1)
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """How counting would commit so much text."""
+    """The parts that counting would commit for so much text."""
 
     number: float
-    share: float  # of the text in each
-    chunks: float  # distinct ones in each
-    cost: float  # seconds of one thread
+    share: float  # of the text in each part
+    chunks: float  # distinct chunks in each part
+    cost: float  # seconds of all parts on one thread
 
     @classmethod
     def of(cls, grown: Grown, times: float, rehearsed: Rehearsal, resources: Resources) -> _Parts:
-        """Of `times` the sample."""
+        """The parts for `times` the sample."""
         text = grown.text_bytes * times
         speed = grown.text_bytes / max(rehearsed.stages["counting"], 1e-3)
         size = min(text, CHECKPOINT_SECONDS * speed) / resources.threads
@@ -161,7 +161,7 @@ class _Parts:
 
 
 def _learning_seconds(rehearsed: Rehearsal, more_places: float) -> float:
-    """What passes cost each and an event costs stays; what occurrences cost, and counting pairs, grows with places."""
+    """The cost of each pass and each event stays; the cost of occurrences and of counting pairs grows with places."""
     batches = rehearsed.batches
     total = float(rehearsed.stages.get("learning", 0.0))
     counted = sum(batch["seconds"] for batch in batches if batch["refills"])
@@ -176,7 +176,7 @@ def _learning_seconds(rehearsed: Rehearsal, more_places: float) -> float:
 
 
 def _least_squares(facts: npt.NDArray[np.float64], wanted: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Coefficients that are not negative; a column whose own would be is left out."""
+    """Least squares with coefficients that are not negative: a column with a negative one is left out."""
     kept = list(range(facts.shape[1]))
     while True:
         found = np.linalg.lstsq(facts[:, kept], wanted, rcond=None)[0]
@@ -194,6 +194,6 @@ def suitable_memory(places: int) -> int:
 
 
 def memory_in_proportion(memory_bytes: int, grown: Grown) -> int:
-    """With how much learning from the sample would go from disk as learning from everything will."""
+    """The --memory with which learning from the sample goes from disk as learning from the whole corpus will."""
     room = engine_room(memory_bytes) / growth_ratio(grown.places, 1 / grown.share)
     return max(SMALLEST_MEMORY_BYTES, memory_for(round(room) // BYTES_PER_PLACE) - LEFT_BEHIND_BYTES)

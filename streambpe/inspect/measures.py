@@ -1,4 +1,4 @@
-"""How good a vocabulary is on a text: the measures of the papers, from a histogram of ids. Pure.
+"""How good a vocabulary is on a text: the measures of the papers, from a histogram of ids. No I/O.
 
     uses = Uses(n=[3, 0, 1], ...)           how often each id occurs, and what the text is
     measure(uses, tokens)  ->  {"tokens": 4, "bytes_per_token": 2.5, "renyi": 0.73, ...}
@@ -18,7 +18,7 @@ import numpy as np
 from streambpe.arrays import Bool, Int64
 from streambpe.text.whitespace import WORD_MARK
 
-ALPHA = 2.5  # of the Rényi entropy: what Zouhar et al. (2023) found to go with quality best
+ALPHA = 2.5  # of the Rényi entropy: Zouhar et al. (2023) found that it predicts quality best
 
 # name -> (heading in the table, what it is)
 MEASURES = {
@@ -52,7 +52,7 @@ class Uses:
     bytes: int = 0
     words: int = 0
     chunks: int = 0
-    single_chunks: int = 0  # of them, those that are one token before superwords
+    single_chunks: int = 0  # those of the chunks that are one token before superwords
 
     def __iadd__(self, other: Uses) -> Uses:
         self.n = self.n + other.n
@@ -65,10 +65,10 @@ class Uses:
 class Tokens:
     """What the ids of a model stand for, in arrays."""
 
-    lengths: Int64  # bytes by id; 0: a special or reserved id, or none at all
+    lengths: Int64  # in bytes, by id; 0: a special or reserved id, or no id of the model
     starts_word: Bool
     is_partial: Bool
-    size: int  # ids of the model
+    size: int  # how many ids the model has
 
     @classmethod
     def of(cls, contents: dict[int, bytes], size: int) -> Tokens:
@@ -84,7 +84,7 @@ class Tokens:
 
 
 def holds_part_of_a_character(content: bytes) -> bool:
-    """Whether bytes are no UTF-8 by themselves."""
+    """Whether bytes are not valid UTF-8 by themselves."""
     try:
         content.decode()
     except UnicodeDecodeError:
@@ -102,7 +102,7 @@ def renyi_entropy(n: Sequence[int] | Int64, alpha: float = ALPHA) -> float:
 
 
 def renyi_efficiency(n: Sequence[int] | Int64, size: int, alpha: float = ALPHA) -> float | None:
-    """Rényi entropy beside the most that `size` ids could have; None where that is nothing."""
+    """Rényi entropy divided by the most that `size` ids could have; None if that is nothing, or without counts."""
     if size < 2 or not np.any(np.asarray(n)):
         return None
     return renyi_entropy(n, alpha) / math.log2(size)
@@ -113,7 +113,7 @@ def _share(part: float, whole: float) -> float | None:
 
 
 def measure(uses: Uses, tokens: Tokens) -> dict[str, Any]:
-    """All of MEASURES but parity, which needs a second text. None where a text is too small to say."""
+    """All of MEASURES but parity, which needs a second text. A measure is None where a text is too small for it."""
     used = uses.n > 0
     ordinary = used & (tokens.lengths > 0)
     total, kinds = int(uses.n.sum()), int(used.sum())

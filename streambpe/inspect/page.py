@@ -1,4 +1,4 @@
-"""One page about a run: what was learned, what it is used for, how it went. One file, nothing is fetched.
+"""One page about a run: what was learned, how its tokens are used, how training went. One file that fetches nothing.
 
     facts    what the page says, plain numbers and lists          (gather)
     panels   a heading, a sentence, a picture or why there is none  (panels)
@@ -35,8 +35,8 @@ from streambpe.store.training_files import log_path
 from streambpe.store.trainings import list_batches, read_facts
 
 _MARK = '<meta name="generator" content="streambpe report">'
-_LISTED = 20  # of the longest tokens
-_MOST_PASSES = 120  # drawn; of more, means
+_LISTED = 20  # how many of the longest tokens are listed
+_MOST_PASSES = 120  # drawn one by one; if there are more, means are drawn
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def report(
 
     A page that was written before is replaced; any other file only with `force`.
 
-    texts: measure growth on these instead of on the run's own chunks. `how`: how they are read.
+    `texts`: measure growth on these instead of on the run's own chunks. `how`: how they are read.
     """
     if not texts and (how.lines or how.text_column):
         raise UsageError("--lines and --text-column say how --text FILE is read: name one, or leave them out.")
@@ -80,7 +80,7 @@ def report(
 
 
 def _is_page(path: Path) -> bool:
-    """Whether `report` wrote this file, now or before pages said so."""
+    """Whether `report` wrote this file, also in a version whose pages did not say so."""
     try:
         with open(path, "rb") as file:
             head = file.read(4096)
@@ -156,7 +156,7 @@ def _tokens(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
 
 
 def _passes(batches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Passes with what had been done by their end; a pass that stands for a log learned before is no pass."""
+    """Passes with the events and seconds up to their ends; without those that stand for a log learned before."""
     known = [batch for batch in batches if batch["seconds"] > 0]
     seconds = accumulate(batch["seconds"] for batch in known)
     return [
@@ -275,7 +275,7 @@ def _deletions(facts: dict[str, Any]) -> Panel:
 
 
 def grouped(passes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Passes, or where there are very many, stretches of neighbouring ones: their means, at their last pass."""
+    """The passes; where there are very many, means of groups of neighbouring passes, placed at each group's last."""
     size = -(-len(passes) // _MOST_PASSES) or 1
     found = []
     before = 0.0
@@ -346,7 +346,7 @@ def _token_list(facts: dict[str, Any], key: str, title: str, nothing: str) -> Pa
 
 
 def _shown(text: str) -> str:
-    """A token as a person can read it, also one of 512 spaces."""
+    """A token so that a person can read it, even one of 512 spaces."""
     return f"{text[0]!r} × {len(text)}" if len(text) > 8 and len(set(text)) == 1 else repr(text)
 
 
@@ -390,7 +390,7 @@ def _shown_option(value: Any) -> str:
 
 
 def render(facts: dict[str, Any]) -> str:
-    """The page."""
+    """The page as HTML."""
     title = f"{Path(facts['run']).name}" + ("" if facts["training"] == "main" else f":{facts['training']}")
     every = panels(facts)
     cards = "\n".join(_card(panel) for panel in every if panel.chart or panel.rows)

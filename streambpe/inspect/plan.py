@@ -1,12 +1,12 @@
 """What a training will cost, before it is started: `streambpe plan SOURCE... [options of train]`.
 
     sample     windows at even distances, SAMPLE_BYTES in all (sample.py)
-    growth     distinct chunks in 1, 2, 4, 8, 16 sixteenths of it, carried on to the whole corpus
+    growth     distinct chunks in 1, 2, 4, 8, 16 sixteenths of it, extrapolated to the whole corpus
     rehearsal  the sample counted and learned from by processes of their own, as `train` would, with the options
                given; what each stage took, its memory, its disk (rehearsal.py)
-    forecast   every stage's figures carried on by what it grows with (forecast.py)
+    forecast   every stage's figures, scaled by what they grow with (forecast.py)
 
-Nothing is known of the machine but what the rehearsal measured on it. docs/plan.md says how each figure is made.
+All that is known of the machine is what the rehearsal measured on it. docs/plan.md says how each figure is made.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Plan:
     text_bytes: int
     chunks: int
     distinct: int
-    places: int  # symbols of the distinct chunks learned from, and one more for each
+    places: int  # symbols of the distinct chunks learned from, and one more for each chunk
     memory_limit_bytes: int
     memory_bytes: int  # peak
     learns_in_memory: bool  # from the start
@@ -115,7 +115,7 @@ def plan(
     if resources.temp_dir is not None and not resources.temp_dir.is_dir():
         raise UsageError(f"--temp-dir {resources.temp_dir} is no folder.")
     with tempfile.TemporaryDirectory(prefix="streambpe-plan-", dir=resources.temp_dir) as place:
-        resources = replace(resources, temp_dir=None)  # what is spilled lies in the run that is looked at
+        resources = replace(resources, temp_dir=None)  # then files are spilled into the run, which is measured
         folder = Path(place)
         (folder / "sample").mkdir()
         files = SampleFiles(folder / "sample")
@@ -206,7 +206,7 @@ def grow(
 
 
 def _levels(lists: list[ChunkList], config: TrainConfig) -> list[tuple[float, float]]:
-    """(distinct chunks, places) in unions of 1, 2, 4, ... subsets, means over all unions."""
+    """(distinct chunks, places) in unions of 1, 2, 4, ... subsets: means over all unions of one size."""
     levels = []
     while True:
         sizes = [_size(one.frame(), config) for one in lists]
@@ -227,7 +227,7 @@ def _size(frame: pl.DataFrame, config: TrainConfig) -> tuple[int, int]:
 
 
 def print_plan(made: Plan, out: TextIO) -> None:
-    """The forecast as lines."""
+    """Print the forecast as lines."""
     each = f"{made.sources:,} source{'s' * (made.sources != 1)}, {format_size(made.source_bytes)}"
     sampled = "all of it" if made.sample_share >= 1 else f"{made.sample_share:.1%} of it sampled"
     where = "in memory" if made.learns_in_memory else "from disk, until the rest fits: slower"

@@ -28,7 +28,7 @@ _ROWS_AT_ONCE = 10_000
 
 
 def list_names() -> list[tuple[str, str, str]]:
-    """(name, "view" or "table", what one row is) of everything a query may ask for; views first."""
+    """(name, "view" or "table", what one row is) of everything that a query may read; views first."""
     views = [(what, "view", text) for view in VIEWS for what, text in described(f"views/{view}")]
     tables = [(what, "table", text) for table in SCHEMA for what, text in described(f"schema/{table}")]
     return sorted(views) + sorted(tables)
@@ -58,10 +58,10 @@ def print_query(
     files: bool = False,
     resources: Resources | None = None,
 ) -> None:
-    """Write a query's rows to `out` as table (those of every statement), json, jsonl or csv, a block at a time.
+    """Write a query's rows to `out` as table (also of several statements), json, jsonl or csv, a block at a time.
 
-    `query`: SQL, or nothing but the name of a view or table. `name`: the training whose tables are meant. `files`: its
-    statements may use files; without it they may only read tables.
+    `query`: SQL, or nothing but the name of a view or table. `name`: the training whose tables are meant. `files`: the
+    query's statements may use files; without it they may only read tables.
     """
     statements = _asked(query, files)
     if form != "table":
@@ -87,7 +87,7 @@ def write_query(
     files: bool = False,
     resources: Resources | None = None,
 ) -> int:
-    """As print_query, to a .csv, .json, .jsonl or .parquet file, whole or not at all; how many rows."""
+    """As print_query, to a .csv, .json, .jsonl or .parquet file, whole or not at all; returns how many rows."""
     path = Path(output)
     form = path.suffix.removeprefix(".")
     if form not in FILE_FORMS:
@@ -111,7 +111,7 @@ def write_query(
 
 
 def _asked(query: str, files: bool) -> list[duckdb.Statement]:
-    """The statements of a query that may run."""
+    """The statements of a query; an error if one may not run."""
     if query in [entry[0] for entry in list_names()]:
         query = f"FROM {query}"
     statements = parse(query)
@@ -131,7 +131,7 @@ def _refuse_several(statements: Sequence[duckdb.Statement], asked: str) -> None:
 def _sealed(
     run: Path | str, name: str, files: bool, resources: Resources | None
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A read-only connection for the user's own statements, and their errors told."""
+    """A read-only connection for the user's own statements, whose errors become clear messages."""
     folder = Run.open(run)
     bounds = resources or Resources(SMALLEST_MEMORY_BYTES, 2)
     limits = {"memory_bytes": bounds.memory_bytes, "threads": bounds.threads}
@@ -172,7 +172,7 @@ def _sealed(
 
 
 class _Counted:
-    """Blocks of rows, counted; the first item is the names of the columns."""
+    """Passes on blocks of rows and counts them; the first item is the names of the columns."""
 
     def __init__(self, blocks: Iterator[list[Any]]) -> None:
         self._blocks = blocks
@@ -190,7 +190,7 @@ class _Counted:
 
 
 def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path) -> int:
-    """Through Arrow, a batch at a time; sums above 64 bits are decimals of 38 digits."""
+    """Write rows through Arrow, a batch at a time; sums above 64 bits become decimals of 38 digits."""
     reader = con.sql(query).to_arrow_reader(_ROWS_AT_ONCE)
     _refuse_equal_names(reader.schema.names)
     rows = 0

@@ -1,14 +1,14 @@
 """What the events of a training make of its chunks, worked out again without the engine.
 
 The engine rewrites one long column, event after event. Here every distinct chunk is encoded by itself, many
-chunks side by side: take the earliest event above the last one used whose pair (or, for a deletion, whose
-token) stands in a chunk, apply it to that chunk, go on until no event applies.
+chunks side by side. In each round a chunk takes the earliest event after its last one whose pair (for a
+deletion: whose token) stands in it, and applies it, until no event applies.
 
     events 0: l o -> lo, 1: lo w -> low, 2: delete lo     "low", "slow", "lot"
     round 1    lo w     s lo w     lo t
-    round 2    low      s low      l o t         nothing left of 1 and 2; 0 is over
+    round 2    low      s low      l o t         nothing left of 1 and 2; 0 is past
 
-Cost: one look-up a symbol and round, about as many rounds as a chunk has symbols. Memory: about 100 bytes a
+Cost: one look-up per symbol and round, about as many rounds as a chunk has symbols. Memory: about 100 bytes per
 symbol of the block.
 """
 
@@ -25,17 +25,17 @@ from streambpe.arrays import Int64
 from streambpe.model.eventlog import Event, Op
 
 _NEVER = np.iinfo(np.int64).max
-_COVERED = -2  # a place that a merge took in; -1 is a symbol outside the alphabet
+_COVERED = -2  # a place that a merge covered; -1 is a symbol outside the alphabet
 _LONG = 2048  # symbols; a longer chunk has too many rounds and is encoded by itself
-_SYMBOLS = 1 << 20  # encoded side by side
+_SYMBOLS = 1 << 20  # symbols encoded side by side
 
 
 class _Times:
-    """When something happens: key -> the event numbers, growing. Key 50 at events 0 and 4, key 70 at 1, of 10 events:
+    """At which events something happens: key -> growing event numbers. Key 50 at 0 and 4, key 70 at 1, of 10 events:
 
     _keys  50 70        _times  0 4 11        the key's place times 10, and the event
-    next(50, 0)         the first time above 0 * 10 + 0 is 4, of key 0: event 4
-    next(50, 4)         the first time above 4 is 11, of key 1: never again
+    next(50, 0)         the first time above 0 * 10 + 0 is 4, of key place 0: event 4
+    next(50, 4)         the first time above 4 is 11, of key place 1: never again
     """
 
     def __init__(self, keys: Int64, seqs: Int64, events: int) -> None:
@@ -44,7 +44,7 @@ class _Times:
         self._times = np.sort(number * events + seqs)
 
     def next(self, key: Int64, last: Int64) -> Int64:
-        """The first event of each key behind event `last`; _NEVER if there is none."""
+        """The first event of each key after event `last`; _NEVER if there is none."""
         if not len(self._keys):
             return np.full(len(key), _NEVER)
         number = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
@@ -77,7 +77,7 @@ class Replay:
     def encode(self, tokens: Int64, word: Int64, before: int | None = None) -> Iterator[tuple[Int64, Int64]]:
         """Blocks (tokens, word): the encoded words, each word in one block; `word` ascends.
 
-        Only by the events below `before`. In each round every word has its next event, all its places at once. Events
+        Only events below `before` apply. In each round every word applies its next event, at all places at once. Events
         0: 1 1 -> 300, 1: 300 2 -> 301, 2: 301 is taken apart into 300 2. The word 1 1 2 1:
 
             when  0 . . .    first 0   size 1 0 1 1                        ->   300 2 1
@@ -117,7 +117,7 @@ class Replay:
             tokens[into] = self._parts[at[into]]
 
     def encode_one(self, tokens: list[int], before: int | None = None) -> list[int]:
-        """One word; only the events below `before`. Merges alone go by a heap of places."""
+        """Encode one word by the events below `before`; by a heap if no pair is merged twice and nothing is deleted."""
         if self._many:
             blocks = self.encode(np.array(tokens, np.int64), np.zeros(len(tokens), np.int64), before)
             return [token for block, _ in blocks for token in block.tolist()]
@@ -151,7 +151,7 @@ class Replay:
 
 
 def _every_other(places: Int64) -> npt.NDArray[np.bool_]:
-    """Of places that follow each other directly the first, third, fifth...: a a a holds one merge, not two.
+    """The first, third, fifth... of places that follow each other directly: a a a holds one merge, not two.
 
     places 3 4 5 9 10   begins 1 0 0 1 0   since 0 1 2 0 1   taken 3 5 9
     """
@@ -162,8 +162,8 @@ def _every_other(places: Int64) -> npt.NDArray[np.bool_]:
 
 
 def pair_counts(tokens: Int64, word: Int64, weights: Int64, *, disjoint: bool) -> pl.DataFrame:
-    """(left_id, right_id, n) of encoded words; weights[word] is how often a word stands. No pair holds a symbol outside
-    the alphabet (UNKNOWN)."""
+    """(left_id, right_id, n) of encoded words; weights[word] is how often a word occurs. Pairs with a symbol outside
+    the alphabet (UNKNOWN) are left out."""
     at = np.flatnonzero((word[1:] == word[:-1]) & (tokens[1:] >= 0) & (tokens[:-1] >= 0))
     if disjoint:
         equal = tokens[at] == tokens[at + 1]
@@ -178,7 +178,7 @@ def pair_counts(tokens: Int64, word: Int64, weights: Int64, *, disjoint: bool) -
 
 
 def encode_words(replay: Replay, tokens: Int64, sizes: Int64) -> Iterator[tuple[Int64, Int64]]:
-    """Blocks (tokens, word) of the encoded words, given as base symbols one after another; each word in one block."""
+    """Blocks (tokens, word) of encoded words, each word in one block. The words are given as base symbols in a row."""
     ends = np.cumsum(sizes)
     start = 0
     while start < len(sizes):

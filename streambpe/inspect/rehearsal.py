@@ -1,4 +1,4 @@
-"""The rehearsal of a plan: `train` on the sample, as a process of its own that is looked at."""
+"""The rehearsal of a plan: `train` on the sample, as a process of its own that is measured."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from streambpe.system import tree_memory
 from streambpe.threads import stopped_by
 
 _LOOK_SECONDS = 0.02
-_LOOKS_AT_DISK = 5  # one look in so many also takes in the disk
+_LOOKS_AT_DISK = 5  # one look in so many also measures the disk
 
 
 @dataclass
@@ -37,15 +37,15 @@ class Rehearsal:
     counted_disk_bytes: int = 0  # of the run after counting
     peak_disk_bytes: int = 0
     end_disk_bytes: int = 0
-    parts_bytes: int = 0  # of it, the counts
-    sequence_bytes: int = 0  # and the documents
+    parts_bytes: int = 0  # of end_disk_bytes, the counts
+    sequence_bytes: int = 0  # of end_disk_bytes, the documents
     corpus: dict[str, Any] = field(default_factory=dict)
     batches: list[dict[str, Any]] = field(default_factory=list)
-    from_disk: Rehearsal | None = None  # learning again, with less memory by as much as the sample is smaller
+    from_disk: Rehearsal | None = None  # learning once more, with memory in proportion to the sample
 
 
 def rehearse(run: Path, job: Job, stop: threading.Event, name: str = "main") -> Rehearsal:
-    """Do a job in a process of its own and look at it: its memory and disk often, its status as it tells it."""
+    """Run a job in a process of its own; measure its memory and disk often, and read its status as it prints it."""
     put_job(Run(run), name, job)
     found = Rehearsal()
     counting = not job.counted

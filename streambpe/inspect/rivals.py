@@ -1,9 +1,9 @@
 """The pairs that were next in line when a superword was learned, counted anew in the stored documents of a RUN.
 
-    boundless, superbpe   eligible chunks as symbols, everything else a barrier; the supermerges before the event joined
-    uw                    stage-2 chunks as tokens, by all merges before the event
+    boundless, superbpe   eligible chunks are symbols, everything else is a barrier; earlier supermerges applied
+    uw                    stage-2 chunks are encoded by all merges before the event
 
-What may join, how pairs are counted and how ties are decided is as in the training. Which chunks are eligible follows
+What may join, how pairs are counted, how ties are decided: all is as in the training. Which chunks are eligible follows
 from the whole of phase one: the word steps that found no place in the model are in the tables of the training.
 
 Memory: one part, a run of eligible chunks that goes on in the next part, and the distinct pairs; explain has no
@@ -50,11 +50,11 @@ _SLICE = 1024  # pairs that the rule is asked about at a time
 
 @dataclass
 class _Moment:
-    """What the training had before it just before the event."""
+    """The state of the training just before the event."""
 
     reader: Reader
-    joins: list[Event]  # to be made in what is read
-    contents: list[bytes]  # of every symbol
+    joins: list[Event]  # to be applied to the symbols that are read
+    contents: list[bytes]  # the bytes of every symbol
     rule: PairRule | None
     older: list[bytes]  # contents in the order of their ids at that moment
 
@@ -120,7 +120,7 @@ def _among_chunks(
             if rule is not None:
                 rule.born(np.array([a]), np.array([b]), np.array([new]))
             joins.append(supermerge_event(a, b, new, event.n))
-    # a token whose word step is still to come has a later id than every superword so far
+    # a token whose word step is still to come gets a higher id than every superword so far
     known = symbol_contents(alphabet, logged.contents, len(stop_words))
     older = list(dict.fromkeys(content for content in (*known, *contents) if content))
     return _Moment(SymbolReader(run.sequences, parts, eligible), joins, contents, rule, older)
@@ -155,7 +155,7 @@ def _in_stage_two(
 
 
 def symbols_of(reader: Reader) -> Iterator[Int32]:
-    """Symbols and barriers part after part; a run that a part does not end comes with what ends it."""
+    """Symbols and barriers, part after part; a run that a part does not end comes with the part that does."""
     waiting = np.empty(0, np.int32)
     for part in reader.parts:
         symbols = reader.read(part)
@@ -189,7 +189,7 @@ def _add_up(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _best(pairs: pl.DataFrame, moment: _Moment, order: Sequence[bytes], most: int) -> list[Rival]:
-    """The most frequent pairs that may join; ties go to what comes first in `order`."""
+    """The most frequent pairs that may join; ties go to the pair whose contents come first in `order`."""
     place = {content: i for i, content in enumerate(order)}
     label = np.array([place.get(content, -1) for content in moment.contents], np.int64)
     ranked = pairs.with_columns(

@@ -4,10 +4,10 @@
     windows                 [0]     [1]     [2]     [3]     ...                    [n - 1]
     subset of a window       0       1       2       3      ...  15      0       1   ...
 
-A window is taken where its file can be entered: in text and JSON lines anywhere, from one line's begin to another's
-end; in Parquet at any row; csv and compressed files only from the front, so of those each gives a stretch there that
-is as long as all its windows. What was taken of a file is also written as a file of the same format and compression,
-to be counted and learned from as the corpus would be.
+Where a window can begin depends on the file. Text and JSON lines: anywhere; the window goes from the start of a line to
+the end of one. Parquet: at any row. csv and compressed files: only at the front; each gives one stretch there, as long
+as all its windows together. What was taken of a file is also written as a file of the same format and compression, to
+be counted and learned from as the corpus would be.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ else:
 WINDOW_BYTES = 256 << 10
 SUBSETS = 16
 _MOST_TEXT_LINE = 4096  # a longer line of text is cut anywhere
-_MOST_LINE = 16 << 20  # of JSON; a longer line makes a window that is no JSON, which is said when it is read
+_MOST_LINE = 16 << 20  # of JSON; a longer line is cut, and reading the window reports that it is no JSON
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class Window:
 
     block: Block
     subset: int
-    disk_bytes: float  # of the source's file that it stands for
+    disk_bytes: float  # how much of the source's file it stands for
 
 
 def draw_windows(sources: Sequence[Source], wanted_bytes: int, pattern: Pattern) -> Iterator[Window]:
-    """Windows of about `wanted_bytes` of the files' bytes, in order; all of them if they have no more."""
+    """Windows of about `wanted_bytes` of the files' bytes, in order; all of the files if they have no more."""
     number = 0
     for source, starts in _starts(sources, wanted_bytes):
         for block, disk_bytes in _blocks(source, starts, pattern):
@@ -61,7 +61,7 @@ def draw_windows(sources: Sequence[Source], wanted_bytes: int, pattern: Pattern)
 
 
 def _starts(sources: Sequence[Source], wanted_bytes: int) -> Iterator[tuple[Source, list[int]]]:
-    """Every source that is sampled, and where in its file windows are to begin."""
+    """Every source that is sampled, and the places in its file where windows begin."""
     total = sum(source.bytes for source in sources)
     if not total:
         raise UsageError("The sources are empty: there is nothing to sample.")
@@ -87,7 +87,7 @@ def _blocks(source: Source, starts: list[int], pattern: Pattern) -> Iterator[tup
 
 
 def _lines(source: Source, starts: list[int]) -> Iterator[tuple[Block, float]]:
-    """Windows of a plain file: from the first line that begins in one to the end of its last."""
+    """Windows of a plain file: each from the first line that begins in it to the end of the last such line."""
     most = _MOST_LINE if source.kind == "jsonl" else _MOST_TEXT_LINE
     stream = cast(io.BufferedReader, open_bytes(source)[0])
     with contextlib.closing(stream):
@@ -106,7 +106,7 @@ def _lines(source: Source, starts: list[int]) -> Iterator[tuple[Block, float]]:
 
 
 def _front(source: Source, wanted: int, pattern: Pattern) -> Iterator[tuple[Block, float]]:
-    """A file that can only be read from its beginning, until about `wanted` bytes of it on disk were read."""
+    """Blocks of a file that can only be read from its beginning, until about `wanted` bytes of it on disk were read."""
     read = 0
 
     def advance(more: int) -> None:
@@ -155,19 +155,19 @@ class SampleFiles:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.arguments: list[str] = []  # as SOURCE
+        self.arguments: list[str] = []  # the files as SOURCE arguments
         self._source: Source | None = None
         self._held: list[Block] = []
 
     def add(self, block: Block) -> None:
-        """The next window; windows of a source come one after another."""
+        """Add the next window; all windows of a source come one after another."""
         if self._source is not None and block.source != self._source:
             self.write()
         self._source = block.source
         self._held.append(block)
 
     def write(self) -> None:
-        """Write what is held of a source."""
+        """Write the windows that are held of a source."""
         if self._source is None:
             return
         source, held = self._source, self._held

@@ -15,7 +15,7 @@ from streambpe.system import bytes_on_disk
 
 
 def folder_bytes(folder: Path) -> int:
-    """What a RUN takes up on disk; files that vanish meanwhile count nothing."""
+    """What a RUN takes up on disk; files that vanish meanwhile count as nothing."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:
@@ -31,7 +31,7 @@ def look_at(run: Run) -> dict[str, Any]:
 
 
 def describe_run(run: Path | str, status: dict[str, Any]) -> str:
-    """The run, and the training at work in it unless that is main."""
+    """The run's name, and that of the training at work in it unless that is main."""
     name = status.get("training", "main")
     return str(run) if name == "main" else f"{run}, training {name}"
 
@@ -52,7 +52,7 @@ def describe_more(status: dict[str, Any]) -> list[str]:
 
 
 def running_state(status: dict[str, Any]) -> dict[str, Any]:
-    """A status read from disk; one that says "running" though its process is gone was killed."""
+    """A status read from disk, corrected: if it says "running" but its process is gone, the process was killed."""
     if status.get("state") == "running" and not psutil.pid_exists(int(status.get("pid", 0))):
         return {**status, "state": "killed", "message": "The process is gone; the same command goes on from here."}
     return status

@@ -5,7 +5,7 @@
     memory    ━━━━━━━━━━━━━━━━━━━━━━━━ 912 MB of 1.0 GB
     tokens a second ▁▂▂▃▅▇▇█     events a pass ▁▁▂▃▃▅▅▇
 
-Nothing here writes, and nothing waits: where another process holds the tables, the last look at them stays.
+Nothing here writes or waits: while another process holds the tables, what was last read of them stays.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from streambpe.store.sqlfiles import run_sql
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 32  # of bars and sparklines, in characters
 _TABLES_SECONDS = 5.0  # between two looks at the tables
-_LATEST = 12  # tokens shown
+_LATEST = 12  # how many of the latest tokens are shown
 
 
 @dataclass
@@ -77,7 +77,7 @@ class View:
 def watch(
     run: Path | str, console: Console, *, name: str | None = None, every: float = 0.5, once: bool = False
 ) -> None:
-    """Show a run until it ends; `once`: as it is now. `name`: the training to show tokens of, else the one at work."""
+    """Show a run until it ends; `once`: only as it is now. `name`: whose tokens to show (else the training at work)."""
     view = View(Run(run), name)
     status = view.look()
     if once or status["state"] != "running":
@@ -142,7 +142,7 @@ def _bar(part: float, whole: float | None) -> RenderableType:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Numbers as little bars, the largest full: [1, 2, 4] -> "▂▄█". At most as many as fit."""
+    """Numbers as little bars, the largest full: [1, 2, 4] -> "▂▄█". Shows at most as many as fit."""
     top = max(values, default=0.0)
     if top <= 0:
         return ""
@@ -150,7 +150,7 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 def _thinned(values: Sequence[float]) -> list[float]:
-    """As many means of neighbours as fit on a line."""
+    """The values; or, where they do not fit on a line, means of neighbours that do."""
     if len(values) <= _WIDTH:
         return list(values)
     edges = [round(i * len(values) / _WIDTH) for i in range(_WIDTH + 1)]

@@ -1,13 +1,13 @@
-"""Table chunk_counts is what training learns from; the parts in counts/ are how counts come into it, and its backup.
+"""Table chunk_counts is what training learns from; it is filled from the parts in counts/, which are its backup too.
 
-    counts/part-00007.parquet     stretches of the input, counted once; renamed into place when it is whole
+    counts/part-00007.parquet     stretches of the input, counted once; the file is renamed into place when it is whole
     fold                          adds the parts that are not in the tables yet to chunk_counts, and their stretches to
-                                  table sources, in one transaction: a part is counted once, whatever is killed when
+                                  table sources, in one transaction: a kill at any moment leaves each part counted once
     counts/merged-00003.parquet   several folded parts added up; names the files it replaces
 
-Counts are added up by SQL, range of chunks after range of chunks, so that memory does not grow with them and the rows
-lie in the order of the chunks' bytes afterwards. A row that was changed by hand keeps its change; table run then says
-that the counts were edited.
+Counts are added up by SQL, one range of chunks after another, so that memory does not grow with the counts and the rows
+end up in the order of the chunks' bytes. A row that was changed by hand keeps its change; table run then says that the
+counts were edited.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from streambpe.store.run import Run
 from streambpe.store.sqlfiles import query_arrow, run_sql
 from streambpe.store.unfinished import note_lost, read_record, unfinished
 
-_FOLDED = "folded"  # under which a run keeps when the tables were written whose digest its facts have
+_FOLDED = "folded"  # Run.keep: written_at() of the tables that this command folded
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Folded:
 
     @classmethod
     def of(cls, run: Run, parts: Sequence[Part]) -> Folded:
-        """By the stretches in table sources: a fold puts in all of a part."""
+        """Judged by the stretches in table sources: a fold puts all stretches of a part there."""
         stretches = run.tables().stretches
         held = [part for part in parts if any(_stretch(span) in stretches for span in part.spans)]
         there = {_stretch(span) for part in held for span in part.spans}
@@ -63,7 +63,7 @@ def _stretch(span: Span) -> tuple[str, int, int, str, str]:
 def fold(run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None, again: bool = False) -> dict[str, Any]:
     """Bring state.duckdb up to the committed parts; returns the corpus facts. One transaction.
 
-    `again`: everything from the parts, whatever the tables hold.
+    `again`: fill everything from the parts, whatever the tables hold.
     """
     run.upgrade()
     parts = list_parts(run, clean=True)
@@ -76,7 +76,7 @@ def fold(run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None, ag
     corpus: dict[str, Any] = json.loads(facts.get("corpus", "{}"))
     if not anew and not new and facts.get("unfinished", "[]") == left:
         return corpus
-    spare = max(memory_bytes - BASE_BYTES, 48 << 20)  # half of it for DuckDB, the rest for what it is given
+    spare = max(memory_bytes - BASE_BYTES, 48 << 20)  # half of it for DuckDB, the rest for the rows given to it
     at_once = min(max(spare // 32, 1 << 20), 64 << 20)
     new = compact(run, new, at_once, threads)
     with run.writing(memory_bytes=spare // 2, threads=threads, temp_dir=temp_dir) as con:
@@ -101,7 +101,7 @@ def fold(run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None, ag
 
 
 def open_counts(run: Run, resources: Resources) -> duckdb.DuckDBPyConnection:
-    """The tables for reading, while nothing else is in memory."""
+    """Open the tables for reading; to be called while nothing else is in memory."""
     spare = max(resources.memory_bytes - BASE_BYTES, 48 << 20)
     return open_store(
         run.state, read_only=True, memory_bytes=spare // 2, threads=resources.threads, temp_dir=resources.temp_dir
@@ -118,9 +118,9 @@ def range_bytes(resources: Resources) -> int:
 class Edited:
     """Whether somebody changed the counts since they were counted."""
 
-    before: bool  # the last fold
+    before: bool  # before the last fold
     counts: bool  # since then, in chunk_counts
-    groups: bool  # in group_counts
+    groups: bool  # since then, in group_counts
 
     def __bool__(self) -> bool:
         return self.before or self.counts or self.groups
@@ -129,7 +129,7 @@ class Edited:
 def read_totals(run: Run, resources: Resources) -> tuple[dict[str, Any], Edited]:
     """What the counts add up to now, as the facts of a corpus; and whether they were edited.
 
-    They are read for that, unless this command has folded them and nobody wrote since.
+    The counts are read for that, unless this command has folded them and nobody wrote to the tables since.
     """
     facts = run.facts()
     stated: dict[str, Any] = json.loads(facts["corpus"])
@@ -138,7 +138,7 @@ def read_totals(run: Run, resources: Resources) -> tuple[dict[str, Any], Edited]
     at_once = range_bytes(resources)
     with contextlib.closing(open_counts(run, resources)) as con:
         found = digest_counts(con, at_once).facts(stated["documents"])
-        # one of an older version that nobody has written to since has no table of groups
+        # tables of an older version that nobody has written to since have no table of groups
         groups = facts["format_version"] == str(FORMAT_VERSION) and _groups_differ(con, at_once)
         edited = Edited("edited" in facts, found["sha256"] != stated["sha256"], groups)
     return found, edited
@@ -156,15 +156,15 @@ def _groups_differ(con: duckdb.DuckDBPyConnection, at_once: int) -> bool:
 
 
 def _add_by_group(digests: dict[str, CorpusDigest], rows: pa.Table) -> None:
-    """Rows (chunk, group_name, n), in the order of the chunks' bytes, to the digest of each group."""
+    """Add rows (chunk, group_name, n), in the order of the chunks' bytes, to the digest of each group."""
     for name in pc.unique(rows["group_name"]).to_pylist():
         mine = rows.filter(pc.equal(rows["group_name"], name)).select(["chunk", "n"])
         digests.setdefault(name, CorpusDigest()).add(as_list(mine))
 
 
 def _do_not_fit(folded: Folded, facts: dict[str, str]) -> bool:
-    """Whether the tables must be filled anew: they are not what these parts make (and were not edited), or the first
-    groups of sources come to counts without any."""
+    """Whether the tables must be filled anew: they are not what these parts make (and were not edited), or these
+    parts add the first source groups to counts that have none."""
     if "corpus" not in facts:
         return True
     if any(part.group_name for part in folded.new) and not any(part.group_name for part in folded.held):
@@ -196,7 +196,7 @@ def _add_parts(
 
 
 class _Addition:
-    """What the tables hold and what new parts hold, added up by SQL: range after range into new tables, which then take
+    """Adds what new parts hold to what the tables hold, by SQL: range after range goes into new tables, which then take
     the place of the old ones."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, new: Sequence[Part], at_once: int, *, grouped: bool) -> None:
@@ -207,7 +207,7 @@ class _Addition:
         self.of_group: dict[str, CorpusDigest] = {}
 
     def run(self, threads: int) -> CorpusDigest:
-        """All of it; the digest of the new chunk_counts."""
+        """Do all of it; returns the digest of the new chunk_counts."""
         run_sql(self._con, "make_new_counts")
         digest = CorpusDigest()
         give_out(self._sums(), [digest.add, self._put], threads)
@@ -254,7 +254,7 @@ _NO_GROUP_ROWS = pa.schema([("chunk", pa.large_string()), ("n", pa.int64()), ("g
 
 
 def group_row(name: str, parts: Sequence[Part], digest: CorpusDigest) -> dict[str, int | str]:
-    """A row of table source_groups; `digest` has seen the sum of the parts."""
+    """A row of table source_groups; `digest` is that of the parts' sum."""
     return {"group_name": name, **digest.facts(sum(span.documents for part in parts for span in part.spans))}
 
 

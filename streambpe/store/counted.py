@@ -1,8 +1,8 @@
 """Chunk counts in state.duckdb, read in the order of the chunks' bytes and in bounded memory.
 
-A fold leaves the rows of chunk_counts in that order, so they are read as they lie, and the order is looked at. Where
-rows were put in by hand they are read again, sorted by SQL: a range of chunks is a few row groups for DuckDB, and rows
-that lie elsewhere are found too.
+A fold leaves the rows of chunk_counts in that order, so they are read as they lie, and their order is checked. If it is
+wrong, because rows were put in by hand, they are read again, sorted by SQL, range by range: a range is a few row groups
+for DuckDB, and rows that lie elsewhere are found too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streambpe.store.database import one_thread
 from streambpe.store.parts import GROUP_ROWS, Part, PartWriter
 from streambpe.store.sqlfiles import query_arrow, query_batches, run_sql
 
-_DIGEST_ROWS = 1 << 16  # laid out at once
+_DIGEST_ROWS = 1 << 16  # added to the digest at once
 _Value = TypeVar("_Value")
 
 
@@ -35,7 +35,7 @@ class CorpusDigest:
         self.distinct = self.chunks = self.bytes = 0
 
     def add(self, rows: ChunkList) -> None:
-        """The next chunks. Takes the memory of `_DIGEST_ROWS` of them, or of the longest."""
+        """Add the next chunks. Takes the memory of `_DIGEST_ROWS` of them, or of the longest."""
         for start in range(0, len(rows), _DIGEST_ROWS):
             self._hash.update(rows.part(start, min(start + _DIGEST_ROWS, len(rows))).laid_out().data)
         lengths, n = rows.lengths, rows.n
@@ -64,7 +64,7 @@ def as_list(table: pa.Table) -> ChunkList:
 
 
 def list_ranges(con: duckdb.DuckDBPyConnection, range_bytes: int) -> list[tuple[str, str | None]]:
-    """Ranges of about so many bytes of chunk_counts: from which chunk on and up to which (None: the end)."""
+    """Ranges of about `range_bytes` of chunk_counts, as (first chunk, the chunk that ends it; None: the end)."""
     bounds = [low for (low,) in run_sql(con, "steps/list_ranges", range_bytes=range_bytes)][1:]
     return list(zip(["", *bounds], [*bounds, None], strict=True))
 
@@ -79,11 +79,11 @@ def read_rows(con: duckdb.DuckDBPyConnection, table: str, range_bytes: int) -> I
 
 
 class _OutOfOrder(Exception):
-    """Rows do not lie in the order of their chunks' bytes, each chunk once."""
+    """The rows are not in the order of their chunks' bytes, or a chunk stands in two."""
 
 
 def _read_as_they_lie(con: duckdb.DuckDBPyConnection, table: str) -> Iterator[ChunkList]:
-    """The rows as `read_rows` gives them, or the exception."""
+    """The rows as `read_rows` gives them; raises _OutOfOrder if they lie otherwise."""
     last: bytes | None = None
     with one_thread(con):
         for batch in query_batches(con, "read_as_they_lie", table=table):
@@ -99,7 +99,7 @@ def _read_as_they_lie(con: duckdb.DuckDBPyConnection, table: str) -> Iterator[Ch
 def _given_rows(
     con: duckdb.DuckDBPyConnection, table: str, range_bytes: int, use: Callable[[Iterator[ChunkList]], _Value]
 ) -> _Value:
-    """What `use` makes of the rows in order; it is called again if they turn out to lie otherwise."""
+    """What `use` makes of the rows in order; it is called again, on sorted rows, if they are out of order."""
     try:
         return use(_read_as_they_lie(con, table))
     except _OutOfOrder:
@@ -122,7 +122,7 @@ def digest_counts(con: duckdb.DuckDBPyConnection, range_bytes: int) -> CorpusDig
 
 
 def too_many_chunks(found: int | str) -> StreambpeError:
-    """The error for counts that no 64-bit count holds."""
+    """The error for counts whose sum no 64-bit count holds."""
     return StreambpeError(
         f"The counts in chunk_counts add up to {found}, more than a 64-bit count holds ({MAX_COUNT}). Nothing was "
         f"changed."
@@ -130,7 +130,7 @@ def too_many_chunks(found: int | str) -> StreambpeError:
 
 
 def copy_rows(con: duckdb.DuckDBPyConnection, table: str, target: Path, range_bytes: int) -> Part:
-    """Write the rows of a table or view of chunks, in order, as one part that is not a run's."""
+    """Write the rows of a table or view of chunks, in order, as one part that belongs to no run."""
 
     def written(pieces: Iterator[ChunkList]) -> Part:
         writer = PartWriter(target, GROUP_ROWS, compression="none")

@@ -1,4 +1,4 @@
-"""Options of counting given where nothing is counted: equal to what the RUN was counted with, or refused.
+"""Options of counting, given to a command that counts nothing, must equal what the RUN was counted with.
 
 train RUN --pattern gpt2        RUN was counted with gpt4o: refused
 train RUN --lines               a text file of RUN is one document: refused; else every line is one: taken
@@ -18,11 +18,11 @@ from streambpe.store.groups import GroupRules
 from streambpe.store.parts import Span, list_parts
 from streambpe.store.run import Run
 
-_FIELDS = ("jsonl", "csv", "parquet")  # sources that have fields
+_FIELDS = ("jsonl", "csv", "parquet")  # kinds of source that have fields
 
 
 def refuse_other_counting(run: Run, counting: Counting) -> None:
-    """What is given is compared, nothing else."""
+    """An error if an option that is given differs from the run's; others are not compared."""
     if counting.options:
         reconcile(json.loads(run.facts()["config"]), counting.options, run.path)
     asked = counting.given()
@@ -40,7 +40,7 @@ def refuse_other_counting(run: Run, counting: Counting) -> None:
 
 
 def refuse_like(run: Run, like: str, options: Mapping[str, Any] | None) -> None:
-    """What `--like` sets of counting must be the run's, unless `options` say otherwise (None: nothing can)."""
+    """An error if an option that `--like` sets for counting is not the run's; `options` (None: none) override it."""
     saved = asdict(CountConfig()) | json.loads(run.facts()["config"])
     for name, value in LIKE_COUNTING.get(like, {}).items():
         if (options or {}).get(name) is None and saved[name] != value:

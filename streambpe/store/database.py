@@ -26,7 +26,7 @@ from streambpe.store.sqlfiles import run_sql, sql_root
 from streambpe.threads import stopped_by
 
 FORMAT_VERSION = 4
-# Files must open in the 1.x shells that people have; DuckDB 2.0's own default is refused there.
+# Files must open in the DuckDB 1.x shells that people have; these refuse the default format of DuckDB 2.0.
 _STORAGE_VERSION = "v1.4.0"
 _BYTES_A_THREAD = 16 << 20  # of DuckDB's buffers, at least: with less it runs out of memory (300 threads in 150 MB)
 SCHEMA = ("run", "sources", "chunk_counts", "source_groups", "group_counts", "training")
@@ -50,12 +50,12 @@ VIEWS = (
 )
 
 
-_WAIT_SECONDS = 30.0  # for whoever holds a file, where no job waits as long as it takes
-_TELL_SECONDS = 2.0  # of such a wait, before it is told
+_WAIT_SECONDS = 30.0  # at most, for a file that is held, outside of `waiting_for_tables`
+_TELL_SECONDS = 2.0  # of waiting inside `waiting_for_tables`, before the user is told
 
 
 class _Patience:
-    """Of a job that waits for the tables as long as it takes: who it waits for is told once, and a stop ends it."""
+    """For a job that waits for the tables as long as it takes: says once who it waits for, and a stop ends the wait."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
@@ -95,10 +95,10 @@ def open_store(
     read_only: bool = False,
     wait_seconds: float | None = None,
 ) -> duckdb.DuckDBPyConnection:
-    """Connect to a database file (or ":memory:"); waits while another process holds it: so long, or as
-    `waiting_for_tables` has it.
+    """Connect to a database file (or ":memory:"); waits while another process holds it,
+    for `wait_seconds`, or as `waiting_for_tables` says.
 
-    `memory_bytes` bounds DuckDB's own buffers; above it, it spills to `temp_dir`.
+    `memory_bytes` bounds DuckDB's own buffers; beyond that, DuckDB spills to `temp_dir`.
     """
     memory_bytes = max(memory_bytes, 2 * _BYTES_A_THREAD)
     config: dict[str, str | bool | int | float | list[str]] = {
@@ -131,7 +131,7 @@ def open_store(
 
 
 def _wait(path: Path | str, who: str, began: float, wait_seconds: float | None) -> None:
-    """A moment; an error when it was long enough."""
+    """Wait a moment; an error if the wait was long enough already."""
     waited, patience = time.monotonic() - began, _patience.get()
     if wait_seconds is None and patience is not None:
         patience.go_on(path, who, waited)
@@ -151,24 +151,24 @@ def _refill(path: Path | str) -> str:
 
 
 def seal(con: duckdb.DuckDBPyConnection, *, files: bool = False) -> None:
-    """For statements of the user's own: no file but the database itself (unless `files`), no extension, no variable of
-    the Python program; and no statement can change that.
+    """Restrict a connection for the user's own statements: they reach no file but the database (unless `files`), no
+    extension, and no variable of the Python program; and no statement can change that.
 
-    DuckDB still allows the names of its own log beside the database, and its temporary folder, even to COPY: which
-    statements may run at all is for the caller to judge (inspect/asked.py), who gives a temporary folder of its own.
+    DuckDB still lets statements, even COPY, use its log's name beside the database, and its temporary folder. So the
+    caller judges which statements may run at all (inspect/asked.py), and gives a temporary folder of its own.
     """
     settings = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     settings |= {"python_enable_replacements": False, "allow_persistent_secrets": False}
     if not files:
         settings["enable_external_access"] = False
-    settings["lock_configuration"] = True  # the last one
+    settings["lock_configuration"] = True  # must be set last
     for name, value in settings.items():
         con.execute(f"SET {name} = {str(value).lower()}")
 
 
 @contextlib.contextmanager
 def one_thread(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """For a query whose rows are to come as they lie: where it joins, several threads would mix them."""
+    """For a query whose rows are to come in the order they lie in: in a join, several threads would mix them."""
     ((threads,),) = run_sql(con, "get_threads")
     con.execute("SET threads = 1")
     try:
@@ -178,7 +178,7 @@ def one_thread(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 class _Incoming:
-    """A table that DuckDB reads by its name, and lets go of when told to."""
+    """Holds a table that DuckDB reads by a name; the table can be taken out to free its memory."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table: pa.Table | None = table
@@ -192,8 +192,8 @@ class _Incoming:
 def incoming(con: duckdb.DuckDBPyConnection, frame: pl.DataFrame | pa.Table) -> Iterator[None]:
     """The rows of `frame` as table `incoming`, for the statements of the block.
 
-    DuckDB keeps what stood under a name until the transaction ends: in a fold that would be the whole corpus, piece by
-    piece. So it gets a holder that is empty afterwards.
+    DuckDB keeps what is registered under a name until the transaction ends: in a fold that would be the whole corpus,
+    piece by piece. So DuckDB gets a holder that is empty afterwards.
     """
     holder = _Incoming(frame if isinstance(frame, pa.Table) else frame.to_arrow())
     con.register("incoming", holder)
@@ -211,7 +211,7 @@ def feed(con: duckdb.DuckDBPyConnection, step: str, frame: pl.DataFrame | pa.Tab
 
 
 def append(con: duckdb.DuckDBPyConnection, table: str, frame: pl.DataFrame | pa.Table) -> None:
-    """Append rows to a table, column by column of the same name."""
+    """Append rows to a table; columns are matched by name."""
     if len(frame):
         feed(con, "append", frame, table=table)
 
@@ -245,7 +245,7 @@ def create_schema(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def use_training(con: duckdb.DuckDBPyConnection, name: str, *, create: bool = False) -> None:
-    """Make the tables of one training the ones that unqualified names mean, and the views show."""
+    """Make unqualified names mean the tables of one training, which the views then show."""
     if create and name != "main":
         con.execute(f'CREATE SCHEMA IF NOT EXISTS "{name}"')  # a checked name: letters, digits, underscores
     file = _file_name(con)
@@ -256,20 +256,20 @@ def use_training(con: duckdb.DuckDBPyConnection, name: str, *, create: bool = Fa
 
 
 def use_private_training(con: duckdb.DuckDBPyConnection) -> None:
-    """Make empty tables, which only this connection sees, the ones that unqualified names mean and the views show. The
-    file may be open read-only."""
+    """Make empty tables that only this connection sees; unqualified names mean them, and the views show them. The file
+    may be open read-only."""
     con.execute("ATTACH IF NOT EXISTS ':memory:' AS private (READ_WRITE)")
     con.execute("SET search_path = 'private'")
     run_sql(con, "drop_training")
     run_sql(con, "schema/training")
     con.execute("SET search_path = ?", [f"private,{_file_name(con)}.main"])
     con.execute("SET VARIABLE training = 'private'")
-    for view in ("weighed_chunks", "training_chunks"):  # a file of an older version has others, or none
+    for view in ("weighed_chunks", "training_chunks"):  # a file of an older version has other views, or none
         run_sql(con, f"views/{view}")
 
 
 def _file_name(con: duckdb.DuckDBPyConnection) -> str:
-    """What DuckDB calls the file that the connection was opened with: the first that is not its own."""
+    """What DuckDB calls the file that the connection was opened with: the first database that is not DuckDB's own."""
     ((name,),) = run_sql(con, "get_database")
     return f'"{name}"'
 

@@ -1,11 +1,11 @@
-"""Which documents were counted, in one number: the sum mod 2^128 of every document's hash, in whatever order.
+"""Which documents were counted, as one number: the sum of all documents' hashes mod 2^128, in any order.
 
-A chunk's hash is MurmurHash3 (x64, 128 bits, seed 0) of its UTF-8, a document's the same with seed 1 of its chunks'
-hashes, 16 bytes each, the lowest first. With the mmh3 package:
+A chunk's hash is MurmurHash3 (x64, 128 bits, seed 0) of its UTF-8. A document's hash is the same, with seed 1, of its
+chunks' hashes, 16 bytes each, the lowest byte first. With the mmh3 package:
 
     sum(mmh3.hash128(b"".join(map(mmh3.mmh3_x64_128_digest, chunks)), 1) for chunks in documents) % 2**128
 
-The core adds up the stored sequences, part after part: a document may go on from one to the next.
+The core adds up the stored sequences, part after part: a document may go on from one part to the next.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAME = "mmh3"
 
 
 def documents_digest(run: Run, parts: Sequence[SequencePart], threads: int = 1) -> str:
-    """`mmh3:` and the sum in hex. Memory: for each thread one part, about 20 bytes per chunk of it."""
+    """`mmh3:` and the sum in hex. Memory: one part for each thread, about 20 bytes per chunk in it."""
     total = DocumentSum()
     for part, hashed in zip(parts, in_order(lambda part: _hashed(run, part), parts, threads), strict=True):
         if not part.follows:

@@ -1,4 +1,4 @@
-"""Counts between runs: tables out, runs added up. (Tables in: `count --counts`.)"""
+"""Moving counts between runs: writing them as tables, and adding runs up. (Reading tables: `count --counts`.)"""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def export_counts(
     allow_partial: bool = False,
     force: bool = False,
 ) -> int:
-    """Write a run's committed counts to a .parquet or .csv file; how many rows. Streams in byte order.
+    """Write a run's committed counts to a .parquet or .csv file, streaming in byte order; how many rows.
 
-    `group`: only those of one source group. `allow_partial`: also of a run that is not counted to its end; a .parquet
-    file says what was left out. `force`: overwrite a file that is there.
+    `group`: only those of one source group. `allow_partial`: also export a run that is not counted to its
+    end; a .parquet file says what was left out. `force`: overwrite a file that is there.
     """
     folder, target = Run.open(run), Path(output)
     left, runs = left_to_count(folder)
@@ -86,8 +86,8 @@ def export_counts(
 def merge_runs(
     run: Path | str, others: Sequence[Path | str], resources: Resources, progress: str = "none"
 ) -> dict[str, int | str]:
-    """Add the counts of other runs to a run. All or nothing for each source group of a run; a run that was added
-    before is refused, one that a kill left half added is completed. After a kill the same call goes on."""
+    """Add the counts of other runs to a run. Each source group of a run is added whole or not at all. A run that was
+    added before is refused; one that a kill left half added is completed. After a kill the same call goes on."""
     target = Run(run)
     target.refuse_other_content("merge-counts", [str(other) for other in others])
     opened = [Run.open(other) for other in others]
@@ -119,7 +119,7 @@ def merge_runs(
             for other, path in zip(opened, asked, strict=True):
                 try:
                     _add_run(target, other, resources, again=path in before)
-                except StreambpeError:  # it is not to be added; what comes behind it still is
+                except StreambpeError:  # this run is not to be added any more; those after it still are
                     here = {str(o.path.resolve()) for o in opened if o is other or not _missing_groups(target, o)}
                     _remember(target, [name for name in read_record(target).runs if name not in here])
                     raise
@@ -134,7 +134,7 @@ def merge_runs(
 
 
 def _common_tables(others: Sequence[Run], target: Run) -> dict[str, str]:
-    """The character tables that all runs are counted with, as the fact of a new run; none if some do not say.
+    """The character tables that all runs are counted with, as the fact of a new run; empty if some runs do not say.
 
     Runs counted with different ones are refused.
     """
@@ -152,19 +152,19 @@ def _common_tables(others: Sequence[Run], target: Run) -> dict[str, str]:
 
 
 def _remember(target: Run, runs: Sequence[str]) -> None:
-    """Which runs are still to be added."""
+    """Record which runs are still to be added."""
     write_record(target, replace(read_record(target), runs=tuple(runs)))
 
 
 def _missing_groups(target: Run, other: Run) -> list[list[Part]]:
-    """The groups of a run, as parts, that are not in the target with all their sources."""
+    """The groups of a run, each as its parts, except those whose sources are all in the target."""
     held = {_content(span) for part in list_parts(target) for span in part.spans}
     groups = parts_by_group(list_parts(other)).values()
     return [group for group in groups if not held.issuperset(_content(span) for part in group for span in part.spans)]
 
 
 def _add_run(target: Run, other: Run, resources: Resources, *, again: bool) -> None:
-    """Add one run; `again`: a kill ended that before, so it may be there already."""
+    """Add one run; `again`: an earlier merge was killed, so the run may have been added already."""
     parts, mine = list_parts(other), list_parts(target)
     size = sum(span.text_bytes for part in parts for span in part.spans)
     check_total(mine, sum(part.total for part in parts), size, str(other.path))
@@ -174,7 +174,7 @@ def _add_run(target: Run, other: Run, resources: Resources, *, again: bool) -> N
     groups = parts_by_group(parts)
     if len(groups.keys() | parts_by_group(mine).keys()) > MOST_GROUPS:
         raise UsageError(f"With {other.path} {target.path} would have more than {MOST_GROUPS} source groups, the most.")
-    left = _missing_groups(target, other)  # a kill between two groups of a run: those that are whole are added already
+    left = _missing_groups(target, other)  # after a kill between two groups, some were added already
     if again and not left:
         return
     for group in left or groups.values():
@@ -197,7 +197,7 @@ def _add_group(
                 f"{span.path} is counted in {target.path} already, and in {other.path}; merging would count it "
                 f"twice. Runs merged before this one are kept, nothing of this one was added."
             )
-        # the same name on another machine is another file
+        # a path that both runs have is another file, on another machine
         path = span.path if span.path not in paths else f"{other.path.resolve()}:{span.path}"
         spans.append(replace(span, path=path, part=name))
     writer = PartWriter(target.counts / f"{name}.parquet", run=target.number)
@@ -211,7 +211,7 @@ def _add_group(
 
 
 def _content(span: Span) -> tuple[str, ...]:
-    """What makes a source the one it is: the same file, in whatever stretches; of a stream, the same bytes."""
+    """What identifies a source: a file's name, size and time, in whatever stretches; a stream's name and bytes."""
     name = span.path.rsplit(":", 1)[-1]  # a merge puts the run's name before it
     if span.file_bytes:
         return name, str(span.file_bytes), str(span.mtime_ns)

@@ -22,7 +22,7 @@ from streambpe.store.sqlfiles import run_sql
 from streambpe.store.weights import listed_groups
 from streambpe.system import compose_name, portable_path
 
-MOST_GROUPS = 128  # each is a file that a merge keeps open
+MOST_GROUPS = 128  # a merge keeps a file open for each
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -31,14 +31,14 @@ MOST_GROUPS = 128  # each is a file that a merge keeps open
 
 @dataclass(frozen=True)
 class GroupRules:
-    """Which group a source belongs to: the first rule whose glob its path matches, else its folder, else none."""
+    """Which group a source belongs to: that of the first rule whose glob matches, else its folder, else none."""
 
     rules: tuple[tuple[str, str], ...] = ()  # name, glob
     by_folder: bool = False
 
     @classmethod
     def from_options(cls, groups: Sequence[str] = (), group_by: str | None = None) -> GroupRules:
-        """`groups`: NAME=GLOB each; `group_by`: "folder" or None."""
+        """`groups`: texts NAME=GLOB; `group_by`: "folder" or None."""
         rules = []
         for given in groups:
             name, equals, glob = given.partition("=")
@@ -55,9 +55,9 @@ class GroupRules:
     def group_of(self, path: str) -> str:
         """The group of a source, "" for none. `path`: absolute, or the name of a stream.
 
-        In a glob `*` stands for anything, also for `/`; a glob that does not begin with `/` may begin at
-        any folder of the path; one that matches a folder takes everything below it. é is é, whether a file system
-        writes it as one character or as two.
+        In a glob `*` stands for anything, also for `/`. A glob that does not begin with `/` may begin at any folder
+        of the path. A glob that matches a folder takes everything below it. é is é, whether a file system writes it
+        as one character or as two.
         """
         absolute = Path(path).is_absolute()
         path = portable_path(path)
@@ -76,7 +76,7 @@ def groups_of_sources(run: Run | Path | str) -> dict[str, str]:
 
 
 def group_parts(run: Run, name: str) -> list[Part]:
-    """The parts that hold the counts of a group; an error that names the groups there are."""
+    """The parts that hold the counts of a group; without such a group, an error that names those there are."""
     groups = parts_by_group(list_parts(run))
     name = next((known for known in groups if compose_name(known) == compose_name(name)), name)
     if name not in groups:

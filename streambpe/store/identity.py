@@ -3,12 +3,13 @@
     {"format": "streambpe-run", "version": 1, "run": "6f1c...", "facts": {"config": "...", ...},
      "files": {"job.json": ["<sha256>"], "counting.json": [""], "model.events.jsonl": ["<sha256>"]}}
 
-`files` says what each file that stands alone may hold ("": it may be absent). Before such a file is replaced, its new
-content is added; when it is there, the old one goes. So a kill at any moment leaves a file that is known, and one of
-another RUN, or of this one at an earlier time, is not. `facts` is what table run said when the run was made, so that a
-lost state.duckdb is made again with the same options.
+`files` has the sha256 of what each single file may hold ("": it may be absent); for state.duckdb, the name of its last
+commit. Before such a file is replaced, the sha256 of its new content is added; once it is replaced, the old one is
+removed. So a kill at any moment leaves a known file, while a file of another RUN, or of this RUN at an earlier time, is
+not known. `facts` is what table run said when the run was made, so that a lost state.duckdb is made again with the same
+options.
 
-A run of an older version has no run.json; its files have no number, and none is asked for.
+A run of an older version has no run.json; its files have no number, and none is required.
 """
 
 from __future__ import annotations
@@ -35,21 +36,21 @@ class Identity:
 
     run: str  # a number that no other run has
     facts: dict[str, str] = field(default_factory=dict)
-    files: dict[str, list[str]] = field(default_factory=dict)  # sha256 of all that each may hold
+    files: dict[str, list[str]] = field(default_factory=dict)  # by file name: the sha256 of all it may hold
 
 
 def identity_path(folder: Path) -> Path:
-    """Where it is."""
+    """Where run.json is."""
     return folder / "run.json"
 
 
 def new_identity(facts: Mapping[str, str] | None = None) -> Identity:
-    """Of a run that is made now."""
+    """The identity of a run that is made now."""
     return Identity(uuid.uuid4().hex, dict(facts or {}))
 
 
 def read_identity(folder: Path) -> Identity | None:
-    """The file, or None if there is none."""
+    """The content of run.json, or None if there is no such file."""
     path = identity_path(folder)
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
@@ -68,12 +69,12 @@ def read_identity(folder: Path) -> Identity | None:
 
 
 def write_identity(folder: Path, identity: Identity) -> None:
-    """Replace the file; locked by the caller."""
+    """Replace run.json; locked by the caller."""
     replace_file(identity_path(folder), json.dumps({**_FORMAT, **asdict(identity)}).encode())
 
 
 def refuse_other_run(folder: Path, number: str, what: Path, then: str = "") -> None:
-    """An error if a file's number is not the run's. `then`: what can be done, as sentences."""
+    """An error if a file's number is not the run's. `then`: what the user can do, as sentences."""
     identity = read_identity(folder)
     mine = identity.run if identity else ""
     if number == mine:
@@ -90,7 +91,7 @@ def refuse_other_run(folder: Path, number: str, what: Path, then: str = "") -> N
 
 
 def digest_of(path: Path) -> str:
-    """Of a whole file; "" if there is none."""
+    """The sha256 of a whole file; "" if there is none."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -99,21 +100,21 @@ def digest_of(path: Path) -> str:
 
 
 def is_known(path: Path) -> bool:
-    """Whether a file of a RUN (or that there is none) is what was left there. In an old run everything is."""
+    """Whether a file of a RUN, or its absence, is as run.json says. In a run without run.json everything is known."""
     identity = None
     for _ in range(_LOOKS):
         before, identity = identity, read_identity(path.parent)
         known = identity.files.get(path.name) if identity else None
         if known is None or digest_of(path) in known:
             return True
-        if identity == before:  # else another process was replacing the file between two looks
+        if identity == before:  # else another process was replacing the file meanwhile: look again
             break
     return False
 
 
 def accept(path: Path, digest: str | None = None, *, also: bool = False) -> None:
-    """From now on a file may hold only this (what it holds; `also`: this or what it may hold already). Locked by the
-    caller."""
+    """From now on a file may hold only the content with this digest (None: what it holds now); `also`: besides what it
+    may hold already. Locked by the caller."""
     identity = read_identity(path.parent)
     if identity is None:
         return
@@ -125,7 +126,7 @@ def accept(path: Path, digest: str | None = None, *, also: bool = False) -> None
 
 
 def replace_known(path: Path, data: bytes) -> None:
-    """Replace a file that stands alone in RUN. Locked by the caller."""
+    """Replace one of the files that run.json knows. Locked by the caller."""
     digest = hashlib.sha256(data).hexdigest()
     accept(path, digest, also=True)
     replace_file(path, data)
@@ -133,7 +134,7 @@ def replace_known(path: Path, data: bytes) -> None:
 
 
 def remove_known(path: Path) -> None:
-    """Remove it, if it is there. Locked by the caller."""
+    """Remove such a file, if it is there. Locked by the caller."""
     accept(path, "", also=True)
     if path.exists():
         path.unlink()
@@ -143,9 +144,9 @@ def remove_known(path: Path) -> None:
 
 @contextlib.contextmanager
 def tables_written(state: Path) -> Iterator[str]:
-    """Around a commit to the tables: what table run is to say under `written`, "" in a run of an older version.
+    """Use around a commit to the tables; gives what to put into table run as `written` ("" in a run without run.json).
 
-    It is a name for this commit, not a digest: a large file would have to be read. Locked by the caller.
+    It is a name for this commit, not a digest, since for that a large file would have to be read. Locked by the caller.
     """
     identity = read_identity(state.parent)
     if identity is None:
@@ -171,7 +172,7 @@ def refuse_earlier_tables(state: Path, written: str) -> None:
 
 
 def refuse_other_log(log: Path) -> None:
-    """An error if an event log lies in a RUN and is not the one that its training wrote there."""
+    """An error if an event log that lies in a RUN is not the one that its training wrote there."""
     if not is_known(log):
         name = log.name.removesuffix(".events.jsonl")
         name, option = ("main", "") if name == "model" else (name, f" --name {name}")

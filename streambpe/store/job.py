@@ -3,8 +3,8 @@
     {"last": "main", "trainings": {"main": {"sources": [...], "counting": {...}, "counted": true,
                                             "config": {...}, "resources": {...}}}}
 
-`counted` turns true when all sources are counted: from there on `resume` reads none of them again. The shape of the
-file is that of the classes Jobs and Job: msgspec holds what it reads against them.
+`counted` turns true when all sources are counted: from then on `resume` reads none of them again. The file has the
+shape of the classes Jobs and Job: msgspec checks what it reads against them.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Job:
     """A training, as it was asked for."""
 
     sources: tuple[str, ...]
-    streams: tuple[str, ...]  # that only the program which gave them can give again
+    streams: tuple[str, ...]  # sources that only the program which gave them can give again
     counting: Counting
     counted: bool
     config: TrainConfig
     resources: ResourceFacts
     checkpoint_seconds: float
-    allow_partial: bool | None = None  # None: of a version without RUN/counting.json
+    allow_partial: bool | None = None  # None: written by a version without RUN/counting.json
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ class Jobs:
     trainings: dict[str, Job] = field(default_factory=dict)
 
     def including(self, name: str, job: Job) -> Jobs:
-        """With this one as the last."""
+        """These jobs and this one, as the last."""
         return Jobs(name, {**self.trainings, name: job})
 
 
 def read_jobs(run: Run, *, lost: bool = False) -> Jobs:
-    """The file, or an empty one. `lost`: also where there was one; it is going to be written anew."""
+    """The content of job.json, empty if there is none. `lost`: also if there should be one; it will be written anew."""
     path = run.path / "job.json"
     if not is_known(path) and (path.exists() or not lost):
         what = "is not what was left there" if path.exists() else "is lost"
@@ -85,7 +85,7 @@ def read_jobs(run: Run, *, lost: bool = False) -> Jobs:
 
 
 def _refuse_unknown_options(path: Path, trainings: dict[str, Any]) -> None:
-    """msgspec passes over the fields that a class has not; without an option that it had, a training would differ."""
+    """msgspec ignores fields that the class does not have; but without one of its options a training would differ."""
     for name, job in trainings.items():
         unknown = job["config"].keys() - options_of(TrainConfig).keys()
         if unknown:
@@ -96,7 +96,7 @@ def _refuse_unknown_options(path: Path, trainings: dict[str, Any]) -> None:
 
 
 def write_jobs(run: Run, jobs: Jobs) -> None:
-    """Replace the file; locked by the caller."""
+    """Replace job.json; locked by the caller."""
     with disk_full_explained(run.path):
         run.number_new()
         replace_known(run.path / "job.json", msgspec.json.encode(jobs))
@@ -137,7 +137,7 @@ def _of_old_jobs(run: Run) -> list[Wanted]:
 
 
 def refuse_half_counted(run: Run, or_else: str = "", *, given: Collection[str] = ()) -> None:
-    """An error if a run is not counted to its end, as to which command ends that. `given`: paths that are counted now.
+    """An error if a run is not counted to its end; it names the command that ends it. `given`: paths counted now.
 
     `or_else`: what can be done instead, as the end of a sentence.
     """
@@ -146,10 +146,10 @@ def refuse_half_counted(run: Run, or_else: str = "", *, given: Collection[str] =
 
 
 def find_work(run: Run, name: str | None) -> tuple[str | None, ResourceFacts | None]:
-    """(the training, its resources if they are known) that `resume` goes on with; None as the training: a count.
+    """(training, its resources if known) that `resume` goes on with; None as the training means a count.
 
-    Without a name it is what was started last. A count is later than a training that is counted, unless that
-    was begun on half the counts.
+    Without a name it is what was started last. An unfinished count is taken to be later than a training that has
+    counted its sources, unless that training was begun on half the counts.
     """
     record, jobs = read_record(run), read_jobs(run)
     last = jobs.trainings[jobs.last] if jobs.last is not None else None
@@ -168,7 +168,7 @@ def _goes_on(run: Run, name: str) -> bool:
 
 
 def find_job(run: Run, name: str | None) -> tuple[str, Job]:
-    """The job of a training, or of the last one; an error that names what can be resumed."""
+    """The job of a training, or of the last one; without it, an error that names what can be resumed."""
     jobs = read_jobs(run)
     chosen = name or jobs.last
     if chosen is None or chosen not in jobs.trainings:

@@ -1,14 +1,14 @@
 """The write-ahead log of one training: RUN/pending.events. JSON lines, appended and fsynced.
 
-The first line is what the training is; each further line an event of the log, a pass, or a veto:
+The first line says what the training is; each further line is an event of the log, a pass, or a veto:
 
     {"op":"training","journal":"6f1c...","begins":0,"config":{...},"corpus":"<sha256>"}
     {"op":"merge","left":101,"right":32,"id":256,"n":2359}
     {"op":"batch","batch":0,"first_seq":0,"events":1,...}
     {"op":"veto","left":97,"right":98,"n":7,"seq":12}
 
-A pass is written with its events before it, so what stands behind the last whole pass was cut short by a
-kill: it is dropped when the file is read, and learned again. A round of BatchBPE's rule would otherwise go
+The line of a pass comes after those of its events, so what follows the last whole pass was cut short by a
+kill: it is dropped when the file is read, and learned again. Otherwise a round of BatchBPE's rule would go
 on from its middle and end differently.
 """
 
@@ -39,7 +39,7 @@ class Journal:
 
     path: Path
     training: dict[str, Any]  # config, specials, reserve, corpus: what must not change
-    number: str  # of this journal alone: tables filled from another one are filled anew
+    number: str  # unique to this journal: tables filled from another one are filled anew
     events: Events = field(default_factory=Events)
     batches: list[dict[str, Any]] = field(default_factory=list)
     vetoes: list[dict[str, Any]] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Journal:
         batches: Iterable[dict[str, Any]] = (),
         vetoes: Iterable[dict[str, Any]] = (),
     ) -> Journal:
-        """A new journal, not on disk before `save`; events, passes and vetoes of a smaller vocabulary."""
+        """A new journal, not on disk before `save`; `events`, `batches`, `vetoes`: those of a smaller vocabulary."""
         return cls(path, training, uuid.uuid4().hex, Events.of(events), list(batches), list(vetoes))
 
     def save(self) -> None:
@@ -73,14 +73,14 @@ class Journal:
 
     @classmethod
     def read(cls, path: Path, *, mend: bool = True) -> Journal:
-        """What is on disk; what stands behind the last whole pass is cut off, here and (`mend`) there."""
+        """What is on disk, up to the last whole pass; `mend`: the rest is cut off the file too."""
         data = path.read_bytes()
         lines = data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]
         if not lines:
             raise RunError(f"{path} is empty; remove it and train again: the counts are kept.")
         journal = cls(path, {}, "", saved=True)
         at = begins = 0
-        whole = (0, 0, 0, 0)  # bytes, events, passes, vetoes up to the last whole pass
+        whole = (0, 0, 0, 0)  # how many bytes, events, passes, vetoes there are up to the last whole pass
         for number, line in enumerate(lines, 1):
             at += len(line) + 1
             try:
@@ -125,7 +125,7 @@ class Journal:
         new: npt.NDArray[np.int64],
         n: npt.NDArray[np.int64],
     ) -> None:
-        """As `add_event` for every merge of these columns."""
+        """As `add_event`, for every merge in these columns."""
         first = len(self.events)
         self.events.append_merges(left, right, new, n)
         self._unwritten.extend(self.events.lines(first))
@@ -142,7 +142,7 @@ class Journal:
         self._unwritten.append(_line({"op": "veto", **veto}))
 
     def commit(self) -> None:
-        """Append what is not on disk yet and fsync: from here on it survives anything."""
+        """Append what is not on disk yet, and fsync: from then on it survives a power cut."""
         if not self._unwritten:
             return
         with self.path.open("ab") as out:
@@ -154,7 +154,7 @@ class Journal:
 
 
 class _Which(msgspec.Struct):
-    """What tells which kind of line it is; msgspec passes over the rest."""
+    """The field that tells what kind of line it is; msgspec ignores the rest."""
 
     op: str
 
@@ -163,7 +163,7 @@ _WHICH = msgspec.json.Decoder(_Which)
 
 
 def _record(line: bytes) -> dict[str, Any]:
-    """A line that is no event: its fields are those of the training, of a pass, or of a veto."""
+    """The fields of a line that is no event: those of the training, of a pass, or of a veto."""
     record: dict[str, Any] = msgspec.json.decode(line)
     del record["op"]
     return record

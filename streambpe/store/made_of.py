@@ -1,10 +1,10 @@
-"""What a derived file was made of, written in the file or beside it: nothing is believed for its name alone.
+"""What a derived file was made of, written in the file or beside it: a name alone proves nothing.
 
     snapshot-000000000145/made_of.json    {"made_of": "9c1e...", "files": {"engine.json": [512, "<mmh3>"], ...}}
     neighbours-0-81920344.parquet         metadata of its schema: streambpe-made-of
 
-A file or folder that lacks its note, has that of another, or is not whole counts as absent. It is made again, with
-the same result. A note in Parquet stands behind all rows, so a file that has one was not cut off. The checksum of a
+A file or folder counts as absent if it lacks its note, has the note of another, or is not whole. It is made again,
+with the same result. A note in Parquet comes after all rows, so a file that has one was not cut off. The checksum of a
 folder's files is MurmurHash3 (x64, 128 bits): it finds damage at a quarter of the cost of sha256, and proves nothing.
 """
 
@@ -21,11 +21,11 @@ import pyarrow.parquet as pq
 
 _NOTE = "made_of.json"
 _KEY = "streambpe-made-of"
-_READ_BYTES = 1 << 20  # at once
+_READ_BYTES = 1 << 20  # read at once
 
 
 def fingerprint(*facts: Any) -> str:
-    """One short name for these facts; anything that JSON can hold."""
+    """One short name for these facts, which may be anything that JSON can hold."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
 

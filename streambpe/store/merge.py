@@ -1,5 +1,5 @@
-"""Parts merged by ranges of chunks: row groups are small and their first and last chunks are in the
-footer, so a range reads a few row groups of each file. Memory: `range_bytes` and one row group
+"""Merging parts by ranges of chunks: row groups are small and their first and last chunks are in the
+footer, so for a range a few row groups of each file are read. Memory: `range_bytes` and one row group
 (0.5 MB of English at most) for each file; disk: each level of 64 files rewrites its rows once."""
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _LEAST_FILES = 8
 def merged_lists(parts: Sequence[Part], range_bytes: int) -> Iterator[ChunkList]:
     """The sum of several parts in pieces: disjoint, ascending, in byte order.
 
-    Cost: every row is read once, rows at the border of two ranges twice.
+    Cost: every row is read once, and a row at the border of two ranges twice.
     """
     with opened(parts) as files:
         for low, high in ranges(parts, range_bytes):
             rows = [each for each in lists_of_range(parts, files, low, high) if each is not None]
             if rows:
                 yield rows[0] if len(rows) == 1 else merge(rows)
-            del rows  # here they would be held while the next range is read
+            del rows  # otherwise they would be held while the next range is read
 
 
 def lists_of_range(
@@ -68,9 +68,9 @@ def opened(parts: Sequence[Part]) -> Iterator[list[pq.ParquetFile]]:
 def ranges(
     parts: Sequence[Part], range_bytes: int, also: Sequence[tuple[str, int]] = ()
 ) -> Iterator[tuple[str, str | None]]:
-    """From which chunk on and up to which (None: the end) pieces of about so many bytes go.
+    """Ranges of about `range_bytes`, as (first chunk, the chunk that ends it; None: the end).
 
-    `also`: of what is read besides the parts, the first chunk and the bytes of each piece."""
+    `also`: (first chunk, bytes) of each piece of what is read besides the parts."""
     starts = sorted([*((low, size) for part in parts for low, _, size in part.groups), *also])
     bounds, held = [""], 0
     for low, size in starts:
@@ -92,8 +92,8 @@ def _read_range(part: Part, file: pq.ParquetFile, low: str, high: str | None) ->
 
 
 def compact(run: Run, parts: list[Part], range_bytes: int, threads: int) -> list[Part]:
-    """Merge MERGE_FILES files of a group's level into one of the next, as long as a level holds that many; fewer where
-    one row group of each is more than a range."""
+    """While a level of a source group has MERGE_FILES files, merge that many into one of the next level; fewer where
+    one row group of each would be more than two ranges."""
     while True:
         largest = max((size for part in parts for _, _, size in part.groups), default=1)
         files = min(max(2 * range_bytes // max(largest, 1), _LEAST_FILES), MERGE_FILES)
@@ -132,4 +132,4 @@ def give_out(pieces: Iterator[ChunkList], uses: Sequence[_Use], threads: int) ->
         for piece in pieces:
             for done in [pool.submit(use, piece) for use in uses]:
                 done.result()
-            del piece  # here it would be held until the next one is read
+            del piece  # otherwise it would be held until the next one is read

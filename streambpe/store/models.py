@@ -54,7 +54,7 @@ def read_model(model: str | os.PathLike[str]) -> EventLog:
     """Read and check the event log of a MODEL."""
     path = find_log(model)
     if path.suffix == ".parquet":
-        from streambpe.model.parquet import read_parquet  # not above: pyarrow, for one kind of file
+        from streambpe.model.parquet import read_parquet  # not above: it loads pyarrow
 
         return read_parquet(path)
     refuse_other_log(path)
@@ -64,14 +64,14 @@ def read_model(model: str | os.PathLike[str]) -> EventLog:
 def encoding_pattern(config: dict[str, Any]) -> Pattern:
     """The pattern that text is split with before encoding.
 
-    A `uw` model learned under two patterns; its list is replayed under the second, alone, `stage2_pattern` in the
-    header. What that leaves out (most text, under superbpe2) are chunks too.
+    A `uw` model learned under two patterns; its merges are replayed under the second alone, `stage2_pattern` in the
+    header. The text that this pattern does not match (most text, under superbpe2) becomes chunks too.
     """
     name = config.get("pattern", "none")
     gaps = config.get("gaps")
     if config.get("superwords") == "uw":
         name, gaps = config.get("stage2_pattern", "superbpe2"), "keep"
-    # A pattern that training accepted is not questioned again: what it leaves out is told by `gaps`.
+    # A pattern that training accepted is not checked again: `gaps` says what becomes of text that it does not match.
     gaps = "keep" if gaps == "keep" else "drop"
     prepared = config.get("normalize", "none") != "none" or config.get("unencodable", "bytes") == "drop"
     return find_pattern(name, gaps=gaps, split_scripts=bool(config.get("split_scripts", False)), prepared=prepared)

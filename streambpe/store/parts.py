@@ -1,4 +1,4 @@
-"""Committed parts of the chunk counts: files, read in bounded memory by ranges of chunks.
+"""Committed parts of the chunk counts: files that are read by ranges of chunks, in bounded memory.
 
 A part is one Parquet file (chunk, n), sorted by the chunks' bytes. Its footer names the stretches of
 input it covers, so *renaming it into place commits counts and progress together*:
@@ -33,15 +33,15 @@ PART_FORMAT = 2  # 1: before source groups; read as a part without a group
 _SCHEMA = pa.schema([("chunk", pa.large_string()), ("n", pa.int64())])
 GROUP_ROWS = 16_384  # rows in a row group, at most: 0.5 MB of English chunks in memory
 LEAST_GROUP_ROWS = 1024
-_GROUPS = 64  # in a part that is written at once, if they are not larger or smaller than that
-_GROUP_BYTES = 8 << 20  # or this many bytes of chunks
-_KEY_CHARS = 64  # of a row group's first and last chunk that the footer keeps
-_LISTINGS = 20  # of a folder in which files come and go
+_GROUPS = 64  # row groups in a part that is written at once, unless the bounds on their rows say otherwise
+_GROUP_BYTES = 8 << 20  # of chunks in a row group, at most
+_KEY_CHARS = 64  # that the footer keeps of a row group's first and last chunk
+_LISTINGS = 20  # tries to list a folder in which files come and go
 
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of one input that a part covers; the columns of table sources."""
+    """A stretch of one input that a part covers; the fields are the columns of table sources."""
 
     path: str
     kind: str
@@ -72,9 +72,9 @@ class Part:
     total: int  # sum of n
     level: int  # 0: counted; k + 1: a merge of files of level k
     replaces: tuple[str, ...]
-    groups: tuple[tuple[str, str, int], ...]  # of each row group: lowest chunk, highest, bytes
+    groups: tuple[tuple[str, str, int], ...]  # for each row group: lowest chunk, highest chunk, bytes
     run: str = ""  # the number of the run that it was written for
-    name: str = ""  # that it was written under; "" of an older version
+    name: str = ""  # the file name it was written under; "" if written by an older version
 
     @property
     def group_name(self) -> str:
@@ -83,13 +83,13 @@ class Part:
 
 
 class _Format(msgspec.Struct):
-    """What tells whether the rest of a footer can be read; msgspec passes over that."""
+    """The field that tells whether the rest of a footer can be read; msgspec ignores the rest here."""
 
     format: int
 
 
 class _Footer(_Format):
-    """What a part's footer holds, as JSON. What has a default was not there in older versions."""
+    """What a part's footer holds, as JSON. Fields with a default were not there in older versions."""
 
     rows: int
     total: int
@@ -114,8 +114,8 @@ class PartWriter:
     ) -> None:
         """`run`: the number of the run (Run.number).
 
-        `group_rows`: rows in a row group, instead of what suits a part that is written at once. A merge reads a row
-        group of each file at least. `compression`: none suits a part that is read once and removed.
+        `group_rows`: rows in a row group, in place of the default, which suits a part that is written at once. A merge
+        reads at least one row group of each file. `compression`: "none" suits a part that is read once and removed.
         """
         self.target = target
         self._run = run
@@ -155,13 +155,13 @@ class PartWriter:
         self.total += int(rows.n.sum())
 
     def commit(self, spans: Sequence[Span], level: int = 0, replaces: Sequence[str] = ()) -> Part:
-        """From here on the part counts."""
+        """Close the file and rename it into place: from then on the part counts."""
         part = self.close(spans, level, replaces)
         self.put()
         return part
 
     def close(self, spans: Sequence[Span], level: int = 0, replaces: Sequence[str] = ()) -> Part:
-        """Write the record and close the file, which is still invisible: the part as it will be."""
+        """Write the footer and close the file, which is still invisible; returns the part as it will be."""
         part = Part(
             self.target, tuple(spans), self.rows, self.total, level, tuple(replaces), tuple(self._groups),
             self._run, self.target.name,
@@ -175,7 +175,7 @@ class PartWriter:
         return part
 
     def put(self) -> None:
-        """Fsync, rename: from here on a part that is closed counts."""
+        """Fsync a closed part and rename it into place: from then on it counts."""
         put_in_place(self._temporary, self.target)
         failpoint("part-committed")
 
@@ -187,13 +187,13 @@ class PartWriter:
 
 
 def _first_chars(rows: ChunkList, row: int) -> str:
-    """One more character of a chunk than a key keeps, or all of them."""
+    """A chunk's first characters: one more than the footer keeps, or the whole chunk if it is shorter."""
     start, stop = rows.offsets[row : row + 2].tolist()
     return bytes(rows.data[start : min(stop, start + 4 * _KEY_CHARS + 4)]).decode(errors="ignore")[: _KEY_CHARS + 1]
 
 
 def read_part(path: Path) -> Part:
-    """The record in a part's footer."""
+    """A part, as its footer describes it."""
     try:
         facts = (pq.read_metadata(path).metadata or {})[b"streambpe"]
         number = msgspec.json.decode(facts, type=_Format).format
@@ -223,7 +223,7 @@ def list_parts(run: Run, *, clean: bool = False) -> list[Part]:
         for leftover in run.counts.glob("*.new"):
             leftover.unlink()
         committed = {span.part for part in found for span in part.spans}
-        for leftover in run.sequences.glob("part-*"):  # a kill came before the part they belong to
+        for leftover in run.sequences.glob("part-*"):  # left by a kill before their part was committed
             if leftover.name.split(".")[0] not in committed:
                 leftover.unlink()
     parts = [part for part in found if part.path.name not in gone]
@@ -234,7 +234,7 @@ def list_parts(run: Run, *, clean: bool = False) -> list[Part]:
 def _refuse_strangers(run: Run, parts: Sequence[Part]) -> None:
     """An error if a file in counts/ was put there from elsewhere."""
     aside = "move the part away and count again: the sources it covered are read again, everything else is kept."
-    for number, path in {part.run: part.path for part in parts[::-1]}.items():  # the first part of each
+    for number, path in {part.run: part.path for part in parts[::-1]}.items():  # one part for each number
         refuse_other_run(run.path, number, path, aside)
     for part in parts:
         if part.name and part.name != part.path.name:
@@ -259,7 +259,7 @@ def _refuse_counted_twice(parts: Sequence[Part]) -> None:
 
 
 def _read_parts(run: Run) -> list[Part]:
-    """The records of all files; listed anew where another process merged some of them meanwhile."""
+    """The parts of all files; the folder is listed anew if another process merged some of them meanwhile."""
     for _ in range(_LISTINGS):
         with contextlib.suppress(FileNotFoundError):
             return [_remembered(run, path) for path in sorted(run.counts.glob("*.parquet"))]
@@ -267,7 +267,7 @@ def _read_parts(run: Run) -> list[Part]:
 
 
 def _remembered(run: Run, path: Path) -> Part:
-    """The record of a part. While the run's lock is held, a file that did not change is read once."""
+    """The part in a file. While the run's lock is held, a file that did not change is read only once."""
     footers: dict[Path, tuple[tuple[int, ...], Part]] = run.once("footers", dict)
     stat = path.stat()
     content = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
@@ -277,14 +277,14 @@ def _remembered(run: Run, path: Path) -> Part:
 
 
 def next_number(run: Run) -> int:
-    """A number that no part or sequence file of the run has had."""
+    """A number above that of every part and sequence file in the run."""
     numbers = [int(p.stem.rsplit("-", 1)[1].split(".")[0]) for p in run.counts.glob("*-*.parquet")]
     numbers += [int(p.name.split(".")[0].rsplit("-", 1)[1]) for p in run.sequences.glob("part-*.parquet")]
     return max(numbers, default=0) + 1
 
 
 def check_total(parts: Sequence[Part], chunks: int, size: int, what: str) -> None:
-    """Refuse before it is committed what would make the run's chunks or bytes outgrow 64 bits."""
+    """Refuse counts, before they are committed, that would make the run's chunks or bytes outgrow 64 bits."""
     chunks += sum(part.total for part in parts)
     size += sum(span.text_bytes for part in parts for span in part.spans)
     for total, unit in ((chunks, "chunks"), (size, "bytes")):

@@ -52,12 +52,12 @@ _OURS = re.compile(
 _Value = TypeVar("_Value")
 
 
-_TABLES = "tables"  # where `once` keeps what was read of them
+_TABLES = "tables"  # the name that `once` keeps TablesRead under
 
 
 @dataclass(frozen=True)
 class TablesRead:
-    """What is read of the tables again and again, by one connection."""
+    """What is needed of the tables again and again, read by one connection."""
 
     facts: dict[str, str]  # table run
     sources: list[tuple[str, str, str | None, str | None]]  # path, kind, text_column, group_name
@@ -65,7 +65,7 @@ class TablesRead:
 
     @classmethod
     def by(cls, con: duckdb.DuckDBPyConnection) -> TablesRead:
-        """By this connection. Of tables of an older version, which are carried forward first, only the facts."""
+        """Read by this connection. Of tables of an older version only the facts: they must be carried forward first."""
         facts = dict(run_sql(con, "get_run"))
         if facts.get("format_version") != str(FORMAT_VERSION):
             return cls(facts, [], frozenset())
@@ -76,8 +76,8 @@ class TablesRead:
 class Run:
     """Paths and small files of one RUN folder, and its lock.
 
-    A `Run` may take its lock again while it holds it: a command holds it from its beginning to its end, and so do the
-    steps that are commands themselves. Meanwhile nobody else writes, so what `once` reads is read once.
+    A `Run` that holds its lock may take it again: a command holds it from its beginning to its end, and so do its steps
+    that are commands themselves. Meanwhile nobody else writes, so what `once` reads is read only once.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -86,8 +86,8 @@ class Run:
         self.counts = self.path / "counts"
         self.sequences = self.path / "sequences"
         self.status_file = self.path / "status.json"
-        self._seen: dict[str, object] | None = None  # while the lock is held
-        self._holder = 0  # the thread that holds it
+        self._seen: dict[str, object] | None = None  # what `once` keeps while the lock is held; else None
+        self._holder = 0  # the thread that holds the lock
 
     @classmethod
     def open(cls, path: Path | str) -> Run:
@@ -116,7 +116,7 @@ class Run:
         return cast(_Value, self._seen[what])
 
     def keep(self, what: str, value: object) -> None:
-        """For `once` and `kept`, while the lock is held."""
+        """Keep a value for `once` and `kept`, while the lock is held."""
         if self._seen is not None:
             self._seen[what] = value
 
@@ -125,7 +125,7 @@ class Run:
         return self._seen.get(what) if self._seen is not None else None
 
     def tables(self) -> TablesRead:
-        """What the tables say of the run. While the lock is held it is read once, and anew by whoever writes them."""
+        """What the tables say of the run. While the lock is held it is read once, and again after each write."""
         return self.once(_TABLES, self._read_tables)
 
     def _read_tables(self) -> TablesRead:
@@ -141,19 +141,19 @@ class Run:
             self._tables_change(con)
 
     def _tables_change(self, con: duckdb.DuckDBPyConnection | None = None) -> None:
-        """What was read of the tables no longer holds; what `con` finds there does."""
+        """Forget what was read of the tables; with `con`, read it again."""
         if self._seen is not None:
             self._seen.pop(_TABLES, None)
             if con is not None:
                 self.keep(_TABLES, TablesRead.by(con))
 
     def written_at(self) -> tuple[int, int, bool]:
-        """What tells that somebody wrote into the tables."""
+        """Changes whenever somebody writes into the tables."""
         stat = self.state.stat()
         return stat.st_size, stat.st_mtime_ns, self.state.with_name(f"{self.state.name}.wal").exists()
 
     def refuse_other_content(self, command: str, sources: Sequence[str]) -> None:
-        """An error where RUN is a file, or a folder of something else: a source that was named in its place."""
+        """An error if RUN is a file or a folder of something else, such as a source that was named in its place."""
         what = ""
         if self.path.is_file():
             what = "is a file"
@@ -174,7 +174,7 @@ class Run:
 
     @property
     def number(self) -> str:
-        """What tells this run's files from those of others; "" of one made by a version without numbers."""
+        """What tells this run's files from those of others; "" in a run made by a version without numbers."""
         identity = read_identity(self.path)
         return identity.run if identity else ""
 
@@ -195,7 +195,7 @@ class Run:
             write_identity(self.path, Identity(facts["run"], first))
 
     def facts_kept(self) -> dict[str, str]:
-        """What table run said of how text was counted, where state.duckdb is lost and counts are there."""
+        """What table run said of how text is counted, for when state.duckdb is lost and counts are there."""
         identity = None if self.state.exists() or not self.has_counts() else read_identity(self.path)
         return identity.facts if identity else {}
 
@@ -217,7 +217,7 @@ class Run:
         with contextlib.closing(open_store(temporary)) as con:
             create_schema(con)
             put_facts(con, "run", facts)
-            con.execute("CHECKPOINT")  # closing would do it too, but keep silent if the disk is full
+            con.execute("CHECKPOINT")  # closing would do that too, but would hide a full disk
             self._tables_change(con)
         failpoint("run-made")
         put_in_place(temporary, self.state)
@@ -234,7 +234,7 @@ class Run:
                 create_schema(con)
 
     def refuse_old(self) -> None:
-        """An error if the tables are those of an older version; for what only reads and needs the newer ones."""
+        """An error if the tables are those of an older version; for commands that only read and need the newer ones."""
         if migrations_from(int(self.facts()["format_version"])):
             raise RunError(
                 f"{self.path} was written by an older version and lacks what this one reads. `streambpe count "
@@ -254,8 +254,8 @@ class Run:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Be the only writer; a thread that is may take it again. The kernel lets go of the lock when its holder dies,
-        however it dies."""
+        """Be the only writer; the thread that holds the lock may take it again. The kernel frees the lock when its
+        holder dies, however it dies."""
         if self._seen is not None and self._holder == threading.get_ident():  # another thread is another writer
             yield
             return
@@ -299,12 +299,12 @@ class Run:
         return taken
 
     def write_status(self, status: dict[str, Any]) -> None:
-        """Replace status.json; no fsync, it is worth nothing after a power cut. On a full disk the old one stays."""
+        """Replace status.json; no fsync: after a power cut it is worth nothing. On a full disk the old one stays."""
         temporary = self.status_file.with_name("status.json.new")
         try:
             temporary.write_text(json.dumps(status) + "\n", encoding="utf-8")
             rename(temporary, self.status_file)
-        except OSError:  # what has to be written tells it; this is advice, and ends nothing
+        except OSError:  # the file is advice and must end no job; writes that matter raise errors themselves
             with contextlib.suppress(OSError):
                 temporary.unlink()
 
@@ -324,7 +324,7 @@ class Run:
 
 
 def _tell_holder(handle: int, entry: bytes) -> None:
-    """Who has the lock, for the message that others get. Advice: on a full disk it stays unwritten."""
+    """Write who has the lock, for the message that others get. It is advice: on a full disk it stays unwritten."""
     with contextlib.suppress(OSError):
         os.ftruncate(handle, 0)
         os.lseek(handle, 0, os.SEEK_SET)
@@ -341,7 +341,7 @@ def _describe(holder: str) -> str:
 
 def program_versions() -> dict[str, str]:
     """Versions of this program and of what it counts with; for table run and benchmark results."""
-    from importlib.metadata import version  # not above: it takes a while, and only a new RUN asks
+    from importlib.metadata import version  # not above: it loads slowly, and only a new RUN needs it
 
     names = ("streambpe", "duckdb", "polars", "pyarrow", "numpy", "regex")
     return {"python": sys.version.split()[0], **{name: version(name) for name in names}}

@@ -3,8 +3,8 @@
     sequences/part-00007.chunks.parquet   chunk: row i is chunk i, the most frequent of the part first
     sequences/part-00007.parquet          chunk_id: the chunks in order; -1 ends a document
 
-A part without a last -1 ends inside a document, which goes on in the part whose stretch of the same
-source begins where this one stops (table sources). A sequence without a part in counts/ was never
+A part that does not end with -1 ends inside a document. That goes on in the part whose stretch of the
+same source begins where this part's stops (table sources). A sequence without a part in counts/ was never
 committed. About 2.1 to 2.4 bytes per chunk on disk.
 """
 
@@ -31,7 +31,7 @@ from streambpe.text.chunker import END_OF_DOCUMENT, Ids, Lengths, Numbered
 
 
 def unreadable() -> tuple[type[Exception], ...]:
-    """What reading a damaged file raises."""
+    """The exceptions that reading a damaged file raises."""
     return OSError, pl.exceptions.PolarsError, pa.ArrowException
 
 
@@ -50,7 +50,7 @@ def write_sequence(folder: Path, name: str, numbered: Numbered, n: Lengths, made
     falling = np.argsort(-n, kind="stable")  # ties stay in the order of their bytes
     rank = np.empty(len(falling) + 1, np.int32)
     rank[falling] = np.arange(len(falling), dtype=np.int32)
-    rank[END_OF_DOCUMENT] = END_OF_DOCUMENT  # the last entry
+    rank[END_OF_DOCUMENT] = END_OF_DOCUMENT  # index -1: the last entry
     _write_chunks(numbered.chunks.gather(falling).to_frame("chunk"), folder / f"{name}.chunks.parquet", made_of)
     _write_ids(rank[numbered.ids], folder / f"{name}.parquet", made_of)
 
@@ -62,7 +62,7 @@ def _write_chunks(ranked: pl.DataFrame, target: Path, made_of: str) -> None:
 
 
 def _write_ids(ids: Ids, target: Path, made_of: str) -> None:
-    """The bytes of an id apart: the upper ones are nearly all alike. Half the time of Polars' way, 0.93 of the size."""
+    """Store the bytes of an id apart: the upper ones are nearly all alike. Half of Polars' time, 0.93 of its size."""
     with whole_file(target) as temporary:
         pq.write_table(
             pa.table({"chunk_id": ids}).replace_schema_metadata(parquet_note(made_of, target.name)),
@@ -96,7 +96,7 @@ class SequencePart:
 
     name: str
     places: int  # chunks and ends of documents
-    follows: bool  # the stretch right before it, of the same source, is the part in front
+    follows: bool  # its stretch goes on, in the same source, where that of the part before it stops
     made_of: str = ""  # see sequence_made_of; "" in a run of an older version
 
 
@@ -128,7 +128,7 @@ def order_parts(run: Run, parts: Sequence[Part]) -> list[SequencePart]:
 
 
 def _stranger(run: Run, name: str, made_of: str) -> Path | None:
-    """The file of a part's documents that was not written for this stretch."""
+    """A file of a part's documents that was not written for this stretch; None if all were."""
     files = (run.sequences / f"{name}.parquet", run.sequences / f"{name}.chunks.parquet")
     return next((file for file in files if not has_note(file, made_of)), None)
 

@@ -1,15 +1,15 @@
 """The .sql files: find a statement, check its inputs, run it. All SQL goes through `run_sql`.
 
-What computes is a file of its own: run_sql(con, "checks/tokens"). It opens with comment lines; the one that starts with
-`inputs:` lists its session variables:
+A statement that computes is a file of its own: run_sql(con, "checks/tokens"). The file opens with comment lines; the
+one that starts with `inputs:` lists its session variables:
 
     -- inputs:  min_count BIGINT, max_rows BIGINT
 
-What only looks up, puts, empties or appends is a named statement in sql/queries.sql: run_sql(con, "get_facts"). Its
-inputs are the variables it uses, and table names in braces.
+A statement that only looks up, puts, empties or appends is a named one in sql/queries.sql: run_sql(con, "get_facts").
+Its inputs are the variables it uses, and table names in braces.
 
 Variables are set with SET VARIABLE, so the same bytes run from Python and in the duckdb shell. An unset variable reads
-as NULL and a query would quietly return nothing, hence the check.
+as NULL and a query would quietly return nothing; so the inputs are checked.
 Set STREAMBPE_TRACE_SQL=1 to see each file that runs, and its inputs, on stderr.
 """
 
@@ -56,14 +56,14 @@ def read_sql(name: str) -> str:
 
 @functools.cache
 def named_statements() -> dict[str, str]:
-    """Those of sql/queries.sql: a line `-- name: what it does`, more lines of comment, the statement."""
+    """The statements of sql/queries.sql, by name: `-- name: what it does`, more lines of comment, the statement."""
     text = sql_root().joinpath("queries.sql").read_text()
     _, *blocks = re.split(r"^(?=-- \w+: )", text, flags=re.M)
     return {block[3 : block.index(":")]: block for block in blocks if re.search(r"^[A-Z]", block, re.M)}
 
 
 def declared_inputs(name: str) -> list[str]:
-    """The variables that the file's header names; of a named statement those that it uses."""
+    """The variables that the file's header names; for a named statement, those that it uses."""
     if name in named_statements():
         return list(dict.fromkeys(_VARIABLE.findall(read_sql(name)) + _TABLE.findall(read_sql(name))))
     for line in read_sql(name).splitlines():
@@ -123,7 +123,7 @@ def _failure_told() -> Iterator[None]:
 
 
 def query_frame(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> pl.DataFrame:
-    """As run_sql, for one statement whose rows are too many to be Python's."""
+    """As run_sql, for one statement with too many rows for Python objects."""
     with _failure_told():
         frame: pl.DataFrame = con.sql(_ready(con, name, inputs)).pl()
         return frame
@@ -136,13 +136,13 @@ def query_arrow(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> pa.
 
 
 def query_batches(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> Iterator[pa.RecordBatch]:
-    """As query_arrow, some rows at a time: for what must not be held whole."""
+    """As query_arrow, some rows at a time: for results too large to be held whole."""
     with _failure_told():
         yield from con.sql(_ready(con, name, inputs)).to_arrow_reader(_BATCH_ROWS)
 
 
 def _ready(con: duckdb.DuckDBPyConnection, name: str, inputs: dict[str, Any]) -> str:
-    """The text of sql/NAME.sql, its variables set."""
+    """Set the variables of sql/NAME.sql; returns its text."""
     wanted = declared_inputs(name)
     wrong = sorted(set(wanted) ^ set(inputs))
     if wrong:
@@ -166,7 +166,7 @@ def _ready(con: duckdb.DuckDBPyConnection, name: str, inputs: dict[str, Any]) ->
 
 
 def run_query(con: duckdb.DuckDBPyConnection, query: str, at_once: int = 10_000) -> Iterator[list[Any]]:
-    """Run a query of the user's own: first the column names, then its rows in blocks; nothing for a command."""
+    """Run a user's own query: first the column names, then its rows in blocks; nothing if it has no columns."""
     con.execute(query)
     if con.description is None:
         return
@@ -182,4 +182,4 @@ def show_query(con: duckdb.DuckDBPyConnection, query: str) -> None:
         try:
             relation.show(max_width=10_000, max_rows=1_000_000, max_col_width=100)
         finally:
-            relation.close()  # or it would hold the database open as long as an error remembers it
+            relation.close()  # otherwise an error's traceback would keep the database open

@@ -13,7 +13,7 @@ from streambpe.errors import UsageError
 from streambpe.store.run import Run
 from streambpe.system import is_reserved_name
 
-_SCHEMAS = ("information_schema", "pg_catalog", "temp", "system")  # of DuckDB's own
+_SCHEMAS = ("information_schema", "pg_catalog", "temp", "system")  # DuckDB's own
 
 
 def log_path(run: Run, name: str) -> Path:
@@ -27,7 +27,7 @@ def journal_path(run: Run, name: str) -> Path:
 
 
 def check_name(name: str) -> None:
-    """A training's name becomes a schema and a file name."""
+    """An error if a training's name cannot be the name of a schema and of files."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name in _SCHEMAS:
         raise UsageError(f"--name {name}: small letters, digits and underscores, a letter first.")
     if name == "model" or is_reserved_name(name):

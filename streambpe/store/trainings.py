@@ -1,8 +1,8 @@
 """The tables of a training (sql/schema/training.sql), filled from its journal.
 
-Events, tokens, passes and vetoes only ever grow, so a fold appends what came since the last one; pair
+The tables of events, tokens, passes and vetoes only grow, so a fold appends what came since the last one; pair
 counts are replaced, and which tokens are dead follows from the events. Tables that were filled from another
-journal (table facts names it) are made anew. Everything happens in the caller's transaction.
+journal (table facts says from which) are made anew. Everything happens in the caller's transaction.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class TokenTable:
     """What every log id stands for and when it was born; grows with the events."""
 
     alphabet: Alphabet
-    contents: list[bytes]  # of id first_id + i: the alphabet, the stop words, then what was learned
+    contents: list[bytes]  # place i is id first_id + i: the alphabet, the stop words, then learned tokens
     stop_words: int
     born: list[int | None]
-    dead: set[int] = field(default_factory=set)  # deleted now
+    dead: set[int] = field(default_factory=set)  # ids that are deleted now
 
     @classmethod
     def of(cls, alphabet: Alphabet, stop_words: Sequence[bytes]) -> TokenTable:
-        """Before the first event."""
+        """The table before the first event."""
         contents = [*alphabet.symbols, *stop_words]
         return cls(alphabet, contents, len(stop_words), [None] * len(contents))
 
@@ -51,7 +51,7 @@ class TokenTable:
         return len(self.contents) - len(self.alphabet) - self.stop_words - len(self.dead)
 
     def add(self, events: Sequence[Event], seq: int) -> None:
-        """Take in events, the first of which is number `seq`."""
+        """Add events; the first is number `seq`."""
         columns = Events.of(events)
         first_id = self.alphabet.first_id
         left, right, ids = (columns.column(name) - first_id for name in ("left", "right", "id"))
@@ -89,7 +89,7 @@ class TokenTable:
 
 
 def event_rows(events: Sequence[Event], seq: int | None) -> pa.Table:
-    """Rows of table events; the first event is number `seq`, or none has a number."""
+    """Rows of table events; the first event is number `seq`; None: events have no numbers."""
     columns = Events.of(events)
     size, op = len(columns), columns.column("op")
     deleted = op == OPS.index(Op.DELETE)
@@ -130,7 +130,7 @@ def list_batches(con: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
 def read_passes(
     con: duckdb.DuckDBPyConnection, events: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]] | None:
-    """The passes and vetoes of a finished training; None if they are not those of so many events."""
+    """The passes and vetoes of a finished training; None if its passes do not add up to so many events."""
     batches = list_batches(con)
     vetoes = [dict(zip(_VETO_COLUMNS, row, strict=True)) for row in run_sql(con, "get_vetoed")]
     return (batches, vetoes) if sum(batch["events"] for batch in batches) == events else None
@@ -150,7 +150,7 @@ def fold_training(
     vetoes: Sequence[dict[str, Any]],
     book: TokenTable,
 ) -> None:
-    """Append to the tables of the connection's training what they do not hold yet of this journal.
+    """Append to the tables of the connection's training what they do not yet hold of this journal.
 
     Journal `a+b` begins with all of journal `a`: words, then the superwords learned so far.
     """
@@ -162,7 +162,7 @@ def fold_training(
     append(con, "events", event_rows(events[n_events:], n_events))
     append(con, "tokens", book.rows(n_tokens))
     run_sql(con, "fill_stop_words")
-    if events.into:  # deletions; of an earlier fold too: what was dead may be back
+    if events.into:  # there were deletions, if only before the last fold: a dead token may be learned again
         run_sql(con, "steps/mark_dead_tokens")
     if len(batches) > n_batches:
         rows = batches[n_batches:]
@@ -186,7 +186,7 @@ def fill_token_counts(
 ) -> None:
     """Table token_counts, from how often each token stands in the words that the engine holds.
 
-    Without deletions those are the chunks of several tokens, with them all of several symbols.
+    Without deletions these words are the chunks of several tokens; with deletions, all chunks of several symbols.
     """
     feed(
         con,

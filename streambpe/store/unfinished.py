@@ -4,9 +4,9 @@
     (killed in a.txt)           parts: a.txt to byte 4 096, not its last stretch
     unfinished                  a.txt, 4,096 bytes of it are counted; b.txt, nothing of it is
 
-The parts alone would not tell of b.txt. The file is there while a count is going on, and stays after a stop, a kill or
-an error; `streambpe resume RUN` goes on from it. A source that an error named before anything of it was counted is
-marked: it is left out once the user counts without it.
+The parts alone would not tell of b.txt. counting.json is there while a count is going on, and stays after a stop, a
+kill or an error; `streambpe resume RUN` goes on from it. A source is marked if an error named it before anything of it
+was counted; once the user counts without it, it is left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from streambpe.store.run import Run
 if TYPE_CHECKING:
     from streambpe.store.parts import Part, Span
 
-_NAMED = 3  # sources in a message; of more only the number
+_NAMED = 3  # sources that a message names; of the others it gives the number
 
 
 @dataclass(frozen=True)
@@ -38,18 +38,18 @@ class Wanted:
     kind: str
     column: str = "text"
     group: str = ""
-    stream: str = ""  # stdin or iterator: nobody but the user can give it again
+    stream: str = ""  # "stdin" or "iterator": only the user can give it again
     refused: bool = False  # an error named it before anything of it was counted
-    any_bytes: bool = False  # as of a source
+    any_bytes: bool = False  # as in Source
 
     @classmethod
     def of(cls, source: Source) -> Wanted:
-        """As `count` has it."""
+        """Made from a source as `count` has it."""
         stream = "stdin" if source.is_stdin else "iterator" if source.texts is not None else ""
         return cls(source.path, source.kind, source.column, source.group or "", stream, any_bytes=source.any_bytes)
 
     def source(self) -> Source:
-        """To be counted; the file as it is now."""
+        """The source to be counted, with its file's size and time as they are now."""
         size = mtime_ns = 0
         if Path(self.path).is_file():
             stat = Path(self.path).stat()
@@ -65,20 +65,20 @@ class Record:
     """The content of counting.json."""
 
     sources: tuple[Wanted, ...] = ()
-    runs: tuple[str, ...] = ()  # that merge-counts was given
-    resources: ResourceFacts | None = None  # that the last count had
+    runs: tuple[str, ...] = ()  # runs that merge-counts was given and that are still to be added
+    resources: ResourceFacts | None = None  # those of the last count
 
     def __bool__(self) -> bool:
         return bool(self.sources or self.runs)
 
 
 def record_path(run: Run) -> Path:
-    """Where it is."""
+    """Where counting.json is."""
     return run.path / "counting.json"
 
 
 def read_record(run: Run) -> Record:
-    """The file, or an empty one."""
+    """The content of counting.json, or an empty record."""
     path = record_path(run)
     if path.exists() and not is_known(path):
         raise RunError(
@@ -98,7 +98,7 @@ _ANEW = "Then give the `streambpe count` command again with all sources: those t
 
 
 def write_record(run: Run, record: Record) -> None:
-    """Replace the file; without content there is none. Locked by the caller."""
+    """Replace counting.json; remove it if the record is empty. Locked by the caller."""
     if record:
         replace_known(record_path(run), json.dumps(asdict(record)).encode())
     elif record_path(run).exists() or not is_known(record_path(run)):
@@ -122,13 +122,13 @@ def sources_in_tables(run: Run) -> list[Wanted]:
 
 
 def lost_sources(run: Run, parts: Iterable[Part]) -> list[Wanted]:
-    """The inputs that the tables hold counts of and the parts do not, or not to the end: parts were lost."""
+    """The inputs whose counts are in the tables, but not, or not to the end, in the parts: parts were lost."""
     spans = spans_by_path(parts)
     return [source for source in sources_in_tables(run) if not is_complete(spans.get(source.path, []))]
 
 
 def note_lost(run: Run, parts: Iterable[Part]) -> None:
-    """Remember what was lost as what is still to be counted, before the tables forget it. Locked by the caller."""
+    """Record lost sources as still to be counted, before the tables forget them. Locked by the caller."""
     record = read_record(run)
     known = {source.path for source in record.sources}
     lost = [source for source in lost_sources(run, parts) if source.path not in known]
@@ -166,13 +166,13 @@ class Unfinished:
         return f"{self.path} (an error ended it)" if self.refused else f"{self.path} (nothing of it is counted)"
 
     def as_fact(self, *, whole_path: bool) -> dict[str, Any]:
-        """For tables, and for the event log, which has no paths."""
+        """For tables; and, without `whole_path`, for the event log, which has no paths."""
         name = self.path if whole_path else PurePath(self.path).name
         return {"source": name, "counted": self.counted, "unit": self.unit}
 
 
 def unfinished(sources: Iterable[Wanted], parts: Iterable[Part]) -> list[Unfinished]:
-    """Those of the wanted and the counted sources that are not counted to their end, by path."""
+    """The sources, wanted or counted in part, that are not counted to their end; sorted by path."""
     return list(_unfinished({source.path: source for source in sources}, spans_by_path(parts)))
 
 
@@ -190,14 +190,14 @@ def _unfinished(wanted: dict[str, Wanted], spans: dict[str, list[Span]]) -> Iter
 
 
 def _stream_of(path: str, kind: str) -> str:
-    """Of a source that no record tells of: a run from before there were records."""
+    """Wanted.stream of a source without a record, as in a run from before there were records."""
     if kind == "iterator":
         return kind
     return "" if Path(path).is_absolute() else "stdin"
 
 
 def refuse_unfinished(run: Run, left: Sequence[Unfinished], runs: Sequence[str], or_else: str) -> None:
-    """An error that says what is not counted and which command ends the count; none if all is.
+    """An error that says what is not counted and which command ends the count; none if all is counted.
 
     `or_else`: what can be done instead, as the end of a sentence.
     """
@@ -209,7 +209,7 @@ def refuse_unfinished(run: Run, left: Sequence[Unfinished], runs: Sequence[str],
 
 
 def listed(left: Sequence[Unfinished], runs: Sequence[str] = ()) -> str:
-    """Some of what is left, and how much more there is."""
+    """For a message: some of what is left, and how much more there is."""
     names = [str(source) for source in left[:_NAMED]]
     if len(left) > _NAMED:
         names.append(f"and {len(left) - _NAMED:,} more sources")
@@ -242,7 +242,7 @@ class Watch:
         self._resources = resources
 
     def begin(self, todo: Sequence[Source]) -> None:
-        """Before the first byte is read: what is to be counted now, and what was left before."""
+        """Called before the first byte is read: records what is to be counted now, and what was left before."""
         wanted = {source.path: source for source in self._before.sources}
         wanted |= {source.path: Wanted.of(source) for source in todo}
         if todo:
@@ -250,7 +250,7 @@ class Watch:
             write_record(self._run, replace(self._before, sources=ordered, resources=self._resources))
 
     def refuse(self, path: str, parts: Iterable[Part], *, for_good: bool) -> None:
-        """An error was about this source: if nothing of it is counted, remember that (or forget it) `for_good`."""
+        """An error named this source. If nothing of it is counted, mark it; or, `for_good`, forget it if it is new."""
         record = read_record(self._run)
         if path in spans_by_path(parts):
             return
@@ -263,8 +263,8 @@ class Watch:
         write_record(self._run, replace(record, sources=tuple(kept)))
 
     def end(self, parts: Iterable[Part]) -> list[str]:
-        """What was given is counted: what is left of earlier counts stays, but what was refused and is not given again
-        is left out; these are returned."""
+        """All given sources are counted. Sources left from earlier counts stay recorded, except refused ones that were
+        not given again: they are left out, and returned."""
         record = read_record(self._run)
         left = {source.path for source in unfinished(record.sources, parts)}
         gone = [s.path for s in record.sources if s.refused and s.path in left and s.path not in self._given]

@@ -1,4 +1,4 @@
-"""Counts of source groups reweighted without counting again, by SQL in exact integers.
+"""Weighting the counts of source groups without counting again, by SQL in exact integers.
 
     train RUN --weight de=2.5
 
@@ -7,8 +7,8 @@ with weights.
 
 Weights are decimal numbers, taken as exact fractions. The weighted count of a chunk is the sum over the groups
 of weight x count, made an integer by the method of largest remainders: every chunk gets the whole part, and
-the rest of the (rounded) total goes, one each, to the chunks with the largest fractions; equal fractions in
-the order of the chunks' bytes. Chunks that come out as 0 are left out.
+the rest of the (rounded) total goes, one each, to the chunks with the largest fractions; ties go to the chunk
+whose bytes come first. Chunks that come out as 0 are left out.
 
     de: {"ja": 3, "so": 1}  x 0.5       ja 1.5, so 2.5, no 1.0: 5 in all
     en: {"so": 2, "no": 1}  x 1     ->  ja 2,   so 2,   no 1      ("ja" and "so" tie at 0.5; "ja" is first)
@@ -49,7 +49,7 @@ def check_weights(run: object, groups: Collection[str], weights: Mapping[str, st
 
 
 def listed_groups(names: Collection[str]) -> str:
-    """The names for a message."""
+    """The names of groups, for a message."""
     named = [name for name in names if name]
     return ", ".join(named) if named else "none: they are named while counting, with --group or --group-by"
 
@@ -60,7 +60,7 @@ def weigh_groups(
     range_bytes: int,
     only: Collection[str] | None = None,
 ) -> None:
-    """Fill table weighted_counts of the training in use. Groups without a weight have 1; `only`: of these groups.
+    """Fill table weighted_counts of the training in use. A group without a weight has 1; `only`: weigh only these.
 
     Memory does not grow with the counts: they are weighed range by range, twice unless all weights are whole numbers.
     """
@@ -97,8 +97,8 @@ def weigh_groups(
 def weighed_counts(
     run: Run, weights: Mapping[str, str], place: Path, only: Collection[str] | None = None
 ) -> Iterator[Part]:
-    """What view weighed_chunks shows with these weights, as one part in the folder `place`, which is this call's own
-    and removed at the end. `only`: of these groups."""
+    """What view weighed_chunks shows with these weights, as one part in the folder `place`, which only this call uses
+    and removes at the end. `only`: only of these groups."""
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     try:
