@@ -2,7 +2,7 @@
 
 Python sets every loaded subpackage as an attribute of its parent, so once anything below this package is imported,
 `streambpe.train` is this module, whatever the parent had under that name. A function put in its place would break
-`streambpe.train.trainer`; therefore the module itself can be called, and is commands.train.
+`streambpe.train.trainer`; therefore the module itself can be called; it calls commands.train.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 class _CallablePackage(ModuleType):
-    """This module's class: what a function has, besides all that a package has."""
+    """The class of this module: a package that can also be called, like a function."""
 
     def __call__(self, *args: Any, **options: Any) -> TrainResult:
-        """As commands.train, which is loaded with the first call."""
+        """Call commands.train, which is loaded at the first call."""
         from streambpe.train.commands import train
 
         return train(*args, **options)
 
     @property
     def __signature__(self) -> Signature:
-        """For help() and editors."""
+        """The signature of commands.train, for help() and editors."""
         from inspect import signature
 
         from streambpe.train.commands import train
@@ -36,7 +36,7 @@ class _CallablePackage(ModuleType):
         return signature(train)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        """Pickled by name, as functions are; so it can be sent to another process."""
+        """Pickle it by name, as functions are pickled, so that it can be sent to another process."""
         from importlib import import_module
 
         return import_module, (self.__name__,)

@@ -1,4 +1,4 @@
-"""The journal that a training starts with or goes on with.
+"""The journal that a training starts with or goes on with, by the state that the training is in.
 
 unfinished             its own
 finished and smaller   a new one that begins with the events of the log
@@ -22,7 +22,8 @@ from streambpe.train.training import Corpus, Training
 
 
 def open_journal(training: Training, corpus: Corpus) -> Journal:
-    """The journal of an unfinished training, or a new one; a finished smaller vocabulary is gone on from."""
+    """The journal of an unfinished training, or a new one, which goes on from a smaller vocabulary if one is
+    finished."""
     sha256 = corpus.totals["sha256"]
     identity = identity_of(training, sha256)
     if training.journal.exists():
@@ -32,18 +33,18 @@ def open_journal(training: Training, corpus: Corpus) -> Journal:
     if corpus.left_out:
         identity["left_out"] = [source.as_fact(whole_path=True) for source in corpus.left_out]
     remove_folder(training.private)  # what an earlier training of this name left belongs to other events
-    # the log of uw has the words as they count in stage 2, so it cannot be gone on from
+    # a log of uw has the words with their counts in stage 2, so no training can go on from it
     if not training.log.exists() or training.config.superwords == "uw":
         return Journal.start(training.journal, identity)
     return _from_log(training, read_log(training), identity)
 
 
 def _going_on(training: Training, journal: Journal, identity: dict[str, Any]) -> Journal:
-    """The journal that is there, under another number where the tables hold other passes."""
+    """The journal that is there; under a new number if another size is asked for or the tables are ahead of it."""
     if journal.training["config"]["vocab_size"] == training.config.vocab_size:
         if not _tables_are_ahead(training, journal):
             return journal
-        identity = journal.training  # it was cut; what is learned again may come in other passes
+        identity = journal.training  # the journal was cut; what is learned again may come in other passes
     elif "left_out" in journal.training:
         identity = {**identity, "left_out": journal.training["left_out"]}
     return Journal.start(training.journal, identity, journal.events, journal.batches, journal.vetoes)
@@ -64,7 +65,7 @@ def _from_log(training: Training, log: EventLog, identity: dict[str, Any]) -> Jo
 
 
 def _words_of(training: Training, log: EventLog) -> list[Event]:
-    """Phase one of a finished training, under its own ids."""
+    """The word events of a finished training, under the ids of phase one."""
     ahead: list[Event] = []
     with contextlib.closing(open_store(training.run.state, read_only=True)) as con:
         if training.name in list_trainings(con):
@@ -75,7 +76,7 @@ def _words_of(training: Training, log: EventLog) -> list[Event]:
 
 
 def _tables_are_ahead(training: Training, journal: Journal) -> bool:
-    """Whether the tables hold more of this journal than it does itself, as no kill can leave them."""
+    """Whether the tables hold more events or passes of this journal than the journal itself; no kill can cause that."""
     try:
         con = open_store(training.run.state, read_only=True, wait_seconds=0.0)
     except StoreHeld:

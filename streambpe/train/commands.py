@@ -47,11 +47,11 @@ def train(
     allow_partial: bool = False,
     **options: Any,
 ) -> TrainResult:
-    """Count the sources (if any are named) and learn a vocabulary; goes on where a stop or a kill left it.
+    """Count the sources (if any are named) and learn a vocabulary; go on where a stop or a kill left it.
 
     `counting`: arguments of `count`, such as {"options": {"pattern": "gpt4"}, "lines": True}; `options`:
-    fields of TrainConfig, on top of what `like` sets. `allow_partial`: learn also where other sources that the run was
-    given are not counted to their end.
+    fields of TrainConfig, on top of what `like` sets. `allow_partial`: learn even if other sources that were given to
+    the run are not counted to their end.
     """
     config = TrainConfig.from_options(like, **options)
     check_name(name)
@@ -90,7 +90,7 @@ def train(
             result = trainer.run()
             result = replace(result, warnings=(*warnings, *result.warnings))
         except UsageError:
-            write_jobs(folder, before)  # what was refused is not what `resume` goes on with
+            write_jobs(folder, before)  # `resume` must not go on with what was refused
             raise
         if result.folded:
             keep_options(folder, name, config, counting)
@@ -100,7 +100,7 @@ def train(
 def train_from_iterator(
     run: Path | str, texts: Iterable[str], *, source_name: str = "iterator", **arguments: Any
 ) -> TrainResult:
-    """As `train`, over Python strings, one document each; call it again after a stop and it goes on."""
+    """Like `train`, but over Python strings, each a document; call it again after a stop and it goes on."""
     return train(run, [Source(source_name, "iterator", texts=texts)], **arguments)
 
 
@@ -112,9 +112,10 @@ def resume(
     progress: str = "none",
     stop: threading.Event | None = None,
 ) -> TrainResult | CountResult:
-    """Go on with the last `train` or `count` of a run, or the training of a name, wherever it was stopped or killed.
+    """Go on with the last `train` or `count` of a run, or with the training called `name`, wherever it was stopped or
+    killed.
 
-    Without `resources` it goes on with those it had.
+    Without `resources` it uses those it had before.
     """
     folder = Run(run)
     name, before = find_work(folder, name)
@@ -172,7 +173,7 @@ def describe_job(
 
 
 def counting_for(like: str, config: TrainConfig, counting: Counting) -> Counting:
-    """What to count with: what `like` says unless something else is asked for; superwords need the documents stored."""
+    """How to count: as `like` says, unless something else is asked for. Superwords need the documents stored."""
     options = LIKE_COUNTING.get(like, {}) | counting.options
     if config.superwords != "none":
         if options.get("sequences") is False:
@@ -182,7 +183,7 @@ def counting_for(like: str, config: TrainConfig, counting: Counting) -> Counting
 
 
 def _refuse_before_counting(trainer: Trainer, sources: Sequence[str | Source], counting: Counting) -> None:
-    """What would be refused when the sources are counted is refused before."""
+    """Refuse now what would otherwise be refused only after the sources are counted."""
     found = _find_named([source for source in sources if isinstance(source, str)], counting)
     if refuse_started_otherwise(trainer.training):
         _refuse_new_sources(trainer.training, found)
@@ -213,7 +214,7 @@ def _count(
     progress: str,
     stop: threading.Event | None,
 ) -> tuple[str, ...]:
-    """The counting half of a training; notes when it is complete. What there is to warn of."""
+    """Do the counting of a training, and note when it is complete; returns the warnings."""
     run = training.run
     try:
         how = job.counting.as_arguments()

@@ -1,10 +1,10 @@
 """The counts that a training learns from, read from view training_chunks once, when it begins.
 
-What it reads lies in a file of its own from then on, so whoever looks into state.duckdb meanwhile, or writes there,
-neither stops the training nor changes what it learns from.
+From then on they lie in a file of the training's own, so a process that reads or writes state.duckdb meanwhile neither
+stops the training nor changes what it learns from.
 
-The tables of a training are published at checkpoints. Until then those that the view needs (options, stop words,
-weighted counts) are tables that only the reading connection sees, so that it may be a read-only one.
+The tables of a training are published at checkpoints. Until then the tables that the view needs (options, stop words,
+weighted counts) are seen only by the connection that reads, so that this connection may be read-only.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EDITED = "chunk_counts was edited in state.duckdb: what is learned follows the e
 
 
 def find_corpus(training: Training) -> Corpus:
-    """The counts of a run, folded if a kill came before that."""
+    """The counts of a run, which are folded now if a kill came before the fold."""
     run, resources = training.run, training.resources
     if not list_parts(run, clean=True):
         raise RunError(f"{run.path} has no counts yet. `streambpe train {run.path} SOURCE...` counts and learns.")
@@ -70,7 +70,8 @@ def find_corpus(training: Training) -> Corpus:
 
 @contextlib.contextmanager
 def read_counts(training: Training, corpus: Corpus) -> Iterator[Corpus]:
-    """The corpus with its stop words, and with what view training_chunks shows in a file, which is gone afterwards."""
+    """The corpus with its stop words, and with the rows of view training_chunks in a file that is removed
+    afterwards."""
     place = training.counts
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)

@@ -31,7 +31,7 @@ def identity_of(training: Training, corpus_sha256: str) -> dict[str, Any]:
 
 
 def _identity_in(log: EventLog) -> dict[str, Any]:
-    """The same, of a finished training."""
+    """What `identity_of` gives, read from the log of a finished training."""
     ours = {field.name for field in fields(TrainConfig)}
     return {
         "config": {key: value for key, value in log.header.config.items() if key in ours},
@@ -42,7 +42,7 @@ def _identity_in(log: EventLog) -> dict[str, Any]:
 
 
 def read_log(training: Training) -> EventLog:
-    """The event log of a finished training; an error if it is not what that wrote."""
+    """The event log of a finished training; an error if the file is not the one that the training wrote."""
     refuse_other_log(training.log)
     try:
         return read_event_log(training.log)
@@ -53,8 +53,8 @@ def read_log(training: Training) -> EventLog:
 def refuse_half_counted(training: Training, given: Collection[str] = ()) -> None:
     """An error where a new training would learn from part of a corpus and nobody asked for that.
 
-    One that is going on was begun on the counts it is to have; that these are the same is asked elsewhere.
-    `given`: paths of sources that are counted before it begins.
+    A training that goes on was begun on the counts it is to have; `refuse_changes` checks that they are the same.
+    `given`: paths of sources that will be counted before the training begins.
     """
     if not training.journal.exists():
         job.refuse_half_counted(training.run, ", or learn from what is there with --allow-partial", given=given)
@@ -130,7 +130,7 @@ def finished(training: Training, corpus_sha256: str) -> TrainResult | None:
 
 
 def _in_tables(training: Training, digest: str) -> bool:
-    """Whether the tables show this log; else they were lost, or are those of an earlier time."""
+    """Whether the tables show this log; if not, they were lost or are older."""
     with contextlib.closing(open_store(training.run.state, read_only=True)) as con:
         if training.name not in list_trainings(con):
             return False
@@ -139,7 +139,7 @@ def _in_tables(training: Training, digest: str) -> bool:
 
 
 def _model_size(log: EventLog) -> int:
-    """Model ids of a finished training."""
+    """How many model ids a finished training has."""
     living: set[int] = set()
     for event in log.events:
         (living.discard if event.op is Op.DELETE else living.add)(event.id)

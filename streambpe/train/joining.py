@@ -1,7 +1,7 @@
 """The superwords of a training, and one order of words and superwords for the log and the tables.
 
 find_documents    before anything is learned: the stored documents, or why there are none
-join_superwords   after the words: SuperwordPhase learns, the two orders become one, tokens are counted by it
+join_superwords   after the words: SuperwordPhase learns, the two orders become one; tokens are counted by that order
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Documents:
 
 
 def find_documents(training: Training, corpus: Corpus) -> Documents:
-    """The stored documents, or what to do where there are none.
+    """The stored documents; where there are none, an error that says what to do.
 
-    Which chunks may join, and what cuts the text of uw, is asked of the character tables again: they must be those of
+    The character tables decide again which chunks may join and where the text of uw is cut, so they must be those of
     counting.
     """
     refuse_other_tables(training.run.path, corpus.facts, corpus.pattern, "learning superwords")
@@ -77,7 +77,7 @@ def stage_patterns(counting: CountConfig, config: TrainConfig) -> tuple[Pattern,
 
 
 def _stage_patterns(training: Training, corpus: Corpus) -> tuple[Pattern, Pattern]:
-    """The same, or why these documents cannot be cut anew."""
+    """The patterns of `stage_patterns`; an error that says why if these documents cannot be cut anew."""
     first, second = stage_patterns(corpus.counting, training.config)
     gaps = corpus.counting.gaps
     if gaps == "drop" or first.word_mark:
@@ -91,7 +91,7 @@ def _stage_patterns(training: Training, corpus: Corpus) -> tuple[Pattern, Patter
 
 
 def superwords_folder(training: Training, goal: Goal, words: Journal) -> Path:
-    """Where the superwords' files are; there only if these words were complete before."""
+    """The folder of the superwords' files; it exists only if these words were complete when it was made."""
     return phase_folder(training.private, words.events, goal.words, training.config)
 
 
@@ -104,7 +104,7 @@ class SuperwordLearning:
     checkpoint_seconds: float
     on_batch: Callable[[Batch], None] | None
     tuning: EngineTuning
-    prune: bool  # documents cut at rare neighbours
+    prune: bool  # whether documents are cut at rare neighbours
     publisher: Publisher
 
 
@@ -119,7 +119,7 @@ def join_superwords(
     after_words: TokenCounts | None,
     how: SuperwordLearning,
 ) -> Joined:
-    """Learn the superwords and join them with the words. after_words: token counts, if the engine was there to say."""
+    """Learn the superwords and join them with the words. after_words: token counts, if there was an engine to ask."""
     job = SuperwordJob(
         config=training.config,
         alphabet=symbols.alphabet,
@@ -154,7 +154,7 @@ def join_superwords(
         raise training.stopped(len(words.events) + phase.learned, how.stop) from None
     joined_book = symbols.book()
     joined_book.add(made.events, 0)
-    counts = None  # of uw neither neighbours nor tokens are those of chunk_counts
+    counts = None  # the neighbours and tokens of uw are not those of chunk_counts
     if not uw:
         counts = _counts_of_both(training, corpus, symbols, made, words, after_words, job, how)
     return Joined(
@@ -169,15 +169,15 @@ def join_superwords(
 
 
 class _InOrderLearned:
-    """The tables while superwords are learned: all words, then the superwords so far. At the end one order of both
-    takes their place."""
+    """Publishes tables while superwords are learned: all words, then the superwords so far. At the end the one order of
+    both takes their place."""
 
     def __init__(self, words: Journal, symbols: Symbols, publisher: Publisher) -> None:
         self.words, self.symbols, self.publisher = words, symbols, publisher
 
     @cached_property
     def _known(self) -> tuple[Journal, TokenTable]:
-        """What was published so far, as one journal that is never written."""
+        """What was published so far: one journal, which is never written, and its tokens."""
         words = self.words
         journal = replace(words, events=words.events[:], batches=list(words.batches), saved=True)
         book = self.symbols.book()
@@ -189,7 +189,8 @@ class _InOrderLearned:
         self.__dict__.pop("_known", None)
 
     def publish(self, engine: Engine, supermerges: Journal) -> None:
-        """At a checkpoint, with the pairs that may come next, where --memory has room for it beside the engine."""
+        """Publish at a checkpoint, with the pairs that may come next, if --memory has room for that beside the
+        engine."""
         if tree_memory() + FOLD_BYTES > self.publisher.tables.training.resources.memory_bytes:
             self.forget()
             return
@@ -209,7 +210,7 @@ class _InOrderLearned:
 
 
 def _joined_journal(phase: SuperwordPhase, made: Interleaved, words: Journal) -> Journal:
-    """The one order as a journal, which is never written; vetoes of the words as far as the model has them."""
+    """The one order as a journal, which is never written, with the vetoes of those words that are in the model."""
     journal = Journal(words.path, words.training, f"{words.number}-joined", Events.of(made.events), saved=True)
     journal.batches.append({**pass_carried_over(len(made.events)), "mode": "interleaved"})
     for veto in words.vetoes if len(phase.words) == len(words.events) else []:  # uw may pass words over
@@ -229,7 +230,7 @@ def _counts_of_both(
     job: SuperwordJob,
     how: SuperwordLearning,
 ) -> TokenCounts:
-    """(id, n, alone) of the tokens in chunks of several, by the word steps that found a place."""
+    """(id, n, alone) of the tokens in chunks of several tokens, after the word steps that found a place."""
     config = training.config
     simple = config.tau is None and config.encoding == "bytes" and can_undo(words.events, made.used)
     if after_words is not None and simple:
@@ -240,7 +241,7 @@ def _counts_of_both(
 
 
 def counts_before(after_words: TokenCounts, merges: Sequence[Event], job: SuperwordJob, corpus: Corpus) -> TokenCounts:
-    """From the counts after all words: the merges that found no place are taken back."""
+    """Token counts from those after all words, by taking back the merges that found no place."""
     number_of = {job.contents[event.id - job.alphabet.first_id]: event.id for event in merges}
     n = count_whole(corpus.chunks, number_of)
     ids, left = undo(after_words[0], after_words[1], merges, {number_of[chunk]: many for chunk, many in n.items()})
@@ -255,7 +256,7 @@ def counts_again(
     words: Journal,
     how: SuperwordLearning,
 ) -> TokenCounts:
-    """The word steps that found a place, replayed."""
+    """Token counts from a replay of the word steps that found a place."""
     vetoes = [veto for veto in words.vetoes if veto["seq"] <= made.used]
     kept = Journal(words.path, words.training, words.number, words.events[: made.used], vetoes=vetoes, saved=True)
     with contextlib.closing(open_engine(training, corpus, symbols, kept, how.tuning, how.meter)) as engine:
@@ -263,7 +264,7 @@ def counts_again(
 
 
 def _documents_sum(training: Training, phase: SuperwordPhase, documents: Documents, meter: Meter) -> str:
-    """What the documents were, for the log's header; kept, since all of them are read for it."""
+    """The digest of the documents, for the log's header; kept in a file, since all documents are read for it."""
     file = phase.job.folder / "documents.sum"
     with contextlib.suppress(OSError, ValueError):
         found, made_of = file.read_text().split()

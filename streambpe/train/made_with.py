@@ -1,7 +1,7 @@
 """The options that a training was made with, all of them, as an option file: RUN/train.toml, RUN/NAME.train.toml.
 
-`streambpe train OTHER SOURCE... --config RUN/train.toml` learns the same from the same sources, also where defaults
-have changed since. Memory, threads and names change no result and are not in it.
+`streambpe train OTHER SOURCE... --config RUN/train.toml` learns the same from the same sources, even if defaults have
+changed since. Memory, threads and names change no result and are not in it.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def options_path(run: Run, name: str) -> Path:
 
 
 def keep_options(run: Run, name: str, config: TrainConfig, counting: Counting) -> None:
-    """Write the file of a training, unless it is there already. Where another process holds the tables, the next
-    command does it."""
+    """Write the file of a training, unless it is there already. If another process holds the tables, the next command
+    writes it."""
     path = options_path(run, name)
     with contextlib.suppress(StoreHeld), disk_full_explained(run.path):
         text = describe_options(run, config, counting).encode()
@@ -47,20 +47,20 @@ def keep_options(run: Run, name: str, config: TrainConfig, counting: Counting) -
 
 
 def describe_options(run: Run, config: TrainConfig, counting: Counting) -> str:
-    """The text of the file; what RUN has counted says what `counting` does not."""
+    """The text of the file; what `counting` does not say is taken from what RUN has counted."""
     if run.state.exists():
         counted = asdict(CountConfig()) | json.loads(run.facts()["config"])
         spans = [span for part in list_parts(run) for span in part.spans]
     else:
         counted, spans = asdict(CountConfig(**counting.options)), []
-    for name in ("bad_utf8", "sequences"):  # given by hand they say more than their default does
+    for name in ("bad_utf8", "sequences"):  # given by hand, even their default says more than leaving them out
         if counted[name] == getattr(CountConfig, name):
             del counted[name]
     return _HEAD + format_options({**_of_sources(spans, counting), **counted, **config.as_options()}, _PARTS)
 
 
 def _of_sources(spans: Sequence[Span], given: SourceOptions) -> dict[str, Any]:
-    """How the sources were read: what was given, or what the counted stretches tell where all are alike."""
+    """How the sources were read: as was given, else as the counted stretches show if they are all alike."""
     kinds = {span.kind for span in spans}
     fields = {span.text_column for span in spans if span.kind in ("jsonl", "csv", "parquet")}
     told: dict[str, Any] = {}

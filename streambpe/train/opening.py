@@ -28,7 +28,7 @@ from streambpe.train.words import training_codec, write_words
 def open_engine(
     training: Training, corpus: Corpus, symbols: Symbols, journal: Journal, tuning: EngineTuning, meter: Meter
 ) -> Engine:
-    """From a snapshot if there is one, else from the words; then what was learned since is replayed."""
+    """An engine from a snapshot if there is one, else from the words; what was learned since then is replayed."""
     remove_folder(training.blocks)
     training.blocks.mkdir(parents=True, exist_ok=True)
     merges, deleted = merges_and_deletions(journal.events)
@@ -49,7 +49,7 @@ def open_engine(
 
 
 def _from_words(training: Training, corpus: Corpus, symbols: Symbols, tuning: EngineTuning, meter: Meter) -> Engine:
-    """Before the first event."""
+    """The engine before the first event."""
     meter.stage = "words"
     codec = training_codec(symbols.alphabet, corpus.counting.unencodable)
     files = write_words(corpus.chunks, codec, training.private / "words", lambda rows: None)
@@ -74,13 +74,13 @@ def _from_snapshot(
     tuning: EngineTuning,
     merges: Sequence[tuple[int, int, int, int]],
 ) -> Engine | None:
-    """After some events of the journal; None without a snapshot of them."""
+    """The engine after some events of the journal; None if there is no snapshot of them."""
     found = find_snapshot(training.private, journal)
     if found is None:
         return None
     snapshot, events = found
     at = sum(event.op is not Op.DELETE for event in journal.events[:events])
-    with contextlib.suppress(ValueError):  # of a version that this one does not read
+    with contextlib.suppress(ValueError):  # the snapshot is of a version that this one does not read
         return Engine.restore(
             snapshot,
             _base_tokens(symbols),
@@ -100,14 +100,14 @@ def _replay(
     at: int,
     meter: Meter,
 ) -> None:
-    """The journal's vetoes and events that the engine does not know; it knows the first `at` merges."""
+    """Replay those vetoes and events of the journal that the engine does not know; it knows the first `at` merges."""
     vetoes = [(veto["left"], veto["right"], veto["n"]) for veto in journal.vetoes]
     if len(merges) == at and len(vetoes) == len(engine.vetoed):
         return
     meter.stage = "replaying"
     engine.replay([], vetoes[len(engine.vetoed) :])
     borders = [len(merges)]
-    if engine.options.batch == "paper":  # counts are those of a round's start: replayed round by round
+    if engine.options.batch == "paper":  # counts are those at the start of a round, so rounds are replayed one by one
         borders = [batch["first_seq"] + batch["events"] for batch in journal.batches]
     for border in borders:
         if border > at:
@@ -129,7 +129,7 @@ def merges_and_deletions(events: Sequence[Event]) -> tuple[list[tuple[int, int, 
 
 
 def _base_tokens(symbols: Symbols) -> list[bytes]:
-    """What the ids up to the stop words' stand for."""
+    """The bytes of the ids before those of the stop words."""
     return [b""] * symbols.alphabet.first_id + list(symbols.alphabet.symbols)
 
 
@@ -165,13 +165,13 @@ def _engine_options(training: Training, corpus: Corpus, symbols: Symbols, tuning
 
 
 def engine_room(memory_bytes: int) -> int:
-    """What --memory leaves to the engine at least, whatever counting left behind."""
+    """The least that --memory leaves to the engine, whatever counting left behind."""
     base = BASE_BYTES + LEFT_BEHIND_BYTES
     return max(memory_bytes - base - FOLD_BYTES - memory_bytes // TRANSIENT_SHARE, LEAST_BYTES)
 
 
 def fits_in_memory(places: int, memory_bytes: int) -> bool:
-    """Whether so many places (symbols + words) are learned from in memory at once; else they go to disk first."""
+    """Whether so many places (symbols + words) are learned from in memory from the start, not from disk first."""
     return places * BYTES_PER_PLACE <= engine_room(memory_bytes)
 
 

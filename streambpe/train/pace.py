@@ -1,4 +1,5 @@
-"""When work beside learning is due: what serves who looks on, or a later start, may not hold up learning itself."""
+"""When work beside learning is due. Work for those who look on, or for a later start, may not hold up learning
+itself."""
 
 from __future__ import annotations
 
@@ -6,14 +7,14 @@ import contextlib
 import time
 from collections.abc import Iterator
 
-_SHARE = 20  # such work may cost one part in so many of the time since the last
+_SHARE = 20  # such work may take one part in so many of the time since it was last done
 
 
 class Pace:
-    """Of one kind of work."""
+    """The pace of one kind of work."""
 
     def __init__(self, least_seconds: float) -> None:
-        """`least_seconds`: no two are nearer; 0: at every chance, whatever it costs."""
+        """`least_seconds`: the least time from one turn to the next; 0: a turn at every chance, whatever it costs."""
         self._least_seconds = least_seconds
         self._last, self._cost = time.monotonic(), 0.0
 
@@ -24,7 +25,7 @@ class Pace:
 
     @contextlib.contextmanager
     def timed(self) -> Iterator[None]:
-        """Around the work."""
+        """Measure the work done inside."""
         began = time.monotonic()
         yield
         self._last = time.monotonic()

@@ -2,8 +2,9 @@
 
     training/main/snapshot-000000000145/     the words after 145 events, and what they were made of
 
-A snapshot is advice. One of another run, of another training or of other events, or one that is not whole, is passed
-over; what it would have saved is replayed. Places where tests let the process die: snapshot-written, snapshot-made.
+A snapshot only saves time. One of another run, of another training or of other events, or one that is not whole, is
+passed over; what it would have saved is replayed. Places where tests let the process die: snapshot-written,
+snapshot-made.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Snapshots:
         self._folder, self._pace = folder, Pace(least_seconds)
 
     def write_if_due(self, engine: Engine, journal: Journal) -> None:
-        """Write one if there is none since long enough."""
+        """Write a snapshot if the last one is old enough."""
         if self._pace.is_due():
             with self._pace.timed():
                 write_snapshot(self._folder, engine, journal)
@@ -48,9 +49,9 @@ def find_snapshot(folder: Path, journal: Journal) -> tuple[Path, int] | None:
 
 
 def write_snapshot(folder: Path, engine: Engine, journal: Journal) -> None:
-    """The words as they are now, under a name that says after how many events; older ones go."""
+    """Write the words as they are now, under a name that says how many events came before; remove older snapshots."""
     target = folder / f"snapshot-{len(journal.events):012d}"
-    if target.exists():  # a pass that only vetoed
+    if target.exists():  # since then, passes only vetoed
         return
     temporary = target.with_name(target.name + ".new")
     remove_folder(temporary)
@@ -62,7 +63,7 @@ def write_snapshot(folder: Path, engine: Engine, journal: Journal) -> None:
     except Exception as why:
         remove_folder(temporary)
         if says_disk_full(why):
-            return  # it only saves time after a kill; what has to be written tells that the disk is full
+            return  # a snapshot only saves time after a kill; files that must be written report a full disk
         raise
     failpoint("snapshot-made")
     for old in folder.glob("snapshot-*"):
@@ -71,6 +72,6 @@ def write_snapshot(folder: Path, engine: Engine, journal: Journal) -> None:
 
 
 def _made_of(journal: Journal, events: int) -> str:
-    """The words after so many events follow from the counts, the options but the size, and these events."""
+    """What the words after so many events follow from: the counts, the options without the size, and these events."""
     config = {key: value for key, value in journal.training["config"].items() if key != "vocab_size"}
     return fingerprint(journal.training["corpus"], config, events_digest(journal.events[:events]))

@@ -1,8 +1,9 @@
-"""A training's tables in state.duckdb, brought up to its journal: as long as it learns every few seconds, and at the
-end. Whoever holds the file meanwhile only delays this.
+"""A training's tables in state.duckdb, brought up to its journal every few seconds while it learns, and at the end. A
+process that holds the file meanwhile only delays this.
 
-The pairs that may come next (table pair_counts) are told by the engine. Words on disk end the stage they are in for
-that, and begin another: there pairs are told more seldom than events, and table facts says of which event they are."""
+The engine tells the pairs that may come next (table pair_counts). With words on disk it must end its stage for that and
+begin another, so there pairs are told more seldom than events; table facts says after how many events they were
+told."""
 
 from __future__ import annotations
 
@@ -62,25 +63,25 @@ class Joined:
 
 @dataclass(frozen=True)
 class Standing:
-    """What stands in the words: told by the engine, that it may end before the tables are filled."""
+    """What stands in the words; the engine tells it early, so that it may end before the tables are filled."""
 
     pairs: HotPairs
     tokens: TokenCounts | None  # once nothing more is learned
 
     @classmethod
     def of(cls, engine: Engine) -> Standing:
-        """After the last event."""
+        """What stands there after the last event."""
         return cls(engine.hot_pairs(), engine.token_counts())
 
     @classmethod
     def so_far(cls, engine: Engine) -> Standing:
-        """While it learns: the pairs that may come next."""
+        """What stands there while the engine learns: the pairs that may come next."""
         return cls(_best(*engine.hot_pairs(), engine.options.min_frequency), None)
 
 
 def _best(left: Int64, right: Int64, n: Int64, floor: int, least: int) -> HotPairs:
-    """Of these pairs those that count `least` or more, and of more than _MOST_PAIRS the best, with the floor they
-    have."""
+    """Those of the pairs that count `least` or more, or only the best if they are more than _MOST_PAIRS; and their
+    floor."""
     floor = max(floor, least)
     if len(n) > _MOST_PAIRS:
         next_one = int(np.partition(n, -_MOST_PAIRS - 1)[-_MOST_PAIRS - 1])  # the best of those left out
@@ -109,8 +110,8 @@ class Tables:
     ) -> bool:
         """Bring the tables up to date; False if somebody held the file all the time.
 
-        With what stands in the words also the pair counts; else they stay those of an earlier event, as table facts
-        says. When all is finished no engine is beside it, and DuckDB may take more.
+        `standing` brings the pair counts too; without it those of an earlier event stay, and table facts says which. At
+        the end there is no engine beside DuckDB, which may then take more memory.
         """
         resources = self.training.resources
         memory_bytes = max(FOLD_BYTES, (resources.memory_bytes - BASE_BYTES) // 2) if finished else FOLD_BYTES
@@ -138,7 +139,8 @@ class Tables:
         finished: TrainResult | None,
         joined: Joined | None,
     ) -> None:
-        """Events, tokens, passes and vetoes since the last time, and what follows from all; in one transaction."""
+        """Add events, tokens, passes and vetoes since the last time, and what follows from all of them, in one
+        transaction."""
         con.begin()
         use_training(con, self.training.name, create=True)
         fold_training(con, journal.number, journal.events, journal.batches, journal.vetoes, book)
@@ -165,13 +167,13 @@ class Tables:
             con.commit()
 
     def _fill_weighted_counts(self, con: duckdb.DuckDBPyConnection) -> None:
-        """Once, with what the training learns from: group_counts may have been edited since it read them."""
+        """Fill them once, from what the training learns from: group_counts may have been edited since it was read."""
         if run_sql(con, "has_weighted_counts") == [(False,)]:
             for rows in merged_lists(self.corpus.weighed, _WEIGHED_BYTES):
                 append(con, "weighted_counts", rows.table())
 
     def _facts(self, journal: Journal, finished: TrainResult | None) -> dict[str, str]:
-        """Table facts, but for what tables that follow from all events say."""
+        """Table facts, without those about the tables that follow from all events."""
         facts = {
             "journal": journal.number,
             "config": json.dumps(journal.training),
@@ -215,12 +217,12 @@ class Publisher:
     """Keeps the tables up to date while a training learns."""
 
     def __init__(self, tables: Tables, least_seconds: float) -> None:
-        """`least_seconds`: pairs are not told more often."""
+        """`least_seconds`: pairs are told at most once in this time."""
         self.tables = tables
         self._from_memory, self._from_disk = Pace(least_seconds), Pace(_SELDOM * least_seconds)
 
     def publish(self, engine: Engine, journal: Journal, book: TokenTable) -> None:
-        """As far as the journal is; nobody is waited for."""
+        """Bring the tables as far as the journal is, without waiting for another process."""
         standing, pace = None, self._from_memory if engine.in_memory else self._from_disk
         if pace.is_due():
             with pace.timed():
@@ -229,7 +231,7 @@ class Publisher:
 
 
 def _fill_pair_counts(con: duckdb.DuckDBPyConnection, left: Int64, right: Int64, n: Int64, floor: int) -> int:
-    """The pairs that the engine knows; the least count among those that may be missing."""
+    """Fill in the pairs that the engine knows; returns the floor: only pairs that count less may be missing."""
     order = np.argsort(left << 32 | right)  # ids are below 2^31
     run_sql(con, "clear_pair_counts")
     append(con, "pair_counts", pa.table({"left_id": left[order], "right_id": right[order], "n": n[order]}))
@@ -237,7 +239,7 @@ def _fill_pair_counts(con: duckdb.DuckDBPyConnection, left: Int64, right: Int64,
 
 
 def _fill_superwords(con: duckdb.DuckDBPyConnection, joined: Joined) -> dict[str, str]:
-    """Neighbours, runs, and word steps that found no place; facts of them."""
+    """Fill in neighbours, runs, and word steps that found no place; returns the facts about them."""
     facts: dict[str, str] = {}
     run_sql(con, "clear_superword_adjacency")
     run_sql(con, "clear_superword_runs")

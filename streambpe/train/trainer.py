@@ -7,7 +7,7 @@
     event log    RUN/model.events.jsonl, at the end                        (model/eventlog.py)
     tables       the same in state.duckdb, when nobody holds it            (train/tables.py)
 
-Learning is deterministic, so a checkpoint is only the events so far: after a kill the words are made
+Learning is deterministic, so a checkpoint holds only the events so far: after a kill the words are made
 again (or the last snapshot of them is loaded) and the events replayed, which is several times faster
 than learning them was.
 
@@ -113,12 +113,12 @@ class Trainer:
                 return replace(self._learn(read), warnings=warnings)
 
     def refuse_half_counted(self, given: Collection[str] = ()) -> None:
-        """An error where the counts are part of a corpus and nobody asked for that."""
+        """Raise an error if the counts are only part of a corpus and nobody asked for that."""
         if not self.allow_partial:
             refuse_half_counted(self.training, given)
 
     def _learn(self, corpus: Corpus) -> TrainResult:
-        """From the counts to the log and the tables."""
+        """Learn from the counts; write the log and the tables."""
         training = self.training
         symbols = Symbols.of(self.config, corpus)
         goal = Goal.of(self.config, symbols)
@@ -136,7 +136,7 @@ class Trainer:
                 engine = words.enter_context(
                     contextlib.closing(open_engine(training, corpus, symbols, journal, self.tuning, self.meter))
                 )
-            if not journal.saved:  # what the words refuse leaves no journal behind
+            if not journal.saved:  # saved only now: words that are refused leave no journal behind
                 journal.save()
             if engine is not None:
                 self._learn_words(engine, journal, book, publisher, goal)
@@ -145,7 +145,7 @@ class Trainer:
                 tables.try_fill(journal, book, standing, wait_seconds=1.0)
                 raise training.stopped(len(journal.events), self.stop)
             if documents is not None:
-                after_words = None  # how often each token stands then, if the engine is there to say
+                after_words = None  # how often each token stands after the words, if there is an engine to ask
                 if engine is not None:
                     publisher.publish(engine, journal, book)
                     after_words, engine = engine.token_counts(), None
@@ -171,7 +171,7 @@ class Trainer:
     def _learn_words(
         self, engine: Engine, journal: Journal, book: TokenTable, publisher: Publisher, goal: Goal
     ) -> None:
-        """Pass after pass, with a checkpoint every few seconds."""
+        """Learn pass after pass, with a checkpoint every few seconds."""
         self.meter.stage, self.meter.total = "learning", goal.words
         self.meter.done = self.meter.resumed_from = engine.learned
         self.meter.started = last_checkpoint = time.monotonic()
@@ -190,7 +190,7 @@ class Trainer:
         journal.commit()
 
     def _tell(self, batch: Batch, engine: Engine, journal: Journal) -> None:
-        """How far it is."""
+        """Tell how far learning is."""
         self.meter.done = engine.learned
         self.meter.facts.update(
             events=len(journal.events),
@@ -211,7 +211,7 @@ class Trainer:
     def _write_log(
         self, corpus: Corpus, symbols: Symbols, goal: Goal, journal: Journal, book: TokenTable, joined: Joined | None
     ) -> TrainResult:
-        """The event log, whole or not at all."""
+        """Write the event log, whole or not at all."""
         self.meter.stage = "writing"
         path, totals = self.training.log, dict(corpus.totals)
         if joined is not None:
@@ -249,7 +249,7 @@ class Trainer:
 
 
 def _record(batch: Batch, journal: Journal, book: TokenTable) -> None:
-    """A pass into the journal: vetoes, events, and the pass itself behind them."""
+    """Add a pass to the journal: its vetoes, its events, then the pass itself."""
     for left, right, n in batch.vetoed:
         journal.add_veto(left, right, n)
     first, done = len(journal.events), 0

@@ -41,10 +41,10 @@ class TrainResult:
     reached: bool  # the size asked for; else no pair was left
     vetoed: int
     skipped: bool = False  # it was done before
-    folded: bool = True  # into state.duckdb; else another process held it, and the next command does it
-    warnings: tuple[str, ...] = ()  # of counting, by this call
-    uncovered: Uncovered | None = None  # characters that are unknown, by --encoding chars
-    left_out: tuple[str, ...] = ()  # sources that were not counted to their end, by --allow-partial
+    folded: bool = True  # the tables are filled; else another process held state.duckdb: the next command does it
+    warnings: tuple[str, ...] = ()  # of this call
+    uncovered: Uncovered | None = None  # characters that are unknown, with --encoding chars
+    left_out: tuple[str, ...] = ()  # sources that were not counted to their end, with --allow-partial
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Training:
 
     @property
     def counts(self) -> Path:
-        """What it learns from, once that is read."""
+        """The folder of the counts it learns from, once they are read."""
         return self.private.with_name(f"{self.name}.counts")
 
     @property
@@ -92,12 +92,12 @@ class Training:
 
     @property
     def resume_command(self) -> str:
-        """Which command goes on with it."""
+        """The command that goes on with it."""
         return f"streambpe resume {self.run.path}" + ("" if self.name == "main" else f" --name {self.name}")
 
     @property
     def full_size(self) -> int:
-        """Model ids, if there are pairs enough."""
+        """How many model ids the vocabulary gets if there are enough pairs."""
         return self.config.vocab_size + (0 if self.config.count_specials else self.config.extra_ids)
 
     def stopped(self, events: int, stop: threading.Event) -> Stopped:
@@ -118,8 +118,8 @@ class Corpus:
     edited: bool = False  # somebody changed chunk_counts since it was counted
     written_at: object = None  # when these were the counts in state.duckdb (Run.written_at)
     chunks: Sequence[Part] = ()  # what view training_chunks shows, once it is read (train/counts.py)
-    stop_words: Sequence[str] = ()  # the same
-    weighed: Sequence[Part] = ()  # the same, of view weighed_chunks, if there are weights
+    stop_words: Sequence[str] = ()  # chosen when that is read
+    weighed: Sequence[Part] = ()  # what view weighed_chunks shows, if there are weights
     left_out: Sequence[Unfinished] = ()  # sources not counted to their end
     groups: dict[str, Any] = field(default_factory=dict)  # with weights: what was counted in each source group
 
@@ -145,7 +145,7 @@ class Symbols:
 
     @classmethod
     def of(cls, config: TrainConfig, corpus: Corpus) -> Symbols:
-        """As the options say; at most one pass over the counts."""
+        """The symbols that the options ask for; takes at most one pass over the counts."""
         return cls(corpus.stop_words, *choose_alphabet(corpus.chunks, config, corpus.counting.unencodable))
 
     def __len__(self) -> int:
@@ -153,7 +153,7 @@ class Symbols:
 
     @property
     def first_stop_word(self) -> int:
-        """Its id."""
+        """The id of the first stop word."""
         return self.alphabet.first_id + len(self.alphabet)
 
     @property
@@ -162,7 +162,7 @@ class Symbols:
         return self.alphabet.first_id + len(self)
 
     def book(self) -> TokenTable:
-        """All tokens there are, without an event."""
+        """All tokens that are there before the first event."""
         return TokenTable.of(self.alphabet, [word.encode() for word in self.stop_words])
 
 

@@ -2,10 +2,10 @@
 
     "low" 5, "lower" 2   ->   symbols 78 81 89 78 81 89 71 84, offsets 0 3 8, weights 5 2     (gpt2 ids)
 
-The chunks are those of view training_chunks: without stop words (they are one id and never merge) and those rarer than
-the cut-off. Left out here: chunks of one symbol (nothing in them can merge). A character outside the alphabet
-(--coverage) cuts a chunk in two, since it never merges. Streams the counts in ranges and slices, so memory does not
-grow with them.
+The chunks are those of view training_chunks: without stop words (each is one id and never merges) and without those
+rarer than the cut-off. Chunks of one symbol are left out here (nothing in them can merge). A character outside the
+alphabet (--coverage) cuts a chunk in two, since it never merges. The counts are streamed in ranges and slices, so
+memory does not grow with them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from streambpe.text.script_runs import decode_code_points
 from streambpe.train.engine.engine import Words
 
 _RANGE_BYTES = 4 << 20
-_SLICE_BYTES = 1 << 18  # of chunks, cut into symbols at once: 40 bytes a byte
+_SLICE_BYTES = 1 << 18  # of chunks that are cut into symbols at once, which takes 40 bytes per byte
 
 
 def bytes_seen(parts: Sequence[Part]) -> bytes:
@@ -81,7 +81,8 @@ def count_characters(parts: Sequence[Part]) -> npt.NDArray[np.int64]:
 
 
 def cover(counts: npt.NDArray[np.int64], coverage: Fraction) -> tuple[Alphabet, Uncovered]:
-    """The characters by code point without the rarest, which may be as much of the text as `coverage` leaves.
+    """The characters by code point without the rarest, which together may be as much of the text as `coverage` leaves
+    out.
 
     Kinds leave from the rarest up (of equal ones the higher code point first), one for each running total that is
     below total - round(coverage * total): PickyBPE's rule. If the rarest alone reaches that, none leaves.
@@ -114,7 +115,7 @@ def choose_alphabet(parts: Sequence[Part], config: TrainConfig, unencodable: Une
 def count_tokens(
     parts: Sequence[Part], encoder: Encoder
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(id, n, alone): how often each token stands in the chunks, and as a whole one. One pass."""
+    """(id, n, alone): how often each token stands in the chunks, and how often as a whole chunk. One pass."""
     total, alone = np.zeros((2, encoder.n_log), np.int64)
     for whole in merged_lists(parts, _RANGE_BYTES):
         for rows in _slices(whole):
@@ -129,7 +130,7 @@ def count_tokens(
 
 
 def count_whole(parts: Sequence[Part], contents: Collection[bytes]) -> dict[bytes, int]:
-    """How often each of these is a chunk, without those that are none. One pass over the counts."""
+    """How often each of these stands as a chunk; those that are no chunk are left out. One pass over the counts."""
     wanted = pl.Series(list(contents), dtype=pl.Binary).implode()
     found: dict[bytes, int] = {}
     for frame in merge_ranges(parts, _RANGE_BYTES):
@@ -183,7 +184,7 @@ def word_symbols(
 
 
 def _slices(rows: ChunkList) -> Iterator[ChunkList]:
-    """Rows, as many at once as may be looked at side by side."""
+    """The rows in slices of at most _SLICE_BYTES; a larger row is a slice of its own."""
     start = 0
     while start < len(rows):
         most = int(rows.offsets[start]) + _SLICE_BYTES

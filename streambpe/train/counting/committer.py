@@ -25,12 +25,12 @@ class Committer:
         self._sketch = DistinctSketch()
 
     def next_name(self) -> str:
-        """Of a part that nobody else writes."""
+        """The name of a part that nobody else writes."""
         with self._lock:
             return f"part-{next(self._numbers):05d}"
 
     def writer(self, name: str) -> PartWriter:
-        """For a part of that name; nothing is visible until it commits."""
+        """A writer for a part of that name; nothing is visible until it commits."""
         return PartWriter(self.run.counts / f"{name}.parquet", run=self.run.number)
 
     def commit(self, name: str, rows: ChunkList, spans: Sequence[Span]) -> Part:
@@ -46,7 +46,7 @@ class Committer:
         return part
 
     def note(self, chunks: ChunkList, spans: Sequence[Span]) -> None:
-        """What chunks and stretches of input say of the whole count."""
+        """Note what chunks and stretches of input say of the whole count."""
         self._sketch.add(chunks)
         with self._lock:
             for span in spans:

@@ -1,4 +1,4 @@
-"""The calls behind `streambpe count`: sources into a run, a stopped count gone on with, strings counted."""
+"""The calls behind `streambpe count`: count sources into a run, go on with a stopped count, count strings."""
 
 from __future__ import annotations
 
@@ -112,13 +112,13 @@ def count(
 
 
 def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult:
-    """Fill the tables from the committed parts, whatever stands in them: the way out if `check` finds a difference.
+    """Fill the tables from the committed parts, whatever the tables hold: the way out if `check` finds a difference.
 
     Sources that were refused by name and not counted otherwise since are left out from here on.
     """
     with folder.lock(), disk_full_explained(folder.path), Reporter(Meter("folding"), folder.write_status, progress):
         folder.number_again()
-        left_to_count(folder)  # a lost record of what is left is told before another is written
+        left_to_count(folder)  # reports a lost record of what is left, before another is written
         note_lost(folder, list_parts(folder))
         edited = _is_edited(folder, resources)
         told = told_left_out(Watch(folder, (), None).end(list_parts(folder)))
@@ -153,7 +153,8 @@ def resume_count(
 ) -> CountResult:
     """Go on with a count that was stopped, killed or ended by an error: all sources that are left, as they were given.
 
-    Streams cannot be given again from here: they are named in an error, when the rest is counted.
+    Streams cannot be given again from here: a warning names them when the rest is counted, or an error if only they are
+    left.
     """
     folder = Run.open(run)
     left, runs = left_to_count(folder)
@@ -182,7 +183,7 @@ def resume_count(
 def count_from_iterator(
     run: Path | str, texts: Iterable[str], *, name: str = "iterator", **arguments: Any
 ) -> CountResult:
-    """As `count`, over Python strings, one document each.
+    """Like `count`, but over Python strings, each a document.
 
     Called again with the same name it passes by the documents that were counted, checks that they
     are the same, and goes on behind them.

@@ -65,7 +65,7 @@ class CountJob:
         self._committer = Committer(run, self._meter)
 
     def run(self, found: list[Source], warnings: list[str], progress: str, facts: dict[str, str]) -> CountResult:
-        """`facts`: table run as it was before; empty for a new run."""
+        """Count what is left and fill the tables. `facts`: table run as it was before; empty for a new run."""
         parts = list_parts(self._run, clean=True)
         todo = find_todo(self._run, self._pattern, found, parts)
         if facts and any(source.kind != "counts" for source, _ in todo.sources):
@@ -153,7 +153,7 @@ class CountJob:
                     with contextlib.suppress(queue.Full):
                         blocks.put(block, timeout=0.2)
                         break
-                del block  # here it would be held until the next one is read
+                del block  # else it would be held until the next one is read
         except BaseException as why:
             self._failure.note(why)
         _end(workers, blocks)
@@ -199,7 +199,7 @@ class CountJob:
             yield f"{path}: {n:,} characters outside the SCRIPT table were dropped"
 
     def _told_empty(self, todo: Todo) -> Iterator[str]:
-        """Of the sources that were counted now, those without text."""
+        """Name the sources without text among those that were counted now."""
         spans = spans_by_path(list_parts(self._run))
         paths = [source.path for source, _ in todo.sources]
         empty = [path for path in paths if not sum(span.text_bytes for span in spans.get(path, ()))]
@@ -225,11 +225,11 @@ def _end(workers: Sequence[Worker], blocks: queue.Queue[Block | None]) -> None:
 
 
 def told_left_out(paths: Sequence[str]) -> list[str]:
-    """Of sources that were refused before, and that this count was not given."""
+    """A warning for each source that was refused before and that this count was not given."""
     return [f"{path} was refused before and is not among the sources now: it is left out." for path in paths]
 
 
 def _named(paths: Sequence[str]) -> str:
-    """Some of them, and how many more."""
+    """Some of these paths, and how many more there are."""
     more = f" and {len(paths) - 3:,} more" if len(paths) > 3 else ""
     return ", ".join(paths[:3]) + more

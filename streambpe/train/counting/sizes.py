@@ -13,15 +13,15 @@ from streambpe.resources import BASE_BYTES, Resources
 BYTES_A_BYTE = 26  # peak memory of cutting and counting a block by a pattern of the user's own, for each byte of it
 # What a limit leaves for each byte of the largest chunk, while no other worker works. Counting it takes 5 in the core,
 # 9 with --sequences, 11 by a pattern of the user's own (in two processes). Learning from it takes more: 19 as a word on
-# its way to disk, and 9.5 of DuckDB's half of the limit did not always do when the tables are filled.
+# its way to disk, and when the tables are filled, 9.5 of DuckDB's half of the limit were not always enough.
 GIANT_COST = 24
-MOST_BLOCK = 8 << 20  # 16 MB measured slower (page faults of larger arrays) and 200 MB larger
+MOST_BLOCK = 8 << 20  # with 16 MB it was slower (page faults of larger arrays) and took 200 MB more
 LEAST_BLOCK = 256 << 10
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """In bytes, for one count."""
+    """Sizes in bytes, for one count."""
 
     block: int  # of input, handed to a worker
     most: int  # of a block that cannot be cut anywhere
@@ -30,14 +30,14 @@ class Sizes:
 
     @classmethod
     def of(cls, resources: Resources) -> Sizes:
-        """What the limits leave."""
+        """The sizes that the limits allow."""
         block = int(min(MOST_BLOCK, max(LEAST_BLOCK, _share_bytes(resources) // BYTES_A_BYTE)))
         most = int(max(block, (resources.memory_bytes - BASE_BYTES) // GIANT_COST))
         return cls(block, most, table_bytes(resources), _share_bytes(resources) * (resources.threads + 1) // 8)
 
 
 def _share_bytes(resources: Resources) -> int:
-    """Of memory, for the reader or one worker."""
+    """How much memory the reader or one worker gets."""
     return (resources.memory_bytes - BASE_BYTES) // (resources.threads + 1)
 
 

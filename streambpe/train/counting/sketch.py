@@ -20,7 +20,7 @@ class DistinctSketch:
         self._lock = threading.Lock()
 
     def add(self, chunks: ChunkList) -> None:
-        """Chunks of a part; those of two threads come one after another."""
+        """Add the chunks of a part; two threads add theirs one after another."""
         if not len(chunks):
             return
         hashes = chunk_hashes(chunks.offsets, chunks.data)[:, 0]
@@ -33,7 +33,7 @@ class DistinctSketch:
             self._hashes = hashes[np.append(True, hashes[1:] != hashes[:-1])][: self._KEPT]
 
     def estimate(self) -> int:
-        """How many distinct ones there were so far, about."""
+        """About how many distinct chunks there were so far."""
         with self._lock:
             if len(self._hashes) < self._KEPT:
                 return len(self._hashes)

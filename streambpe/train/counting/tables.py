@@ -32,8 +32,8 @@ def count_table(
     committer: Committer,
     sizes: Sizes,
 ) -> None:
-    """Add a table of chunks and counts: all of it, or nothing. `done`: its rows that are counted, where a kill came
-    between two of its parts."""
+    """Add a table of chunks and counts: all of it, or nothing. `done`: the rows of it that are counted already, if a
+    kill came between two of its parts."""
     parts = _TableParts(source, config, committer, sizes)
     rows, documents = 0, 0
     try:
@@ -54,7 +54,7 @@ def count_table(
 
 def _rows_left(table: pa.Table, first: int, done: Sequence[tuple[int, int]]) -> Iterator[tuple[int, pa.Table]]:
     """What is not counted of these rows, in stretches, each with the number of its first row in the source. `first`:
-    that of the first row of all."""
+    the number of the first of these rows."""
     for low, high in gaps_between(list(done)):
         start, stop = max(low - first, 0), table.num_rows if high is None else min(high - first, table.num_rows)
         if start < stop:
@@ -63,7 +63,7 @@ def _rows_left(table: pa.Table, first: int, done: Sequence[tuple[int, int]]) -> 
 
 @dataclass
 class _Closed:
-    """A part that only waits to be put in place."""
+    """A finished part that only waits to be put in place."""
 
     writer: PartWriter
     text_bytes: int
@@ -86,7 +86,7 @@ class _TableParts:
         self._writing: PartWriter | None = None
 
     def add(self, start: int, rows: pa.Table) -> None:
-        """The next rows; `start`: the number of the first."""
+        """Add the next rows; `start`: the number of the first."""
         if start != self._stop or self._sums.held > self._most:
             if self._stop > self._start:
                 self._close()

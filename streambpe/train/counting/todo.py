@@ -46,7 +46,7 @@ def find_todo(run: Run, pattern: Pattern, found: Sequence[Source], parts: Sequen
         else:
             todo.sources.append((source, [(span.start_at, span.stop_at) for span in known]))
     refused = {source.path for source in read_record(run).sources if source.refused}
-    # what was refused before comes last, that it holds up nothing; a part holds one group: few changes, few parts
+    # what was refused before comes last, to hold up nothing; by group, since a part holds one: few changes, few parts
     todo.sources.sort(key=lambda entry: (entry[0].path in refused, entry[0].group or ""))
     names = {source.group for source, _ in todo.sources} | {part.group_name for part in parts}
     if len(names) > MOST_GROUPS:
@@ -58,7 +58,7 @@ def find_todo(run: Run, pattern: Pattern, found: Sequence[Source], parts: Sequen
 
 
 def _refuse_another_way(source: Source, known: Sequence[Span]) -> None:
-    """A source is counted to its end as it was begun: the same kind, field and group."""
+    """Refuse a source that is not given as it was begun: with the same kind, field and group."""
     if known[0].kind != source.kind:
         raise UsageError(
             f"{source.path} was counted as {known[0].kind}, not {source.kind}; nothing was changed. "
@@ -78,7 +78,8 @@ def _refuse_another_way(source: Source, known: Sequence[Span]) -> None:
 
 
 def _refuse_changed(source: Source, known: Sequence[Span], pattern: Pattern) -> None:
-    """Same size and time stamp: taken as unchanged. Same size only: the counted stretches are hashed again."""
+    """Refuse a changed source. Same size and time stamp: it is unchanged. Same size only: its stretches are hashed
+    again."""
     if source.bytes == known[0].file_bytes and source.mtime_ns == known[0].mtime_ns:
         return
     if source.bytes == known[0].file_bytes and not _changed_stretches(source, known, pattern):
@@ -91,7 +92,7 @@ def _refuse_changed(source: Source, known: Sequence[Span], pattern: Pattern) -> 
 
 
 def _changed_stretches(source: Source, spans: Sequence[Span], pattern: Pattern) -> list[Span]:
-    """Read the counted stretches of a source again; those whose digest is another now."""
+    """Read the counted stretches of a source again; returns those whose digest is another now."""
     by_start = {span.start_at: span for span in spans}
     stretches = sorted((span.start_at, span.stop_at) for span in spans)
     different = []

@@ -1,4 +1,4 @@
-"""One worker of a count: takes blocks and goes straight on to parts.
+"""One worker of a count: it takes blocks and makes parts of them.
 
     read (counting/job.py)  ->  decode  ->  prepare  ->  split and count  ->  commit
 
@@ -30,7 +30,7 @@ from streambpe.text.prepare import UnencodableText, prepare
 from streambpe.train.counting.committer import Committer
 from streambpe.train.counting.sizes import Sizes
 
-CHECKPOINT_SECONDS = 5.0  # of work a kill can lose, for each worker
+CHECKPOINT_SECONDS = 5.0  # of each worker's work that a kill can lose
 
 
 class Room:
@@ -43,7 +43,7 @@ class Room:
 
     @contextlib.contextmanager
     def held(self, alone: bool) -> Iterator[None]:
-        """A part of it, or all of it as soon as nobody else holds any."""
+        """Hold a part of it, or all of it as soon as nobody else holds any."""
         with self._changed:
             if alone:
                 self._waiting += 1
@@ -78,7 +78,7 @@ class Failure:
             raise
 
     def note(self, error: BaseException) -> None:
-        """Only the first is kept."""
+        """Note an error; only the first is kept."""
         self.error = self.error or error
 
 
@@ -107,7 +107,7 @@ class Worker(threading.Thread):
         self._since = time.monotonic()
 
     def run(self) -> None:
-        """Until a None comes instead of a block, or something fails here or elsewhere."""
+        """Take blocks until a None comes instead of one, or something fails here or elsewhere."""
         shared = self._shared
         told_to_end = False
         try:
@@ -133,7 +133,7 @@ class Worker(threading.Thread):
                 self._commit()
         finally:
             self._chunker.close()
-        # each worker gets one None: a second wait would be for another's, and for ever
+        # each worker gets one None: waiting for a second, another worker's, could last for ever
         while not told_to_end and shared.blocks.get() is not None:
             pass
 
@@ -161,7 +161,7 @@ class Worker(threading.Thread):
         self._shared.committer.commit(name, rows, [replace(span, part=name) for span in spans])
 
     def _commit_sequence(self, block: Block, made: BlockText) -> None:
-        """One block, one part: its counts, and its chunks in order as ids of its own dictionary."""
+        """Commit a block as one part: its counts, and its chunks in order as ids of the part's own dictionary."""
         numbered = self._chunker.number(made.text)
         n = numbered.n
         committer = self._shared.committer

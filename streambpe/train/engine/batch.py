@@ -14,7 +14,8 @@ def paper_safe(left: Sequence[int], right: Sequence[int]) -> list[int]:
     """BatchBPE's rule: the pairs of a round, best first, that are merged together.
 
     A pair is left out if its left token was already seen on the right, or its right token on the left, of any
-    pair before it, merged or not. What is left never overlaps, except an equal pair with itself.
+    pair before it, merged or not. The pairs that remain never overlap each other; only a pair of equal tokens overlaps
+    itself.
 
         (t,h) (h,e) (i,n) (a,t)  ->  (t,h), (i,n): h was seen on the right, t on the left
     """

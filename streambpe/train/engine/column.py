@@ -15,7 +15,7 @@ SEPARATOR = -1
 
 
 def write_column(symbols: Int32, offsets: Int64, weights: Int64, shortest: int = 2) -> tuple[Int32, Int64]:
-    """Words as a column with separators; words of fewer than two tokens are left out, having no pair.
+    """Words as a column with separators; words of fewer than two tokens are left out, since they have no pair.
 
     `shortest` 1 keeps words of one token: a deletion may split them.
 
@@ -38,7 +38,7 @@ def write_column(symbols: Int32, offsets: Int64, weights: Int64, shortest: int =
 
 
 def read_column(column: Int32, weights: Int64) -> tuple[Int32, Int64, Int64]:
-    """The words of a compact column again: symbols, offsets, weights.
+    """The words that a compact column holds: symbols, offsets, weights.
 
     column -1 7 8 9 -1 6 4 -1   ends 0 4 7   offsets 0 3 5    each end less the separators before it
     """

@@ -6,8 +6,8 @@ occurrences, which share went into ab (IoS, intersection over self)? With tau 0.
     k i n g 91, k i n 9     kin occurs 100 times, 91 are merged into king: 91/100 >= 0.9
                             kin is deleted; the 9 others become k i n, or ki n if ki is alive and --delete-to walk
 
-All that is decided here needs counts alone, so it costs a few Python steps a merge and no look at the words:
-a token's count starts at 0, grows by the merges that make it, falls by those that use it. The words are
+All that is decided here needs counts alone, so it costs a few Python steps per merge and no look at the words:
+a token's count starts at 0, grows by the merges that make it, and falls by those that use it. The words are
 rewritten by the column, and only when a deleted token still stands somewhere (n > 0).
 
     before (default)  merged / count before the merge >= tau, both operands by the counts before (fastboundlessbpe)
@@ -34,7 +34,7 @@ class Deletions:
 
 
 class Deletion(NamedTuple):
-    """One token taken back, behind so many merges (of a batch, or of a whole training); n occurrences split."""
+    """One token taken back after so many merges (of a batch, or of a whole training); n occurrences are split."""
 
     after: int
     id: int
@@ -43,7 +43,7 @@ class Deletion(NamedTuple):
 
 
 class LivingTokens:
-    """Learned tokens: how often each stands in the words, which pair first made it, whether it is alive.
+    """Learned tokens: how often each stands in the words, which pair first made it, and whether it is alive.
 
     Memory: about 120 bytes per token.
     """
@@ -70,7 +70,7 @@ class LivingTokens:
         self.alive[number - self.first_id] = True
 
     def merge(self, left: int, right: int, new: int, merged: int, after: int) -> list[Deletion]:
-        """Count a merge that was made `merged` times; the deletions it causes, in their order."""
+        """Count a merge that was made `merged` times; returns the deletions it causes, in their order."""
         first, count, rule = self.first_id, self.count, self.rule
         operands = (left,) if left == right else (left, right)
         before = [count[t - first] if t >= first else 0 for t in operands]
@@ -117,10 +117,10 @@ class LivingTokens:
         return tuple(parts)
 
     def state(self) -> dict[str, Any]:
-        """For a snapshot."""
+        """What a snapshot stores."""
         return {"count": self.count, "first_pair": self.first_pair, "alive": self.alive}
 
     def load(self, state: dict[str, Any]) -> None:
-        """From a snapshot."""
+        """Take over what a snapshot stored."""
         self.count, self.alive = state["count"], state["alive"]
         self.first_pair = [(left, right) for left, right in state["first_pair"]]

@@ -4,15 +4,16 @@
     for batch in engine.batches(merges=50_000):
         ...  batch.left, batch.right, batch.id, batch.n: events in their order; batch.record: what it took
 
-The events depend on the words and on the options that define the rule, never on memory, threads, batch mode `exact` or
-`1`, words in memory or on disk, nor on where a run was cut by `snapshot` / `restore` or `replay`.
+The events depend on the words and on the options that define the rule. They do not depend on memory, threads, the
+choice of batch mode `exact` or `1`, whether words are in memory or on disk, or where `snapshot` / `restore` or `replay`
+cut a run.
 
 Symbols are any integers below len(base_tokens): bytes, characters, SCRIPT symbols, or whole chunks (superwords).
 
 Memory (`memory_bytes`): words of up to memory_bytes / BYTES_PER_PLACE places (symbols + words) are learned from in
 memory, by the compiled loop (in_memory.py), which never takes more. Otherwise they lie in blocks on disk
-(from_disk.py). Merges shrink them until they fit. What is counted is the engine's own data: the interpreter and its
-libraries come on top (about 120 MB). The words given are read in slices and may be memory maps.
+(from_disk.py). Merges shrink the words until they fit. What is counted is the engine's own data: the interpreter and
+its libraries come on top (about 120 MB). The words given are read in slices and may be memory maps.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ from streambpe.train.engine.snapshot import read_snapshot, write_snapshot
 from streambpe.train.engine.state import State
 from streambpe.train.engine.ties import TieOrder
 
-LEAST_BYTES = 24 << 20  # with less a stage of a scan proves a few merges, and a run never ends
-_WORDS = 1 << 18  # looked at together
-_PLACES = 1 << 20  # the same
+LEAST_BYTES = 24 << 20  # with less, a stage of a scan proves only a few merges, and a run never ends
+_WORDS = 1 << 18  # words looked at together
+_PLACES = 1 << 20  # places looked at together
 _KNOWN = 1 << 13  # merges handed over together
 
 
@@ -61,8 +62,8 @@ class Engine:
     ) -> None:
         """`first_id`: the id of the first merge (ids in between belong to stop words), else len(base_tokens).
 
-        `base_lengths`: what max_token_length adds up (1 per base symbol unless given). `ties`: an order of its
-        own instead of options.ties.
+        `base_lengths`: what max_token_length adds up (1 per base symbol unless given). `ties`: an order to use instead
+        of options.ties.
         """
         self._prepare(State(base_tokens, options or EngineOptions(), first_id, base_lengths, rule, ties))
         self._check_sums(words)
@@ -75,7 +76,7 @@ class Engine:
         self._folder: Path | None = self.options.work_dir
 
     def _check_sums(self, words: Words) -> None:
-        """Refuse words whose pair counts could pass 2^63 - 1: a count would wrap without a word. The words may be more
+        """Refuse words whose pair counts could pass 2^63 - 1: a count would wrap unnoticed. The words may be more
         than memory holds, so they are looked at some at a time."""
         symbols = 0.0
         for _, offsets, weights in _slices(words):
@@ -100,17 +101,17 @@ class Engine:
 
     @property
     def merges(self) -> int:
-        """So far, those onto a living token included."""
+        """How many merges so far, those onto a living token included."""
         return self.state.merges
 
     @property
     def next_id(self) -> int:
-        """What the next new token is called."""
+        """The id of the next new token."""
         return self.state.next_id
 
     @property
     def vetoed(self) -> list[tuple[int, int, int]]:
-        """Pairs that were the best and make a blocked token: left, right, count."""
+        """Pairs that were the best but make a blocked token: left, right, count."""
         return self.state.vetoed
 
     @property
@@ -123,7 +124,7 @@ class Engine:
         """Where blocks and spills go."""
         if self._folder is None:
             self._folder = Path(mkdtemp(prefix="streambpe-engine-"))
-            # Also when close() is forgotten, or an error ends the run.
+            # It is removed even if close() is forgotten or an error ends the run.
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         return self._folder
 
@@ -147,7 +148,7 @@ class Engine:
         return True
 
     def _move(self, record: BatchRecord) -> None:
-        """From disk to memory when the words fit now."""
+        """Go from disk to memory if the words fit now."""
         before = self.learning
         if not before.is_ready_to_move() or before.places > self._fitting:
             return
@@ -158,7 +159,7 @@ class Engine:
             self._fitting = before.places // 2
 
     def _to_disk(self) -> None:
-        """There are more pairs than memory for them: go on from disk, until half of the words are left."""
+        """Memory has no room for all pairs: go on from disk, until half of the words' places are left."""
         memory = self.learning
         memory.report_lives()
         self._fitting = memory.places // 2
@@ -218,12 +219,12 @@ class Engine:
     # ------------------------------------------------------------------ what there is
 
     def pair_counts(self) -> PairCounter:
-        """Every pair with its count, counted from scratch (a check of the hot ones, and table pair_counts)."""
+        """Every pair with its count, counted from scratch (to check the hot ones)."""
         return self.learning.pair_counts(self.folder / "pairs")
 
     @property
     def in_memory(self) -> bool:
-        """Whether the words are, so that pairs are told at once."""
+        """Whether the words are in memory, so that pairs are told at once."""
         return self.learning.kind == "index"
 
     def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
@@ -235,9 +236,9 @@ class Engine:
             return self.learning.hot_pairs()
 
     def token_counts(self) -> tuple[Int64, Int64, Int64]:
-        """(id, n, alone): how often each token stands in the words held, and of these as a whole word. One pass.
+        """(id, n, alone): how often each token stands in the words held, and how often as a whole word. One pass.
 
-        Without deletions words that have become one token are no longer held, and `alone` is 0.
+        Without deletions, words that have become one token are no longer held, and `alone` is 0.
         """
         total, alone = np.zeros((2, self.state.next_id), np.int64)
         for symbols, offsets, weights in self.learning.words():
@@ -255,7 +256,7 @@ class Engine:
         return ids, total[ids], alone[ids]
 
     def check(self) -> list[str]:
-        """Recount every pair and compare: hot counts are exact, cold pairs are under the floor."""
+        """What is wrong when every pair is counted again: hot counts must be exact, cold pairs under the floor."""
         left, right, n, floor = self.hot_pairs()
         hot = dict(zip(zip(left.tolist(), right.tolist(), strict=True), n.tolist(), strict=True))
         wrong = []
@@ -292,7 +293,7 @@ class Engine:
         rule: PairRule | None = None,
         events: Sequence[Given] = (),
     ) -> Engine:
-        """Go on from a snapshot, with the same arguments as at the start; memory, threads may differ.
+        """Go on from a snapshot, with the same arguments as at the start; only memory and threads may differ.
 
         `events`: the merges up to the snapshot; needed only by a `rule`, which is told of each again.
         """
@@ -322,8 +323,8 @@ def _slices(words: Words) -> Iterator[tuple[Int32, Int64, Int64]]:
 
 
 def _stretches(offsets: Int64, n: Int64) -> Iterator[tuple[int, int, Int64]]:
-    """The places of words, some at a time, and n of the word that each is of; a word may be larger than memory holds
-    with eight bytes for each place.
+    """The places of words, some at a time, and for each place the n of its word; a word may be so large that memory
+    cannot hold eight bytes for each of its places.
 
     offsets 0 2 7, n 5 9, three at a time:   0 3 (5 5 9)   3 6 (9 9 9)   6 7 (9)
     """
@@ -341,7 +342,7 @@ def _count_pairs(offsets: Int64, weights: Int64) -> int:
 
 
 def _verify(merges: Sequence[Given], deleted: Sequence[Deletion], at: int, batch: Batch) -> None:
-    """Whether a replayed batch is what the log says from merge `at` on."""
+    """Raise an error unless a replayed batch is what the log says from merge `at` on."""
     part = np.array(merges[at : at + len(batch.n)], np.int64)
     same = (batch.n == part[:, 3]) & (batch.id == part[:, 2])
     if not same.all():

@@ -1,8 +1,8 @@
 """Learning while the words lie on disk: stages (scan.py), or single sweeps for merges that need no stage.
 
 A stage learns from the digest of all words, in memory (in_memory.py), until the best pair counts too little, a token is
-split or one that lives is spelled again; then the words are brought to where learning is, and counted again. BatchBPE's
-rounds, known events, and the best pair where no digest fits are merged in one sweep each.
+split or one that lives is spelled again; then the merges of the stage are made in the words on disk, and their pairs
+are counted again. BatchBPE's rounds, known events, and the best pair where no digest fits are merged in one sweep each.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from streambpe.train.engine.scan import SCAN_BYTES_PER_PLACE, Digest, Links, Sca
 from streambpe.train.engine.state import State
 
 MOST_LINKS = 1 << 15  # pairs that make chains in one stage of a scan
-_TOKEN_BYTES = 32  # of a digest: in memory to learn from, and as it came
+_TOKEN_BYTES = 32  # per token of a digest: in memory to learn from, and as it came
 
 
 @dataclass
@@ -42,7 +42,7 @@ class _Stage:
 
 @dataclass
 class _Named:
-    """What merges are called: ids in the log and in the column, and what follows from committing them.
+    """The ids that merges get in the log and in the column, and what follows from committing the merges.
 
     A merge whose bytes are a living token is logged with that token's id; in the column it has a `spare` one
     of its own until the rewrites are done, because pairs that hold it are counted from the blocks.
@@ -63,7 +63,7 @@ class DiskLearning:
         """`parts`: the words in pieces, each of which becomes a block or several."""
         self.state = state
         options = state.options
-        # A deletion may split a word that has become one token.
+        # Words that have become one token are dropped, unless deletions may split them.
         self.column = ScanColumn(
             folder / "column", disjoint=state.disjoint, threads=options.threads, drop_finished=state.lives is None
         )
@@ -72,7 +72,7 @@ class DiskLearning:
         self.stage: _Stage | None = None
         self._filled = False
         self._links = 64
-        self._passed_over = False  # memory did not do for a stage: the next merge is made without one
+        self._passed_over = False  # memory was too small for a stage: the next merge is made without one
         room = options.memory_bytes // (2 * SCAN_BYTES_PER_PLACE * max(1, options.threads))
         size = options.block_places or max(1 << 12, min(1 << 22, room))
         for symbols, offsets, weights in parts:
@@ -151,7 +151,8 @@ class DiskLearning:
         self._filled = True
 
     def _choose(self, remaining: int, record: BatchRecord) -> Int64:
-        """The best pair, or a round of BatchBPE's, as slots of the frontier; it is filled again where it runs low."""
+        """The best pair, or a round of BatchBPE's, as slots of the frontier, which is filled again where it runs
+        low."""
         state, options, frontier = self.state, self.state.options, self.frontier
         wanted = 1
         if options.batch == "paper":
@@ -206,8 +207,8 @@ class DiskLearning:
         self.stage = _Stage(digest, learning)
 
     def _next_links(self) -> Links | None:
-        """The best pairs, so that every other one counts less: as many as `_links` says, or more where more tie for the
-        best than that. None where the best is not known, or as many tie as may ever be links."""
+        """The best pairs, such that every other pair counts less: at most `_links`, or more where more than that tie
+        for the best. None where the best pair is not known, or where more tie for it than may ever be links."""
         frontier, state = self.frontier, self.state
         refused = None if state.rule is None else state.rule.allows
         while True:
@@ -250,13 +251,13 @@ class DiskLearning:
         return batch
 
     def is_ready_to_move(self) -> bool:
-        """Between two stages; one that has come to its end is ended."""
+        """Whether no stage is under way; one that has nothing left to learn is ended first."""
         if self.stage is not None and self.stage.learning.ended == NONE_LEFT:
             self.end_stage()
         return self.stage is None
 
     def end_stage(self, rewrites: Sequence[Rewrite] = ()) -> None:
-        """Bring the column on disk to where learning is; its pairs are counted again when they are needed."""
+        """Make the stage's merges in the column on disk; its pairs are counted again when they are needed."""
         stage, self.stage = self.stage, None
         if stage is None:
             return
@@ -272,8 +273,8 @@ class DiskLearning:
     def _merge(
         self, left: Int64, right: Int64, changes: PairCounter | None, record: BatchRecord, began: float
     ) -> Batch:
-        """Merges that need no proof, in this order over all blocks: known ones, BatchBPE's, or the best one. `changes`:
-        takes what they do to the counts of pairs."""
+        """Make merges that need no proof, in this order over all blocks: known ones, BatchBPE's, or the best one.
+        `changes` takes in what they do to the counts of pairs."""
         column, state = self.column, self.state
         record.candidates, record.rounds, record.stopped_by = len(left), 1, "all"
         touched = column.touched
@@ -298,7 +299,7 @@ class DiskLearning:
         return Batch(left, right, named.ids, merged.count, record, [], named.deleted)
 
     def _take_changes(self, changes: PairCounter) -> None:
-        """Pairs that were counted fall; those that were born join them if they count enough."""
+        """Lower the counts of the frontier's pairs, and add newborn pairs that count enough."""
         frontier = self.frontier
         for rows in changes.rows():
             left, right, n = rows[:, 0] >> 32, rows[:, 0] & 0xFFFFFFFF, rows[:, 1]
@@ -321,8 +322,8 @@ class DiskLearning:
         record.memory_bytes = self.nbytes
 
     def _name(self, left: Int64, right: Int64) -> _Named:
-        """Ids for the merges in order; fewer than given where a token that is known, living or dead, is spelled again:
-        that brings occurrences of old pairs."""
+        """Ids for the merges in order; fewer than given if one spells a known token, living or dead: that adds
+        occurrences of old pairs, so it comes last."""
         state, lives = self.state, self.state.lives
         spare = state.next_id + len(left)  # above every id this batch can give
         ids, in_column = [], []
@@ -353,7 +354,7 @@ class DiskLearning:
         return named
 
     def _request_deletions(self, named: _Named, left: int, right: int, new: int, made: int, after: int) -> None:
-        """The deletions that a merge leads to."""
+        """Note the deletions that a merge leads to."""
         if self.state.lives is None:
             return
         for deletion in self.state.lives.merge(left, right, new, made, after):
@@ -365,10 +366,10 @@ class DiskLearning:
     # ------------------------------------------------------------------ known events
 
     def forbid(self, left: int, right: int) -> None:
-        """The state knows it."""
+        """Nothing to do: the state knows it."""
 
     def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
-        """Apply some of these, the first at least; behind `until_split` of them something is split."""
+        """Apply some of these merges, at least the first; after `until_split` of them a token is split."""
         began = time.perf_counter()
         self.end_stage()
         part = np.array(merges[: self._known_together(merges, until_split)], np.int64)
@@ -378,8 +379,8 @@ class DiskLearning:
         return batch
 
     def _known_together(self, merges: Sequence[Given], until_split: int) -> int:
-        """How many of these one sweep makes: none uses a token that another one makes, and only the last is followed by
-        a rewrite, of what it splits or of a known token that it spells."""
+        """How many of these merges one sweep makes. None may use a token that another one makes, and only the last may
+        be followed by a rewrite: of a token that it splits, or of a known token that it spells."""
         limit = self.state.next_id
         if max(merges[0][:2]) >= limit:
             raise ReplayMismatch(f"event {self.state.merges} merges an id that does not exist yet: {merges[0]}")
@@ -393,7 +394,7 @@ class DiskLearning:
 
     @property
     def places(self) -> int:
-        """Places of the words, those between them included."""
+        """Places of the words, the separators between them included."""
         return self.column.places
 
     @property
@@ -425,7 +426,7 @@ class DiskLearning:
         return self.column.count_pairs(self.state.options.counter_bytes, folder)
 
     def report_lives(self) -> None:
-        """They are the state's while the words are on disk; a stage reports them when it ends."""
+        """Nothing to do: the state has the lives while the words are on disk; a stage reports them when it ends."""
 
     def close(self) -> None:
         """Remove the blocks; lives go to the state."""

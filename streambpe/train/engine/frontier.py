@@ -1,9 +1,9 @@
 """Which pairs of the words on disk are worth looking at: hot ones in memory, the rest is left in the blocks.
 
 A pair is *hot* while it is in the frontier. Every pair that counted at least `floor` when the frontier was
-last filled, or when it was born, is there with its exact count; all others are *cold*, nothing is stored for
-them, and all that is known is that they count less than the floor. That is enough: counts only fall until the blocks
-are counted again, so a cold pair can not win before the frontier's own best falls under the floor.
+last filled, or when it was born, is there with its exact count; all others are *cold*: nothing is stored for them, and
+it is only known that they count less than the floor. That is enough: counts only fall until the blocks are counted
+again, so a cold pair cannot win before the frontier's own best falls under the floor.
 
     floor 100     hot  (t,h) 900 · (i,n) 400 · (o,n) 120          cold: everything that counts 99 or less
     merge (t,h):  born (th,e) 350 -> hot;  born (th,u) 12 -> cold, never stored
@@ -30,10 +30,10 @@ PairFilter = Callable[[Int64, Int64], Bool]
 
 @dataclass(frozen=True)
 class FloorRequest:
-    """How deep a refill goes. The floor is a count, so pairs that tie come or stay together.
+    """How deep a refill goes. The floor is a count, so of pairs that tie all come in or none.
 
-    at_least: counts below this are of no use (min_frequency). most: hot pairs that fit. fewest: but at least so many
-    (BatchBPE's rule looks at k pairs at once).
+    at_least: counts below this are of no use (min_frequency). most: hot pairs that fit. fewest: take at least so many
+    all the same (BatchBPE's rule looks at k pairs at once).
     """
 
     at_least: int = 1
@@ -41,7 +41,7 @@ class FloorRequest:
     fewest: int = 1
 
     def floor(self, count: Int64) -> int:
-        """The floor for these counts; when more than `most` pairs tie for the best they all come."""
+        """The floor for these counts; when more than `most` pairs tie for the best, they all come in."""
         if len(count) == 0:
             return self.at_least
         best = int(count.max())
@@ -59,7 +59,7 @@ class FloorRequest:
 
 @dataclass
 class Best:
-    """The k best pairs, best first, and a count that no other passes."""
+    """The k best pairs, best first, and a count that no other pair exceeds."""
 
     slots: Int64
     floor_count: int
@@ -80,7 +80,7 @@ class Frontier:
         self._keys = np.empty(0, np.int64)  # sorted, for `find`
         self._key_slots = np.empty(0, np.int64)
         self._recent = (self._keys, self._key_slots)
-        self._keyed = 0  # slots below this are in one of the two
+        self._keyed = 0  # slots below this are in one of the two lists of keys
 
     @property
     def nbytes(self) -> int:
@@ -121,7 +121,7 @@ class Frontier:
             setattr(self, name, array)
 
     def retire(self, slots: Int64) -> None:
-        """These pairs have no occurrence left, or may not be merged."""
+        """Take these pairs out: they have no occurrence left, or may not be merged."""
         self.count[slots] = 0
 
     def best(self, k: int, label: Int64, at_least: int) -> Best:
@@ -190,7 +190,7 @@ class Frontier:
         found = np.full(len(key), -1, np.int64)
         for keys, slots in ((self._keys, self._key_slots), self._recent):
             if len(keys) and len(key):
-                # The last of equal keys: pairs of an id that came back have a second slot, the first is void.
+                # Take the last of equal keys: pairs of an id that came back have a second slot, and the first is void.
                 place = np.maximum(np.searchsorted(keys, key, side="right") - 1, 0)
                 found = np.where(keys[place] == key, slots[place], found)
         return found

@@ -1,8 +1,8 @@
 """Learning while the words fit in memory: the compiled loop (core/learn.h), and what it leaves to Python.
 
-The loop makes events one at a time. Python asks for some at once and keeps `State` in step; it answers which pairs may
-merge where a rule says so (the best few dozen at once), and BatchBPE's rounds are put together here. Where the learner
-cannot split what it deleted, the words are split on their way out, and learning goes on from disk.
+The loop makes events one at a time. Python asks for several at once and keeps `State` in step. Where a rule decides
+which pairs may merge, Python answers for the best few dozen at once. BatchBPE's rounds are put together here. Where the
+learner cannot split what it deleted, the words are split on their way out, and learning goes on from disk.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from streambpe.train.engine.pair_counter import PairCounter
 from streambpe.train.engine.rules import Batch, BatchRecord
 from streambpe.train.engine.state import State
 
-BYTES_PER_PLACE = 14  # of the words when learning begins: 8 the words, the rest where pairs stand and their table
+BYTES_PER_PLACE = 14  # when learning begins: 8 for the words, the rest for where pairs stand and their table
 _WORK = 8 << 20  # places looked at in one batch, some 50 ms
-_ASKED = 64  # pairs at once
-_FIRST_MERGES = 16  # in the first batch, which is told soon; a few more in each
+_ASKED = 64  # pairs that a rule is asked about at once
+_FIRST_MERGES = 16  # in the first batch, which is told soon; each later batch has a few more
 _LEAST_BYTES = 1 << 21
 
 
 def measured(state: State, parts: Parts) -> tuple[int, int]:
-    """(places, words) that these words take in memory, what stands between words not counted."""
+    """(places, words) that these words take in memory, without the separators between words."""
     sizes = state.sizes()
     places = words = 0
     for symbols, offsets, weights in parts:
@@ -50,15 +50,15 @@ class MemoryLearning:
     def __init__(
         self, state: State, parts: Callable[[], Parts], memory_bytes: int, *, chains_least: int | None = None
     ) -> None:
-        """`parts`: gives the words, as often as it is asked. chains_least: they are the chains of a stage, and pairs
-        that count less are of no use; all stay in their order, and nothing is split."""
+        """`parts`: gives the words, as often as it is asked. chains_least: the words are the chains of a stage, which
+        all stay in their order; nothing is split, and pairs that count less than this are of no use."""
         self.state = state
         self.limit = max(memory_bytes, _LEAST_BYTES)
         self.stage = chains_least is not None
         self.at_least = max(1, state.options.min_frequency, chains_least or 1)
         self.ended = DONE  # NONE_LEFT, LIVING or UNFIT: the stage ends behind the last batch
         self._merges = _FIRST_MERGES  # in the next batch
-        self._unsplit: list[Rewrite] = []  # deleted, and still in the learner's words
+        self._unsplit: list[Rewrite] = []  # of tokens that are deleted but still in the learner's words
         self._load(parts)
 
     def _load(self, parts: Callable[[], Parts]) -> None:
@@ -127,7 +127,7 @@ class MemoryLearning:
         record.memory_bytes = now.bytes
 
     def _answer(self, many: int) -> None:
-        """Say of the best pairs whether they may merge."""
+        """Tell the learner which of the best pairs may merge."""
         rule = self.state.rule
         assert rule is not None
         left, right, _, known = self.learner.best(many, force=False)
@@ -172,7 +172,7 @@ class MemoryLearning:
         self.learner.answer(left, right, allowed=False)
 
     def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
-        """Apply some of these, the first at least, whatever else counts more; what is split is seen on the way."""
+        """Apply some of these merges, at least the first, whatever else counts more; splits are noticed on the way."""
         self._refuse_unsplit()
         began = time.perf_counter()
         self._before = self.learner.figures
@@ -196,7 +196,7 @@ class MemoryLearning:
 
     @property
     def places(self) -> int:
-        """Places of the words, those between them included."""
+        """Places of the words, the separators between them included."""
         return self.learner.figures.places
 
     @property
@@ -216,12 +216,12 @@ class MemoryLearning:
             yield read_column(column, weights)
 
     def _refuse_unsplit(self) -> None:
-        """The learner's own words are not what they should be: only `words` is."""
+        """Raise NoRoom if deleted tokens are left in the learner's own words: only `words` splits them."""
         if self._unsplit:
             raise NoRoom
 
     def is_ready_to_move(self) -> bool:
-        """They are in memory."""
+        """Never: the words are in memory already."""
         return False
 
     def pair_counts(self, folder: Path) -> PairCounter:
@@ -242,7 +242,7 @@ class MemoryLearning:
         return left, right, n, floor
 
     def report_lives(self) -> None:
-        """As the learner has them."""
+        """Give the state the lives as the learner has them."""
         self.state.take_lives(self.learner)
 
     def close(self) -> None:

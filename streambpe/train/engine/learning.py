@@ -15,16 +15,16 @@ Parts = Iterable[tuple[Int32, Int64, Int64]]  # symbols, offsets, weights of som
 
 
 class Learning(Protocol):
-    """The words, and learning from them. Tokens, ids and the rule are the `State`, which outlives it.
+    """The words, and learning from them. Tokens, ids and the rule are in the `State`, which outlives it.
 
-    Where memory does not do it raises NoRoom (core/learner.py), its words unharmed.
+    Where memory is not enough it raises NoRoom (core/learner.py) and leaves its words unharmed.
     """
 
     kind: str  # index: in memory; scan: on disk
 
     @property
     def places(self) -> int:
-        """Places of the words, those between them included."""
+        """Places of the words, the separators between them included."""
 
     @property
     def nbytes(self) -> int:
@@ -34,8 +34,8 @@ class Learning(Protocol):
         """At least one merge and at most `remaining` new tokens; None when no pair is left."""
 
     def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
-        """Apply some of these, the first at least, whatever counts more; behind `until_split` of them something is
-        split."""
+        """Apply some of these merges, at least the first, whatever else counts more; after `until_split` of them a
+        token is split."""
 
     def forbid(self, left: int, right: int) -> None:
         """Never merge this pair."""

@@ -1,4 +1,4 @@
-"""Counts of pairs, added up over blocks within a limit of memory; what is more waits on disk.
+"""Counts of pairs, added up over blocks within a limit of memory; what does not fit waits on disk.
 
 Each thread counts into a table of its own (core/pairs.py). A table that is full goes to disk as a file of rows
 (key, count), key = left << 32 | right, laid out by parts of a hash of the pair:
@@ -7,7 +7,7 @@ Each thread counts into a table of its own (core/pairs.py). A table that is full
     spill 1    part 0: (t,h) 1                  part 1: (i,n) 3 · (e,r) 2
     added up   part 0: (t,h) 6 · (o,n) 2        part 1: (i,n) 7 · (e,r) 2
 
-Parts are added up one after the other in a table of the whole limit; one that is too large for it in smaller parts.
+Parts are added up one after the other in a table of the whole limit; a part too large for it is added up in halves.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class PairCounter:
     """Pairs with their counts, from any number of threads, in about `limit` bytes."""
 
     def __init__(self, limit: int, folder: Path | None, threads: int = 1) -> None:
-        """`folder`: where tables go that are full; without one the limit does not hold."""
+        """`folder`: where full tables go; without a folder the limit does not hold."""
         self.limit = max(limit, LEAST_BYTES) if folder is not None else 1 << 40
         self.folder = folder
         self.threads = threads
         self.spills = 0
         self._lock = Lock()
         self._idle: list[PairTable] = []  # tables that no thread is using
-        self._files: list[tuple[Path, Int64]] = []  # and where each part of one ends
+        self._files: list[tuple[Path, Int64]] = []  # each with where its parts end
 
     def count(self, column: Int32, weights: Int64, disjoint: bool) -> None:
         """Add the pairs of a block."""
@@ -93,7 +93,7 @@ class PairCounter:
         self.close()
 
     def _sums(self, table: PairTable, part: int, parts: int) -> Iterator[PairTable]:
-        """The pairs of one part of so many; where they do not fit, its two halves."""
+        """The pairs of one part of so many; if they do not fit, those of its two halves in turn."""
         table.clear()
         if all(self._add_part(table, *file, part, parts) for file in self._files):
             yield table
@@ -109,7 +109,7 @@ class PairCounter:
         return table.add_rows(rows, part, parts) == size
 
     def rows(self) -> Iterator[Int64]:
-        """The same as rows (key, count)."""
+        """What `tables` gives, as rows (key, count)."""
         for table in self.tables():
             yield table.parted(1)[0]
 

@@ -19,7 +19,7 @@ class PairRule(Protocol):
     """Which pairs may merge, by properties of their tokens; asked for many pairs at once.
 
     A pair that may not merge is never counted. `born` is called for every merge, in order, before the rule is asked
-    about pairs that hold the token it made; one that spells a known token has that token's id.
+    about pairs that hold the token it made; a merge that spells a known token has that token's id.
     """
 
     def allows(self, left: Int64, right: Int64) -> Bool: ...
@@ -29,7 +29,7 @@ class PairRule(Protocol):
 
 @dataclass(frozen=True)
 class EngineTuning:
-    """How to go about it, for tests and experiments; never changes an event."""
+    """How the engine goes about learning, for tests and experiments; never changes an event."""
 
     force_scan: bool = False  # learn from disk although the words fit, until `index_below`
     index_below: int = 0  # with force_scan: places at which to move to memory
@@ -38,7 +38,7 @@ class EngineTuning:
     block_places: int | None = None  # of a scan's block
     digest_tokens: int | None = None  # in memory while a scan proves a batch
     counter_rows: int | None = None  # pairs in memory while a scan counts, about
-    candidates: int = 2048  # at most, in one batch
+    candidates: int = 2048  # merges in one batch, at most
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class EngineOptions(EngineTuning):
     ties: Literal["ids", "bytes"] = "ids"  # after the higher count: lowest (left, right) by id or by bytes
     overlaps: Literal["all", "disjoint"] = "all"  # "aaa" holds (a, a) twice, or once
     batch: Literal["exact", "1", "paper"] = "exact"
-    cap_divisor: int = 2  # paper: at most a share of the merges still wanted
+    cap_divisor: int = 2  # paper: a batch has at most the merges still wanted, divided by this
     max_batch: int | None = None  # paper: None is no limit
     min_frequency: int = 1  # stop when the best pair counts less
     max_token_length: int | None = None  # in base symbols, or as base_lengths says
@@ -76,7 +76,7 @@ class BatchRecord:
     executed: int = 0
     positions: int = 0  # index entries or places looked at
     mode: str = "index"
-    refills: int = 0  # counted from scratch, before this pass
+    refills: int = 0  # times that pairs were counted from scratch before this pass
     spills: int = 0  # partial counts written to disk meanwhile
     switched: bool = False  # from scan to index, before this pass
     rounds: int = 0
@@ -87,7 +87,7 @@ class BatchRecord:
     memory_bytes: int = 0  # the engine's own arrays
 
     def row(self, number: int, first_seq: int, events: int) -> dict[str, Any]:
-        """As table batches has it."""
+        """The row of table batches."""
         row = {"batch": number, "first_seq": first_seq, "events": events, **asdict(self)}
         row["pair_floor"] = row.pop("floor")
         del row["merges"]
@@ -128,6 +128,6 @@ class Words:
 
 
 def release_maps(array: Int32 | Int64) -> None:
-    """Pages of a memory map that were read count as this process's memory until they are given back."""
+    """Give back the pages of a memory map that were read: until then they count as this process's memory."""
     if isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap):
         release_pages(array.base)

@@ -1,10 +1,10 @@
 """The words on disk: blocks of a column (column.py) in files, swept a few times for some thousand merges.
 
-A stage of learning counts all pairs, boils the column down to a *digest* that fits in memory (`ScanColumn.digest`), and
-when the learner has learned from that as far as it reaches, does the same to the whole column (`ScanColumn.rewrite`):
-three sweeps, whatever the number of merges, their inner loops in the core. Words that have become one token leave.
-Memory: some 40 bytes per place of the blocks at work (one per thread), whatever the number of blocks, and the digest
-within its room.
+A stage of learning counts all pairs, boils the column down to a *digest* that fits in memory (`ScanColumn.digest`),
+and, when the learner has learned as far as that reaches, makes the same merges in the whole column
+(`ScanColumn.rewrite`): three sweeps, whatever the number of merges, with inner loops in the core. Words that have
+become one token are dropped. Memory: some 40 bytes per place of the blocks at work (one per thread), whatever the
+number of blocks, and the digest within its room.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ SCAN_BYTES_PER_PLACE = 40  # of a block at work
 
 @dataclass
 class Links:
-    """The pairs that chains are made of: best first those that may merge, then those that may not (`banned`,
-    and what `allowed` refuses)."""
+    """The pairs that chains are made of: those that may merge, best first, then those that may not (`banned`, and what
+    `allowed` refuses)."""
 
     left: Int64
     right: Int64
@@ -44,7 +44,7 @@ class Links:
     allowed: PairFilter | None
 
     def cut(self, size: int) -> int:
-        """The most pairs, `size` at most, that all count more than the next one does; 0 if there are none."""
+        """How many of the best pairs, `size` at most, all count more than the next pair does; 0 if there are none."""
         if size >= len(self.count):
             return int(np.count_nonzero(self.count > self.floor))
         return int(np.count_nonzero(self.count[:size] > self.count[size]))
@@ -54,13 +54,13 @@ class Links:
         return int(self.count[size]) if size < len(self.count) else self.floor
 
     def finder(self, size: int, ids: int) -> ChainFinder:
-        """Finds the chains of the first `size` pairs, and of those that may not merge."""
+        """A finder of the chains made of the first `size` pairs, and of those that may not merge."""
         banned = np.array(self.banned, np.int64).reshape(-1, 2)
         left, right = np.append(self.left[:size], banned[:, 0]), np.append(self.right[:size], banned[:, 1])
         return ChainFinder(left, right, size, ids)
 
     def refused(self, column: Int32) -> Bool | None:
-        """The places of a column whose pair may not merge by what `allowed` says; None if it says nothing."""
+        """Which places of a column hold a pair that `allowed` refuses; None if there is no such rule."""
         if self.allowed is None:
             return None
         refused = np.zeros(len(column), np.bool_)
@@ -78,7 +78,7 @@ class Digest:
     numbers: ChunkTable
     finder: ChainFinder
     links: Links
-    size: int  # of the links, those that it was made for
+    size: int  # how many of the links it was made for
 
 
 class ScanColumn:
@@ -149,7 +149,8 @@ class ScanColumn:
         return counter
 
     def digest(self, links: Links, ids: int, room: int) -> Digest | None:
-        """The stretches in which merges above a count can happen: one sweep, small whatever the column's length.
+        """The stretches in which merges above a count can happen; made in one sweep, small whatever the column's
+        length.
 
         Take all pairs that count more than some floor. A *chain* is a longest stretch of tokens in which every
         two neighbours are one of those pairs; each distinct chain is kept once with the sum of its words' weights:
@@ -158,16 +159,16 @@ class ScanColumn:
             digest                                 abcd 9 · abc 2 · ab 8 · cd 8
 
         Learning from the digest gives the very merges of the whole column, with their counts, for as long as the
-        best pair counts more than the floor. For take any pair (x, y) that counts so much after some merges of
-        this stage. The last token that x had at the start and the first of y stood next to each other wherever
-        (x, y) stands now, so this pair of theirs counted no less: it is above the floor, hence inside a chain,
-        and so is each token that x and y were made of. All occurrences of (x, y) are in the digest, and what is
-        best there is best everywhere. Pairs that may not merge do not count for the floor, yet something may
-        be born across them: they are links of chains too (`Links`). Two ways to one token would break "the last
-        token that x had": a merge onto a living token ends the stage.
+        best pair counts more than the floor. To see why, take any pair (x, y) that counts more than it after some
+        merges of this stage. The last token that x had at the start and the first that y had stood next to each other
+        wherever (x, y) stands now, so their pair counted no less: it is above the floor, hence inside a chain, and so
+        is each token that x and y were made of. All occurrences of (x, y) are in the digest, and what is best there is
+        best everywhere. Pairs that may not merge do not count for the floor, yet something may be born across them:
+        they are links of chains too (`Links`). Two ways to make one token would break "the last token that x had", so a
+        merge onto a living token ends the stage.
 
-        Chains that outgrow `room` tokens are cut to those of fewer pairs, with a higher floor; None when not even
-        the best pairs' fit. O(places) time; memory: a few blocks, and some 60 bytes per token of the digest.
+        Chains that outgrow `room` tokens are cut to those of fewer pairs, with a higher floor; None when not even the
+        chains of the best pairs fit. O(places) time; memory: a few blocks, and some 60 bytes per token of the digest.
         """
         size = len(links.left)
         finder = links.finder(size, ids)
@@ -194,7 +195,7 @@ class ScanColumn:
             folded = tokens
         self.touched += self.places
         chains = merge(lists)
-        if size < len(links.left):  # blocks that were under way when it was cut
+        if size < len(links.left):  # some blocks were under way when the chains were cut
             chains = _chains_again(chains, finder, finder, links)
         if chains.text_bytes // finder.itemsize > room:
             return None
@@ -262,7 +263,7 @@ class ScanColumn:
 
 
 def _chains_again(chains: ChunkList, found_by: ChainFinder, finder: ChainFinder, links: Links) -> ChunkList:
-    """The chains that stand in others, which were made of more links."""
+    """The chains of `finder` that stand in chains which `found_by` made of more links."""
     column, weights = _chain_column(chains, found_by)
     return finder.count(column, weights, links.refused(column))
 

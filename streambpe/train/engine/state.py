@@ -18,7 +18,7 @@ _MOST_DENOMINATOR = 2**62
 
 
 class State:
-    """The tokens so far. Passes from disk and the learner take turns with it; neither keeps anything of its own."""
+    """The tokens so far. Passes from disk and the learner take turns with it; neither keeps any of this itself."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class State:
         self._ties = ties or TieOrder(options.ties)
         self._ties.start(self.tokens)
         self._tied = self.next_id  # tokens the tie order knows
-        self._placed: list[tuple[Int64, Int64]] = []  # merges it was not told of: ids, counts
+        self._placed: list[tuple[Int64, Int64]] = []  # merges that the tie order was not told of yet: ids, counts
         self.banned: set[tuple[int, int]] = set()
         self.vetoed: list[tuple[int, int, int]] = []
         self.merges = 0  # so far, those onto a living token included
@@ -68,7 +68,7 @@ class State:
         return self.rule is not None or self.options.max_token_length is not None or bool(self.banned)
 
     def allowed(self, left: Int64, right: Int64) -> Bool:
-        """Pairs that may merge."""
+        """Which of these pairs may merge."""
         good = np.ones(len(left), bool)
         if self.options.max_token_length is not None:
             good &= self.lengths[left] + self.lengths[right] <= self.options.max_token_length
@@ -79,7 +79,7 @@ class State:
         return good
 
     def spelled(self, left: int, right: int) -> bytes:
-        """What two tokens make."""
+        """The bytes that two tokens make."""
         a, b = self.tokens[left], self.tokens[right]
         assert a is not None
         assert b is not None
@@ -90,12 +90,12 @@ class State:
         return bool(self.options.blocked) and self.spelled(left, right) in self.options.blocked
 
     def veto(self, left: int, right: int, n: int) -> None:
-        """A pair that was the best makes a blocked token."""
+        """Ban a pair that was the best, because it makes a blocked token."""
         self.vetoed.append((left, right, n))
         self.banned.add((left, right))
 
     def create_token(self, token: bytes, left: int, right: int) -> int:
-        """The id of a token that never was."""
+        """Add a token that never was there before; returns its id."""
         new = self.next_id
         self.next_id += 1
         self.tokens.append(token)
@@ -106,7 +106,7 @@ class State:
         return new
 
     def restore(self, tokens: Sequence[bytes], lengths: Sequence[int]) -> None:
-        """Learned tokens of a snapshot."""
+        """Add the learned tokens of a snapshot."""
         for token in tokens:
             self.known[token] = len(self.tokens)
             self.tokens.append(token)
@@ -116,7 +116,7 @@ class State:
         self.lengths[self.first_id : self.next_id] = lengths
 
     def placed(self, ids: Int64, count: Int64) -> None:
-        """These merges were committed, by these counts."""
+        """Note that these merges were committed with these counts."""
         self.merges += len(ids)
         if len(ids):
             self._placed.append((ids, count))
@@ -137,8 +137,8 @@ class State:
     # ------------------------------------------------------------------ the learner in memory
 
     def learner(self, limit: int, at_least: int, *, stage: bool) -> Learner:
-        """One that knows all this. `stage`: words are chains, which stay in their order, and what splits tokens is
-        left to the caller."""
+        """A learner that knows all this. `stage`: its words are chains, which stay in their order, and splitting tokens
+        is left to the caller."""
         ties = self.ties.for_learner()
         options, lives, by_kind = self.options, self.lives, isinstance(self.rule, WholeCharacterRule)
         tau = Fraction(0)
@@ -171,14 +171,15 @@ class State:
         learner.add_tokens(self.tokens, self.lengths, ties.order, learned, kinds)
         if ties.falling is not None:
             learner.add_steps(ties.falling)
-        if options.batch != "paper":  # a round is judged as a whole
+        if options.batch != "paper":  # a round of BatchBPE is judged as a whole
             learner.block(options.blocked)
         for left, right in sorted(self.banned):
             learner.answer(left, right, allowed=False)
         return learner
 
     def take(self, learned: Learned, dead: int) -> None:
-        """What the learner did; `dead`: learned tokens that are deleted now. Their counts follow by `take_lives`."""
+        """Take over what the learner did; `dead`: how many learned tokens are deleted now. `take_lives` brings token
+        counts."""
         for left, right, n in learned.vetoed:
             self.veto(left, right, n)
         for a, b, new in zip(learned.left.tolist(), learned.right.tolist(), learned.id.tolist(), strict=True):
@@ -191,7 +192,7 @@ class State:
 
     @staticmethod
     def _tell_rule(rule: PairRule, learned: Learned) -> None:
-        """All at once, but no token together with one it is made of."""
+        """Tell it of many merges at once, but never of a token together with one that it is made of."""
         at, size = 0, len(learned.id)
         parts = np.maximum(learned.left, learned.right)
         while at < size:
@@ -202,7 +203,8 @@ class State:
             at = stop
 
     def sizes(self) -> Int64 | None:
-        """With deletions: how many base symbols each token has, so many places it takes in memory. None: one each."""
+        """With deletions: how many base symbols each token has, and so how many places it takes in memory. None: one
+        place each."""
         if self.lives is None or not self.lives.first_pair:
             return None
         sizes = [1] * self.first_id
@@ -211,20 +213,20 @@ class State:
         return np.array(sizes, np.int64)
 
     def take_lives(self, learner: Learner) -> None:
-        """How often tokens stand now, and which are alive, as the learner has it."""
+        """Take over from the learner how often tokens stand now, and which are alive."""
         if self.lives is not None:
             self.lives.count, self.lives.first_pair, self.lives.alive = learner.lives()
 
 
 def comparable(tau: Fraction, below: bool) -> Fraction:
-    """A share that fits 64 bits and compares with every share of two counts as tau does: the next above it whose
-    denominator does, or (`below`) the next below."""
+    """A share that fits 64 bits and compares with every share of two counts as tau does: the next above tau with a
+    denominator that fits, or (`below`) the next below."""
     if tau.denominator <= _MOST_DENOMINATOR:
         return tau
     n, m = tau.numerator, tau.denominator
     a, b, c, d = 0, 1, 1, 0  # a/b < tau < c/d, with nothing between them that has a smaller denominator than b + d
     while b + d <= _MOST_DENOMINATOR:
-        steps = (n * b - m * a - 1) // (m * c - n * d)  # that the lower one can go towards the upper one
+        steps = (n * b - m * a - 1) // (m * c - n * d)  # how many steps the lower one can go towards the upper one
         steps = min(steps, (_MOST_DENOMINATOR - b) // d) if d else steps
         a, b = a + steps * c, b + steps * d
         steps = min((m * c - n * d - 1) // (n * b - m * a), (_MOST_DENOMINATOR - d) // b)

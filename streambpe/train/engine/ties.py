@@ -32,12 +32,12 @@ class TieOrder:
         self._new: list[tuple[bytes, int]] = []
 
     def start(self, tokens: Sequence[bytes | None]) -> None:
-        """These are known."""
+        """Begin with these tokens."""
         self._label = np.arange(max(1024, 2 * len(tokens)), dtype=np.int64)
         self._new = [(token, i) for i, token in enumerate(tokens) if token is not None]
 
     def labels(self) -> Int64:
-        """By token; those of two moments are not comparable."""
+        """A label for each token; labels from two moments cannot be compared."""
         if self.by_bytes and self._new:
             self._sorted = sorted(self._sorted + self._new)
             self._new = []
@@ -53,7 +53,7 @@ class TieOrder:
             self._new.append((token, new))
 
     def placed(self, ids: Int64, count: Int64) -> None:
-        """These merges were committed, by these counts; for orders that depend on counts."""
+        """Note that these merges were committed with these counts; only orders that depend on counts do."""
 
     def for_learner(self) -> LearnerTies:
         """The rule as it stands now."""

@@ -1,6 +1,6 @@
 """--whole-characters while learning: which pairs the engine may merge, by a state it keeps for every token.
 
-The rule itself is model/whole_characters.py. Cost: one byte per token and two look-ups a pair.
+The rule itself is model/whole_characters.py. Cost: one byte per token and two look-ups per pair.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from streambpe.model.whole_characters import States, whole_characters
 
 
 class WholeCharacterRule:
-    """A PairRule (train/engine/engine.py). `first_id`: of the first learned token; ids before it that are no symbol of
-    the alphabet (stop words) stand in no pair."""
+    """A PairRule (train/engine/rules.py). `first_id`: the id of the first learned token; ids before it that are no
+    symbol of the alphabet (stop words) stand in no pair."""
 
     def __init__(self, alphabet: Alphabet, first_id: int) -> None:
         self.tables = whole_characters(alphabet)
@@ -43,7 +43,7 @@ class WholeCharacterRule:
         return allowed
 
     def born(self, left: Int64, right: Int64, new: Int64) -> None:
-        """See PairRule. No token of one call is made of another one of it."""
+        """See PairRule. No token of one call is made of another token of that call."""
         if not len(new):
             return
         most = int(new.max())

@@ -108,7 +108,7 @@ def _rank(corpus: Corpus, ties: Ties, vocabulary: Vocabulary) -> list[tuple[Pair
 
 
 def _accept(ranked: list[tuple[Pair, int]]) -> list[tuple[Pair, int]]:
-    """The pairs no earlier one of the batch could have changed (module docstring)."""
+    """The pairs that no earlier pair of the batch could have changed (module docstring)."""
     firsts: set[int] = set()
     lasts: set[int] = set()
     accepted = []

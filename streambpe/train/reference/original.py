@@ -1,20 +1,20 @@
 """BoundlessBPE as first published: one pass, with its quirks, kept only to judge by.
 
 Two states run side by side: words (as in `words`, with deletions) and documents, whose
-elements are whole chunks as byte strings. A chunk is locked until some word merge made it one
-token and its text is eligible; from then on it is unlocked for ever, and neighbours that are
-both unlocked count as superword pairs. What differs from `superwords`, on purpose:
+elements are whole chunks as byte strings. Every chunk is locked at first. One whose text is eligible is unlocked for
+ever once a word merge makes it one token, and neighbours that are both unlocked count as superword pairs. What differs
+from `superwords`, on purpose:
 
 * a tie between a merge and a supermerge goes to the supermerge;
 * a deleted token stays in the vocabulary, counts in its size and can never be made again: any
   pair that would spell a string already listed is passed over;
 * deleting a word token does not lock its chunk again;
 * a chunk of one base symbol is never unlocked, since no merge makes it;
-* a superword joined of a word and itself (" no" + " no") stays locked, so nothing is ever joined to it, unless some
+* a superword made of a word and itself (" no" + " no") stays locked, so nothing is ever joined to it, unless some
   document has become that superword and nothing else;
 * a superword whose string is also a locked chunk elsewhere unlocks it, but its neighbours there are not counted.
 
-The published code ends with a failed assertion where a pair of such uncounted neighbours is joined; this goes on.
+The published code ends with a failed assertion where a pair of such uncounted neighbours is joined; this code goes on.
 """
 
 from __future__ import annotations

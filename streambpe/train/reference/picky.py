@@ -29,7 +29,7 @@ def marked_words(lines: Iterable[str]) -> Counter[bytes]:
 
 
 def covering_alphabet(words: Mapping[bytes, int], coverage: float) -> Alphabet:
-    """The characters of the words, first-seen order, without the rarest beyond `coverage`.
+    """The characters of the words, in first-seen order, without the rarest beyond `coverage`.
 
     Of N characters, N - round(coverage * N) may go unlisted. Kinds leave from the rarest up, one for
     each running total strictly below that number; if the rarest alone reaches it, none leaves.

@@ -7,7 +7,7 @@ Take three words, each as base symbols with the times it occurs:
     n e w      6
     -> lo w 5, lo w e r 2, n e w 6;  then lo w 7, then e w 6 before n e 6, ...
 
-Everything is counted anew for every merge, so nothing can go stale; cost O(corpus) a merge.
+Everything is counted anew for every merge, so nothing can go stale; cost O(corpus) per merge.
 The rest of this package adds rules to this loop and keeps the counts between merges.
 """
 

@@ -7,7 +7,7 @@ merge can only use one of them. Systems differ in what they count:
     count_pairs([a, a, a, b], "disjoint") -> aa ab        a place used up by the one before is skipped
 
 A `Corpus` is the words being rewritten. To change one word, take all its pairs out of the
-counts, rewrite it, put its pairs back: no update rule to get wrong. Cost: O(word) a change,
+counts, rewrite it, put its pairs back: there is no update rule to get wrong. Cost: O(word) per change,
 and a merge visits only the words that hold its pair.
 """
 
@@ -32,7 +32,7 @@ PairTest = Callable[[int, int], bool]
 
 
 def count_pairs(sequence: Sequence[int], overlaps: Overlaps, allowed: PairTest | None = None) -> Iterator[Pair]:
-    """Each counted neighbour pair of one word; pairs with UNKNOWN or not allowed are passed over."""
+    """Each counted neighbour pair of one word; pairs that hold UNKNOWN or are not allowed are passed over."""
     used = False  # "disjoint": the last place counted was (x, x), so its right x is taken
     for left, right in pairwise(sequence):
         refused = UNKNOWN in (left, right) or (allowed is not None and not allowed(left, right))
@@ -71,8 +71,8 @@ class Corpus:
         self.weights: list[int] = []
         self.pair_counts: Counter[Pair] = Counter()
         self._by_count: SortedDict[int, set[Pair]] = SortedDict()  # the pairs of each count, as `best` last saw them
-        self._filed: dict[Pair, int] = {}  # under which count a pair is there
-        self._changed: set[Pair] = set()  # since then
+        self._filed: dict[Pair, int] = {}  # the count under which each pair is in _by_count
+        self._changed: set[Pair] = set()  # pairs whose counts changed since then
         self.token_counts: Counter[int] = Counter()
         # pair -> words that count it; a pair that was ever counted stays, so look only for pairs that are counted
         self.words_with: defaultdict[Pair, set[int]] = defaultdict(set)
@@ -137,7 +137,8 @@ class Corpus:
         tie_key: Callable[[Pair], object] | None,
         skip: Callable[[Pair], bool] | None = None,
     ) -> Best | None:
-        """The commonest pair, ties to the smallest tie_key; None for tie_key is "first-seen".
+        """The commonest pair; of those that tie, the one with the smallest tie_key, or the first seen if tie_key is
+        None.
 
         skip: pairs that may be counted but not chosen; the next count is tried if all are skipped.
         """
@@ -148,7 +149,7 @@ class Corpus:
             if tied:
                 first = min(map(key, tied))  # type: ignore[type-var]
                 equal = [pair for pair in tied if key(pair) == first]
-                # pairs of tokens that are spelled alike: the one that was counted first
+                # these pairs are of tokens that are spelled alike: take the one that was counted first
                 return Best(equal[0] if len(equal) == 1 else next(p for p in self.pair_counts if p in equal), n)
         return None
 

@@ -57,7 +57,7 @@ ORIGINAL = r"^[ _'a-zA-Z]*[a-zA-Z][ _'a-zA-Z]*\Z"
 
 
 def text_matches(pattern: str, at_start: bool = False) -> TextTest:
-    """A test for chunk bytes: valid UTF-8 in which the pattern is found, anywhere or only where it begins."""
+    """A test for chunk bytes: valid UTF-8 in which the pattern is found, anywhere or only at its start."""
     compiled = regex.compile(pattern)
     found = compiled.match if at_start else compiled.search
 
@@ -84,8 +84,8 @@ def as_model(training: Training) -> Model:
 
 
 def eligible_chunks(words: Training, chunks: Iterable[bytes], eligible: TextTest) -> dict[bytes, Base]:
-    """The chunks that may join superwords, with their base symbols: those given, and the texts of all tokens, which
-    a superword may spell.
+    """The chunks that may join superwords, with their base symbols. Candidates are the chunks given and the texts of
+    all tokens, since a superword may spell one.
 
     A chunk cut off before training counts too, if the learned merges make it one token.
     """
@@ -133,7 +133,7 @@ class Superwords:
         self.ties = ties
         self.base: list[Base] = []
         self.number_of: dict[Base, int] = {}
-        self.words_in: list[int] = []  # chunks in a symbol: one in what is eligible, whether it stands in a run or not
+        self.words_in: list[int] = []  # chunks in a symbol: one in an eligible chunk, in a run or not
         for base in eligible:
             self.number(base, 1)
         filtered = max_words is not None or bool(blocked) or forbid is not None
@@ -162,7 +162,7 @@ class Superwords:
         )
 
     def tie_key(self, pair: Pair) -> tuple[Any, Any]:
-        """Ids of the interleaved order, or contents. A symbol not born yet is never chosen: it sorts last."""
+        """Ids of the interleaved order, or contents. A symbol that is not born yet sorts last and is never chosen."""
         left, right = pair
         if self.ties == "bytes":
             return self.content(left), self.content(right)
@@ -335,8 +335,8 @@ def train_boundless_one_pass(
 ) -> Training:
     """The definition itself: documents in memory, one operation at a time, neighbours counted anew.
 
-    A chunk's symbol takes part from the moment its bytes are first a living token. Cost: O(text) a
-    step. Must give the events of `train_boundless`.
+    A chunk's symbol takes part from the moment its bytes are first a living token. Cost: O(text) per step. Must give
+    the events of `train_boundless`.
     """
     counts = {chunk: n for chunk, n in count_chunks(documents).items() if n >= freq_cutoff}
     options: dict[str, Any] = dict(
@@ -421,7 +421,7 @@ def train_uw(
     inherited: the first stage's merges as contents, in order; one whose parts do not exist here or
     whose pair never stood in the text is passed over. Their counts are those of the stage-2 text, 0 where
     earlier merges have taken up every place that the pair had: such a merge is kept, as its authors keep it.
-    refused, may_merge: contents that no merge of this stage may make, pairs that none may join.
+    refused: contents that no merge of this stage may make. may_merge: which tokens its merges may join.
     """
     inherited = list(inherited)
     known = set(inherited)

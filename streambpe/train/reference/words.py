@@ -110,7 +110,7 @@ class WordTrainer:
             return
         asked = list(zip(pair, before, strict=True))
         if left == right and not self.deletions.ask_twice:
-            del asked[1]  # its answer would be the same twice
+            del asked[1]  # both answers would be the same
         for number, count in asked:
             if len(vocabulary[number].base) > 1 and self._superfluous(number, count, merged):
                 into = parts(vocabulary, number, self.deletions.delete_to)
@@ -134,7 +134,7 @@ def pair_test(
     """One test for all vetoes: length in base symbols, blocked contents, whole characters."""
     if max_token_length is None and not blocked and may_merge is None:
         return None
-    known: dict[Pair, bool] = {}  # the answer never changes; asked again for every recount
+    known: dict[Pair, bool] = {}  # an answer never changes, and every recount asks again
 
     def allowed(left: int, right: int) -> bool:
         if (left, right) not in known:
@@ -150,7 +150,7 @@ def pair_test(
 
 
 def parts(vocabulary: Vocabulary, number: int, delete_to: str) -> tuple[int, ...]:
-    """What a token is split into, and the token is dead from here on."""
+    """What a token is split into; the token is dead from here on."""
     vocabulary.delete(number)
     if delete_to == "bytes":
         return vocabulary[number].base
@@ -240,7 +240,7 @@ def _continues(byte: int) -> bool:
 
 
 def _partial_utf8(content: bytes) -> bool:
-    """Less than a whole character, judged from lengths as the SCRIPT trainer judges it."""
+    """Whether this is less than a whole character, judged from lengths as the SCRIPT trainer does."""
     if len(content) > 4:
         return False
     lead = content[0]
@@ -254,7 +254,7 @@ def _partial_utf8(content: bytes) -> bool:
 def whole_characters_script(index_symbols: int, first_escape: int | None = None) -> TokenTest:
     """SCRIPT: block + index make a character; only then may it join other characters.
 
-    Ids up to index_symbols are index symbols, above it block symbols. Two base symbols merge if the
+    Ids up to index_symbols are index symbols, ids above it block symbols. Two base symbols merge if the
     left is a block symbol; a base symbol and a longer token never do. Ids from first_escape on are the
     bytes of characters outside the table: among themselves they follow `whole_characters_bytes`, and only
     a whole character of them joins others.

@@ -8,9 +8,9 @@ At each step the supermerge is taken if it counts strictly more than the next wo
     one order     " the" 90, " of" 80, " of the" 30, " of the end" 9, "in" 7 ...
 
 A superword's id is its place in this order, so between equal counts a word token may come before a superword
-although it was numbered long after it, or the other way round. `InterleavedTies` is that order as labels for
-the engine, which knows symbols only: a chunk's symbol has the place of its word step; a superword that was
-chosen by count n stands behind all word steps that count at least n, and behind the superwords before it.
+although it was numbered long after it, or the other way round. `InterleavedTies` gives that order as labels to the
+engine, which knows only symbols: a chunk's symbol has the place of its word step; a superword that was chosen by count
+n stands behind all word steps that count at least n, and behind the superwords before it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from streambpe.model.eventlog import Event, EventLog, Op, delete_event, merge_ev
 from streambpe.model.replay import steps
 from streambpe.train.engine.ties import LearnerTies, TieOrder
 
-_STEP = 32  # bits below a word step's place: superwords between it and the next
+_STEP = 32  # bits below a word step's place, for the superwords between it and the next
 _SUPER = 1 << 31  # superwords stand in the upper half of a step, the alphabet in the lower half of the first
 
 
@@ -37,7 +37,7 @@ class InterleavedTies(TieOrder):
     """Ties by ids of the interleaved order, for symbols that are chunks and superwords.
 
     born[symbol]: the word step that made the chunk's token, -1 for a base symbol; chunk symbols are in the order
-    of their log ids. word_counts: of the word steps, in order.
+    of their log ids. word_counts: the counts of the word steps, in order.
     """
 
     def __init__(self, born: Sequence[int], word_counts: Sequence[int]) -> None:
@@ -51,7 +51,7 @@ class InterleavedTies(TieOrder):
         self._falling = -np.minimum.accumulate(np.array(word_counts, np.int64))
 
     def start(self, tokens: Sequence[bytes | None]) -> None:
-        """Labels are known already; room for more."""
+        """Make room for more labels; those of these tokens are known already."""
         self._label = np.concatenate((self._label, np.zeros(max(1024, len(tokens)), np.int64)))
 
     def _places(self, count: Int64) -> Int64:
@@ -67,7 +67,7 @@ class InterleavedTies(TieOrder):
             self._label = np.concatenate((self._label, np.zeros(len(self._label), np.int64)))
 
     def placed(self, ids: Int64, count: Int64) -> None:
-        """These were chosen, in this order, by these counts."""
+        """Note that these were chosen, in this order, with these counts."""
         places = np.maximum.accumulate(self._places(count)).tolist()
         for number, self._place in zip(ids.tolist(), places, strict=True):
             label = (self._place << _STEP) + _SUPER + self._born
@@ -75,7 +75,7 @@ class InterleavedTies(TieOrder):
                 self._known = number + 1
                 self._label[number] = label
                 self._born += 1
-            elif label < self._label[number]:  # spells a chunk whose word step is still to come
+            elif label < self._label[number]:  # it spells a chunk whose word step is still to come
                 self._label[number] = label
                 self._born += 1
 
@@ -99,7 +99,7 @@ class Interleaved:
 
     events: list[Event] = field(default_factory=list)
     learned: int = 0  # tokens alive
-    places: list[int] = field(default_factory=list)  # of each word event in it among the events
+    places: list[int] = field(default_factory=list)  # the place of each word event among the events
     ahead: list[Event] = field(default_factory=list)  # word events that found no place, as if they came next
     renumbered: dict[int, int] = field(default_factory=dict)  # ids of phase one -> ids of this order, ahead included
 
@@ -109,7 +109,7 @@ class Interleaved:
         return len(self.places)
 
     def place_of_word(self, step: int) -> int:
-        """Events before this word event, which may be the first that found no place."""
+        """How many events come before this word event, which may be the first that found no place."""
         return self.places[step] if step < len(self.places) else len(self.events)
 
 
@@ -127,8 +127,8 @@ def interleave(
 ) -> Interleaved:
     """Take word steps and supermerges until `target` tokens are alive or nothing is left.
 
-    base: the alphabet's symbols, from first_id on. A token is its bytes: a step that spells one which exists uses
-    its id and adds nothing, or brings it back. A word step is a merge with its deletions. words_first: SuperBPE,
+    base: the alphabet's symbols, from first_id on. A token is its bytes: a step that spells a token which exists uses
+    its id, and adds nothing or brings the token back. A word step is a merge with its deletions. words_first: SuperBPE,
     all word steps before the first supermerge. joined_event: what a supermerge is in the log.
     """
     made = Interleaved()

@@ -3,9 +3,9 @@
     after        " the" 90, " th" 3, "he" 20, and " the" is a whole word 70 times
     " th"+"e"    is taken back: each of these 160 is a " th" and an "e" again
 
-A token that one merge alone made stands where that merge made it, less what later merges took of it; with these
-taken back first, what is left is exactly what it made. So the last merges are undone from the last one on, without
-another look at the words. Nothing is said of deletions, or of a merge whose token was there before it.
+A token that only one merge makes stands where that merge made it, except where later merges used it. Once those are
+taken back, it stands exactly where its merge made it. So the merges are undone from the last one backwards, without
+another look at the words. Deletions cannot be undone so, nor a merge whose token was there before it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streambpe.model.eventlog import Event, Op
 
 
 def can_undo(events: Sequence[Event], kept: int) -> bool:
-    """Whether all events behind the first `kept` are merges, each of a token of its own."""
+    """Whether all events behind the first `kept` are merges, each of which makes a new token."""
     known = {event.id for event in events[:kept]}
     for event in events[kept:]:
         if event.op is not Op.MERGE or event.id in known:
@@ -31,8 +31,8 @@ def can_undo(events: Sequence[Event], kept: int) -> bool:
 def undo(ids: Int64, n: Int64, merges: Sequence[Event], whole: Mapping[int, int]) -> tuple[Int64, Int64]:
     """(id, n) before these merges, in words of several tokens, from (id, n) after them.
 
-    whole: how many words each of the merged tokens was, for those that were any; such a word is one of several tokens
-    before.
+    whole: how many words each merged token is by itself, for those that are any; before, such a word has several
+    tokens.
     """
     counts = dict(zip(ids.tolist(), n.tolist(), strict=True))
     for event in reversed(merges):

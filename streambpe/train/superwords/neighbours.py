@@ -13,7 +13,7 @@ of places it holds:
 
 so counting goes on where a kill left it, whatever the memory. The files are added up by SQL (sums.py).
 
-Memory: a part for each thread (about PART_BYTES a chunk of it) and the table.
+Memory: a part for each thread (about PART_BYTES per chunk of it) and the table.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def find_eligible(
     """Rows (chunk, symbol): the chunks that encode to one token and match.
 
     contents: of every log id from alphabet.first_id on. A chunk that is one token spells that token, so only the
-    tokens' own bytes need to be looked at. Without deletions every token encodes to itself: where it was made of l
-    and r, no merge before had crossed the ends of l r, so these bytes alone had come to l r as well (a run of
-    equal symbols that goes on beyond an end was paired up to it). With deletions the events are replayed.
+    tokens' own bytes need to be looked at. Without deletions every token encodes to itself: where it was made of l and
+    r, no earlier merge had crossed the ends of l r, so these bytes alone would have become l r as well (a run of equal
+    symbols that goes on beyond an end was paired up to that end). With deletions the events are replayed.
     """
     first, base = alphabet.first_id, len(alphabet)
     stops = set(stop_words)
@@ -98,7 +98,7 @@ class Reader(ABC):
 
     @property
     def places(self) -> int:
-        """In all parts."""
+        """The places of all parts."""
         return sum(part.places for part in self.parts)
 
     @abstractmethod
@@ -156,15 +156,15 @@ class Stretches:
         return next((path for path in sorted(found) if has_note(path, self._made_of)), None)
 
     def long(self, stop: int) -> bool:
-        """Whether so much is behind the last file that a kill should not cost it."""
+        """Whether the places behind the last file are too many to lose to a kill."""
         return stop - self.stop > MOST_PLACES
 
     def next(self, stop: int) -> Path:
-        """The file of what is between the last one's stop and this."""
+        """The file for the places between the last file's stop and this one."""
         return self._folder / f"{self._prefix}-{self.stop}-{stop}.parquet"
 
     def add(self, stop: int) -> None:
-        """It is written."""
+        """Note that this file is written."""
         self.files.append(self.next(stop))
         self.stop = stop
 
@@ -183,7 +183,7 @@ class _Neighbours:
             self.write(begin + at)
 
     def write(self, stop: int) -> None:
-        """A file with the pairs whose left symbols are in front of this place."""
+        """Write a file with the pairs whose left symbols are in front of this place."""
         keys, n = self.table.take()
         write_whole(pl.DataFrame({"key": keys, "n": n}), self.files.next(stop), self.made_of)
         self.files.add(stop)
@@ -194,8 +194,8 @@ class _Neighbours:
 def count_neighbours(
     reader: Reader, folder: Path, threads: int, table_bytes: int, advance: Callable[[int], None], made_of: str = ""
 ) -> list[Path]:
-    """Files of counts (key, n; ascending keys), which added up are those of all neighbours; those that are there, made
-    of the same, are kept.
+    """Files of counts (key, n; ascending keys) that add up to those of all neighbours; files that are there and were
+    made of the same are kept.
 
     `advance` is told how many places were counted, and may raise to stop between two parts.
     """

@@ -81,9 +81,9 @@ _PAIRS_A_MERGE = 3  # neighbours that should reach T for every supermerge wanted
 TOKEN_BYTES = 1 << 10  # of the events and contents held for each token
 _LEAST_ROOM = 48 << 20
 _EVENTS_BYTES = 80 << 20  # of supermerges and their tokens, in the engine and here
-_ALL_PAIRS = 1 << 40  # of the engine's floor: runs hold hardly a pair below T, so all are kept at once if they fit
-_LOWER = 4  # and so many times more each time T falls
-_MOST_LEVELS = 20  # more neighbours than can be counted
+_ALL_PAIRS = 1 << 40  # the engine's floor_ratio: runs hold hardly a pair below T, so all are kept at once if they fit
+_LOWER = 4  # times as many neighbours should reach T each time it falls
+_MOST_LEVELS = 20  # values of T; the last asks for more neighbours than can be counted
 
 
 class StopRequested(Exception):
@@ -101,7 +101,7 @@ class SuperwordJob:
     born: Sequence[int | None]
     words: Sequence[Event]  # under uw `SuperwordPhase.words` are those of them that stage 2 makes
     words_learned: int  # tokens alive after phase one
-    words_reached: bool  # which are as many as it was to learn
+    words_reached: bool  # whether these are as many as phase one was to learn
     target: int  # tokens to be learned in all
     sequences: Path
     parts: Sequence[SequencePart]
@@ -115,11 +115,11 @@ class SuperwordJob:
 
 
 def phase_folder(private: Path, words: Sequence[Event], words_target: int, config: TrainConfig) -> Path:
-    """Where phase two keeps its files; another phase one has another folder, and so has the same one if it was to
-    learn more tokens and is not complete."""
+    """The folder of phase two's files. Another phase one has another folder, and so has the same one if it was to learn
+    more tokens and is not complete."""
     facts = f"{events_digest(words)} {words_target} {config.superwords} {config.superword_pattern}"
     if config.superwords == "uw":
-        facts += f" {config.stage2_pattern} stood"  # "stood": what stage2.py counts; before there was less
+        facts += f" {config.stage2_pattern} stood"  # "stood": what stage2.py counts; older versions counted less
     return private / f"superwords-{hashlib.sha256(facts.encode()).hexdigest()[:16]}"
 
 
@@ -201,13 +201,13 @@ class SuperwordPhase:
         return RunTable.of(self._exact_runs(keys), np.unique([keys >> 32, keys & 0xFFFFFFFF]), self._texts())
 
     def _texts(self) -> pl.Series:
-        """Of every symbol."""
+        """The text of every symbol."""
         before = [""] * self.job.alphabet.first_id
         texts = [*before, *(content.decode(errors="replace") for content in self.job.contents)]
         return pl.Series("chunk", texts, dtype=pl.String)
 
     def _exact_runs(self, keys: Int64) -> WordFiles:
-        """Cut at every pair below the floor: the runs of the engine, cut again where chunks were open."""
+        """Runs cut at every pair below the floor: those of the engine, cut again where chunks were open."""
         floor, none = self.levels[0], OpenChunks()
         exact = self._words_folder(floor, none)
         less = sorted(filter(self._is_mine, self.job.folder.glob(f"words-{floor}-{'?' * len(none.name)}")))
@@ -263,7 +263,7 @@ class SuperwordPhase:
 
     @property
     def readers(self) -> int:
-        """Threads that may each hold a part."""
+        """How many threads may each hold a part."""
         largest = max((part.places for part in self.reader.parts), default=0)
         return max(1, min(self.job.resources.threads, self.spare // 2 // max(1, largest * PART_BYTES)))
 
@@ -298,7 +298,7 @@ class SuperwordPhase:
         if not job.prune:
             return [self.least]
         if job.config.superwords == "boundless" and job.words_reached and self.merges:
-            # below that only if a supermerge spelled a word token, so that all word steps fill no vocabulary
+            # T is lower only if a supermerge spelled a word token, so that the word steps do not fill the vocabulary
             return sorted({max(self.least, min(n for _, n in self.merges) + 1), self.least}, reverse=True)
         rank = _PAIRS_A_MERGE * max(1, job.target - self.words_learned)
         levels = self.sums.counts_at([rank * _LOWER**step for step in range(_MOST_LEVELS)], self.least)
@@ -312,7 +312,7 @@ class SuperwordPhase:
         found = Journal.read(path) if path.exists() else None
         if found is not None and self._is_my_journal(found, training):
             self.journal = found
-        else:  # none, or of other words or documents
+        else:  # there is none, or it is of other words or documents
             self.journal = Journal.start(path, training)
             self.journal.save()
         base = list(self.job.contents)
@@ -411,7 +411,7 @@ class SuperwordPhase:
         return is_sealed(folder, fingerprint(self.made_of, folder.name))
 
     def _run_words(self, cut: int, keys: Int64, open_chunks: OpenChunks) -> WordFiles:
-        """The documents' runs, cut at all neighbours but these, as words; kept if they are there."""
+        """The documents' runs as words, cut at all neighbours but these; words that are there are kept."""
         folder = self._words_folder(cut, open_chunks)
         if not self._is_mine(folder):
             kept = kept_pairs(keys, open_chunks, len(self.spellings.contents))
@@ -423,7 +423,7 @@ class SuperwordPhase:
         return WordFiles(folder)
 
     def _open_engine(self) -> None:
-        """Runs cut at T, and the engine at the last supermerge known."""
+        """Cut runs at T, and bring the engine to the last supermerge known."""
         job, threshold, began = self.job, self.threshold, time.monotonic()
         cut = threshold if job.prune else 1
         keys = self.sums.keys(cut)

@@ -28,8 +28,9 @@ def more_chunks(pattern: Pattern, most: int) -> Callable[[bytes], bool]:
 class JoinRule:
     """Which symbols may join: --max-superword-words, --forbid, --block-token.
 
-    An eligible chunk is one word, whether it stands in a run or not. Any other symbol has the words of the two that
-    first made it as a superword: " a b" that phase one learned as a part of " a b!" is no chunk, and counts two.
+    An eligible chunk is one word, whether it stands in a run or not. Any other symbol has the words of both symbols
+    that first made it as a superword: " a b" that phase one learned as a part of " a b!" is no chunk, and counts as
+    two.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class JoinRule:
         return good
 
     def born(self, left: Int64, right: Int64, new: Int64) -> None:
-        """See PairRule; what is known keeps its words."""
+        """See PairRule; a known symbol keeps its number of words."""
         for a, b, made in zip(left.tolist(), right.tolist(), new.tolist(), strict=True):
             if made >= len(self.words):
                 self.words = np.concatenate((self.words, np.zeros(len(self.words), np.int64)))
@@ -93,8 +94,8 @@ def join_rule(
     eligible: Sequence[int],
     word_pattern: Pattern | None,
 ) -> PairRule | None:
-    """What a training forbids symbols with these contents; None if any two may join. eligible: the symbols that are
-    chunks which may join (any under uw); word_pattern: see SuperwordJob."""
+    """Which symbols with these contents a training lets join; None if any two may. eligible: the symbols of chunks that
+    may join (any under uw); word_pattern: see SuperwordJob."""
     tests: list[Callable[[bytes], bool]] = []
     if config.block_tokens:
         tests.append({token.encode() for token in config.block_tokens}.__contains__)
@@ -123,14 +124,14 @@ def symbol_contents(alphabet: Alphabet, contents: Sequence[bytes], stop_words: i
 
 @dataclass
 class Spellings:
-    """What every symbol stands for: its bytes, and the chunks it is made of; the assumption of runs.py."""
+    """What every symbol stands for: its bytes, and the chunks it is made of. See the assumption in runs.py."""
 
     contents: list[bytes]
     chunks: dict[int, tuple[int, ...]]  # of eligible chunks and superwords
     open_chunks: OpenChunks = field(default_factory=OpenChunks)
 
     def add(self, event: Event) -> bool:
-        """Take in a supermerge; whether it opens chunks that were not."""
+        """Take in a supermerge; returns whether it opens chunks that were not open."""
         left, right = event.pair
         chunks = self.chunks[left] + self.chunks[right]
         if event.id == len(self.contents):

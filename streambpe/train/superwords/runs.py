@@ -22,16 +22,16 @@ The assumption fails when a supermerge spells a chunk, or a superword made of ot
 "c"): the places of two different neighbours count under one symbol, and a pair may reach T out of neighbours that
 are each below it. What the claim needs is less: only the chunks a symbol *ends* and *begins* with matter, and only
 where there are several. So let every chunk that such a symbol can end with be *open to the right*: none of its right
-neighbours is ever cut off; and open to the left every chunk it can begin with. A pair (S, U) in which S ends with
-several chunks then lies at places that are never cut, and the argument above holds again; a longer superword ends
-and begins with what its outer parts do. The trainer sees a double spelling at the moment it happens
-(`superwords.Spellings`), when everything learned so far is still right, cuts again with these chunks open, and goes
+neighbours is ever cut off; and let every chunk that it can begin with be open to the left. A pair (S, U) in which S
+ends with several chunks then lies at places that are never cut, and the argument above holds again; a longer superword
+ends and begins with what its outer parts do. The trainer sees a double spelling at the moment it happens
+(`Spellings` in rules.py), when everything learned so far is still right, cuts again with these chunks open, and goes
 on. Double spellings that neighbours let it foresee are open from the start (`open_chunks_ahead`).
 
 What T is: see train/superwords/phase.py. Runs of one chunk hold nothing and are dropped; equal runs are one with their
 number as its weight.
 
-Distinct runs are counted in a table of the core. If all fit there, it goes straight to the words for the engine; else
+Distinct runs are counted in a table of the core. If all fit there, they go straight to the words for the engine; else
 a full table becomes a file of a stretch of places, as in neighbours.py, and SQL adds the files up (sums.py). A stretch
 ends where a run begins. Memory: a part for each thread, and the table; a run that no neighbour cuts is held whole, as a
 chunk is.
@@ -79,7 +79,7 @@ class OpenChunks:
         return bool(self.right or self.left)
 
     def add(self, one: Sequence[int], other: Sequence[int]) -> bool:
-        """One symbol stands for both sequences of chunks; whether that opens any."""
+        """Note that one symbol stands for both sequences of chunks; returns whether that opens any chunk."""
         before = len(self.right) + len(self.left)
         if one[-1] != other[-1]:
             self.right.update((one[-1], other[-1]))
@@ -89,13 +89,13 @@ class OpenChunks:
 
     @property
     def name(self) -> str:
-        """For files that depend on it."""
+        """A name for files that depend on these chunks."""
         listed = f"{sorted(self.right)} {sorted(self.left)}"
         return hashlib.sha256(listed.encode()).hexdigest()[:12]
 
 
 def open_chunks_ahead(keys: Int64, contents: Sequence[bytes], eligible: Sequence[int]) -> OpenChunks:
-    """What will be open if every chunk is joined that neighbours (ascending keys) can spell; a guess, to cut only once.
+    """What will be open if all chunks that neighbours (ascending keys) can spell are joined; a guess, to cut only once.
 
     Few chunks begin with two neighbours, and only these are taken apart.
     """
@@ -139,7 +139,7 @@ def open_chunks_ahead(keys: Int64, contents: Sequence[bytes], eligible: Sequence
 
 
 def _begun_by_neighbours(keys: Int64, contents: Sequence[bytes], ordered: Sequence[bytes]) -> set[bytes]:
-    """Those of the ordered contents that begin with two neighbours or are two."""
+    """Those of the ordered contents that begin with two neighbours or consist of two."""
     longer = {one for one, other in pairwise(ordered) if other.startswith(one)}
     goes_on = np.array([content in longer for content in contents], bool)
     left, right = keys >> 32, keys & 0xFFFFFFFF
@@ -165,7 +165,7 @@ def kept_pairs(keys: Int64, open_chunks: OpenChunks, symbols: int) -> KeptPairs:
 
 @dataclass(frozen=True)
 class FoundRuns:
-    """All runs: in files that are to be added up, or each once."""
+    """All runs: in files that are to be added up, or in a table that holds each once."""
 
     files: Sequence[Path]
     once: RunCounter | None = None
@@ -186,7 +186,8 @@ class _Counting:
         self.counter = RunCounter(table_bytes)
 
     def count(self, begin: int, symbols: Int32, ends: Int64, weights: Int64, *, open_end: bool = False) -> int:
-        """Texts that begin at a place. How far it came: to the end, or to a run that may go on behind it."""
+        """Count the texts that begin at a place; returns how far that came: to the end, or to a run that may go on
+        behind it."""
         at = 0, 0
         while True:
             room, at = self.counter.count(self.kept, symbols, ends, weights, at, open_end=open_end)
@@ -199,7 +200,7 @@ class _Counting:
                 self.counter = RunCounter(self.table_bytes)
 
     def count_text(self, begin: int, symbols: Int32, *, open_end: bool = False) -> int:
-        """The same of one text."""
+        """Do what `count` does with a single text."""
         return self.count(begin, symbols, np.array([len(symbols)]), np.ones(1, np.int64), open_end=open_end)
 
 
@@ -227,7 +228,7 @@ def collect_runs(
     advance: Callable[[int], None],
     made_of: str = "",
 ) -> FoundRuns:
-    """The runs of all documents; files that are there, made of the same, are kept."""
+    """The runs of all documents; files that are there and were made of the same are kept."""
     files = Stretches(folder, prefix, made_of)
 
     def add(stop: int, counter: RunCounter) -> None:
@@ -237,8 +238,8 @@ def collect_runs(
 
     advance(files.stop)
     counting = _Counting(kept, table_bytes, add)
-    pieces: list[Int32] = []  # of the run that is open, so that a giant one costs no copies
-    border = files.stop  # where it begins
+    pieces: list[Int32] = []  # of the run that is not ended yet, so that a giant one costs no copies
+    border = files.stop  # where that run begins
     for begin, symbols, follows in reader.read_from(files.stop, threads):
         head = kept.goes_on(int(pieces[-1][-1]), symbols) if pieces and follows else 0
         pieces += [symbols[:head].copy()] if head else []
@@ -260,7 +261,7 @@ def collect_runs(
 
 
 def write_run_words(found: FoundRuns, folder: Path, sums: Sums, made_of: str = "") -> WordFiles:
-    """Runs as words for the engine; their files are added up and removed."""
+    """Write runs as words for the engine; the files of the runs are added up and removed."""
     remove_folder(folder)
     temporary = folder.with_name(folder.name + ".new")
     remove_folder(temporary)
@@ -285,7 +286,7 @@ def write_run_words(found: FoundRuns, folder: Path, sums: Sums, made_of: str = "
 def cut_again(
     words: WordFiles, kept: KeptPairs, folder: Path, prefix: str, table_bytes: int, advance: Callable[[int], None]
 ) -> FoundRuns:
-    """The runs that stand in others which were cut less."""
+    """The runs that stand in longer runs, which were cut at fewer places."""
     files: list[Path] = []
 
     def add(_: int, counter: RunCounter) -> None:

@@ -4,14 +4,13 @@
     stage-2 chunks   " by the end of" "202" "4"                              (--stage2-pattern)
     tokens           " by" " the" " e" "nd" " of" | "202" | "4"              merges of phase one, in order
 
-What stands between two borders is a run that any neighbours in it may join, so from here on it is counted, cut and
+What stands between two borders is a run in which any neighbours may join, so from here on it is counted, cut and
 learned from as superwords are (neighbours.py, runs.py); the symbols are tokens instead of whole chunks.
 
-The merges of phase one are made in stage-2 chunks as if they were learned there: each counts what it counts there at
-its turn, which is 0 where its pair stood there and earlier merges took up every place of it. One whose pair never stood
-there is passed over. No chunk is replayed as a whole: it is cut between two
-bytes wherever no token of phase one holds these two bytes side by side, because no merge can ever reach across, and
-each distinct piece is replayed once a part.
+The merges of phase one are made in stage-2 chunks as if they were learned there: each has the count of its pair there
+at its turn, which is 0 if earlier merges took up every place of the pair. A merge whose pair never stood there is
+passed over. No chunk is replayed as a whole: it is cut between two bytes wherever no token of phase one holds these two
+bytes side by side, because no merge can ever reach across, and each distinct piece is replayed once per part.
 
 Every part leaves three files that appear whole or not at all: the unfinished end of its last document (`.rest`, text),
 the counts of the merges, and last the tokens. Places where tests let the process die: tokens-written.
@@ -80,7 +79,8 @@ class StageTwo:
         self.sticks[DOCUMENT_END, :] = self.sticks[:, DOCUMENT_END] = False
 
     def write(self, advance: Callable[[int], None]) -> TokenReader:
-        """All parts; those that are there are kept. `advance` is told how many places were read, and may raise."""
+        """Write all parts; those that are there are kept. `advance` is told how many places were read, and may
+        raise."""
         rest = b""
         parts = self.parts
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -160,7 +160,7 @@ class StageTwo:
         write_whole(pl.DataFrame({"symbol": symbols}), target, self._note(rest))
 
     def _encode(self, chunks: pl.Series, n: Int64) -> tuple[Int32, Int64, Tally]:
-        """(tokens of distinct chunks one after another, how many each, what every merge counted in n of each).
+        """(tokens of distinct chunks one after another, how many each has, what every merge counted in n of each).
 
         A chunk is cut into atoms where nothing was ever joined across; an atom is replayed once, wherever it stands:
 

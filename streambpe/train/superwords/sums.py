@@ -4,7 +4,7 @@
     runs-*.parquet         a stretch's distinct runs   -> each run once, as the engine's words (never a table)
 
 The files are the log of counting: each appears whole or not at all, and they are removed when their sum is committed.
-Runs that all fit in memory need none. A threshold T is a WHERE over the table, and table `superword_adjacency` of
+Runs that all fit in memory need no files. A threshold T is a WHERE over the table, and table `superword_adjacency` of
 state.duckdb is filled from it: no pair goes through Python to get there. Nobody but the training opens this database,
 so nobody can hold it.
 
@@ -39,7 +39,7 @@ _Found = TypeVar("_Found")
 LEAST_BYTES = 32 << 20  # of DuckDB's buffers
 _NEIGHBOUR_BYTES = 200  # of one pair of one file while pairs are grouped and ordered
 _RUN_BYTES = 300  # of one run of one file while runs are grouped, and twice its symbols
-_SPREAD = 1 << 63  # column `by` is below
+_SPREAD = 1 << 63  # column `by` is below this
 _ANY_RIGHT = (1 << 32) - 1
 
 
@@ -74,7 +74,7 @@ class Sums:
             path.unlink(missing_ok=True)
 
     def hold(self, made_of: str) -> bool:
-        """Whether the neighbours are there, made of this; a database that cannot be read counts as absent."""
+        """Whether the neighbours are there and were made of this; a database that cannot be read counts as absent."""
         if not self.path.exists():
             return False
         try:
@@ -117,7 +117,7 @@ class Sums:
         return found
 
     def _asked(self, ask: Callable[[duckdb.DuckDBPyConnection], _Found]) -> _Found:
-        """What the database says; one that is damaged is removed, since all in it can be made again."""
+        """What the database says; a damaged database is removed, since all in it can be made again."""
         try:
             with self._open() as con:
                 return ask(con)
