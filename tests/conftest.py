@@ -1,4 +1,4 @@
-"""Settings every test shares."""
+"""Settings that all tests share."""
 
 import inspect
 import os
@@ -20,8 +20,8 @@ settings.register_profile("streambpe", deadline=None, max_examples=share(100), d
 settings.load_profile("streambpe")
 
 # ---------------------------------------------------------------------------------------------------------
-# Windows has no POSIX signals, limits, links and modes. What needs them is skipped there by what it says; kills are
-# tested there by tests/ground/test_other_systems.py alone.
+# Windows has no POSIX signals, limits, links and modes. A test whose source has one of these words is skipped there.
+# On Windows, only tests/ground/test_other_systems.py tests kills.
 
 _POSIX = (
     "SIGKILL", "send_signal", ".kill()", "Driver(", "== -9", "kill_and_go_on(", "preexec_fn", "full_disk(", "RLIMIT",
@@ -31,7 +31,7 @@ _POSIX = (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What Windows cannot be asked is skipped there; what is not for `make test` is marked `long`."""
+    """Skip on Windows what it does not have; mark `long` what is not for `make test`."""
     _mark_what_is_left_out_of_every(items)
     for item in items:
         source = _source(item.function) if isinstance(item, pytest.Function) and (LONG or os.name == "nt") else ""
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _mark_what_is_left_out_of_every(items: list[pytest.Item]) -> None:
-    """`every(3)`: of a test's cases the first, the fourth, the seventh ... are for `make test`, the others long."""
+    """`every(3)`: the first, the fourth, the seventh ... case of a test is for `make test`; the others are long."""
     seen: Counter[tuple[Path, str]] = Counter()
     for item in items:
         mark = item.get_closest_marker("every")
@@ -70,7 +70,7 @@ if os.name == "nt":
     _write_text = Path.write_text
 
     def write_as_it_stands(self: Path, data: str, encoding: str = "utf-8", errors: str | None = None) -> int:
-        """Tests mean the characters that they write: no carriage returns come in between."""
+        """Write exactly the characters that a test gives: line breaks get no carriage returns."""
         return _write_text(self, data, encoding, errors, newline="\n")
 
     Path.write_text = write_as_it_stands  # type: ignore[method-assign,assignment]

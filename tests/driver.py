@@ -1,7 +1,7 @@
 """A count or a training for tests to signal and to kill: `python -m tests.driver JSON` (tests.runs.Driver).
 
-It takes options that the command line does not have, prints `ready` before anything, `learning` at the first pass and
-`done` at the end, and rests after every pass, so that a signal finds it at work.
+It takes options that the command line does not have. It prints `ready` before anything else, `learning` at the first
+pass and `done` at the end, and rests after every pass, so that a signal finds it at work.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RESOURCES = Resources(400 * 10**6, 2)
 
 
 class Rests:
-    """Called after every pass: tells of the first one, and sleeps."""
+    """Called after every pass: prints `learning` after the first, and sleeps."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -40,7 +40,7 @@ class Rests:
 
 
 def learn(given: dict[str, Any], stop: threading.Event) -> None:
-    """Train from sources if some are given, else from what the run has counted; without `options` only count."""
+    """Train from sources if some are given, else from what the run has counted; without `options`, only count."""
     if "options" not in given:
         count(given["run"], given["sources"], resources=RESOURCES, stop=stop, **given["counting"])
         return
@@ -59,12 +59,12 @@ def learn(given: dict[str, Any], stop: threading.Event) -> None:
 
 
 def main() -> None:
-    """One training; the exit code is the command line's."""
+    """One count or training; it ends with the exit code that the command line would have."""
     given = json.loads(sys.argv[1])
-    if "block" in given:  # many blocks and a checkpoint after each, also of a small corpus
+    if "block" in given:  # many blocks and a checkpoint after each, even for a small corpus
         sizes.MOST_BLOCK = sizes.LEAST_BLOCK = given["block"]
         worker.CHECKPOINT_SECONDS = -1.0
-    if "file_places" in given:  # many files of neighbours and runs, also of a small corpus
+    if "file_places" in given:  # many files of neighbours and runs, even for a small corpus
         neighbours.MOST_PLACES = given["file_places"]
     print("ready", flush=True)
     with stop_on_signals() as stop:

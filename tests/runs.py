@@ -1,4 +1,4 @@
-"""Counted runs for the tests of training, and what trainings left in them."""
+"""Makes counted runs for the tests of training, reads what trainings left in them, and runs commands on them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from streambpe.model.eventlog import EventLog, read_event_log
 from streambpe.resources import Resources
 from streambpe.train.counting.count import count
 
-SMALL = Resources(400 * 10**6, 2)  # the least for superwords
+SMALL = Resources(400 * 10**6, 2)  # the least memory that superwords need
 ROOT = Path(__file__).parents[1]
 
 
@@ -39,7 +39,7 @@ def counted_run(run: Path, counts: Mapping[str, int]) -> Path:
 
 
 def text_run(run: Path, text: str, pattern: str = "gpt4") -> Path:
-    """A run over one file of text, a document a line."""
+    """A run over one file of text, in which every line is a document."""
     run.parent.mkdir(parents=True, exist_ok=True)
     source = run.with_suffix(".txt")
     source.write_text(text, encoding="utf-8")
@@ -48,7 +48,7 @@ def text_run(run: Path, text: str, pattern: str = "gpt4") -> Path:
 
 
 def log_of(run: Path, name: str = "model") -> EventLog:
-    """The event log a training left."""
+    """The event log that a training left."""
     return read_event_log(run / f"{name}.events.jsonl")
 
 
@@ -58,7 +58,7 @@ def plain_events(run: Path, name: str = "model") -> list[tuple[int, int, int, in
 
 
 def rows(run: Path, query: str) -> list[tuple[Any, ...]]:
-    """What a query gives."""
+    """The rows that a query on the run's database gives."""
     with duckdb.connect(str(run / "state.duckdb"), read_only=True) as con:
         return con.sql(query).fetchall()
 
@@ -68,8 +68,8 @@ def cli(
 ) -> subprocess.CompletedProcess[str]:
     """Run the command line in this process; its exit code must be the one expected, and an exception never leaves it.
 
-    folder: where it runs. options: `input` for standard input, which is empty otherwise. What a command sets for the
-    process it runs in (environment, handlers of signals) is as before afterwards.
+    folder: where it runs. options: `input` for standard input, which is empty otherwise. What the command changes in
+    this process (environment, handlers of signals) is put back afterwards.
     """
     command = [str(argument) for argument in arguments]
     with contextlib.chdir(folder), mock.patch.dict(os.environ):
@@ -82,7 +82,7 @@ def cli(
 def cli_process(
     *arguments: Any, expect: int | None = 0, timeout: float = 120, **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """The same in a process of its own: for kills, limits, signals and memory; a traceback is never shown."""
+    """Run the command line in a process of its own, for kills, limits, signals, memory; it never shows a traceback."""
     command = [sys.executable, "-m", "streambpe", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=timeout, **options)
     assert "Traceback" not in done.stderr, done.stderr
@@ -106,7 +106,7 @@ class Driver:
         return any(line.strip() == word for line in self.process.stdout)
 
     def end(self, number: int | None = None) -> tuple[int, str]:
-        """Send a signal if one is given, wait; the exit code (negative: killed) and stderr."""
+        """Send a signal if one is given, and wait for the end: (exit code, negative if killed; stderr)."""
         if number is not None:
             self.process.send_signal(number)
         try:
@@ -119,14 +119,14 @@ class Driver:
         return self.process.returncode, err
 
     def kill(self) -> None:
-        """SIGKILL, as the kernel or a power cut would."""
+        """End it with SIGKILL, as abruptly as the kernel or a power cut would."""
         self.end(signal.SIGKILL)
 
 
 def ended(failpoint: str, **given: Any) -> int:
-    """Run a driver to its end, or to its death at a failpoint; the exit code, 0 or that of SIGKILL.
+    """Run a driver to its end, or to its death at a failpoint. Returns its exit code: 0, or that of SIGKILL.
 
-    It commits after every pass where it is to die at a commit, and else hardly ever.
+    The driver commits after every pass if it is to die at a commit, else hardly ever.
     """
     seconds = 0 if failpoint.startswith("events-committed") else 5
     driver = Driver({"STREAMBPE_FAILPOINT": failpoint}, trainer={"checkpoint_seconds": seconds}, **given)

@@ -1,10 +1,10 @@
 """Three tiers of tests, by how long they take.
 
-    make test        minutes: every behaviour once, the random cases of few seeds
-    make test-long   what is marked `long`, and all tests that draw at random again, with all their examples and seeds
+    make test        minutes: every behaviour once, random cases with few seeds
+    make test-long   tests marked `long`, and again all tests that draw at random, with all their examples and seeds
     make soak        hours: seeds and kills that nobody has tried yet (tests/soak.py)
 
-make test-long sets STREAMBPE_LONG; without it, tests draw an eighth of what they name, and always the same.
+make test-long sets STREAMBPE_LONG. Without it, tests draw an eighth of the examples that they name, always the same.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ EIGHTH = 8
 
 
 def share(n: int, least: int = 1) -> int:
-    """So many of n as this tier takes; what is asserted of them must be a share too."""
+    """How many of n this tier takes. A number that a test asserts about them must be such a share too."""
     return n if LONG else min(n, max(least, n // EIGHTH))
 
 
 def examples(n: int) -> settings:
-    """A hypothesis test of n examples in the long tier."""
+    """Settings of a hypothesis test that has n examples in the long tier, and fewer in the others."""
     return settings(max_examples=share(n, 10))
 
 
 def seeds(n: int) -> range:
-    """`for seed in seeds(60)`: the first of them. A test that says so runs again in the long tier, with all."""
+    """`for seed in seeds(60)`: the first few of 60. A test with this runs again in the long tier, with all of them."""
     return range(share(n, 3))
 
 
@@ -41,5 +41,5 @@ def long(*values: Any, **more: Any) -> Any:
 
 
 def first(fast: int, cases: Iterable[Any]) -> list[Any]:
-    """The first cases as they are, the others for the long tier."""
+    """Cases of a parametrised test: the first `fast` for every tier, the others for the long tier."""
     return [case if place < fast else long(case) for place, case in enumerate(cases)]

@@ -1,7 +1,7 @@
-"""The core's functions, typed: nobody else sees a pointer. Calls let go of the interpreter's lock.
+"""The core's functions, typed: nobody else sees a pointer. A call releases the interpreter's lock while it runs.
 
-The library is built at install (hatch_build.py) of the C files beside this one, and knows their digest: one that is
-missing, damaged or made of other sources is refused in one sentence.
+The library is built from the C files beside this one at install (hatch_build.py), and knows their digest. A library
+that is missing, damaged or made of other sources is refused in one sentence.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Longs = npt.NDArray[np.int64]
 
 
 def sources_digest() -> str:
-    """Of the C files beside this module, as hatch_build.py takes it."""
+    """The digest of the C files beside this module, taken as hatch_build.py takes it."""
     whole = hashlib.sha256()
     for file in sorted([*FOLDER.glob("*.c"), *FOLDER.glob("*.h")]):
         whole.update(file.name.encode() + b"\0" + file.read_bytes().replace(b"\r\n", b"\n") + b"\0")
@@ -123,14 +123,14 @@ def library() -> Any:
 
 
 def succeeded(code: int) -> bool:
-    """False if the caller's memory was used up."""
+    """False if the memory that the caller allowed is used up; other errors are raised."""
     if code < _FULL:
         raise CoreError(f"The compiled part of streambpe gave up: {_ERRORS.get(code, f'error {code}')}.")
     return code != _FULL
 
 
 def completed(code: int) -> None:
-    """For a table whose limit no caller's input reaches: one that is full all the same must not pass for the whole."""
+    """For a table whose limit no input should reach: if it is full all the same, it must not pass for all."""
     if not succeeded(code):
         raise MemoryError("a table of the compiled part of streambpe")
 
@@ -143,7 +143,7 @@ def categories() -> Categories:
 
 def lines_as_documents(data: bytes, inside: bool) -> bytes:
     """Lines as a counting buffer: 0xFF in place of every line break, and no empty documents. `inside`: the data begins
-    inside a document, which its first line break ends."""
+    inside a document, which ends at the first line break."""
     out = np.empty(len(data), np.uint8)
     size = library().lines_as_documents(data, len(data), inside, out.ctypes.data)
     return out[:size].tobytes()
@@ -158,7 +158,7 @@ class Split:
     special: int = -1  # the preset of runs marked with SCRIPT_RUN_END; -1: there are none
 
     def learn(self, text: bytes) -> int:
-        """Where the table of classes is, with all pages that a text needs."""
+        """The address of the table of classes, after all pages that a text needs are learned."""
         classes = self.classes
         if not text.isascii():
             pages = classes.learned.copy()
@@ -174,7 +174,7 @@ class Split:
 
 
 class ChunkTable:
-    """Distinct chunks with a number each, in at most `limit` bytes of memory (more while they are taken out)."""
+    """Distinct chunks, each with a number, in at most `limit` bytes of memory (more while they are taken out)."""
 
     def __init__(self, limit: int) -> None:
         self.limit = max(limit, 1 << 17)
@@ -182,7 +182,7 @@ class ChunkTable:
 
     @property
     def handle(self) -> int:
-        """For the functions of the core."""
+        """The table as the functions of the core take it."""
         if self._handle is None:
             self._handle = library().table_new(self.limit)
             if not self._handle:
@@ -200,7 +200,7 @@ class ChunkTable:
 
     @property
     def taken(self) -> int:
-        """Bytes of memory, now."""
+        """How many bytes of memory it takes now."""
         return int(library().table_bytes(self._handle)) if self._handle else 0
 
     def _scan(self, text: bytes, split: Split, at: int, ids: int | None) -> tuple[int, int]:
@@ -213,9 +213,9 @@ class ChunkTable:
         return int(done[0]), int(done[1])
 
     def count(self, text: bytes, split: Split, at: int = 0) -> tuple[int, int]:
-        """Count the chunks of text[at:] (documents, each ended by 0xFF): (how far it came, how many chunks).
+        """Count the chunks of text[at:] (documents, each ended by 0xFF): (where it stopped, how many chunks).
 
-        It comes to the end unless the limit is reached; then take out what is there, and go on from where it stopped.
+        It stops at the end, or where the limit is reached: then take out what is there, and go on from that place.
         """
         return self._scan(text, split, at, None)
 
@@ -228,7 +228,7 @@ class ChunkTable:
         return ids[:many]
 
     def add(self, offsets: Longs, chunks: Bytes, n: Longs, at: int = 0) -> int:
-        """Add chunks from number `at` on with their counts; up to which one there was room."""
+        """Add chunks from number `at` on with their counts; the number of the first one that found no room."""
         done = np.array([at], np.int64)
         arrays = (offsets.ctypes.data, chunks.ctypes.data, n.ctypes.data)
         succeeded(library().table_add(self.handle, *arrays, len(n), done.ctypes.data))

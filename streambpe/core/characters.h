@@ -1,4 +1,4 @@
-/* How the splits walk over text: one character, all that follow of some classes. Included by them alone. */
+/* How the splits walk over text: past one character, or past all that follow of some classes. Only they include it. */
 #ifndef STREAMBPE_CHARACTERS_H
 #define STREAMBPE_CHARACTERS_H
 
@@ -18,8 +18,8 @@ enum {
 typedef const uint8_t *place;
 typedef const uint16_t *table;
 
-/* The class of the character at `p`, and where the next one begins. Text is valid UTF-8; if not, nothing beyond `end` is
-   read. */
+/* The class of the character at `p`, and where the next one begins. Text is valid UTF-8; if not, nothing beyond `end`
+   is read. */
 static inline unsigned look(table classes, place p, place end, place *next) {
     unsigned byte = *p;
     if (byte < 0x80) {
@@ -59,7 +59,7 @@ static inline place run(table classes, place p, place end, unsigned set) {
     return p;
 }
 
-/* Past at most `most` of them. */
+/* Past at most `most` characters of these classes. */
 static inline place run_most(table classes, place p, place end, unsigned set, int most) {
     place next;
     while (most-- && p < end && look(classes, p, end, &next) & set)
@@ -75,7 +75,7 @@ static inline int is(table classes, place p, place end, unsigned set) {
 /* Presets that stand in a file of their own. */
 split_rule boundless, ultimate1, word_level, spaceless, spaceless_gpt4o, script_rule, whitespace;
 
-/* What gpt4o has besides words. */
+/* What gpt4o matches besides words. */
 place gpt4o_rest(table classes, place p, place end);
 
 #endif

@@ -1,8 +1,8 @@
 """What the core's splits know of characters: one 16-bit entry for each code point.
 
-The presets ask for categories, as the installed `regex` module has them: learned a page of 256 code points at a time,
-when a text first needs it, so that starting costs nothing and the core and `regex` can never disagree about Unicode.
-2.2 MB of addresses, of which a text in few scripts touches little.
+The presets ask for categories as the installed `regex` module has them, so the core and `regex` can never disagree
+about Unicode. They are learned one page of 256 code points at a time, when a text first needs it, so starting costs
+nothing. The table spans 2.2 MB of addresses, of which a text in few scripts touches little.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PAGES = 0x110000 // PAGE
 UPPER, TITLE, LOWER, CASELESS, MARK, NUMBER, SYMBOL, SPACE, BREAK, OTHER, _PICTURE, _JOINER = (
     1 << i for i in range(12)
 )
-TAKES_SPACE, INHERITED = 1 << 14, 1 << 15  # of script's groups
+TAKES_SPACE, INHERITED = 1 << 14, 1 << 15  # of the groups of preset script
 _CATEGORIES = (
     (r"\p{Lu}", UPPER),
     (r"\p{Lt}", TITLE),
@@ -43,17 +43,17 @@ _SURROGATES = range(0xD800 // PAGE, 0xE000 // PAGE)
 
 
 class Classes(Protocol):
-    """A table of entries, and which of its pages hold."""
+    """A table of entries, and which of its pages are filled."""
 
     table: Entries
     learned: npt.NDArray[np.uint8]
 
     def learn(self, pages: list[int]) -> None:
-        """Fill pages; others may read the table meanwhile, and nobody a page that is not marked."""
+        """Fill pages. Others may read the table meanwhile, but never a page that is not marked as learned."""
 
 
 class Categories:
-    """Categories by the `regex` module; one table for all threads."""
+    """Categories from the `regex` module, in one table for all threads."""
 
     def __init__(self) -> None:
         self.table = np.zeros(0x110000, np.uint16)

@@ -16,11 +16,11 @@ enum {
     CORE_FULL = -1,     /* the memory that the caller allowed is used up; what is in hand is kept */
     CORE_NO_MEMORY = -2, /* the system gave none */
     CORE_OVERFLOW = -3, /* a count would not fit 64 bits */
-    CORE_DAMAGED = -4,  /* input that the caller promised not to give */
+    CORE_DAMAGED = -4,  /* the caller gave input that it had promised not to give */
     CORE_CLASS = -5     /* a character whose class is not known yet: the caller looks it up and calls again */
 };
 
-/* An address that is read soon. */
+/* Ask the processor to fetch an address that is read soon. */
 #if defined(__GNUC__)
 #define SOON(address) __builtin_prefetch(address)
 #else

@@ -1,12 +1,12 @@
 /* Text to counts of its chunks, or to their numbers in order.
 
-   A buffer holds documents, each ended by the byte FF, or one stretch of a document without it; inside a document, runs of
-   one script may end with FD, or with FE if they are split by a preset of their own:
+   A buffer holds documents, each ended by the byte FF, or one stretch of a document without that byte. Inside a
+   document, runs of one script may end with FD, or with FE if they are split by a preset of their own:
 
        the cat FF the dog FF      ->  "the" 2, " cat" 1, " dog" 1
                                   ->  0 1 -1 0 2 -1      (numbers by first occurrence; -1 ends a document)
 
-   It stops where the table is full, and goes on from there when it is called with another one.
+   Counting stops where the table is full, and goes on from there when it is called with another table.
 
    Judge: tests/text/test_chunker.py, which counts what the `regex` module finds. */
 #include "split.h"
@@ -18,12 +18,12 @@
 #define CORE_DIGEST ""
 #endif
 
-/* Of which sources this library was made. */
+/* The digest of the sources that this library was made of. */
 EXPORT const char *core_digest(void) {
     return CORE_DIGEST;
 }
 
-/* Mark in `pages` (one byte for 256 code points) which the text needs of those that are 0 there: 1. Returns how many. */
+/* Set to 1 the pages (one byte for 256 code points) that the text needs and that are 0 so far. Returns how many. */
 EXPORT int64_t pages_needed(const uint8_t *text, int64_t size, uint8_t *pages) {
     int64_t needed = 0;
     const uint8_t *p = text, *end = text + size;
@@ -49,8 +49,8 @@ EXPORT int64_t pages_needed(const uint8_t *text, int64_t size, uint8_t *pages) {
     return needed;
 }
 
-/* Lines -> documents: every line break becomes FF, and empty lines are none. `inside`: the data begins inside a document,
-   which its first line break ends. Writes at most `size` bytes; returns how many. */
+/* Lines -> documents: every line break becomes FF, and empty lines are left out. `inside`: the data begins inside a
+   document, which ends at the first line break. Writes at most `size` bytes; returns how many. */
 EXPORT int64_t lines_as_documents(const uint8_t *data, int64_t size, int inside, uint8_t *out) {
     const uint8_t *p = data, *end = data + size;
     uint8_t *to = out;
@@ -67,7 +67,7 @@ EXPORT int64_t lines_as_documents(const uint8_t *data, int64_t size, int inside,
     return to - out;
 }
 
-/* A word with the mark that stands before it, laid where the table would keep it; NULL: `*why` says why not. */
+/* A word with a mark put before it, laid where the table would keep it; NULL: `*why` says why not. */
 static const uint8_t *marked_word(chunk_table *table, const uint8_t *word, uint64_t length, int *why) {
     if (!table_room(table, length + 3, why))
         return NULL;
@@ -79,8 +79,8 @@ static const uint8_t *marked_word(chunk_table *table, const uint8_t *word, uint6
 
 /* Count or, with `ids`, number the chunks of text[*at:size]. `special`: the preset of runs that end with FE, or -1.
 
-   `*at` is moved past what was done; `*many` goes up by the chunks counted, or by the places of `ids` written. CORE_OK at
-   the end; else an error, with `*at` before the chunk that found no place. */
+   `*at` is moved past what was done; `*many` goes up by the chunks counted, or by the places of `ids` written. CORE_OK
+   at the end; else an error, with `*at` before the chunk that found no place. */
 EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, int special, const uint8_t *text,
                      int64_t size, int64_t *at, int64_t *many, int32_t *ids) {
     split_function usual = split_preset(preset), other = special < 0 ? usual : split_preset(special);
@@ -127,8 +127,8 @@ EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, in
     return CORE_OK;
 }
 
-/* Add chunks that were found elsewhere: chunk i is bytes[offsets[i]:offsets[i + 1]] and counts n[i]; `*at` is the first one
-   that is not added yet. */
+/* Add chunks that were found elsewhere: chunk i is bytes[offsets[i]:offsets[i + 1]] and counts n[i]; `*at` is the first
+   one that is not added yet. */
 EXPORT int table_add(chunk_table *table, const int64_t *offsets, const uint8_t *bytes, const int64_t *n, int64_t size,
                      int64_t *at) {
     for (; *at < size; ++*at) {

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* How many bytes the ids stand for; -1 - i if id i is none of `many` that stand for bytes by themselves (size -1). */
+/* How many bytes the ids stand for; -1 - i if id i is not below `many`, or stands for no bytes (its size is -1). */
 EXPORT int64_t decoded_size(const int32_t *sizes, int64_t many, const int64_t *ids, int64_t n) {
     int64_t whole = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -18,7 +18,7 @@ EXPORT int64_t decoded_size(const int32_t *sizes, int64_t many, const int64_t *i
     return whole;
 }
 
-/* Their bytes: id i stands for bytes[starts[i]:starts[i] + sizes[i]]. */
+/* Write the bytes of the ids: id i stands for bytes[starts[i]:starts[i] + sizes[i]]. */
 EXPORT void decode_ids(const int64_t *starts, const int32_t *sizes, const uint8_t *bytes, const int64_t *ids, int64_t n,
                        uint8_t *out) {
     for (int64_t i = 0; i < n; i++) {

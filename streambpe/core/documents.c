@@ -1,9 +1,9 @@
 /* Which documents stand in a part: MurmurHash3 (x64, 128 bits) of every chunk's bytes, and of every document.
-   store/documents.py says what is hashed. A chunk's hash is 16 bytes, one block of this function, so a document's can
-   stop after any chunk and go on in the next part.
+   store/documents.py says what is hashed. A chunk's hash is 16 bytes, one block of this function, so hashing a document
+   can stop after any chunk and go on in the next part.
 
        ids 0 1 -1 2      the document of chunks 0 1 ends here: its hash is added to the total
-                         the one that begins with chunk 2 is left in `open`: nothing is added yet
+                         the document that begins with chunk 2 stays in `open`: nothing is added yet
 
    Judges: tests/core/test_documents.py, the mmh3 package. */
 #include "core.h"
@@ -15,7 +15,7 @@ typedef struct {
     uint64_t half[2], blocks;
 } hash;
 
-/* Of a document, so that an empty one has a hash that is not 0; a chunk's seed is 0. */
+/* Where a document's hash begins: seed 1, so that the hash of an empty one is not 0. A chunk's seed is 0. */
 static const hash EMPTY = {{1, 1}, 0};
 
 static uint64_t turned(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
@@ -71,8 +71,8 @@ EXPORT void chunk_hashes(const int64_t *offsets, const uint8_t *bytes, int64_t s
     }
 }
 
-/* open[3]: the document that goes on here, and behind the call the one that goes on in the next part; 0 blocks: none.
-   total[4]: hashes of the documents that end, added up in sums of 32 bits each, the lowest first. */
+/* open[3]: the document that goes on here, and after the call the one that goes on in the next part; 0 blocks: none.
+   total[4]: hashes of the documents that end here, added up in four sums of 32 bits each, the lowest first. */
 EXPORT void sum_documents(const int32_t *ids, int64_t size, const uint64_t *hashes, uint64_t *open, uint64_t *total) {
     hash now = EMPTY;
     if (open[2])

@@ -1,4 +1,4 @@
-"""Hashes of chunks and of documents made of them, as store/documents.py defines them."""
+"""Hashes of chunks and of documents, as store/documents.py defines them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ UInt64 = npt.NDArray[np.uint64]
 
 
 def chunk_hashes(offsets: Longs, data: Bytes) -> UInt64:
-    """MurmurHash3 of every chunk: rows of its lower and its upper 64 bits."""
+    """MurmurHash3 of every chunk: rows (lower 64 bits, upper 64 bits)."""
     hashes = np.empty((len(offsets) - 1, 2), np.uint64)
     library().chunk_hashes(offsets.ctypes.data, data.ctypes.data, len(hashes), hashes.ctypes.data)
     return hashes
 
 
 class DocumentSum:
-    """The hashes of documents added up, part after part; a part's chunks are numbers, one below 0 ends a document."""
+    """The sum of the hashes of documents, part after part. Chunks are numbers; a number below 0 ends a document."""
 
     def __init__(self) -> None:
         self._open = np.zeros(3, np.uint64)  # of the document that is not over yet
@@ -26,7 +26,7 @@ class DocumentSum:
         self._total = 0
 
     def add(self, ids: npt.NDArray[np.int32], hashes: UInt64) -> None:
-        """The next part; its hashes by the numbers of its chunks."""
+        """Add the next part: the numbers of its chunks, and the hash of each number."""
         ids = np.ascontiguousarray(ids, np.int32)
         library().sum_documents(
             ids.ctypes.data, len(ids), hashes.ctypes.data, self._open.ctypes.data, self._ended.ctypes.data
@@ -35,11 +35,11 @@ class DocumentSum:
         self._ended.fill(0)
 
     def end_document(self) -> None:
-        """A document that has no end of its own ends here, unless it is empty."""
+        """End the document that is open, unless it has no chunks yet."""
         if self._open[2]:
             self.add(np.full(1, -1, np.int32), np.zeros((0, 2), np.uint64))
 
     @property
     def value(self) -> int:
-        """Of all documents that ended, mod 2^128."""
+        """The sum of the hashes of all documents that ended, mod 2^128."""
         return self._total % (1 << 128)

@@ -1,11 +1,11 @@
 /* One chunk to its ids: stop word, symbols, events, names; and the cache of chunks that came before.
 
-   The cache is sets of two slots of 64 bytes. A chunk of at most 31 bytes with at most 7 ids is found in one of the two of
-   its set, or is encoded and takes the first; what was there takes the second:
+   The cache is made of sets of two slots, 64 bytes each. A chunk of at most 31 bytes with at most 7 ids is found in one
+   of the two slots of its set. Else it is encoded and put into the first slot, and what was there moves to the second:
 
        set of " the": | " the" 262 | " cat" 1042 |     + " dog"  ->  | " dog" 3290 | " the" 262 |
 
-   So it never grows, is never emptied, and what it holds decides nothing but time.
+   So the cache never grows and is never emptied, and what it holds decides nothing but time.
 
    Judge: streambpe/model/replay.py. */
 #include "encode.h"
@@ -46,7 +46,7 @@ EXPORT int64_t encoder_bad(const encoder *encoder) {
 /* The code point at `p`, which is the first of `length` bytes. */
 static inline uint32_t point_at(const uint8_t *p, const uint8_t *end, int *length) {
     *length = *p < 0x80 ? 1 : *p < 0xE0 ? 2 : *p < 0xF0 ? 3 : 4;
-    if (end - p < *length) { /* no UTF-8, which the caller promised */
+    if (end - p < *length) { /* no UTF-8, though the caller promised that */
         *length = (int)(end - p);
         return 0xFFFD;
     }
@@ -57,7 +57,7 @@ static inline uint32_t point_at(const uint8_t *p, const uint8_t *end, int *lengt
     return point < 0x110000 ? point : 0xFFFD;
 }
 
-/* Symbols of text[0:size] to `out`: how many, or ENCODE_UNKNOWN. */
+/* Write the symbols of text[0:size] to `out`. Returns how many, or ENCODE_UNKNOWN. */
 static int64_t symbols_of(encoder *encoder, const uint8_t *text, int64_t size, int32_t *out) {
     const encode_model *model = &encoder->model;
     const uint8_t *p = text, *end = text + size;
@@ -85,7 +85,7 @@ static int64_t symbols_of(encoder *encoder, const uint8_t *text, int64_t size, i
     return to - out;
 }
 
-/* Of a chunk that may have a mark before it. */
+/* Write the symbols of a chunk, with those of the mark before it if it has one. */
 static int64_t symbolise(encoder *encoder, const uint8_t *chunk, uint64_t length, int marked, int32_t *out) {
     int64_t before = marked ? symbols_of(encoder, (const uint8_t *)"\xE2\x96\x81", 3, out) : 0;
     if (before < 0)
@@ -96,7 +96,7 @@ static int64_t symbolise(encoder *encoder, const uint8_t *chunk, uint64_t length
 
 /* ------------------------------------------------------------------------------------------------------------- chunk */
 
-/* How a stop word compares with the chunk. */
+/* Below 0, 0 or above 0: the stop word stands before the chunk (with its mark), is equal to it, or stands behind it. */
 static int compared(const uint8_t *word, uint64_t size, const uint8_t *chunk, uint64_t length, int marked) {
     if (marked) {
         int order = memcmp(word, "\xE2\x96\x81", size < 3 ? size : 3);

@@ -1,19 +1,19 @@
 /* Chunks to ids: the events of a model replayed, a chunk's ids remembered, superwords joined.
 
-   An event merges two neighbours or splits a token again. Inside a chunk events happen in the order in which they were
-   learned, each at every place where it can, left to right, and none comes back after its turn:
+   An event merges two neighbours or splits a token again. Inside a chunk, events happen in the order in which they were
+   learned. Each happens at every place where it can, left to right, and none comes back after its turn:
 
        events  0: a b -> ab    1: ab c -> abc    2: delete ab -> a b
        abcabb      a b c a b b   -0->   ab c ab b   -1->   abc ab b   -2->   abc a b b
 
-   Then superwords: neighbouring chunks that ended as one token each join by the same rule ("in the" -> one token).
+   Then superwords: neighbouring chunks that are one token each join by the same rule ("in the" -> one token).
 
    encode_replay.c   a sequence of symbols to its tokens
    encode.c          a chunk to symbols and ids, and the cache of chunks
    encode_text.c     documents to ids: splitting, superwords, what stays open at the ends of a block
    decode.c          ids to bytes
 
-   Nothing here is shared between threads but what is only read. Judge: streambpe/model/replay.py (tests/encode/test_encode_core.py). */
+   Threads share only what is never written. Judge: streambpe/model/replay.py (tests/encode/test_encode_core.py). */
 #ifndef STREAMBPE_ENCODE_H
 #define STREAMBPE_ENCODE_H
 
@@ -23,8 +23,8 @@
 
 enum {
     ENCODE_UNKNOWN = -6, /* the text holds a symbol that the model's alphabet does not have */
-    ENCODE_DEAD = -7,    /* a token was left that has no model id: encoder_bad says which */
-    ENCODE_AGAIN = -8    /* a window was too small (within the core only) */
+    ENCODE_DEAD = -7,    /* a chunk ended in a token that has no model id: encoder_bad says which */
+    ENCODE_AGAIN = -8    /* a window was too small (never leaves the core) */
 };
 
 #define NEVER INT32_MAX /* an event behind all others */
@@ -41,11 +41,11 @@ typedef struct {
 typedef struct {
     pair_slot *slots;        /* open addressing, 1 << bits of them, at most half of them in use */
     const int32_t *made;     /* event -> the token that it makes */
-    const int32_t *later;    /* event -> the next one of the same pair, or of the same token; NULL: there are none */
-    const int32_t *deletion; /* id -> the first event that splits it, or NEVER; NULL: there are none */
+    const int32_t *later;    /* event -> the next event of the same pair or token; NULL: no event has one */
+    const int32_t *deletion; /* id -> the first event that splits it, or NEVER; NULL: nothing is split */
     const int64_t *into_at;  /* event -> its parts: into[into_at[event]:into_at[event + 1]] */
     const int32_t *into;
-    const int32_t *sizes; /* id -> its base symbols; asked for parts only */
+    const int32_t *sizes; /* id -> how many base symbols it has; only asked for parts */
     int32_t bits;
     int32_t events; /* how many */
 } pair_rules;
@@ -53,7 +53,7 @@ typedef struct {
 /* A model as the encoder reads it (core/encoding.py fills it); all arrays are the caller's. */
 typedef struct {
     pair_rules chunk, super, borders; /* borders: pairs of whole chunks that some superword holds side by side */
-    const int32_t *symbols;           /* of a byte, or of a code point; SCRIPT: its block, 0 if it has none */
+    const int32_t *symbols;           /* byte or code point -> its symbol; SCRIPT: its block, 0 if it has none */
     const int32_t *indices;           /* SCRIPT: a code point's place in its block */
     const int32_t *names;             /* log id -> model id, negative if it has none; NULL: log ids are wanted */
     const uint8_t *side;              /* log id -> 1: left of a border, 2: right of one; NULL: no superwords */
@@ -73,20 +73,20 @@ typedef struct {
 enum { BYTES, CHARACTERS, SCRIPT };
 enum { REFUSE, DROP, KEEP, ESCAPE }; /* a symbol outside the alphabet: an error, nothing, UNKNOWN, its bytes */
 
-/* Where a sequence too long to be searched again and again is replayed. */
+/* Memory to replay a sequence that is too long to be searched again and again. */
 typedef struct {
     int32_t *token, *next, *previous; /* of places; a token stands at its first place */
-    int32_t *waits;                   /* of nodes: the event that one waits for, or NEVER */
+    int32_t *waits;                   /* of nodes: the event that a node waits for, or NEVER */
     int32_t *after, *before;          /* of nodes: others that wait for the same event */
     uint8_t *crossed;                 /* of places: something was joined over its left border */
     int32_t *stretch, *fresh;         /* symbols around a border */
     int32_t *heads;                   /* of events: the first node that waits for it, or -1 */
     uint64_t *bits, *summary;         /* of events with a node; of words of `bits` */
-    int64_t places, events;           /* for how many there is room; a node for each pair, another for deletions */
+    int64_t places, events;           /* how many there is room for; a place has two nodes: its pair, its deletion */
     uint64_t bytes, limit;
 } replay_space;
 
-enum { SHORT_SEQUENCE = 48 }; /* symbols up to which the next event is found by looking at all of them */
+enum { SHORT_SEQUENCE = 48 }; /* up to so many symbols, the next event is found by looking at all of them */
 
 #define CACHED_BYTES 31
 #define CACHED_IDS 7
@@ -95,7 +95,7 @@ enum { SHORT_SEQUENCE = 48 }; /* symbols up to which the next event is found by 
 typedef struct {
     uint64_t key[4];         /* the chunk, zeros behind it; its length in the top byte, 128 more if it has a mark */
     int32_t ids[CACHED_IDS]; /* model ids, unless superwords want log ids */
-    int32_t n;               /* how many; CACHED_WHOLE more if a superword may take it up */
+    int32_t n;               /* how many ids; CACHED_WHOLE more if a superword may take the chunk up */
 } cached_chunk;
 
 typedef struct {
@@ -124,7 +124,7 @@ static inline int32_t pair_event(const pair_rules *rules, int32_t left, int32_t 
     return event;
 }
 
-/* The first event from `from` on that splits the token, or NEVER; asked only where there are any. */
+/* The first event from `from` on that splits the token, or NEVER; only asked if the model has deletions. */
 static inline int32_t deletion_event(const pair_rules *rules, int32_t token, int32_t from) {
     int32_t event = token < 0 ? NEVER : rules->deletion[token];
     while (event < from)
@@ -132,27 +132,28 @@ static inline int32_t deletion_event(const pair_rules *rules, int32_t token, int
     return event;
 }
 
-/* token[0:n] replayed in place; how many are left. Of at most SHORT_SEQUENCE symbols. */
+/* Replay token[0:n] in place, at most SHORT_SEQUENCE symbols. Returns how many tokens are left. */
 int64_t replay_short(const pair_rules *rules, int32_t *token, int64_t n);
 
-/* The same for any number, `window` of them at a time; ENCODE_AGAIN: the tokens are lost, take a window four times as
-   large; or an error. */
+/* The same for any number of symbols, `window` of them at a time, or an error. ENCODE_AGAIN: the tokens are lost, lay
+   them out anew and take a window four times as large. */
 int64_t replay_long(replay_space *space, const pair_rules *rules, int32_t *token, int64_t n, int64_t window);
 
-/* Any number, kept beside while its windows may turn out too small. */
+/* Replay any number of symbols; a copy of them is kept while a window may turn out too small. */
 int64_t replay(replay_space *space, const pair_rules *rules, int32_t *token, int64_t n, int64_t window);
 
-/* As replay_short for rules that may go back: the smallest event of all pairs, at all its places, again and again. */
+/* As replay_short, for rules by which an earlier event may follow a later one: again and again, the smallest event of
+   all pairs is made at all its places. */
 int64_t join_smallest(const pair_rules *rules, int32_t *token, int64_t n);
 
-/* Give its memory back. */
+/* Give the memory of a space back. */
 void replay_release(replay_space *space);
 
 /* A chunk and where the cache would have it. */
 typedef struct {
     const uint8_t *chunk;
     uint64_t length, key[4];
-    cached_chunk *slot; /* NULL: it is too long */
+    cached_chunk *slot; /* NULL: the chunk is too long */
     int marked;         /* U+2581 stands before it */
 } chunk_look;
 
@@ -183,7 +184,7 @@ static inline uint64_t chunk_hash(const uint64_t key[4]) {
     return hash * 0x9E3779B97F4A7C15ull >> 20;
 }
 
-/* Where to look for a chunk, which the processor is asked to fetch meanwhile. `end`: of the memory that may be read. */
+/* Where the cache would have a chunk; the processor is asked to fetch it. `end`: of the memory that may be read. */
 static inline void chunk_at(const encoder *encoder, const uint8_t *chunk, uint64_t length, const uint8_t *end, int marked,
                             chunk_look *look) {
     look->chunk = chunk;
@@ -198,8 +199,8 @@ static inline void chunk_at(const encoder *encoder, const uint8_t *chunk, uint64
     }
 }
 
-/* Its ids, log or model ids as the cache keeps them: how many, or an error. `out` has room for its symbols, and for
-   CACHED_IDS at least. */
+/* Write the ids of a chunk, log or model ids as the cache keeps them. Returns how many, or an error. `out` has room for
+   the chunk's symbols, and for CACHED_IDS at least. */
 int64_t chunk_ids(encoder *encoder, const chunk_look *look, int32_t *out, int *whole);
 
 #endif

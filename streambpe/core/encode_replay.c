@@ -1,17 +1,20 @@
 /* The events of a model on one sequence of symbols.
 
-   Short ones: every place waits for an event; the smallest is made at its first place, and the places around wait anew.
+   Short sequences: every place waits for an event; the smallest event is made at its first place, and the places around
+   it wait anew.
 
-   Long ones: places that wait for one event are a list, and events are worked off in their order, so nothing is searched.
+   Long sequences: the places that wait for one event are a list, and events are worked off in their order, so nothing
+   is searched.
 
        0: n a -> na   1: a na -> ana        b a n a n a
                                             event 0: places 2, 4      b a na na
                                             event 1: place 1          b ana na      (place 2 is gone, 3 waits for nothing)
 
-   That is done in windows, so that all of it stays near the processor, and a window is cut where nothing was ever joined
-   across. What stands between two such borders is replayed alike alone, with its neighbours, and in the whole: so a cut
-   holds for the whole sequence if the stretch on its left and the stretch on its right, replayed together, leave it
-   uncrossed. If they do not, or a window has no such border, all is done again in windows four times as large.
+   That is done in windows, so that all of it stays in the processor's caches. A window is cut at a border across which
+   nothing was ever joined. A stretch between two such borders ends as the same tokens whether it is replayed alone,
+   with its neighbours, or in the whole sequence. So a cut holds for the whole sequence if the stretches on its left and
+   on its right, replayed together, join nothing across it. If they do, or if a window has no such border, everything is
+   done again in windows four times as large.
 
    Judge: streambpe/model/replay.py. */
 #include "encode.h"
@@ -19,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fill an empty table: pairs, and the first event of each. What is wrong is told as CORE_DAMAGED. */
+/* Fill an empty table with pairs and the first event of each. CORE_DAMAGED: too many pairs, or one is there twice. */
 EXPORT int pairs_fill(pair_slot *slots, int bits, const int32_t *left, const int32_t *right, const int32_t *event,
                       const int32_t *made, int64_t n) {
     uint64_t mask = ((uint64_t)1 << bits) - 1;
@@ -122,7 +125,7 @@ static int reserve(replay_space *space, const pair_rules *rules, int64_t places)
     if (places >= INT32_MAX / 2)
         return CORE_FULL;
     space->token = malloc((size_t)places * 5 * sizeof *space->token); /* next, previous, stretch, fresh behind it */
-    space->waits = malloc((size_t)places * 6 * sizeof *space->waits); /* after, before behind it, two nodes a place */
+    space->waits = malloc((size_t)places * 6 * sizeof *space->waits); /* after, before behind it, two nodes per place */
     space->heads = malloc((size_t)(events + 1) * sizeof *space->heads);
     space->bits = calloc((size_t)(words + summary), sizeof *space->bits);
     space->crossed = malloc((size_t)places);
@@ -172,7 +175,7 @@ static inline void wait_no_more(replay_space *space, int64_t node) {
     space->waits[node] = NEVER;
 }
 
-/* The pair at a place, and the token there, wait for what comes from `from` on. */
+/* The pair that begins at a place waits for its first event from `from` on. */
 static inline void wait_at(replay_space *space, const pair_rules *rules, int32_t at, int32_t n, int32_t from) {
     int32_t next = space->next[at];
     wait_for(space, at, next < n ? pair_event(rules, space->token[at], space->token[next], from) : NEVER);
@@ -226,7 +229,8 @@ static void split_at(replay_space *space, const pair_rules *rules, int32_t at, i
     }
 }
 
-/* All places that wait for one event. Of a token beside itself every second pair is joined, from the left of each run. */
+/* Make one event at all places that wait for it. In a run of one token beside itself, every second pair is joined, from
+   the left. */
 static void work_off(replay_space *space, const pair_rules *rules, int32_t n, int32_t event) {
     int32_t node, right;
     while ((node = space->heads[event]) >= 0) {
@@ -249,7 +253,7 @@ static void work_off(replay_space *space, const pair_rules *rules, int32_t n, in
     }
 }
 
-/* All events on space->token[0:n]. */
+/* Make all events on space->token[0:n]. */
 static void work_off_all(replay_space *space, const pair_rules *rules, int32_t n) {
     for (int32_t i = 0; i < n; i++)
         space->next[i] = i + 1, space->previous[i] = i - 1, space->crossed[i] = 0;
@@ -326,7 +330,7 @@ int64_t replay(replay_space *space, const pair_rules *rules, int32_t *token, int
         memcpy(copy, token, bytes);
     }
     for (; (made = replay_long(space, rules, token, n, window)) == ENCODE_AGAIN; window *= 4)
-        memcpy(token, copy, bytes); /* it is there: what fits one window needs no other */
+        memcpy(token, copy, bytes); /* there is a copy: what fits one window is never done again */
     free(copy);
     return made;
 }

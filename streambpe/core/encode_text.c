@@ -1,13 +1,14 @@
 /* Documents to a stream of ids.
 
-   A buffer is that of count.c: documents, each ended by FF, runs of scripts by FD or FE. Behind every document of the stream
-   stands END_OF_TEXT:
+   A buffer is as in count.c: FF ends a document, FD or FE a run of one script. In the stream of ids, END_OF_TEXT stands
+   behind every document:
 
        the cat FF the dog FF   ->   262 1042 -2 262 3290 -2
 
-   Superwords: chunks that ended as one token each stay open as a run while the next may join the last; then the run is
-   replayed by the rules of superwords. The first run of a block may go on from the block before, and the last into the one
-   behind: with `hold` those two are given as log ids with WHOLE set, and joined when both sides are known:
+   Superwords: chunks that are one token each stay open as a run while the next may join the last; then the run is
+   replayed by the rules of superwords. The first run of a block may have begun in the block before, and the last may go
+   on in the block behind. With `hold` those two are given as log ids with WHOLE set; they are joined when both sides are
+   known:
 
        |in|the|   |end|of|x|   ->   head in the (hold 1),  body "end of"  x
 
@@ -26,10 +27,10 @@ typedef struct {
     int64_t n;
     int64_t run;   /* where the open run begins, or -1 */
     int64_t head;  /* ids of the run that is held at the front */
-    int first;     /* nothing ended a run yet, and the first one is held */
+    int first;     /* nothing has ended a run yet, and the first run is held */
 } writer;
 
-/* out[from:n] from log ids to model ids. */
+/* Turn out[from:n] from log ids to model ids. */
 static int name_from(writer *to, int64_t from) {
     const encode_model *model = &to->encoder->model;
     if (!model->names)
@@ -50,14 +51,14 @@ static void hold(writer *to, int64_t from) {
         to->out[i] |= WHOLE;
 }
 
-/* The open run, replayed in place. */
+/* Replay the open run in place. Returns how many tokens are left, or an error. */
 static int64_t join_run(encoder *encoder, int32_t *run, int64_t n) {
     const encode_model *model = &encoder->model;
     return model->backwards ? join_smallest(&model->super, run, n)
                             : replay(&encoder->space, &model->super, run, n, model->window);
 }
 
-/* Something stands here that nothing joins across. */
+/* End the open run, if there is one: nothing joins across this place. */
 static int end_run(writer *to) {
     int64_t run = to->run, first = to->first;
     to->first = 0;
@@ -81,7 +82,7 @@ static inline int borders(const encode_model *model, int32_t left, int32_t right
     return model->side[left] & 1 && model->side[right] & 2 && find_pair(&model->borders, left, right)->event != NEVER;
 }
 
-/* `n` ids of a chunk are at out[n:]; `whole`: it is one token that a superword may take up. */
+/* Take in a chunk whose `n` ids stand behind the stream. `whole`: it is one token that a superword may take up. */
 static inline int put(writer *to, int64_t n, int whole) {
     const encode_model *model = &to->encoder->model;
     int error;
@@ -115,7 +116,8 @@ static inline int put_end(writer *to) {
     return error;
 }
 
-/* parts: ids held at the front, where what is held at the end begins, whether anything ended a run. */
+/* End the stream. parts: how many ids are held at the front, where those held at the end begin, whether anything ended
+   a run. */
 static int64_t finish(writer *to, int held, int64_t parts[3]) {
     int error = CORE_OK;
     int64_t last = to->n, closed = !to->first || !(held & HOLD_LAST);
@@ -135,11 +137,12 @@ static int64_t finish(writer *to, int held, int64_t parts[3]) {
     return error ? error : to->n;
 }
 
-/* Chunks are looked for some at a time, so that the cache's memory is fetched while the next ones are split. */
+/* So many chunks are split before the first is looked up, so that the cache's memory is fetched meanwhile. */
 enum { AHEAD = 16 };
 
-/* A buffer to out[0:], which has room for the symbols of all of it, its ends of documents and CACHED_IDS more. How many ids,
-   or an error; CORE_CLASS: characters whose pages of classes are now marked as known, and must be before the next call. */
+/* Encode a buffer to out[0:], which has room for all its symbols, its ends of documents and CACHED_IDS more. Returns
+   how many ids, or an error. CORE_CLASS: the text needs more pages of classes. They are marked as known now, and the
+   caller must fill them before the next call. */
 EXPORT int64_t encode_text(encoder *encoder, const uint8_t *text, int64_t size, int held, int32_t *out, int64_t parts[3]) {
     const encode_model *model = &encoder->model;
     split_function usual = split_preset(model->preset), other = model->special < 0 ? usual : split_preset(model->special);
@@ -176,8 +179,8 @@ EXPORT int64_t encode_text(encoder *encoder, const uint8_t *text, int64_t size, 
     return finish(&to, held, parts);
 }
 
-/* The same for text that is split already: chunk i is bytes[offsets[i]:offsets[i + 1]], and rows say which chunk comes next,
-   or -1 where a document ends. */
+/* The same for text that is split already: chunk i is bytes[offsets[i]:offsets[i + 1]], and each of `rows` is the
+   number of the next chunk, or -1 where a document ends. */
 EXPORT int64_t encode_rows(encoder *encoder, const int64_t *offsets, const uint8_t *bytes, const int32_t *rows, int64_t n_rows,
                            const uint8_t *end, int held, int32_t *out, int64_t parts[3]) {
     writer to = {encoder, out, 0, -1, 0, held & HOLD_FIRST && encoder->model.side};
@@ -198,8 +201,8 @@ EXPORT int64_t encode_rows(encoder *encoder, const int64_t *offsets, const uint8
     return finish(&to, held, parts);
 }
 
-/* Each chunk by itself, nothing joined: ids one after another, how many of each to counts[0:n]; with superwords they are log
-   ids, and WHOLE is set on tokens that one may take up. */
+/* Encode each chunk by itself; nothing is joined. Its ids follow those of the chunk before, and counts[i] says how many
+   chunk i has. With superwords they are log ids, and WHOLE is set on a token that a superword may take up. */
 EXPORT int64_t encode_chunks(encoder *encoder, const int64_t *offsets, const uint8_t *bytes, int64_t n, int32_t *out,
                              int64_t *counts) {
     int64_t written = 0;
@@ -217,7 +220,7 @@ EXPORT int64_t encode_chunks(encoder *encoder, const int64_t *offsets, const uin
     return written;
 }
 
-/* Sequences of symbols, counts[i] of each, replayed in place; counts become those of the log ids. */
+/* Replay sequences of symbols in place. counts[i]: how many symbols sequence i has, and afterwards how many log ids. */
 EXPORT int64_t encode_symbols(encoder *encoder, int32_t *symbols, int64_t *counts, int64_t n) {
     int64_t read = 0, written = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -233,7 +236,8 @@ EXPORT int64_t encode_symbols(encoder *encoder, int32_t *symbols, int64_t *count
     return written;
 }
 
-/* A stream of log ids, WHOLE set on those that superwords may take up, to model ids with superwords joined. */
+/* Join the superwords of a stream of log ids, where WHOLE is set on those that superwords may take up, and write model
+   ids. */
 EXPORT int64_t encode_joined(encoder *encoder, const int32_t *stream, int64_t n, int32_t *out) {
     writer to = {encoder, out, 0, -1, 0, 0};
     for (int64_t i = 0; i < n; i++) {

@@ -1,6 +1,6 @@
 """The core's encoder and decoder, typed (encode.h): a model's tables, and one thread's encoder over them.
 
-tables = ModelTables(...)                     in arrays what a model is; serves any number of encoders
+tables = ModelTables(...)                     a model as arrays, for any number of encoders
 EncoderCore(tables).ids(b"the cat\\xff")       model ids, END_OF_TEXT behind every document
 """
 
@@ -24,7 +24,7 @@ Ids = npt.NDArray[np.int32]
 Pair = tuple[int, int]
 
 NEVER = 2**31 - 1  # an event behind all others
-END_OF_TEXT = -2  # in a stream of ids, beside UNKNOWN = -1
+END_OF_TEXT = -2  # in a stream of ids, as is UNKNOWN = -1
 WHOLE = 1 << 30  # set on an id in a stream: it is a chunk by itself and may become part of a superword
 HOLD_FIRST, HOLD_LAST = 1, 2
 BYTES, CHARACTERS, SCRIPT = range(3)  # alphabets
@@ -32,8 +32,8 @@ REFUSE, DROP, KEEP, ESCAPE = range(4)  # what becomes of a symbol outside the al
 WINDOW = 4096  # symbols of a long chunk that are replayed together
 CACHE_BYTES = 8 << 20
 NO_LIMIT = 1 << 62
-_SPARE = 16  # ids that a chunk is laid out in, whatever its size
-_USUAL = 1 << 14  # ids: room that is kept between calls
+_SPARE = 16  # ids for which there is always room, however short a chunk is
+_USUAL = 1 << 14  # ids for which room is kept between calls
 _FULL, _NO_MEMORY, _CLASS, _UNKNOWN, _DEAD = -1, -2, -5, -6, -7
 
 _POINTER, _SIZE, _INT, _TEXT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_char_p
@@ -45,7 +45,7 @@ class SymbolRefused(Exception):
 
 
 class TokenDead(Exception):
-    """A text ended in a token without a model id; its log id."""
+    """A text ended in a token without a model id. The argument is its log id."""
 
 
 class _PairRules(ctypes.Structure):
@@ -89,7 +89,7 @@ def _functions() -> Any:
 
 
 class Symbols(NamedTuple):
-    """An alphabet's way from text to symbols: `symbols` of bytes or of code points, SCRIPT's blocks with `indices`."""
+    """An alphabet's way from text to symbols: `symbols` by byte or code point; for SCRIPT its block, and `indices`."""
 
     alphabet: int
     unknown: int
@@ -100,7 +100,7 @@ class Symbols(NamedTuple):
 
 @dataclass(frozen=True)
 class Events:
-    """A model's events, numbered as in its log, by what they act on; each list of numbers grows."""
+    """A model's events, numbered as in its log, by what they act on; each list of numbers is ascending."""
 
     made: Sequence[int]  # the token of each event
     merges: Mapping[Pair, Sequence[int]]
@@ -111,7 +111,7 @@ class Events:
 
 
 class ModelTables:
-    """A model's arrays as the core reads them. 32 to 64 bytes per pair, 12 an event; a table of characters 4.5 MB."""
+    """A model's arrays as the core reads them: 32 to 64 bytes per pair, 12 per event, 4.5 MB for characters."""
 
     def __init__(
         self,
@@ -161,11 +161,11 @@ class ModelTables:
         if split is not None:
             model.preset, model.special = split.preset, split.special
             model.classes = split.classes.table.ctypes.data
-        # ids that a byte of text may be laid out in: a mark and a letter for two bytes, a block and an index for one
+        # the most ids that a byte of text may become: a word gets a mark before it, SCRIPT has a block and an index
         self.ids_a_byte = 3 if model.preset == PRESETS.index("whitespace") else 2 if symbols.alphabet == SCRIPT else 1
 
     def _kept_at(self, values: Any, kind: Any = None) -> int:
-        """Where an array is, kept as long as this."""
+        """The address of an array that lives as long as this object."""
         array = np.ascontiguousarray(values, kind)
         self._kept.append(array)
         return int(array.ctypes.data)
@@ -204,16 +204,16 @@ class ModelTables:
 
 
 class Block(NamedTuple):
-    """One block's ids: what is final, and what may still join with the blocks around."""
+    """One block's ids: what is final, and what may still join with the blocks around it."""
 
-    head: Ids  # log ids with WHOLE set: joins with what the block before left open
+    head: Ids  # log ids with WHOLE set: may join with what the block before left open
     body: Ids  # model ids
-    tail: Ids  # as head: may join with the block behind
-    closed: bool  # whether anything in the block ends a run: else head goes on into the next block
+    tail: Ids  # log ids with WHOLE set: may join with the block behind
+    closed: bool  # whether anything in the block ends a run; if not, head goes on into the next block
 
 
 class EncoderCore:
-    """One thread's encoder. Memory: cache; `limit` at most for a long chunk: 45 bytes per symbol of 2 windows."""
+    """One thread's encoder. Memory: the cache; for a long chunk at most `limit`: 45 bytes per symbol of two windows."""
 
     def __init__(self, tables: ModelTables, cache_bytes: int = CACHE_BYTES, limit: int = NO_LIMIT) -> None:
         self._handle: int | None = None
@@ -233,7 +233,7 @@ class EncoderCore:
             self._handle = None
 
     def id_list(self, text: bytes) -> list[int]:
-        """The ids of a buffer; the short way, for texts of everyday length."""
+        """The ids of a buffer as a list; the fast way for texts of everyday length."""
         size = len(text)
         if size * self._ids_a_byte + _SPARE > _USUAL:
             return self.ids(text).tolist()  # type: ignore[no-any-return]
@@ -248,7 +248,7 @@ class EncoderCore:
         return self.block(text, 0).body
 
     def block(self, text: bytes, hold: int) -> Block:
-        """The ids of a buffer, its first and last run held as `hold` says."""
+        """The ids of a buffer; `hold` says whether its first and its last run are held."""
         out = np.empty(len(text) * self._ids_a_byte + _SPARE, np.int32)
         parts = np.zeros(3, np.int64)
         places = out.ctypes.data, parts.ctypes.data
@@ -273,7 +273,10 @@ class EncoderCore:
         return _parted(out[:made], parts)
 
     def chunks(self, offsets: Longs, data: Bytes) -> tuple[Ids, Longs]:
-        """Each chunk by itself: (ids one after another, how many of each). With superwords log ids, WHOLE set."""
+        """Each chunk by itself: (ids one after another, how many of each).
+
+        With superwords these are log ids, and a chunk that a superword may take up has WHOLE set.
+        """
         out = np.empty(len(data) * self._ids_a_byte + _SPARE, np.int32)
         counts = np.empty(len(offsets) - 1, np.int64)
         offsets = np.ascontiguousarray(offsets)
@@ -305,7 +308,7 @@ class EncoderCore:
         return out[:made].copy()
 
     def _mend(self, code: int, text: bytes) -> None:
-        """Look up the classes that a text needs, so that it can be tried again; else the error behind a code."""
+        """Learn the classes that a text needs, so that it can be tried again; raise what any other code stands for."""
         split = self._tables.split
         if code == _CLASS and split is not None:
             split.learn(text)
@@ -333,7 +336,7 @@ class Decoder:
     """Ids to the bytes that they stand for."""
 
     def __init__(self, contents: Mapping[int, bytes]) -> None:
-        """Ids that are not among `contents` are none."""
+        """contents: the bytes of each id; all other ids are invalid."""
         self._many = max(contents, default=-1) + 1
         self._sizes = np.full(self._many, -1, np.int32)
         self._starts = np.zeros(self._many, np.int64)

@@ -17,7 +17,7 @@ static int refuse(learner *all, uint64_t key) {
     return 1;
 }
 
-/* Never merge this pair; or, `allowed`, do not ask about it again. */
+/* The caller's answer about a pair: never merge it, or if `allowed`, do not ask about it again. */
 EXPORT int learner_answer(learner *all, int64_t left, int64_t right, int allowed) {
     uint64_t key = pair_key((int32_t)left, (int32_t)right);
     if (!allowed)
@@ -28,8 +28,8 @@ EXPORT int learner_answer(learner *all, int64_t left, int64_t right, int allowed
     return CORE_OK;
 }
 
-/* Give a pair with a bound its exact count; where there is no room the index goes. 0: it was made just now, so a new one
-   has no more room. */
+/* Give a pair with a bound its exact count, or give up the index where there is no room. 0: there is no room, and the
+   index is `fresh`, so a new one would have no more. */
 static int count_bound(learner *all, pair_slot *slot, int fresh) {
     if (learn_count_bound(all, slot))
         return 1;
@@ -37,7 +37,7 @@ static int count_bound(learner *all, pair_slot *slot, int fresh) {
     return !fresh;
 }
 
-/* The best pair, its count exact; NULL if there is none (`why` CORE_OK), or no room. */
+/* The best pair, with its exact count; NULL if there is none (`why` CORE_OK), or no room. */
 static pair_slot *find_best(learner *all) {
     int fresh = 0;
     all->why = CORE_OK;
@@ -64,14 +64,14 @@ static int64_t alive(const learner *all) {
     return all->next_id - all->first_id - all->dead;
 }
 
-/* Whether a token that stood `before` times is superfluous after a merge that took it so often. */
+/* Whether a token that stood `before` times is superfluous after a merge that took `made` of them. */
 static int is_superfluous(const learner *all, int32_t id, int64_t before, int64_t made) {
     if (all->after)
         return (product)made * all->denominator > (product)all->numerator * ((product)all->count[id] + made);
     return (product)made * all->denominator >= (product)all->numerator * before;
 }
 
-/* The deletions that a merge leads to; events written, -1 if there is no room. */
+/* Write the deletions that a merge leads to. Returns how many numbers were written, -1 if there is no room. */
 static int64_t delete_after(learner *all, int32_t left, int32_t right, int32_t id, int64_t made, int64_t *out) {
     int32_t operand[2] = {left, right};
     int64_t before[2] = {all->count[left], all->count[right]}, used = 0;
@@ -111,7 +111,7 @@ static int64_t delete_after(learner *all, int32_t left, int32_t right, int32_t i
     return used;
 }
 
-/* Split the tokens that were deleted, in their order; 0: what is left is for the caller to split, outside. */
+/* Split the tokens that were deleted, in their order; 0: the caller has to split those that are left. */
 static int split_deleted(learner *all) {
     while (all->pending) {
         if (!all->splits || !learn_split(all, (int32_t)all->pending_id[0], all->parts[0], all->many_parts[0]))
@@ -126,13 +126,13 @@ static int split_deleted(learner *all) {
     return 1;
 }
 
-/* Room in the caller's buffer for a merge and what it leads to. */
+/* How many numbers a merge and the deletions it leads to take in the caller's buffer, at most. */
 static int64_t words_for(const learner *all, int32_t left, int32_t right) {
     return MERGE_WORDS + (all->lives ? 8 + (int64_t)all->size[left] + all->size[right] : 0);
 }
 
-/* One merge with its deletions; `head`: its places, gathered. told: words written, tokens of which kind. Below 0: an
-   error, and nothing was done. */
+/* One merge with its deletions. `head`: its places, gathered; `*used`: goes up by the numbers written; `*kind`: of the
+   token it makes. Below 0: an error, and nothing was done. */
 static int merge_pair(learner *all, uint64_t key, int64_t n, uint32_t head, int64_t *out, int64_t *used, int *kind) {
     int32_t left = (int32_t)(key >> 32), right = (int32_t)key;
     int64_t known = learn_known(all, left, right, &all->spelled);
@@ -170,9 +170,9 @@ static int merge_pair(learner *all, uint64_t key, int64_t n, uint32_t head, int6
     return CORE_OK;
 }
 
-/* Merges until there are so many, or so many tokens are alive, or so many places were looked at, or one of the reasons
-   in LEARN_...; errors are below 0, and all that is told has been done. told: words in `out`, merges, events that are
-   no merges. */
+/* Merge until there are `merges`, until `enough` tokens are alive, until `work` places were looked at, or until another
+   reason in LEARN_... to return. Errors are below 0; all that is told has been done. told: numbers in `out`; merges;
+   above 0 if there are other events. */
 EXPORT int learner_learn(learner *all, int64_t merges, int64_t enough, int64_t work, int64_t *out, int64_t room,
                          int64_t *told) {
     int64_t used = 0, began = all->looked;
@@ -225,14 +225,14 @@ EXPORT int learner_learn(learner *all, int64_t merges, int64_t enough, int64_t w
         told[2] += used - told[0] - MERGE_WORDS;
         told[0] = used;
         told[1]++;
-        /* it stands outside of these chains too, or a superword spells a chunk, and the caller looks */
+        /* the token stands outside of these chains too, or a superword is spelled like a chunk: the caller looks */
         if (kind == TOKEN_LIVING && (all->keeps || !all->lives) && !all->pending)
             return LEARN_LIVING;
     }
 }
 
-/* A pair that is known to be merged next, hot and its count exact; NULL if it is no pair (`why` CORE_OK), or no room.
-   */
+/* The slot of a pair that is to be merged next, hot and with its exact count; NULL if there is no such pair (`why`
+   CORE_OK), or no room. */
 static pair_slot *find_given(learner *all, uint64_t key, int64_t at_most) {
     int fresh = 0;
     all->why = CORE_OK;
@@ -256,8 +256,8 @@ static pair_slot *find_given(learner *all, uint64_t key, int64_t at_most) {
     }
 }
 
-/* Merge these pairs in this order, whatever else counts more; at_most[i]: no pair from i on counts less. Stops before
-   one that is no pair (LEARN_NONE_LEFT). */
+/* Merge these pairs in this order, whatever else counts more. at_most[i]: pair i and those after it count at least so
+   much. Stops before a pair that does not stand in the words (LEARN_NONE_LEFT). */
 EXPORT int learner_apply(learner *all, const int64_t *pairs, const int64_t *at_most, int64_t many, int64_t *out,
                          int64_t room, int64_t *told) {
     int64_t used = 0;
@@ -292,8 +292,8 @@ EXPORT int learner_apply(learner *all, const int64_t *pairs, const int64_t *at_m
     }
 }
 
-/* The same of pairs that are all found before the first is merged (BatchBPE's rounds): none of them merges what
-   another one made, and each is told with its count of that moment. `out` has room for all. */
+/* The same for pairs that are all found before the first is merged (BatchBPE's rounds): none of them merges what
+   another one made, and each is told with its count from before the first merge. `out` has room for all. */
 EXPORT int learner_round(learner *all, const int64_t *pairs, int64_t many, int64_t at_most, uint32_t *heads,
                          int64_t *out, int64_t *told) {
     int64_t used = 0;
@@ -328,13 +328,13 @@ EXPORT int learner_round(learner *all, const int64_t *pairs, int64_t many, int64
         told[0] = used;
         told[1]++;
     }
-    if (living) /* a pair may be left that was merged in this round and came into being in it */
+    if (living) /* a pair that was merged in this round may stand somewhere again because of a later merge */
         all->filled = 0;
     return LEARN_DONE;
 }
 
-/* The best pairs, best first, as (left, right, count, flags); how many. With `force` fewer than asked for only if
-   there are no more; else those that are hot. */
+/* Write the best pairs, best first, as (left, right, count, flags). Returns how many. With `force`, that is fewer than
+   `most` only if there are no more; without it, only hot pairs are written. */
 EXPORT int64_t learner_best(learner *all, int64_t most, int force, int64_t *out) {
     for (int again = 0;; again++) {
         int64_t found = 0;
@@ -354,7 +354,7 @@ EXPORT int64_t learner_best(learner *all, int64_t most, int force, int64_t *out)
             int32_t left = (int32_t)(slot->key >> 32), right = (int32_t)slot->key;
             learn_pop(all);
             if (found && out[4 * found - 4] == left && out[4 * found - 3] == right)
-                continue; /* it was put in twice */
+                continue; /* it was in the heap twice */
             out[4 * found] = left;
             out[4 * found + 1] = right;
             out[4 * found + 2] = slot->n;
@@ -371,7 +371,7 @@ EXPORT int64_t learner_best(learner *all, int64_t most, int force, int64_t *out)
     }
 }
 
-/* All hot pairs with exact counts, as (left, right, count); how many there are, whatever `room` says. */
+/* Write all hot pairs with exact counts as (left, right, count), at most `room`. Returns how many there are in all. */
 EXPORT int64_t learner_hot(learner *all, int64_t room, int64_t *out) {
     int64_t found = 0;
     all->why = CORE_OK;

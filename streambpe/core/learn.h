@@ -9,9 +9,9 @@
        (256, l)                           -1  257 -3  -3   l   o  -1
 
    Every pair that counts at least `floor` is hot: it has its exact count, and the list of the places where it may
-   begin (those that are out of date are passed over). All others are cold: nothing is kept of them but that they
-   count less. When the best hot pair falls under the floor, all are counted again, and a lower floor is taken
-   (learn_fill.c).
+   begin (places that are out of date are passed over). All other pairs are cold: nothing is kept of them, they are
+   only known to count less. When the best hot pair falls under the floor, all pairs are counted again, and a lower
+   floor is taken (learn_fill.c).
 
    Six letters, abcabd x3 · bd x4, ties to the lower ids:
        (a, b) counts 6, (b, d) 7, (b, c) 3, (c, a) 3     best: (b, d), which becomes 256
@@ -19,9 +19,9 @@
        (a, b) 3, (b, c) 3, (c, a) 3, (a, 256) 3          best: (a, b), which becomes 257
        behind it stands a c                              (b, c) loses its 3, and (257, c) is born with 3
 
-   Counts of old pairs rise in two cases: a deleted token falls into its parts, and a merge may spell a token that
-   lives. A hot pair then gets more places. A cold one is kept with a bound, what it could count at most
-   (PAIR_BOUND), and counted when the bound is the best of all: at the places of the one of its tokens that stands in
+   Counts of old pairs rise in two cases: a deleted token falls into its parts, or a merge spells a token that is
+   alive already. A hot pair then gets more places. A cold pair is kept with a bound: the most that it could count
+   (PAIR_BOUND). It is counted when its bound is the best of all, at the places of that one of its two tokens that has
    fewer.
 
        learn.c        the loop
@@ -30,12 +30,14 @@
        learn_stands.c where tokens stand, and counting pairs with a bound
        learn_pairs.c  the table of pairs, their lists, the heap
        learn_tokens.c spellings, ties, lives of tokens
-       learn_words.c  what it starts from, words in and out
+       learn_words.c  what a learner starts from, words in and out
 
-   All memory is counted against the limit. Where it is used up the index goes and is made anew with a higher floor;
-   if not even the best pair's places fit, the caller is told CORE_FULL, and the words are as the events say.
+   All memory is counted against the limit. Where the limit is reached, the index is given up and made anew with a
+   higher floor. If not even the best pair's places fit, the caller is told CORE_FULL; the words are then as the events
+   told so far leave them.
 
-   Judge: tests/sequential.py and train/reference, one merge at a time (tests/core/test_learner.py, tests/train/test_engine.py). */
+   Judge: tests/sequential.py and train/reference, one merge at a time (tests/core/test_learner.py,
+   tests/train/test_engine.py). */
 #ifndef STREAMBPE_LEARN_H
 #define STREAMBPE_LEARN_H
 
@@ -46,7 +48,7 @@
 enum { PAIR_BOUND = 1, PAIR_REFUSED = 2, PAIR_ALLOWED = 4 };
 enum { TIES_IDS = 0, TIES_BYTES = 1, TIES_PLACES = 2 };
 enum { SEPARATOR = -1, COVERED = INT32_MIN };
-/* what a merge makes: a token that never was, one that was deleted and comes back, one that lives elsewhere too */
+/* what a merge makes: a token that never was, one that was deleted and comes back, or one that is alive already */
 enum { TOKEN_FRESH = 0, TOKEN_BACK = 1, TOKEN_LIVING = 2 };
 enum { EVENT_MERGE = 0, EVENT_DELETE = 1, EVENT_VETO = 2 };
 /* why `learner_learn` returned */
@@ -54,12 +56,12 @@ enum { LEARN_DONE = 0, LEARN_NONE_LEFT = 1, LEARN_ASK = 2, LEARN_OUT = 3, LEARN_
 
 #define NO_PAIR (~(uint64_t)0)
 #define TOKEN_LIST ((uint64_t)1 << 63) /* in `added`: a place of a token, not of a pair */
-#define MERGE_WORDS 5                  /* of a merge or a veto in the caller's buffer */
+#define MERGE_WORDS 5                  /* numbers that a merge or a veto takes in the caller's buffer */
 
 typedef struct {
     uint64_t key; /* left << 32 | right */
     int64_t n;
-    uint32_t head; /* its places: a stretch of the arena, [next stretch, how many, places...]; 0: none */
+    uint32_t head; /* its list of places: a stretch of the arena, [next stretch, how many, places...]; 0: none */
     uint32_t flags;
 } pair_slot;
 
@@ -94,8 +96,8 @@ typedef struct { /* byte strings by number, and the number of each */
 typedef struct {
     /* the rule */
     int ties, disjoint, asks, walk, after;
-    int lives;  /* tokens are deleted */
-    int splits; /* and split here, not by the caller: a token has as many places as base symbols, and nothing moves */
+    int lives;  /* tokens may be deleted */
+    int splits; /* and split here, not by the caller: a token has a place for each base symbol, and nothing moves */
     int keeps;  /* words are chains of a stage: those of one token stay, though they have no pair */
     int64_t numerator, denominator, longest, at_least;
     /* words */
@@ -116,7 +118,7 @@ typedef struct {
     /* kinds of tokens: whether two may join, and what they make (model/whole_characters.py) */
     int64_t kinds;
     uint8_t *joins, *becomes;
-    /* ties by place in an order of words and superwords, see train/superwords/interleave.py */
+    /* for ties by place in one order of words and superwords, see train/superwords/interleave.py */
     int64_t *falling, steps, place, born;
     /* pairs */
     pair_slot *slots;
@@ -127,24 +129,24 @@ typedef struct {
     uint64_t heaped, heap_room;
     added_pair *added;
     uint64_t adds, added_room;
-    uint64_t *banned, bans, banned_room, sorted; /* refused pairs; the first `sorted` in order */
-    int64_t floor, ratio; /* the floor is the best count over the ratio, when pairs are counted */
-    uint64_t most_hot;    /* pairs, if fewer ties allow it */
+    uint64_t *banned, bans, banned_room, sorted; /* refused pairs; the first `sorted` of them are in order */
+    int64_t floor, ratio; /* when pairs are counted, the floor is the best count divided by the ratio, if that fits */
+    uint64_t most_hot;    /* how many pairs become hot at most, if ties allow it */
     int filled;
-    int bases;         /* with splits: `stands` tells of base symbols too */
-    uint64_t distinct; /* pairs, when they were last counted */
-    /* deletions whose token still stands in the words: the last ones told */
+    int bases;         /* with splits: `stands` has lists of base symbols too */
+    uint64_t distinct; /* how many distinct pairs there were when they were last counted */
+    /* the deletions told last, if their tokens still stand in the words */
     int32_t *parts[2];
     int64_t pending_id[2], many_parts[2];
     uint64_t parts_room[2];
     int pending;
-    /* memory, and what it was all for */
+    /* memory, and what was done so far */
     uint64_t bytes, limit, most_bytes;
     int64_t looked, executed, refills;
     int why;
 } learner;
 
-/* learn_pairs.c. Where memory is refused `why` says so, and the result is NULL or 0. */
+/* learn_pairs.c. Where memory is refused, the result is NULL or 0, and `why` says why. */
 void *learn_take(learner *all, uint64_t bytes);
 void learn_give(learner *all, void *memory, uint64_t bytes);
 int learn_resize(learner *all, void *array, uint64_t old, uint64_t size, uint64_t item);
@@ -189,7 +191,7 @@ static inline uint64_t pair_key(int32_t left, int32_t right) {
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
 
-/* How many places the token takes that begins here. */
+/* How many places the token that begins here takes. */
 static inline uint32_t width_at(const learner *all, uint64_t place) {
     int32_t code = all->token[place + 1];
     return code < SEPARATOR ? (uint32_t)-code : 1;
@@ -214,7 +216,7 @@ static inline int is_forbidden(const learner *all, int32_t left, int32_t right) 
     return all->kinds && !all->joins[all->kind[left] * all->kinds + all->kind[right]];
 }
 
-/* One more place in a list, which has room for it. */
+/* Put one more place into a list, which has room for it. */
 static inline void put_place(learner *all, uint32_t head, uint64_t place) {
     all->arena[head + 2 + all->arena[head + 1]++] = (uint32_t)place;
 }

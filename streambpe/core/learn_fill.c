@@ -1,6 +1,7 @@
 /* Counting all pairs, and keeping the best of them. See learn.h. Pairs are counted in a table that takes a third of
-   the room; where there are more, in several sweeps, each of the pairs whose hash ends in its number. Those at the
-   floor are kept; then the table goes, and the places are dealt out to them. About 30 ns per place. */
+   the room. If they do not fit, they are counted in several sweeps, each for a part of them by their hash. Pairs that
+   count at least the floor are kept. Then the table goes, and their places are dealt out to them. About 30 ns per
+   place. */
 #include "learn.h"
 #include "sort.h"
 
@@ -22,11 +23,11 @@ typedef struct { /* a pair at a place, before it is counted */
 typedef struct {
     counted *slots, *kept;
     uint64_t mask, used, most; /* slots at most */
-    uint64_t room, many;       /* of those that are kept */
+    uint64_t room, many;       /* of `kept` */
     int64_t floor, best;
 } counting;
 
-/* Close the gaps that merges left, and drop words of one token. With splits nothing moves: parts need their places. */
+/* Close the gaps that merges left, and drop words of one token. With splits nothing moves, as parts need the places. */
 static void compact(learner *all) {
     uint64_t to = 1, words = 0, begin = 1; /* of the word that is being written */
     if (all->splits)
@@ -107,13 +108,13 @@ static int count_one(learner *all, counting *now, waiting one) {
     return 1;
 }
 
-/* Count the pairs whose hash ends in this part's number. Each waits a little, while its slot is fetched. 0: the table is
-   full. */
+/* Count the pairs that belong to this part by their hash. Each waits a little while its slot is fetched. 0: the table
+   is full. */
 static int count_part(learner *all, counting *now, uint64_t part, uint64_t parts) {
     waiting ahead[AHEAD];
     uint64_t seen = 0;
     int32_t left = SEPARATOR;
-    int run = 0; /* the pair in front was an equal one, and counted */
+    int run = 0; /* the last pair was of equal tokens, and counted */
     empty(now->slots, now->mask + 1);
     now->used = 0;
     for (uint64_t at = 1; at < all->places;) {
@@ -151,13 +152,13 @@ static int by_key(const void *one, const void *other) {
     return a < b ? -1 : a > b;
 }
 
-/* Whether the pair was refused before pairs were counted the last time; later it says so itself (PAIR_REFUSED). */
+/* Whether the pair was refused before pairs were counted the last time. One refused later has the flag PAIR_REFUSED. */
 int learn_is_banned(const learner *all, uint64_t key) {
     return all->sorted && bsearch(&key, all->banned, all->sorted, sizeof key, by_key) != NULL;
 }
 
-/* Only the best half is kept, and the floor rises to what falls out; 0 if they all tie, or the floor would be too
-   high. */
+/* Keep only the best half, and raise the floor above what falls out. 0 if all kept pairs tie, if fewer than `fewest`
+   would be left, or if pairs that count `at_most` would fall out. */
 static int raise_floor(counting *now, uint64_t fewest, int64_t at_most) {
     sort_counted(NULL, now->kept, now->many, depth_for(now->many));
     uint64_t cut = now->many / 2;
@@ -177,7 +178,7 @@ static int raise_floor(counting *now, uint64_t fewest, int64_t at_most) {
     return 1;
 }
 
-/* Move what the table holds at the floor to those that are kept. */
+/* Add the pairs of the table that count at least the floor to those that are kept; 0 if there is no room. */
 static int keep(learner *all, counting *now, int64_t at_most, uint64_t fewest) {
     for (uint64_t i = 0; i <= now->mask; i++) {
         const counted *pair = now->slots + i;
@@ -195,7 +196,7 @@ static int keep(learner *all, counting *now, int64_t at_most, uint64_t fewest) {
     return 1;
 }
 
-/* All pairs at the floor, best first. */
+/* Keep all pairs that count at least the floor, best first; 0: `why` says why not. */
 static int count_all(learner *all, counting *now, uint64_t fewest, int64_t at_most) {
     uint64_t room = all->limit > all->bytes ? all->limit - all->bytes : 0, parts = 1;
     now->most = LEAST_SLOTS;
@@ -247,7 +248,7 @@ static uint64_t slots_for(uint64_t pairs) {
     return size;
 }
 
-/* How many of the pairs that are kept become hot: to a part of the best count, and as fit. */
+/* How many of the kept pairs become hot: down to a share of the best count, as far as they fit. 0: none, or no room. */
 static uint64_t choose(learner *all, const counting *now, uint64_t stands, uint64_t fewest, int64_t at_most) {
     uint64_t room = all->limit > all->bytes ? all->limit - all->bytes : 0;
     int64_t low = now->best / all->ratio < at_most ? now->best / all->ratio : at_most;
@@ -255,7 +256,7 @@ static uint64_t choose(learner *all, const counting *now, uint64_t stands, uint6
     while (many < now->many) {
         int64_t n = now->kept[many].n;
         uint64_t stop = many;
-        for (; stop < now->many && now->kept[stop].n == n; stop++) /* pairs that tie come together */
+        for (; stop < now->many && now->kept[stop].n == n; stop++) /* pairs that tie become hot together */
             places += now->kept[stop].places + 2;
         uint64_t needed = slots_for(stop) * sizeof(pair_slot) + stop * sizeof(heap_entry) + places * sizeof(uint32_t);
         int must = many < fewest || n >= at_most;
@@ -278,7 +279,7 @@ static int deal_out(learner *all, const counting *now, uint64_t many, uint64_t s
         places += now->kept[i].places + 2;
     uint64_t room = all->limit > all->bytes ? all->limit - all->bytes : 0;
     uint64_t tables = slots_for(many) * sizeof(pair_slot) + many * sizeof(heap_entry);
-    /* room to grow: pages that are not touched take nothing */
+    /* room to grow: pages that are not touched take no memory */
     uint64_t spare = room > tables + places * 4 ? (room - tables - places * 4) / 4 : 0;
     all->arena_room = places + (spare / 2 < places + (1 << 16) ? spare / 2 : places + (1 << 16));
     if (all->arena_room > UINT32_MAX)
@@ -287,7 +288,7 @@ static int deal_out(learner *all, const counting *now, uint64_t many, uint64_t s
         all->arena_room = 0;
         return 0;
     }
-    all->arena_used = 1; /* 0 is for no list */
+    all->arena_used = 1; /* 0 stands for no list */
     uint64_t size = slots_for(many);
     if (!(all->slots = learn_take(all, size * sizeof *all->slots)))
         return 0;
@@ -330,8 +331,8 @@ static void place_all(learner *all) {
     all->looked += (int64_t)all->places;
 }
 
-/* Count all pairs and make those hot that count enough: at least `fewest` if there are so many, and all that count
-   `at_most`. 0: `why` says why not. */
+/* Count all pairs and make those hot that count enough: at least `fewest` pairs if there are so many, and all that
+   count `at_most` or more. 0: `why` says why not. */
 int learn_fill(learner *all, uint64_t fewest, int64_t at_most) {
     counting now = {0};
     learn_drop_index(all);

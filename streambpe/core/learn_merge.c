@@ -1,5 +1,4 @@
-/* A merge at all places of its pair, a split of a deleted token, and what they do to the counts of pairs. See learn.h.
-   */
+/* Merging a pair at all its places, splitting a deleted token, and what both do to the counts of pairs. See learn.h. */
 #include "learn.h"
 
 #include <stdlib.h>
@@ -10,7 +9,7 @@ static inline void lose(learner *all, uint64_t key, int64_t n) {
         slot->n -= n;
 }
 
-/* A pair stands at one more place and counts n more; taken in by `rise`. Without room for it the index has to go. */
+/* Note that a pair stands at one more place and counts n more; `rise` takes it in. Without room, the index goes. */
 static void add(learner *all, uint64_t key, uint64_t place, int64_t n) {
     if (!learn_room(all, &all->added, &all->added_room, all->adds + 1, sizeof *all->added)) {
         all->filled = 0;
@@ -21,7 +20,7 @@ static void add(learner *all, uint64_t key, uint64_t place, int64_t n) {
 
 /* ------------------------------------------------------------------ equal neighbours, each counted once (disjoint) */
 
-/* How many tokens like the one at `place` stand in a row that ends with it, or begins with it. */
+/* How many equal tokens stand in the row that ends with the token at `place`, or (run_on) begins with it. */
 static uint64_t run_back(const learner *all, uint64_t place) {
     uint64_t run = 1;
     int32_t id = all->token[place];
@@ -38,13 +37,13 @@ static uint64_t run_on(const learner *all, uint64_t place) {
     return run;
 }
 
-/* Take away, or add, what equal neighbours count in the words of these places; only those of one token, unless it is
-   -1. For the rare changes that can join two runs: a split, a merge that spells a living token. */
+/* Take away, or add, what pairs of equal neighbours count in the words of these places; `only`: of this token, -1: of
+   all. For the rare changes that can join two runs: a split, and a merge that makes a token that is alive already. */
 static void recount_runs(learner *all, const uint32_t *places, uint32_t many, int32_t only, int adding) {
     uint64_t end = 0;
     for (uint32_t i = 0; i < many; i++) {
         if (places[i] < end)
-            continue; /* in a word that was looked at */
+            continue; /* in a word that was looked at already */
         uint64_t at = places[i];
         int64_t n = all->weight[all->word[at]];
         while (all->token[place_before(all, at)] != SEPARATOR)
@@ -75,7 +74,7 @@ static int by_pair(const void *one, const void *other) {
     return a->place < b->place ? -1 : a->place > b->place;
 }
 
-/* One more stretch for a list. */
+/* Put one more stretch of places in front of a list; 0 if there is no room. */
 static int stand_too(learner *all, uint32_t *list, const added_pair *rows, uint64_t many) {
     uint32_t head = learn_stretch(all, many);
     if (!head)
@@ -118,7 +117,7 @@ static int rise_one(learner *all, const added_pair *rows, uint64_t many) {
     return learn_push(all, slot->n, key);
 }
 
-/* Take in what was added. */
+/* Take in the places and counts that `add` noted. */
 static void rise(learner *all) {
     if (all->adds)
         qsort(all->added, all->adds, sizeof *all->added, by_pair);
@@ -133,12 +132,12 @@ static void rise(learner *all) {
 
 /* ------------------------------------------------------------------ a merge */
 
-/* Write the new token at all places that are still those of the pair, from the left; neighbours lose their pairs.
-   What remains of the list is where it was made; returned is how often that is, by weight. */
+/* Write the new token at all places where the pair still stands, from the left; pairs with neighbours lose their
+   counts. The list keeps the places where the token was made. Returns how often that was, by weight. */
 static int64_t rewrite(learner *all, uint64_t key, int32_t id, uint32_t head) {
     int32_t a = (int32_t)(key >> 32), b = (int32_t)key;
     uint32_t *places = all->arena + head + 2, many = all->arena[head + 1], kept = 0;
-    uint64_t end = 0; /* of the last one made */
+    uint64_t end = 0; /* of the last token made */
     int64_t made = 0;
     for (uint32_t i = 0; i < many; i++) {
         if (i + 12 < many) {
@@ -154,7 +153,7 @@ static int64_t rewrite(learner *all, uint64_t key, int32_t id, uint32_t head) {
         uint64_t behind = second + width_at(all, second), before = place_before(all, at);
         int64_t n = all->weight[all->word[at]];
         int32_t left = all->token[before], right = all->token[behind];
-        /* where the last one made ends here, the pair in front of this one went when that was made */
+        /* if the last token made ends here, the pair across this border was lost when that token was made */
         if (left >= 0 && at != end && !(left == a && a == b) &&
             !(all->disjoint && left == a && run_back(all, at) & 1))
             lose(all, pair_key(left, a), n);
@@ -182,7 +181,7 @@ static void count_born(learner *all, tally *one, int32_t touched, uint64_t *many
 static int bear_pair(learner *all, uint64_t key, tally *one, int known) {
     if (is_forbidden(all, (int32_t)(key >> 32), (int32_t)key))
         return 1;
-    if (known == TOKEN_BACK) { /* what was hot in its earlier life stays so */
+    if (known == TOKEN_BACK) { /* a pair that was hot in the token's earlier life stays hot */
         const pair_slot *slot = learn_find(all, key);
         if (slot ? slot->flags & PAIR_REFUSED : one->n < all->floor || learn_is_banned(all, key))
             return 1;
@@ -198,7 +197,7 @@ static int bear_pair(learner *all, uint64_t key, tally *one, int known) {
     return learn_push(all, one->n, key);
 }
 
-/* The pairs of a token that stands nowhere else: counted, and if hot, their places kept. */
+/* Count the pairs of a token that stands nowhere else, and keep the places of those that become hot. */
 static void bear_pairs(learner *all, int32_t id, int known, uint32_t head) {
     uint32_t many = all->arena[head + 1];
     uint64_t touched = 0;
@@ -238,7 +237,7 @@ static void bear_pairs(learner *all, int32_t id, int known, uint32_t head) {
     }
 }
 
-/* Its pairs count more than before. */
+/* Add to the pairs of a token that was alive already what its new places count. */
 static void add_pairs(learner *all, int32_t id, uint32_t head) {
     const uint32_t *places = all->arena + head + 2;
     uint64_t end = 0;
@@ -256,7 +255,7 @@ static void add_pairs(learner *all, int32_t id, uint32_t head) {
         recount_runs(all, places, all->arena[head + 1], id, 1);
 }
 
-/* Leave in a list what stands there now: `left`, with `right` behind it unless that is -1; each place once. */
+/* Leave in a list only places where `left` stands now, with `right` behind it unless that is -1; each place once. */
 static void drop_stale(learner *all, uint32_t head, int32_t left, int32_t right) {
     uint32_t *places = all->arena + head + 2, many = all->arena[head + 1], kept = 0, last = 0;
     for (uint32_t i = 0; i < many; i++) {
@@ -267,9 +266,8 @@ static void drop_stale(learner *all, uint32_t head, int32_t left, int32_t right)
     all->arena[head + 1] = kept;
 }
 
-/* Make a pair the token `id` (TOKEN_FRESH, ...) at all places of a list that learn_gather made; returned is how often,
-   by weight. Words and tokens are right whatever happens; where the index gets no room, it is given up (filled = 0).
-   */
+/* Merge a pair into the token `id` (`known`: TOKEN_FRESH, ...) at all places of a list that learn_gather made. Returns
+   how often, by weight. Words and tokens are right whatever happens; an index without room is given up (filled = 0). */
 int64_t learn_merge(learner *all, uint64_t key, int32_t id, int known, uint32_t head) {
     if (known == TOKEN_LIVING && all->disjoint) {
         drop_stale(all, head, (int32_t)(key >> 32), (int32_t)key);
@@ -286,7 +284,7 @@ int64_t learn_merge(learner *all, uint64_t key, int32_t id, int known, uint32_t 
         add_pairs(all, id, head);
     else
         bear_pairs(all, id, known, head);
-    if (all->splits && (all->bases || is_learned(all, id))) { /* the list goes on as that of the token */
+    if (all->splits && (all->bases || is_learned(all, id))) { /* the list becomes one of the token */
         all->arena[head] = all->stands[id].head;
         all->stands[id].head = head;
         all->stands[id].many += all->arena[head + 1];
@@ -297,15 +295,15 @@ int64_t learn_merge(learner *all, uint64_t key, int32_t id, int known, uint32_t 
 
 /* ------------------------------------------------------------------ a split */
 
-/* A deleted token becomes its parts wherever it stands. 0: they need more places than it has somewhere, or memory does
-   not do for an index; nothing was done. */
+/* Split a deleted token into its parts wherever it stands. 0: somewhere the parts need more places than it has, or
+   there is no memory for an index; nothing was done. */
 int learn_split(learner *all, int32_t id, const int32_t *parts, int64_t many) {
     if (!all->filled && !learn_fill(all, 1, INT64_MAX))
         return 0;
     if (!all->stands[id].head)
         return 1;
     uint32_t head = learn_gather(all, all->stands[id].head);
-    if (!head) { /* counted anew its places are in one stretch */
+    if (!head) { /* once pairs are counted anew, its places are in one stretch */
         if (!learn_fill(all, 1, INT64_MAX))
             return 0;
         head = all->stands[id].head;
@@ -328,7 +326,7 @@ int learn_split(learner *all, int32_t id, const int32_t *parts, int64_t many) {
         uint64_t at = places[i], behind = at + size, before = place_before(all, at);
         int64_t n = all->weight[all->word[at]];
         int32_t left = all->token[before], right = all->token[behind];
-        if (left >= 0 && at != end) /* else it is a part of one that was split, and the pair went with that */
+        if (left >= 0 && at != end) /* else `left` is a part of a token just split, which took the pair away */
             lose(all, pair_key(left, id), n);
         if (right >= 0 && !(all->disjoint && right == id))
             lose(all, pair_key(id, right), n);
@@ -343,7 +341,7 @@ int learn_split(learner *all, int32_t id, const int32_t *parts, int64_t many) {
         uint64_t at = places[i], behind = at + size, before = place_before(all, at);
         int64_t n = all->weight[all->word[at]];
         if (at == end)
-            before = 0; /* the pair across this border was added from the other side */
+            before = 0; /* the pair across this border was added from its left side */
         for (int64_t part = 0; part <= many; part++) {
             int32_t left = before ? all->token[before] : SEPARATOR, right = all->token[at];
             if (left >= 0 && right >= 0 && !(all->disjoint && left == right))

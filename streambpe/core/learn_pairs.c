@@ -29,7 +29,7 @@ void learn_give(learner *all, void *memory, uint64_t bytes) {
     all->bytes -= bytes;
 }
 
-/* The array that `array` points to, of `old` items, as one of `size` items. */
+/* Make the array that `array` points to one of `size` items; it has `old` items so far. 0: there is no room. */
 int learn_resize(learner *all, void *array, uint64_t old, uint64_t size, uint64_t item) {
     void *before, *larger = learn_take(all, size * item);
     if (!larger)
@@ -42,7 +42,7 @@ int learn_resize(learner *all, void *array, uint64_t old, uint64_t size, uint64_
     return 1;
 }
 
-/* Room for `needed` items in an array that has `room`; twice as much where that is allowed. */
+/* Make room for `needed` items in an array that has room for `*room`: twice as much if the limit allows. */
 int learn_room(learner *all, void *array, uint64_t *room, uint64_t needed, uint64_t item) {
     if (needed <= *room)
         return 1;
@@ -106,7 +106,7 @@ static int grow_slots(learner *all) {
     return 1;
 }
 
-/* The slot of a pair, made with 0 if there is none. */
+/* The slot of a pair, made with count 0 if there is none. NULL: there is no room. */
 pair_slot *learn_put(learner *all, uint64_t key) {
     if ((!all->slots || (all->used + 1) * 3 > all->mask * 2) && !grow_slots(all))
         return NULL;
@@ -124,7 +124,7 @@ pair_slot *learn_put(learner *all, uint64_t key) {
 
 /* ------------------------------------------------------------------ lists of places */
 
-/* An empty stretch with room for so many places. */
+/* An empty stretch with room for so many places; 0 if there is no room. */
 uint32_t learn_stretch(learner *all, uint64_t many) {
     uint64_t needed = all->arena_used + many + 2;
     if (needed > UINT32_MAX) {
@@ -158,7 +158,7 @@ static inline int is_lower(const uint8_t *context, const uint32_t *a, const uint
 
 SORT(sort_places, uint32_t, is_lower)
 
-/* In ascending order, which they often are. */
+/* Put places in ascending order, in which they often are already. */
 void learn_sort_places(uint32_t *places, uint64_t many) {
     for (uint64_t i = 1; i < many; i++) {
         if (places[i - 1] > places[i]) {
@@ -191,7 +191,7 @@ uint32_t learn_gather(learner *all, uint32_t head) {
 
 /* ------------------------------------------------------------------ the heap */
 
-/* Best first. An entry's count is that of when it was put in: one that has fallen is put back with what it has now. */
+/* Best first. An entry has the count from when it was put in; if its pair counts less now, learn_best sinks it. */
 static inline int better(const learner *all, const heap_entry *one, const heap_entry *other) {
     if (one->n != other->n)
         return one->n > other->n;
@@ -249,7 +249,7 @@ pair_slot *learn_best(learner *all) {
         heap_entry *top = all->heap;
         pair_slot *slot = learn_find(all, top->key);
         if (!slot || slot->flags & PAIR_REFUSED || slot->n < all->floor || slot->n > top->n) {
-            learn_pop(all); /* one that rose was put in again when it did */
+            learn_pop(all); /* a pair that rose was put in again when it rose */
         } else if (slot->n < top->n) {
             top->n = slot->n;
             sink(all, 0);

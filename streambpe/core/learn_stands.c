@@ -1,15 +1,15 @@
-/* Where tokens stand, with splits; and pairs with a bound, which are counted there. See learn.h.
+/* With splits: where tokens stand, and counting pairs with a bound at those places. See learn.h.
 
    A token's list (`stands`) holds every place where it stands, and others that are out of date. Base symbols have
-   lists where these fit into a quarter of the room that is left when pairs are counted. */
+   lists if these fit into a quarter of the room that is left when pairs are counted. */
 #include "learn.h"
 
-/* How many places the lists of all tokens take, in the arena; how many each has, in `in_front`. */
+/* How much of the arena the lists of all tokens take. How many places each token has is left in `in_front`. */
 uint64_t learn_count_stands(learner *all) {
     uint64_t room = all->limit > all->bytes ? all->limit - all->bytes : 0, many[2] = {0, 0};
     for (uint64_t at = 1; at < all->places; at += all->token[at] < 0 ? 1 : width_at(all, at)) {
         int32_t id = all->token[at];
-        if (id >= 0) /* two more of a stretch */
+        if (id >= 0) /* a stretch takes two more than its places */
             many[is_learned(all, id)] += all->in_front[id].places++ ? 1 : 3;
     }
     all->bases = many[0] * sizeof *all->arena <= room / 4;
@@ -30,7 +30,7 @@ int learn_stretch_stands(learner *all) {
     return 1;
 }
 
-/* Give a pair its exact count: these are its places, ascending. */
+/* Give a pair its exact count; the list `head` has its places, ascending. */
 static void settle(learner *all, pair_slot *slot, uint32_t head) {
     const uint32_t *places = all->arena + head + 2;
     uint64_t end = 0;
@@ -46,7 +46,7 @@ static void settle(learner *all, pair_slot *slot, uint32_t head) {
     slot->flags &= ~(uint32_t)PAIR_BOUND;
 }
 
-/* The places of a pair among those of one of its tokens; what is out of date leaves the list. */
+/* Find the places of a pair among those of its token `id`; places that are out of date leave the token's list. */
 static uint64_t find_places(learner *all, uint64_t key, int32_t id, uint32_t *found) {
     int32_t left = (int32_t)(key >> 32), right = (int32_t)key;
     uint64_t many = 0;
@@ -77,8 +77,8 @@ static uint64_t find_places(learner *all, uint64_t key, int32_t id, uint32_t *fo
     return once;
 }
 
-/* The exact count of a pair of which only a bound is known; 0 if there is no room, or none of its tokens has a list:
-   then the index has to go. */
+/* Give a pair of which only a bound is known its exact count. 0 if there is no room, or if none of its tokens has a
+   list: then the index has to go. */
 int learn_count_bound(learner *all, pair_slot *slot) {
     int32_t left = (int32_t)(slot->key >> 32), right = (int32_t)slot->key, id = right;
     if (!all->splits || (!all->bases && !is_learned(all, left) && !is_learned(all, right)))
@@ -98,7 +98,7 @@ int learn_count_bound(learner *all, pair_slot *slot) {
     return learn_push(all, slot->n, slot->key);
 }
 
-/* That of all pairs that could count the floor. */
+/* Give all pairs whose bound reaches the floor their exact counts; 0 as in learn_count_bound. */
 int learn_count_bounds(learner *all) {
     for (uint64_t i = 0; i <= all->mask; i++) {
         pair_slot *slot = all->slots + i;

@@ -1,4 +1,4 @@
-/* Tokens: how they are spelled, how ties go, which are alive and what they fall into. See learn.h. */
+/* Tokens: how they are spelled, how ties are decided, which are alive and what they are split into. See learn.h. */
 #include "learn.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static void place_spelling(spellings *known, int32_t *slots, uint64_t mask, int3
     for (; slots[at] >= 0; at = (at + 1) & mask) {
         uint64_t other, from = spelled_at(known, slots[at], &other);
         if (other == length && !memcmp(known->text + from, known->text + begin, length))
-            break; /* the last of equal ones is found */
+            break; /* of equal spellings the last one is found */
     }
     slots[at] = number;
 }
@@ -57,7 +57,7 @@ static int spell_room(learner *all, spellings *known, uint64_t length) {
     return (known->slots && ((uint64_t)known->many + 1) * 2 <= known->mask) || grow_spellings(all, known);
 }
 
-/* The next number is spelled like this; an empty string is found by nobody. */
+/* Add the spelling of the next number; an empty one is never found. 0 if there is no room. */
 int spell_add(learner *all, spellings *known, const uint8_t *text, uint64_t length) {
     if (!spell_room(all, known, length))
         return 0;
@@ -70,7 +70,7 @@ int spell_add(learner *all, spellings *known, const uint8_t *text, uint64_t leng
     return 1;
 }
 
-/* The number of what a and b spell together, -1 if there is none. */
+/* The number that is spelled like a and b together, -1 if there is none. */
 int64_t spell_find(const spellings *known, const uint8_t *a, uint64_t a_size, const uint8_t *b, uint64_t b_size) {
     if (!known->slots)
         return -1;
@@ -84,7 +84,7 @@ int64_t spell_find(const spellings *known, const uint8_t *a, uint64_t a_size, co
     return -1;
 }
 
-/* The same of two tokens. */
+/* The same for the spellings of two tokens. */
 int64_t learn_known(const learner *all, int32_t left, int32_t right, const spellings *in) {
     uint64_t a_size, a = spelled_at(&all->spelled, left, &a_size);
     uint64_t b_size, b = spelled_at(&all->spelled, right, &b_size);
@@ -112,8 +112,8 @@ int learn_tie(const learner *all, uint64_t one, uint64_t other) {
     return all->order[a] < all->order[b] ? -1 : all->order[a] > all->order[b];
 }
 
-/* TIES_PLACES: the place of a superword that was just chosen by this count. 1 if a token from before comes earlier
-   now. */
+/* TIES_PLACES: give the superword that was just chosen by this count its place in the order. 1 if it was a token before
+   and comes earlier now. */
 int learn_placed(learner *all, int32_t id, int64_t n, int fresh) {
     if (all->ties != TIES_PLACES)
         return 0;
@@ -166,7 +166,7 @@ int learn_tokens_room(learner *all, int64_t needed) {
             each += every[i].item;
             widest = every[i].item > widest ? every[i].item : widest;
         }
-    /* one array after another is copied: the new ones less the old, and one of the old */
+    /* arrays are copied one after another, so at most one of the old is there beside the new */
     if (size > least && (size - old) * each + old * widest > spare)
         size = least;
     if ((size - old) * each + old * widest > spare) { /* all or none */
@@ -186,7 +186,7 @@ int learn_tokens_room(learner *all, int64_t needed) {
     return 1;
 }
 
-/* Room for the tokens that so many pairs would make, so that none of them is refused half way. */
+/* Make room for the tokens that these pairs would make, so that none of them is refused half way. */
 int learn_bear_room(learner *all, const int64_t *pairs, int64_t many) {
     uint64_t text = all->spelled.many ? all->spelled.ends[all->spelled.many - 1] : 0, length;
     for (int64_t i = 0; i < 2 * many; i++, text += length)
@@ -202,7 +202,7 @@ int learn_bear_room(learner *all, const int64_t *pairs, int64_t many) {
     return 1;
 }
 
-/* A token that never was, made of these two; its number is next_id - 1 then. */
+/* Add a new token, made of these two; its number is next_id - 1 afterwards. */
 int learn_bear(learner *all, int32_t left, int32_t right) {
     uint64_t a_size, a = spelled_at(&all->spelled, left, &a_size);
     uint64_t b_size, b = spelled_at(&all->spelled, right, &b_size);
@@ -233,7 +233,7 @@ int learn_bear(learner *all, int32_t left, int32_t right) {
     return 1;
 }
 
-/* What a token that just died is split into, in all->parts[which]; how many, -1 if there is no room. */
+/* Write the parts that a token which just died is split into to all->parts[which]. How many, -1 if there is no room. */
 int64_t learn_parts(learner *all, int32_t id, int which) {
     uint64_t most = (uint64_t)all->size[id] + 1;
     if (!learn_room(all, &all->parts[which], &all->parts_room[which], 2 * most, sizeof *all->parts[which]))

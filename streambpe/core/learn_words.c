@@ -1,4 +1,4 @@
-/* What a learner starts from, and the words as they are. See learn.h. */
+/* What a learner starts from, and taking out its words. See learn.h. */
 #include "learn.h"
 
 #include <stdlib.h>
@@ -46,8 +46,8 @@ EXPORT learner *learner_new(uint64_t limit, const int64_t *rule) {
     return all;
 }
 
-/* Tokens that are known, base symbols first: spelled text[ends[i - 1]..ends[i]]. `order` only for TIES_PLACES, `kind`
-   only with kinds; count, first pair and alive only of learned ones, and with deletions. */
+/* Add tokens that are known, base symbols first; token i is spelled text[ends[i - 1]..ends[i]]. `order` is only for
+   TIES_PLACES, `kind` only if there are kinds; count, first pair and alive are only for learned ones, with deletions. */
 EXPORT int learner_tokens(learner *all, int64_t many, const uint8_t *text, const uint64_t *ends, const int64_t *length,
                           const int64_t *order, const int64_t *count, const int64_t *first_pair, const uint8_t *alive,
                           const uint8_t *kind) {
@@ -83,8 +83,8 @@ EXPORT int learner_tokens(learner *all, int64_t many, const uint8_t *text, const
     return CORE_OK;
 }
 
-/* Tokens are of so many kinds; two tables of kinds * kinds: whether a pair may merge, the kind that it makes. To be
-   called before any token is given. */
+/* Tokens have kinds, so many of them. Two tables of kinds * kinds say whether a pair may merge and which kind it makes.
+   Must be called before any token is given. */
 EXPORT int learner_kinds(learner *all, int64_t kinds, const uint8_t *joins, const uint8_t *becomes) {
     uint64_t size = (uint64_t)(kinds * kinds), room = 0, same = 0;
     if (!learn_room(all, &all->joins, &room, size, 1) || !learn_room(all, &all->becomes, &same, size, 1))
@@ -95,7 +95,7 @@ EXPORT int learner_kinds(learner *all, int64_t kinds, const uint8_t *joins, cons
     return CORE_OK;
 }
 
-/* TIES_PLACES: the lowest count of any word step so far, for each. */
+/* TIES_PLACES: for each word step, the lowest count of any step up to it. */
 EXPORT int learner_steps(learner *all, int64_t many, const int64_t *falling) {
     uint64_t room = 0;
     if (!learn_room(all, &all->falling, &room, (uint64_t)many + 1, sizeof *falling))
@@ -109,7 +109,7 @@ EXPORT int learner_block(learner *all, const uint8_t *text, int64_t length) {
     return spell_add(all, &all->blocked, text, (uint64_t)length) ? CORE_OK : all->why;
 }
 
-/* How many places symbols take: one each, or with splits as many as they have parts. */
+/* How many places symbols take: one each, or with splits one for each of their base symbols. */
 EXPORT int64_t learner_measure(const learner *all, const int32_t *symbols, int64_t many) {
     int64_t places = 0;
     for (int64_t i = 0; i < many; i++) {
@@ -120,7 +120,7 @@ EXPORT int64_t learner_measure(const learner *all, const int32_t *symbols, int64
     return places;
 }
 
-/* Room for so many places (without those between words) and words. */
+/* Make room for so many words and their places (the separators between words come on top). */
 EXPORT int learner_room(learner *all, int64_t places, int64_t words) {
     uint64_t room = 0, same = 0, needed = (uint64_t)places + (uint64_t)words + 1;
     if (needed > INT32_MAX)
@@ -136,7 +136,7 @@ EXPORT int learner_room(learner *all, int64_t places, int64_t words) {
     return CORE_OK;
 }
 
-/* More words; those of fewer than `shortest` symbols are left out. There must be room for them. */
+/* Add words, for which there must be room; those of fewer than `shortest` symbols are left out. */
 EXPORT int learner_words(learner *all, int64_t many, const int32_t *symbols, const int64_t *offsets,
                          const int64_t *weights, int64_t shortest) {
     for (int64_t i = 0; i < many; i++) {
@@ -163,9 +163,9 @@ EXPORT int learner_words(learner *all, int64_t many, const int32_t *symbols, con
     return CORE_OK;
 }
 
-/* The words as they are now, from a place (0 at first) on: as many whole ones as go into `room` symbols and `most`
-   words, or one that does not. told: symbols, words, where to go on (0: nowhere). The length of the longest word where
-   not even the first fits. */
+/* Write the words as they are now, from place `from` on (0 at first): as many whole words as fit into `room` symbols
+   and `most` words. told: symbols, words, where to go on (0: that was all). Returns 0, or the length of the first word
+   if not even that fits. */
 EXPORT int64_t learner_take(const learner *all, uint64_t from, int64_t room, int64_t most, int32_t *symbols,
                             int64_t *offsets, int64_t *weights, int64_t *told) {
     int64_t many = 0, words = 0, length;

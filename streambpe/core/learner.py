@@ -1,4 +1,4 @@
-"""Learning in memory: the compiled loop behind arrays of numpy (learn.h says how it works).
+"""Learning in memory: the compiled loop, called with numpy arrays (learn.h says how it works).
 
 learner = Learner(Rule(at_least=2, first_id=256), limit=1 << 30)
 learner.add_tokens(contents, lengths)
@@ -26,13 +26,13 @@ TIES_IDS, TIES_BYTES, TIES_PLACES = range(3)
 _ERRORS = {-2: "the system gave no memory", -3: "there are more than 2^31 tokens", -4: "its input is damaged"}
 _DELETE, _VETO = 1, 2
 _ALLOWED = 4
-_SYMBOLS = 1 << 20  # taken out together
+_SYMBOLS = 1 << 20  # that are taken out at a time
 _NO_LIMIT = 2**62
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What decides the next merge. numerator / denominator: tau, each below 2^63; 0: no deletions."""
+    """What decides the next merge. numerator / denominator is tau, each below 2^63; numerator 0: no deletions."""
 
     ties: int = TIES_IDS
     disjoint: bool = False
@@ -41,20 +41,20 @@ class Rule:
     after: bool = False
     numerator: int = 0
     denominator: int = 1
-    longest: int = 0  # token; 0: no limit
+    longest: int = 0  # length of a token at most; 0: no limit
     at_least: int = 1
     first_id: int = 0  # of the first learned token
-    place: int = 0  # TIES_PLACES: word steps that were taken
-    born: int = 0  # and superwords
-    splits: bool = True  # with deletions: done here, not by the caller
-    keeps: bool = False  # words are chains of a stage: none is dropped, and with deletions, too, a merge onto a living
-    # token ends the call
+    place: int = 0  # TIES_PLACES: word steps taken so far
+    born: int = 0  # TIES_PLACES: superwords made so far
+    splits: bool = True  # deleted tokens are split here, not by the caller
+    keeps: bool = False  # words are chains of a stage: none is dropped, and a merge that makes a living token ends the
+    # call even with deletions
     most_hot: int = MOST_HOT  # pairs in the index, about
-    ratio: int = 32  # it reaches down to the best count over this
+    ratio: int = 32  # the index reaches down to the best count divided by this
 
 
 class Gone(NamedTuple):
-    """A deletion, behind so many merges of the same call."""
+    """A deletion; `after`: how many merges of the same call came before it."""
 
     after: int
     id: int
@@ -76,7 +76,7 @@ class Learned:
 
 
 class Figures(NamedTuple):
-    """See learner_told in learn.c."""
+    """What `learner_told` in learn.c tells."""
 
     bytes: int
     most_bytes: int
@@ -93,7 +93,7 @@ class Figures(NamedTuple):
 
 
 class NoRoom(MemoryError):
-    """The limit does not do."""
+    """The memory limit is too low."""
 
 
 def _checked(code: int) -> int:
@@ -113,7 +113,7 @@ def _longs(values: Any) -> Int64:
 
 
 class Learner:
-    """Words and tokens in at most `limit` bytes; NoRoom where that does not do."""
+    """Words and tokens in at most `limit` bytes; NoRoom if that is not enough."""
 
     def __init__(self, rule: Rule, limit: int) -> None:
         self.rule = rule
@@ -147,8 +147,8 @@ class Learner:
         lives: tuple[Sequence[int], Sequence[tuple[int, int]], Sequence[bool]] | None = None,
         kinds: npt.NDArray[np.uint8] | None = None,
     ) -> None:
-        """All tokens known so far, base symbols first. `order`: for TIES_PLACES; `lives`, of learned ones: how often
-        each stands, the pair that first made it, whether it is alive; `kinds`: see add_kinds."""
+        """All tokens known so far, base symbols first. `order`: for TIES_PLACES; `lives`: how often each learned token
+        stands, the pair that first made it, whether it is alive; `kinds`: the kind of each (add_kinds)."""
         text = np.frombuffer(b"".join(content or b"" for content in contents) + b"\0", np.uint8)
         sizes = np.fromiter((len(content or b"") for content in contents), np.uint64, len(contents))
         ends = np.cumsum(sizes, dtype=np.uint64)
@@ -168,32 +168,32 @@ class Learner:
         )
 
     def add_kinds(self, joins: npt.NDArray[np.bool_], becomes: npt.NDArray[np.uint8]) -> None:
-        """Tokens are of kinds: which two may merge, and the kind they make. Before `add_tokens`."""
+        """Tokens have kinds: which two may merge, and the kind they make. To be called before `add_tokens`."""
         tables = [np.ascontiguousarray(table, np.uint8) for table in (joins, becomes)]
         _checked(library().learner_kinds(self._handle, len(joins), *map(_pointer, tables)))
 
     def add_steps(self, falling: Int64) -> None:
-        """TIES_PLACES: the lowest count of any word step so far, for each step."""
+        """TIES_PLACES: for each word step, the lowest count of any step up to it."""
         falling = _longs(falling)
         _checked(library().learner_steps(self._handle, len(falling), _pointer(falling)))
 
     def block(self, contents: Iterable[bytes]) -> None:
-        """Never learn these: the first of their pairs that is the best is told as vetoed."""
+        """Never learn these tokens: when a pair that would make one is the best, it is told as vetoed."""
         for content in sorted(contents):
             if content:
                 _checked(library().learner_block(self._handle, content, len(content)))
 
     def make_room(self, places: int, words: int) -> None:
-        """For words that hold so many places (`measure`)."""
+        """Make room for so many words with so many places (`measure`)."""
         _checked(library().learner_room(self._handle, places, words))
 
     def measure(self, symbols: Int32) -> int:
-        """The places that symbols take."""
+        """How many places symbols take."""
         symbols = np.ascontiguousarray(symbols, np.int32)
         return _checked(library().learner_measure(self._handle, _pointer(symbols), len(symbols)))
 
     def add_words(self, symbols: Int32, offsets: Int64, weights: Int64, shortest: int) -> None:
-        """Words as symbols[offsets[i]:offsets[i + 1]] (the first offset need not be 0), `shortest` or more symbols."""
+        """Add words symbols[offsets[i]:offsets[i + 1]] (offsets[0] need not be 0) of at least `shortest` symbols."""
         symbols = np.ascontiguousarray(symbols[int(offsets[0]) : int(offsets[-1])], np.int32)
         offsets, weights = _longs(offsets), _longs(weights)
         _checked(
@@ -205,7 +205,7 @@ class Learner:
     # ------------------------------------------------------------------ learning
 
     def learn(self, merges: int, enough: int, work: int = _NO_LIMIT) -> Learned:
-        """At most so many merges, until `enough` learned tokens are alive or `work` places were looked at."""
+        """Make at most so many merges, until `enough` learned tokens are alive or `work` places were looked at."""
         while True:
             code = library().learner_learn(
                 self._handle, merges, enough, work, _pointer(self._out), len(self._out), _pointer(self._told)
@@ -216,7 +216,7 @@ class Learner:
             return self._decoded(code)
 
     def apply(self, pairs: Int64, at_most: Int64) -> Learned:
-        """Merge known pairs (rows of left, right) in this order. NONE_LEFT: the next one is no pair of these words."""
+        """Merge known pairs (rows of left, right) in this order. NONE_LEFT: the next one is nowhere in the words."""
         pairs, at_most = _longs(pairs), _longs(at_most)
         while True:
             code = library().learner_apply(
@@ -229,8 +229,8 @@ class Learner:
             return self._decoded(code)
 
     def round(self, pairs: Int64, at_most: int) -> Learned:
-        """Merge known pairs, all found before the first is merged, and told with the counts of that moment; none counts
-        less than `at_most`."""
+        """Merge known pairs that are all found before the first is merged, and told with their counts from before it;
+        none counts less than `at_most`."""
         pairs = _longs(pairs)
         heads = np.empty(len(pairs), np.uint32)
         if len(self._out) < 5 * len(pairs):
@@ -268,14 +268,14 @@ class Learner:
         return Learned(why, rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3], deleted, vetoed)
 
     def best(self, most: int, force: bool) -> tuple[Int64, Int64, Int64, npt.NDArray[np.bool_]]:
-        """(left, right, count, known to be allowed) of the best pairs, best first; `force`: fewer only if there are no
-        more, else those that are in the index."""
+        """(left, right, count, known to be allowed) of the best pairs, best first. `force`: fewer than `most` only if
+        there are no more; without it, only pairs in the index."""
         out = np.empty((most, 4), np.int64)
         found = _checked(library().learner_best(self._handle, most, force, _pointer(out)))
         return out[:found, 0], out[:found, 1], out[:found, 2], (out[:found, 3] & _ALLOWED) != 0
 
     def answer(self, left: int, right: int, allowed: bool) -> None:
-        """Whether a pair may merge, once and for all."""
+        """Tell whether a pair may merge, once and for all."""
         _checked(library().learner_answer(self._handle, left, right, allowed))
 
     # ------------------------------------------------------------------ what there is
@@ -288,7 +288,7 @@ class Learner:
         return Figures(*told.tolist())
 
     def hot(self) -> tuple[Int64, Int64, Int64]:
-        """(left, right, count) of every pair that counts at least figures.floor, whether it may merge or not."""
+        """(left, right, count) of every pair that counts at least figures.floor, but for forbidden and refused ones."""
         room = 0
         while True:
             out = np.empty((room, 3), np.int64)
@@ -298,14 +298,14 @@ class Learner:
             room = found
 
     def lives(self) -> tuple[list[int], list[tuple[int, int]], list[bool]]:
-        """As `add_tokens` takes it."""
+        """`lives` as `add_tokens` takes it."""
         many = self.figures.next_id - self.rule.first_id
         count, first, alive = np.empty(many, np.int64), np.empty((many, 2), np.int64), np.empty(many, np.uint8)
         library().learner_lives(self._handle, _pointer(count), _pointer(first), _pointer(alive))
         return count.tolist(), [(a, b) for a, b in first.tolist()], [bool(one) for one in alive.tolist()]
 
     def words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
-        """The words as they are now: symbols, offsets, weights, about a million symbols at a time."""
+        """The words as they are now, about a million symbols at a time: (symbols, offsets, weights)."""
         room, at = _SYMBOLS, 0
         while True:
             symbols = np.empty(room, np.int32)

@@ -1,9 +1,9 @@
-/* Several sorted lists of chunks and counts -> one: the same chunks added up, in the order of their bytes.
+/* Several sorted lists of chunks and counts -> one, in the order of the chunks' bytes; equal chunks are added up.
 
        a 2, ab 1   +   ab 5, b 1   ->   a 2, ab 6, b 1
 
-   The lists stand in a heap by their next chunk, of which the first eight bytes are compared as one number. A list stands
-   as offsets (one more than chunks) and bytes.
+   The lists stand in a heap, ordered by their next chunk, whose first eight bytes are compared as one number. A list is
+   given as offsets (one more than chunks), bytes and counts.
 
    Judge: tests/core/test_chunk_lists.py: collections.Counter and sorted. */
 #include "core.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 
 typedef struct {
-    uint64_t key; /* the next chunk's first eight bytes, the first the highest; 0 behind its end */
+    uint64_t key; /* the next chunk's first eight bytes, the first one the highest; zeros behind the chunk's end */
     const uint8_t *chunk;
     uint64_t length;
     const int64_t *offset; /* of the next chunk */
@@ -62,9 +62,9 @@ static int64_t step(chunk_list *lists, int64_t n) {
     return n;
 }
 
-/* Merge `many` lists: list i has sizes[i] chunks, at offsets[i], bytes[i], counts[i]. The room at `out_offsets` (one more),
-   `out_bytes` and `out_n` is that of all lists together; `heap` has 64 bytes for each. Returns how many chunks were
-   written, or an error. */
+/* Merge `many` lists: list i has sizes[i] chunks, at offsets[i], bytes[i], counts[i]. `out_offsets` (one more than
+   chunks), `out_bytes` and `out_n` have room for all lists together, `heap` has 64 bytes for each list. Returns how
+   many chunks were written, or an error. */
 EXPORT int64_t merge_lists(int64_t many, const int64_t *sizes, const int64_t *const *offsets, const uint8_t *const *bytes,
                            const int64_t *const *counts, void *heap, int64_t *out_offsets, uint8_t *out_bytes, int64_t *out_n) {
     chunk_list *lists = heap;
@@ -102,7 +102,7 @@ EXPORT int64_t merge_lists(int64_t many, const int64_t *sizes, const int64_t *co
     return rows;
 }
 
-/* The first of `size` sorted chunks that is not below `chunk`. */
+/* The number of the first of `size` sorted chunks that is not below `chunk`. */
 EXPORT int64_t first_not_below(const int64_t *offsets, const uint8_t *bytes, int64_t size, const uint8_t *chunk,
                                int64_t length) {
     int64_t low = 0, high = size;
@@ -117,7 +117,7 @@ EXPORT int64_t first_not_below(const int64_t *offsets, const uint8_t *bytes, int
     return low;
 }
 
-/* The place of the first of `size` chunks that does not stand above the one before it; `size` if all do. */
+/* The number of the first of `size` chunks that is not above the chunk before it; `size` if all are in order. */
 EXPORT int64_t first_out_of_order(const int64_t *offsets, const uint8_t *bytes, int64_t size) {
     for (int64_t i = 1; i < size; i++) {
         int64_t before = offsets[i] - offsets[i - 1], own = offsets[i + 1] - offsets[i];
@@ -128,7 +128,8 @@ EXPORT int64_t first_out_of_order(const int64_t *offsets, const uint8_t *bytes, 
     return size;
 }
 
-/* Chunks as the digest of a corpus takes them: length, bytes, count of each, numbers as eight bytes, lowest first. */
+/* Write chunks as the digest of a corpus takes them: for each its length, bytes, count; numbers as eight bytes, the
+   lowest first. */
 EXPORT void lay_out_rows(const int64_t *offsets, const uint8_t *bytes, const int64_t *n, int64_t size, uint8_t *out) {
     for (int64_t i = 0; i < size; i++) {
         uint64_t length = (uint64_t)(offsets[i + 1] - offsets[i]);

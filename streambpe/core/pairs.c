@@ -3,7 +3,7 @@
        symbols  7 8 . 7 8 9       (. is a barrier, any number below 0)
        counted  7+8 2 · 8+9 1
 
-   A pair is one number, its left symbol in the upper half, in a table of open addresses.
+   A pair is one number with its left symbol in the upper half; the pairs stand in a hash table with open addressing.
 
    Judge: tests/core/test_pairs.py, Counter and a loop in Python. */
 #include "pairs.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum { FIRST_SLOTS = 1 << 4 };
-enum { AHEAD = 24 }; /* places, from where a pair's slot is asked for until it is needed */
+enum { AHEAD = 24 }; /* a pair's slot is fetched so many places before it is needed */
 
 EXPORT pair_table *pairs_new(uint64_t limit) {
     pair_table *table = calloc(1, sizeof *table);
@@ -84,7 +84,7 @@ int pairs_add_one(pair_table *table, uint64_t key, int64_t n) {
     return CORE_OK;
 }
 
-/* Count the neighbours from place `*at` on; `*at` is moved past those that are counted. */
+/* Count the pairs of neighbours from place `*at` on; `*at` moves past those that are counted. */
 EXPORT int pairs_count(pair_table *table, const int32_t *symbols, int64_t size, int64_t *at) {
     for (; *at + 1 < size; ++*at) {
         int32_t left = symbols[*at], right = symbols[*at + 1];
@@ -98,13 +98,13 @@ EXPORT int pairs_count(pair_table *table, const int32_t *symbols, int64_t size, 
     return CORE_OK;
 }
 
-/* Which of `parts` (a power of two) a pair belongs to, by bits that do not say where it stands in a table. */
+/* Which of `parts` (a power of two) a pair belongs to, by bits of its hash that do not say where it stands. */
 static uint64_t part_of(uint64_t key, uint64_t parts) {
     return mixed(key) >> 40 & (parts - 1);
 }
 
-/* Add pairs that were counted elsewhere, or that are only to be there (`n` NULL): of those `step` numbers apart the ones
-   of one part of so many. */
+/* Add pairs that were counted elsewhere, or with `n` NULL just put them in. Keys, and counts, stand `step` numbers
+   apart; only pairs that belong to part `part` of `parts` are added. */
 EXPORT int pairs_add(pair_table *table, const int64_t *keys, const int64_t *n, int64_t step, int64_t size, int64_t part,
                      int64_t parts, int64_t *at) {
     for (; *at < size; ++*at) {
@@ -125,7 +125,7 @@ static int pair_below(const uint8_t *context, const pair_slot *a, const pair_slo
 
 SORT(sort_pairs, pair_slot, pair_below)
 
-/* Write all pairs and their counts, ascending. The table is used up by it and can only be freed. */
+/* Write all pairs and their counts, ascending. This uses up the table: it can only be freed afterwards. */
 EXPORT void pairs_sorted(pair_table *table, int64_t *keys, int64_t *n) {
     uint64_t used = 0;
     for (uint64_t i = 0; i <= table->mask; i++)
@@ -138,8 +138,8 @@ EXPORT void pairs_sorted(pair_table *table, int64_t *keys, int64_t *n) {
     }
 }
 
-/* Write all pairs as rows (key, count), those of part 0 first; ends[p]: how many rows there are up to the end of part p.
-   Three pairs, the second in part 0, the others in part 1:
+/* Write all pairs as rows (key, count), those of part 0 first; ends[p]: how many rows there are up to the end of part
+   p. Three pairs, the second in part 0, the others in part 1:
 
        ends 1 3        rows  key2 n2 · key1 n1 · key3 n3 */
 EXPORT void pairs_parted(const pair_table *table, int64_t parts, int64_t *ends, int64_t *rows) {
@@ -162,7 +162,7 @@ EXPORT void pairs_parted(const pair_table *table, int64_t parts, int64_t *ends, 
     }
 }
 
-/* Write the pairs that count at least so much as rows (key, count), of the first `room` of them; how many there are. */
+/* Write the pairs that count at least `least` as rows (key, count), at most `room`. How many there are in all. */
 EXPORT int64_t pairs_at_least(const pair_table *table, int64_t least, int64_t room, int64_t *rows) {
     int64_t found = 0;
     for (uint64_t i = 0; i <= table->mask; i++) {

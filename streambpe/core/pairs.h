@@ -5,7 +5,7 @@
 #include "core.h"
 
 typedef struct {
-    uint64_t key; /* the pair and 1; 0: free */
+    uint64_t key; /* the pair plus 1; 0: free */
     int64_t n;
 } pair_slot;
 
@@ -18,7 +18,7 @@ static inline uint64_t key_of(int32_t left, int32_t right) {
     return ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) + 1;
 }
 
-/* Add to the number of a pair, which is made with 0. CORE_OK, or why not. */
+/* Add n to the number of a pair; a pair that is not there begins with 0. CORE_OK, or why not. */
 int pairs_add_one(pair_table *table, uint64_t key, int64_t n);
 
 /* A pair's number; NULL if it is not there. */

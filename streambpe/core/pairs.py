@@ -1,4 +1,4 @@
-"""Pairs of neighbouring symbols in the core: counted, or a set."""
+"""Pairs of neighbouring symbols in the core: counted, or just held as a set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 class PairTable:
-    """Pairs as keys left << 32 | right, with a count each, in at most `limit` bytes of memory."""
+    """Pairs as keys left << 32 | right, each with a count, in at most `limit` bytes of memory."""
 
     def __init__(self, limit: int = 1 << 40) -> None:
         self.handle = library().pairs_new(limit)
@@ -27,21 +27,21 @@ class PairTable:
         return int(library().pairs_size(self.handle))
 
     def count(self, symbols: Ids, at: int = 0) -> int:
-        """Count the neighbours among symbols[at:], those below 0 left out. How far it came: to the last place, or to
-        where the limit was reached."""
+        """Count the pairs of neighbours in symbols[at:], but for symbols below 0. Returns the place where it stopped:
+        the last one, or where the limit was reached."""
         symbols, done = np.ascontiguousarray(symbols, np.int32), np.array([at], np.int64)
         succeeded(library().pairs_count(self.handle, symbols.ctypes.data, len(symbols), done.ctypes.data))
         return int(done[0])
 
     def hold(self, keys: Longs, numbers: Longs | None = None) -> None:
-        """Have these pairs in the table, too, with these numbers added to theirs."""
+        """Put these pairs into the table, and add these numbers to theirs."""
         keys, done = np.ascontiguousarray(keys, np.int64), np.zeros(1, np.int64)
         added = None if numbers is None else numbers.ctypes.data
         completed(library().pairs_add(self.handle, keys.ctypes.data, added, 1, len(keys), 0, 1, done.ctypes.data))
 
     def add_rows(self, rows: Longs, part: int = 0, parts: int = 1, at: int = 0) -> int:
-        """Add rows (key, count) from row `at` on, of these one part of so many. How far it came: to the last row, or to
-        where the limit was reached."""
+        """Add rows (key, count) from row `at` on, but only pairs of part `part` of `parts`. Returns the row where it
+        stopped: behind the last one, or where the limit was reached."""
         done, keys = np.array([at], np.int64), rows.ctypes.data
         succeeded(library().pairs_add(self.handle, keys, keys + 8, 2, len(rows), part, parts, done.ctypes.data))
         return int(done[0])
@@ -51,13 +51,13 @@ class PairTable:
         library().pairs_clear(self.handle)
 
     def parted(self, parts: int) -> tuple[Longs, Longs]:
-        """(rows (key, count), where each part of them ends)."""
+        """All pairs by part: (rows (key, count), where the rows of each part end)."""
         rows, ends = np.empty((len(self), 2), np.int64), np.empty(parts, np.int64)
         library().pairs_parted(self.handle, parts, ends.ctypes.data, rows.ctypes.data)
         return rows, ends
 
     def at_least(self, least: int) -> Longs:
-        """Rows (key, count) of the pairs that count at least so much, in no order."""
+        """Rows (key, count) of the pairs that count at least `least`, in no order."""
         found = int(library().pairs_at_least(self.handle, least, 0, None))
         rows = np.empty((found, 2), np.int64)
         library().pairs_at_least(self.handle, least, found, rows.ctypes.data)

@@ -5,20 +5,20 @@
        symbols  7 8 9 5 7 8 . 7 8      (. is a barrier, any number below 0)
        runs     [7 8 9] 1 · [7 8] 2
 
-   In the table of chunks a run is the bytes of its symbols, which are eight or more.
+   The table of chunks holds a run as the bytes of its symbols, which are eight or more.
 
    Judge: tests/core/test_runs.py, a loop in Python. */
 #include "pairs.h"
 #include "sort.h"
 #include "table.h"
 
-enum { AHEAD = 24 };    /* places, from where a pair is asked for until it is needed */
+enum { AHEAD = 24 };    /* a pair's slot is fetched so many places before it is needed */
 enum { TOGETHER = 32 }; /* runs that are looked up side by side */
 
 typedef struct {
     const pair_table *pairs;
-    const uint8_t *open_right, *open_left; /* by symbol: kept together with whatever stands there */
-    int64_t asked;                         /* places whose pairs were asked for ahead */
+    const uint8_t *open_right, *open_left; /* by symbol: 1 if it is kept together with whatever stands on that side */
+    int64_t asked;                         /* up to this place, pairs were fetched ahead */
 } kept_pairs;
 
 static int is_kept(const kept_pairs *kept, int32_t left, int32_t right) {
@@ -26,7 +26,7 @@ static int is_kept(const kept_pairs *kept, int32_t left, int32_t right) {
            (kept->open_right[left] || kept->open_left[right] || pairs_find(kept->pairs, key_of(left, right)));
 }
 
-/* The place behind the run that begins at place i: i + 1 if it is one symbol or a barrier. */
+/* The place behind the run that begins at place i; i + 1 if only one symbol or a barrier stands there. */
 static int64_t end_of(kept_pairs *kept, const int32_t *symbols, int64_t i, int64_t size) {
     if (symbols[i++] < 0)
         return i;
@@ -43,7 +43,7 @@ static int64_t end_of(kept_pairs *kept, const int32_t *symbols, int64_t i, int64
     }
 }
 
-/* How many of the first symbols are kept together with one that stands in front of them. */
+/* How many of the first symbols are in one run with the symbol `before`, which stands in front of them. */
 EXPORT int64_t run_goes_on(const pair_table *pairs, const uint8_t *open_right, const uint8_t *open_left, int32_t before,
                            const int32_t *symbols, int64_t size) {
     kept_pairs kept = {pairs, open_right, open_left, 0};
@@ -54,7 +54,7 @@ typedef struct {
     int64_t text, start, end, weight;
 } run;
 
-/* Count these runs. Returns how many were, `*why` says why not all. */
+/* Count these runs. Returns how many were counted; `*why` says why not all. */
 static int count_some(chunk_table *table, const int32_t *symbols, const run *runs, int many, int *why) {
     for (int step = 0; step < 2; step++)
         for (const run *r = runs; r < runs + many; r++)
@@ -74,8 +74,9 @@ static int count_some(chunk_table *table, const int32_t *symbols, const run *run
 }
 
 /* Count the runs of texts: text t is symbols[ends[t - 1] : ends[t]] (the first begins at 0), and counts weights[t].
-   state[0:2]: the text and the place where it goes on, at first 0 0. `open_end`: the last text goes on behind its end, so a
-   run that reaches it is not counted, and state[1] says where it begins. CORE_FULL: nothing is lost. */
+   state[0:2]: the text and the place where counting goes on, at first 0 0. `open_end`: the last text goes on behind its
+   end, so a run that reaches the end is not counted, and state[1] says where that run begins. CORE_FULL:
+   nothing is lost. */
 EXPORT int count_runs(chunk_table *table, const pair_table *pairs, const uint8_t *open_right, const uint8_t *open_left,
                       const int32_t *symbols, const int64_t *ends, const int64_t *weights, int64_t texts, int open_end,
                       int64_t *state) {
@@ -115,8 +116,8 @@ static int run_below(const uint8_t *text, const long_slot *a, const long_slot *b
 
 SORT(sort_runs, long_slot, run_below)
 
-/* Put the runs in the order of their hashes, of equal ones of their bytes; how many there are. The table is used up by it:
-   only runs_some and freeing are left. */
+/* Sort the runs by their hashes, and runs of equal hash by their bytes. Returns how many there are. This uses up the
+   table: only runs_bytes, runs_some and freeing are left. */
 EXPORT int64_t sort_all_runs(chunk_table *table) {
     uint64_t used = 0;
     for (uint64_t i = 0; i <= table->long_mask; i++)
@@ -126,7 +127,7 @@ EXPORT int64_t sort_all_runs(chunk_table *table) {
     return (int64_t)used;
 }
 
-/* The bytes of sorted runs from number `first` on, up to number `stop`. */
+/* How many bytes the sorted runs have from number `first` on, up to before number `stop`. */
 EXPORT int64_t runs_bytes(const chunk_table *table, int64_t first, int64_t stop) {
     int64_t bytes = 0;
     for (int64_t i = first; i < stop; i++)
@@ -134,8 +135,8 @@ EXPORT int64_t runs_bytes(const chunk_table *table, int64_t first, int64_t stop)
     return bytes;
 }
 
-/* Write sorted runs from number `first` on, up to number `stop`: a number below 2^63 for each, by which they ascend; where
-   each ends; bytes; counts. */
+/* Write sorted runs from number `first` on, up to before number `stop`. `by`: a number below 2^63 for each run, which
+   never falls; `ends`: where each run ends in `bytes`; `n`: counts. */
 EXPORT void runs_some(const chunk_table *table, int64_t first, int64_t stop, int64_t *by, int64_t *ends, uint8_t *bytes,
                       int64_t *n) {
     for (int64_t i = 0, at = 0; first + i < stop; i++) {

@@ -10,12 +10,12 @@ import numpy as np
 from streambpe.core.binding import Bytes, ChunkTable, Longs, library, succeeded
 from streambpe.core.pairs import Bools, Ids, PairTable
 
-_AT_ONCE = 1 << 16  # runs that are taken out
+_AT_ONCE = 1 << 16  # runs that are taken out at a time
 
 
 @dataclass(frozen=True)
 class KeptPairs:
-    """Neighbours that are not cut: pairs, and all neighbours of symbols that are open on that side."""
+    """Neighbours that are not cut apart: these pairs, and any pair with a symbol that is open on that side."""
 
     pairs: PairTable
     open_right: Bools
@@ -23,17 +23,17 @@ class KeptPairs:
 
     @property
     def places(self) -> tuple[int, int, int]:
-        """For the functions of the core."""
+        """Its addresses, as the functions of the core take them."""
         return self.pairs.handle, self.open_right.ctypes.data, self.open_left.ctypes.data
 
     def goes_on(self, before: int, symbols: Ids) -> int:
-        """How many of these symbols are in one run with the one in front of them."""
+        """How many of these symbols are in one run with `before`, the symbol in front of them."""
         return int(library().run_goes_on(*self.places, before, symbols.ctypes.data, len(symbols)))
 
 
 @dataclass(frozen=True)
 class Runs:
-    """Distinct runs by (by, symbols): `by` spreads them evenly below 2^63, run i is data[ends[i - 1] : ends[i]]."""
+    """Distinct runs, sorted by (by, symbols). `by`: evenly spread below 2^63; run i is data[ends[i - 1] : ends[i]]."""
 
     by: Longs
     ends: Longs
@@ -42,7 +42,7 @@ class Runs:
 
 
 class RunCounter:
-    """Distinct runs with how often they stand, in at most `limit` bytes of memory."""
+    """Distinct runs and how often each was found, in at most `limit` bytes of memory."""
 
     def __init__(self, limit: int) -> None:
         self._table = ChunkTable(limit)
@@ -55,9 +55,9 @@ class RunCounter:
     def count(
         self, kept: KeptPairs, symbols: Ids, ends: Longs, weights: Longs, at: tuple[int, int], *, open_end: bool
     ) -> tuple[bool, tuple[int, int]]:
-        """Count the runs of texts, each with its weight, from (text, place) on: (False where the limit was reached,
-        how far it came). open_end: a run that reaches the end of the last text may go on there; it is not counted, and
-        ends what is."""
+        """Count the runs of texts, each with its weight, from (text, place) on: (False if the limit was reached, the
+        (text, place) where it stopped). open_end: a run that reaches the end of the last text may go on behind it; it
+        is not counted, and counting stops where it begins."""
         state = np.array(at, np.int64)
         arrays = (symbols.ctypes.data, ends.ctypes.data, weights.ctypes.data)
         room = succeeded(
@@ -66,7 +66,7 @@ class RunCounter:
         return room, (int(state[0]), int(state[1]))
 
     def take(self) -> Iterator[Runs]:
-        """All of them, some at a time; nothing is left here."""
+        """Take all runs out, some at a time; nothing is left in the counter."""
         table = self._table.handle
         many = library().sort_all_runs(table)
         for first in range(0, many, _AT_ONCE):

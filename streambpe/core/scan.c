@@ -1,16 +1,17 @@
-/* A block of words on disk: its pairs counted, its chains counted, and every chain turned into what was made of it.
+/* A block of words on disk: its pairs counted, its chains counted, and every chain replaced by what was made of it.
 
-   The block is a column of tokens with -1 on either side of every word. Some pairs are links; a chain is a longest stretch
-   in which every two neighbours are one. With the links (a, b), (b, c), (c, d):
+   The block is a column of tokens with -1 on either side of every word. Some pairs are links; a chain is a longest
+   stretch in which every two neighbours are a link. With the links (a, b), (b, c), (c, d):
 
        column   -1 x a b c d -1 a b c y -1      weights 5 2
        chains   a b c d 5 · a b c 2
        made     a b c d -> P · a b c -> Q       -1 x P -1 Q y -1
 
-   Links from number `busy` on, and places that the caller refuses, hold chains together, but a chain needs one other link
-   to be one. `keys` is the column itself or the same tokens in two bytes each: a chain's bytes are its name in a table.
+   Links from number `busy` on, and places that the caller refuses, hold chains together too, but a stretch is a chain
+   only if at least one link in it has a number below `busy`. `keys` is the column itself, or its tokens in two bytes
+   each: a chain's bytes there are its name in a table.
 
-   Judge: tests/train/test_scan.py, plain loops over words; tests/train/test_engine.py, the whole of learning from disk. */
+   Judge: tests/train/test_scan.py, plain loops over words; tests/train/test_engine.py, all of learning from disk. */
 #include "pairs.h"
 #include "table.h"
 
@@ -28,7 +29,8 @@ static inline uint32_t bit_of(int32_t left, int32_t right) {
     return (((uint32_t)left * 0x9E3779B1u) ^ (uint32_t)right) * 0x85EBCA6Bu >> (32 - FILTER_BITS);
 }
 
-/* Set a link's bit, of 1 << FILTER_BITS that are 0: a pair whose bit is 0 is no link, which most places ask. */
+/* Set a bit for each link, among 1 << FILTER_BITS bits that are 0. A pair whose bit is 0 is no link, so most places
+   need no look at the table. */
 EXPORT void filter_links(const pair_table *links, uint8_t *filter) {
     for (uint64_t i = 0; i <= links->mask; i++) {
         uint64_t key = links->slots[i].key - 1;
@@ -50,7 +52,8 @@ static int link_at(const chain_rule *rule, const int32_t *column, int64_t i) {
     return rule->refused && rule->refused[i] ? IDLE_LINK : NO_LINK;
 }
 
-/* The end (the place behind the last token) of the chain that begins at place i; i itself if none does. */
+/* The place behind the last token of the chain that begins at place i. If no chain begins there: i, or less by as many
+   places as need not be looked at again. */
 static int64_t chain_end(const chain_rule *rule, const int32_t *column, int64_t i) {
     int busy = 0, link;
     int64_t end = i;
@@ -60,11 +63,12 @@ static int64_t chain_end(const chain_rule *rule, const int32_t *column, int64_t 
     }
     if (busy)
         return end + 1;
-    return i - (end - i); /* no chain, but so many places need not be looked at again */
+    return i - (end - i); /* no chain begins at any of these places */
 }
 
-/* Count the pairs of a block, each as often as its word does; of a run of equal tokens every other one, if `disjoint`.
-   state[0:3]: the place, the word and the run where it goes on, at first 0 -1 0. CORE_FULL: nothing is lost. */
+/* Count the pairs of a block, each with its word's weight; in a run of equal tokens only every other one, if
+   `disjoint`. state[0:3]: the place, the word and the run where counting goes on, at first 0 -1 0. CORE_FULL: nothing
+   is lost. */
 EXPORT int column_pairs(pair_table *table, const int32_t *column, int64_t size, const int64_t *weights, int disjoint,
                         int64_t *state) {
     for (; state[0] + 1 < size; ++state[0]) {
@@ -82,7 +86,7 @@ EXPORT int column_pairs(pair_table *table, const int32_t *column, int64_t size, 
     return CORE_OK;
 }
 
-/* Count the chains of a block. state[0:2]: the place and the word where it goes on, at first 0 -1. */
+/* Count the chains of a block. state[0:2]: the place and the word where counting goes on, at first 0 -1. */
 EXPORT int count_chains(chunk_table *table, const pair_table *links, const uint8_t *filter, int64_t busy,
                         const uint8_t *refused, const int32_t *column, const uint8_t *keys, int wide,
                         const int64_t *weights, int64_t size, int64_t *state) {
@@ -113,7 +117,7 @@ EXPORT int count_chains(chunk_table *table, const pair_table *links, const uint8
     return CORE_OK;
 }
 
-/* Turn every chain into what was made of it, in place: chain number k (by `numbers`) into
+/* Replace every chain by what was made of it, in place: chain number k (by `numbers`) by
    made[first[k] : first[k + 1] - 1]. Returns the length of the column afterwards, or an error. */
 EXPORT int64_t rewrite_chains(const chunk_table *numbers, const pair_table *links, const uint8_t *filter, int64_t busy,
                               const uint8_t *refused, int32_t *column, const uint8_t *keys, int wide, int64_t size,
@@ -137,8 +141,8 @@ EXPORT int64_t rewrite_chains(const chunk_table *numbers, const pair_table *link
     return to;
 }
 
-/* Words of one token leave a column and their weights, in place. Returns the length of the column; `*words`: how many are
-   left. */
+/* Drop words of one token from a column, and their weights, in place. Returns the length of the column; `*words`: how
+   many words are left. */
 EXPORT int64_t drop_words(int32_t *column, int64_t size, int64_t *weights, int64_t *words) {
     int64_t to = 0, kept = 0, word = 0;
     for (int64_t i = 0; i + 1 < size; word++) {

@@ -1,5 +1,5 @@
-"""Blocks of words on disk in the core: pairs and chains counted, known merges made, chains turned into what was made of
-them."""
+"""Blocks of words on disk, in the core: pairs and chains are counted, known merges are made, and chains are replaced by
+what was made of them."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from streambpe.core.binding import ChunkTable, Longs, completed, library, succee
 from streambpe.core.pairs import Ids, PairTable
 from streambpe.core.strings import ChunkList
 
-_BLOCK = 1 << 40  # bytes of a block's own table: it is no larger than the block makes it
+_BLOCK = 1 << 40  # limit of a block's own table in bytes: none, as the block itself bounds it
 _FILTER_BYTES = 1 << 16
 Refused = npt.NDArray[np.bool_] | None
 
 
 class ColumnCount:
-    """Counts the pairs of a column into tables; in a run of equal tokens every other one counts, if disjoint."""
+    """Counts the pairs of a column into tables; if disjoint, in a run of equal tokens only every other pair counts."""
 
     def __init__(self, column: Ids, weights: Longs, disjoint: bool) -> None:
         self.column, self.weights, self.disjoint = column, weights, disjoint
         self._state = np.array([0, -1, 0], np.int64)
 
     def into(self, table: PairTable) -> bool:
-        """Go on counting; False: the table's limit is reached, and another one takes the rest."""
+        """Go on counting; False: the table's limit is reached, and another table has to take the rest."""
         arrays = (self.column.ctypes.data, len(self.column), self.weights.ctypes.data)
         return succeeded(library().column_pairs(table.handle, *arrays, self.disjoint, self._state.ctypes.data))
 
 
 @dataclass
 class Merged:
-    """What merges did to a block or several: by rank what each counted at its turn and how often it was made, and how
-    many occurrences were found, and made."""
+    """What merges did to one block or more: by rank, what each counted at its turn and how often it was made; and how
+    many occurrences of all of them were found, and made."""
 
     count: Longs
     made: Longs
@@ -41,7 +41,7 @@ class Merged:
     executed: int = 0
 
     def add(self, other: Merged) -> None:
-        """Another block's."""
+        """Add what they did to another block."""
         self.count += other.count
         self.made += other.made
         self.found += other.found
@@ -49,7 +49,7 @@ class Merged:
 
 
 class BlockMerger:
-    """Makes known merges, in their order, in blocks; none of them uses a token that another one makes."""
+    """Makes known merges in blocks, in their order; no merge uses a token that another one of them makes."""
 
     def __init__(self, left: Longs, right: Longs, new: Longs, disjoint: bool) -> None:
         self.disjoint = disjoint
@@ -58,7 +58,7 @@ class BlockMerger:
         self._new = np.ascontiguousarray(new, np.int32)
 
     def merge(self, column: Ids, weights: Longs, changes: PairTable | None) -> tuple[Ids, Merged]:
-        """Merge in a column, which is written to; `changes`: where changes of pair counts are added."""
+        """Merge in a column, which is overwritten; `changes`: a table to which changes of pair counts are added."""
         longest = int(np.diff(np.flatnonzero(column < 0)).max(initial=1))
         order, mark = np.empty(longest, np.int64), np.empty(longest, np.uint8)
         count, made = np.zeros((2, len(self._new)), np.int64)
@@ -73,17 +73,17 @@ class BlockMerger:
 
 
 def drop_words(column: Ids, weights: Longs) -> tuple[Ids, Longs]:
-    """Words of one token leave both arrays, which are written to."""
+    """Drop words of one token from both arrays, which are overwritten."""
     words = np.zeros(1, np.int64)
     size = library().drop_words(column.ctypes.data, len(column), weights.ctypes.data, words.ctypes.data)
     return column[:size], weights[: int(words[0])]
 
 
 class ChainFinder:
-    """Finds the chains of a column: longest stretches of tokens in which every two neighbours are linked."""
+    """Finds the chains of a column: longest stretches of tokens in which every two neighbours are a link."""
 
     def __init__(self, left: Longs, right: Longs, busy: int, ids: int) -> None:
-        """The links by number; a chain needs one below `busy`. All tokens are below `ids`."""
+        """The links, in the order of their numbers; a chain needs one below `busy`. All tokens are below `ids`."""
         self.links = PairTable()
         self.links.hold((left << 32) | right, np.arange(len(left), dtype=np.int64))
         self.filter = np.zeros(_FILTER_BYTES, np.uint8)
@@ -101,21 +101,21 @@ class ChainFinder:
         return self.links.handle, self.filter.ctypes.data, self.busy, places
 
     def count(self, column: Ids, weights: Longs, refused: Refused) -> ChunkList:
-        """The distinct chains, each as its tokens' bytes, and their words' weights added up. `refused`: places that are
-        linked to the next one whatever their pair is."""
+        """The distinct chains, each as the bytes of its tokens, and the sum of their words' weights. `refused`: places
+        that are linked to the next one whatever pair begins there."""
         table, state, names = ChunkTable(_BLOCK), np.array([0, -1], np.int64), self._names(column)
         arrays = (column.ctypes.data, names.ctypes.data, self.itemsize, weights.ctypes.data)
         completed(library().count_chains(table.handle, *self._rule(refused), *arrays, len(column), state.ctypes.data))
         return ChunkList(*table.take())
 
     def tokens(self, chains: ChunkList) -> tuple[Ids, Longs]:
-        """Chains as tokens, one behind the other, and where each begins; and the end."""
+        """(the tokens of all chains, one chain behind the other, where each begins and, at last, where all end)."""
         start, stop = int(chains.offsets[0]), int(chains.offsets[-1])
         flat = np.ascontiguousarray(chains.data[start:stop]).view(self.wide).astype(np.int32)
         return flat, (chains.offsets - start) // self.itemsize
 
     def rewrite(self, numbers: ChunkTable, column: Ids, refused: Refused, made: Ids, first: Longs) -> Ids:
-        """Every chain as made[first[k] : first[k + 1] - 1], k its number in the table. The column is written to."""
+        """Replace every chain by made[first[k] : first[k + 1] - 1], k its number in the table, in the column itself."""
         names = self._names(column)
         arrays = (column.ctypes.data, names.ctypes.data, self.itemsize, len(column))
         size = library().rewrite_chains(
@@ -126,7 +126,7 @@ class ChainFinder:
 
 
 def numbered(chains: ChunkList) -> ChunkTable:
-    """A table that knows the place of each of these chains."""
+    """A table that holds these chains, each with its place in the list as its number."""
     table = ChunkTable(_BLOCK)
     if table.add(chains.offsets, chains.data, np.arange(len(chains), dtype=np.int64)) < len(chains):
         raise MemoryError("the table of chains")

@@ -1,4 +1,4 @@
-/* Sorting in place, for whatever a file of the core keeps in an array.
+/* Sorting in place, for any kind of slots that a file of the core keeps in an array.
 
    SORT(name, slot type, BELOW) makes name(context, slots, n, depth_for(n)); BELOW(context, a, b) says whether slot `a`
    stands before slot `b`, with `context` whatever bytes it needs for that.
@@ -9,7 +9,7 @@
 
 #include "core.h"
 
-/* Quicksort around the middle of three; what it does not halve within 2 log2(n) steps is left to heapsort. */
+/* Quicksort around the middle of three; a range that is still long after about 2 log2(n) steps is left to heapsort. */
 #define SORT(NAME, SLOT, BELOW)                                                                                          \
     static void NAME##_sink(const uint8_t *text, SLOT *slots, uint64_t root, uint64_t n) {                               \
         SLOT moved = slots[root];                                                                                        \

@@ -5,7 +5,8 @@ unsigned character_class(table classes, place p, place end) {
     return look(classes, p, end, &next);
 }
 
-/* The small ASCII letter that the character at `p` is, also by case folding if `folds`; 0 if none of "sdmtlvre". */
+/* Which small ASCII letter the character at `p` is, or with `folds` folds to; 0 if it is beyond ASCII and none of
+   "sdmtlvre". */
 static inline int folded(table classes, place p, place end, int folds, place *next) {
     if (p == end)
         return 0;
@@ -29,7 +30,7 @@ static place contraction(table classes, place p, place end, int folds) {
     return second == (first == 'l' ? 'l' : 'e') ? last : NULL;
 }
 
-/* White space: \s+(?!\S)|\s+, the last character of several goes with what follows them. */
+/* White space: \s+(?!\S)|\s+ ; of several characters, the last one goes with what follows them. */
 static place white(table classes, place p, place end) {
     place last = p, next;
     for (place q = p; q < end && look(classes, q, end, &next) & WHITE; q = next)
@@ -38,10 +39,10 @@ static place white(table classes, place p, place end) {
     return next == end || last == p ? next : last;
 }
 
-/* White space of which what ends in a line break comes first: \s*[\r\n]+|\s+(?!\S)|\s+ */
+/* White space, up to its last line break if it has one: \s*[\r\n]+|\s+(?!\S)|\s+ */
 static place white_lines(table classes, place p, place end) {
     place stop = run(classes, p, end, WHITE);
-    for (place q = stop; q > p; q--) /* both breaks are single bytes, found in no other character */
+    for (place q = stop; q > p; q--) /* \n and \r are single bytes that are part of no other character */
         if (q[-1] == '\n' || q[-1] == '\r')
             return q;
     return white(classes, p, end);
@@ -122,8 +123,9 @@ static place punct(table classes, place p, place end, split_memo *memo) {
 
 /* The words of gpt4o from where their lead ends:  HEAD*TAIL+ , else  HEAD+TAIL* ; or NULL.
 
-   HEAD* is greedy, and hands back what TAIL+ needs: of "ABm" (m a mark or a letter without case) nothing, TAIL takes the m;
-   of "ABmCD" the chunk ends behind m. Without any such character in the run, it is the second form: all of "ABCD". */
+   HEAD* is greedy, and hands back what TAIL+ needs: of "ABm" (m a mark or a letter without case) nothing, TAIL takes
+   the m; of "ABmCD" the chunk ends behind m. Without any such character in the run, it is the second form: all of
+   "ABCD". */
 static inline place cased_word(table classes, place p, place end) {
     place after_tail = NULL, next, q = p;
     unsigned class = 0;
@@ -139,7 +141,7 @@ static inline place cased_word(table classes, place p, place end) {
     return q > p ? q : NULL;
 }
 
-/* As above, but only its first form. */
+/* Whether the first form of a word, HEAD*TAIL+, matches at `p`. */
 static inline int has_tail(table classes, place p, place end) {
     place next;
     unsigned class;
@@ -173,7 +175,7 @@ static inline place gpt4o_or_superbpe1(table classes, place p, place end, int co
     if (class & LETTER)
         word = cased_word(classes, p, end);
     else if (class & LEAD) {
-        /* a mark leads a word or begins it: HEAD*TAIL+ behind it, else the mark alone, which is a tail */
+        /* a mark leads a word if HEAD*TAIL+ matches behind it; else it is a word by itself, as a mark is a tail */
         if (class & MARK)
             word = has_tail(classes, next, end) ? cased_word(classes, next, end) : next;
         else
@@ -198,7 +200,7 @@ static place superbpe1(table classes, place p, place end, split_memo *memo) {
     return gpt4o_or_superbpe1(classes, p, end, 0);
 }
 
-/* \p{N}{1,3}| ?[^\s\p{L}\p{N}]{2,}[\r\n/]*| +(?!\S) : past a match at `p`, or NULL */
+/* Past a match of \p{N}{1,3}| ?[^\s\p{L}\p{N}]{2,}[\r\n/]*| +(?!\S) at `p`, or NULL. */
 static place superbpe2_match(table classes, place p, place end) {
     place next, after;
     unsigned class = look(classes, p, end, &next);
@@ -223,7 +225,7 @@ static place superbpe2_match(table classes, place p, place end) {
     return after - p > 1 ? after - 1 : NULL;
 }
 
-/* What it matches, and what lies between two matches. */
+/* Chunks are the matches of superbpe2, and what lies between two of them. */
 static place superbpe2(table classes, place p, place end, split_memo *memo) {
     (void)memo;
     place stop = superbpe2_match(classes, p, end);

@@ -1,12 +1,14 @@
 /* Where chunks end: one function for each preset, written from its expression.
 
-   A text is one document, or a stretch of one that begins and ends at a certain border (streambpe/text/cuts.py);
-   characters are told apart by one 16-bit entry each of a table that Python fills from the installed `regex` module:
-   one bit for the category, and in the top four which letter of a contraction the character folds to, if one.
+   A text is one document, or a stretch of one that begins and ends at borders which are certain
+   (streambpe/text/cuts.py). Characters are told apart by a table with one 16-bit entry for each, which Python fills
+   from the installed `regex` module: one bit for the category, and in the top four bits the letter of a contraction
+   that the character folds to.
 
        gpt4o over "I'll go  now":     I'll | go | |_now        (|_ for the chunk of one blank before " now")
 
-   Judge: the `regex` module (tests/text/test_chunker.py): all of Unicode, hostile text, every pair and triple of classes. */
+   Judge: the `regex` module (tests/text/test_chunker.py): all of Unicode, hostile text, every pair and triple of
+   classes. */
 #ifndef STREAMBPE_SPLIT_H
 #define STREAMBPE_SPLIT_H
 
@@ -22,30 +24,30 @@ enum {
     MARK = 16,     /* \p{M} */
     NUMBER = 32,   /* \p{N} */
     SYMBOL = 64,   /* \p{P} \p{S} */
-    SPACE = 128,   /* \s but for the next */
+    SPACE = 128,   /* \s but for those of BREAK */
     BREAK = 256,   /* \r \n */
     OTHER = 512,   /* none of these: controls, unassigned */
     PICTURE = 1024, /* besides its category: \p{Extended_Pictographic} */
     JOINER = 2048,  /* besides its category: U+200D */
-    TAKES_SPACE = 1 << 14, INHERITED = 1 << 15, /* in the table of script_rule, above the number of the group */
+    TAKES_SPACE = 1 << 14, INHERITED = 1 << 15, /* in the table of script_rule: bits above the number of the group */
     FOLD_SHIFT = 12
 };
 
-/* No UTF-8 has these bytes (streambpe/text/marks.py). */
+/* Marks: no UTF-8 text has these bytes (streambpe/text/marks.py). */
 enum { RUN_END = 0xFD, SCRIPT_RUN_END = 0xFE, DOCUMENT_END = 0xFF };
 
 /* What the split of a document remembers between its chunks; all zero when one begins. */
 typedef struct {
     const uint8_t *next;    /* where a number without marks goes on */
     int64_t units;          /* how many characters of it are left there */
-    const uint8_t *letters; /* where the letters end that were looked at last */
+    const uint8_t *letters; /* where the stretch of letters that was looked at last ends */
 } split_memo;
 
 /* The end of the chunk that begins at `p`, which stands before `end`. */
 typedef const uint8_t *split_rule(const uint16_t *classes, const uint8_t *p, const uint8_t *end, split_memo *memo);
 typedef split_rule *split_function;
 
-enum { WHITESPACE = 13 }; /* the preset whose white space is no chunk, and whose words have a mark before them */
+enum { WHITESPACE = 13 }; /* the preset whose white space is no chunk, and whose words get a mark before them */
 
 /* The class of the character at `p`. */
 unsigned character_class(const uint16_t *classes, const uint8_t *p, const uint8_t *end);
@@ -63,7 +65,7 @@ static inline const uint8_t *text_end(const uint8_t *p, const uint8_t *end, int 
 /* The function of a preset by its number (binding.py has the names), or NULL. */
 split_function split_preset(int preset);
 
-/* Mark in `pages` (one byte for 256 code points) which the text needs of those that are 0 there: 1. Returns how many. */
+/* Set to 1 the pages (one byte for 256 code points) that the text needs and that are 0 so far. Returns how many. */
 EXPORT int64_t pages_needed(const uint8_t *text, int64_t size, uint8_t *pages);
 
 #endif

@@ -1,17 +1,18 @@
-/* The presets that know apostrophes, marks, emoji and scripts; see split.h. */
+/* The presets that treat apostrophes, marks, emoji and scripts in ways of their own; see split.h. */
 #include "characters.h"
 
 /* (?:\p{N}\p{M}*){1,3}(?=(?:(?:\p{N}\p{M}*){3})*(?:\P{N}\p{M}*|$)): threes counted from the end of the number.
 
-   Without marks 1234567 is 1 234 567. A mark is no number, so what looks ahead may also end before one: with the units
-   u1 u2 ... of a number and its marks, j = 3, 2, 1 of them are tried; they hold if a multiple of three is left, or some
-   u(j+3), u(j+6) ... has a mark; if uj itself has one, the chunk ends before its last mark. */
+   Without marks 1234567 is 1 234 567. A mark is no number, so the look-ahead may also end before one. Let u1 u2 ... be
+   the units of a number, each a digit with its marks. Chunks of j = 3, 2, 1 units are tried. j holds if a multiple of
+   three units is left, or if one of u(j+3), u(j+6) ... has a mark. If uj itself has one, the chunk ends before its last
+   mark. */
 static place grouped_number(table classes, place p, place end, split_memo *memo) {
     place stops[3], next, q = p;
     int marked_later[3] = {0, 0, 0}; /* by the remainder of its place: a unit beyond the third has a mark */
     int marked_third[3] = {0, 0, 0};
     int64_t units = 0, marks = 0;
-    if (p == memo->next && memo->units) { /* further on in a number without marks, whose units are known */
+    if (p == memo->next && memo->units) { /* inside a number without marks, whose units were counted already */
         int64_t first = memo->units % 3 ? memo->units % 3 : 3;
         memo->units -= first;
         return memo->next = run_most(classes, p, end, NUMBER, (int)first);
@@ -42,14 +43,14 @@ static place grouped_number(table classes, place p, place end, split_memo *memo)
     return stops[0]; /* not reached: some j leaves a multiple of three */
 }
 
-/* boundless; ultimate1 differs in that no space stands before symbols */
+/* boundless; in ultimate1 symbols take no space before them */
 static inline place boundless_or_ultimate1(table classes, place p, place end, int spaced, split_memo *memo) {
     place next, after, word = p;
     if (*p == ' ' && is(classes, p + 1, end, LETTER))
         word = p + 1;
     unsigned class = look(classes, word, end, &next);
     if (class & LETTER) {
-        if (!memo->letters || memo->letters <= word) /* chunks of one long word ask for its end once */
+        if (!memo->letters || memo->letters <= word) /* the end of a long word is looked for once, not by each chunk */
             memo->letters = run(classes, next, end, LETTER | MARK);
         place stop = memo->letters;
         place tick = NULL; /* where letters go on behind an apostrophe */
@@ -60,7 +61,7 @@ static inline place boundless_or_ultimate1(table classes, place p, place end, in
         if (tick && is(classes, tick, end, LETTER))
             return run(classes, tick, end, LETTER | MARK);
         if (class & UPPER) {
-            place last = word; /* the last capital of the run; it begins another word if a small letter follows */
+            place last = word; /* the last capital of the run, which begins another word if a small letter follows */
             after = word;
             while (after < end && look(classes, after, end, &next) & UPPER) {
                 last = after;
@@ -134,7 +135,7 @@ static place threes(table classes, place p, place end, split_memo *memo) {
     return memo->next = run_most(classes, p, end, NUMBER, (int)first);
 }
 
-/* What word-level and the runs of scripts share behind their words: keys, flags, pictures, symbols, white space, numbers. */
+/* What word-level and spaceless match besides words or letters: keys, flags, pictures, symbols, numbers, blanks. */
 static place common(table classes, place p, place end, split_memo *memo) {
     place next, after;
     unsigned class = look(classes, p, end, &next);
@@ -164,7 +165,7 @@ static place common(table classes, place p, place end, split_memo *memo) {
         after = run_most(classes, p, end, SPACE, MANY);
         if (is(classes, after, end, BREAK))
             return run_most(classes, after, end, BREAK, MANY);
-        /* [^\S\r\n]{1,16} not before a visible character; all but the last blank if it is, and one blank alone */
+        /* [^\S\r\n]{1,16} if no visible character follows; else all blanks but the last one, or a single blank alone */
         if (after == end || is(classes, after, end, WHITE | NUMBER | OTHER | MARK))
             return after;
         for (first = p; look(classes, first, end, &next), next < after;)
@@ -174,7 +175,8 @@ static place common(table classes, place p, place end, split_memo *memo) {
     return run(classes, next, end, WHITE | OTHER | MARK);
 }
 
-/* As gpt4o's words, but a joiner is part of them, only U+0020 leads one, and behind an apostrophe any small letters go on. */
+/* Words as in gpt4o, but joiners are part of them, only U+0020 may lead one, and any small letters may follow behind an
+   apostrophe. */
 place word_level(table classes, place p, place end, split_memo *memo) {
     place next, after_tail = NULL, word = NULL, q = *p == ' ' ? p + 1 : p, first = q;
     unsigned class = 0;
@@ -195,7 +197,7 @@ place word_level(table classes, place p, place end, split_memo *memo) {
     return tick && is(classes, tick, end, TAIL) ? run(classes, tick, end, TAIL) : word;
 }
 
-/* One letter a chunk, with its marks:  ?\p{L}\p{M}* ; or NULL */
+/* Past a chunk of one letter with its marks,  ?\p{L}\p{M}* , or NULL. */
 static inline place one_letter(table classes, place p, place end) {
     place next, letter = *p == ' ' ? p + 1 : p;
     if (!is(classes, letter, end, LETTER))
@@ -217,9 +219,9 @@ place spaceless_gpt4o(table classes, place p, place end, split_memo *memo) {
 
 /* ------------------------------------------------------------------------------------------------------ without regex
 
-   script (streambpe/text/script_rules.py): an entry of its table is the group of a character, and whether it hangs on what
-   is before it, and whether its group takes a space. A chunk goes on while the group is the same; a single space that begins
-   one takes the group behind it. */
+   script (streambpe/text/script_rules.py): an entry of its table says which group a character belongs to, whether it
+   always goes on with the chunk before it (INHERITED), and whether its group takes a space before it. A chunk goes on
+   while the group is the same; a single space at its beginning goes with the group behind it if that takes one. */
 
 place script_rule(table groups, place p, place end, split_memo *memo) {
     place next, q;
@@ -232,7 +234,7 @@ place script_rule(table groups, place p, place end, split_memo *memo) {
     return q;
 }
 
-/* Words, and white space between them, which no table counts (streambpe/text/whitespace.py). */
+/* Words, and the white space between them, which is never counted (streambpe/text/whitespace.py). */
 place whitespace(table spaces, place p, place end, split_memo *memo) {
     place next;
     unsigned class = look(spaces, p, end, &next);

@@ -1,4 +1,4 @@
-"""Columns of strings as the core takes them: offsets and bytes. Sorted ones are merged and laid out there."""
+"""Columns of strings as the core takes them: offsets and bytes. The core merges sorted ones and lays them out."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pyarrow as pa
 from streambpe.core.binding import Bytes, Longs, completed, library
 from streambpe.later import polars as pl
 
-_HEAP_BYTES = 64  # of one list in a merge, at least
+_HEAP_BYTES = 64  # what one list takes in the heap of a merge, at most
 
 
 def as_strings(offsets: Longs, data: Bytes) -> pl.Series:
-    """Chunks as the core gives them -> a series."""
+    """A series of chunks that the core gave."""
     return pl.Series("chunk", pl.from_arrow(_as_arrow(offsets, data)), dtype=pl.String)
 
 
@@ -39,19 +39,19 @@ def arrow_buffers(array: pa.LargeStringArray) -> tuple[Longs, Bytes]:
 
 
 class ChunkList:
-    """Chunks in the order of their bytes and a count for each, not copied from where they stand."""
+    """Chunks in the order of their bytes, with a count for each; the arrays are used as given, not copied."""
 
     def __init__(self, offsets: Longs, data: Bytes, n: Longs) -> None:
         self.offsets, self.data, self.n = offsets, data, np.ascontiguousarray(n)
 
     @classmethod
     def of(cls, frame: pl.DataFrame) -> ChunkList:
-        """Of rows (chunk, n) in byte order."""
+        """The list of rows (chunk, n), which are in byte order."""
         return cls(*as_buffers(frame["chunk"]), frame["n"].to_numpy())
 
     @classmethod
     def of_table(cls, table: pa.Table) -> ChunkList:
-        """Of rows (chunk, n) in byte order, the chunks as large strings; not copied if they lie in one piece."""
+        """The list of rows (chunk, n) in byte order, chunks as large strings; not copied if they lie in one piece."""
         table = table.combine_chunks()
         if not table.num_rows:
             return cls(np.zeros(1, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.int64))
@@ -63,52 +63,52 @@ class ChunkList:
 
     @property
     def text_bytes(self) -> int:
-        """Of all chunks."""
+        """How many bytes all chunks have."""
         return int(self.offsets[-1] - self.offsets[0])
 
     def first_not_below(self, chunk: str) -> int:
-        """The place of the first that is `chunk` or stands behind it."""
+        """The place of the first chunk that is `chunk` or stands behind it."""
         text = chunk.encode()
         arrays = (self.offsets.ctypes.data, self.data.ctypes.data)
         return int(library().first_not_below(*arrays, len(self), text, len(text)))
 
     def first_out_of_order(self) -> int:
-        """The place of the first that does not stand above the one before it; the number of all if there is none."""
+        """The place of the first chunk that is not above the one before it; the number of all if there is none."""
         return int(library().first_out_of_order(self.offsets.ctypes.data, self.data.ctypes.data, len(self)))
 
     def part(self, start: int, stop: int) -> ChunkList:
-        """Those from place `start` to before `stop`."""
+        """The chunks from place `start` up to before `stop`."""
         return ChunkList(self.offsets[start : stop + 1], self.data, self.n[start:stop])
 
     def chunk(self, place: int) -> bytes:
-        """The one at a place."""
+        """The chunk at a place."""
         return self.data[self.offsets[place] : self.offsets[place + 1]].tobytes()
 
     @property
     def lengths(self) -> Longs:
-        """Bytes of each."""
+        """How many bytes each chunk has."""
         return np.diff(self.offsets)
 
     def laid_out(self) -> Bytes:
-        """(length, bytes, count) of each, one after another; numbers as eight bytes, the lowest first."""
+        """(length, bytes, count) of each chunk, one after another; numbers as eight bytes, the lowest first."""
         out = np.empty(self.text_bytes + 16 * len(self), np.uint8)
         arrays = (self.offsets.ctypes.data, self.data.ctypes.data, self.n.ctypes.data)
         library().lay_out_rows(*arrays, len(self), out.ctypes.data)
         return out
 
     def frame(self) -> pl.DataFrame:
-        """The same as (chunk, n)."""
+        """The list as a frame (chunk, n)."""
         return pl.DataFrame(
             {"chunk": as_strings(self.offsets, self.data), "n": self.n}, schema={"chunk": pl.String, "n": pl.Int64}
         )
 
     def table(self) -> pa.Table:
-        """The same for Arrow, not copied."""
+        """The list as an Arrow table (chunk, n), not copied."""
         return pa.table({"chunk": _as_arrow(self.offsets, self.data), "n": self.n})
 
 
 def merge(lists: Sequence[ChunkList]) -> ChunkList:
-    """The sum of several: a chunk that several have counts what they count together."""
+    """Several lists as one: a chunk that stands in several counts the sum of its counts."""
     rows = sum(len(one) for one in lists)
     offsets, n = np.empty(rows + 1, np.int64), np.empty(rows, np.int64)
     data = np.empty(sum(one.text_bytes for one in lists), np.uint8)

@@ -1,7 +1,7 @@
-/* Known merges, all made in one look at a block of words, and what they do to the counts of pairs.
+/* Known merges, all made in one pass over a block of words, and what they do to the counts of pairs.
 
-   None of the merges uses a token that another one makes. Each has a rank, its place in the order of merges. Of two
-   occurrences that overlap, the one of the lower rank is made, and of an equal pair ("aaa") the left one:
+   No merge uses a token that another one of them makes. Each has a rank, its place in the order of merges. Of two
+   occurrences that overlap, the one of the lower rank is made; of two of the same pair ("aaa"), the left one:
 
        column    -1 a b c a b -1       weight 5         merges  0: (a, b) -> P    1: (b, c) -> Q
        ranks      .  0 1 . 0 .  .                       of the pair that begins at each place
@@ -10,8 +10,9 @@
        column    -1 P c P -1
        changes   (a,b) -10 · (b,c) -5 · (c,a) -5 · (P,c) +5 · (c,P) +5
 
-   A pair's count changes where one of its tokens does. Of equal neighbours that count every other time (`disjoint`)
-   others of the same row may count afterwards, so all of the word are taken away and all that are there then are added.
+   A pair's count changes where one of its tokens changes. If of equal neighbours only every other pair counts
+   (`disjoint`), others of the same row may count afterwards. So all such pairs of the word are taken away, and those
+   that the merged word has are added.
 
    Judge: tests/core/test_sweep.py, one merge after the other over lists of Python. */
 #include "pairs.h"
@@ -19,7 +20,7 @@
 
 #include <string.h>
 
-enum { FIRST = 1, SECOND = 2 }; /* of a token's two parts, by place; FIRST also where the new token stands */
+enum { FIRST = 1, SECOND = 2 }; /* mark of a new token's two parts; FIRST also marks the place of the new token */
 
 typedef struct {
     const pair_table *ranks;
@@ -39,7 +40,7 @@ static int is_below(const uint8_t *context, const int64_t *a, const int64_t *b) 
 
 SORT(sort_occurrences, int64_t, is_below)
 
-/* Add the pairs of a word that changed, or will, so often. */
+/* Add n to the counts of those pairs of a word that the merges changed, or are going to change. */
 static int add_changes(const sweep *all, const int32_t *word, const uint8_t *mark, int64_t size, int64_t n) {
     int run = 0;
     for (int64_t i = 0; all->changes && i + 1 < size; i++) {
@@ -54,7 +55,7 @@ static int add_changes(const sweep *all, const int32_t *word, const uint8_t *mar
     return CORE_OK;
 }
 
-/* The occurrences of a word, in the order in which they are merged. */
+/* Find the occurrences of all merges in a word, and put them in the order in which they are made. */
 static int64_t find_all(sweep *all, const int32_t *word, int64_t size) {
     int64_t many = 0;
     for (int64_t i = 0; i + 1 < size; i++) {
@@ -66,7 +67,7 @@ static int64_t find_all(sweep *all, const int32_t *word, int64_t size) {
     return many;
 }
 
-/* Mark what is merged, and count it. */
+/* Mark the occurrences that are made, and count. */
 static void choose(sweep *all, const int32_t *word, int64_t many, int64_t n) {
     for (int64_t k = 0; k < many; k++) {
         int64_t rank = all->order[k] >> 32, i = all->order[k] & INT32_MAX;
@@ -78,13 +79,13 @@ static void choose(sweep *all, const int32_t *word, int64_t many, int64_t n) {
             all->times[rank] += n;
             all->executed++;
         } else if (all->disjoint || word[i - 1] != word[i] || word[i] != word[i + 1]) {
-            continue; /* its left token did */
-        } /* else the second (a, a) of aaa: it counts, and is not made */
+            continue; /* its left token went to one */
+        } /* else it is the second (a, a) of aaa, which counts but is not made */
         all->count[rank] += n;
     }
 }
 
-/* Merge in the word at `word`, which may be moved to `to`; its length then, or an error. */
+/* Merge in a word, and write the result to `to`. Returns its new length, or an error. */
 static int64_t merge_word(sweep *all, const int32_t *word, int64_t size, int64_t n, int32_t *to) {
     int64_t many = find_all(all, word, size), kept = 0;
     all->found += many;
@@ -108,9 +109,9 @@ static int64_t merge_word(sweep *all, const int32_t *word, int64_t size, int64_t
     return failed ? failed : kept;
 }
 
-/* Merge in a block, in place. `ranks`: the pairs with their ranks; count[rank] and times[rank] are added to: what each
-   counts when its turn comes, and how often it is made. order and mark: room for the longest word. told: occurrences
-   found, and made. Returns the length of the column afterwards, or an error. */
+/* Merge in a block, in place. `ranks`: the pairs with their ranks. What each counts when its turn comes is added to
+   count[rank], how often it is made to times[rank]. order and mark: room for the longest word. told: occurrences found,
+   and made. Returns the length of the column afterwards, or an error. */
 EXPORT int64_t merge_block(const pair_table *ranks, const int32_t *made, int disjoint, pair_table *changes,
                            int32_t *column, int64_t size, const int64_t *weights, int64_t *order, uint8_t *mark,
                            int64_t *count, int64_t *times, int64_t *told) {

@@ -22,7 +22,7 @@ static uint64_t hash_of(const uint8_t *chunk, uint64_t length) {
     return mixed((hash ^ word) * 0x9FB21C651E98DF25ull) | 1; /* 0 is for free slots; the lowest bits take no part */
 }
 
-/* Take `bytes` more, zeroed, if the limit allows. */
+/* Take `bytes` of memory more, zeroed, if the limit allows. */
 static void *take(chunk_table *table, uint64_t bytes, int *why) {
     if (table->bytes + bytes > table->limit) {
         *why = CORE_FULL;
@@ -168,7 +168,7 @@ void table_soon(const chunk_table *table, const uint8_t *chunk, uint64_t length,
         SOON(slot);
 }
 
-/* A table that takes at most `limit` bytes, which is at least 64 KB; NULL if there is no memory. */
+/* A table that takes at most `limit` bytes, at least 64 KB; NULL if there is no memory. */
 EXPORT chunk_table *table_new(uint64_t limit) {
     chunk_table *table = calloc(1, sizeof *table);
     int why;
@@ -196,12 +196,12 @@ EXPORT void table_free(chunk_table *table) {
     free(table);
 }
 
-/* Bytes of memory taken. */
+/* How many bytes of memory the table takes. */
 EXPORT uint64_t table_bytes(const chunk_table *table) {
     return table->bytes;
 }
 
-/* How many chunks are in it; `text`: the sum of their bytes. */
+/* How many chunks are in the table; `*text`: how many bytes they have together. */
 EXPORT uint64_t table_size(const chunk_table *table, uint64_t *text) {
     *text = table->text_used;
     for (uint64_t i = 0; i <= table->short_mask; i++)
@@ -209,10 +209,11 @@ EXPORT uint64_t table_size(const chunk_table *table, uint64_t *text) {
     return table->short_used + table->long_used;
 }
 
-/* ------------------------------------------------------------------------------- all chunks in the order of their bytes
+/* ------------------------------------------------------------------------------- all chunks in the order of their
+   bytes
 
-   In place: the slots in use move to the front, each with the first eight bytes of its chunk as one number that compares
-   as they do, and are sorted there. */
+   This is done in place: the slots in use move to the front and are sorted there. Each holds the first eight bytes of
+   its chunk as one number, which compares as those bytes do. */
 
 static uint64_t swapped(uint64_t key) {
     key = (key & 0x00FF00FF00FF00FFull) << 8 | (key >> 8 & 0x00FF00FF00FF00FFull);
@@ -222,7 +223,7 @@ static uint64_t swapped(uint64_t key) {
 
 static int short_below(const uint8_t *text, const short_slot *a, const short_slot *b) {
     (void)text;
-    return a->key < b->key; /* the length in the lowest byte: "a" stands before "a\0" */
+    return a->key < b->key; /* the length is in the lowest byte, so "a" stands before "a\0" */
 }
 
 static int long_below(const uint8_t *text, const long_slot *a, const long_slot *b) {
@@ -236,8 +237,8 @@ static int long_below(const uint8_t *text, const long_slot *a, const long_slot *
 SORT(sort_shorts, short_slot, short_below)
 SORT(sort_longs, long_slot, long_below)
 
-/* Write all chunks in the order of their bytes: offsets (one more than chunks), bytes, numbers; sizes by table_size.
-   The table is used up by it and can only be freed. */
+/* Write all chunks in the order of their bytes: offsets (one more than chunks), bytes, numbers; table_size says how
+   many. This uses up the table: it can only be freed afterwards. */
 EXPORT void table_sorted(chunk_table *table, int64_t *offsets, uint8_t *bytes, int64_t *numbers) {
     uint64_t n = 0;
     for (uint64_t i = 0; i <= table->short_mask; i++)
@@ -259,7 +260,7 @@ EXPORT void table_sorted(chunk_table *table, int64_t *offsets, uint8_t *bytes, i
     uint64_t at = 0;
     *offsets++ = 0;
     while (s < last_short || l < last_long) {
-        /* a short one stands first if its (at most seven) bytes are below or begin the long one's */
+        /* the short chunk goes first if its bytes (at most seven) are below those of the long one, or begin it */
         uint64_t length, key = s < last_short ? s->key >> 8 << 8 : 0, size = s < last_short ? s->key & 255 : 0;
         if (s < last_short && (l == last_long || key <= (l->hash & ~(uint64_t)0 << (64 - 8 * size)))) {
             length = size;
