@@ -7,8 +7,9 @@ for DuckDB, and rows that lie elsewhere are found too.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -82,7 +83,7 @@ class _OutOfOrder(Exception):
     """The rows are not in the order of their chunks' bytes, or a chunk stands in two."""
 
 
-def _read_as_they_lie(con: duckdb.DuckDBPyConnection, table: str) -> Iterator[ChunkList]:
+def _read_as_they_lie(con: duckdb.DuckDBPyConnection, table: str) -> Generator[ChunkList, None, None]:
     """The rows as `read_rows` gives them; raises _OutOfOrder if they lie otherwise."""
     last: bytes | None = None
     with one_thread(con):
@@ -101,7 +102,8 @@ def _given_rows(
 ) -> _Value:
     """What `use` makes of the rows in order; it is called again, on sorted rows, if they are out of order."""
     try:
-        return use(_read_as_they_lie(con, table))
+        with contextlib.closing(_read_as_they_lie(con, table)) as rows:  # while the connection is open
+            return use(rows)
     except _OutOfOrder:
         return use(read_rows(con, table, range_bytes))
 
