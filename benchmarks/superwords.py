@@ -78,6 +78,7 @@ def main() -> None:
     parser.add_argument("--pattern", default="boundless")
     parser.add_argument("--memory", action="append", default=[], metavar="SIZE", help="more than one to compare")
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--no-warm-up", action="store_true", help="for runs of many minutes")
     parser.add_argument("--timeout", type=float, default=3600, help="seconds for one run")
     parser.add_argument("--only", action="append", metavar="CONTENDER", help="give it once for each to keep")
     parser.add_argument("--name", help="of the result files (default: superwords-, the corpus and the size)")
@@ -105,6 +106,7 @@ def main() -> None:
         arguments.name or f"superwords-{corpus['name']}-{arguments.vocab_size}",
         chosen(found, arguments.only),
         runs=arguments.runs,
+        warm_up=not arguments.no_warm_up,
         work=work,
         about={"job": f"{arguments.vocab_size} ids, pattern {arguments.pattern}", "corpus": corpus["name"]},
         timeout_seconds=arguments.timeout,
