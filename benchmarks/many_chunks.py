@@ -81,7 +81,7 @@ def main() -> None:
                 f"streambpe {memory}",
                 streambpe("train", "{out}", "--vocab-size", str(arguments.vocab_size), "--memory", memory),
                 setup=counted.copy,
-                outcome=outcome("tokens", judge),
+                outcome=outcome("", judge),
             )
             for memory in arguments.memory or ["2GB"]
         ],
