@@ -102,7 +102,7 @@ def main() -> None:
     judge = work / "first-result"
     judge.unlink(missing_ok=True)
     counted = Counted(work, [corpus["path"]])
-    tokens = outcome("tokens", judge)
+    tokens = outcome("", judge)
     asked = Asked(counted, tokens)
     command = streambpe("train", "{out}", "--vocab-size", str(arguments.vocab_size), "--memory", arguments.memory)
     good = compare(
