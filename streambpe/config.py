@@ -101,7 +101,8 @@ class TrainConfig:
 
     vocab_size: int = option(
         32_000,
-        "Model ids in all: base symbols, stop words, learned tokens, special and reserved ids.",
+        "Model ids in all: base symbols, stop words, learned tokens, special and reserved ids. 32k is 32 000, 32Ki "
+        "32 768.",
         panel="Most used",
         short="-s",
         metavar="N",

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from streambpe.errors import RunMismatch
 from streambpe.options import option, options_of, refuse_what_is_no_text
+from streambpe.text.aliases import canonical
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,8 @@ class Counting(SourceOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         refuse_what_is_no_text(CountConfig, self.options)
+        if isinstance(pattern := self.options.get("pattern"), str):
+            object.__setattr__(self, "options", {**self.options, "pattern": canonical(pattern)})
 
     @classmethod
     def of(cls, arguments: Counting | Mapping[str, Any] | None) -> Counting:

@@ -9,8 +9,10 @@ CountConfig, SourceOptions, Resources.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +92,20 @@ def options_of(holder: type) -> Mapping[str, Option]:
             default = None if of_class.default is MISSING else of_class.default
             found[of_class.name] = Option(name=of_class.name, default=default, **facts)
     return found
+
+
+_AMOUNTS = {"": 1, "K": 10**3, "M": 10**6, "KI": 2**10, "MI": 2**20}
+
+
+def parse_amount(text: str) -> int:
+    """A number: "32000", "32_000", "32k", "1.5k", "32Ki"; k is a thousand, Ki 1024. ValueError if it is none."""
+    match = re.fullmatch(r"\s*(-?[\d_]+(?:\.\d+)?)\s*([km]i?|)\s*", text, re.I | re.A)
+    if not match:
+        raise ValueError(f"{text!r} is no number")
+    number = Fraction(match.group(1)) * _AMOUNTS[match.group(2).upper()]
+    if number.denominator != 1:
+        raise ValueError(f"{text!r} is no whole number")
+    return int(number)
 
 
 def refuse_what_is_no_text(holder: type, given: Mapping[str, Any]) -> None:

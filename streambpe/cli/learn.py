@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from streambpe.cli.help import PanelCommand, PanelOption
+from streambpe.cli.naming import named_run, whole_run
 from streambpe.cli.options import (
-    PanelCommand,
-    PanelOption,
     config_option,
     count_options,
     force_option,
@@ -23,12 +23,11 @@ from streambpe.cli.options import (
     train_options,
 )
 from streambpe.cli.signals import stop_on_signals
+from streambpe.cli.told import json_option, tell_counts, tell_json, tell_training
 from streambpe.errors import UsageError
 
 if TYPE_CHECKING:
     from streambpe.count_config import Counting
-    from streambpe.train.counting.job import CountResult
-    from streambpe.train.training import TrainResult
 
 
 @click.command(cls=PanelCommand)
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 @count_options
 @resource_options
 @progress_option
+@json_option
 def count(
     run: str,
     sources: tuple[str, ...],
@@ -44,6 +44,7 @@ def count(
     threads: int | None,
     temp_dir: str | None,
     progress: str,
+    as_json: bool,
     **given: Any,
 ) -> None:
     """Count the distinct chunks of a corpus into RUN.
@@ -63,6 +64,7 @@ def count(
     example:
         streambpe count runs/en corpus/*.jsonl.zst --pattern gpt4o --memory 2GB
     """
+    run = whole_run(run)
     resources = open_resources(memory, threads, temp_dir)
     from streambpe.train.counting.count import count as count_sources
 
@@ -75,22 +77,7 @@ def count(
             stop=stop,
             **take_counting(given).as_arguments(),
         )
-    tell_counts(run, result)
-
-
-def tell_counts(run: str, result: CountResult) -> None:
-    """Print what a count came to on stderr."""
-    from streambpe.resources import format_size
-
-    for warning in result.warnings:
-        click.echo(f"warning: {warning}", err=True)
-    corpus = result.corpus
-    click.echo(
-        f"{run}: {corpus['distinct']:,} distinct chunks, {corpus['chunks']:,} in all, from "
-        f"{corpus['documents']:,} documents ({format_size(corpus['bytes'])}); {result.counted} sources counted, "
-        f"{result.skipped} skipped. sha256 {corpus['sha256'][:16]}",
-        err=True,
-    )
+    tell_counts(run, result, as_json)
 
 
 @click.command(cls=PanelCommand)
@@ -101,10 +88,8 @@ def tell_counts(run: str, result: CountResult) -> None:
     "--name",
     cls=PanelOption,
     panel="Most used",
-    default="main",
-    show_default=True,
     metavar="NAME",
-    help="Several trainings live in one RUN.",
+    help="Several trainings live in one RUN; RUN:NAME says the same. [default: main]",
 )
 @count_options
 @resource_options
@@ -129,6 +114,7 @@ def tell_counts(run: str, result: CountResult) -> None:
     help="Write all options, also those not given, to a file for --config, before anything is learned.",
 )
 @click.option("--force", cls=PanelOption, panel="Output", is_flag=True, help="Overwrite what --save-config names.")
+@json_option
 def train(
     run: str,
     sources: tuple[str, ...],
@@ -140,6 +126,8 @@ def train(
     allow_partial: bool,
     save_config: str | None,
     force: bool,
+    as_json: bool,
+    name: str | None,
     **given: Any,
 ) -> None:
     """Count SOURCEs into RUN and learn a vocabulary; writes RUN/model.events.jsonl.
@@ -154,6 +142,7 @@ def train(
         streambpe train runs/sw corpus/*.jsonl.zst -s 131072 --pattern boundless \\
             --superwords boundless
     """
+    run, name = named_run(run, name)
     resources = open_resources(memory, threads, temp_dir)
     counting = take_counting(given)
     from streambpe.train.commands import train as learn
@@ -163,6 +152,7 @@ def train(
         result = learn(
             run,
             sources,
+            name=name or "main",
             counting=counting,
             resources=resources,
             progress=progress,
@@ -171,7 +161,7 @@ def train(
             allow_partial=allow_partial,
             **given,
         )
-    tell_result(result)
+    tell_training(result, as_json)
 
 
 def _save_config(path: str | None, force: bool, run: str, counting: Counting, given: dict[str, Any]) -> None:
@@ -186,7 +176,7 @@ def _save_config(path: str | None, force: bool, run: str, counting: Counting, gi
     from streambpe.train.commands import counting_for
     from streambpe.train.made_with import describe_options
 
-    config = TrainConfig.from_options(**{key: value for key, value in given.items() if key != "name"})
+    config = TrainConfig.from_options(**given)
     refuse_existing(Path(path), force)
     text = describe_options(Run(run), config, counting_for(given["like"], config, counting))
     with whole_output(Path(path)) as file:
@@ -202,13 +192,13 @@ def _save_config(path: str | None, force: bool, run: str, counting: Counting, gi
 @click.option(
     "--sample",
     cls=PanelOption,
-    panel="Resources",
+    panel="Most used",
     metavar="SIZE",
     default="32MB",
     show_default=True,
     help="How much to read of the files.",
 )
-@click.option("--json", "as_json", cls=PanelOption, panel="Output", is_flag=True, help="All numbers.")
+@click.option("--json", "as_json", cls=PanelOption, panel="Most used", is_flag=True, help="All numbers.")
 def plan(
     sources: tuple[str, ...],
     memory: str | None,
@@ -257,8 +247,15 @@ def plan(
 @click.option("--name", metavar="NAME", help="Of the training. [default: the last one that was started]")
 @resource_options
 @progress_option
+@json_option
 def resume(
-    run: str, name: str | None, memory: str | None, threads: int | None, temp_dir: str | None, progress: str
+    run: str,
+    name: str | None,
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+    progress: str,
+    as_json: bool,
 ) -> None:
     """Go on with the last `train` or `count` of RUN after a stop, a kill or a power cut.
 
@@ -271,6 +268,7 @@ def resume(
     from streambpe.store.job import find_work
     from streambpe.store.run import Run
 
+    run, name = named_run(run, name)
     resources = open_resources(memory, threads, temp_dir, find_work(Run(run), name)[1])
     from streambpe.train.commands import resume as go_on
     from streambpe.train.training import TrainResult
@@ -278,39 +276,9 @@ def resume(
     with stop_on_signals() as stop:
         result = go_on(run, name=name, resources=resources, progress=progress, stop=stop)
     if isinstance(result, TrainResult):
-        tell_result(result)
+        tell_training(result, as_json)
     else:
-        tell_counts(run, result)
-
-
-def tell_result(result: TrainResult) -> None:
-    """Print what a training came to on stderr."""
-    for warning in result.warnings:
-        click.echo(f"warning: {warning}", err=True)
-    if result.uncovered and result.uncovered.n:
-        click.echo(
-            f"{result.uncovered.kinds:,} of the rarest characters, {result.uncovered.n:,} occurrences, are unknown "
-            f"(--coverage).",
-            err=True,
-        )
-    if result.left_out:
-        click.echo(
-            f"warning: learned from a part of the corpus; not or not wholly counted: {', '.join(result.left_out)}",
-            err=True,
-        )
-    if result.skipped:
-        click.echo("learned before; nothing to do.", err=True)
-    if not result.reached:
-        click.echo("no pair is left that counts --min-frequency: the vocabulary is smaller than asked for.", err=True)
-    if not result.folded:
-        click.echo(
-            "the vocabulary is written; state.duckdb is held by another process, so its tables are behind: "
-            "`streambpe resume` brings them up to date.",
-            err=True,
-        )
-    if result.vetoed:
-        click.echo(f"{result.vetoed} pairs vetoed by --block-token (table vetoed).", err=True)
-    click.echo(f"{result.log}: {result.size:,} ids, {result.events:,} events. sha256 {result.sha256}", err=True)
+        tell_counts(run, result, as_json)
 
 
 @click.command("export-counts")
@@ -319,7 +287,8 @@ def tell_result(result: TrainResult) -> None:
 @click.option("--group", metavar="NAME", help="Only the counts of this source group.")
 @partial_option
 @force_option
-def export_counts(run: str, output: str, group: str | None, allow_partial: bool, force: bool) -> None:
+@json_option
+def export_counts(run: str, output: str, group: str | None, allow_partial: bool, force: bool, as_json: bool) -> None:
     """Write RUN's chunk counts as a table that `count --counts` and BatchBPE read.
 
     \b
@@ -328,8 +297,11 @@ def export_counts(run: str, output: str, group: str | None, allow_partial: bool,
     """
     from streambpe.store.exchange import export_counts as export
 
-    rows = export(run, output, group, allow_partial=allow_partial, force=force)
-    click.echo(f"{output}: {rows:,} chunks", err=True)
+    rows = export(whole_run(run), output, group, allow_partial=allow_partial, force=force)
+    if as_json:
+        tell_json({"run": run, "output": output, "group": group, "chunks": rows})
+    else:
+        click.echo(f"{output}: {rows:,} chunks", err=True)
 
 
 @click.command("merge-counts")
@@ -337,8 +309,15 @@ def export_counts(run: str, output: str, group: str | None, allow_partial: bool,
 @click.argument("runs", nargs=-1, required=True, metavar="OTHER...")
 @resource_options
 @progress_option
+@json_option
 def merge_counts(
-    run: str, runs: tuple[str, ...], memory: str | None, threads: int | None, temp_dir: str | None, progress: str
+    run: str,
+    runs: tuple[str, ...],
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+    progress: str,
+    as_json: bool,
 ) -> None:
     """Add up the counts of OTHER runs in RUN, which is made if need be. Exact: counts only ever add.
 
@@ -353,7 +332,10 @@ def merge_counts(
     resources = open_resources(memory, threads, temp_dir)
     from streambpe.store.exchange import merge_runs
 
-    corpus = merge_runs(run, runs, resources, progress)
+    corpus = merge_runs(whole_run(run), [whole_run(other) for other in runs], resources, progress)
+    if as_json:
+        tell_json({"run": run, "merged": runs, **corpus})
+        return
     click.echo(
         f"{run}: {corpus['distinct']:,} distinct chunks, {corpus['chunks']:,} in all, from "
         f"{corpus['documents']:,} documents ({format_size(int(corpus['bytes']))}). sha256 {str(corpus['sha256'])[:16]}",
@@ -366,7 +348,7 @@ def merge_counts(
 @click.option(
     "--by",
     cls=PanelOption,
-    panel="Output",
+    panel="Most used",
     type=click.Choice(["share", "group"]),
     default="share",
     show_default=True,
@@ -375,7 +357,7 @@ def merge_counts(
 @click.option(
     "--steps",
     cls=PanelOption,
-    panel="Output",
+    panel="Most used",
     type=click.IntRange(2, 20),
     metavar="N",
     help="For --by share. [default: 6]",
@@ -384,12 +366,12 @@ def merge_counts(
     "--text",
     "texts",
     cls=PanelOption,
-    panel="Output",
+    panel="Most used",
     multiple=True,
     metavar="FILE",
     help="Measure on this SOURCE; may be given again.",
 )
-@click.option("--json", "as_json", cls=PanelOption, panel="Output", is_flag=True, help="All numbers.")
+@click.option("--json", "as_json", cls=PanelOption, panel="Most used", is_flag=True, help="All numbers.")
 @train_options
 @partial_option
 @resource_options
@@ -423,7 +405,7 @@ def converge(
     config = TrainConfig.from_options(**given)
     with stop_on_signals() as stop:
         found = compare(
-            run,
+            whole_run(run),
             config,
             by=by,
             steps=steps,

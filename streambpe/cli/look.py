@@ -9,7 +9,9 @@ import sys
 import click
 
 from streambpe.cli.files import opened
+from streambpe.cli.naming import named_run, whole_run
 from streambpe.cli.options import force_option, open_resources, reading_options, resource_options, text_only
+from streambpe.cli.told import json_option, tell_json
 from streambpe.count_config import SourceOptions
 from streambpe.errors import StreambpeError, UsageError
 
@@ -30,7 +32,7 @@ def status(run: str, as_json: bool) -> None:
     from streambpe.progress import describe
     from streambpe.store.run import Run
 
-    found = look_at(Run(run))
+    found = look_at(Run(whole_run(run)))
     if as_json:
         click.echo(json.dumps(found))
     else:
@@ -61,6 +63,7 @@ def watch(run: str, name: str | None, every: float, once: bool) -> None:
 
     from streambpe.inspect.watch import watch as watch_run
 
+    run, name = named_run(run, name)
     console = Console()
     with contextlib.suppress(KeyboardInterrupt):
         watch_run(run, console, name=name, every=every, once=once or not console.is_terminal)
@@ -74,7 +77,7 @@ def watch(run: str, name: str | None, every: float, once: bool) -> None:
 @click.option("--json", "form", flag_value="json", help="One JSON list of rows.")
 @click.option("--jsonl", "form", flag_value="jsonl", help="A JSON object a line.")
 @click.option("--csv", "form", flag_value="csv", help="Comma-separated, with a header.")
-@click.option("--name", default="main", show_default=True, metavar="NAME", help="The training to look at.")
+@click.option("--name", metavar="NAME", help="The training to look at; RUN:NAME says the same. [default: main]")
 @click.option("-o", "--output", metavar="OUT", help="Write the rows to a .csv, .json, .jsonl or .parquet file.")
 @force_option
 @click.option("--files", is_flag=True, help="Let statements read and write files (read_csv, COPY, ATTACH).")
@@ -89,7 +92,7 @@ def sql(
     listing: bool,
     file: str | None,
     form: str | None,
-    name: str,
+    name: str | None,
     output: str | None,
     force: bool,
     files: bool,
@@ -126,6 +129,8 @@ def sql(
         raise click.UsageError(
             'give one query in quotes, such as "SELECT * FROM source_files", or --file F; --list says what there is'
         )
+    run, name = named_run(run, name)
+    name = name or "main"
     text = _read_query(file) if file is not None else str(query)
     if output is None:
         print_query(run, text, form or "table", sys.stdout, name, files=files, resources=resources)
@@ -150,7 +155,8 @@ def _read_query(file: str) -> str:
 @click.argument("run")
 @click.option("--sources", "rehash", is_flag=True, help="Also read every source again and compare its digest.")
 @resource_options
-def check(run: str, rehash: bool, memory: str | None, threads: int | None, temp_dir: str | None) -> None:
+@json_option
+def check(run: str, rehash: bool, memory: str | None, threads: int | None, temp_dir: str | None, as_json: bool) -> None:
     """Recount every derived table of RUN from scratch. Prints what differs; exit 1 if anything does.
 
     Where RUN is counting, or was stopped while counting, what is committed is checked, and what is open is said.
@@ -159,32 +165,40 @@ def check(run: str, rehash: bool, memory: str | None, threads: int | None, temp_
     example:
         streambpe check runs/en --sources
     """
+    run = whole_run(run)
     resources = open_resources(memory, threads, temp_dir)
     from streambpe.inspect.check import check as run_checks
     from streambpe.inspect.check import remedies, what_is_open
 
     problems = run_checks(run, rehash_sources=rehash, resources=resources)
-    for problem in problems:
-        click.echo(str(problem))
-    for note in (still_open := what_is_open(run)):
+    still_open = what_is_open(run)
+    if as_json:
+        differences = [{"table": problem.table, "row": problem.what} for problem in problems]
+        tell_json({"run": run, "differences": differences, "open": still_open})
+    else:
+        for problem in problems:
+            click.echo(str(problem))
+    for note in still_open if not as_json else ():
         click.echo(f"{run}: {note}", err=True)
     if problems:
         raise StreambpeError(" ".join([f"{run}: {len(problems)} differences.", *remedies(run, problems)]))
-    click.echo(f"{run}: {'what is committed' if still_open else 'everything'} adds up.", err=True)
+    if not as_json:
+        click.echo(f"{run}: {'what is committed' if still_open else 'everything'} adds up.", err=True)
 
 
 @click.command()
 @click.argument("run")
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
-@click.option("--name", default="main", show_default=True, metavar="NAME", help="The training it is about.")
+@click.option("--name", metavar="NAME", help="The training it is about; RUN:NAME says the same. [default: main]")
 @click.option("--text", "texts", multiple=True, metavar="FILE", help="Measure on this SOURCE; may be given again.")
 @reading_options("lines", "text_column")
 @click.option("--force", is_flag=True, help="Overwrite a file that is no page of report; a page is replaced anyway.")
 @resource_options
+@json_option
 def report(
     run: str,
     output: str,
-    name: str,
+    name: str | None,
     texts: tuple[str, ...],
     lines: bool,
     text_column: str | None,
@@ -192,6 +206,7 @@ def report(
     memory: str | None,
     threads: int | None,
     temp_dir: str | None,
+    as_json: bool,
 ) -> None:
     """Write one page about RUN: merge counts, token frequencies, compression, Renyi efficiency, speed, and more.
 
@@ -203,13 +218,18 @@ def report(
         streambpe report runs/en -o report.html
         streambpe report runs/en --name boundless --text held-out.txt
     """
+    run, name = named_run(run, name)
+    name = name or "main"
     resources = open_resources(memory, threads, temp_dir)
     from streambpe.inspect.page import report as write_report
 
     facts = write_report(
         run, output, name=name, texts=texts, resources=resources, force=force, how=SourceOptions(lines, text_column)
     )
-    click.echo(f"{output}: {facts['events']:,} events of {run}, training {name}", err=True)
+    if as_json:
+        tell_json({"run": run, "training": name, "page": output, "events": facts["events"]})
+    else:
+        click.echo(f"{output}: {facts['events']:,} events of {run}, training {name}", err=True)
 
 
 @click.command()

@@ -18,6 +18,7 @@ import click
 
 from streambpe import __version__
 from streambpe.cli import learn, look, models
+from streambpe.cli.help import CommandGroups
 from streambpe.disk import disk_full, says_disk_full
 from streambpe.errors import StreambpeError, TablesDiffer
 from streambpe.system import open_output
@@ -40,7 +41,7 @@ def _warnings_told() -> Iterator[None]:
         yield
 
 
-class _Commands(click.Group):
+class _Commands(CommandGroups):
     """Turns the library's errors into one message and an exit code, without a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:

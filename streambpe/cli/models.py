@@ -13,8 +13,10 @@ import click
 from streambpe.cli.files import opened
 from streambpe.cli.options import force_option, open_resources, reading_options, resource_options
 from streambpe.cli.signals import stop_on_signals
+from streambpe.cli.told import json_option, tell_json
 from streambpe.count_config import SourceOptions
 from streambpe.errors import NotExact, TablesDiffer, UsageError
+from streambpe.options import parse_amount
 
 
 @click.command()
@@ -29,7 +31,12 @@ from streambpe.errors import NotExact, TablesDiffer, UsageError
     help="Of the numbers in OUT; auto is uint16 up to 65 536 ids, else uint32.",
 )
 @click.option("--eot", metavar="TOKEN", help="A special token to put behind every document of OUT.")
-@click.option("--json", "as_json", is_flag=True, help="On stdout: a JSON list a line instead of numbers.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="A JSON list a line instead of numbers; with -o, what it came to as one JSON object.",
+)
 @reading_options("lines", "text_column", "kind", "bad_utf8")
 @force_option
 @resource_options
@@ -73,8 +80,6 @@ def encode(
         raise click.UsageError("--eot, --dtype and --force are about a file: give its name with -o")
     if output is None and (memory or temp_dir):
         raise click.UsageError("--memory and --temp-dir are about encoding to a file: give its name with -o")
-    if output is not None and as_json:
-        raise click.UsageError("--json is about lines on stdout; a file's form is in its name. Leave --json or -o out")
     tokenizer = Tokenizer.load(model)
     if output is None:
         how = SourceOptions(lines, text_column, kind or "auto")
@@ -96,6 +101,9 @@ def encode(
             stop=stop,
             force=force,
         )
+    if as_json:
+        tell_json(vars(result))
+        return
     for warning in result.warnings:
         click.echo(f"warning: {warning}", err=True)
     if result.dropped:
@@ -162,8 +170,16 @@ def decode(model: str, file: str | None, dtype: str) -> None:
 @click.option("--verify", metavar="TEXT", help="A SOURCE to encode both ways; prints how far the two are apart.")
 @click.option("--strict", is_flag=True, help="Exit 4 unless the export is exact.")
 @force_option
+@json_option
 def export(
-    model: str, to: str, output: str, vocab_size: str | None, verify: str | None, strict: bool, force: bool
+    model: str,
+    to: str,
+    output: str,
+    vocab_size: str | None,
+    verify: str | None,
+    strict: bool,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Write MODEL for other programs, and say what they cannot hold.
 
@@ -187,11 +203,15 @@ def export(
     from streambpe.encode.formats.export import export as export_model
 
     try:
-        sizes = [int(size) for size in vocab_size.split(",")] if vocab_size else []
+        sizes = [parse_amount(size) for size in vocab_size.split(",")] if vocab_size else []
     except ValueError:
-        raise UsageError(f"--vocab-size {vocab_size}: one number, or several with commas between.") from None
+        raise UsageError(
+            f"--vocab-size {vocab_size}: one number, or several with commas between, such as 8k,16k."
+        ) from None
     results = export_model(model, to, output, vocab_sizes=sizes, verify=verify, force=force)
-    for result in results:
+    if as_json:
+        tell_json({"model": model, "to": to, "exports": [result.as_json() for result in results]})
+    for result in results if not as_json else ():
         for line in result.lines():
             click.echo(line, err=True)
     if strict and not all(result.exact for result in results):
@@ -204,7 +224,8 @@ def export(
 @click.option("--pattern", metavar="NAME|REGEX", help="For tiktoken ranks, which carry none.")
 @click.option("--special", "specials", multiple=True, metavar="TOKEN", help="Likewise; ids follow the last rank.")
 @force_option
-def import_(file: str, output: str, pattern: str | None, specials: tuple[str, ...], force: bool) -> None:
+@json_option
+def import_(file: str, output: str, pattern: str | None, specials: tuple[str, ...], force: bool, as_json: bool) -> None:
     """Read a vocabulary made elsewhere into an event log, with the same ids.
 
     FILE is a Hugging Face tokenizer.json (byte-level BPE), tiktoken ranks, a .model file of fastboundlessbpe,
@@ -227,7 +248,10 @@ def import_(file: str, output: str, pattern: str | None, specials: tuple[str, ..
     log = import_file(file, pattern=pattern, specials=specials)
     tokenizer = Tokenizer.from_event_log(log)
     write_event_log(output, log)
-    click.echo(f"{output}: {tokenizer.n_vocab:,} ids, {len(log.events):,} events", err=True)
+    if as_json:
+        tell_json({"file": file, "model": output, "ids": tokenizer.n_vocab, "events": len(log.events)})
+    else:
+        click.echo(f"{output}: {tokenizer.n_vocab:,} ids, {len(log.events):,} events", err=True)
 
 
 COMMANDS = (encode, decode, export, import_)

@@ -9,37 +9,32 @@ from typing import Any, TypeVar
 
 import click
 
+from streambpe.cli.help import PanelOption
 from streambpe.config import LIKE_OPTION, TrainConfig
 from streambpe.count_config import CountConfig, Counting, SourceOptions
-from streambpe.options import PANELS, Option, options_of, refuse_no_text
+from streambpe.options import Option, options_of, parse_amount, refuse_no_text
 from streambpe.resources import ResourceFacts, Resources, format_size, keeper, prepare_allocators
 
 F = TypeVar("F", bound=Callable[..., Any])
-_MOST_COLUMNS = 26  # at most, for the options in --help; the help texts stand beside
 
 
-class PanelOption(click.Option):
-    """An option that --help shows under the title of a panel."""
+class Amount(click.ParamType[int]):
+    """A whole number, also as people say it: 32k is 32 000, 32Ki 32 768."""
 
-    def __init__(self, *declarations: Any, panel: str, **more: Any) -> None:
-        super().__init__(*declarations, **more)
-        self.panel = panel
+    name = "number"
 
+    def __init__(self, least: int) -> None:
+        self.least = least
 
-class PanelCommand(click.Command):
-    """A command whose --help groups its options under titles."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the panels in their order; --help itself stands in the last one."""
-        panels: dict[str, list[tuple[str, str]]] = {title: [] for title in PANELS}
-        for option in self.get_params(ctx):
-            record = option.get_help_record(ctx) if isinstance(option, click.Option) else None
-            if record is not None:
-                panels[getattr(option, "panel", PANELS[-1])].append(record)
-        for title, records in panels.items():
-            if records:
-                with formatter.section(title):
-                    formatter.write_dl(records, col_max=_MOST_COLUMNS)
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number; click tells what is none."""
+        try:
+            number = parse_amount(value) if isinstance(value, str) else int(value)
+        except ValueError:
+            self.fail(f"{value!r} is no whole number. Write it like 32000, 32k or 32Ki.", param, ctx)
+        if number < self.least:
+            self.fail(f"{value} is too small: at least {self.least}.", param, ctx)
+        return number
 
 
 def click_option(option: Option, **other: Any) -> Callable[[F], F]:
@@ -55,7 +50,7 @@ def click_option(option: Option, **other: Any) -> Callable[[F], F]:
         if option.choices:
             more["type"] = click.Choice(option.choices)
         elif option.least is not None:
-            more["type"] = click.IntRange(option.least)
+            more["type"] = Amount(option.least)
         if option.many:
             more |= {"multiple": True, "default": ()}
     names = [name, option.short] if option.short else [name]

@@ -9,11 +9,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 
 import numpy as np
 import regex
 
 from streambpe.errors import PatternError
+from streambpe.text.aliases import ALIASES, canonical
 from streambpe.text.characters import code_point_class, unicode_version
 from streambpe.text.cuts import (
     BOUNDLESS,
@@ -173,6 +175,7 @@ def find_pattern(
     name_or_regex: str, *, gaps: str = "refuse", split_scripts: bool = False, prepared: bool = False
 ) -> Pattern:
     """The pattern behind --pattern: a preset by name, else a regular expression of the user's own."""
+    name_or_regex = canonical(name_or_regex)
     pattern = PRESETS[name_or_regex] if name_or_regex in PRESETS else _own_pattern(name_or_regex, gaps)
     if split_scripts:
         if not pattern.expression or pattern.definition is not None:
@@ -186,8 +189,12 @@ def find_pattern(
 
 def _own_pattern(expression: str, gaps: str) -> Pattern:
     if regex.fullmatch(r"[A-Za-z][\w-]*", expression):
-        names = ", ".join(PRESETS)
-        raise PatternError(f"There is no pattern named {expression!r}. Known: {names}; or give a regular expression.")
+        near = get_close_matches(expression.lower(), [*PRESETS, *ALIASES], 1)
+        meant = f" Is {near[0]} meant?" if near else ""
+        raise PatternError(
+            f"There is no pattern named {expression!r}.{meant} Known: {', '.join(PRESETS)}; or give a regular "
+            f"expression."
+        )
     try:
         if least_length(expression) > MOST_REPEATED:
             raise MemoryError

@@ -9,8 +9,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from streambpe.cli.help import PanelCommand
 from streambpe.cli.main import main
-from streambpe.cli.options import COUNT_OPTIONS, RESOURCE_OPTIONS, SOURCE_OPTIONS, TRAIN_OPTIONS, PanelCommand
+from streambpe.cli.options import COUNT_OPTIONS, RESOURCE_OPTIONS, SOURCE_OPTIONS, TRAIN_OPTIONS
 from streambpe.config import LIKE_OPTION
 from streambpe.options import PANELS, Option
 
@@ -53,10 +54,10 @@ def test_the_tables_in_the_docs_have_every_option_with_its_default_and_choices(p
 
 @pytest.mark.parametrize("name", ["count", "train", "plan", "converge"])
 def test_help_shows_every_option_once_under_a_title(name):
-    """At 80 columns, with the options that are most used first."""
+    """With --help all, at 80 columns, with the options that are most used first."""
     command = main.commands[name]
     assert isinstance(command, PanelCommand)
-    shown = CliRunner().invoke(main, [name, "--help"], terminal_width=80).output
+    shown = CliRunner().invoke(main, [name, "--help", "all"], terminal_width=80).output
     listed = re.findall(r"^  (?:-\w, )?(--[a-z0-9-]+)", shown, re.M)
     flags = [max(option.opts, key=len) for option in command.params if isinstance(option, click.Option)]
     assert sorted(listed) == sorted([*flags, "--help"])

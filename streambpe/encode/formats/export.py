@@ -113,6 +113,17 @@ class ExportResult:
         """What --strict asks for: nothing known to be lost and, where it was compared, nothing lost in fact."""
         return self.comparison.exact if self.comparison else not self.lost
 
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for `export --json`."""
+        return {
+            "files": [str(file) for file in self.files],
+            "ids": self.n_vocab,
+            "lost": self.lost,
+            "exact": self.exact,
+            "checked_by": self.checked_by or None,
+            "comparison": vars(self.comparison) if self.comparison else None,
+        }
+
     def lines(self) -> Iterator[str]:
         """What to tell the user."""
         yield f"{', '.join(map(str, self.files))}: {self.n_vocab} ids"

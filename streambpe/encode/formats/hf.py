@@ -22,6 +22,7 @@ from streambpe.model.alphabet import Alphabet, byte_to_character, bytes_alphabet
 from streambpe.model.eventlog import EventLog, Header, Special, merge_event
 from streambpe.model.replay import Model
 from streambpe.model.vocabulary import Vocabulary
+from streambpe.text.aliases import canonical
 from streambpe.text.patterns import PRESETS
 from streambpe.text.whitespace import WORD_MARK
 
@@ -177,6 +178,7 @@ def _read_split(document: dict[str, Any], path: object) -> tuple[str, bool]:
 
 def preset_of(expression: str) -> tuple[str, bool]:
     """(the name of the preset with this name or expression, else the expression itself; whether gaps are kept)."""
+    expression = canonical(expression)
     if expression in PRESETS:
         return expression, PRESETS[expression].keep_gaps
     for name, preset in PRESETS.items():

@@ -1,0 +1,180 @@
+"""The command line as people use it: help in groups, numbers and names as they write them, one JSON object."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+import regex
+from click.testing import CliRunner
+
+from streambpe.cli.help import GROUPS, PanelCommand
+from streambpe.cli.main import main
+from streambpe.errors import LimitError, NotExact, PatternError, StreambpeError, UsageError
+from streambpe.options import parse_amount
+from streambpe.text.aliases import ALIASES
+from streambpe.text.patterns import PRESETS, find_pattern
+from tests.runs import cli
+from tests.samples import natural_text
+
+ROOT = Path(__file__).parents[2]
+CLI = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+"
+)
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory) -> Path:
+    """A folder with a text and a run of two trainings."""
+    folder = tmp_path_factory.mktemp("terminal")
+    (folder / "a.txt").write_text("the cat and the dog, the end of the day and the cat\n" * 40)
+    cli("train", folder / "run", folder / "a.txt", "-s", "265", "--memory", "300MB")
+    cli("train", f"{folder}/run:small", "-s", "260", "--memory", "300MB")
+    return folder
+
+
+def test_every_command_stands_in_one_group():
+    """In --help and in the docs, each with a whole sentence."""
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(main.commands)
+    shown = CliRunner().invoke(main, ["--help"], terminal_width=80).output
+    assert "..." not in shown.split("Learn:")[1]
+    for title, names in GROUPS.items():
+        section = shown.split(f"\n{title}:\n")[1].split("\n\n")[0]
+        assert re.findall(r"^  ([a-z-]+) ", section, re.M) == list(names)
+        assert f"| {title} | {', '.join(f'`{name}`' for name in names)} |" in CLI
+    for command in main.commands.values():
+        sentence = command.get_short_help_str(1000)
+        assert sentence.endswith("."), sentence
+
+
+@pytest.mark.parametrize("name", [name for name, c in main.commands.items() if isinstance(c, PanelCommand)])
+def test_help_explains_a_dozen_options_and_names_the_others(name):
+    """--help fits a screen or two; --help all has the rest."""
+    shown = CliRunner().invoke(main, [name, "--help"], terminal_width=80).output
+    common, others = shown.split("Most used:")[1].split("More options, which --help all explains:")
+    assert len(re.findall(r"^  (?:-\w, )?--", common, re.M)) <= 13
+    flags = [max(option.opts, key=len) for option in main.commands[name].params if isinstance(option, click.Option)]
+    for flag in flags:
+        assert (re.search(rf"^  (?:-\w, )?{flag}\b", common, re.M) is None) == (flag in others.split()), flag
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("32000", 32000), ("32_000", 32000), ("32k", 32000), ("32K", 32000), ("32Ki", 32768), ("1.5m", 1500000)],
+)
+def test_numbers_as_people_write_them(text, number):
+    """k is a thousand, Ki 1024."""
+    assert parse_amount(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "k", "1.5", "1e3", "0.0001k", "32kk", "٣"])
+def test_what_is_no_number_is_refused_by_the_name_of_its_option(text, tmp_path):
+    """Exit 2, and how it is written."""
+    done = cli("train", tmp_path / "run", "-s", text, expect=2)
+    assert "--vocab-size" in done.stderr
+    assert "32k" in done.stderr
+
+
+def test_other_names_of_presets(tmp_path):
+    """A run keeps the preset's own name, so both names count into one run; a near miss is told what is meant."""
+    (tmp_path / "a.txt").write_text("the cat")
+    (tmp_path / "b.txt").write_text("the dog")
+    cli("count", tmp_path / "run", tmp_path / "a.txt", "--pattern", "o200k_base")
+    cli("count", tmp_path / "run", tmp_path / "b.txt", "--pattern", "gpt4o")
+    (row,) = json.loads(cli("sql", tmp_path / "run", "FROM run WHERE key = 'config'", "--json").stdout)
+    assert json.loads(row["value"])["pattern"] == "gpt4o"
+    for name, preset in ALIASES.items():
+        assert find_pattern(name) is PRESETS[preset]
+        assert f"`{name}`" in CLI
+    with pytest.raises(PatternError, match="Is o200k_base meant"):
+        find_pattern("o200k_bse")
+
+
+def test_llama3_splits_as_gpt4():
+    """The expression that Llama 3 publishes finds the chunks of the preset that stands for it."""
+    expression = regex.compile(LLAMA3)
+    hostile = ["a\n\n  \n b", "  \r\n\r\n x", "don'T 'LL'd ſ's", "1234567 ..\n\n\n/ a", "\t\n \t", "é\u0301 𝟜𝟝 ½"]
+    for text in [*hostile, natural_text(3, 20_000), "".join(hostile) * 3]:
+        assert expression.findall(text) == PRESETS["gpt4"].split(text)
+
+
+def test_run_and_name_in_one_word(learned):
+    """RUN:NAME is --name; where a command is about the whole RUN it says what is meant."""
+    run = learned / "run"
+    query = "SELECT count(*) AS n FROM vocabulary"
+    assert cli("sql", f"{run}:small", query, "--csv").stdout == "n\n260\n"
+    assert cli("sql", run, query, "--csv").stdout == "n\n265\n"
+    assert cli("sql", f"{run}:small", query, "--name", "small", "--csv").stdout == "n\n260\n"
+    assert "two trainings" in cli("sql", f"{run}:small", query, "--name", "main", expect=2).stderr
+    assert "learned before" in cli("resume", f"{run}:small").stderr
+    assert "training small" in cli("report", f"{run}:small", "-o", learned / "page.html").stderr
+    for command in ("check", "status"):
+        told = cli(command, f"{run}:small", expect=2).stderr
+        assert f"`streambpe {command} {run}`?" in told
+
+
+def test_json_is_one_object_on_stdout(learned):
+    """For every command that otherwise tells in sentences what it did."""
+    run, text = learned / "run", learned / "a.txt"
+    commands = {
+        "train": (["train", run, "-s", "265"], {"size": 265, "skipped": True}),
+        "resume": (["resume", run], {"size": 265}),
+        "count": (["count", run, text], {"sources_skipped": 1, "documents": 1}),
+        "check": (["check", run], {"differences": [], "open": []}),
+        "report": (["report", run, "-o", learned / "json.html"], {"training": "main"}),
+        "export": (["export", run, "--to", "events", "-o", learned / "x.events.jsonl"], {"to": "events"}),
+        "import": (["import", learned / "x.tiktoken", "--pattern", "gpt2", "-o", learned / "i.jsonl"], {"ids": 265}),
+        "encode": (["encode", run, text, "-o", learned / "ids.npy"], {"documents": 1, "dtype": "uint16"}),
+        "export-counts": (["export-counts", run, "-o", learned / "counts.csv"], {"chunks": 10}),
+        "merge-counts": (["merge-counts", learned / "merged", run], {"documents": 1}),
+    }
+    cli("export", run, "--to", "tiktoken", "-o", learned / "x.tiktoken")
+    for name, (command, expected) in commands.items():
+        done = cli(*command, "--json")
+        told = json.loads(done.stdout)
+        assert done.stdout.count("\n") == 1
+        assert {key: told[key] for key in expected} == expected, name
+    reporting = {"plan", "converge", "status", "sql", "explain", "evaluate", *commands}
+    for name, command in main.commands.items():
+        has_it = any("--json" in option.opts for option in command.params)
+        assert has_it == (name in reporting), name
+
+
+def test_the_table_of_exit_codes():
+    """Every code of the library's errors is in docs/cli.md."""
+    codes = re.findall(r"^\| ([\d, ]+) \|", CLI, re.M)
+    assert codes == ["0", "1", "2", "3", "4", "130, 143"]
+    assert [kind.exit_code for kind in (StreambpeError, UsageError, LimitError, NotExact)] == [1, 2, 3, 4]
+
+
+def test_the_table_of_environment_variables():
+    """Every variable of ours that the package looks at is in docs/cli.md."""
+    used = set()
+    for file in (ROOT / "streambpe").rglob("*.py"):
+        used.update(re.findall(r"STREAMBPE_[A-Z_]+", file.read_text(encoding="utf-8")))
+    assert used == set(re.findall(r"^\| `(STREAMBPE_[A-Z_]+)`", CLI, re.M))
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_as_documented(shell):
+    """The line for each shell prints a script, and Tab finds a command."""
+    assert f"_STREAMBPE_COMPLETE={shell}_source streambpe" in CLI
+    if shell == "bash":
+        return  # click asks the installed bash for its version
+    code = "from streambpe.cli.main import main; main(prog_name='streambpe')"
+    environment = {**os.environ, "_STREAMBPE_COMPLETE": f"{shell}_source"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=ROOT)
+    assert "streambpe" in done.stdout
+    environment |= {"_STREAMBPE_COMPLETE": f"{shell}_complete", "COMP_WORDS": "streambpe tr", "COMP_CWORD": "1"}
+    if shell == "fish":
+        environment["COMP_CWORD"] = "tr"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=ROOT)
+    assert "train" in done.stdout
