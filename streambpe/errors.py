@@ -26,6 +26,10 @@ class LimitError(StreambpeError):
     exit_code = 3
 
 
+class WorkerLost(StreambpeError):
+    """The processes that were to do a task died, one after another."""
+
+
 class SourceError(StreambpeError):
     """An input cannot be read, or is not what its name says."""
 

@@ -10,33 +10,17 @@ input, so it never outlives its parent; Ctrl-C is the parent's business. About 2
 
 from __future__ import annotations
 
-import contextlib
-import pickle
 import signal
 import subprocess
 import sys
 from array import array
 from collections.abc import Sequence
-from typing import IO, Any
 
 import regex
 
 from streambpe.errors import StreambpeError
+from streambpe.runners.messages import Channel
 from streambpe.text.split import split_texts
-
-
-def _send(stream: IO[bytes], message: object) -> None:
-    body = pickle.dumps(message, protocol=5)
-    stream.write(len(body).to_bytes(8, "little"))
-    stream.write(body)
-    stream.flush()
-
-
-def _receive(stream: IO[bytes]) -> Any:
-    head = stream.read(8)
-    if len(head) < 8:
-        raise EOFError
-    return pickle.loads(stream.read(int.from_bytes(head, "little")))
 
 
 class SplitProcess:
@@ -53,14 +37,14 @@ class SplitProcess:
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._to, self._from = self._process.stdin, self._process.stdout
-        _send(self._to, (expression, script_expression, keep_gaps))
+        self._channel = Channel(self._process.stdout, self._process.stdin)
+        self._channel.send((expression, script_expression, keep_gaps))
 
     def split(self, texts: Sequence[str], script_runs: bool) -> tuple[list[str], array[int], array[int]]:
         """As `split_texts`. A worker that dies (killed for memory, say) raises BrokenPipeError."""
-        _send(self._to, (list(texts), script_runs))
+        self._channel.send((list(texts), script_runs))
         try:
-            answer: tuple[list[str], array[int], array[int]] | StreambpeError = _receive(self._from)
+            answer: tuple[list[str], array[int], array[int]] | StreambpeError = self._channel.receive()
         except EOFError:
             raise BrokenPipeError(f"split worker {self._process.pid} died, exit {self._process.wait()}") from None
         if isinstance(answer, StreambpeError):
@@ -69,29 +53,27 @@ class SplitProcess:
 
     def close(self) -> None:
         """End the process; safe to call twice."""
-        for stream in (self._to, self._from):
-            with contextlib.suppress(OSError):
-                stream.close()
+        self._channel.close()
         self._process.wait()
 
 
 def main() -> None:
     """Serve requests until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    source, target = sys.stdin.buffer, sys.stdout.buffer
-    expression, script_expression, keep_gaps = _receive(source)
+    channel = Channel(sys.stdin.buffer, sys.stdout.buffer)
+    expression, script_expression, keep_gaps = channel.receive()
     compiled = regex.compile(expression) if expression else None
     script_compiled = regex.compile(script_expression) if script_expression else None
     while True:
         try:
-            texts, script_runs = _receive(source)
+            texts, script_runs = channel.receive()
         except EOFError:
             return
         try:
             answer: object = split_texts(script_compiled if script_runs else compiled, texts, keep_gaps)
         except StreambpeError as why:
             answer = why
-        _send(target, answer)
+        channel.send(answer)
 
 
 if __name__ == "__main__":

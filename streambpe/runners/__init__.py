@@ -1,0 +1,1 @@
+"""Who runs tasks: threads of this process, or processes beside it."""

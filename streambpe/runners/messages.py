@@ -1,0 +1,40 @@
+"""Python values between two processes, pickled, each behind its length (8 bytes, little-endian)."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import threading
+from typing import IO, Any
+
+
+class Channel:
+    """Two byte streams to another process. Any thread may send; one receives."""
+
+    def __init__(self, source: IO[bytes], target: IO[bytes]) -> None:
+        self._from, self._to = source, target
+        self._lock = threading.Lock()
+
+    def send(self, value: object) -> None:
+        """Send a value. OSError: the other side is gone."""
+        self.send_pickled(pickle.dumps(value, protocol=5))
+
+    def send_pickled(self, body: bytes) -> None:
+        """Send a value that was pickled already."""
+        with self._lock:
+            self._to.write(len(body).to_bytes(8, "little"))
+            self._to.write(body)
+            self._to.flush()
+
+    def receive(self) -> Any:
+        """The next value. EOFError or OSError: the other side is gone."""
+        head = self._from.read(8)
+        if len(head) < 8:
+            raise EOFError
+        return pickle.loads(self._from.read(int.from_bytes(head, "little")))
+
+    def close(self) -> None:
+        """Close both streams; safe to call twice."""
+        for stream in (self._to, self._from):
+            with contextlib.suppress(OSError, ValueError):
+                stream.close()

@@ -1,0 +1,213 @@
+"""Runners: every task once, retried where its worker dies, stopped together, and nothing left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from streambpe.errors import SourceError, WorkerLost
+from streambpe.runners.here import Here
+from streambpe.runners.processes import RETRIES, Processes
+from streambpe.runners.runner import Calls, Runner
+from tests.runners import tasks
+from tests.runs import ROOT
+
+MEMORY = 100 << 20
+FORKS = sys.platform == "linux"
+FORKED = pytest.param(
+    lambda n: Processes(n, MEMORY, ["tests.runners.tasks"], fork=True),
+    id="forked",
+    marks=pytest.mark.skipif(not FORKS, reason="forked on Linux only"),
+)
+PROCESSES = [FORKED, pytest.param(lambda n: Processes(n, MEMORY, fork=False), id="spawned")]
+RUNNERS = [pytest.param(Here, id="here"), *PROCESSES]
+Make = Callable[[int], Runner]
+
+
+@contextlib.contextmanager
+def closing(make: Make, workers: int = 2) -> Iterator[Any]:
+    runner = make(workers)
+    try:
+        yield runner
+    finally:
+        runner.close()
+    assert not psutil.Process().children(recursive=True) or isinstance(runner, Here)
+
+
+def results(runner: Runner, task: Any, arguments: Any, **more: Any) -> list[Any]:
+    found: list[Any] = []
+    runner.map(Calls(task, arguments, MEMORY, lambda argument, result: found.append(result) or (), **more))
+    return found
+
+
+@pytest.mark.parametrize("make", RUNNERS)
+def test_every_argument_once(make: Make) -> None:
+    told: list[int] = []
+    with closing(make) as runner:
+        assert sorted(results(runner, tasks.square, range(50), on_advance=told.append)) == [n * n for n in range(50)]
+        assert sum(told) == sum(range(50))
+        assert results(runner, tasks.square, []) == []
+        assert runner.busy() == []
+
+
+@pytest.mark.parametrize("make", RUNNERS)
+def test_what_is_left_of_an_argument_comes_back(make: Make) -> None:
+    with closing(make) as runner:
+        done: list[int] = []
+
+        def halve(argument: int, result: int) -> list[int]:
+            done.append(argument)
+            return [argument // 2] * 2 if argument > 1 else []
+
+        runner.map(Calls(tasks.square, [8], MEMORY, halve))
+        assert sorted(done) == [1] * 8 + [2] * 4 + [4] * 2 + [8]
+
+
+@pytest.mark.parametrize("make", RUNNERS)
+def test_values_that_are_put(make: Make) -> None:
+    with closing(make) as runner:
+        seven = runner.put(7)
+        assert sorted(results(runner, tasks.multiplied, [(seven, n) for n in range(4)])) == [0, 7, 14, 21]
+        eight = runner.put(8)
+        assert sorted(results(runner, tasks.multiplied, [(eight, 1), (seven, 1)])) == [7, 8]
+
+
+@pytest.mark.parametrize("make", RUNNERS)
+def test_the_first_error_ends_it(make: Make) -> None:
+    with closing(make) as runner, pytest.raises(SourceError, match="three is no source"):
+        results(runner, tasks.refuses, range(1000))
+    with closing(make, 1) as runner, pytest.raises(OSError, match="number 0 is damaged"):
+        results(runner, tasks.breaks, range(3))
+    with closing(make, 1) as runner, pytest.raises(Exception, match="1 and 2"):
+        results(runner, tasks.odd, [1])
+
+
+@pytest.mark.parametrize("make", RUNNERS)
+def test_an_error_of_the_caller_ends_it(make: Make) -> None:
+    def arguments() -> Iterator[int]:
+        yield 1
+        raise SourceError("no further argument")
+
+    with closing(make) as runner, pytest.raises(SourceError, match="no further"):
+        results(runner, tasks.square, arguments())
+    with closing(make) as runner, pytest.raises(ZeroDivisionError):
+        runner.map(Calls(tasks.square, range(5), MEMORY, lambda argument, result: [1 // 0]))
+
+
+@pytest.mark.parametrize("make", PROCESSES)
+def test_a_killed_worker_is_replaced_and_its_task_begun_again(make: Make) -> None:
+    told: list[int] = []
+    with closing(make) as runner:
+        pids = results(runner, tasks.dies, [("a", 1), ("b", RETRIES), ("c", 0)], on_advance=told.append)
+        assert len(pids) == 3
+        assert sum(told) == 15  # what the killed ones told is taken back
+
+
+@pytest.mark.parametrize("make", PROCESSES)
+def test_a_task_that_kills_every_worker_is_one_message(make: Make) -> None:
+    with (
+        closing(make) as runner,
+        pytest.raises(WorkerLost, match=r"4 times while it was at .*bad.*: (killed|exit)") as told,
+    ):
+        results(runner, tasks.dies, [("bad", RETRIES + 1)])
+    assert "\n" not in str(told.value)
+    assert "kept" in str(told.value)
+
+
+@pytest.mark.skipif(not FORKS, reason="there is a nursery on Linux only")
+def test_a_killed_nursery_is_replaced() -> None:
+    with closing(lambda n: Processes(n, MEMORY, fork=True)) as runner:
+        assert sorted(results(runner, tasks.square, range(4))) == [0, 1, 4, 9]
+        nursery = psutil.Process().children()[0]
+        for process in [nursery, *nursery.children()]:
+            process.kill()
+        assert sorted(results(runner, tasks.square, range(4))) == [0, 1, 4, 9]
+
+
+@pytest.mark.parametrize("make", RUNNERS)
+def test_a_stop_is_told_to_all_that_are_at_work(make: Make, tmp_path: Path) -> None:
+    stop = threading.Event()
+
+    def wait_and_stop() -> None:
+        while not list(tmp_path.iterdir()):
+            time.sleep(0.01)
+        stop.set()
+
+    threading.Thread(target=wait_and_stop).start()
+    with closing(make) as runner:
+        found = results(runner, tasks.waits, [str(tmp_path)] * 5, stop=stop)
+    assert found in (["told"], ["told"] * 2)  # the others were not begun
+
+
+@pytest.mark.parametrize("make", PROCESSES)
+def test_what_a_task_prints_is_no_message(make: Make, capfd: pytest.CaptureFixture[str]) -> None:
+    with closing(make, 1) as runner:
+        assert results(runner, tasks.prints, [1]) == [1]
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "a task prints this" in err
+
+
+@pytest.mark.skipif(not FORKS, reason="there is a nursery on Linux only")
+def test_libraries_are_loaded_once() -> None:
+    with closing(lambda n: Processes(n, MEMORY, ["pyarrow.parquet"], fork=True), 1) as runner:
+        assert results(runner, tasks.imported, ["pyarrow.parquet"]) == [True]
+
+
+PROGRAM = """
+import sys
+from streambpe.runners.processes import Processes
+from streambpe.runners.runner import Calls
+from tests.runners import tasks
+runner = Processes(2, 1 << 27, fork=sys.argv[2] == "forked")
+print("ready", flush=True)
+try:
+    runner.map(Calls(tasks.waits, [sys.argv[1]] * 2, 1 << 27))
+finally:
+    runner.close()
+"""  # no `if __name__`: a program that uses the library need not be written for processes
+
+
+def _gone(pids: list[int]) -> bool:
+    return not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie" for pid in pids)
+
+
+@pytest.mark.parametrize("how", ["forked", "spawned"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_nothing_outlives_the_coordinator(how: str, number: int, tmp_path: Path) -> None:
+    if how == "forked" and not FORKS:
+        pytest.skip("forked on Linux only")
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM, encoding="utf-8")
+    seen = tmp_path / "seen"
+    seen.mkdir()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    process = subprocess.Popen(
+        [sys.executable, str(program), str(seen), how],
+        env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    with process:
+        give_up = time.monotonic() + 60
+        while len(list(seen.iterdir())) < 2 and time.monotonic() < give_up:
+            time.sleep(0.02)
+        pids = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
+        assert len(pids) == (3 if how == "forked" else 2)
+        if number == signal.SIGINT:
+            os.killpg(process.pid, number)  # as a terminal does; the workers leave it to the coordinator
+        else:
+            process.send_signal(number)
+        process.wait(30)
+        while not _gone(pids) and time.monotonic() < give_up:
+            time.sleep(0.02)
+        assert _gone(pids)
