@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Literal, TypedDict
 
 import numpy as np
 import polars as pl
@@ -37,6 +37,21 @@ _RANGE_BYTES = 4 << 20
 _MOST_STOPS = 12
 
 
+GrowthKey = Literal["used_share", "renyi", "renyi_vocab", "bytes_per_token"]  # what is drawn by size
+
+
+class GrowthFacts(TypedDict):
+    """What the page draws of a vocabulary of one size; None where there is nothing to measure."""
+
+    size: int
+    tokens: int
+    used: int
+    used_share: float | None
+    renyi: float | None
+    renyi_vocab: float | None
+    bytes_per_token: float | None
+
+
 @dataclass
 class Stop:
     """The vocabulary after so many events."""
@@ -46,7 +61,7 @@ class Stop:
     n: Int64  # uses of every id
     bytes: int = 0
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> GrowthFacts:
         """What the page draws."""
         tokens, used = int(self.n.sum()), int((self.n > 0).sum())
         return {

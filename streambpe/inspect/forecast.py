@@ -112,9 +112,10 @@ def forecast(grown: Grown, rehearsed: Rehearsal, config: TrainConfig, resources:
     scratch = learner.peak_disk_bytes - learner.end_disk_bytes
     learning_disk = left + scratch * (times if superwords else more_places)
     counting_disk = counted + large.number * grown.distinct.at(times * large.share) * rows
+    chunks = rehearsed.corpus["chunks"] if rehearsed.corpus else 0
     return {
         "text_bytes": round(grown.text_bytes * times),
-        "chunks": round(rehearsed.corpus["chunks"] * times),
+        "chunks": round(chunks * times),
         "distinct": round(grown.distinct.at(times)),
         "places": places,
         "memory_bytes": round(memory),

@@ -1,6 +1,6 @@
 """One page about a run: what was learned, how its tokens are used, how training went. One file that fetches nothing.
 
-    facts    what the page says, plain numbers and lists          (gather)
+    facts    what the page says, plain numbers and lists          (page_facts.gather)
     panels   a heading, a sentence, a picture or why there is none  (panels)
     page     HTML with its style and script inside                  (render)
 
@@ -9,7 +9,6 @@ All of `facts` is in the page as JSON too (the element `facts`), so its numbers 
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,22 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from streambpe.count_config import SourceOptions
-from streambpe.errors import RunError, UsageError
+from streambpe.errors import UsageError
 from streambpe.inspect.charts import Series, line_chart, thinned
-from streambpe.inspect.curves import Stop, growth_on_chunks, growth_on_texts
-from streambpe.model.eventlog import Op, read_event_log
+from streambpe.inspect.curves import GrowthKey
+from streambpe.inspect.page_facts import LISTED, Facts, PointFacts, TokenKey, gather
 from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import clock
 from streambpe.resources import Resources, format_size
-from streambpe.store.database import list_trainings, open_store, use_training
-from streambpe.store.identity import refuse_other_log
 from streambpe.store.run import Run
-from streambpe.store.sqlfiles import run_sql
-from streambpe.store.training_files import log_path
-from streambpe.store.trainings import list_batches, read_facts
 
 _MARK = '<meta name="generator" content="streambpe report">'
-_LISTED = 20  # how many of the longest tokens are listed
 _MOST_PASSES = 120  # drawn one by one; if there are more, means are drawn
 
 
@@ -62,7 +55,7 @@ def report(
     resources: Resources | None = None,
     force: bool = False,
     how: SourceOptions = SourceOptions(),
-) -> dict[str, Any]:
+) -> Facts:
     """Write the page of a training to `output`; returns the facts it shows.
 
     A page that was written before is replaced; any other file only with `force`.
@@ -90,93 +83,10 @@ def _is_page(path: Path) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------------------
-# the facts
-
-
-def gather(run: Run, name: str, texts: Sequence[str], resources: Resources, how: SourceOptions) -> dict[str, Any]:
-    """Everything the page says."""
-    run.refuse_old()
-    with contextlib.closing(open_store(run.state, read_only=True)) as con:
-        trainings = list_trainings(con)
-        known = {}
-        if name in trainings:
-            use_training(con, name)
-            known = read_facts(con)
-        if not known:
-            raise RunError(
-                f"{run.path} has nothing of a training {name} in its tables yet. `streambpe train {run.path}` learns "
-                f"one; another is named with --name ({', '.join(trainings)})."
-            )
-        events = run_sql(con, "list_event_counts")
-        batches = list_batches(con)
-        config = json.loads(known["config"])["config"]
-        cutoff = int(config.get("freq_cutoff") or 0)
-        ((chunks, occurrences, chunks_below, occurrences_below),) = run_sql(con, "steps/sum_left_out")
-        facts: dict[str, Any] = {
-            "run": str(run.path),
-            "training": name,
-            "state": known.get("state", "unfinished"),
-            "sha256": known.get("sha256"),
-            "events": len(events),
-            "config": config,
-            "corpus": json.loads(dict(run_sql(con, "get_run")).get("corpus", "{}")),
-            "merges": [[i, n] for i, (op, n) in enumerate(events, 1) if op == Op.MERGE],
-            "supermerges": [[i, n] for i, (op, n) in enumerate(events, 1) if op == Op.SUPERMERGE],
-            "deletions": [[i, n] for i, (op, n) in enumerate(events, 1) if op == Op.DELETE],
-            "longest_tokens": _tokens(run_sql(con, "steps/longest_tokens", op="merge", max_rows=_LISTED)),
-            "longest_superwords": _tokens(run_sql(con, "steps/longest_tokens", op="supermerge", max_rows=_LISTED)),
-            "passes": _passes(batches),
-            "stop_words": [list(row) for row in run_sql(con, "list_stop_words")],
-            "cutoff": {
-                "freq_cutoff": cutoff, "chunks": chunks, "occurrences": occurrences,
-                "chunks_left_out": chunks_below, "occurrences_left_out": occurrences_below,
-            },
-            "vetoed": len(run_sql(con, "get_vetoed")),
-        }  # fmt: skip
-    facts["measured_on"] = list(texts) or "the run's chunks"
-    growth = _growth(run, name, texts, resources, facts, how) if facts["state"] == "done" else []
-    facts["growth"] = [stop.values() for stop in growth]
-    facts["frequencies"] = sorted((int(n) for n in growth[-1].n if n), reverse=True) if growth else []
-    return facts
-
-
-def _growth(
-    run: Run, name: str, texts: Sequence[str], resources: Resources, facts: dict[str, Any], how: SourceOptions
-) -> list[Stop]:
-    refuse_other_log(log_path(run, name))
-    log = read_event_log(log_path(run, name))
-    if texts:
-        return growth_on_texts(log, texts, resources, how)
-    joins = facts["supermerges"] or log.header.config.get("superwords", "none") != "none"
-    return [] if joins else growth_on_chunks(run, log)
-
-
-def _tokens(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
-    return [[content.decode(errors="backslashreplace"), len(content), n] for content, n in rows]
-
-
-def _passes(batches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Passes with the events and seconds up to their ends; without those that stand for a log learned before."""
-    known = [batch for batch in batches if batch["seconds"] > 0]
-    seconds = accumulate(batch["seconds"] for batch in known)
-    return [
-        {
-            "events_so_far": batch["first_seq"] + batch["events"],
-            "seconds_so_far": so_far,
-            "events": batch["events"],
-            "events_per_second": batch["events"] / batch["seconds"],
-            "mode": batch["mode"],
-            "memory_bytes": batch["memory_bytes"],
-        }
-        for batch, so_far in zip(known, seconds, strict=True)
-    ]
-
-
-# ---------------------------------------------------------------------------------------------------------
 # the panels
 
 
-def panels(facts: dict[str, Any]) -> list[Panel]:
+def panels(facts: Facts) -> list[Panel]:
     """The page's cards, in order; those without data say why."""
     return [
         _merge_counts(facts),
@@ -199,7 +109,7 @@ def panels(facts: dict[str, Any]) -> list[Panel]:
     ]  # fmt: skip
 
 
-def _merge_counts(facts: dict[str, Any]) -> Panel:
+def _merge_counts(facts: Facts) -> Panel:
     lines = [Series("merges", facts["merges"])]
     if facts["supermerges"]:
         lines.append(Series("supermerges", facts["supermerges"]))
@@ -211,14 +121,14 @@ def _merge_counts(facts: dict[str, Any]) -> Panel:
     return Panel("merge-counts", "Merge counts", says, chart, [s.name for s in lines], ["", "event", "count"], rows)
 
 
-def supermerge_shares(facts: dict[str, Any]) -> list[list[float]]:
+def supermerge_shares(facts: Facts) -> list[list[float]]:
     """[(event, share of supermerges among the merges so far)]."""
     made = sorted([(i, 0) for i, _ in facts["merges"]] + [(i, 1) for i, _ in facts["supermerges"]])
     sums = accumulate(is_super for _, is_super in made)
     return [[i, so_far / number] for number, ((i, _), so_far) in enumerate(zip(made, sums, strict=True), 1)]
 
 
-def _supermerge_share(facts: dict[str, Any]) -> Panel:
+def _supermerge_share(facts: Facts) -> Panel:
     title = "Share of superwords"
     if not facts["supermerges"]:
         return Panel("super-share", title, "This model has no superwords (--superwords none).")
@@ -228,7 +138,7 @@ def _supermerge_share(facts: dict[str, Any]) -> Panel:
                  heads=["event", "share"], rows=thinned([(i, s) for i, s in shares]))  # fmt: skip
 
 
-def _no_growth(facts: dict[str, Any]) -> str:
+def _no_growth(facts: Facts) -> str:
     if facts["state"] != "done":
         return "Not measured while the run still learns."
     return (
@@ -236,12 +146,12 @@ def _no_growth(facts: dict[str, Any]) -> str:
     )
 
 
-def _measured(facts: dict[str, Any]) -> str:
+def _measured(facts: Facts) -> str:
     where = facts["measured_on"]
     return "Measured on all chunks of the corpus." if isinstance(where, str) else f"Measured on {', '.join(where)}."
 
 
-def _frequencies(facts: dict[str, Any]) -> Panel:
+def _frequencies(facts: Facts) -> Panel:
     title, points = "Token frequencies", list(enumerate(facts["frequencies"], 1))
     if not points:
         return Panel("frequencies", title, _no_growth(facts))
@@ -251,20 +161,20 @@ def _frequencies(facts: dict[str, Any]) -> Panel:
 
 
 def _growth_panel(
-    facts: dict[str, Any], name: str, title: str, y: str, shown: Sequence[tuple[str, str]], says: str
+    facts: Facts, name: str, title: str, y: str, shown: Sequence[tuple[GrowthKey, str]], says: str
 ) -> Panel:
     if not facts["growth"]:
         return Panel(name, title, _no_growth(facts))
     series = []
     for key, label in shown:
-        series.append(Series(label, [(s["size"], s[key]) for s in facts["growth"] if s[key] is not None]))
+        series.append(Series(label, [(s["size"], share) for s in facts["growth"] if (share := s[key]) is not None]))
     chart = line_chart(name, series, x="ids", y=y, log_x=True)
     rows = [[s["size"], *(s[key] for key, _ in shown)] for s in facts["growth"]]
     return Panel(name, title, f"{says} {_measured(facts)}", chart, [s.name for s in series],
                  ["ids", *(label for _, label in shown)], rows)  # fmt: skip
 
 
-def _deletions(facts: dict[str, Any]) -> Panel:
+def _deletions(facts: Facts) -> Panel:
     title = "Deletions"
     if not facts["deletions"]:
         return Panel("deletions", title, "This model takes no token back (it was learned without --tau).")
@@ -274,10 +184,10 @@ def _deletions(facts: dict[str, Any]) -> Panel:
                  heads=["event", "deleted so far"], rows=thinned(points))  # fmt: skip
 
 
-def grouped(passes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def grouped(passes: Sequence[PointFacts]) -> list[PointFacts]:
     """The passes; where there are very many, means of groups of neighbouring passes, placed at each group's last."""
     size = -(-len(passes) // _MOST_PASSES) or 1
-    found = []
+    found: list[PointFacts] = []
     before = 0.0
     for start in range(0, len(passes), size):
         some = passes[start : start + size]
@@ -295,12 +205,12 @@ def grouped(passes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _means(passes: Sequence[dict[str, Any]]) -> str:
+def _means(passes: Sequence[PointFacts]) -> str:
     size = -(-len(passes) // _MOST_PASSES) or 1
     return f" A point is the mean of {size} passes." if size > 1 else ""
 
 
-def _no_passes(facts: dict[str, Any]) -> str:
+def _no_passes(facts: Facts) -> str:
     joined = facts["config"].get("superwords", "none") != "none"
     return (
         "With superwords passes are not kept: words and superwords are put in one order."
@@ -309,7 +219,7 @@ def _no_passes(facts: dict[str, Any]) -> str:
     )
 
 
-def _batch_sizes(facts: dict[str, Any]) -> Panel:
+def _batch_sizes(facts: Facts) -> Panel:
     passes = facts["passes"]
     if not passes:
         return Panel("batches", "Events a pass", _no_passes(facts))
@@ -320,7 +230,7 @@ def _batch_sizes(facts: dict[str, Any]) -> Panel:
     return Panel("batches", "Events a pass", says, chart, heads=["event", "events a pass"], rows=points)
 
 
-def _speed(facts: dict[str, Any]) -> Panel:
+def _speed(facts: Facts) -> Panel:
     passes = facts["passes"]
     if not passes:
         return Panel("speed", "Events a second", _no_passes(facts))
@@ -336,7 +246,7 @@ def _speed(facts: dict[str, Any]) -> Panel:
     return Panel("speed", "Events a second", says, chart, heads=["seconds", "events a second"], rows=points)
 
 
-def _token_list(facts: dict[str, Any], key: str, title: str, nothing: str) -> Panel:
+def _token_list(facts: Facts, key: TokenKey, title: str, nothing: str) -> Panel:
     name = key.replace("_", "-")
     if not facts[key]:
         return Panel(name, title, nothing)
@@ -350,7 +260,7 @@ def _shown(text: str) -> str:
     return f"{text[0]!r} × {len(text)}" if len(text) > 8 and len(set(text)) == 1 else repr(text)
 
 
-def _left_out(facts: dict[str, Any]) -> Panel:
+def _left_out(facts: Facts) -> Panel:
     cut, stops = facts["cutoff"], facts["stop_words"]
     says = []
     if stops:
@@ -370,7 +280,7 @@ def _left_out(facts: dict[str, Any]) -> Panel:
         says.append("The cut-off leaves nothing out.")
     if facts["vetoed"]:
         says.append(f"--block-token vetoed {facts['vetoed']:,} pairs.")
-    rows = [[_shown(chunk), n] for chunk, n in stops[:_LISTED]]
+    rows = [[_shown(chunk), n] for chunk, n in stops[:LISTED]]
     heads = ["stop word", "occurrences"] if rows else []
     return Panel("left-out", "Left out", " ".join(says), heads=heads, rows=rows, is_list=True)
 
@@ -389,7 +299,7 @@ def _shown_option(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def render(facts: dict[str, Any]) -> str:
+def render(facts: Facts) -> str:
     """The page as HTML."""
     title = f"{Path(facts['run']).name}" + ("" if facts["training"] == "main" else f":{facts['training']}")
     every = panels(facts)
@@ -440,11 +350,11 @@ def _read(name: str) -> str:
     return package.files("streambpe").joinpath("inspect", name).read_text(encoding="utf-8")
 
 
-def _digest(facts: dict[str, Any]) -> str:
+def _digest(facts: Facts) -> str:
     return f"; events sha256 <code>{escape(facts['sha256'])}</code>" if facts["sha256"] else ""
 
 
-def _tiles(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def _tiles(facts: Facts) -> list[tuple[str, str]]:
     corpus = facts["corpus"]
     tiles = [("state", "finished" if facts["state"] == "done" else "still learning")]
     tiles.append(("events", f"{facts['events']:,}"))
@@ -455,10 +365,12 @@ def _tiles(facts: dict[str, Any]) -> list[tuple[str, str]]:
     if facts["growth"]:
         last = facts["growth"][-1]
         tiles.insert(1, ("ids", f"{last['size']:,}"))
-        tiles += [(name, format(last[key], form)) for name, key, form in (
-            ("bytes per token", "bytes_per_token", ".3f"), ("Rényi efficiency", "renyi", ".4f"),
-            ("ids used", "used_share", ".1%"),
-        ) if last[key] is not None]  # fmt: skip
+        shares: list[tuple[str, float | None, str]] = [
+            ("bytes per token", last["bytes_per_token"], ".3f"),
+            ("Rényi efficiency", last["renyi"], ".4f"),
+            ("ids used", last["used_share"], ".1%"),
+        ]
+        tiles += [(name, format(share, form)) for name, share, form in shares if share is not None]
     return tiles
 
 

@@ -11,12 +11,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from streambpe.errors import Stopped, StreambpeError
 from streambpe.inspect.status import folder_bytes
+from streambpe.store.corpus_facts import CorpusFacts
 from streambpe.store.database import open_store, use_training
 from streambpe.store.job import Job, put_job
+from streambpe.store.passes import PassRow
 from streambpe.store.run import Run
 from streambpe.store.trainings import list_batches
 from streambpe.system import tree_memory
@@ -39,8 +40,8 @@ class Rehearsal:
     end_disk_bytes: int = 0
     parts_bytes: int = 0  # of end_disk_bytes, the counts
     sequence_bytes: int = 0  # of end_disk_bytes, the documents
-    corpus: dict[str, Any] = field(default_factory=dict)
-    batches: list[dict[str, Any]] = field(default_factory=list)
+    corpus: CorpusFacts | None = None
+    batches: list[PassRow] = field(default_factory=list)
     from_disk: Rehearsal | None = None  # learning once more, with memory in proportion to the sample
 
 

@@ -17,7 +17,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -27,6 +26,7 @@ from streambpe.core.strings import ChunkList, merge
 from streambpe.failpoints import failpoint
 from streambpe.later import compute as pc
 from streambpe.resources import BASE_BYTES, Resources
+from streambpe.store.corpus_facts import CorpusFacts
 from streambpe.store.counted import CorpusDigest, as_list, digest_counts, list_ranges, too_many_chunks
 from streambpe.store.database import FORMAT_VERSION, append, incoming, open_store, put_facts
 from streambpe.store.identity import tables_written
@@ -60,7 +60,7 @@ def _stretch(span: Span) -> tuple[str, int, int, str, str]:
     return span.path, span.start_at, span.stop_at, span.part, span.digest
 
 
-def fold(run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None, again: bool = False) -> dict[str, Any]:
+def fold(run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None, again: bool = False) -> CorpusFacts:
     """Bring state.duckdb up to the committed parts; returns the corpus facts. One transaction.
 
     `again`: fill everything from the parts, whatever the tables hold.
@@ -73,7 +73,7 @@ def fold(run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None, ag
     folded = Folded.of(run, parts)
     anew = again or folded.differs or _do_not_fit(folded, facts)
     new = list(parts) if anew else folded.new
-    corpus: dict[str, Any] = json.loads(facts.get("corpus", "{}"))
+    corpus: CorpusFacts = json.loads(facts.get("corpus", "null"))
     if not anew and not new and facts.get("unfinished", "[]") == left:
         return corpus
     spare = max(memory_bytes - BASE_BYTES, 48 << 20)  # half of it for DuckDB, the rest for the rows given to it
@@ -126,13 +126,13 @@ class Edited:
         return self.before or self.counts or self.groups
 
 
-def read_totals(run: Run, resources: Resources) -> tuple[dict[str, Any], Edited]:
+def read_totals(run: Run, resources: Resources) -> tuple[CorpusFacts, Edited]:
     """What the counts add up to now, as the facts of a corpus; and whether they were edited.
 
     The counts are read for that, unless this command has folded them and nobody wrote to the tables since.
     """
     facts = run.facts()
-    stated: dict[str, Any] = json.loads(facts["corpus"])
+    stated: CorpusFacts = json.loads(facts["corpus"])
     if run.kept(_FOLDED) == run.written_at():
         return stated, Edited("edited" in facts, False, False)
     at_once = range_bytes(resources)
@@ -182,7 +182,7 @@ def _note_edits(con: duckdb.DuckDBPyConnection, facts: dict[str, str], at_once: 
 
 def _add_parts(
     con: duckdb.DuckDBPyConnection, parts: Sequence[Part], new: Sequence[Part], at_once: int, threads: int
-) -> dict[str, Any]:
+) -> CorpusFacts:
     """Add new parts and their stretches to the tables; the facts of the corpus."""
     append(con, "sources", span_rows(span for part in new for span in part.spans))
     adding = _Addition(con, new, at_once, grouped=any(part.group_name for part in parts))
@@ -253,7 +253,7 @@ class _Addition:
 _NO_GROUP_ROWS = pa.schema([("chunk", pa.large_string()), ("n", pa.int64()), ("group_name", pa.string())]).empty_table()
 
 
-def group_row(name: str, parts: Sequence[Part], digest: CorpusDigest) -> dict[str, int | str]:
+def group_row(name: str, parts: Sequence[Part], digest: CorpusDigest) -> dict[str, object]:
     """A row of table source_groups; `digest` is that of the parts' sum."""
     return {"group_name": name, **digest.facts(sum(span.documents for part in parts for span in part.spans))}
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 from streambpe.arrays import MAX_COUNT
 from streambpe.core.strings import ChunkList, merge
 from streambpe.errors import StreambpeError
+from streambpe.store.corpus_facts import CorpusFacts
 from streambpe.store.database import one_thread
 from streambpe.store.parts import GROUP_ROWS, Part, PartWriter
 from streambpe.store.sqlfiles import query_arrow, query_batches, run_sql
@@ -48,8 +49,8 @@ class CorpusDigest:
             self.chunks += sum(n.tolist())
             self.bytes += sum(map(int.__mul__, lengths.tolist(), n.tolist()))
 
-    def facts(self, documents: int) -> dict[str, int | str]:
-        """What table run and the event log's header say of the corpus."""
+    def facts(self, documents: int) -> CorpusFacts:
+        """The facts of these counts, of so many documents."""
         return {
             "documents": documents,
             "bytes": self.bytes,

@@ -21,6 +21,7 @@ from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources
 from streambpe.store.chunks import fold
+from streambpe.store.corpus_facts import CorpusFacts
 from streambpe.store.groups import MOST_GROUPS, group_parts
 from streambpe.store.job import left_to_count, refuse_half_counted
 from streambpe.store.merge import merge_ranges, merged_lists
@@ -85,7 +86,7 @@ def export_counts(
 
 def merge_runs(
     run: Path | str, others: Sequence[Path | str], resources: Resources, progress: str = "none"
-) -> dict[str, int | str]:
+) -> CorpusFacts:
     """Add the counts of other runs to a run. Each source group of a run is added whole or not at all. A run that was
     added before is refused; one that a kill left half added is completed. After a kill the same call goes on."""
     target = Run(run)

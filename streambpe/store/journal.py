@@ -30,6 +30,7 @@ from streambpe.failpoints import failpoint
 from streambpe.files import whole_file
 from streambpe.model.eventlog import parse_event
 from streambpe.model.events import Event, Events, event_line
+from streambpe.store.passes import PassRow, VetoRow, read_pass
 from streambpe.system import sync
 
 
@@ -38,11 +39,12 @@ class Journal:
     """What a training has learned so far, in memory and on disk."""
 
     path: Path
-    training: dict[str, Any]  # config, specials, reserve, corpus: what must not change
+    # What must not change, as JSON: any version may have written it, and it is only compared.
+    training: dict[str, Any]
     number: str  # unique to this journal: tables filled from another one are filled anew
     events: Events = field(default_factory=Events)
-    batches: list[dict[str, Any]] = field(default_factory=list)
-    vetoes: list[dict[str, Any]] = field(default_factory=list)
+    batches: list[PassRow] = field(default_factory=list)
+    vetoes: list[VetoRow] = field(default_factory=list)
     saved: bool = False
     _unwritten: list[bytes] = field(default_factory=list)
 
@@ -52,8 +54,8 @@ class Journal:
         path: Path,
         training: dict[str, Any],
         events: Iterable[Event] = (),
-        batches: Iterable[dict[str, Any]] = (),
-        vetoes: Iterable[dict[str, Any]] = (),
+        batches: Iterable[PassRow] = (),
+        vetoes: Iterable[VetoRow] = (),
     ) -> Journal:
         """A new journal, not on disk before `save`; `events`, `batches`, `vetoes`: those of a smaller vocabulary."""
         return cls(path, training, uuid.uuid4().hex, Events.of(events), list(batches), list(vetoes))
@@ -89,9 +91,9 @@ class Journal:
                     journal.training = _record(line)
                     journal.number, begins = journal.training.pop("journal"), journal.training.pop("begins")
                 elif op == "batch":
-                    journal.batches.append(_record(line))
+                    journal.batches.append(read_pass(_record(line), len(journal.events)))
                 elif op == "veto":
-                    journal.vetoes.append(_record(line))
+                    journal.vetoes.append(_VETO.decode(line))
                 else:
                     journal.events.append(parse_event(line))
             except (ValueError, KeyError, TypeError) as why:
@@ -130,14 +132,14 @@ class Journal:
         self.events.append_merges(left, right, new, n)
         self._unwritten.extend(self.events.lines(first))
 
-    def add_batch(self, record: dict[str, Any]) -> None:
+    def add_batch(self, record: PassRow) -> None:
         """Remember a pass; it covers the events added since the last one."""
         self.batches.append(record)
         self._unwritten.append(_line({"op": "batch", **record}))
 
     def add_veto(self, left: int, right: int, n: int) -> None:
         """Remember a pair that may not be learned."""
-        veto = {"seq": len(self.events), "left": left, "right": right, "n": n}
+        veto: VetoRow = {"seq": len(self.events), "left": left, "right": right, "n": n}
         self.vetoes.append(veto)
         self._unwritten.append(_line({"op": "veto", **veto}))
 
@@ -160,10 +162,11 @@ class _Which(msgspec.Struct):
 
 
 _WHICH = msgspec.json.Decoder(_Which)
+_VETO = msgspec.json.Decoder(VetoRow)
 
 
 def _record(line: bytes) -> dict[str, Any]:
-    """The fields of a line that is no event: those of the training, of a pass, or of a veto."""
+    """The fields of the line of a training or a pass."""
     record: dict[str, Any] = msgspec.json.decode(line)
     del record["op"]
     return record

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from operator import itemgetter
+from typing import cast
 
 import duckdb
 import numpy as np
@@ -20,13 +21,8 @@ from streambpe.model.alphabet import Alphabet
 from streambpe.model.codecs import shown_content
 from streambpe.model.events import OPS, Event, Events, Op, delete_event, merge_event
 from streambpe.store.database import append, feed
+from streambpe.store.passes import PASS_COLUMNS, VETO_COLUMNS, PassRow, VetoRow
 from streambpe.store.sqlfiles import run_sql
-
-_BATCH_COLUMNS = (
-    "batch", "first_seq", "events", "seconds", "mode", "candidates", "occurrences", "executed", "positions",
-    "rounds", "stopped_by", "refills", "spills", "switched", "hot_pairs", "pair_floor", "places", "memory_bytes",
-)  # fmt: skip
-_VETO_COLUMNS = ("seq", "left", "right", "n")
 
 
 @dataclass
@@ -122,32 +118,24 @@ def read_words_ahead(con: duckdb.DuckDBPyConnection) -> list[Event]:
     ]
 
 
-def list_batches(con: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+def list_batches(con: duckdb.DuckDBPyConnection) -> list[PassRow]:
     """Table batches of the connection's training, in order."""
-    return [dict(zip(_BATCH_COLUMNS, row, strict=True)) for row in run_sql(con, "get_batches")]
+    return [cast(PassRow, dict(zip(PASS_COLUMNS, row, strict=True))) for row in run_sql(con, "get_batches")]
 
 
-def read_passes(
-    con: duckdb.DuckDBPyConnection, events: int
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]] | None:
+def read_passes(con: duckdb.DuckDBPyConnection, events: int) -> tuple[list[PassRow], list[VetoRow]] | None:
     """The passes and vetoes of a finished training; None if its passes do not add up to so many events."""
     batches = list_batches(con)
-    vetoes = [dict(zip(_VETO_COLUMNS, row, strict=True)) for row in run_sql(con, "get_vetoed")]
+    vetoes = [cast(VetoRow, dict(zip(VETO_COLUMNS, row, strict=True))) for row in run_sql(con, "get_vetoed")]
     return (batches, vetoes) if sum(batch["events"] for batch in batches) == events else None
-
-
-def pass_carried_over(events: int) -> dict[str, Any]:
-    """A pass that stands for all events of a log whose own passes are not known."""
-    return {**dict.fromkeys(_BATCH_COLUMNS, 0), "events": events, "seconds": 0.0, "mode": "unknown",
-            "stopped_by": "unknown", "switched": False}  # fmt: skip
 
 
 def fold_training(
     con: duckdb.DuckDBPyConnection,
     journal: str,
     events: Events,
-    batches: Sequence[dict[str, Any]],
-    vetoes: Sequence[dict[str, Any]],
+    batches: Sequence[PassRow],
+    vetoes: Sequence[VetoRow],
     book: TokenTable,
 ) -> None:
     """Append to the tables of the connection's training what they do not yet hold of this journal.
@@ -166,12 +154,11 @@ def fold_training(
         run_sql(con, "steps/mark_dead_tokens")
     if len(batches) > n_batches:
         rows = batches[n_batches:]
-        append(con, "batches", pa.table({name: [batch[name] for batch in rows] for name in _BATCH_COLUMNS}))
+        append(con, "batches", pa.table({name: list(map(itemgetter(name), rows)) for name in PASS_COLUMNS}))
     if len(vetoes) > n_vetoed:
-        names = dict(zip(("seq", "left_id", "right_id", "n"), _VETO_COLUMNS, strict=True))
-        append(
-            con, "vetoed", pa.table({name: [veto[key] for veto in vetoes[n_vetoed:]] for name, key in names.items()})
-        )
+        names = dict(zip(("seq", "left_id", "right_id", "n"), VETO_COLUMNS, strict=True))
+        new = vetoes[n_vetoed:]
+        append(con, "vetoed", pa.table({name: list(map(itemgetter(key), new)) for name, key in names.items()}))
 
 
 def fill_token_counts(

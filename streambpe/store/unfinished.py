@@ -15,12 +15,13 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streambpe.errors import CountUnfinished, RunError
 from streambpe.resources import ResourceFacts
 from streambpe.sources.read import gaps_between
 from streambpe.sources.source import Source
+from streambpe.store.corpus_facts import LeftOut
 from streambpe.store.identity import is_known, remove_known, replace_known
 from streambpe.store.run import Run
 
@@ -165,7 +166,7 @@ class Unfinished:
             return f"{self.path} ({self.counted:,} {self.unit} of it are counted)"
         return f"{self.path} (an error ended it)" if self.refused else f"{self.path} (nothing of it is counted)"
 
-    def as_fact(self, *, whole_path: bool) -> dict[str, Any]:
+    def as_fact(self, *, whole_path: bool) -> LeftOut:
         """For tables; and, without `whole_path`, for the event log, which has no paths."""
         name = self.path if whole_path else PurePath(self.path).name
         return {"source": name, "counted": self.counted, "unit": self.unit}

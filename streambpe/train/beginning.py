@@ -14,7 +14,8 @@ from streambpe.errors import StoreHeld
 from streambpe.model.eventlog import Event, EventLog, events_digest
 from streambpe.store.database import list_trainings, open_store, use_training
 from streambpe.store.journal import Journal
-from streambpe.store.trainings import pass_carried_over, read_facts, read_passes, read_words_ahead
+from streambpe.store.passes import pass_carried_over
+from streambpe.store.trainings import read_facts, read_passes, read_words_ahead
 from streambpe.system import remove_folder
 from streambpe.train.identity import identity_of, read_log, refuse_changes
 from streambpe.train.superwords.interleave import phase_one

@@ -57,8 +57,10 @@ def find_corpus(training: Training) -> Corpus:
         )
     parts = list_parts(run)
     left, runs = left_to_count(run, parts)
+    if edited:
+        totals["edited"] = True
     return Corpus(
-        totals | ({"edited": True} if edited else {}),
+        totals,
         parts,
         run.facts(),
         edited,

@@ -10,7 +10,6 @@ import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +24,9 @@ from streambpe.store.documents import NAME, documents_digest
 from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint
 from streambpe.store.models import encoding_pattern
+from streambpe.store.passes import VetoRow, pass_carried_over
 from streambpe.store.sequences import SequencePart, order_parts
-from streambpe.store.trainings import TokenTable, pass_carried_over
+from streambpe.store.trainings import TokenTable
 from streambpe.system import tree_memory
 from streambpe.text.patterns import Pattern, find_pattern
 from streambpe.text.unicode_tables import refuse_other_tables
@@ -174,10 +174,10 @@ class _InOrderLearned:
 
     def __init__(self, words: Journal, symbols: Symbols, publisher: Publisher) -> None:
         self.words, self.symbols, self.publisher = words, symbols, publisher
+        self._known: tuple[Journal, TokenTable] | None = None  # what was published so far, to be added to
 
-    @cached_property
-    def _known(self) -> tuple[Journal, TokenTable]:
-        """What was published so far: one journal, which is never written, and its tokens."""
+    def _begin(self) -> tuple[Journal, TokenTable]:
+        """All words as one journal, which is never written, and its tokens."""
         words = self.words
         journal = replace(words, events=words.events[:], batches=list(words.batches), saved=True)
         book = self.symbols.book()
@@ -186,7 +186,7 @@ class _InOrderLearned:
 
     def forget(self) -> None:
         """Give the memory back."""
-        self.__dict__.pop("_known", None)
+        self._known = None
 
     def publish(self, engine: Engine, supermerges: Journal) -> None:
         """Publish at a checkpoint, with the pairs that may come next, if --memory has room for that beside the
@@ -194,6 +194,7 @@ class _InOrderLearned:
         if tree_memory() + FOLD_BYTES > self.publisher.tables.training.resources.memory_bytes:
             self.forget()
             return
+        self._known = self._known or self._begin()
         journal, book = self._known
         journal.number = f"{self.words.number}+{supermerges.number}"
         words, first = len(self.words.events), len(journal.events)
@@ -202,21 +203,21 @@ class _InOrderLearned:
             journal.events.append(event)
         book.add(more, first)
         passes = len(self.words.batches)
-        begins = [batch["first_seq"] for batch in supermerges.batches] + [len(supermerges.events)]
-        for at in range(len(journal.batches) - passes, len(supermerges.batches)):
-            whole = {**pass_carried_over(begins[at + 1] - begins[at]), **supermerges.batches[at]}
-            journal.batches.append({**whole, "batch": passes + at, "first_seq": words + begins[at]})
+        for batch in supermerges.batches[len(journal.batches) - passes :]:
+            at = len(journal.batches)
+            journal.batches.append({**batch, "batch": at, "first_seq": words + batch["first_seq"]})
         self.publisher.publish(engine, journal, book)
 
 
 def _joined_journal(phase: SuperwordPhase, made: Interleaved, words: Journal) -> Journal:
     """The one order as a journal, which is never written, with the vetoes of those words that are in the model."""
     journal = Journal(words.path, words.training, f"{words.number}-joined", Events.of(made.events), saved=True)
-    journal.batches.append({**pass_carried_over(len(made.events)), "mode": "interleaved"})
+    journal.batches.append(pass_carried_over(len(made.events), "interleaved"))
     for veto in words.vetoes if len(phase.words) == len(words.events) else []:  # uw may pass words over
         if veto["seq"] <= made.used:  # else the words never come that far in this model
-            pair = {side: made.renumbered[veto[side]] for side in ("left", "right")}
-            journal.vetoes.append({**veto, **pair, "seq": made.place_of_word(veto["seq"])})
+            left, right = made.renumbered[veto["left"]], made.renumbered[veto["right"]]
+            moved: VetoRow = {"seq": made.place_of_word(veto["seq"]), "left": left, "right": right, "n": veto["n"]}
+            journal.vetoes.append(moved)
     return journal
 
 

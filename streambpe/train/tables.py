@@ -208,7 +208,7 @@ class Tables:
     def _count_in_chunks(self, journal: Journal, book: TokenTable) -> TokenCounts:
         """The tokens in all chunks but stop words. The engine knows only what stands between unknown characters, so
         the chunks are encoded."""
-        header = header_of(self.training.config, self.corpus, {}, self.symbols, book.learned)
+        header = header_of(self.training.config, self.corpus, None, self.symbols, book.learned)
         encoder = Encoder(EventLog(header, tuple(journal.events)))
         return count_tokens(self.corpus.chunks, encoder)
 

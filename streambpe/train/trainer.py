@@ -33,6 +33,7 @@ from streambpe.failpoints import failpoint
 from streambpe.model.eventlog import EventLog, delete_event, log_lines, write_log_lines
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources, release_memory
+from streambpe.store.corpus_facts import LeftOut
 from streambpe.store.database import waiting_for_tables
 from streambpe.store.identity import accept
 from streambpe.store.journal import Journal
@@ -213,12 +214,15 @@ class Trainer:
     ) -> TrainResult:
         """Write the event log, whole or not at all."""
         self.meter.stage = "writing"
-        path, totals = self.training.log, dict(corpus.totals)
+        path, totals = self.training.log, corpus.totals.copy()
         if joined is not None:
             totals["documents_sum"] = joined.documents_sum
-        left_out = journal.training.get("left_out", [])
+        left_out: list[LeftOut] = journal.training.get("left_out", [])
         if left_out:  # without the folders: a log has no paths
-            totals["left_out"] = [{**source, "source": source["source"].rsplit("/", 1)[-1]} for source in left_out]
+            totals["left_out"] = [
+                {"source": one["source"].rsplit("/", 1)[-1], "counted": one["counted"], "unit": one["unit"]}
+                for one in left_out
+            ]
         header = header_of(self.config, corpus, totals, symbols, book.learned)
         lines, sha256 = log_lines(EventLog(header, journal.events))
         digest = hashlib.sha256(b"".join(lines)).hexdigest()

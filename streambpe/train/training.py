@@ -6,11 +6,10 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig
@@ -18,6 +17,7 @@ from streambpe.errors import Stopped, UsageError
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Header, Special, StopWord
 from streambpe.resources import Resources
+from streambpe.store.corpus_facts import CorpusFacts
 from streambpe.store.parts import Part
 from streambpe.store.run import Run
 from streambpe.store.training_files import check_name, journal_path, log_path
@@ -112,7 +112,7 @@ class Training:
 class Corpus:
     """The counts that a training learns from, and how they were counted."""
 
-    totals: dict[str, Any]  # documents, bytes, chunks, sha256
+    totals: CorpusFacts
     parts: Sequence[Part]  # of the run
     facts: dict[str, str]  # table run, read at the start: later another process may hold it
     edited: bool = False  # somebody changed chunk_counts since it was counted
@@ -121,7 +121,8 @@ class Corpus:
     stop_words: Sequence[str] = ()  # chosen when that is read
     weighed: Sequence[Part] = ()  # what view weighed_chunks shows, if there are weights
     left_out: Sequence[Unfinished] = ()  # sources not counted to their end
-    groups: dict[str, Any] = field(default_factory=dict)  # with weights: what was counted in each source group
+    # With weights: what was counted in each source group.
+    groups: dict[str, dict[str, int | str]] = field(default_factory=dict)
 
     @cached_property
     def counting(self) -> CountConfig:
@@ -194,9 +195,12 @@ class Goal:
         return cls(tokens, config.transition - len(symbols))
 
 
-def header_of(config: TrainConfig, corpus: Corpus, totals: dict[str, Any], symbols: Symbols, learned: int) -> Header:
-    """The header of a log with so many learned tokens. totals: what to say of the corpus."""
+def header_of(
+    config: TrainConfig, corpus: Corpus, totals: CorpusFacts | None, symbols: Symbols, learned: int
+) -> Header:
+    """The header of a log with so many learned tokens. totals: what to say of the corpus, if anything."""
     next_id = symbols.first_learned + learned
+    said: Mapping[str, object] = totals or {}
     first_special = symbols.alphabet.first_id if config.specials_first else next_id
     counted = {key: value for key, value in corpus.counting.as_facts().items() if key not in ("bad_utf8", "sequences")}
     pattern = find_pattern(counted["pattern"], gaps=counted["gaps"])
@@ -204,7 +208,7 @@ def header_of(config: TrainConfig, corpus: Corpus, totals: dict[str, Any], symbo
         alphabet=symbols.alphabet.to_header(),
         config={**counted, "expression": pattern.expression, **config.as_facts()},
         unicode=json.loads(corpus.facts.get("unicode", "{}")).get("version", pattern.unicode),
-        corpus={key: totals[key] for key in _CORPUS_FACTS if key in totals}
+        corpus={key: said[key] for key in _CORPUS_FACTS if key in said}
         | ({"groups": corpus.groups} if config.weights else {}),
         unk=config.unk,
         stop_words=tuple(

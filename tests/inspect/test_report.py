@@ -62,7 +62,7 @@ def renyi(counts: list[int], size: int) -> float:
 def test_what_the_tables_say_is_what_the_page_says(run, made):
     """Events, passes, stop words, cut-off, vetoes and the longest tokens, by SQL of the test's own."""
     facts, _ = made
-    assert facts["merges"] == [list(row) for row in rows(run, "SELECT seq + 1, n FROM events ORDER BY seq")]
+    assert facts["merges"] == rows(run, "SELECT seq + 1, n FROM events ORDER BY seq")
     assert len(facts["merges"]) == facts["events"] == len(log_of(run).events)
     passes = rows(run, "SELECT first_seq + events, events, seconds, memory_bytes FROM batches ORDER BY batch")
     assert [(p["events_so_far"], p["events"], p["memory_bytes"]) for p in facts["passes"]] == [
@@ -160,10 +160,10 @@ def test_growth_of_every_kind_of_model(kind, tmp_path, monkeypatch):
 def test_a_page_with_superwords_and_deletions(made, tmp_path):
     """Their panels have pictures, and those that need a text say so."""
     facts = {**made[0], "growth": [], "frequencies": []}
-    facts["supermerges"] = [[i, n] for i, n in facts["merges"] if i % 3 == 0]
-    facts["merges"] = [[i, n] for i, n in facts["merges"] if i % 3]
-    facts["deletions"] = [[10, 5], [20, 6]]
-    facts["longest_superwords"] = [[" of the <end>", 13, 40]]
+    facts["supermerges"] = [(i, n) for i, n in facts["merges"] if i % 3 == 0]
+    facts["merges"] = [(i, n) for i, n in facts["merges"] if i % 3]
+    facts["deletions"] = [(10, 5), (20, 6)]
+    facts["longest_superwords"] = [(" of the <end>", 13, 40)]
     shares = supermerge_shares(facts)
     assert shares[2] == [3, 1 / 3]
     assert shares[-1][1] == pytest.approx(len(facts["supermerges"]) / len(shares))

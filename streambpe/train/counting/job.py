@@ -11,7 +11,6 @@ import queue
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from streambpe.count_config import CountConfig
 from streambpe.errors import SourceChanged, SourceError, Stopped, StreambpeError, UsageError
@@ -21,6 +20,7 @@ from streambpe.resources import Resources, release_memory
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Block, Source
 from streambpe.store.chunks import fold
+from streambpe.store.corpus_facts import CorpusFacts
 from streambpe.store.job import left_to_count
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
@@ -42,7 +42,7 @@ Digests = dict[tuple[str, int, int], str]  # of the committed stretches: path, s
 class CountResult:
     """What `count` did."""
 
-    corpus: dict[str, Any]  # documents, bytes, chunks, distinct, sha256
+    corpus: CorpusFacts
     counted: int  # sources read now
     skipped: int  # sources that were counted before
     warnings: tuple[str, ...]
@@ -115,7 +115,7 @@ class CountJob:
                 stopped_by(self._stop),
             )
 
-    def _fold(self) -> dict[str, Any]:
+    def _fold(self) -> CorpusFacts:
         self._meter.stage = "folding"
         release_memory()
         corpus = fold(

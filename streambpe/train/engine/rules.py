@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
 from streambpe.arrays import Bool, Int32, Int64
+from streambpe.store.passes import PassRow
 from streambpe.system import release_pages
 from streambpe.train.engine.deletion import Deletion, Deletions
 
@@ -86,12 +87,15 @@ class BatchRecord:
     places: int = 0
     memory_bytes: int = 0  # the engine's own arrays
 
-    def row(self, number: int, first_seq: int, events: int) -> dict[str, Any]:
+    def row(self, number: int, first_seq: int, events: int) -> PassRow:
         """The row of table batches."""
-        row = {"batch": number, "first_seq": first_seq, "events": events, **asdict(self)}
-        row["pair_floor"] = row.pop("floor")
-        del row["merges"]
-        return row
+        return {
+            "batch": number, "first_seq": first_seq, "events": events, "seconds": self.seconds, "mode": self.mode,
+            "candidates": self.candidates, "occurrences": self.occurrences, "executed": self.executed,
+            "positions": self.positions, "rounds": self.rounds, "stopped_by": self.stopped_by,
+            "refills": self.refills, "spills": self.spills, "switched": self.switched, "hot_pairs": self.hot_pairs,
+            "pair_floor": self.floor, "places": self.places, "memory_bytes": self.memory_bytes,
+        }  # fmt: skip
 
 
 @dataclass

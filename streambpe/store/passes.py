@@ -1,0 +1,59 @@
+"""The rows of tables batches and vetoed, as they are in the journal, in memory and in the tables."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict, cast
+
+
+class PassRow(TypedDict):
+    """What one pass of the engine did; it covers `events` events from number `first_seq` on."""
+
+    batch: int
+    first_seq: int
+    events: int
+    seconds: float
+    mode: str
+    candidates: int
+    occurrences: int
+    executed: int
+    positions: int
+    rounds: int
+    stopped_by: str
+    refills: int
+    spills: int
+    switched: bool
+    hot_pairs: int
+    pair_floor: int
+    places: int
+    memory_bytes: int
+
+
+class VetoRow(TypedDict):
+    """A pair that may not be learned; it was the best when there were `seq` events."""
+
+    seq: int
+    left: int
+    right: int
+    n: int
+
+
+PASS_COLUMNS = tuple(PassRow.__annotations__)
+VETO_COLUMNS = tuple(VetoRow.__annotations__)
+
+
+def pass_carried_over(events: int, mode: str = "unknown") -> PassRow:
+    """A pass that stands for all events of a log whose own passes are not known."""
+    return {
+        "batch": 0, "first_seq": 0, "events": events, "seconds": 0.0, "mode": mode, "candidates": 0, "occurrences": 0,
+        "executed": 0, "positions": 0, "rounds": 0, "stopped_by": "unknown", "refills": 0, "spills": 0,
+        "switched": False, "hot_pairs": 0, "pair_floor": 0, "places": 0, "memory_bytes": 0,
+    }  # fmt: skip
+
+
+def read_pass(record: dict[str, Any], events: int) -> PassRow:
+    """The pass that a line of a journal tells of, when so many events were read.
+
+    Journals of superwords that an older version left say neither how many events a pass has nor all of its columns.
+    """
+    known = {name: record[name] for name in PASS_COLUMNS if name in record}
+    return cast(PassRow, {**pass_carried_over(events - record["first_seq"]), **known})
