@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -23,6 +23,9 @@ from streambpe.resources import format_size, keeper
 MODES = ("auto", "bar", "jsonl", "none")
 _STATUS_SECONDS = 0.5
 _REMEMBERED = 256  # snapshots that rates are computed from: two minutes or more
+# An estimate is told when a stage has shown how fast it is: after so many seconds, and this share of what it has to do.
+_ESTIMATE_SECONDS, _ESTIMATE_SHARE, _SURELY_SECONDS = 2.0, 0.01, 30.0
+_BAR_WIDTHS = (10, 40)  # in characters, at least and at most
 
 
 @dataclass
@@ -40,6 +43,7 @@ class Meter:
     memory_limit: int = 0  # what --memory says, for people to compare with; 0: not known
     _seen: deque[tuple[str, float, int]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     _stages: list[tuple[str, float]] = field(default_factory=list)  # (stage, when it began)
+    _first: tuple[str, float, int] | None = None  # the first snapshot of this stage: (stage, when, done)
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -48,6 +52,10 @@ class Meter:
 
     def __post_init__(self) -> None:
         self._stages.append((self.stage, self.started))
+
+    def advance(self, n: int) -> None:
+        """So much more is done."""
+        self.done += n
 
     def stage_seconds(self) -> dict[str, float]:
         """How long each stage took; the present one: so far."""
@@ -64,7 +72,7 @@ class Meter:
         memory = keeper.look()
         self.peak_memory = max(self.peak_memory, keeper.peak)
         rates = self._rates(rate)
-        eta = eta_range(self.total - self.done, rates) if self.total and state == "running" else None
+        eta = eta_range(self.total - self.done, rates) if state == "running" and self._knows_its_speed() else None
         return {
             "stage": self.stage,
             "state": state,
@@ -84,6 +92,17 @@ class Meter:
             "pid": os.getpid(),
             "updated": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         }
+
+    def _knows_its_speed(self) -> bool:
+        """Whether this stage has gone on for long enough to say when it will end."""
+        now, done = time.monotonic(), self.done
+        if self._first is None or self._first[0] != self.stage or self._first[2] > done:
+            self._first = (self.stage, now, done)
+        _, began, before = self._first
+        if not self.total:
+            return False
+        seconds, share = now - min(began, self._stages[-1][1]), (done - before) / max(self.total - before, 1)
+        return seconds >= _ESTIMATE_SECONDS and (share >= _ESTIMATE_SHARE or seconds >= _SURELY_SECONDS)
 
     def _rates(self, overall: float) -> list[float]:
         """How fast the job is: since the start, and over the last 60, 30 and 10 seconds."""
@@ -114,10 +133,19 @@ def eta_range(left: float, rates: Sequence[float]) -> tuple[float, float] | None
 class Reporter:
     """Shows a meter until it is closed: `with Reporter(meter, run.write_status, "auto"): ...`."""
 
-    def __init__(self, meter: Meter, write_status: Callable[[dict[str, Any]], None], mode: str) -> None:
+    def __init__(
+        self,
+        meter: Meter,
+        write_status: Callable[[dict[str, Any]], None],
+        mode: str,
+        *,
+        after_seconds: float = 0.0,
+        transient: bool = False,
+    ) -> None:
         if mode not in MODES:
             raise UsageError(f"--progress {mode}: one of {', '.join(MODES)}.")
         self.meter, self._write_status = meter, write_status
+        self._after_seconds, self._transient = after_seconds, transient  # of the bar: when it is shown, if it is wiped
         self.mode = ("bar" if sys.stderr.isatty() else "none") if mode == "auto" else mode
         self._watching = keeper.watching(meter.memory_limit)
         self._stop = threading.Event()
@@ -162,28 +190,64 @@ class Reporter:
 
     def _open_bar(self) -> None:
         from rich.console import Console  # not above: it loads slowly and is needed for the bar only
-        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.live import Live
+        from rich.text import Text
 
-        bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[text]}"),
-            console=Console(stderr=True),
-            transient=False,
-        )
-        task = bar.add_task(self.meter.stage, total=self.meter.total or None, text="")
-        bar.start()
+        console = Console(stderr=True)
+        live = Live(console=console, auto_refresh=False, transient=self._transient)
+        began = time.monotonic()
 
         def show(status: dict[str, Any]) -> None:
-            bar.update(
-                task,
-                completed=status["done"],
-                total=status["total"],
-                description=status["stage"],
-                text=describe(status),
-            )
+            if not live.is_started:
+                if time.monotonic() - began < self._after_seconds:
+                    return
+                live.start()
+            line = progress_line(status, console.width - 1)
+            if not console.encoding.startswith("utf"):
+                line = line.replace("━", "#").replace("─", "-")
+            live.update(Text(line, no_wrap=True, overflow="crop"), refresh=True)
 
-        self._show, self._close = show, bar.stop
+        self._show, self._close = show, live.stop
+
+
+@contextlib.contextmanager
+def reporting(meter: Meter, mode: str) -> Iterator[Meter]:
+    """A line for a command that leaves no status.json; shown only if it takes longer than a moment, and then wiped."""
+    with Reporter(meter, lambda status: None, mode, after_seconds=1.0, transient=True):
+        yield meter
+
+
+def progress_line(status: dict[str, Any], width: int) -> str:
+    """The line of a job in so many columns. Where they are few, what matters less is left out; nothing is cut.
+
+    learning  ━━━━━━━━━━━━━━━────────────────  18,224 of 31,744 tokens  0:40 to 1:10 left  912 MB
+    """
+    done, total = status["done"], status["total"]
+    if status["unit"] == "bytes":
+        amount = f"{format_size(done)} of {format_size(total)}" if total else format_size(done) if done else ""
+    else:
+        amount = f"{done:,} of {total:,} {status['unit']}" if total else f"{done:,} {status['unit']}" if done else ""
+    left, rate = status.get("eta_range_seconds"), status["recent_per_second"]
+    speed = format_size(rate) if status["unit"] == "bytes" else f"{rate:,.0f}"
+    parts = {
+        "stage": status["stage"],
+        "amount": amount,
+        "time": f"{describe_range(*left)} left" if left else clock(status["seconds"]),
+        "memory": format_size(status["memory_bytes"]),
+        "rate": f"{speed}/s" if rate > 0 else "",
+        "chunks": f"about {status['distinct_chunks']:,} chunks" if status.get("distinct_chunks") else "",
+    }
+    least = _BAR_WIDTHS[0] + 2 if total else 0
+    chosen: dict[str, str] = {}
+    for name, text in parts.items():  # in the order of what matters
+        if text and (not chosen or sum(len(part) + 2 for part in chosen.values()) + len(text) + least <= width):
+            chosen[name] = text
+    stage, *others = chosen.values()
+    room = min(width - sum(len(part) + 2 for part in chosen.values()), _BAR_WIDTHS[1])
+    if total and room >= _BAR_WIDTHS[0]:
+        full = min(max(room * done // total, 0), room)
+        others.insert(0, "━" * full + "─" * (room - full))
+    return "  ".join([stage, *others])
 
 
 def describe(status: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from streambpe.cli.options import (
     config_option,
     count_options,
     force_option,
+    line_option,
     open_resources,
     partial_option,
     progress_option,
@@ -25,6 +26,7 @@ from streambpe.cli.options import (
 from streambpe.cli.signals import stop_on_signals
 from streambpe.cli.told import json_option, tell_counts, tell_json, tell_training
 from streambpe.errors import UsageError
+from streambpe.progress import Meter, reporting
 
 if TYPE_CHECKING:
     from streambpe.count_config import Counting
@@ -199,6 +201,7 @@ def _save_config(path: str | None, force: bool, run: str, counting: Counting, gi
     help="How much to read of the files.",
 )
 @click.option("--json", "as_json", cls=PanelOption, panel="Most used", is_flag=True, help="All numbers.")
+@line_option
 def plan(
     sources: tuple[str, ...],
     memory: str | None,
@@ -206,6 +209,7 @@ def plan(
     temp_dir: str | None,
     sample: str,
     as_json: bool,
+    progress: str,
     like: str,
     **given: Any,
 ) -> None:
@@ -226,7 +230,8 @@ def plan(
     from streambpe.inspect.plan import plan as make_plan
     from streambpe.inspect.plan import print_plan
 
-    with stop_on_signals() as stop:
+    meter = Meter("sampling", memory_limit=resources.memory_bytes)
+    with stop_on_signals() as stop, reporting(meter, progress):
         made = make_plan(
             sources,
             TrainConfig.from_options(like, **given),

@@ -10,10 +10,18 @@ import click
 
 from streambpe.cli.files import opened
 from streambpe.cli.naming import named_run, whole_run
-from streambpe.cli.options import force_option, open_resources, reading_options, resource_options, text_only
+from streambpe.cli.options import (
+    force_option,
+    line_option,
+    open_resources,
+    reading_options,
+    resource_options,
+    text_only,
+)
 from streambpe.cli.told import json_option, tell_json
 from streambpe.count_config import SourceOptions
 from streambpe.errors import StreambpeError, UsageError
+from streambpe.progress import Meter, reporting
 
 
 @click.command()
@@ -53,7 +61,8 @@ def status(run: str, as_json: bool) -> None:
 def watch(run: str, name: str | None, every: float, once: bool) -> None:
     """Watch RUN live: stage, speed, passes, memory against the limit, disk, the latest tokens.
 
-    Ends when the run does; Ctrl-C only ends the watching. Of a finished run it shows how it went.
+    Waits for a run that has not begun, and ends when the run does; Ctrl-C only ends the watching. Of a finished
+    run it shows how it went.
 
     \b
     example:
@@ -155,8 +164,17 @@ def _read_query(file: str) -> str:
 @click.argument("run")
 @click.option("--sources", "rehash", is_flag=True, help="Also read every source again and compare its digest.")
 @resource_options
+@line_option
 @json_option
-def check(run: str, rehash: bool, memory: str | None, threads: int | None, temp_dir: str | None, as_json: bool) -> None:
+def check(
+    run: str,
+    rehash: bool,
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+    progress: str,
+    as_json: bool,
+) -> None:
     """Recount every derived table of RUN from scratch. Prints what differs; exit 1 if anything does.
 
     Where RUN is counting, or was stopped while counting, what is committed is checked, and what is open is said.
@@ -170,7 +188,8 @@ def check(run: str, rehash: bool, memory: str | None, threads: int | None, temp_
     from streambpe.inspect.check import check as run_checks
     from streambpe.inspect.check import remedies, what_is_open
 
-    problems = run_checks(run, rehash_sources=rehash, resources=resources)
+    with reporting(Meter("checking", memory_limit=resources.memory_bytes), progress):
+        problems = run_checks(run, rehash_sources=rehash, resources=resources)
     still_open = what_is_open(run)
     if as_json:
         differences = [{"table": problem.table, "row": problem.what} for problem in problems]
@@ -194,6 +213,7 @@ def check(run: str, rehash: bool, memory: str | None, threads: int | None, temp_
 @reading_options("lines", "text_column")
 @click.option("--force", is_flag=True, help="Overwrite a file that is no page of report; a page is replaced anyway.")
 @resource_options
+@line_option
 @json_option
 def report(
     run: str,
@@ -206,6 +226,7 @@ def report(
     memory: str | None,
     threads: int | None,
     temp_dir: str | None,
+    progress: str,
     as_json: bool,
 ) -> None:
     """Write one page about RUN: merge counts, token frequencies, compression, Renyi efficiency, speed, and more.
@@ -223,9 +244,10 @@ def report(
     resources = open_resources(memory, threads, temp_dir)
     from streambpe.inspect.page import report as write_report
 
-    facts = write_report(
-        run, output, name=name, texts=texts, resources=resources, force=force, how=SourceOptions(lines, text_column)
-    )
+    with reporting(Meter("measuring", memory_limit=resources.memory_bytes), progress):
+        facts = write_report(
+            run, output, name=name, texts=texts, resources=resources, force=force, how=SourceOptions(lines, text_column)
+        )
     if as_json:
         tell_json({"run": run, "training": name, "page": output, "events": facts["events"]})
     else:
@@ -248,6 +270,7 @@ def report(
 @click.option("--json", "form", flag_value="json", help="One JSON list.")
 @click.option("--csv", "form", flag_value="csv", help="Comma-separated, with a header.")
 @resource_options
+@line_option
 def evaluate(
     models: tuple[str, ...],
     texts: tuple[str, ...],
@@ -262,6 +285,7 @@ def evaluate(
     memory: str | None,
     threads: int | None,
     temp_dir: str | None,
+    progress: str,
 ) -> None:
     """Measure MODELs on texts: bytes per token, Renyi efficiency, vocabulary used, and more.
 
@@ -283,17 +307,19 @@ def evaluate(
     from streambpe.inspect.evaluate import evaluate as evaluate_models
     from streambpe.inspect.evaluate import print_evaluations
 
-    found = evaluate_models(
-        models,
-        texts,
-        by=by,
-        groups=groups,
-        group_by=group_by,
-        rivals=rivals,
-        pattern=pattern,
-        resources=resources,
-        how=SourceOptions(lines, text_column),
-    )
+    with reporting(Meter("evaluating", memory_limit=resources.memory_bytes), progress) as meter:
+        found = evaluate_models(
+            models,
+            texts,
+            by=by,
+            groups=groups,
+            group_by=group_by,
+            rivals=rivals,
+            pattern=pattern,
+            resources=resources,
+            how=SourceOptions(lines, text_column),
+            meter=meter,
+        )
     print_evaluations(found, form or "table", sys.stdout, by or "source")
 
 

@@ -11,12 +11,13 @@ from typing import Any
 import click
 
 from streambpe.cli.files import opened
-from streambpe.cli.options import force_option, open_resources, reading_options, resource_options
+from streambpe.cli.options import force_option, line_option, open_resources, reading_options, resource_options
 from streambpe.cli.signals import stop_on_signals
 from streambpe.cli.told import json_option, tell_json
 from streambpe.count_config import SourceOptions
 from streambpe.errors import NotExact, TablesDiffer, UsageError
 from streambpe.options import parse_amount
+from streambpe.progress import Meter, reporting
 
 
 @click.command()
@@ -40,6 +41,7 @@ from streambpe.options import parse_amount
 @reading_options("lines", "text_column", "kind", "bad_utf8")
 @force_option
 @resource_options
+@line_option
 def encode(
     model: str,
     files: tuple[str, ...],
@@ -55,6 +57,7 @@ def encode(
     memory: str | None,
     threads: int | None,
     temp_dir: str | None,
+    progress: str,
 ) -> None:
     """Encode FILEs (standard input if none is given) with MODEL.
 
@@ -86,7 +89,8 @@ def encode(
         for line in encode_to_text(tokenizer, files, how=how, as_json=as_json, bad_utf8=bad_utf8):
             click.echo(line)
         return
-    with stop_on_signals() as stop:
+    meter = Meter("encoding", memory_limit=resources.memory_bytes)
+    with stop_on_signals() as stop, reporting(meter, progress):
         result = encode_corpus(
             tokenizer,
             files or ("-",),
@@ -99,6 +103,7 @@ def encode(
             bad_utf8=bad_utf8,
             resources=resources,
             stop=stop,
+            meter=meter,
             force=force,
         )
     if as_json:
@@ -170,6 +175,7 @@ def decode(model: str, file: str | None, dtype: str) -> None:
 @click.option("--verify", metavar="TEXT", help="A SOURCE to encode both ways; prints how far the two are apart.")
 @click.option("--strict", is_flag=True, help="Exit 4 unless the export is exact.")
 @force_option
+@line_option
 @json_option
 def export(
     model: str,
@@ -179,6 +185,7 @@ def export(
     verify: str | None,
     strict: bool,
     force: bool,
+    progress: str,
     as_json: bool,
 ) -> None:
     """Write MODEL for other programs, and say what they cannot hold.
@@ -208,7 +215,8 @@ def export(
         raise UsageError(
             f"--vocab-size {vocab_size}: one number, or several with commas between, such as 8k,16k."
         ) from None
-    results = export_model(model, to, output, vocab_sizes=sizes, verify=verify, force=force)
+    with reporting(Meter("exporting"), progress):
+        results = export_model(model, to, output, vocab_sizes=sizes, verify=verify, force=force)
     if as_json:
         tell_json({"model": model, "to": to, "exports": [result.as_json() for result in results]})
     for result in results if not as_json else ():

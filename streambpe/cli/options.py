@@ -160,7 +160,16 @@ def partial_option(command: F) -> F:
 
 
 def progress_option(command: F) -> F:
-    """--progress."""
+    """--progress, for a command that writes RUN/status.json too."""
+    return _progress_option(" RUN/status.json is always written.")(command)
+
+
+def line_option(command: F) -> F:
+    """--progress, for a command that writes no status.json."""
+    return _progress_option("")(command)
+
+
+def _progress_option(more: str) -> Callable[[F], F]:
     return click.option(
         "--progress",
         cls=PanelOption,
@@ -168,8 +177,8 @@ def progress_option(command: F) -> F:
         type=click.Choice(["auto", "bar", "jsonl", "none"]),
         default="auto",
         show_default=True,
-        help="On stderr; auto is a bar on a terminal, else nothing. RUN/status.json is always written.",
-    )(command)
+        help=f"On stderr; auto is a line on a terminal, else nothing.{more}",
+    )
 
 
 def force_option(command: F) -> F:

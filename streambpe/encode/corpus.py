@@ -17,7 +17,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,6 +40,7 @@ from streambpe.failpoints import failpoint
 from streambpe.files import put_in_place, replace_file
 from streambpe.model.eventlog import header_line
 from streambpe.outputs import refuse_existing, whole_output
+from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import find_sources
@@ -130,7 +131,7 @@ def encode_corpus(
     bad_utf8: Literal["replace", "skip", "error"] | None = None,
     resources: Resources | None = None,
     stop: threading.Event | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
+    meter: Meter | None = None,
     force: bool = False,
 ) -> EncodeResult:
     """Encode sources, in the order of their paths, into one file; a stopped job goes on.
@@ -140,7 +141,7 @@ def encode_corpus(
     `.npy` and `.bin` hold all ids one after another; OUT.offsets.npy holds documents + 1 numbers: document i
     is ids[offsets[i]:offsets[i + 1]]. `.parquet` has one row per document. eot: a special token to put behind
     every document. Special tokens in the text are ordinary text. bad_utf8: None replaces bad bytes, and refuses
-    sources that are mostly not UTF-8.
+    sources that are mostly not UTF-8. meter: told how far it is.
     """
     path = Path(output)
     named = [s for s in sources if isinstance(s, str)]
@@ -160,7 +161,7 @@ def encode_corpus(
     resources = resources or Resources.from_options()
     options = [chosen.str, eot, lines, text_column, kind, bad_utf8, output_kind(path)]
     job = _Job(tokenizer, found, path, chosen, eot, options, bad_utf8, resources, stop or threading.Event())
-    return job.run(tuple(warnings), on_progress)
+    return job.run(tuple(warnings), meter or Meter("encoding"))
 
 
 def _refuse_overwriting(path: Path, force: bool) -> None:
@@ -211,17 +212,21 @@ class _Job:
         self.most_bytes = int(max(self.block_bytes, room // 2 // bytes_a_byte))
         self.chunk_bytes = room // 4 // resources.threads
 
-    def run(self, warnings: tuple[str, ...], on_progress: Callable[[int, int], None] | None) -> EncodeResult:
+    def run(self, warnings: tuple[str, ...], meter: Meter) -> EncodeResult:
         resumed = self._resume()
+        if not any(source.is_stream for source in self.sources):
+            meter.total = sum(source.bytes for source in self.sources)
+            meter.done = meter.resumed_from = sum(source.bytes for source in self.sources[: self.state.source])
         if not self.state.finishing:
-            self._encode(on_progress)
+            self._encode(meter)
+        meter.stage = "writing"
         self._finish()
         state = self.state
         return EncodeResult(
             self.path, state.ids, state.documents, state.bytes, self.dtype.name, resumed, state.dropped, warnings
         )
 
-    def _encode(self, on_progress: Callable[[int, int], None] | None) -> None:
+    def _encode(self, meter: Meter) -> None:
         if any(source.is_stream for source in self.sources) and self.progress_file.exists():
             raise UsageError(
                 f"{self.part} is half of an encoding of standard input, which cannot be read again. Remove "
@@ -233,10 +238,8 @@ class _Job:
                 if not self.state.ids and not offsets.tell():
                     offsets.write(np.zeros(1, "<i8").tobytes())
                 committed = time.monotonic()
-                for number, stream in self._streams(encode):
+                for number, stream in self._streams(encode, meter):
                     self._write(stream, number, ids, offsets)
-                    if on_progress:
-                        on_progress(self.state.bytes, sum(source.bytes for source in self.sources))
                     if time.monotonic() - committed > COMMIT_SECONDS or self.stop.is_set():
                         self._commit(ids, offsets)
                         committed = time.monotonic()
@@ -253,8 +256,14 @@ class _Job:
 
     # Reading and encoding.
 
-    def _blocks(self) -> Iterator[tuple[int, Block]]:
-        reader = Reader(self.encoder.pattern, self.block_bytes, self.most_bytes, take_anyway=_TAKE_ANYWAY)
+    def _blocks(self, meter: Meter) -> Iterator[tuple[int, Block]]:
+        reader = Reader(
+            self.encoder.pattern,
+            self.block_bytes,
+            self.most_bytes,
+            on_read=meter.advance,
+            take_anyway=_TAKE_ANYWAY,
+        )
         inside = self.state.inside
         for number, source in enumerate(self.sources):
             if number < self.state.source:
@@ -266,16 +275,16 @@ class _Job:
                 inside = block.ends_inside
             inside = False
 
-    def _streams(self, encode: BlockEncoder) -> Iterator[tuple[int, EncodedBlock]]:
+    def _streams(self, encode: BlockEncoder, meter: Meter) -> Iterator[tuple[int, EncodedBlock]]:
         """The blocks in order, encoded by the workers; at most one more is in hand than there are workers."""
         if self.resources.threads == 1:
-            for number, block in self._blocks():
+            for number, block in self._blocks(meter):
                 yield number, encode(block)
             return
         waiting: list[tuple[int, Future[EncodedBlock]]] = []
         with ThreadPoolExecutor(self.resources.threads) as pool:
             try:
-                for number, block in self._blocks():
+                for number, block in self._blocks(meter):
                     waiting.append((number, pool.submit(encode, block)))
                     if len(waiting) > self.resources.threads:
                         first, future = waiting.pop(0)

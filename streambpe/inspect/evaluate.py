@@ -31,6 +31,7 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.columns import print_columns
 from streambpe.inspect.measures import MEASURES, WHOLE_NUMBERS, Tokens, Uses, measure
+from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.sources.find import find_sources
 from streambpe.sources.read import Reader
@@ -67,12 +68,13 @@ def evaluate(
     specials: Sequence[str] = (),
     resources: Resources | None = None,
     how: SourceOptions = SourceOptions(),
+    meter: Meter | None = None,
 ) -> list[Evaluation]:
     """Every model on all texts together; before that, with `by` "source", on each text alone, and with "group", on each
     group of texts (`groups`, `group_by`: as for `count`). Parity: the tokens beside those of the first text or group.
 
     `rivals`: vocabularies made elsewhere, as `import` reads them; `pattern` and `specials` are for rivals that carry
-    neither. `how`: how the texts are read.
+    neither. `how`: how the texts are read. `meter` is told how far it is.
     """
     sources, _ = find_sources(list(texts), how)
     if not sources:
@@ -92,13 +94,15 @@ def evaluate(
         raise UsageError("Nothing to evaluate: name at least one MODEL, or a --tokenizer FILE.")
     if len(loaded) > 1 and any(source.is_stream for source in sources):
         raise UsageError("Standard input can be read only once, and every model reads the text: evaluate one model.")
+    meter = meter or Meter("evaluating")
+    meter.total = len(loaded) * sum(source.bytes for source in sources)
     results = []
     for name, tokenizer in loaded:
         tokens = tokens_of(tokenizer)
         total = no_uses(tokenizer)
         alone: dict[str, Uses] = {}
         for source in sources:
-            uses = count_uses(tokenizer, source, resources)
+            uses = count_uses(tokenizer, source, resources, meter)
             total += uses
             if by:
                 mine = alone.setdefault(name_of(source.path), no_uses(tokenizer))
@@ -137,8 +141,11 @@ def no_uses(tokenizer: Tokenizer) -> Uses:
     return Uses(np.zeros(tokenizer.max_token_value + 1, np.int64))
 
 
-def count_uses(tokenizer: Tokenizer, source: Source, resources: Resources | None = None) -> Uses:
+def count_uses(
+    tokenizer: Tokenizer, source: Source, resources: Resources | None = None, meter: Meter | None = None
+) -> Uses:
     """The histogram of one source."""
+    advance = meter.advance if meter else None
     memory = (resources or Resources.from_options()).memory_bytes
     room = max(memory - BASE_BYTES, 64 << 20)
     block_bytes = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, room // 2 // _BYTES_A_BYTE)))
@@ -148,7 +155,8 @@ def count_uses(tokenizer: Tokenizer, source: Source, resources: Resources | None
         counter = _ChunkUses(tokenizer, blocks, room // 8)
         uses, words, joiner = counter.uses, _WordCounter(), RunJoiner(encoder)
         inside = False
-        for block in Reader(encoder.pattern, block_bytes, max(block_bytes, room // 2 // _BYTES_A_BYTE)).blocks(source):
+        most_bytes = max(block_bytes, room // 2 // _BYTES_A_BYTE)
+        for block in Reader(encoder.pattern, block_bytes, most_bytes, on_read=advance).blocks(source):
             text = blocks.text_of(block)
             ends = text.count(b"\xff")
             uses.documents += ends

@@ -26,7 +26,7 @@ def folder_bytes(folder: Path) -> int:
 
 def look_at(run: Run) -> dict[str, Any]:
     """What `status` and `watch` show: status.json, whether its process still lives, and the disk."""
-    status = running_state(run.read_status())
+    status = running_state(run.read_status(), run.path)
     return {**status, "run_bytes": folder_bytes(run.path), "free_bytes": run.free_bytes()}
 
 
@@ -51,8 +51,12 @@ def describe_more(status: dict[str, Any]) -> list[str]:
     return lines
 
 
-def running_state(status: dict[str, Any]) -> dict[str, Any]:
+def running_state(status: dict[str, Any], run: Path) -> dict[str, Any]:
     """A status read from disk, corrected: if it says "running" but its process is gone, the process was killed."""
     if status.get("state") == "running" and not psutil.pid_exists(int(status.get("pid", 0))):
-        return {**status, "state": "killed", "message": "The process is gone; the same command goes on from here."}
+        return {
+            **status,
+            "state": "killed",
+            "message": f"The process is gone; `streambpe resume {run}` goes on from here.",
+        }
     return status

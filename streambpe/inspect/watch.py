@@ -77,8 +77,15 @@ class View:
 def watch(
     run: Path | str, console: Console, *, name: str | None = None, every: float = 0.5, once: bool = False
 ) -> None:
-    """Show a run until it ends; `once`: only as it is now. `name`: whose tokens to show (else the training at work)."""
+    """Show a run until it ends, and wait for it if it has not begun; `once`: only as it is now.
+
+    `name`: whose tokens to show (else those of the training at work).
+    """
     view = View(Run(run), name)
+    if not once and not view.run.status_file.exists():
+        with console.status(f"waiting for {run}: nothing runs there yet (Ctrl-C ends the waiting)"):
+            while not view.run.status_file.exists():
+                time.sleep(every)
     status = view.look()
     if once or status["state"] != "running":
         console.print(draw(view, status))
@@ -109,6 +116,8 @@ def draw(view: View, status: dict[str, Any]) -> RenderableType:
     left = status.get("eta_range_seconds")
     took = clock(status["seconds"])
     rows.add_row("time", "", f"{took} so far, {describe_range(*left)} left" if left else took)
+    if stages := status.get("stage_seconds"):
+        rows.add_row("stages", "", ", ".join(f"{stage} {clock(seconds)}" for stage, seconds in stages.items()))
     speed = f"{amount(status['per_second'])} a second"
     if status["state"] == "running" and status.get("recent_per_second") is not None:
         speed += f", {amount(status['recent_per_second'])} of late"

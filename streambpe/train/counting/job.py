@@ -72,7 +72,7 @@ class CountJob:
             refuse_other_tables(self._run.path, facts, self._pattern, "counting on")
             doubt = told_of_old_run(facts) if parts else None
             warnings += [doubt] if doubt else []
-        self._open_meter(todo, len(found))
+        self._open_meter(todo, found)
         note_lost(self._run, parts)
         watch = Watch(self._run, found, self._resources.as_facts())
         watch.begin([source for source, _ in todo.sources])
@@ -91,11 +91,14 @@ class CountJob:
         told = [*self._told_empty(todo), *self._told_dropped(), *self._told_bad_utf8(found)]
         return CountResult(corpus, len(todo.sources), todo.skipped, (*warnings, *told))
 
-    def _open_meter(self, todo: Todo, sources: int) -> None:
-        streams = any(source.is_stream for source, _ in todo.sources)
-        self._meter.total = 0 if streams else sum(source.bytes for source, _ in todo.sources)
+    def _open_meter(self, todo: Todo, found: Sequence[Source]) -> None:
+        """Of all sources, so that the total is the same after a stop; what was counted to its end is done."""
+        total, left = (sum(source.bytes for source in some) for some in (found, [source for source, _ in todo.sources]))
+        if not any(source.is_stream for source, _ in todo.sources):
+            self._meter.total = total
+            self._meter.done = self._meter.resumed_from = total - left
         limit = self._resources.memory_bytes
-        self._meter.facts.update(run=str(self._run.path), sources=sources, memory_limit_bytes=limit)
+        self._meter.facts.update(run=str(self._run.path), sources=len(found), memory_limit_bytes=limit)
 
     def _count(self, todo: Todo, watch: Watch, digests: Digests) -> None:
         """All that is left of the sources; a stop or an error is raised when everything finished is committed."""

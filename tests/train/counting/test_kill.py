@@ -66,7 +66,7 @@ def kill_until_done(run: Path, corpus: Path, rng: random.Random, kills: int, seq
         code, _ = driver.end(signal.SIGKILL)
         hits += code == -signal.SIGKILL
         if (run / "status.json").exists() and code == -signal.SIGKILL:
-            found = running_state(Run(run).read_status())
+            found = running_state(Run(run).read_status(), run)
             assert found["state"] in ("killed", "done"), "a killed run does not say that it runs"
     return hits
 

@@ -1,0 +1,171 @@
+"""The line that tells how far a job is: it fits the terminal, promises nothing early, and goes on after a stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from streambpe.cli.main import main
+from streambpe.progress import Meter, progress_line
+from tests.runs import cli
+from tests.samples import natural_text
+
+ROOT = Path(__file__).parents[2]
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+SHOWN = {"seconds": 63.2, "memory_bytes": 912_300_000, "recent_per_second": 1234.0}
+TOKENS = {"stage": "superwords", "unit": "tokens", "done": 118_224, "total": 131_072, "eta_range_seconds": [40, 70]}
+BYTES = {"stage": "counting", "unit": "bytes", "done": 10**9, "total": 3 * 10**9, "distinct_chunks": 12_345_678}
+
+
+@pytest.mark.parametrize("status", [TOKENS, BYTES, {"stage": "checking", "unit": "bytes", "done": 0, "total": None}])
+@pytest.mark.parametrize("width", [30, 40, 60, 79, 120, 200])
+def test_a_line_fits_and_cuts_nothing(status, width):
+    """What matters less is left out where columns are few; stage and amount are whole at 80, and so is the bar."""
+    line = progress_line(SHOWN | status, width)
+    assert len(line) <= width
+    assert line.startswith(status["stage"])
+    assert "…" not in line
+    if status["total"] and width >= 79:
+        amount = "118,224 of 131,072 tokens  0:40 to 1:10 left" if status is TOKENS else "1.0 GB of 3.0 GB"
+        assert amount in line
+        assert len(re.findall("[━─]", line)) >= 10
+        assert "912.3 MB" in line
+
+
+def test_an_estimate_is_told_when_it_means_something(monkeypatch):
+    """Not in the first moments of a stage, nor while hardly anything of it is done."""
+    now = [0.0]
+    monkeypatch.setattr("streambpe.progress.time.monotonic", lambda: now[0])
+    meter = Meter("words", unit="tokens")
+    for second in range(20):  # a stage without a total
+        now[0] = float(second)
+        assert meter.snapshot("running")["eta_range_seconds"] is None
+    meter.stage, meter.total, meter.done = "learning", 100_000, 0
+    told = []
+    for second in range(20, 60):
+        now[0] = float(second)
+        told.append(meter.snapshot("running")["eta_range_seconds"])
+        meter.done += 200
+    assert told[:5] == [None] * 5  # 1 % is there after five seconds
+    assert all(told[6:])
+    meter.stage, meter.done = "replaying", 99_990
+    assert meter.snapshot("running")["eta_range_seconds"] is None
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Path:
+    """Six files, and a vocabulary of one."""
+    folder = tmp_path_factory.mktemp("progress")
+    (folder / "texts").mkdir()
+    for number in range(6):
+        (folder / "texts" / f"{number}.txt").write_text(natural_text(number, 60_000))
+    cli("train", folder / "model", folder / "texts/0.txt", "-s", 400, "--memory", "300MB")
+    return folder
+
+
+def test_the_total_is_the_same_after_a_stop(corpus, tmp_path):
+    """Files that were counted before are part of the bar, and not of the speed."""
+    texts = corpus / "texts"
+    cli("count", tmp_path / "run", texts / "0.txt", texts / "1.txt", "--memory", "300MB")
+    done = cli("count", tmp_path / "run", texts, "--memory", "300MB", "--progress", "jsonl")
+    lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    sizes = [file.stat().st_size for file in sorted(texts.iterdir())]
+    assert {line["total"] for line in lines} == {sum(sizes)}
+    assert lines[0]["done"] >= sum(sizes[:2])
+    assert lines[-1]["done"] == sum(sizes)
+
+
+SLOW = """
+import sys, time
+from streambpe import progress
+progress._STATUS_SECONDS = 0.05
+whole = progress.Reporter.__enter__
+def slow(self):
+    self._after_seconds = 0.0
+    entered = whole(self)
+    time.sleep(0.3)
+    return entered
+progress.Reporter.__enter__ = slow
+from streambpe.cli.main import main
+main(sys.argv[1:], prog_name="streambpe")
+"""
+COMMANDS = {
+    "train": ["train", "RUN", "TEXT", "-s", "300"],
+    "count": ["count", "RUN", "TEXT"],
+    "encode": ["encode", "MODEL", "TEXT", "-o", "OUT.npy"],
+    "evaluate": ["evaluate", "MODEL", "--text", "TEXT"],
+    "report": ["report", "MODEL", "-o", "OUT.html"],
+    "check": ["check", "MODEL"],
+    "plan": ["plan", "TEXT", "-s", "300"],
+    "export": ["export", "MODEL", "--to", "tiktoken", "-o", "OUT.tiktoken"],
+}
+
+
+@pytest.mark.every(4)
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no pseudo-terminals there")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_line_on_a_terminal_of_80_columns(corpus, tmp_path, name):
+    """Every command that may last draws one line, never wider than the terminal, never wrapped."""
+    import fcntl
+    import struct
+    import termios
+
+    places = {"RUN": tmp_path / "run", "TEXT": corpus / "texts/0.txt", "MODEL": corpus / "model"}
+    command = [str(places.get(word, word)).replace("OUT", str(tmp_path / "out")) for word in COMMANDS[name]]
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, *command],
+        stdout=subprocess.DEVNULL, stderr=theirs, cwd=ROOT, env={**environment, "TERM": "xterm"},
+    )  # fmt: skip
+    os.close(theirs)
+    seen = b""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        seen += piece
+    os.close(ours)
+    text = ESCAPES.sub("\n", seen.decode())
+    assert process.wait(timeout=30) == 0, text
+    drawn = [line for line in re.split(r"[\r\n]+", text) if re.search(r"\d:\d\d|[━─]{10}", line) and " MB" in line]
+    assert drawn, text
+    assert all(len(line) <= 80 for line in drawn)
+
+
+def test_every_command_that_may_last_has_the_option():
+    """--progress, which also writes JSON lines."""
+    lasting = {*COMMANDS, "resume", "merge-counts"}
+    assert {name for name, c in main.commands.items() if any("--progress" in p.opts for p in c.params)} == lasting
+
+
+def test_watch_waits_for_a_run_that_has_not_begun(corpus, tmp_path):
+    """On a terminal; and it lists the stages of what it then sees."""
+    import io
+    import shutil
+    import threading
+
+    from rich.console import Console
+
+    from streambpe.inspect.watch import watch
+
+    out = io.StringIO()
+    console = Console(file=out, width=100, force_terminal=True, color_system=None)
+    shutil.copytree(corpus / "model", tmp_path / "ready")
+    threading.Timer(0.5, lambda: (tmp_path / "ready").rename(tmp_path / "run")).start()
+    watch(tmp_path / "run", console, every=0.1)
+    shown = ESCAPES.sub("", out.getvalue())
+    assert "waiting for " in shown
+    assert re.search(r"stages .*learning \d:\d\d", shown)
