@@ -1,11 +1,12 @@
 """Make the runs of tests/old_runs with the code of this checkout: small RUNs stopped in every state, packed.
 
     git worktree add /tmp/old COMMIT && cp -r tests/old_runs /tmp/old/tests/
-    cd /tmp/old && PYTHONPATH=. python tests/old_runs/make.py COMMIT
+    cd /tmp/old && PYTHONPATH=. python tests/old_runs/make.py COMMIT [NAME...]
 
 Every RUN is killed (or finished) by that commit's own code; expected.json holds the digests that the same code came to
 when nothing disturbed it. tests/store/test_old_runs.py goes on with them. Run it once for each commit whose
-files must stay readable, and never again for the same commit: what it made is the promise.
+files must stay readable, and never again for the same commit: what it made is the promise. NAMEs (of KILLS) make only
+these, where only some kinds of files changed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,7 @@ from streambpe.train import commands
 given = json.loads(sys.argv[1])
 sizes.MOST_BLOCK = sizes.LEAST_BLOCK = 30_000
 worker.CHECKPOINT_SECONDS = -1.0
-resources = Resources(300 * 10**6, 1)
+resources = Resources(400 * 10**6, 1)
 commands.train(given["run"], given["sources"], counting=given["counting"], resources=resources,
                checkpoint_seconds=0.0, **given["options"])
 """
@@ -63,6 +65,7 @@ KILLS: dict[str, tuple[str, str | None]] = {
     "half-superwords": ("boundless", "adjacency-written:1"),
     "half-superwords-superbpe": ("superbpe", "runs-written:1"),
     "half-superwords-uw": ("uw", "tokens-written:1"),
+    "superwords-tables-behind": ("boundless", "log-written:1"),
     **{name: (name, None) for name in OPTIONS},
 }
 
@@ -122,22 +125,23 @@ def pack(run: Path, file: Path) -> None:
         tar.add(run, "run", filter=nobody)
 
 
-def main(out: Path) -> None:
+def main(out: Path, names: Sequence[str]) -> None:
     out.mkdir(parents=True)
+    made = {name: KILLS[name] for name in names or KILLS}
     make_corpus()
     work = CORPUS.parent / "making"
     shutil.rmtree(work, ignore_errors=True)
     expected: dict[str, Any] = {}
-    for name, (kind, failpoint) in KILLS.items():
+    for name, (kind, failpoint) in made.items():
         run = work / name
         drive(run, kind, failpoint)
         pack(run, out / f"{name}.tar.xz")
         expected[name] = {"kind": kind, "killed": failpoint}
-    for name, (kind, _) in KILLS.items():
+    for name, (kind, _) in made.items():
         expected[name] |= facts_of(work / kind)
     (out / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
     shutil.rmtree(work)
 
 
 if __name__ == "__main__":
-    main(Path(__file__).parent / sys.argv[1])
+    main(Path(__file__).parent / sys.argv[1], sys.argv[2:])
