@@ -130,10 +130,8 @@ DELETE FROM token_counts;
 -- clear_words_ahead: remove the events that are not in the model, to be put in anew in the same transaction.
 DELETE FROM events WHERE seq IS NULL;
 
--- clear_superword_adjacency: empty the table before it is filled anew in the same transaction.
-TRUNCATE superword_adjacency;
-
--- clear_superword_runs: empty the tables of runs before they are filled anew in the same transaction.
+-- clear_superwords: empty the tables of neighbours and runs before they are filled anew in the same transaction.
+TRUNCATE superword_neighbours;
 TRUNCATE superword_run_numbers;
 TRUNCATE superword_chunks;
 
@@ -144,7 +142,7 @@ DROP TABLE IF EXISTS pair_counts;
 DROP TABLE IF EXISTS token_counts;
 DROP TABLE IF EXISTS stop_words;
 DROP TABLE IF EXISTS weighted_counts;
-DROP TABLE IF EXISTS superword_adjacency;
+DROP TABLE IF EXISTS superword_neighbours;
 DROP TABLE IF EXISTS superword_chunks;
 DROP TABLE IF EXISTS superword_run_numbers;
 DROP TABLE IF EXISTS batches;

@@ -19,6 +19,7 @@
 .read sql/views/token_usage.sql
 .read sql/views/single_token_chunks.sql
 .read sql/views/superwords.sql
+.read sql/views/superword_adjacency.sql
 .read sql/views/superword_candidates.sql
 .read sql/views/superword_runs.sql
 .read sql/views/progress.sql

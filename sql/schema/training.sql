@@ -11,12 +11,13 @@
 --              (chunks below the cut-off are left out; superwords are not joined; empty while a training goes on).
 -- stop_words:  one row is a chunk of the stop list, and its id.
 -- weighted_counts: one row is a chunk and its count with --weight; empty if the training has no weights.
--- superword_adjacency: one row is a pair of neighbouring chunks that may join a superword, and in how many places they
---              stand side by side; every pair that does in at least `adjacency_floor` places is here (table
---              facts; empty without superwords and while a training goes on).
--- superword_chunks: one row is a chunk that stands in superword_adjacency, and its number in superword_run_numbers.
+-- superword_neighbours: one row is a pair of neighbouring chunks that may join a superword, as their numbers, and in how
+--              many places they stand side by side; every pair that does in at least `adjacency_floor` places is here
+--              (table facts; empty without superwords and while a training goes on). See view superword_adjacency.
+-- superword_chunks: one row is a chunk that stands in superword_neighbours, and its number there and in
+--              superword_run_numbers.
 -- superword_run_numbers: one row is a run, its chunks as their numbers, and how often it stands in the documents; see
---              view superword_runs (filled and empty like superword_adjacency).
+--              view superword_runs (filled and empty like superword_neighbours).
 -- batches:     one row is a pass: what it learned, what it touched, what it cost.
 -- vetoed:      one row is a pair that would have made a blocked token, with its count when it was the best.
 -- facts:       one row is a fact about this training: its options, how far it is, its digest.
@@ -54,10 +55,10 @@ CREATE TABLE IF NOT EXISTS weighted_counts (
     chunk VARCHAR NOT NULL,
     n     BIGINT NOT NULL          -- chunks that came out as 0 are left out
 );
-CREATE TABLE IF NOT EXISTS superword_adjacency (
-    left_chunk  VARCHAR NOT NULL,
-    right_chunk VARCHAR NOT NULL,
-    n           BIGINT NOT NULL
+CREATE TABLE IF NOT EXISTS superword_neighbours (
+    left_number  INTEGER NOT NULL,
+    right_number INTEGER NOT NULL,
+    n            BIGINT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS superword_chunks (
     number INTEGER PRIMARY KEY,    -- from 1, in the order of the chunks' bytes, none left out

@@ -1,13 +1,16 @@
--- publish_neighbours: table superword_adjacency from the private database of phase two.
+-- publish_neighbours: table superword_neighbours from the private database of phase two.
 -- inputs:  database VARCHAR, adjacency_floor BIGINT
--- reads:   learned.neighbours, learned.symbols
--- returns: nothing; rows in superword_adjacency, by their chunks
+-- reads:   learned.neighbours, learned.symbols, superword_chunks (filled before)
+-- returns: nothing; rows in superword_neighbours, by their numbers
 -- by hand: needs the private database of a training that is learning superwords
 ATTACH getvariable('database') AS learned (READ_ONLY);
-INSERT INTO superword_adjacency
-SELECT l.chunk, r.chunk, a.n
+INSERT INTO superword_neighbours
+WITH numbered AS (
+    SELECT s.symbol, c.number FROM learned.symbols AS s JOIN superword_chunks AS c ON c.chunk = s.chunk
+)
+SELECT l.number, r.number, a.n
 FROM learned.neighbours AS a
-JOIN learned.symbols AS l ON l.symbol = a.left_id
-JOIN learned.symbols AS r ON r.symbol = a.right_id
+JOIN numbered AS l ON l.symbol = a.left_id
+JOIN numbered AS r ON r.symbol = a.right_id
 WHERE a.n >= getvariable('adjacency_floor')
 ORDER BY ALL;

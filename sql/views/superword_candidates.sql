@@ -3,7 +3,7 @@
 -- The training is the one named by SET VARIABLE training = 'NAME'; main if it is not set.
 CREATE OR REPLACE VIEW superword_candidates AS
 SELECT a.left_chunk, a.right_chunk, a.n
-FROM query_table(coalesce(getvariable('training'), 'main') || '.superword_adjacency') AS a
+FROM superword_adjacency AS a
 ANTI JOIN (
     SELECT l.bytes AS left_bytes, r.bytes AS right_bytes
     FROM query_table(coalesce(getvariable('training'), 'main') || '.events') AS e

@@ -23,7 +23,7 @@ from streambpe.sources.digests import digest_stretches
 from streambpe.sources.source import Source
 from streambpe.store.chunks import Folded, group_row, span_rows
 from streambpe.store.counted import CorpusDigest, read_rows
-from streambpe.store.database import FORMAT_VERSION, append, open_store
+from streambpe.store.database import GROUP_COUNTS_FORMAT, append, open_store
 from streambpe.store.job import left_to_count
 from streambpe.store.merge import merge_ranges, merged_lists
 from streambpe.store.parts import Part, Span, list_parts, parts_by_group
@@ -145,7 +145,7 @@ def _check_tables(run: Run, resources: Resources, config: CountConfig) -> tuple[
         if version != "1":
             con.register("recounted_groups", _recount_groups(mine, resources).to_arrow())
             found["source_groups"] = run_sql(con, "checks/source_groups")
-        if version == str(FORMAT_VERSION):  # older ones that nobody has written to since have no such table
+        if int(version or 0) >= GROUP_COUNTS_FORMAT:
             found["group_counts"] = _check_groups(con, mine, resources)
         for table, row in check_trainings(con, run, mine, sha256, range_bytes, config.unencodable):
             found.setdefault(table, []).append(row)

@@ -1,4 +1,5 @@
-"""Comparing superword_adjacency, superword_chunks and superword_run_numbers with the stored documents, counted again.
+"""Comparing views superword_adjacency and superword_runs, and table superword_chunks, with the stored documents,
+counted again.
 
 The chunks that may stand in superwords are sorted and numbered here, independently of the trainer's numbers. Every
 part's documents are turned into a column of these numbers, beside the column of their right neighbours; any other chunk
@@ -65,11 +66,13 @@ def check_superwords(
     parts: Sequence[Part],
     floor: int,
     eligible: Sequence[str],
+    *,
+    with_chunks: bool,
     with_runs: bool,
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """(table, row) of superword_adjacency, superword_chunks and view superword_runs for every row that differs.
+    """(table, row) of superword_adjacency, superword_chunks and superword_runs for every row that differs.
 
-    `with_runs`: False for a training older than the tables of runs.
+    `with_chunks`, `with_runs`: False for a training older than these tables.
     """
     known = pl.Series("chunk", sorted(set(eligible)), dtype=pl.String)
     run_sql(con, "make_chunk_recount")
@@ -85,10 +88,11 @@ def check_superwords(
         append(con, "recounted_adjacency", pl.DataFrame(counted))
     for row in run_sql(con, "checks/superword_adjacency", adjacency_floor=floor):
         yield "superword_adjacency", row
+    if with_chunks:
+        for row in run_sql(con, "checks/superword_chunks", adjacency_floor=floor):
+            yield "superword_chunks", row
     if not with_runs:
         return
-    for row in run_sql(con, "checks/superword_chunks", adjacency_floor=floor):
-        yield "superword_chunks", row
     run_sql(con, "make_run_recount")
     kept = query_frame(con, "steps/list_adjacency_recount", adjacency_floor=floor)
     joins = pl.Series(_keys(*(kept[name].to_numpy() for name in kept.columns))).implode()

@@ -4,7 +4,7 @@
     tokens       the alphabet, the stop words, and what the events made
     batches      cover the events without gaps
     vetoed       pairs of blocked tokens, counted in the chunks as they were then
-    superword_adjacency  counted again in the stored documents
+    superword_adjacency, superword_chunks, superword_runs  counted again in the stored documents
     pair_counts  counted in the chunks as the events leave them (inspect/recount.py, not the engine)
     token_counts the same
     weighted_counts  the counts of the groups, weighted again
@@ -39,7 +39,7 @@ from streambpe.model.codecs import Codec, shown_content
 from streambpe.model.eventlog import Event, Op, events_digest, read_event_log
 from streambpe.model.vocabulary import Vocabulary
 from streambpe.model.whole_characters import merging_pairs
-from streambpe.store.database import FORMAT_VERSION, append, list_trainings, use_training
+from streambpe.store.database import GROUP_COUNTS_FORMAT, NEIGHBOURS_FORMAT, append, list_trainings, use_training
 from streambpe.store.identity import refuse_other_log
 from streambpe.store.journal import Journal
 from streambpe.store.merge import merge_ranges
@@ -85,7 +85,7 @@ def check_trainings(
     """(table, row) for every row that does not add up. `con` is open read-only; `sha256`: of the counts;
     `unencodable`: the option that they were counted with."""
     names = list_trainings(con)
-    version = dict(run_sql(con, "get_run")).get("format_version")
+    version = _format_of(con)
     logs = {path.name.removesuffix(".events.jsonl") for path in run.path.glob("*.events.jsonl")}
     for name in sorted({"main" if log == "model" else log for log in logs} - set(names)):
         if journal_path(run, name).exists():  # not folded yet
@@ -101,7 +101,7 @@ def check_trainings(
             source = None
         if source is None:
             continue
-        current = source.corpus == sha256 and (version == str(FORMAT_VERSION) or not source.config.weights)
+        current = source.corpus == sha256 and (version >= GROUP_COUNTS_FORMAT or not source.config.weights)
         with tempfile.TemporaryDirectory(
             prefix="check-", dir=run.path if os.access(run.path, os.W_OK) else None
         ) as place:
@@ -111,13 +111,17 @@ def check_trainings(
                 counts = _Counts(*copy_training_chunks(con, source.config, target, range_bytes), source)
             con.begin()  # a transaction of its own, so that temporary tables go with it
             use_training(con, name)
-            if current and version != "1":  # 1: nobody has written to it since, it has no weights
+            if current and version != 1:  # 1: nobody has written to it since, it has no weights
                 for row in _check_weighted(con):
                     yield f"{name}.weighted_counts", row
             for table, row in _check_one(con, run, parts, facts, source, counts, range_bytes, Path(place)):
                 yield f"{name}.{table}", row
             con.rollback()
     use_training(con, "main")
+
+
+def _format_of(con: duckdb.DuckDBPyConnection) -> int:
+    return int(dict(run_sql(con, "get_run")).get("format_version", 0))
 
 
 class _Counts:
@@ -232,7 +236,9 @@ def _check_one(
             has_runs = "superword_runs" in facts
             if not has_runs and (True,) in run_sql(con, "has_superword_runs"):
                 yield "facts", ("superword_runs", None, "missing")
-            yield from check_superwords(con, run, parts, int(facts["adjacency_floor"]), eligible, has_runs)
+            has_chunks = has_runs or _format_of(con) >= NEIGHBOURS_FORMAT
+            floor = int(facts["adjacency_floor"])
+            yield from check_superwords(con, run, parts, floor, eligible, with_chunks=has_chunks, with_runs=has_runs)
     con.unregister("logged_events")
     con.unregister("recounted_tokens")
 

@@ -28,7 +28,7 @@ from streambpe.later import compute as pc
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.store.corpus_facts import CorpusFacts
 from streambpe.store.counted import CorpusDigest, as_list, digest_counts, list_ranges, too_many_chunks
-from streambpe.store.database import FORMAT_VERSION, append, incoming, open_store, put_facts
+from streambpe.store.database import GROUP_COUNTS_FORMAT, append, incoming, open_store, put_facts
 from streambpe.store.identity import tables_written
 from streambpe.store.merge import compact, give_out, lists_of_range, opened, ranges
 from streambpe.store.parts import Part, Span, list_parts, parts_by_group
@@ -138,8 +138,7 @@ def read_totals(run: Run, resources: Resources) -> tuple[CorpusFacts, Edited]:
     at_once = range_bytes(resources)
     with contextlib.closing(open_counts(run, resources)) as con:
         found = digest_counts(con, at_once).facts(stated["documents"])
-        # tables of an older version that nobody has written to since have no table of groups
-        groups = facts["format_version"] == str(FORMAT_VERSION) and _groups_differ(con, at_once)
+        groups = int(facts["format_version"]) >= GROUP_COUNTS_FORMAT and _groups_differ(con, at_once)
         edited = Edited("edited" in facts, found["sha256"] != stated["sha256"], groups)
     return found, edited
 

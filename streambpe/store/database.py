@@ -25,7 +25,9 @@ from streambpe.later import polars as pl
 from streambpe.store.sqlfiles import run_sql, sql_root
 from streambpe.threads import stopped_by
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
+GROUP_COUNTS_FORMAT = 4  # tables of an older format that nobody has written to since have no group_counts
+NEIGHBOURS_FORMAT = 5  # and those of an older one than this have neighbours as text
 # Files must open in the DuckDB 1.x shells that people have; these refuse the default format of DuckDB 2.0.
 _STORAGE_VERSION = "v1.4.0"
 _BYTES_A_THREAD = 16 << 20  # of DuckDB's buffers, at least: with less it runs out of memory (300 threads in 150 MB)
@@ -43,6 +45,7 @@ VIEWS = (
     "token_usage",
     "single_token_chunks",
     "superwords",
+    "superword_adjacency",
     "superword_candidates",
     "superword_runs",
     "progress",
@@ -232,10 +235,10 @@ def create_schema(con: duckdb.DuckDBPyConnection) -> None:
     for table in SCHEMA:
         run_sql(con, f"schema/{table}")
     version = int(dict(run_sql(con, "get_run")).get("format_version", FORMAT_VERSION))
-    for step in migrations_from(version):
-        run_sql(con, f"migrations/{step}")
     for name in list_trainings(con):
         use_training(con, name, create=True)
+        for step in migrations_from(version):
+            run_sql(con, f"migrations/{step}")
         run_sql(con, "fill_stop_words")
     use_training(con, "main")
     put_facts(con, "run", {"format_version": str(FORMAT_VERSION)})

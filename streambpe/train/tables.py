@@ -241,14 +241,12 @@ def _fill_pair_counts(con: duckdb.DuckDBPyConnection, left: Int64, right: Int64,
 def _fill_superwords(con: duckdb.DuckDBPyConnection, joined: Joined) -> dict[str, str]:
     """Fill in neighbours, runs, and word steps that found no place; returns the facts about them."""
     facts: dict[str, str] = {}
-    run_sql(con, "clear_superword_adjacency")
-    run_sql(con, "clear_superword_runs")
-    if joined.adjacency is not None:
+    run_sql(con, "clear_superwords")
+    if joined.runs is not None and joined.adjacency is not None:
+        append(con, "superword_chunks", joined.runs.chunks)
         floor = joined.adjacency.floor
         run_sql(con, "steps/publish_neighbours", database=str(joined.adjacency.database), adjacency_floor=floor)
         facts["adjacency_floor"] = str(floor)
-    if joined.runs is not None:
-        append(con, "superword_chunks", joined.runs.chunks)
         facts["superword_runs"] = "filled"  # a training from before these tables has none
         for rows in joined.runs.rows():
             append(con, "superword_run_numbers", rows)

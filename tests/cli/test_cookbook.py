@@ -124,8 +124,8 @@ def test_list_names_every_view_and_table_with_a_sentence(run):
         assert sentence.startswith("one row is a"), name
         assert sentence.endswith("."), name
         without = ("vetoed", "deletions", "source_groups", "group_counts", "weighted_counts", "superwords",
-                   "superword_candidates", "superword_adjacency", "superword_chunks", "superword_run_numbers",
-                   "superword_runs")  # this training has none  # fmt: skip
+                   "superword_candidates", "superword_adjacency", "superword_neighbours", "superword_chunks",
+                   "superword_run_numbers", "superword_runs")  # this training has none  # fmt: skip
         assert json.loads(ask(run, name, "--json")) or name in without, (name, kind)
     shown = ask(run, "--list")
     assert all(f"  {name} " in shown and sentence in shown for name, _, sentence in listed)

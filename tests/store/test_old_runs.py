@@ -83,7 +83,7 @@ def test_a_finished_run_of_older_code_is_read_as_it_is(run: Path, commit: str, n
     assert hashlib.sha256((run / "state.duckdb").read_bytes()).hexdigest() == before
 
 
-@pytest.mark.parametrize(("commit", "name"), [("6206052", "plain"), ("6206052", "boundless")])
+@pytest.mark.parametrize(("commit", "name"), [("6206052", "plain"), ("6206052", "boundless"), ("28080ff", "boundless")])
 def test_more_is_learned_from_a_run_of_older_code(run: Path, commit: str, name: str, tmp_path: Path) -> None:
     """Another training from its counts equals the one that was learned then."""
     more = ["--superwords", "boundless"] if name == "boundless" else []

@@ -45,7 +45,7 @@ from streambpe.train.superwords.neighbours import Reader, count_neighbours
 from streambpe.train.superwords.runs import OpenChunks, collect_runs, kept_pairs
 from streambpe.train.superwords.sums import Sums
 from streambpe.train.trainer import Trainer
-from tests.runs import SMALL, cli, cli_process, ended, log_of, rows
+from tests.runs import SMALL, cli, cli_process, ended, log_of, rows, view_rows, with_text_of_neighbours
 from tests.samples import prose_documents
 from tests.tiers import long
 
@@ -137,14 +137,12 @@ def learn(run: Path, options: dict, name: str = "main", **more) -> list:
 
 def stored_runs(run: Path, name: str = "main") -> list[tuple[tuple[str, ...], int]]:
     """View superword_runs of a training, in the order of the table."""
-    with duckdb.connect(str(run / "state.duckdb"), read_only=True) as con:
-        con.execute("SET VARIABLE training = ?", [name])
-        return [(tuple(chunks), n) for chunks, n in con.sql("FROM superword_runs").fetchall()]
+    return [(tuple(chunks), n) for chunks, n in view_rows(run, "superword_runs", name)]
 
 
 def counted_runs(run: Path, documents: list[str], pattern: str, name: str = "main") -> dict[tuple[str, ...], int]:
     """Stretches of two chunks or more whose neighbours are in superword_adjacency, from documents in memory."""
-    together = {(left, right) for left, right, _ in rows(run, f"FROM {name}.superword_adjacency")}
+    together = {(left, right) for left, right, _ in view_rows(run, "superword_adjacency", name)}
     runs = Counter()
     for document in documents:
         stretch = ()
@@ -442,7 +440,7 @@ def test_pruning_cuts_and_changes_nothing(mode, prose, tmp_path, monkeypatch):
     phase, n = found[0]
     assert n[n >= phase.levels[0]].sum() < 0.7 * n.sum()
     if mode["superwords"] == "boundless":
-        kept, every = (rows(run, f"SELECT sum(n) FROM {name}.superword_adjacency")[0][0] for name in ("cut", "uncut"))
+        kept, every = (sum(n for *_, n in view_rows(run, "superword_adjacency", name)) for name in ("cut", "uncut"))
         assert kept < 0.7 * every
     if mode["superwords"] == "uw":
         assert 1 < phase.threshold < phase.levels[0]
@@ -587,12 +585,40 @@ def test_the_log_encodes(prose, tmp_path):
 
 
 def test_check_finds_a_wrong_neighbour(prose, tmp_path):
-    """A row changed by hand is reported."""
+    """A row changed, removed or added by hand is reported, also one of a chunk that is not there."""
     run = documents_run(tmp_path / "run", prose[:40], "boundless")
     learn(run, {"vocab_size": 500, "superwords": "boundless"})
+    state = (run / "state.duckdb").read_bytes()
+    for damage in (
+        "UPDATE superword_neighbours SET n = n + 1 WHERE rowid = 0",
+        "DELETE FROM superword_neighbours WHERE rowid = 1",
+        "INSERT INTO superword_neighbours FROM superword_neighbours LIMIT 1",
+        "INSERT INTO superword_neighbours VALUES (1, 1000000, 5)",
+    ):
+        (run / "state.duckdb").write_bytes(state)
+        with duckdb.connect(str(run / "state.duckdb")) as con:
+            con.execute(damage)
+        assert {problem.table for problem in check(run, resources=SMALL)} == {"main.superword_adjacency"}, damage
+
+
+def test_neighbours_of_format_4_are_carried_forward(prose, tmp_path):
+    """As text in a table of each training they are checked as they lie; the views show the same of numbers."""
+    run = documents_run(tmp_path / "run", prose[:40], "boundless")
+    learn(run, {"vocab_size": 500, "superwords": "boundless"})
+    learn(run, {"vocab_size": 500, "superwords": "superbpe", "transition": 490}, "beside")
+    views = ("superword_adjacency", "superword_candidates", "superword_runs")
+    wanted = {(view, name): sorted(view_rows(run, view, name)) for view in views for name in ("main", "beside")}
+    assert all(wanted.values())
+    with_text_of_neighbours(run, "main", "beside")
+    assert check(run, resources=SMALL) == []
     with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("UPDATE superword_adjacency SET n = n + 1 WHERE rowid = 0")
-    assert [problem.table for problem in check(run, resources=SMALL)] == ["main.superword_adjacency"]
+        con.execute("UPDATE beside.superword_adjacency SET n = n + 1 WHERE rowid = 0")
+    assert [problem.table for problem in check(run, resources=SMALL)] == ["beside.superword_adjacency"]
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("UPDATE beside.superword_adjacency SET n = n - 1 WHERE rowid = 0")
+    cli("count", run)
+    assert check(run, resources=SMALL) == []
+    assert {(view, name): sorted(view_rows(run, view, name)) for view, name in wanted} == wanted
 
 
 @pytest.mark.long
@@ -603,15 +629,16 @@ def test_check_finds_wrong_runs(prose, tmp_path):
     assert len(stored_runs(run)) > 20
     assert check(run, resources=SMALL) == []
     state = (run / "state.duckdb").read_bytes()
-    numbers, chunks, both = {"superword_runs"}, {"superword_chunks"}, {"superword_chunks", "superword_runs"}
+    numbers, chunks = {"superword_runs"}, {"superword_chunks"}
+    every = {"superword_chunks", "superword_runs", "superword_adjacency"}
     for damage, tables in (
         ("UPDATE superword_run_numbers SET n = n + 1 WHERE rowid = 0", numbers),
         ("DELETE FROM superword_run_numbers WHERE rowid = 1", numbers),
         ("INSERT INTO superword_run_numbers VALUES ([1, 1, 1, 1, 1], 3)", numbers),
         ("INSERT INTO superword_run_numbers FROM superword_run_numbers LIMIT 1", numbers),
         ("INSERT INTO superword_run_numbers VALUES ([1, 1000000], 1)", numbers),
-        ("UPDATE superword_chunks SET chunk = ' new' WHERE number = 1", both),
-        ("DELETE FROM superword_chunks WHERE number = 1", both),
+        ("UPDATE superword_chunks SET chunk = ' new' WHERE number = 1", every),
+        ("DELETE FROM superword_chunks WHERE number = 1", every),
         ("INSERT INTO superword_chunks SELECT max(number) + 1, ' new' FROM superword_chunks", chunks),
     ):
         (run / "state.duckdb").write_bytes(state)
@@ -628,6 +655,7 @@ def test_a_run_from_before_there_were_runs(prose, tmp_path):
     options = {"vocab_size": 500, "superwords": "superbpe", "transition": 490}
     learn(run, options)
     wanted = stored_runs(run)
+    with_text_of_neighbours(run, "main")
     with duckdb.connect(str(run / "state.duckdb")) as con:
         for old in ("VIEW superword_runs", "TABLE superword_chunks", "TABLE superword_run_numbers"):
             con.execute(f"DROP {old}")

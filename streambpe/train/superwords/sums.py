@@ -4,7 +4,7 @@
     runs-*.parquet         a stretch's distinct runs   -> each run once, as the engine's words (never a table)
 
 The files are the log of counting: each appears whole or not at all, and they are removed when their sum is committed.
-Runs that all fit in memory need no files. A threshold T is a WHERE over the table, and table `superword_adjacency` of
+Runs that all fit in memory need no files. A threshold T is a WHERE over the table, and table `superword_neighbours` of
 state.duckdb is filled from it: no pair goes through Python to get there. Nobody but the training opens this database,
 so nobody can hold it.
 
@@ -45,7 +45,7 @@ _ANY_RIGHT = (1 << 32) - 1
 
 @dataclass(frozen=True)
 class Adjacency:
-    """The neighbours that belong in table superword_adjacency."""
+    """The neighbours that belong in table superword_neighbours."""
 
     database: Path
     floor: int  # those that stand in at least so many places

@@ -27,6 +27,7 @@ from streambpe.inspect.converge import converge
 from streambpe.model.eventlog import Op
 from streambpe.resources import Resources
 from streambpe.store.chunks import fold
+from streambpe.store.database import FORMAT_VERSION
 from streambpe.store.exchange import export_counts, merge_runs
 from streambpe.store.groups import GroupRules, groups_of_sources
 from streambpe.store.merge import merge_ranges
@@ -298,6 +299,7 @@ def make_old(run: Path) -> None:
     """The run as the version before groups wrote it."""
     with duckdb.connect(str(run / "state.duckdb")) as con:
         con.execute("DROP VIEW source_files")
+        con.execute("DROP VIEW IF EXISTS superword_adjacency")
         con.execute("DROP TABLE source_groups")
         con.execute("ALTER TABLE sources DROP COLUMN group_name")
         con.execute("UPDATE run SET value = '1' WHERE key = 'format_version'")
@@ -320,7 +322,7 @@ def test_old_runs_go_on(tmp_path):
     assert check(run, resources=SMALL) == []
     assert groups_of_sources(run) == {str(p): "" for p in (tmp_path / "in" / "de").iterdir()}
     train(run, vocab_size=300, resources=SMALL)
-    assert rows(run, "SELECT value FROM run WHERE key = 'format_version'") == [("4",)]
+    assert rows(run, "SELECT value FROM run WHERE key = 'format_version'") == [(str(FORMAT_VERSION),)]
     assert rows(run, "SELECT DISTINCT group_name FROM source_files") == [("",)]
     assert check(run, resources=SMALL) == []
     make_old(run)
@@ -338,9 +340,9 @@ def test_named_trainings_of_old_runs_get_the_new_tables(tmp_path):
     before = [json.loads(cli(*look).stdout) for look in looks]
     assert all(before)
     with duckdb.connect(str(run / "state.duckdb")) as con:
-        for table in ("weighted_counts", "superword_adjacency"):
+        for table in ("weighted_counts", "superword_neighbours"):
             con.execute(f"DROP TABLE second.{table}")
-        for view in ("training_chunks", "left_out"):
+        for view in ("training_chunks", "left_out", "superword_adjacency"):
             con.execute(f"DROP VIEW {view}")
     make_old(run)
     for command in (("report", run, "--name", "second", "-o", tmp_path / "r.html"), looks[0]):
