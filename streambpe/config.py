@@ -9,6 +9,7 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, Literal
 
+from streambpe.count_config import CountOptions
 from streambpe.errors import UsageError
 from streambpe.options import Option, option, options_of, refuse_what_is_no_text
 from streambpe.system import compose_name
@@ -63,7 +64,7 @@ LIKE: dict[str, dict[str, Any]] = {
     },
 }
 # The same for counting; options that are given override it.
-LIKE_COUNTING: dict[str, dict[str, Any]] = {
+LIKE_COUNTING: dict[str, CountOptions] = {
     "script": {"normalize": "nfc", "unencodable": "drop"},
     "picky": {"pattern": "whitespace"},
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, cast
 
 from streambpe.errors import RunMismatch
 from streambpe.options import option, options_of, refuse_what_is_no_text
@@ -63,6 +63,31 @@ class CountConfig:
         return asdict(self)
 
 
+class CountOptions(TypedDict, total=False):
+    """Some of the fields of CountConfig: those that are given. A test compares the two classes."""
+
+    pattern: str
+    gaps: str
+    split_scripts: bool
+    bad_utf8: str
+    sequences: bool
+    normalize: Literal["none", "nfc"]
+    unencodable: Literal["bytes", "drop", "error"]
+
+
+class CountArguments(TypedDict):
+    """The arguments of `count` that say how."""
+
+    lines: bool
+    text_column: str | None
+    kind: str
+    counts: bool
+    stdin_name: str
+    groups: tuple[str, ...]
+    group_by: str | None
+    options: CountOptions
+
+
 @dataclass(frozen=True)
 class SourceOptions:
     """How SOURCE arguments are read, and the groups they are counted in."""
@@ -105,7 +130,7 @@ class SourceOptions:
 class Counting(SourceOptions):
     """What a command, a caller of `train`, or job.json asks of counting."""
 
-    options: dict[str, Any] = field(default_factory=dict)  # fields of CountConfig; a missing one is as in the run
+    options: CountOptions = field(default_factory=CountOptions)  # a missing one is as in the run
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -122,14 +147,14 @@ class Counting(SourceOptions):
         options = {name: value for name, value in given.pop("options", {}).items() if value is not None}
         return cls(**{**given, "groups": tuple(given.get("groups", ())), "options": options})
 
-    def as_arguments(self) -> dict[str, Any]:
+    def as_arguments(self) -> CountArguments:
         """As arguments of `count`."""
-        return vars(self).copy()
+        return cast(CountArguments, vars(self).copy())
 
 
-def reconcile(saved: dict[str, Any], asked: dict[str, Any], run: Path) -> CountConfig:
+def reconcile(saved: Mapping[str, Any], asked: Mapping[str, Any], run: Path) -> CountConfig:
     """The options of an existing run; an error if one asked for now (None: not asked) differs."""
-    saved = asdict(CountConfig()) | saved  # a run made before an option existed has its default
+    saved = {**asdict(CountConfig()), **saved}  # a run made before an option existed has its default
     for f in fields(CountConfig):
         wanted = asked.get(f.name)
         if wanted is not None and wanted != saved[f.name]:

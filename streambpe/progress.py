@@ -15,9 +15,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import Any, TypedDict
 
 from streambpe.errors import UsageError
+from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.resources import format_size, keeper
 
 MODES = ("auto", "bar", "jsonl", "none")
@@ -28,6 +29,43 @@ _ESTIMATE_SECONDS, _ESTIMATE_SHARE, _SURELY_SECONDS = 2.0, 0.01, 30.0
 _BAR_WIDTHS = (10, 40)  # in characters, at least and at most
 
 
+class JobFacts(TypedDict, total=False):
+    """What a job tells of itself beside how far it is."""
+
+    run: str
+    sources: int
+    corpus: CorpusFacts
+    distinct_chunks: int
+    training: str
+    events: int
+    passes: int
+    batch_events: int  # in the last pass
+    mode: str  # of the last pass
+    checkpoint: str  # when the last one was
+    message: str  # why it stopped
+
+
+class Status(JobFacts):
+    """What status.json and --progress jsonl say."""
+
+    stage: str
+    state: str
+    done: int
+    total: int | None
+    unit: str
+    seconds: float
+    stage_seconds: dict[str, float]
+    per_second: float
+    recent_per_second: float
+    eta_seconds: float | None
+    eta_range_seconds: tuple[float, float] | None
+    memory_bytes: int
+    memory_limit_bytes: int | None
+    peak_memory_bytes: int
+    pid: int
+    updated: str
+
+
 @dataclass
 class Meter:
     """How far a job is. Written by the job, read by the reporter; every field is a plain number or string."""
@@ -36,7 +74,7 @@ class Meter:
     total: int = 0  # in `unit`; 0: not known
     unit: str = "bytes"
     done: int = 0
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: JobFacts = field(default_factory=JobFacts)
     started: float = field(default_factory=time.monotonic)
     resumed_from: int = 0  # done before this process began; not part of the rate
     peak_memory: int = 0
@@ -65,8 +103,8 @@ class Meter:
             took[stage] = took.get(stage, 0.0) + end - began
         return {stage: round(seconds, 3) for stage, seconds in took.items()}
 
-    def snapshot(self, state: str) -> dict[str, Any]:
-        """What status.json and --progress jsonl say."""
+    def snapshot(self, state: str) -> Status:
+        """How far the job is now."""
         seconds = time.monotonic() - self.started
         rate = (self.done - self.resumed_from) / seconds if seconds > 0 else 0.0
         memory = keeper.look()
@@ -84,7 +122,7 @@ class Meter:
             "per_second": round(rate, 1),
             "recent_per_second": round(rates[-1], 1),
             "eta_seconds": eta and round(eta[1], 1),
-            "eta_range_seconds": eta and [round(eta[0], 1), round(eta[1], 1)],
+            "eta_range_seconds": eta and (round(eta[0], 1), round(eta[1], 1)),
             "memory_bytes": memory,
             "memory_limit_bytes": self.memory_limit or None,
             "peak_memory_bytes": self.peak_memory,
@@ -136,7 +174,7 @@ class Reporter:
     def __init__(
         self,
         meter: Meter,
-        write_status: Callable[[dict[str, Any]], None],
+        write_status: Callable[[Status], None],
         mode: str,
         *,
         after_seconds: float = 0.0,
@@ -150,7 +188,7 @@ class Reporter:
         self._watching = keeper.watching(meter.memory_limit)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="streambpe-progress", daemon=True)
-        self._show: Callable[[dict[str, Any]], None] = lambda status: None
+        self._show: Callable[[Status], None] = lambda status: None
         self._close: Callable[[], None] = lambda: None
 
     def __enter__(self) -> Reporter:
@@ -197,7 +235,7 @@ class Reporter:
         live = Live(console=console, auto_refresh=False, transient=self._transient)
         began = time.monotonic()
 
-        def show(status: dict[str, Any]) -> None:
+        def show(status: Status) -> None:
             if not live.is_started:
                 if time.monotonic() - began < self._after_seconds:
                     return
@@ -217,7 +255,7 @@ def reporting(meter: Meter, mode: str) -> Iterator[Meter]:
         yield meter
 
 
-def progress_line(status: dict[str, Any], width: int) -> str:
+def progress_line(status: Status, width: int) -> str:
     """The line of a job in so many columns. Where they are few, what matters less is left out; nothing is cut.
 
     learning  ━━━━━━━━━━━━━━━────────────────  18,224 of 31,744 tokens  0:40 to 1:10 left  912 MB
@@ -250,7 +288,7 @@ def progress_line(status: dict[str, Any], width: int) -> str:
     return "  ".join([stage, *others])
 
 
-def describe(status: dict[str, Any]) -> str:
+def describe(status: Status) -> str:
     """One line for people: amount, rate, the stage's own facts, memory, time left."""
 
     def amount(n: float) -> str:
@@ -262,8 +300,8 @@ def describe(status: dict[str, Any]) -> str:
         parts.append(f"about {status['distinct_chunks']:,} distinct chunks")
     limit = status.get("memory_limit_bytes")
     parts.append(f"{format_size(status['memory_bytes'])} of {format_size(limit) + ' ' if limit else ''}memory")
-    if status.get("eta_range_seconds"):
-        parts.append(f"{describe_range(*status['eta_range_seconds'])} left")
+    if left := status.get("eta_range_seconds"):
+        parts.append(f"{describe_range(*left)} left")
     return ", ".join(parts)
 
 

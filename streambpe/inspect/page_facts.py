@@ -11,9 +11,9 @@ from typing import Any, Literal, TypedDict
 from streambpe.count_config import SourceOptions
 from streambpe.errors import RunError
 from streambpe.inspect.curves import GrowthFacts, Stop, growth_on_chunks, growth_on_texts
+from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.model.eventlog import Op, read_event_log
 from streambpe.resources import Resources
-from streambpe.store.corpus_facts import CorpusFacts
 from streambpe.store.database import list_trainings, open_store, use_training
 from streambpe.store.identity import refuse_other_log
 from streambpe.store.passes import PassRow

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from streambpe.errors import Stopped, StreambpeError
 from streambpe.inspect.status import folder_bytes
-from streambpe.store.corpus_facts import CorpusFacts
+from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.store.database import open_store, use_training
 from streambpe.store.job import Job, put_job
 from streambpe.store.passes import PassRow

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import Any
 
 import psutil
 
+from streambpe.progress import Status
 from streambpe.resources import format_size
 from streambpe.store.run import Run
 from streambpe.system import bytes_on_disk
@@ -24,19 +24,26 @@ def folder_bytes(folder: Path) -> int:
     return total
 
 
-def look_at(run: Run) -> dict[str, Any]:
+class RunStatus(Status):
+    """A run's status and the disk."""
+
+    run_bytes: int
+    free_bytes: int
+
+
+def look_at(run: Run) -> RunStatus:
     """What `status` and `watch` show: status.json, whether its process still lives, and the disk."""
     status = running_state(run.read_status(), run.path)
     return {**status, "run_bytes": folder_bytes(run.path), "free_bytes": run.free_bytes()}
 
 
-def describe_run(run: Path | str, status: dict[str, Any]) -> str:
+def describe_run(run: Path | str, status: Status) -> str:
     """The run's name, and that of the training at work in it unless that is main."""
     name = status.get("training", "main")
     return str(run) if name == "main" else f"{run}, training {name}"
 
 
-def describe_more(status: dict[str, Any]) -> list[str]:
+def describe_more(status: RunStatus) -> list[str]:
     """The lines below `describe`: passes, memory at most, disk."""
     lines = []
     if status.get("passes"):
@@ -51,7 +58,7 @@ def describe_more(status: dict[str, Any]) -> list[str]:
     return lines
 
 
-def running_state(status: dict[str, Any], run: Path) -> dict[str, Any]:
+def running_state(status: Status, run: Path) -> Status:
     """A status read from disk, corrected: if it says "running" but its process is gone, the process was killed."""
     if status.get("state") == "running" and not psutil.pid_exists(int(status.get("pid", 0))):
         return {

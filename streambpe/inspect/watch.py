@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -27,7 +26,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streambpe.errors import RunError
-from streambpe.inspect.status import describe_run, look_at
+from streambpe.inspect.status import RunStatus, describe_run, look_at
 from streambpe.progress import clock, describe_range
 from streambpe.resources import format_size
 from streambpe.store.database import list_trainings, open_store, use_training
@@ -51,7 +50,7 @@ class View:
     latest: list[tuple[str, int]] = field(default_factory=list)  # (token, count) learned last, the newest first
     _tables_seen: float = -_TABLES_SECONDS
 
-    def look(self) -> dict[str, Any]:
+    def look(self) -> RunStatus:
         """The status now; the tables every few seconds, and once more when the run has ended."""
         status = look_at(self.run)
         if status["state"] == "running":
@@ -97,7 +96,7 @@ def watch(
             live.update(draw(view, status), refresh=True)
 
 
-def draw(view: View, status: dict[str, Any]) -> RenderableType:
+def draw(view: View, status: RunStatus) -> RenderableType:
     """The whole view."""
     rows = Table.grid(padding=(0, 2))
     rows.add_column(no_wrap=True)

@@ -25,8 +25,8 @@ from streambpe.arrays import MAX_COUNT
 from streambpe.core.strings import ChunkList, merge
 from streambpe.failpoints import failpoint
 from streambpe.later import compute as pc
+from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.resources import BASE_BYTES, Resources
-from streambpe.store.corpus_facts import CorpusFacts
 from streambpe.store.counted import CorpusDigest, as_list, digest_counts, list_ranges, too_many_chunks
 from streambpe.store.database import GROUP_COUNTS_FORMAT, append, incoming, open_store, put_facts
 from streambpe.store.identity import tables_written

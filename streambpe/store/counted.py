@@ -20,7 +20,7 @@ import pyarrow as pa
 from streambpe.arrays import MAX_COUNT
 from streambpe.core.strings import ChunkList, merge
 from streambpe.errors import StreambpeError
-from streambpe.store.corpus_facts import CorpusFacts
+from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.store.database import one_thread
 from streambpe.store.parts import GROUP_ROWS, Part, PartWriter
 from streambpe.store.sqlfiles import query_arrow, query_batches, run_sql

@@ -17,11 +17,11 @@ from streambpe.count_config import CountConfig
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunMismatch, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
+from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources
 from streambpe.store.chunks import fold
-from streambpe.store.corpus_facts import CorpusFacts
 from streambpe.store.groups import MOST_GROUPS, group_parts
 from streambpe.store.job import left_to_count, refuse_half_counted
 from streambpe.store.merge import merge_ranges, merged_lists

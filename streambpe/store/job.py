@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from streambpe.config import TrainConfig
-from streambpe.count_config import Counting
+from streambpe.count_config import CountConfig, Counting
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunError, StreambpeError
 from streambpe.options import options_of
@@ -88,6 +88,7 @@ def _refuse_unknown_options(path: Path, trainings: dict[str, Any]) -> None:
     """msgspec ignores fields that the class does not have; but without one of its options a training would differ."""
     for name, job in trainings.items():
         unknown = job["config"].keys() - options_of(TrainConfig).keys()
+        unknown |= job.get("counting", {}).get("options", {}).keys() - options_of(CountConfig).keys()
         if unknown:
             raise RunError(
                 f"{path}: training {name} was started with {', '.join(sorted(unknown))}, which this streambpe does not "

@@ -31,6 +31,7 @@ from streambpe.disk import disk_full, says_disk_full
 from streambpe.errors import RunError, RunLocked
 from streambpe.failpoints import failpoint
 from streambpe.files import put_in_place
+from streambpe.progress import Status
 from streambpe.store.database import FORMAT_VERSION, create_schema, migrations_from, open_store, put_facts
 from streambpe.store.identity import (
     Identity,
@@ -298,7 +299,7 @@ class Run:
         os.lseek(handle, 0, os.SEEK_SET)
         return taken
 
-    def write_status(self, status: dict[str, Any]) -> None:
+    def write_status(self, status: Status) -> None:
         """Replace status.json; no fsync: after a power cut it is worth nothing. On a full disk the old one stays."""
         temporary = self.status_file.with_name("status.json.new")
         try:
@@ -308,10 +309,10 @@ class Run:
             with contextlib.suppress(OSError):
                 temporary.unlink()
 
-    def read_status(self) -> dict[str, Any]:
+    def read_status(self) -> Status:
         """What status.json says, or an error that names the run."""
         try:
-            status: dict[str, Any] = json.loads(patiently(lambda: self.status_file.read_text(encoding="utf-8")))
+            status: Status = json.loads(patiently(lambda: self.status_file.read_text(encoding="utf-8")))
         except FileNotFoundError:
             raise RunError(f"{self.path} has no status.json: nothing ran there yet.") from None
         except ValueError as why:

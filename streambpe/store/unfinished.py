@@ -18,10 +18,10 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from streambpe.errors import CountUnfinished, RunError
+from streambpe.model.corpus_facts import LeftOut
 from streambpe.resources import ResourceFacts
 from streambpe.sources.read import gaps_between
 from streambpe.sources.source import Source
-from streambpe.store.corpus_facts import LeftOut
 from streambpe.store.identity import is_known, remove_known, replace_known
 from streambpe.store.run import Run
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from streambpe.config import LIKE_COUNTING, TrainConfig
-from streambpe.count_config import Counting
+from streambpe.count_config import Counting, CountOptions
 from streambpe.disk import disk_full_explained
 from streambpe.errors import ResumeMismatch, RunError, Stopped, UsageError
 from streambpe.failpoints import failpoint
@@ -174,7 +174,7 @@ def describe_job(
 
 def counting_for(like: str, config: TrainConfig, counting: Counting) -> Counting:
     """How to count: as `like` says, unless something else is asked for. Superwords need the documents stored."""
-    options = LIKE_COUNTING.get(like, {}) | counting.options
+    options: CountOptions = {**LIKE_COUNTING.get(like, {}), **counting.options}
     if config.superwords != "none":
         if options.get("sequences") is False:
             raise UsageError(f"--superwords {config.superwords} needs the documents; leave --no-sequences out.")

@@ -30,10 +30,10 @@ from pathlib import Path
 from streambpe.config import TrainConfig
 from streambpe.disk import disk_full_explained
 from streambpe.failpoints import failpoint
+from streambpe.model.corpus_facts import LeftOut
 from streambpe.model.eventlog import EventLog, delete_event, log_lines, write_log_lines
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources, release_memory
-from streambpe.store.corpus_facts import LeftOut
 from streambpe.store.database import waiting_for_tables
 from streambpe.store.identity import accept
 from streambpe.store.journal import Journal
@@ -194,10 +194,12 @@ class Trainer:
         """Tell how far learning is."""
         self.meter.done = engine.learned
         self.meter.facts.update(
-            events=len(journal.events),
-            passes=len(journal.batches),
-            batch_events=len(batch.id),
-            mode=batch.record.mode,
+            {
+                "events": len(journal.events),
+                "passes": len(journal.batches),
+                "batch_events": len(batch.id),
+                "mode": batch.record.mode,
+            }
         )
         if self.on_batch:
             self.on_batch(batch)

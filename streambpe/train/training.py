@@ -15,9 +15,9 @@ from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig
 from streambpe.errors import Stopped, UsageError
 from streambpe.model.alphabet import Alphabet
+from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.model.eventlog import Header, Special, StopWord
 from streambpe.resources import Resources
-from streambpe.store.corpus_facts import CorpusFacts
 from streambpe.store.parts import Part
 from streambpe.store.run import Run
 from streambpe.store.training_files import check_name, journal_path, log_path

@@ -634,11 +634,12 @@ def test_resume_with_nothing_to_resume(counted, tmp_path):
     ("change", "told"),
     [
         (lambda job: job["config"].update(tempo=3), "was started with tempo, which this streambpe does not know"),
+        (lambda job: job["counting"]["options"].update(tempo=3), "was started with tempo, which this streambpe"),
         (lambda job: job["config"].update(vocab_size="300"), "damaged .*Expected `int`, got `str`.*vocab_size"),
         (lambda job: job.pop("config"), "damaged"),
         (lambda job: job["counting"].update(lines=3), "damaged .*Expected `bool`, got `int`"),
     ],
-    ids=["newer", "other type", "missing", "counting"],
+    ids=["newer", "newer counting", "other type", "missing", "counting"],
 )
 def test_a_job_of_another_shape_is_told(tmp_path, change, told):
     """An option that is not known is never left out without a word: the training would be another one."""

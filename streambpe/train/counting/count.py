@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from streambpe.count_config import CountConfig, Counting, reconcile
+from streambpe.count_config import CountConfig, Counting, CountOptions, reconcile
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunError, UsageError
 from streambpe.progress import Meter, Reporter
@@ -43,7 +43,7 @@ def count(
     run: Run | Path | str,
     sources: Sequence[str | Source],
     *,
-    options: dict[str, Any] | None = None,
+    options: CountOptions | None = None,
     resources: Resources | None = None,
     lines: bool = False,
     text_column: str | None = None,

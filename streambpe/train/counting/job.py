@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from streambpe.count_config import CountConfig
 from streambpe.errors import SourceChanged, SourceError, Stopped, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
+from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources, release_memory
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Block, Source
 from streambpe.store.chunks import fold
-from streambpe.store.corpus_facts import CorpusFacts
 from streambpe.store.job import left_to_count
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
@@ -97,8 +97,7 @@ class CountJob:
         if not any(source.is_stream for source, _ in todo.sources):
             self._meter.total = total
             self._meter.done = self._meter.resumed_from = total - left
-        limit = self._resources.memory_bytes
-        self._meter.facts.update(run=str(self._run.path), sources=len(found), memory_limit_bytes=limit)
+        self._meter.facts.update({"run": str(self._run.path), "sources": len(found)})
 
     def _count(self, todo: Todo, watch: Watch, digests: Digests) -> None:
         """All that is left of the sources; a stop or an error is raised when everything finished is committed."""
@@ -127,7 +126,7 @@ class CountJob:
             threads=self._resources.threads,
             temp_dir=self._resources.temp_dir,
         )
-        self._meter.facts.update(corpus=corpus, distinct_chunks=corpus["distinct"])
+        self._meter.facts.update({"corpus": corpus, "distinct_chunks": corpus["distinct"]})
         self._meter.stage = "counted"
         return corpus
 
