@@ -7,6 +7,7 @@
 .read sql/schema/source_groups.sql
 .read sql/schema/group_counts.sql
 .read sql/schema/training.sql
+.read sql/macros/shown.sql
 .read sql/views/source_files.sql
 .read sql/views/chunk_frequencies.sql
 .read sql/views/rare_chunks.sql

@@ -1,9 +1,9 @@
 -- latest_tokens: what was learned last, the newest first.
 -- inputs:  max_rows BIGINT
 -- reads:   events, tokens
--- returns: text (NULL if it is no text), bytes, n
+-- returns: bytes, n
 -- by hand: duckdb -readonly RUN/state.duckdb -cmd "SET VARIABLE max_rows=9" -f sql/steps/latest_tokens.sql
-SELECT try(decode(t.bytes)), t.bytes, e.n
+SELECT t.bytes, e.n
 FROM events AS e
 JOIN tokens AS t ON t.id = e.id
 WHERE e.seq IS NOT NULL

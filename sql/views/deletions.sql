@@ -17,6 +17,7 @@ SELECT
     d.seq,
     d.id,
     try(decode(t.bytes))                                                                    AS text,
+    shown(t.bytes)                                                                          AS shown,
     t.bytes,
     d.n                                                                                     AS split,
     m.n                                                                                     AS merged,

@@ -6,6 +6,7 @@ SELECT
     e.op,
     e.id,
     try(decode(t.bytes)) AS text,
+    shown(t.bytes) AS shown,
     e.n
 FROM query_table(coalesce(getvariable('training'), 'main') || '.events') AS e
 JOIN query_table(coalesce(getvariable('training'), 'main') || '.tokens') AS t ON t.id = e.id

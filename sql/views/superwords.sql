@@ -5,6 +5,7 @@ SELECT
     e.seq,
     e.id,
     try(decode(t.bytes)) AS text,
+    shown(t.bytes) AS shown,
     try(decode(l.bytes)) AS left_text,
     try(decode(r.bytes)) AS right_text,
     e.n

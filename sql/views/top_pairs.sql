@@ -5,6 +5,7 @@ SELECT
     p.left_id,
     p.right_id,
     try(decode(l.bytes || r.bytes)) AS text,
+    shown(l.bytes || r.bytes) AS shown,
     p.n
 FROM query_table(coalesce(getvariable('training'), 'main') || '.pair_counts') AS p
 JOIN query_table(coalesce(getvariable('training'), 'main') || '.tokens') AS l ON l.id = p.left_id

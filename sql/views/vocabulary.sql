@@ -4,6 +4,7 @@ CREATE OR REPLACE VIEW vocabulary AS
 SELECT
     t.id,
     try(decode(t.bytes)) AS text,
+    shown(t.bytes) AS shown,
     t.bytes,
     t.kind,
     octet_length(t.bytes) AS length,

@@ -35,6 +35,7 @@ from streambpe.model.whole_characters import merging_pairs
 from streambpe.store.merge import merge_ranges
 from streambpe.store.run import Run
 from streambpe.store.weights import weighed_counts
+from streambpe.text.shown import shown
 
 Row = dict[str, Any]
 _RIVALS = 5
@@ -54,10 +55,9 @@ class Explanation:
         return {"about": self.about, "rows": self.rows, "rivals": self.rivals, "notes": self.notes}
 
 
-def shown(content: bytes) -> str:
-    """A token as text in quotes, \\x escapes for bytes that are no UTF-8."""
-    text = content.decode("utf-8", "backslashreplace")
-    return '"' + text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t") + '"'
+def quoted(content: bytes) -> str:
+    """A token in quotes, where a space needs no sign."""
+    return f'"{shown(content, " ")}"'
 
 
 def explain(tokenizer: Tokenizer, what: str, *, as_text: bool | None = None, run: Path | None = None) -> Explanation:
@@ -129,7 +129,7 @@ def explain_text(encoder: Encoder, text: str) -> Explanation:
         ended.append(sequence)
     rows += _across(encoder, ended, stops)
     ids = encoder.named(model.join_chunks(ended))
-    return Explanation(f"{shown(text.encode())}: {len(chunks)} chunks, {len(ids)} tokens, ids {ids}", rows)
+    return Explanation(f"{quoted(text.encode())}: {len(chunks)} chunks, {len(ids)} tokens, ids {ids}", rows)
 
 
 def _next_event(encoder: Encoder, sequence: Sequence[int], last: int) -> int | None:
@@ -161,7 +161,7 @@ def _across(encoder: Encoder, ended: list[list[int]], stops: set[int]) -> list[R
 
 def _row(encoder: Encoder, chunk: str, step: int, index: int | None, did: str, sequence: Sequence[int]) -> Row:
     return {
-        "chunk": shown(chunk.encode()) if index is None or not chunk.startswith("(across") else chunk,
+        "chunk": quoted(chunk.encode()) if index is None or not chunk.startswith("(across") else chunk,
         "step": step,
         "event": index,
         "did": did,
@@ -174,7 +174,7 @@ def _content(encoder: Encoder, number: int) -> str:
     if number < 0:
         return str(encoder.header.unk)
     content = encoder.model.content(number)
-    return shown(content if number in encoder.stop_ids.values() else encoder.codec.text_bytes(content, "name"))
+    return quoted(content if number in encoder.stop_ids.values() else encoder.codec.text_bytes(content, "name"))
 
 
 def _did(encoder: Encoder, event: Event) -> str:
@@ -244,7 +244,7 @@ def find_rivals(encoder: Encoder, run: Path, index: int, most: int = _RIVALS) ->
     """
     if _across_chunks(encoder, index):
         best = superword_rivals(run, EventLog(encoder.header, encoder.model.events), index, most)
-        named = [(*(shown(encoder.codec.text_bytes(side, "name")) for side in pair), n) for *pair, n in best]
+        named = [(*(quoted(encoder.codec.text_bytes(side, "name")) for side in pair), n) for *pair, n in best]
         return [{"left": left, "right": right, "n": n} for left, right, n in named]
     chunks, n = _chunk_counts(run, encoder.header.config.get("weights", {}))
     config = encoder.header.config

@@ -27,6 +27,7 @@ from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import clock
 from streambpe.resources import Resources, format_size
 from streambpe.store.run import Run
+from streambpe.text.shown import shown
 
 _MARK = '<meta name="generator" content="streambpe report">'
 _MOST_PASSES = 120  # drawn one by one; if there are more, means are drawn
@@ -250,14 +251,14 @@ def _token_list(facts: Facts, key: TokenKey, title: str, nothing: str) -> Panel:
     name = key.replace("_", "-")
     if not facts[key]:
         return Panel(name, title, nothing)
-    rows = [[_shown(text), length, n] for text, length, n in facts[key]]
+    rows = [[_shortened(text), length, n] for text, length, n in facts[key]]
     return Panel(name, title, "With the count they were learned at.", heads=["token", "bytes", "count"], rows=rows,
                  is_list=True)  # fmt: skip
 
 
-def _shown(text: str) -> str:
-    """A token so that a person can read it, even one of 512 spaces."""
-    return f"{text[0]!r} × {len(text)}" if len(text) > 8 and len(set(text)) == 1 else repr(text)
+def _shortened(text: str) -> str:
+    """A token as it is shown, even one of 512 spaces."""
+    return f"{text[0]} × {len(text)}" if len(text) > 8 and len(set(text)) == 1 else text
 
 
 def _left_out(facts: Facts) -> Panel:
@@ -280,7 +281,7 @@ def _left_out(facts: Facts) -> Panel:
         says.append("The cut-off leaves nothing out.")
     if facts["vetoed"]:
         says.append(f"--block-token vetoed {facts['vetoed']:,} pairs.")
-    rows = [[_shown(chunk), n] for chunk, n in stops[:LISTED]]
+    rows = [[_shortened(shown(chunk.encode())), n] for chunk, n in stops[:LISTED]]
     heads = ["stop word", "occurrences"] if rows else []
     return Panel("left-out", "Left out", " ".join(says), heads=heads, rows=rows, is_list=True)
 

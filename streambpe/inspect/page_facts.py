@@ -21,6 +21,7 @@ from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.training_files import log_path
 from streambpe.store.trainings import list_batches, read_facts
+from streambpe.text.shown import shown
 
 LISTED = 20  # how many of the longest tokens, and of the stop words, are listed
 
@@ -67,7 +68,7 @@ class Facts(TypedDict):
     merges: list[tuple[int, int]]  # (number of the event, count)
     supermerges: list[tuple[int, int]]
     deletions: list[tuple[int, int]]
-    longest_tokens: list[tuple[str, int, int]]  # (text, length in bytes, count)
+    longest_tokens: list[tuple[str, int, int]]  # (as it is shown, length in bytes, count)
     longest_superwords: list[tuple[str, int, int]]
     passes: list[PassFacts]
     stop_words: list[tuple[str, int]]  # (chunk, count)
@@ -139,7 +140,7 @@ def _growth(
 
 
 def _tokens(rows: Sequence[tuple[bytes, int]]) -> list[tuple[str, int, int]]:
-    return [(content.decode(errors="backslashreplace"), len(content), n) for content, n in rows]
+    return [(shown(content), len(content), n) for content, n in rows]
 
 
 def _passes(batches: Sequence[PassRow]) -> list[PassFacts]:

@@ -32,6 +32,7 @@ from streambpe.resources import format_size
 from streambpe.store.database import list_trainings, open_store, use_training
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
+from streambpe.text.shown import shown
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 32  # of bars and sparklines, in characters
@@ -47,7 +48,7 @@ class View:
     name: str | None
     rates: deque[float] = field(default_factory=lambda: deque(maxlen=_WIDTH))
     passes: list[tuple[int, float]] = field(default_factory=list)  # (events, seconds) of each
-    latest: list[tuple[str, int]] = field(default_factory=list)  # (token, count) learned last, the newest first
+    latest: list[tuple[str, int]] = field(default_factory=list)  # (token, count), the newest first
     _tables_seen: float = -_TABLES_SECONDS
 
     def look(self) -> RunStatus:
@@ -70,7 +71,7 @@ class View:
             use_training(con, name)
             self.passes = run_sql(con, "list_passes")
             latest = run_sql(con, "steps/latest_tokens", max_rows=_LATEST)
-            self.latest = [(text if text is not None else data.hex(" "), n) for text, data, n in latest]
+            self.latest = [(shown(data), n) for data, n in latest]
 
 
 def watch(
@@ -135,7 +136,7 @@ def draw(view: View, status: RunStatus) -> RenderableType:
     if view.latest:
         text = Text("\nlatest tokens  ")
         for token, n in view.latest:
-            text.append(repr(token), style="bold")
+            text.append(token, style="bold")
             text.append(f" {n:,}   ", style="dim")
         parts.append(text)
     if status.get("message"):

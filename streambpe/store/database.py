@@ -32,6 +32,7 @@ NEIGHBOURS_FORMAT = 5  # and those of an older one than this have neighbours as 
 _STORAGE_VERSION = "v1.4.0"
 _BYTES_A_THREAD = 16 << 20  # of DuckDB's buffers, at least: with less it runs out of memory (300 threads in 150 MB)
 SCHEMA = ("run", "sources", "chunk_counts", "source_groups", "group_counts", "training")
+MACROS = ("shown",)  # before the views, which use them
 VIEWS = (
     "source_files",
     "chunk_frequencies",
@@ -242,6 +243,8 @@ def create_schema(con: duckdb.DuckDBPyConnection) -> None:
         run_sql(con, "fill_stop_words")
     use_training(con, "main")
     put_facts(con, "run", {"format_version": str(FORMAT_VERSION)})
+    for macro in MACROS:
+        run_sql(con, f"macros/{macro}")
     for view in VIEWS:
         run_sql(con, f"views/{view}")
     con.commit()

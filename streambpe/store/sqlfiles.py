@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import os
 import re
 import sys
@@ -32,6 +33,7 @@ import pyarrow as pa
 from streambpe.disk import says_disk_full
 from streambpe.errors import LimitError, RunError, SqlInputError
 from streambpe.later import polars as pl
+from streambpe.text.shown import OBEYED
 
 _BATCH_ROWS = 1 << 15
 
@@ -178,8 +180,13 @@ def run_query(con: duckdb.DuckDBPyConnection, query: str, at_once: int = 10_000)
 def show_query(con: duckdb.DuckDBPyConnection, query: str) -> None:
     """Run a query of the user's own and print its rows as a table for people."""
     relation = con.sql(query)
-    if relation is not None:
-        try:
+    if relation is None:
+        return
+    drawn = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(drawn):
             relation.show(max_width=10_000, max_rows=1_000_000, max_col_width=100)
-        finally:
-            relation.close()  # otherwise an error's traceback would keep the database open
+    finally:
+        relation.close()  # otherwise an error's traceback would keep the database open
+    # DuckDB spells most of these out; the others have no width for it, so columns stay where they are
+    print(OBEYED.sub("", drawn.getvalue()), end="")

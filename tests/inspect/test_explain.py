@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from streambpe.cli.main import main
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
-from streambpe.inspect.explain import explain, find_rivals, shown
+from streambpe.inspect.explain import explain, find_rivals, quoted
 from streambpe.inspect.rivals import symbols_of
 from streambpe.model.eventlog import EventLog, Op, write_event_log
 from streambpe.model.replay import merge
@@ -89,7 +89,7 @@ def test_what_was_learned_was_its_own_best_rival(options, tmp_path):
     train(run, [str(corpus)], vocab_size=460, **options)
     tokenizer = Tokenizer.load(run)
     encoder = tokenizer.encoder
-    spelled = [shown(encoder.codec.text_bytes(encoder.model.content(i), "name")) for i in range(encoder.n_log)]
+    spelled = [quoted(encoder.codec.text_bytes(encoder.model.content(i), "name")) for i in range(encoder.n_log)]
     events = encoder.model.events
     assert len(events) > 40
     for index in [*range(0, len(events), 7), len(events) - 1]:
@@ -172,7 +172,7 @@ def counted_in_memory(log, words, documents, index):
     refused = text_matches(config["forbid"] or "(?!)")
     ranked = sorted(pairs, key=lambda pair: (-pairs[pair], place[pair[0]], place[pair[1]]))
     allowed = [p for p in ranked if (size[p[0]] or 1) + (size[p[1]] or 1) <= most and not refused(p[0] + p[1])]
-    return [(shown(left), shown(right), pairs[left, right]) for left, right in allowed[:5]]
+    return [(quoted(left), quoted(right), pairs[left, right]) for left, right in allowed[:5]]
 
 
 @pytest.mark.long
@@ -192,7 +192,7 @@ def test_rivals_of_superwords_are_counted_in_the_documents(options, tmp_path):
     for i in joined:
         event = log.events[i]
         rivals = [tuple(rival.values()) for rival in find_rivals(encoder, run, i)]
-        assert rivals[0] == (*(shown(encoder.model.content(part)) for part in event.pair), event.n)
+        assert rivals[0] == (*(quoted(encoder.model.content(part)) for part in event.pair), event.n)
         if i in joined[::12]:
             assert rivals == counted_in_memory(log, words, DOCUMENTS, i)
     shown_rivals = CliRunner().invoke(main, ["explain", f"{run}:joined", f"log:{log.events[joined[0]].id}"])
@@ -214,7 +214,7 @@ def test_a_superword_is_its_own_first_rival(cases, seed, tmp_path):
     for i, event in enumerate(events):
         if event.op is Op.SUPERMERGE or i >= words:
             best = find_rivals(encoder, run, i)[0]
-            assert list(best.values()) == [*(shown(encoder.model.content(part)) for part in event.pair), event.n]
+            assert list(best.values()) == [*(quoted(encoder.model.content(part)) for part in event.pair), event.n]
 
 
 def test_rivals_know_the_words_that_found_no_place(tmp_path):

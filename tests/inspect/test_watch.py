@@ -53,8 +53,8 @@ def test_a_finished_run_is_shown_as_it_went(trained):
     assert f"{len(passes)} in the tables, {444 / len(passes):,.1f} events each, {max(passes)[0]} at most" in text
     assert status["memory_limit_bytes"] == SMALL.memory_bytes
     assert f"of {SMALL.memory_bytes / 1e6:.1f} MB, at most" in text
-    ((last, n),) = rows(trained, "SELECT text, n FROM merge_curve ORDER BY seq DESC LIMIT 1")
-    assert f"{last!r} {n}" in text
+    ((last, n),) = rows(trained, "SELECT shown, n FROM merge_curve ORDER BY seq DESC LIMIT 1")
+    assert f"{last} {n}" in text
     assert "left" not in text
     for line in shown(trained, width=80).splitlines():
         assert len(line) <= 80
@@ -78,10 +78,10 @@ def test_the_training_at_work_is_named(trained, tmp_path):
     train(run, resources=SMALL, vocab_size=300, name="small")
     assert look_at(Run(run))["training"] == "small"
     assert cli("status", run).stdout.startswith(f"{run}, training small: trained, done")
-    query = "SELECT text, n FROM merge_curve ORDER BY seq DESC LIMIT 1"
+    query = "SELECT shown, n FROM merge_curve ORDER BY seq DESC LIMIT 1"
     (last,) = json.loads(cli("sql", run, query, "--json", "--name", "small").stdout)
     text = shown(run, width=200)
-    assert f"{last['text']!r} {last['n']}" in text
+    assert f"{last['shown']} {last['n']}" in text
     assert "training small" in text
 
 

@@ -121,7 +121,6 @@ def test_superwords_on_a_run_without_documents_keep_their_message(runs):
         (["report", "whole", "--lines"], "--lines"),
         (["report", "whole", "--text-column", "text"], "--text-column"),
         (["encode", "whole", "IN/a.txt", "--memory", "300MB"], "--memory"),
-        (["encode", "whole", "IN/a.txt", "--json", "-o", "NEW.npy"], "--json"),
         (["evaluate", "whole", "--text", "IN", "--pattern", "gpt2"], "--pattern"),
         (["import", "LOG.json", "-o", "NEW.jsonl", "--pattern", "gpt2"], "--pattern"),
         (["import", "LOG.json", "-o", "NEW.jsonl", "--special", "<s>"], "--special"),

@@ -1,0 +1,40 @@
+"""Tokens for people: what a terminal or a page would not show, or would obey, is spelled out.
+
+    b" the"             ␠the
+    b"\\n\\tx"            \\n\\tx
+    b"\\xe2\\x80"         <E2 80>          bytes that are no whole character
+    "a\\u202eb"          a<U+202E>b       characters that have no picture, or turn the line around
+
+sql/macros/shown.sql says the same in SQL; a test compares the two.
+"""
+
+from __future__ import annotations
+
+import re
+
+# Controls, format characters, blanks other than the space, private use, and everything behind plane 2: not what
+# Unicode's categories say, which differ between the programs that show tokens.
+HIDDEN = (
+    r"\x00-\x1F\x7F-\xA0\xAD\u034F\u061C\u115F\u1160\u1680\u17B4\u17B5\u180B-\u180F\u2000-\u200F\u2028-\u202F"
+    r"\u205F-\u206F\u3000\u3164\uE000-\uF8FF\uFE00-\uFE0F\uFEFF\uFFA0\uFFF0-\uFFFB\U0001BCA0-\U0001BCA3"
+    r"\U0001D173-\U0001D17A\U000E0000-\U0010FFFF"
+)
+# What a terminal obeys: controls other than the line feed, and what turns around the text beside it.
+OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_HIDDEN = re.compile(f"[{HIDDEN} \\\\]")
+_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
+_BROKEN = re.compile("[\udc80-\udcff]+")
+
+
+def shown(content: bytes, space: str = "␠") -> str:
+    """The bytes of a token, or of any text, as one line that can be shown anywhere."""
+    text = content.decode("utf-8", "surrogateescape")
+
+    def named(match: re.Match[str]) -> str:
+        character = match.group()
+        return space if character == " " else _NAMED.get(character) or f"<U+{ord(character):04X}>"
+
+    def hexed(match: re.Match[str]) -> str:
+        return f"<{match.group().encode('utf-8', 'surrogateescape').hex(' ').upper()}>"
+
+    return _BROKEN.sub(hexed, _HIDDEN.sub(named, text))
