@@ -2,9 +2,9 @@
 
     python -m tests.soak [--hours H] [--seed N]
 
-Each seed is one round: a corpus with every option at random against the slow reference, superwords of both kinds, and a
-training killed again and again at moments by chance. It ends at the first difference with its traceback, and the seed
-that shows it once more: `--seed N`. Without --seed it begins where chance says.
+Each seed is one round: a corpus with every option at random against the slow reference, superwords of both kinds, a
+training killed again and again at moments by chance, and damaged files. It ends at the first difference with its
+traceback, and the seed that shows it once more: `--seed N`. Without --seed it begins where chance says.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from itertools import count as count_up
 from pathlib import Path
 
+from tests import rot
 from tests.runs import text_run
 from tests.samples import natural_text
 from tests.train import test_resume, test_superwords, test_trainer, test_uw
@@ -46,7 +47,14 @@ def kills(seed: int, folder: Path) -> None:
     assert test_resume.kill_and_go_on(run, folder, random.Random(seed), KILLS, least=0) == whole
 
 
-CHECKS: tuple[Callable[[int, Path], None], ...] = (words, superwords, stages, kills)
+def rotten_files(seed: int, folder: Path) -> None:
+    """Every kind of file of a RUN damaged, in every state: named or harmless."""
+    found = rot.matrix(5 * len(rot.STATES), seed, list(rot.STATES), folder)
+    bad = [(attempt, outcome) for attempt, outcome in found if outcome.kind not in ("harmless", "named")]
+    assert not bad, f"{rot.table(found)}\n{bad}"
+
+
+CHECKS: tuple[Callable[[int, Path], None], ...] = (words, superwords, stages, kills, rotten_files)
 
 
 def soak(seeds: Iterator[int], end: float) -> int:

@@ -21,7 +21,7 @@ from streambpe.resources import SMALLEST_MEMORY_BYTES, Resources, format_size
 from streambpe.store.database import SCHEMA, VIEWS, list_trainings, open_store, seal, use_training
 from streambpe.store.identity import refuse_earlier_tables
 from streambpe.store.run import Run
-from streambpe.store.sqlfiles import described, run_query, run_sql, show_query
+from streambpe.store.sqlfiles import described, file_damaged, run_query, run_sql, says_damaged, show_query
 
 FILE_FORMS = ("csv", "json", "jsonl", "parquet")
 _ROWS_AT_ONCE = 10_000
@@ -163,6 +163,8 @@ def _sealed(
         ) from None
     except duckdb.Error as why:
         folder.refuse_old()
+        if says_damaged(why):
+            raise file_damaged(why) from None
         if "'pytz'" in str(why):
             raise StreambpeError(
                 "A column holds times with a time zone, and Python needs `pip install pytz` for them. "

@@ -4,23 +4,27 @@ The first line says what the training is; each further line is an event of the l
 
     {"op":"training","journal":"6f1c...","begins":0,"config":{...},"corpus":"<sha256>"}
     {"op":"merge","left":101,"right":32,"id":256,"n":2359}
-    {"op":"batch","batch":0,"first_seq":0,"events":1,...}
+    {"op":"batch","batch":0,"first_seq":0,"events":1,...,"sum":"<mmh3>"}
     {"op":"veto","left":97,"right":98,"n":7,"seq":12}
 
 The line of a pass comes after those of its events, so what follows the last whole pass was cut short by a
 kill: it is dropped when the file is read, and learned again. Otherwise a round of BatchBPE's rule would go
 on from its middle and end differently.
+
+A pass's line ends with the checksum of all bytes since the one before it: a digit that rotted is found when the file is
+read. The first line has that of itself and of the lines that the file began with. Lines of older versions have none.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import mmh3
 import msgspec
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +51,8 @@ class Journal:
     vetoes: list[VetoRow] = field(default_factory=list)
     saved: bool = False
     _unwritten: list[bytes] = field(default_factory=list)
+    _since_pass: Any = field(default_factory=mmh3.mmh3_x64_128)  # checksum of what follows the last pass's line
+    _summed: int = 0  # how many of _unwritten are in it, or in front of it
 
     @classmethod
     def start(
@@ -65,10 +71,15 @@ class Journal:
         begins = len(self.events) + len(self.vetoes) + len(self.batches)
         with whole_file(self.path) as temporary:
             with temporary.open("wb") as out:
-                out.write(_line({"op": "training", "journal": self.number, "begins": begins, **self.training}))
-                out.writelines(self.events.lines())
-                out.writelines(_line({**veto, "op": "veto"}) for veto in self.vetoes)
-                out.writelines(_line({**batch, "op": "batch"}) for batch in self.batches)
+                first = {"op": "training", "journal": self.number, "begins": begins, **self.training}
+                lines = [
+                    *self.events.lines(),
+                    *(_line({**veto, "op": "veto"}) for veto in self.vetoes),
+                    *(_line({**batch, "op": "batch"}) for batch in self.batches),
+                ]
+                checksum = mmh3.mmh3_x64_128_digest(b"".join([_line(first), *lines])).hex()
+                out.write(_line({**first, "sum": checksum}))
+                out.writelines(lines)
             failpoint("journal-written")
         failpoint("journal-created")
         self.saved = True
@@ -81,7 +92,7 @@ class Journal:
         if not lines:
             raise RunError(f"{path} is empty; remove it and train again: the counts are kept.")
         journal = cls(path, {}, "", saved=True)
-        at = begins = 0
+        at = begins = summed = 0
         whole = (0, 0, 0, 0)  # how many bytes, events, passes, vetoes there are up to the last whole pass
         for number, line in enumerate(lines, 1):
             at += len(line) + 1
@@ -90,8 +101,15 @@ class Journal:
                 if number == 1:
                     journal.training = _record(line)
                     journal.number, begins = journal.training.pop("journal"), journal.training.pop("begins")
+                    if len(lines) > begins:
+                        _refuse_rotten(journal.training, lines[: begins + 1], 0)
+                        summed = begins + 1
                 elif op == "batch":
-                    journal.batches.append(read_pass(_record(line), len(journal.events)))
+                    record = _record(line)
+                    if number > summed:
+                        _refuse_rotten(record, lines[summed:number], -1)
+                        summed = number
+                    journal.batches.append(read_pass(record, len(journal.events)))
                 elif op == "veto":
                     journal.vetoes.append(_VETO.decode(line))
                 else:
@@ -135,7 +153,10 @@ class Journal:
     def add_batch(self, record: PassRow) -> None:
         """Remember a pass; it covers the events added since the last one."""
         self.batches.append(record)
-        self._unwritten.append(_line({"op": "batch", **record}))
+        named = {"op": "batch", **record}
+        self._sum_up([_line(named)])
+        self._unwritten.append(_line({**named, "sum": self._since_pass.digest().hex()}))
+        self._since_pass, self._summed = mmh3.mmh3_x64_128(), len(self._unwritten)
 
     def add_veto(self, left: int, right: int, n: int) -> None:
         """Remember a pair that may not be learned."""
@@ -147,12 +168,18 @@ class Journal:
         """Append what is not on disk yet, and fsync: from then on it survives a power cut."""
         if not self._unwritten:
             return
+        self._sum_up()
         with self.path.open("ab") as out:
             out.writelines(self._unwritten)
             out.flush()
             sync(out.fileno())
         self._unwritten.clear()
+        self._summed = 0
         failpoint("events-committed")
+
+    def _sum_up(self, more: Sequence[bytes] = ()) -> None:
+        self._since_pass.update(b"".join([*self._unwritten[self._summed :], *more]))
+        self._summed = len(self._unwritten)
 
 
 class _Which(msgspec.Struct):
@@ -170,6 +197,17 @@ def _record(line: bytes) -> dict[str, Any]:
     record: dict[str, Any] = msgspec.json.decode(line)
     del record["op"]
     return record
+
+
+def _refuse_rotten(record: dict[str, Any], lines: Sequence[bytes], own: int) -> None:
+    """Take the checksum out of a record, whose line is lines[own]; an error if it is not that of the lines."""
+    wanted = record.pop("sum", None)
+    if wanted is None:
+        return
+    without = [line + b"\n" for line in lines]
+    without[own] = without[own].replace(f',"sum":"{wanted}"'.encode(), b"")
+    if mmh3.mmh3_x64_128_digest(b"".join(without)).hex() != wanted:
+        raise ValueError(f"the checksum that it has for {len(lines)} lines is not theirs")
 
 
 def _line(record: dict[str, Any]) -> bytes:

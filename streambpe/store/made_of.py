@@ -4,7 +4,8 @@
     neighbours-0-81920344.parquet         metadata of its schema: streambpe-made-of
 
 A file or folder counts as absent if it lacks its note, has the note of another, or is not whole. It is made again,
-with the same result. A note in Parquet comes after all rows, so a file that has one was not cut off. The checksum of a
+with the same result. A note in Parquet comes after all rows, so a file that has one was not cut off, and its bytes have
+a checksum of their own (checksums.py). The checksum of a
 folder's files is MurmurHash3 (x64, 128 bits): it finds damage at a quarter of the cost of sha256, and proves nothing.
 """
 
@@ -18,6 +19,8 @@ from typing import Any
 import mmh3
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from streambpe.store.checksums import refuse_damaged
 
 _NOTE = "made_of.json"
 _KEY = "streambpe-made-of"
@@ -64,8 +67,9 @@ def parquet_note(made_of: str, name: str) -> dict[str, str]:
 
 
 def has_note(path: Path, made_of: str) -> bool:
-    """Whether a Parquet file is there, is whole, and was made of this under its own name."""
+    """Whether a Parquet file is there, is as it was written, and was made of this under its own name."""
     try:
+        refuse_damaged(path)
         found = (pq.read_metadata(path).metadata or {}).get(_KEY.encode(), b"")
     except (OSError, pa.ArrowException):
         return False

@@ -26,6 +26,7 @@ from streambpe.core.strings import ChunkList
 from streambpe.errors import RunError, StreambpeError
 from streambpe.failpoints import failpoint
 from streambpe.files import put_in_place
+from streambpe.store.checksums import add_checksum, refuse_damaged
 from streambpe.store.identity import refuse_other_run
 from streambpe.store.run import Run
 
@@ -171,6 +172,7 @@ class PartWriter:
         )
         self._writer.add_key_value_metadata({"streambpe": msgspec.json.encode(footer)})
         self._writer.close()
+        add_checksum(self._temporary)
         failpoint("part-written")
         return part
 
@@ -195,6 +197,7 @@ def _first_chars(rows: ChunkList, row: int) -> str:
 def read_part(path: Path) -> Part:
     """A part, as its footer describes it."""
     try:
+        refuse_damaged(path)
         facts = (pq.read_metadata(path).metadata or {})[b"streambpe"]
         number = msgspec.json.decode(facts, type=_Format).format
         found = msgspec.json.decode(facts, type=_Footer) if number in range(1, PART_FORMAT + 1) else None

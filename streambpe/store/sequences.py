@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from streambpe.errors import RunError
 from streambpe.files import whole_file
 from streambpe.later import polars as pl
+from streambpe.store.checksums import add_checksum, refuse_damaged
 from streambpe.store.made_of import fingerprint, has_note, parquet_note
 from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import Part, Span
@@ -59,6 +60,7 @@ def _write_chunks(ranked: pl.DataFrame, target: Path, made_of: str) -> None:
     note = parquet_note(made_of, target.name)
     with whole_file(target) as temporary:
         ranked.write_parquet(temporary, compression="zstd", compression_level=1, statistics=False, metadata=note)
+        add_checksum(temporary)
 
 
 def _write_ids(ids: Ids, target: Path, made_of: str) -> None:
@@ -72,15 +74,18 @@ def _write_ids(ids: Ids, target: Path, made_of: str) -> None:
             column_encoding="BYTE_STREAM_SPLIT",
             write_statistics=False,
         )
+        add_checksum(temporary)
 
 
 def read_chunks(folder: Path, name: str) -> pl.Series:
     """A part's chunks by id."""
+    refuse_damaged(folder / f"{name}.chunks.parquet")
     return pl.read_parquet(folder / f"{name}.chunks.parquet")["chunk"]
 
 
 def read_ids(folder: Path, name: str) -> npt.NDArray[np.int32]:
     """A part's documents as ids."""
+    refuse_damaged(folder / f"{name}.parquet")
     ids: Ids = pq.read_table(folder / f"{name}.parquet", use_threads=False)["chunk_id"].to_numpy()
     return ids
 

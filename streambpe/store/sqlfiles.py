@@ -118,10 +118,25 @@ def _failure_told() -> Iterator[None]:
     except (duckdb.IOException, duckdb.SerializationException) as why:
         if says_disk_full(why):
             raise
-        raise RunError(
-            f"The tables cannot be read: {str(why).splitlines()[0]}. The file is damaged. Nothing was changed. Put the "
-            f"right one back, or remove it: `streambpe count RUN SOURCE...` fills it again from RUN/counts."
-        ) from None
+        raise file_damaged(why) from None
+    except duckdb.Error as why:
+        if not says_damaged(why):
+            raise
+        raise file_damaged(why) from None
+
+
+def says_damaged(why: duckdb.Error) -> bool:
+    """Whether DuckDB found that the bytes of its file are not those that it wrote."""
+    return bool(re.search("orrupt database|computed checksum|ailed to load metadata|ailed to deserialize", str(why)))
+
+
+def file_damaged(why: duckdb.Error) -> RunError:
+    """What is said of that."""
+    return RunError(
+        f"state.duckdb cannot be read: {str(why).splitlines()[0]}. The file is damaged. What was counted and learned "
+        f"lies in files beside it. Put the right one back, or remove it: `streambpe count RUN SOURCE...` fills it "
+        f"again."
+    )
 
 
 def query_frame(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> pl.DataFrame:

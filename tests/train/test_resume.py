@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -323,8 +324,15 @@ def test_a_damaged_journal_is_named(counted, tmp_path):
     journal.write_bytes(b"")
     with pytest.raises(RunError, match=r"pending\.events is empty"):
         learn(run)
-    # an event that these words do not lead to
-    journal.write_bytes(written.replace(b'"n":', b'"n":1', 1))
+    # a digit that rotted, in an event and in the line of the options
+    for rotten in (written.replace(b'"n":', b'"n":1', 1), written.replace(b'"freq_cutoff":2', b'"freq_cutoff":3', 1)):
+        assert rotten != written
+        journal.write_bytes(rotten)
+        with pytest.raises(RunError, match=r"pending\.events line \d+ is damaged \(the checksum"):
+            learn(run)
+    # an event that these words do not lead to, in a journal of an older version, which has no checksums
+    without = re.sub(rb',"sum":"\w+"', b"", written)
+    journal.write_bytes(without.replace(b'"n":', b'"n":1', 1))
     with pytest.raises(RunError, match="were learned from other words"):
         learn(run)
 

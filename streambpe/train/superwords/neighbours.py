@@ -33,6 +33,7 @@ from streambpe.files import whole_file
 from streambpe.later import polars as pl
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event, Op
+from streambpe.store.checksums import add_checksum
 from streambpe.store.made_of import has_note, parquet_note
 from streambpe.store.sequences import SequencePart, read_sequence, unreadable
 from streambpe.threads import in_order
@@ -221,3 +222,4 @@ def write_whole(frame: pl.DataFrame, target: Path, made_of: str = "") -> None:
     note = parquet_note(made_of, target.name)
     with whole_file(target) as temporary:
         frame.write_parquet(temporary, compression="zstd", compression_level=1, row_group_size=1 << 16, metadata=note)
+        add_checksum(temporary)

@@ -58,6 +58,7 @@ from streambpe.core.runs import KeptPairs, RunCounter
 from streambpe.failpoints import failpoint
 from streambpe.files import put_in_place, whole_file
 from streambpe.later import polars as pl
+from streambpe.store.checksums import add_checksum
 from streambpe.store.made_of import fingerprint, parquet_note, seal_folder
 from streambpe.system import remove_folder
 from streambpe.train.engine.rules import release_maps
@@ -208,14 +209,13 @@ def _write_runs(counter: RunCounter, target: Path, made_of: str) -> None:
     """Rows (run, by, n): each distinct run as its symbols' bytes, a number that spreads runs evenly, how often."""
     schema = pa.schema([("run", pa.large_binary()), ("by", pa.int64()), ("n", pa.int64())])
     schema = schema.with_metadata(parquet_note(made_of, target.name))
-    with (
-        whole_file(target) as temporary,
-        pq.ParquetWriter(temporary, schema, compression="lz4", use_dictionary=False) as out,
-    ):
-        for runs in counter.take():
-            buffers = [None, pa.py_buffer(np.concatenate(([0], runs.ends))), pa.py_buffer(runs.data)]
-            array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(runs.n), buffers)
-            out.write_table(pa.table([array, runs.by, runs.n], schema))
+    with whole_file(target) as temporary:
+        with pq.ParquetWriter(temporary, schema, compression="lz4", use_dictionary=False) as out:
+            for runs in counter.take():
+                buffers = [None, pa.py_buffer(np.concatenate(([0], runs.ends))), pa.py_buffer(runs.data)]
+                array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(runs.n), buffers)
+                out.write_table(pa.table([array, runs.by, runs.n], schema))
+        add_checksum(temporary)
 
 
 def collect_runs(

@@ -1,0 +1,360 @@
+"""Rotten files: every file of a RUN, damaged in many ways, in many states. Named or harmless, never wrong.
+
+    python -m tests.rot [--attempts N] [--seed S] [--state NAME]
+
+An attempt copies a RUN, damages one of its files, gives the command that comes next and looks at what came out:
+
+    harmless   exit code 0 and the same output as from the whole RUN
+    named      an error whose message names a file of the RUN, or the source that is to be counted again
+    told       an error that names no file
+    wrong      exit code 0 and another output
+    traceback  anything but an exit code and a message
+
+Attempts run in a process of their own, which a crash of a library may end: that counts as a traceback too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.runs import ROOT, cli, ended, log_of
+from tests.samples import natural_text
+
+OUTCOMES = ("harmless", "named", "told", "wrong", "traceback")
+_SIZE = "900"
+_MEMORY = ("--memory", "400MB", "--threads", "2")
+_TRAIN = ("--vocab-size", _SIZE, *_MEMORY)
+_SUPERBPE = ("--superwords", "superbpe", "--transition", "700", *_TRAIN)
+_UW = ("--superwords", "uw", "--transition", "700", *_TRAIN)
+
+
+# ---------------------------------------------------------------- states of a RUN, and what comes next
+
+
+@dataclass(frozen=True)
+class State:
+    """How a RUN is made, and the command that is given next."""
+
+    make: Callable[[Path, Path], object]  # (RUN, text)
+    next: Callable[[Path, Path, Path], str]  # (RUN, text, a folder for output) -> what came out
+
+
+def _log(run: Path) -> str:
+    """The merges, without the header, which may tell of versions and dates."""
+    events = [(e.op, e.pair, e.id, e.n) if e.op != "delete" else (e.op, e.id, e.n) for e in log_of(run).events]
+    return hashlib.sha256(repr(events).encode()).hexdigest()
+
+
+def _train(*options: str) -> Callable[[Path, Path, Path], str]:
+    def next_command(run: Path, text: Path, out: Path) -> str:
+        cli("train", run, *options)
+        return _log(run)
+
+    return next_command
+
+
+def _count_on(run: Path, text: Path, out: Path) -> str:
+    cli("count", run, text, "--lines", "--pattern", "gpt4", *_MEMORY)
+    cli("export-counts", run, "-o", out / "counts.csv")
+    return hashlib.sha256((out / "counts.csv").read_bytes()).hexdigest()
+
+
+def _encode(run: Path, text: Path, out: Path) -> str:
+    cli("encode", run, text, "-o", out / "ids.bin", *_MEMORY)
+    return hashlib.sha256((out / "ids.bin").read_bytes()).hexdigest()
+
+
+def _export(run: Path, text: Path, out: Path) -> str:
+    cli("export", run, "--to", "hf", "-o", out / "tokenizer.json")
+    return hashlib.sha256((out / "tokenizer.json").read_bytes()).hexdigest()
+
+
+def _tables(run: Path, text: Path, out: Path) -> str:
+    """What SQL tells; a database that is damaged elsewhere may answer."""
+    told = cli("sql", run, "SELECT sum(n), count(*) FROM chunk_counts").stdout
+    return told + cli("sql", run, "SELECT id, text, n FROM vocabulary ORDER BY id").stdout
+
+
+def _check(run: Path, text: Path, out: Path) -> str:
+    cli("check", run, *_MEMORY)
+    return "clean"
+
+
+def _counted(*more: str) -> Callable[[Path, Path], object]:
+    pattern = "boundless" if "--sequences" in more else "gpt4"
+    return lambda run, text: cli("count", run, text, "--lines", "--pattern", pattern, *more, *_MEMORY)
+
+
+def _trained(*options: str) -> Callable[[Path, Path], object]:
+    return lambda run, text: cli("train", run, text, "--lines", "--pattern", "gpt4", *options, *_TRAIN)
+
+
+def _killed(failpoint: str, **options: object) -> Callable[[Path, Path], object]:
+    """A training that died."""
+
+    def make(run: Path, text: Path) -> None:
+        _counted(*(["--sequences"] if "superwords" in options else []))(run, text)
+        options_of_all = {"vocab_size": int(_SIZE), **options}
+        assert ended(failpoint, run=run, file_places=2000, options=options_of_all), failpoint
+
+    return make
+
+
+def _half_counted(run: Path, text: Path) -> None:
+    counting = {"lines": True, "options": {"pattern": "gpt4"}}
+    assert ended("part-committed:4", run=run, sources=[text], counting=counting, block=1 << 13)
+
+
+STATES: dict[str, State] = {
+    "half counted": State(_half_counted, _count_on),
+    "counted": State(_counted(), _train(*_TRAIN)),
+    "half learned": State(_killed("events-committed:4"), _train(*_TRAIN)),
+    "sequences": State(_counted("--sequences"), _train("--superwords", "boundless", *_TRAIN)),
+    "half the neighbours": State(
+        _killed("neighbours-written:2", superwords="boundless"), _train("--superwords", "boundless", *_TRAIN)
+    ),
+    "half the superwords": State(
+        _killed("events-committed:18", superwords="superbpe", transition=700), _train(*_SUPERBPE)
+    ),
+    "half of stage 2": State(_killed("tokens-written", superwords="uw", transition=700), _train(*_UW)),
+    "half of uw": State(_killed("words-written", superwords="uw", transition=700), _train(*_UW)),
+    "trained, encode": State(_trained(), _encode),
+    "trained, export": State(_trained(), _export),
+    "trained, sql": State(_trained(), _tables),
+    "trained, check": State(_trained("--superwords", "boundless"), _check),
+    "trained, grow": State(_trained(), _train("--vocab-size", "1000", *_MEMORY)),
+}
+
+
+# ---------------------------------------------------------------- damage
+
+
+def _flip(data: bytes, chance: random.Random) -> bytes:
+    at = chance.randrange(len(data))
+    return data[:at] + bytes([data[at] ^ 1 << chance.randrange(8)]) + data[at + 1 :]
+
+
+def _zero(data: bytes, chance: random.Random) -> bytes:
+    at = chance.randrange(len(data))
+    stop = min(len(data), at + chance.choice((1, 16, 512, 4096)))
+    return data[:at] + bytes(stop - at) + data[stop:]
+
+
+def _cut(data: bytes, chance: random.Random) -> bytes:
+    return data[: chance.randrange(len(data))]
+
+
+def _more(data: bytes, chance: random.Random) -> bytes:
+    return data + chance.randbytes(chance.choice((1, 100)))
+
+
+def _empty(data: bytes, chance: random.Random) -> bytes:
+    return b""
+
+
+DAMAGE: dict[str, Callable[[bytes, random.Random], bytes]] = {
+    "flip": _flip, "zero": _zero, "cut": _cut, "more": _more, "empty": _empty,
+}  # fmt: skip
+WAYS = (*DAMAGE, "flip", "flip", "swap", "delete")  # one bit is the likeliest: it is drawn three times
+
+
+def files_of(run: Path) -> list[Path]:
+    """The files of a RUN that hold something, without its lock."""
+    return [path for path in sorted(run.rglob("*")) if path.is_file() and path.name != "lock" and path.stat().st_size]
+
+
+def damage(run: Path, file: str, way: str, chance: random.Random) -> bool:
+    """Damage one file of a RUN; False if it cannot be done so."""
+    path = run / file
+    if way == "delete":
+        path.unlink()
+    elif way == "swap":
+        others = [p for p in files_of(run) if p != path and p.suffix == path.suffix]
+        if not others:
+            return False
+        other = chance.choice(others)
+        mine, theirs = path.read_bytes(), other.read_bytes()
+        if mine == theirs:
+            return False
+        path.write_bytes(theirs)
+        other.write_bytes(mine)
+    else:
+        before = path.read_bytes()
+        path.write_bytes(DAMAGE[way](before, chance))
+        return path.read_bytes() != before
+    return True
+
+
+# ---------------------------------------------------------------- attempts
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One damage to one file."""
+
+    state: str
+    file: str
+    way: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an attempt; `said` is the message or the end of the traceback."""
+
+    kind: str
+    said: str = ""
+
+
+def _outcome(attempt: Attempt, whole: Path, text: Path, expected: str) -> Outcome | None:
+    with tempfile.TemporaryDirectory(prefix="streambpe-rot-") as folder:
+        run, out = Path(folder) / "run", Path(folder)
+        shutil.copytree(whole, run)
+        if not damage(run, attempt.file, attempt.way, random.Random(attempt.seed)):
+            return None
+        try:
+            came = STATES[attempt.state].next(run, text, out)
+        except AssertionError as error:  # tests.runs.cli: another exit code than 0
+            command, code, stdout, stderr = error.args[0]
+            said = f"{code} {stderr}{stdout if command[0] == 'check' else ''}"
+            names = [path.name for path in files_of(whole)] + [attempt.file.rpartition("/")[2], text.name]
+            return Outcome("named" if any(name in said for name in names) else "told", said)
+        except BaseException:
+            return Outcome("traceback", traceback.format_exc()[-1500:])
+        return Outcome("harmless" if came == expected else "wrong")
+
+
+def prepare(states: list[str], folder: Path) -> Iterator[tuple[str, Path, Path, str]]:
+    """(state, RUN, text, what comes out of the whole RUN)."""
+    for number, name in enumerate(states):
+        text = folder / f"text-{number}.txt"
+        text.write_text(natural_text(5, 40_000), encoding="utf-8")
+        run = folder / f"run-{number}"
+        STATES[name].make(run, text)
+        (folder / f"whole-{number}").mkdir()
+        shutil.copytree(run, folder / f"copy-{number}")
+        expected = STATES[name].next(folder / f"copy-{number}", text, folder / f"whole-{number}")
+        yield name, run, text, expected
+
+
+def attempts(states: list[tuple[str, Path]], number: int, seed: int) -> list[Attempt]:
+    """So many attempts, spread over states, over the kinds of files in each, and over ways."""
+    chance = random.Random(seed)
+    made = []
+    for at in range(number):
+        state, run = states[at % len(states)]
+        kinds: dict[str, list[Path]] = {}
+        for path in files_of(run):
+            relative = path.relative_to(run)
+            kind = "".join(c for c in str(relative) if not c.isdigit())
+            kinds.setdefault(kind, []).append(relative)
+        file = chance.choice(kinds[chance.choice(sorted(kinds))])
+        made.append(Attempt(state, file.as_posix(), chance.choice(WAYS), chance.randrange(1 << 30)))
+    return made
+
+
+class Attempts:
+    """The process that makes attempts; another one is started when a library brings it down."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def make(self, attempt: Attempt, whole: Path, text: Path, expected: str) -> Outcome | None:
+        """The outcome of one attempt; None if the damage changed nothing."""
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.rot", "--attempt"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL, text=True, cwd=ROOT,
+            )  # fmt: skip
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        given = {"attempt": asdict(attempt), "whole": str(whole), "text": str(text), "expected": expected}
+        self._process.stdin.write(json.dumps(given) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            code = self.close()
+            return Outcome("traceback", f"the process ended with {code}")
+        found = json.loads(answer)
+        return Outcome(**found) if found else None
+
+    def close(self) -> int:
+        """End the process; its exit code."""
+        if self._process is None:
+            return 0
+        self._process.communicate()
+        code, self._process = self._process.returncode, None
+        return code
+
+
+def _serve() -> None:
+    """Attempts from stdin, outcomes to stdout; what commands print goes nowhere."""
+    answers, sys.stdout = sys.stdout, sys.stderr
+    for line in sys.stdin:
+        given = json.loads(line)
+        found = _outcome(
+            Attempt(**given["attempt"]), Path(given["whole"]), Path(given["text"]), given["expected"]
+        )  # fmt: skip
+        print(json.dumps(found and asdict(found)), file=answers, flush=True)
+
+
+def matrix(number: int, seed: int, states: list[str], folder: Path) -> list[tuple[Attempt, Outcome]]:
+    """So many attempts and what became of each."""
+    prepared = {name: (run, text, expected) for name, run, text, expected in prepare(states, folder)}
+    maker = Attempts()
+    found = []
+    try:
+        for attempt in attempts([(name, prepared[name][0]) for name in states], number, seed):
+            outcome = maker.make(attempt, *prepared[attempt.state])
+            if outcome is not None:
+                found.append((attempt, outcome))
+                if outcome.kind not in ("harmless", "named"):
+                    print(outcome.kind, attempt, outcome.said, sep="\n  ", flush=True)
+    finally:
+        maker.close()
+    return found
+
+
+def table(found: list[tuple[Attempt, Outcome]]) -> str:
+    """State by outcome, as Markdown."""
+    counts: dict[str, Counter[str]] = {}
+    for attempt, outcome in found:
+        counts.setdefault(attempt.state, Counter())[outcome.kind] += 1
+    counts["all"] = sum(counts.values(), Counter())
+    lines = [f"| state | tried | {' | '.join(OUTCOMES)} |", "|---|---|" + "---|" * len(OUTCOMES)]
+    for state, kinds in counts.items():
+        lines.append(f"| {state} | {kinds.total()} | {' | '.join(str(kinds[kind]) for kind in OUTCOMES)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--attempts", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--state", action="append", choices=list(STATES))
+    parser.add_argument("--attempt", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.attempt:
+        _serve()
+        return
+    with tempfile.TemporaryDirectory(prefix="streambpe-rot-") as folder:
+        found = matrix(given.attempts, given.seed, given.state or list(STATES), Path(folder))
+    print(table(found))
+    sys.exit(any(outcome.kind in ("wrong", "traceback") for _, outcome in found))
+
+
+if __name__ == "__main__":
+    main()
