@@ -170,10 +170,19 @@ def decode(model: str, file: str | None, dtype: str) -> None:
     required=True,
     help="The format.",
 )
-@click.option("-o", "--output", required=True, metavar="PATH", help="The file; for gpt2 a folder.")
+@click.option(
+    "-o", "--output", required=True, metavar="PATH", help="The file; for gpt2 a folder; for hf either: FOLDER/."
+)
 @click.option("--vocab-size", metavar="N[,N...]", help="Cut smaller vocabularies; several get the size in their name.")
 @click.option("--verify", metavar="TEXT", help="A SOURCE to encode both ways; prints how far the two are apart.")
 @click.option("--strict", is_flag=True, help="Exit 4 unless the export is exact.")
+@click.option("--bos", metavar="TOKEN", help="FOLDER/: the special token that begins a text.")
+@click.option("--eos", metavar="TOKEN", help="FOLDER/: the one that ends it.")
+@click.option("--pad", metavar="TOKEN", help="FOLDER/: the one that fills a batch.")
+@click.option("--unk", metavar="TOKEN", help="FOLDER/: the one for what is unknown.")
+@click.option("--add-bos", is_flag=True, help="FOLDER/: encoding puts --bos before every text.")
+@click.option("--add-eos", is_flag=True, help="FOLDER/: encoding puts --eos behind every text.")
+@click.option("--chat-template", metavar="FILE", help="FOLDER/: a Jinja template for conversations.")
 @force_option
 @line_option
 @json_option
@@ -187,27 +196,32 @@ def export(
     force: bool,
     progress: str,
     as_json: bool,
+    **roles: Any,
 ) -> None:
     """Write MODEL for other programs, and say what they cannot hold.
 
     \b
-    hf         tokenizer.json, for tokenizers and transformers
+    hf         tokenizer.json, for tokenizers; with -o FOLDER/ all that
+               transformers loads: AutoTokenizer.from_pretrained("FOLDER")
     tiktoken   ranks, and a Python file that makes the Encoding
     gpt2       vocab.json and merges.txt in the folder PATH
     boundless  a .model file, version 2, for fastboundlessbpe
     gguf       vocabulary metadata for llama.cpp; needs `pip install gguf`
     events     the event log; parquet: the same as a table
 
+    Roles that are not given go to special tokens of the usual names (<s>, </s>, <|endoftext|>, <pad>, <unk>, ...).
     Plain BPE without stop words and uw models are exact in hf. Of the others the best form that can be said
     is written, and what is lost is printed.
 
     \b
     example:
         streambpe export runs/en --to hf -o en.json --verify held-out.txt --strict
+        streambpe export runs/en --to hf -o my-tokenizer/ --pad "<pad>" --add-bos
         streambpe export runs/en --to tiktoken -o en.tiktoken \\
             --vocab-size 8000,16000
     """
     from streambpe.encode.formats.export import export as export_model
+    from streambpe.encode.formats.hf_folder import Roles
 
     try:
         sizes = [parse_amount(size) for size in vocab_size.split(",")] if vocab_size else []
@@ -216,7 +230,7 @@ def export(
             f"--vocab-size {vocab_size}: one number, or several with commas between, such as 8k,16k."
         ) from None
     with reporting(Meter("exporting"), progress):
-        results = export_model(model, to, output, vocab_sizes=sizes, verify=verify, force=force)
+        results = export_model(model, to, output, vocab_sizes=sizes, verify=verify, force=force, roles=Roles(**roles))
     if as_json:
         tell_json({"model": model, "to": to, "exports": [result.as_json() for result in results]})
     for result in results if not as_json else ():

@@ -139,6 +139,7 @@ COMMANDS = {
     "encode-bin": ["encode", "RUN", "TEXT", "-o", "OUT.bin", *MEMORY],
     "encode-parquet": ["encode", "RUN", "TEXT", "-o", "OUT.parquet", *MEMORY],
     "export-hf": ["export", "RUN", "--to", "hf", "-o", "OUT.json"],
+    "export-folder": ["export", "RUN", "--to", "hf", "-o", "OUT/"],
     "export-tiktoken": ["export", "RUN", "--to", "tiktoken", "-o", "OUT.tiktoken"],
     "export-gpt2": ["export", "RUN", "--to", "gpt2", "-o", "OUT"],
     "export-boundless": ["export", "RUN", "--to", "boundless", "-o", "OUT.model"],
@@ -188,7 +189,7 @@ def test_an_output_that_is_there_is_kept_without_force(learned, tmp_path, name):
         assert (folder / file).read_bytes() != b"mine"
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "export-sizes"])
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("export-sizes", "export-folder")])
 def test_names_that_cannot_be_written_are_one_message(learned, tmp_path, name):
     """A folder in its place, a folder that is not there, a name that is too long."""
     arguments = arguments_of(name, learned, tmp_path)

@@ -24,6 +24,7 @@ from streambpe.encode.formats.boundless import export_boundless, import_model
 from streambpe.encode.formats.gguf import export_gguf
 from streambpe.encode.formats.gpt2 import export_gpt2
 from streambpe.encode.formats.hf import export_hf, import_hf
+from streambpe.encode.formats.hf_folder import Roles, export_folder, folder_files, names_folder
 from streambpe.encode.formats.papers_json import import_picky, import_script
 from streambpe.encode.formats.tiktoken_ranks import export_tiktoken, import_tiktoken
 from streambpe.encode.tokenizer import Tokenizer
@@ -174,27 +175,45 @@ def export(
     vocab_sizes: Sequence[int] = (),
     verify: str | None = None,
     force: bool = False,
+    roles: Roles | None = None,
 ) -> list[ExportResult]:
     """Write a model in one format, once for each size (none: as it is); verify: a source to compare on.
 
     With several sizes the size goes into the name: tok.json -> tok-8000.json, tok-16000.json. force: overwrite files
-    that are there; without it nothing is written if one is.
+    that are there; without it nothing is written if one is. `roles`: what special tokens are for, where hf
+    writes a folder: an output that ends with a slash, or is one already.
     """
     if to not in FORMATS:
         raise UsageError(f"--to {to}: one of {', '.join(FORMATS)}.")
-    path = Path(output)
+    path, roles = Path(output), roles or Roles()
+    folder = roles if to == "hf" and names_folder(output) else None
+    if roles.given and folder is None:
+        raise UsageError(
+            f"What special tokens are for, and a chat template, stand in a folder that transformers loads: give --to "
+            f"hf and -o {path.with_suffix('')}/. Nothing was written."
+        )
     several = len(vocab_sizes) > 1
     targets = [path.with_name(f"{path.stem}-{n}{path.suffix}") for n in vocab_sizes] if several else [path]
     for target in targets:
-        for file in files_of(to, target):
+        for file in files_of(to, target, folder):
             refuse_existing(file, force)
     log = model if isinstance(model, EventLog) else read_model(model)
     logs = [cut_log(log, size) for size in vocab_sizes] or [log]
-    return [_export_one(one, to, target, verify) for one, target in zip(logs, targets, strict=True)]
+    if folder is not None:
+        folder.settle({special.text: special.id for special in log.header.specials})
+        folder.chat_text()
+        path.absolute().parent.mkdir(parents=True, exist_ok=True)
+    return [_export_one(one, to, target, verify, folder) for one, target in zip(logs, targets, strict=True)]
 
 
-def files_of(to: str, path: Path) -> list[Path]:
-    """The files that an export writes."""
+def files_of(to: str, path: Path, folder: Roles | None = None) -> list[Path]:
+    """The files that an export writes. `folder`: for hf, if `path` is a folder; it is made, and those around it."""
+    if folder is not None:
+        if path.is_file():
+            raise UsageError(
+                f"{path} is a file, and a folder is to be written. Nothing was changed; give another name."
+            )
+        return [path / name for name in folder_files(folder)] if path.is_dir() else []
     if to == "gpt2":
         refuse_no_place(path)
         if path.exists() and not path.is_dir():
@@ -218,10 +237,13 @@ def _written_aside(path: Path) -> Iterator[Path]:
         raise not_written(path, why) from None
 
 
-def _export_one(log: EventLog, to: str, path: Path, verify: str | None) -> ExportResult:
+def _export_one(log: EventLog, to: str, path: Path, verify: str | None, folder: Roles | None) -> ExportResult:
     tokenizer = Tokenizer.from_event_log(log)
     with _written_aside(path) as aside:
-        files, lost = _write(tokenizer, log, to, aside)
+        if folder is not None:
+            files, lost = export_folder(tokenizer.encoder, aside, folder)
+        else:
+            files, lost = _write(tokenizer, log, to, aside)
         files = [path.parent / file.relative_to(aside.parent) for file in files]
     result = ExportResult(files, tokenizer.n_vocab, lost)
     if verify is not None:
