@@ -90,7 +90,7 @@ def folder_files(roles: Roles) -> tuple[str, ...]:
 def names_folder(output: str | os.PathLike[str]) -> bool:
     """Whether -o means a folder: it ends with a slash, or is one already that is not named like a file."""
     path = Path(output)
-    return str(output).endswith(("/", os.sep)) or (path.is_dir() and path.suffix != ".json")
+    return str(output).endswith(("/", os.sep)) or (os.path.isdir(path) and path.suffix != ".json")
 
 
 def export_folder(encoder: Encoder, folder: Path, roles: Roles) -> tuple[list[Path], list[str]]:
