@@ -39,7 +39,7 @@ def parse_weights(given: Sequence[str] | Mapping[str, object]) -> dict[str, str]
 
 # What each compatibility name changes; see docs/training.md. `alphabet` is overridden by an encoding that allows
 # only one alphabet.
-LIKE: dict[str, dict[str, Any]] = {
+LIKE: dict[str, dict[str, Any]] = {  # values of any field of TrainConfig
     "hf": {},
     "rustbpe": {"alphabet": "bytes"},
     "kensho": {

@@ -58,9 +58,9 @@ class CountConfig:
         """Whether text is changed before it is split (text/prepare.py)."""
         return self.normalize != "none" or self.unencodable == "drop"
 
-    def as_facts(self) -> dict[str, Any]:
+    def as_facts(self) -> CountOptions:
         """For table run."""
-        return asdict(self)
+        return cast(CountOptions, asdict(self))
 
 
 class CountOptions(TypedDict, total=False):

@@ -20,6 +20,8 @@ from click.testing import CliRunner
 from streambpe.cli.main import main
 from streambpe.model.eventlog import EventLog, read_event_log
 from streambpe.resources import Resources
+from streambpe.store.run import Run
+from streambpe.store.sequences import END_OF_DOCUMENT, read_sequence
 from streambpe.train.counting.count import count
 
 SMALL = Resources(400 * 10**6, 2)  # the least memory that superwords need
@@ -61,6 +63,18 @@ def rows(run: Path, query: str) -> list[tuple[Any, ...]]:
     """The rows that a query on the run's database gives."""
     with duckdb.connect(str(run / "state.duckdb"), read_only=True) as con:
         return con.sql(query).fetchall()
+
+
+def stored_documents(run: Path, part: str) -> list[list[str]]:
+    """The documents of one part as lists of chunks; the last may be unfinished."""
+    chunks, ids = read_sequence(Run(run).sequences, part)
+    found: list[list[str]] = [[]]
+    for number in ids.tolist():
+        if number == END_OF_DOCUMENT:
+            found.append([])
+        else:
+            found[-1].append(chunks[number])
+    return found if found[-1] else found[:-1]
 
 
 def view_rows(run: Path, view: str, name: str = "main") -> list[tuple[Any, ...]]:

@@ -82,7 +82,7 @@ class EncodeResult:
 class _State:
     """How much of OUT.part is certain. Written to OUT.progress.json."""
 
-    job: dict[str, Any]
+    job: dict[str, Any]  # compared as JSON with what another call, or another version, left
     source: int = 0  # sources before this one are done
     stop_at: int = 0  # and this one up to here
     inside: bool = False  # in the middle of a document

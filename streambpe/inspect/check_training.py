@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -181,7 +181,7 @@ def _read_supermerges(run: Run, name: str, number: str) -> Sequence[Event]:
     raise RunError(f"the superwords learned so far are gone from {run.path / 'training' / name}; train again")
 
 
-def config_of(training: dict[str, Any]) -> TrainConfig:
+def config_of(training: Mapping[str, Any]) -> TrainConfig:
     """The options of a training, from its journal or its log."""
     ours = {f.name for f in fields(TrainConfig)}
     given = {key: value for key, value in training["config"].items() if key in ours}

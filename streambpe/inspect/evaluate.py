@@ -17,7 +17,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
 import polars as pl
@@ -53,7 +53,7 @@ class Evaluation:
 
     model: str
     source: str  # the source's path, the group, or ALL
-    values: dict[str, Any]
+    values: dict[str, float | None]  # by the names in MEASURES
 
 
 def evaluate(
@@ -111,7 +111,7 @@ def evaluate(
             beside = int(alone[reference].n.sum())
             for what, uses in sorted(alone.items()) if by == "group" else alone.items():
                 values = measure(uses, tokens)
-                values["parity"] = values["tokens"] / beside if beside else None
+                values["parity"] = int(uses.n.sum()) / beside if beside else None
                 results.append(Evaluation(name, what, values))
         results.append(Evaluation(name, ALL, measure(total, tokens)))
     return results

@@ -37,7 +37,7 @@ from streambpe.store.run import Run
 from streambpe.store.weights import weighed_counts
 from streambpe.text.shown import shown
 
-Row = dict[str, Any]
+Row = dict[str, Any]  # of a table whose columns depend on what is explained; printed and put into JSON as it is
 _RIVALS = 5
 
 

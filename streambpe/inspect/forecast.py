@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -73,7 +73,23 @@ class Grown:
     sort_seconds: float  # per distinct chunk, to take it out of the table
 
 
-def forecast(grown: Grown, rehearsed: Rehearsal, config: TrainConfig, resources: Resources) -> dict[str, Any]:
+class Forecast(TypedDict):
+    """The fields of a Plan that are forecasts."""
+
+    text_bytes: int
+    chunks: int
+    distinct: int
+    places: int
+    memory_bytes: int
+    learns_in_memory: bool
+    memory_suits_bytes: int
+    disk_bytes: int
+    disk_left_bytes: int
+    seconds: float
+    stage_seconds: dict[str, float]
+
+
+def forecast(grown: Grown, rehearsed: Rehearsal, config: TrainConfig, resources: Resources) -> Forecast:
     """The fields of a Plan that are forecasts."""
     times = 1 / grown.share  # the corpus is so many times the sample
     places = round((rehearsed.batches[0]["places"] if rehearsed.batches else 0) * growth_ratio(grown.places, times))

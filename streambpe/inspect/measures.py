@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -112,7 +111,7 @@ def _share(part: float, whole: float) -> float | None:
     return float(part) / float(whole) if whole else None
 
 
-def measure(uses: Uses, tokens: Tokens) -> dict[str, Any]:
+def measure(uses: Uses, tokens: Tokens) -> dict[str, float | None]:
     """All of MEASURES but parity, which needs a second text. A measure is None where a text is too small for it."""
     used = uses.n > 0
     ordinary = used & (tokens.lengths > 0)

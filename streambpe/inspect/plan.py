@@ -25,7 +25,7 @@ from streambpe.config import TrainConfig
 from streambpe.core.strings import ChunkList, merge
 from streambpe.count_config import CountConfig, Counting
 from streambpe.errors import UsageError
-from streambpe.inspect.forecast import Grown, Growth, forecast, growth_ratio, memory_in_proportion
+from streambpe.inspect.forecast import Forecast, Grown, Growth, forecast, growth_ratio, memory_in_proportion
 from streambpe.inspect.rehearsal import Rehearsal, rehearse
 from streambpe.inspect.sample import SUBSETS, SampleFiles, as_whole, draw_windows
 from streambpe.progress import clock
@@ -140,7 +140,7 @@ def plan(
     )
 
 
-def _notes(made: dict[str, Any], rehearsed: Rehearsal, config: TrainConfig, grown: Grown) -> list[str]:
+def _notes(made: Forecast, rehearsed: Rehearsal, config: TrainConfig, grown: Grown) -> list[str]:
     notes = []
     if made["memory_suits_bytes"] > available_memory():
         notes.append(

@@ -40,7 +40,7 @@ class Alphabet:
     kind: str
     symbols: tuple[bytes, ...]
     first_id: int = 0
-    table_facts: dict[str, Any] = field(default_factory=dict, compare=False)  # kind script: which table, its sha256
+    table_facts: dict[str, str | int] = field(default_factory=dict, compare=False)  # of kind script: its table
 
     def __post_init__(self) -> None:
         if len(set(self.symbols)) != len(self.symbols):
@@ -96,7 +96,7 @@ class Alphabet:
         if self.table_facts.get("sha256", mine) != mine:
             raise OtherTable(
                 f"The model's symbols were made from another character table ({self.table_facts.get('table')}, sha256 "
-                f"{self.table_facts['sha256'][:16]}) than the one here (unicode-{UNICODE}, {mine[:16]})."
+                f"{str(self.table_facts['sha256'])[:16]}) than the one here (unicode-{UNICODE}, {mine[:16]})."
             )
 
     def to_header(self) -> dict[str, Any]:

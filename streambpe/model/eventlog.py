@@ -64,6 +64,7 @@ class Special:
 class Header:
     """Everything about a model except its events; see docs/event-log.md for each field."""
 
+    # JSON of the outside: an import writes what it found, and another version's log may say more than this one knows.
     alphabet: dict[str, Any]
     config: dict[str, Any] = field(default_factory=dict)
     unicode: str | None = None

@@ -63,7 +63,7 @@ class HeaderLine(msgspec.Struct, forbid_unknown_fields=True):
 
     format: Literal["streambpe-events"]
     version: Literal[1]
-    config: dict[str, Any]
+    config: dict[str, Any]  # this and corpus: of whichever program wrote it, so any JSON
     unicode: str | None
     corpus: dict[str, Any]
     alphabet: dict[str, Any]  # ListedAlphabet or NumberedAlphabet

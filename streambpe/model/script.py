@@ -22,7 +22,7 @@ import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -70,7 +70,7 @@ class SymbolTable:
         characters = self.blocks[block - FIRST_BLOCK].characters
         return chr(characters[index - 1]) if index <= len(characters) else None
 
-    def facts(self, size: int) -> dict[str, Any]:
+    def facts(self, size: int) -> dict[str, str | int]:
         """What the header of a model says of its symbols, beside kind, first_id and size."""
         return {
             "table": f"unicode-{UNICODE}",

@@ -8,7 +8,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -220,5 +219,4 @@ def _content(span: Span) -> tuple[str, ...]:
 
 
 def _told(config: CountConfig) -> str:
-    facts: dict[str, Any] = config.as_facts()
-    return ", ".join(f"{key} {value}" for key, value in facts.items() if key != "sequences")
+    return ", ".join(f"{key} {value}" for key, value in config.as_facts().items() if key != "sequences")

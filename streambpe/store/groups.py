@@ -69,12 +69,6 @@ class GroupRules:
         return PurePath(path).parent.name if self.by_folder and absolute else ""
 
 
-def groups_of_sources(run: Run | Path | str) -> dict[str, str]:
-    """The group of every counted source of a run, by its path; "" for none."""
-    folder = run if isinstance(run, Run) else Run.open(run)
-    return {span.path: span.group_name for part in list_parts(folder) for span in part.spans}
-
-
 def group_parts(run: Run, name: str) -> list[Part]:
     """The parts that hold the counts of a group; without such a group, an error that names those there are."""
     groups = parts_by_group(list_parts(run))

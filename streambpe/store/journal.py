@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,13 +58,13 @@ class Journal:
     def start(
         cls,
         path: Path,
-        training: dict[str, Any],
+        training: Mapping[str, Any],
         events: Iterable[Event] = (),
         batches: Iterable[PassRow] = (),
         vetoes: Iterable[VetoRow] = (),
     ) -> Journal:
         """A new journal, not on disk before `save`; `events`, `batches`, `vetoes`: those of a smaller vocabulary."""
-        return cls(path, training, uuid.uuid4().hex, Events.of(events), list(batches), list(vetoes))
+        return cls(path, dict(training), uuid.uuid4().hex, Events.of(events), list(batches), list(vetoes))
 
     def save(self) -> None:
         """Put a new journal on disk, whole or not at all."""
@@ -210,5 +210,5 @@ def _refuse_rotten(record: dict[str, Any], lines: Sequence[bytes], own: int) -> 
         raise ValueError(f"the checksum that it has for {len(lines)} lines is not theirs")
 
 
-def _line(record: dict[str, Any]) -> bytes:
+def _line(record: Mapping[str, Any]) -> bytes:
     return json.dumps(record, separators=(",", ":")).encode() + b"\n"

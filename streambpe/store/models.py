@@ -7,6 +7,7 @@ A MODEL is an event log (`.jsonl`, or its Parquet twin), a RUN (its `model.event
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def read_model(model: str | os.PathLike[str]) -> EventLog:
     return read_event_log(path)
 
 
-def encoding_pattern(config: dict[str, Any]) -> Pattern:
+def encoding_pattern(config: Mapping[str, Any]) -> Pattern:
     """The pattern that text is split with before encoding.
 
     A `uw` model learned under two patterns; its merges are replayed under the second alone, `stage2_pattern` in the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypedDict, cast
 
 
@@ -50,7 +51,7 @@ def pass_carried_over(events: int, mode: str = "unknown") -> PassRow:
     }  # fmt: skip
 
 
-def read_pass(record: dict[str, Any], events: int) -> PassRow:
+def read_pass(record: Mapping[str, Any], events: int) -> PassRow:
     """The pass that a line of a journal tells of, when so many events were read.
 
     Journals of superwords that an older version left say neither how many events a pass has nor all of its columns.

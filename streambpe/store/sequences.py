@@ -11,7 +11,7 @@ committed. About 2.1 to 2.4 bytes per chunk on disk.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -136,17 +136,6 @@ def _stranger(run: Run, name: str, made_of: str) -> Path | None:
     """A file of a part's documents that was not written for this stretch; None if all were."""
     files = (run.sequences / f"{name}.parquet", run.sequences / f"{name}.chunks.parquet")
     return next((file for file in files if not has_note(file, made_of)), None)
-
-
-def documents_of(chunks: pl.Series, ids: npt.NDArray[np.int32]) -> Iterator[list[str]]:
-    """The documents of one part as lists of chunks; the last may be unfinished. For people and tests."""
-    text = chunks.to_list()
-    at = 0
-    for end in np.flatnonzero(ids == END_OF_DOCUMENT):
-        yield [text[i] for i in ids[at:end]]
-        at = int(end) + 1
-    if at < len(ids):
-        yield [text[i] for i in ids[at:]]
 
 
 def check_sequences(run: Run, parts: Sequence[Part]) -> list[tuple[str, str, int | None, int | None]]:

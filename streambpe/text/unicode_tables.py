@@ -92,7 +92,7 @@ def refuse_other_tables(run: Path, facts: Mapping[str, str], pattern: Pattern, w
     """
     if "unicode" not in facts or not asks_tables(pattern):
         return
-    fact: dict[str, Any] = json.loads(facts["unicode"])
+    fact: dict[str, str] = json.loads(facts["unicode"])
     here = regex_version()
     if fact["regex"] == here or fact["digest"] == digest_of(pattern):
         return

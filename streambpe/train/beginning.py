@@ -8,7 +8,7 @@ new                    an empty one
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import cast
 
 from streambpe.errors import StoreHeld
 from streambpe.model.eventlog import Event, EventLog, events_digest
@@ -17,7 +17,7 @@ from streambpe.store.journal import Journal
 from streambpe.store.passes import pass_carried_over
 from streambpe.store.trainings import read_facts, read_passes, read_words_ahead
 from streambpe.system import remove_folder
-from streambpe.train.identity import identity_of, read_log, refuse_changes
+from streambpe.train.identity import Identity, identity_of, read_log, refuse_changes
 from streambpe.train.superwords.interleave import phase_one
 from streambpe.train.training import Corpus, Training
 
@@ -40,18 +40,19 @@ def open_journal(training: Training, corpus: Corpus) -> Journal:
     return _from_log(training, read_log(training), identity)
 
 
-def _going_on(training: Training, journal: Journal, identity: dict[str, Any]) -> Journal:
+def _going_on(training: Training, journal: Journal, identity: Identity) -> Journal:
     """The journal that is there; under a new number if another size is asked for or the tables are ahead of it."""
     if journal.training["config"]["vocab_size"] == training.config.vocab_size:
         if not _tables_are_ahead(training, journal):
             return journal
-        identity = journal.training  # the journal was cut; what is learned again may come in other passes
+        # The journal was cut; what is learned again may come in other passes.
+        identity = cast(Identity, journal.training)
     elif "left_out" in journal.training:
         identity = {**identity, "left_out": journal.training["left_out"]}
     return Journal.start(training.journal, identity, journal.events, journal.batches, journal.vetoes)
 
 
-def _from_log(training: Training, log: EventLog, identity: dict[str, Any]) -> Journal:
+def _from_log(training: Training, log: EventLog, identity: Identity) -> Journal:
     """A journal that begins with the events of a smaller vocabulary."""
     if training.config.superwords != "none":
         words = _words_of(training, log)

@@ -8,12 +8,13 @@ sources counted since                          refused
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from streambpe.config import TrainConfig
 from streambpe.errors import EventLogError, ResumeMismatch, RunError
+from streambpe.model.corpus_facts import LeftOut
 from streambpe.model.eventlog import EventLog, Op, alphabet_size, events_digest, read_event_log
 from streambpe.store import job
 from streambpe.store.database import list_trainings, open_store, use_training
@@ -23,15 +24,25 @@ from streambpe.store.trainings import read_facts
 from streambpe.train.training import Training, TrainResult
 
 
-def identity_of(training: Training, corpus_sha256: str) -> dict[str, Any]:
-    """What a journal says of its training."""
+class Identity(TypedDict):
+    """What a journal says of its training: what must not change while it goes on."""
+
+    config: dict[str, Any]  # JSON, compared option by option: another version may have written it
+    specials: list[str]
+    reserve: int
+    corpus: str  # sha256
+    left_out: NotRequired[list[LeftOut]]
+
+
+def identity_of(training: Training, corpus_sha256: str) -> Identity:
+    """The identity that the options give."""
     config = training.config
     return {"config": config.as_facts(), "specials": list(config.specials), "reserve": config.reserve,
             "corpus": corpus_sha256}  # fmt: skip
 
 
-def _identity_in(log: EventLog) -> dict[str, Any]:
-    """What `identity_of` gives, read from the log of a finished training."""
+def _identity_in(log: EventLog) -> Identity:
+    """The identity that is read from the log of a finished training."""
     ours = {field.name for field in fields(TrainConfig)}
     return {
         "config": {key: value for key, value in log.header.config.items() if key in ours},
@@ -66,7 +77,7 @@ def refuse_started_otherwise(training: Training) -> bool:
     Returns whether it was started at all.
     """
     if training.journal.exists():
-        before = Journal.read(training.journal).training
+        before: Mapping[str, Any] = Journal.read(training.journal).training
     elif training.log.exists():
         before = _identity_in(read_log(training))
     else:
@@ -75,7 +86,7 @@ def refuse_started_otherwise(training: Training) -> bool:
     return True
 
 
-def refuse_changes(training: Training, before: dict[str, Any], corpus_sha256: str) -> None:
+def refuse_changes(training: Training, before: Mapping[str, Any], corpus_sha256: str) -> None:
     """Only a larger vocab_size may differ from what a training was started with."""
     now = identity_of(training, corpus_sha256)
     if before["corpus"] != now["corpus"]:

@@ -202,8 +202,9 @@ def header_of(
     next_id = symbols.first_learned + learned
     said: Mapping[str, object] = totals or {}
     first_special = symbols.alphabet.first_id if config.specials_first else next_id
-    counted = {key: value for key, value in corpus.counting.as_facts().items() if key not in ("bad_utf8", "sequences")}
-    pattern = find_pattern(counted["pattern"], gaps=counted["gaps"])
+    how = corpus.counting
+    counted = {key: value for key, value in how.as_facts().items() if key not in ("bad_utf8", "sequences")}
+    pattern = find_pattern(how.pattern, gaps=how.gaps)
     return Header(
         alphabet=symbols.alphabet.to_header(),
         config={**counted, "expression": pattern.expression, **config.as_facts()},

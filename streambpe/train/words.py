@@ -32,6 +32,7 @@ from streambpe.model.alphabet import (
     chars_alphabet,
     gpt2_alphabet,
     script_alphabet,
+    seen_alphabet,
     utf8_alphabet,
 )
 from streambpe.model.codecs import Codec, codec_of
@@ -103,9 +104,7 @@ def choose_alphabet(parts: Sequence[Part], config: TrainConfig, unencodable: Une
     if config.encoding == "script":
         return script_alphabet(unencodable), Uncovered()
     if config.alphabet == "seen":
-        seen = bytes_seen(parts)
-        symbols = tuple(symbol for symbol in gpt2_alphabet().symbols if symbol[0] in seen)
-        return Alphabet("seen", symbols), Uncovered()
+        return seen_alphabet([bytes_seen(parts)]), Uncovered()
     if config.alphabet == "bytes1":
         return bytes_alphabet(first_id=1), Uncovered()
     made = {"gpt2": gpt2_alphabet, "bytes": bytes_alphabet, "utf8": utf8_alphabet}

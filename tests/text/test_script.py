@@ -28,7 +28,6 @@ from streambpe.resources import Resources
 from streambpe.sources.borders import find_border
 from streambpe.store.database import open_store
 from streambpe.store.run import Run
-from streambpe.store.sequences import documents_of, read_sequence
 from streambpe.text.patterns import find_pattern
 from streambpe.text.prepare import inert_characters, nfc, prepare
 from streambpe.text.script_blocks import character_groups
@@ -36,6 +35,7 @@ from streambpe.text.script_rules import ScriptRules, split_by_rules
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.counting.job import CountResult
+from tests.runs import stored_documents
 from tests.script_samples import LINES, hostile_texts, long_text
 
 SCALARS = [chr(point) for point in range(0x110000) if not 0xD800 <= point < 0xE000]
@@ -334,9 +334,7 @@ def test_counts_of_a_document_read_in_blocks(tmp_path, monkeypatch, normalize, u
         assert con.execute("SELECT dropped FROM source_files").fetchone() == (dropped,)
     assert len(rows) > 20
     assert sum(row[2] for row in rows) == len(ready)
-    in_order = [
-        chunk for row in rows for part in documents_of(*read_sequence(Run(run).sequences, row[0])) for chunk in part
-    ]
+    in_order = [chunk for row in rows for document in stored_documents(run, row[0]) for chunk in document]
     assert in_order == chunks
     assert check(run, rehash_sources=True) == []
     assert (dropped > 0) == any(f"{dropped:,} characters outside" in warning for warning in result.warnings)

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from streambpe.inspect.check import check
 from streambpe.store.database import open_store
 from streambpe.store.run import Run
-from streambpe.store.sequences import documents_of, read_sequence
 from streambpe.text.chunker import Chunker
 from streambpe.text.patterns import find_pattern
 from streambpe.text.whitespace import SPACES, WordRules
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.reference import marked_words
+from tests.runs import stored_documents
 from tests.script_samples import LINES, hostile_texts, long_text
 
 WHITESPACE = find_pattern("whitespace")
@@ -89,7 +89,7 @@ def counts_of(run: Path) -> dict[str, int]:
 def sequences_of(run: Path) -> list[list[list[str]]]:
     with contextlib.closing(open_store(Run(run).state, read_only=True)) as con:
         parts = [row[0] for row in con.execute("SELECT part FROM sources ORDER BY start_at").fetchall()]
-    return [list(documents_of(*read_sequence(Run(run).sequences, part))) for part in parts]
+    return [stored_documents(run, part) for part in parts]
 
 
 def test_an_empty_buffer():

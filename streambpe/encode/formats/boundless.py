@@ -11,7 +11,9 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import (
+    Any,  # lines of a .model file are JSON of another program: dict[str, Any], checked where they are read
+)
 
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.flat import lost_preparation, refuse_rules

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any  # tokenizer.json is JSON of another program: dict[str, Any], checked where it is read
 
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.flat import FlatModel, flatten, portable

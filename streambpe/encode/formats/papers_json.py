@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any  # files of other programs: dict[str, Any], checked where they are read
 
 from streambpe.encode.formats.hf import preset_of
 from streambpe.errors import ModelError

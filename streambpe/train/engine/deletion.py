@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple, TypedDict
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,14 @@ class Deletion(NamedTuple):
     id: int
     into: tuple[int, ...]
     n: int
+
+
+class LivesState(TypedDict):
+    """What a snapshot stores of LivingTokens."""
+
+    count: list[int]
+    first_pair: list[tuple[int, int]]
+    alive: list[bool]
 
 
 class LivingTokens:
@@ -116,11 +124,11 @@ class LivingTokens:
                 stack += (right, left)
         return tuple(parts)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> LivesState:
         """What a snapshot stores."""
         return {"count": self.count, "first_pair": self.first_pair, "alive": self.alive}
 
-    def load(self, state: dict[str, Any]) -> None:
+    def load(self, state: LivesState) -> None:
         """Take over what a snapshot stored."""
         self.count, self.alive = state["count"], state["alive"]
         self.first_pair = [(left, right) for left, right in state["first_pair"]]

@@ -53,7 +53,6 @@ TextTest = Callable[[bytes], bool]
 
 SIMPLE = r"\p{L}"
 IMPROVED = r"^(?=.+\p{L})(?:\p{L}\p{M}*|[ _'\u2019])+\Z"  # a letter that is not the first character
-ORIGINAL = r"^[ _'a-zA-Z]*[a-zA-Z][ _'a-zA-Z]*\Z"
 
 
 def text_matches(pattern: str, at_start: bool = False) -> TextTest:

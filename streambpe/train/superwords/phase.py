@@ -36,7 +36,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -324,7 +323,7 @@ class SuperwordPhase:
         self._choose_threshold()
         self.committed = time.monotonic()
 
-    def _is_my_journal(self, found: Journal, training: dict[str, Any]) -> bool:
+    def _is_my_journal(self, found: Journal, training: dict[str, str]) -> bool:
         if any(part.made_of for part in self.job.parts):
             return found.training == training
         # a run of an older version: its supermerges do not say what they were made of

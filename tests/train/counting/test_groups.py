@@ -29,7 +29,7 @@ from streambpe.resources import Resources
 from streambpe.store.chunks import fold
 from streambpe.store.database import FORMAT_VERSION
 from streambpe.store.exchange import export_counts, merge_runs
-from streambpe.store.groups import GroupRules, groups_of_sources
+from streambpe.store.groups import GroupRules
 from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import PartWriter, Span, list_parts
 from streambpe.store.run import Run
@@ -72,10 +72,15 @@ def corpus(folder: Path, seed: int = 1) -> dict[str, Counter[str]]:
     return expected
 
 
+def groups_of(run: Path) -> dict[str, str]:
+    """The group of every counted source, by its path; "" for none."""
+    return {span.path: span.group_name for part in list_parts(Run(run)) for span in part.spans}
+
+
 def group_tables(run: Path, tmp: Path) -> dict[str, dict[str, int]]:
     """What export-counts says of each group."""
     found = {}
-    for name in set(groups_of_sources(run).values()):
+    for name in set(groups_of(run).values()):
         export_counts(run, tmp / "group.parquet", name, force=True)
         table = pq.read_table(tmp / "group.parquet")
         found[name] = dict(zip(table["chunk"].to_pylist(), table["count"].to_pylist(), strict=True))
@@ -179,7 +184,7 @@ def test_counts_of_groups(tmp_path, tiny_blocks, threads):
     assert result.corpus == plain.corpus
     assert group_tables(run, tmp_path) == expected
     assert total(run) == sum(expected.values(), Counter())
-    assert groups_of_sources(run) == {
+    assert groups_of(run) == {
         str(p.resolve()): p.parent.name for p in (tmp_path / "in").rglob("*.txt")
     }  # fmt: skip
     assert check(run, resources=SMALL, rehash_sources=True) == []
@@ -207,7 +212,7 @@ def test_any_order_any_command(tmp_path, tiny_blocks):
         count(run, [str(tmp_path / "in")], groups=["all=*"], resources=SMALL)
     (tmp_path / "more.txt").write_text("more text")
     count(run, [str(tmp_path / "more.txt")], resources=SMALL)
-    assert groups_of_sources(run)[str(tmp_path / "more.txt")] == ""
+    assert groups_of(run)[str(tmp_path / "more.txt")] == ""
     assert group_tables(run, tmp_path)[""] == {"more": 1, " text": 1}
     assert check(run, resources=SMALL) == []
 
@@ -320,7 +325,7 @@ def test_old_runs_go_on(tmp_path):
     count(run, [str(tmp_path / "in" / "de")], resources=SMALL)
     make_old(run)
     assert check(run, resources=SMALL) == []
-    assert groups_of_sources(run) == {str(p): "" for p in (tmp_path / "in" / "de").iterdir()}
+    assert groups_of(run) == {str(p): "" for p in (tmp_path / "in" / "de").iterdir()}
     train(run, vocab_size=300, resources=SMALL)
     assert rows(run, "SELECT value FROM run WHERE key = 'format_version'") == [(str(FORMAT_VERSION),)]
     assert rows(run, "SELECT DISTINCT group_name FROM source_files") == [("",)]
