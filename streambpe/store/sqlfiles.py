@@ -53,13 +53,13 @@ def read_sql(name: str) -> str:
     file = sql_root().joinpath(*f"{name}.sql".split("/"))
     if not file.is_file():
         raise SqlInputError(f"There is no sql/{name}.sql, and no statement {name} in sql/queries.sql.")
-    return file.read_text()
+    return file.read_text(encoding="utf-8")
 
 
 @functools.cache
 def named_statements() -> dict[str, str]:
     """The statements of sql/queries.sql, by name: `-- name: what it does`, more lines of comment, the statement."""
-    text = sql_root().joinpath("queries.sql").read_text()
+    text = sql_root().joinpath("queries.sql").read_text(encoding="utf-8")
     _, *blocks = re.split(r"^(?=-- \w+: )", text, flags=re.M)
     return {block[3 : block.index(":")]: block for block in blocks if re.search(r"^[A-Z]", block, re.M)}
 
