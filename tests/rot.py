@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from streambpe.cli.unforeseen import UNFORESEEN
 from tests.runs import ROOT, cli, ended, log_of
 from tests.samples import natural_text
 
@@ -228,6 +229,8 @@ def _outcome(attempt: Attempt, whole: Path, text: Path, expected: str) -> Outcom
             came = STATES[attempt.state].next(run, text, out)
         except AssertionError as error:  # tests.runs.cli: another exit code than 0
             command, code, stdout, stderr = error.args[0]
+            if code == UNFORESEEN:
+                return Outcome("traceback", stderr)
             said = f"{code} {stderr}{stdout if command[0] == 'check' else ''}"
             names = [path.name for path in files_of(whole)] + [attempt.file.rpartition("/")[2], text.name]
             return Outcome("named" if any(name in said for name in names) else "told", said)

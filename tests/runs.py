@@ -18,6 +18,7 @@ import duckdb
 from click.testing import CliRunner
 
 from streambpe.cli.main import main
+from streambpe.cli.unforeseen import UNFORESEEN
 from streambpe.model.eventlog import EventLog, read_event_log
 from streambpe.resources import Resources
 from streambpe.store.run import Run
@@ -108,7 +109,7 @@ def cli(
     command = [str(argument) for argument in arguments]
     with contextlib.chdir(folder), mock.patch.dict(os.environ):
         done = CliRunner().invoke(main, command, prog_name="streambpe", catch_exceptions=False, **options)
-    if expect is not None:
+    if expect is not None or done.exit_code == UNFORESEEN:
         assert done.exit_code == expect, (command, done.exit_code, done.stdout, done.stderr)
     return subprocess.CompletedProcess(command, done.exit_code, done.stdout, done.stderr)
 
@@ -120,7 +121,7 @@ def cli_process(
     command = [sys.executable, "-m", "streambpe", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=timeout, **options)
     assert "Traceback" not in done.stderr, done.stderr
-    if expect is not None:
+    if expect is not None or done.returncode == UNFORESEEN:
         assert done.returncode == expect, (command, done.returncode, done.stdout, done.stderr)
     return done
 

@@ -19,6 +19,7 @@ import click
 from streambpe import __version__
 from streambpe.cli import learn, look, models
 from streambpe.cli.help import CommandGroups
+from streambpe.cli.unforeseen import UNFORESEEN, unforeseen
 from streambpe.disk import disk_full, says_disk_full
 from streambpe.errors import StreambpeError, TablesDiffer
 from streambpe.system import open_output
@@ -45,6 +46,7 @@ class _Commands(CommandGroups):
     """Turns the library's errors into one message and an exit code, without a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        given = [*ctx._protected_args, *ctx.args]
         try:
             with _warnings_told():
                 return super().invoke(ctx)
@@ -55,9 +57,12 @@ class _Commands(CommandGroups):
             # the reader of stdout went away (`| head`): there is nothing to report, and nobody to read it
             _leave_stdout()
             ctx.exit(1)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
         except Exception as error:
             if not says_disk_full(error):
-                raise
+                click.echo(f"streambpe: {unforeseen(error, given)}", err=True)
+                ctx.exit(UNFORESEEN)
             then = "Nothing that was there before is lost. Make room, then give the same command again."
             click.echo(f"streambpe: {disk_full(error, 'where it writes', then)}", err=True)
             _leave_stdout()

@@ -1,0 +1,49 @@
+"""Errors that nobody foresaw: the traceback goes into a file, the user gets a sentence and what to do."""
+
+from __future__ import annotations
+
+import platform
+import tempfile
+import traceback
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from streambpe import __version__
+
+UNFORESEEN = 70  # exit code: a defect of this program, as sysexits.h has it
+
+
+def unforeseen(error: BaseException, given: Sequence[str]) -> str:
+    """What is said of an error that no other message is for. `given`: the words behind `streambpe`."""
+    run = next((Path(word.partition(":")[0]) for word in given[1:] if _is_run(Path(word.partition(":")[0]))), None)
+    place = _written(error, given, run)
+    kept = (
+        f"What was counted and learned is kept in {run}: give the same command again, or `streambpe resume {run}`."
+        if run
+        else "No RUN was being written. Give the same command again."
+    )
+    where = f"The traceback is in {place}" if place else "".join(traceback.format_exception(error))
+    said = f"{type(error).__name__}: {error}".splitlines()[0]
+    return f"this is a defect of streambpe, not of what it was given ({said}). {kept} {where}: please report it."
+
+
+def _is_run(path: Path) -> bool:
+    return any((path / name).exists() for name in ("run.json", "state.duckdb"))
+
+
+def _written(error: BaseException, given: Sequence[str], run: Path | None) -> Path | None:
+    """The file that holds the traceback; None if none can be written."""
+    now = datetime.now(UTC)
+    name = f"traceback-{now:%Y%m%d-%H%M%S-%f}.txt"
+    text = (
+        f"streambpe {__version__}, Python {platform.python_version()}, {platform.platform()}, {now:%Y-%m-%d %H:%M}\n"
+        f"streambpe {' '.join(given)}\n\n{''.join(traceback.format_exception(error))}"
+    )
+    for folder in ([run] if run else []) + [Path(tempfile.gettempdir())]:
+        try:
+            (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
+        except OSError:
+            continue
+        return folder / name
+    return None

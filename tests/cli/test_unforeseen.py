@@ -1,0 +1,52 @@
+"""Errors that nobody foresaw: one message, a file with the traceback, exit code 70; the work that was done stays."""
+
+from __future__ import annotations
+
+import tempfile
+
+import pytest
+
+from streambpe.cli.main import main
+from tests.runs import cli, text_run
+
+TEXT = "the cat and the dog, the end of the day and the cat\n" * 40
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """`sql` and `import` have a defect."""
+
+    def fail(**_: object) -> None:
+        raise ZeroDivisionError("one \n of two lines")
+
+    for name in ("sql", "import"):
+        monkeypatch.setattr(main.commands[name], "callback", fail)
+
+
+def test_the_traceback_goes_into_the_run(broken, tmp_path):
+    """The message names the file and the next command; RUN goes on as if nothing had been."""
+    run = text_run(tmp_path / "run", TEXT)
+    done = cli("sql", run, "FROM run", expect=70)
+    (file,) = run.glob("traceback-*.txt")
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith(
+        "streambpe: this is a defect of streambpe, not of what it was given (ZeroDivisionError: one "
+    )
+    assert f"The traceback is in {file}: please report it." in done.stderr
+    assert f"`streambpe resume {run}`" in done.stderr
+    told = file.read_text()
+    assert f"streambpe sql {run} FROM run" in told
+    assert "Traceback (most recent call last)" in told
+    assert "ZeroDivisionError: one" in told
+    cli("train", run, "--vocab-size", "270")
+    cli("check", run)
+
+
+def test_without_a_run_it_goes_into_the_temporary_folder(broken, monkeypatch, tmp_path):
+    """It does so too where RUN cannot be written."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "log.json").write_text("{}")
+    done = cli("import", tmp_path / "log.json", "-o", tmp_path / "out.jsonl", expect=70)
+    (file,) = tmp_path.glob("traceback-*.txt")
+    assert str(file) in done.stderr
+    assert "No RUN was being written." in done.stderr
