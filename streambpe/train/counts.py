@@ -39,6 +39,11 @@ def find_corpus(training: Training) -> Corpus:
     """The counts of a run, which are folded now if a kill came before the fold."""
     run, resources = training.run, training.resources
     if not list_parts(run, clean=True):
+        if "corpus" in run.facts():
+            raise RunError(
+                f"{run.counts} holds no part, and the tables were filled from some: the files are lost. Nothing was "
+                f"changed. Put them back, or count the sources again: `streambpe count {run.path} SOURCE...`."
+            )
         raise RunError(f"{run.path} has no counts yet. `streambpe train {run.path} SOURCE...` counts and learns.")
     fold(run, memory_bytes=resources.memory_bytes, threads=resources.threads, temp_dir=resources.temp_dir)
     written_at = run.written_at()

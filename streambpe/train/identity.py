@@ -78,6 +78,11 @@ def refuse_started_otherwise(training: Training) -> bool:
     """
     if training.journal.exists():
         before: Mapping[str, Any] = Journal.read(training.journal).training
+        if not {"config", "corpus", "specials", "reserve"} <= before.keys():
+            raise RunError(
+                f"{training.journal} is not the journal of a training: another file was put in its place. Nothing was "
+                f"changed. Put the right one back, or remove it and train again: the counts are kept."
+            )
     elif training.log.exists():
         before = _identity_in(read_log(training))
     else:
