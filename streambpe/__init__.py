@@ -25,6 +25,7 @@ _HOMES = {
     "TrainResult": "streambpe.train.training",
     "check": "streambpe.inspect.check",
     "evaluate": "streambpe.inspect.evaluate",
+    "export": "streambpe.encode.formats.export",
     "Tokenizer": "streambpe.encode.tokenizer",
     "Run": "streambpe.store.run",
     "CountConfig": "streambpe.count_config",
@@ -49,6 +50,7 @@ __all__ = [
     "count",
     "count_from_iterator",
     "evaluate",
+    "export",
     "resume",
     "train",
     "train_from_iterator",
@@ -57,6 +59,7 @@ __all__ = [
 if TYPE_CHECKING:
     from streambpe.config import TrainConfig
     from streambpe.count_config import CountConfig, SourceOptions
+    from streambpe.encode.formats.export import export
     from streambpe.encode.tokenizer import Tokenizer
     from streambpe.errors import StreambpeError
     from streambpe.inspect.check import check

@@ -26,6 +26,7 @@ _STATUS_SECONDS = 0.5
 _REMEMBERED = 256  # snapshots that rates are computed from: two minutes or more
 # An estimate is told when a stage has shown how fast it is: after so many seconds, and this share of what it has to do.
 _ESTIMATE_SECONDS, _ESTIMATE_SHARE, _SURELY_SECONDS = 2.0, 0.01, 30.0
+_CELL_WIDTH = 100  # of the line in a notebook
 _BAR_WIDTHS = (10, 40)  # in characters, at least and at most
 
 
@@ -184,7 +185,7 @@ class Reporter:
             raise UsageError(f"--progress {mode}: one of {', '.join(MODES)}.")
         self.meter, self._write_status = meter, write_status
         self._after_seconds, self._transient = after_seconds, transient  # of the bar: when it is shown, if it is wiped
-        self.mode = ("bar" if sys.stderr.isatty() else "none") if mode == "auto" else mode
+        self.mode = _found_mode() if mode == "auto" else mode
         self._watching = keeper.watching(meter.memory_limit)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="streambpe-progress", daemon=True)
@@ -194,6 +195,8 @@ class Reporter:
     def __enter__(self) -> Reporter:
         if self.mode == "bar":
             self._open_bar()
+        elif self.mode == "notebook":
+            self._open_cell()
         elif self.mode == "jsonl":
             self._show = lambda status: print(json.dumps(status), file=sys.stderr, flush=True)
         self._watching.__enter__()
@@ -246,6 +249,20 @@ class Reporter:
             live.update(Text(line, no_wrap=True, overflow="crop"), refresh=True)
 
         self._show, self._close = show, live.stop
+
+    def _open_cell(self) -> None:
+        from IPython.display import display
+
+        handle = display({"text/plain": ""}, raw=True, display_id=True)
+        self._show = lambda status: handle.update({"text/plain": progress_line(status, _CELL_WIDTH)}, raw=True)
+
+
+def _found_mode() -> str:
+    """A bar on a terminal or below the cell of a notebook, else nothing."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if hasattr(shell, "kernel"):
+        return "notebook"
+    return "bar" if sys.stderr.isatty() else "none"
 
 
 @contextlib.contextmanager

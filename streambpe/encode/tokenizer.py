@@ -20,8 +20,10 @@ import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
+from html import escape
+from importlib import import_module
 from itertools import groupby
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +31,7 @@ import regex
 
 from streambpe.core.encoding import Decoder
 from streambpe.encode.blocks import encode_texts
+from streambpe.encode.coloured import ColouredTokens
 from streambpe.encode.encoder import Encoder, as_utf8
 from streambpe.encode.stream import StreamDecoder, StreamEncoder
 from streambpe.errors import TablesDiffer
@@ -40,6 +43,7 @@ from streambpe.system import usable_cores
 from streambpe.text.unicode_tables import told_of_model
 from streambpe.text.whitespace import WORD_MARK
 
+_SAMPLE = "In the beginning 1 234 words were counted;\n\tnaïve tokens — 中文, 👋🏽 — came after."
 _MANY = 64  # from so many ids on the core decodes
 
 Specials = Literal["all"] | AbstractSet[str]
@@ -98,8 +102,37 @@ class Tokenizer:
     def __deepcopy__(self, memo: dict[int, Any]) -> Tokenizer:
         return self
 
+    def __len__(self) -> int:
+        return self.n_vocab
+
+    @overload
+    def __call__(self, text: str) -> list[int]: ...
+    @overload
+    def __call__(self, text: list[str] | tuple[str, ...]) -> list[list[int]]: ...
+    def __call__(self, text: str | list[str] | tuple[str, ...]) -> list[int] | list[list[int]]:
+        """`encode` of a text, `encode_batch` of several."""
+        return self.encode(text) if isinstance(text, str) else self.encode_batch(text)
+
+    def show(self, text: str) -> ColouredTokens:
+        """The tokens of a text: in colours in a notebook, else between bars; special tokens count as such."""
+        ids = self.encode(text, allowed_special="all")
+        return ColouredTokens(ids, self.decode_tokens_bytes(ids))
+
+    def _repr_html_(self) -> str:
+        return f"<code>{escape(repr(self))}</code>{self.show(_SAMPLE)._repr_html_()}"
+
     def __repr__(self) -> str:
         return f"<Tokenizer {self._encoder.pattern.name} n_vocab={self.n_vocab}>"
+
+    def export(self, to: str, output: str | os.PathLike[str], **options: Any) -> list[Any]:
+        """Write the model for another program, as `streambpe export` does: tok.export("hf", "my-tokenizer/")."""
+        formats = import_module("streambpe.encode.formats.export")  # which imports this module
+        sizes = [self._vocab_size] if self._vocab_size else []
+        roles = {name: options.pop(name) for name in [*options] if name in formats.ROLES}
+        results: list[Any] = formats.export(
+            self._log, to, output, vocab_sizes=sizes, roles=formats.Roles(**roles), **options
+        )
+        return results
 
     # Facts.
 
@@ -144,6 +177,21 @@ class Tokenizer:
             f"The model has no special token <|endoftext|>; it has {', '.join(self._specials) or 'none'}. "
             f"Train with --special '<|endoftext|>'."
         )
+
+    def get_vocab(self) -> dict[bytes, int]:
+        """The bytes of every token -> its id, special tokens too. Bytes, since a token may be part of a character."""
+        return dict(sorted(self._id_of_bytes.items(), key=lambda entry: entry[1]))
+
+    def token_to_id(self, token: str | bytes) -> int | None:
+        """The id of the token with this text or these bytes (" the", as it is written); None if there is none."""
+        return self._id_of_bytes.get(token.encode() if isinstance(token, str) else token)
+
+    def id_to_token(self, number: int) -> bytes | None:
+        """The bytes of an id; None if it stands for nothing."""
+        try:
+            return self.decode_single_token_bytes(number)
+        except KeyError:
+            return None
 
     def is_special_token(self, token: int) -> bool:
         """Whether an id is a special token's."""

@@ -6,8 +6,9 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
+from streambpe.arguments import TrainArguments, split_arguments
 from streambpe.config import LIKE_COUNTING, TrainConfig
 from streambpe.count_config import Counting, CountOptions
 from streambpe.disk import disk_full_explained
@@ -45,23 +46,23 @@ def train(
     on_batch: Callable[[Batch], None] | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     allow_partial: bool = False,
-    **options: Any,
+    **options: Unpack[TrainArguments],
 ) -> TrainResult:
     """Count the sources (if any are named) and learn a vocabulary; go on where a stop or a kill left it.
 
-    `counting`: arguments of `count`, such as {"options": {"pattern": "gpt4"}, "lines": True}; `options`:
-    fields of TrainConfig, on top of what `like` sets. `allow_partial`: learn even if other sources that were given to
-    the run are not counted to their end.
+        train("runs/en", ["corpus/"], vocab_size=32_000, pattern="gpt4", lines=True, memory="2GB")
+
+    `options`: those of the command line (arguments.py), on top of what `like` sets. `counting`, `resources`: the same
+    as objects. `allow_partial`: learn even if other sources that were given to the run are not counted to their end.
     """
-    config = TrainConfig.from_options(like, **options)
+    learning, asked, resources = split_arguments(options, counting, resources)
+    config = TrainConfig.from_options(like, **learning)
     check_name(name)
     folder = Run(run)
     folder.refuse_other_content("train", [source for source in sources if isinstance(source, str)])
     if not sources:
         folder.refuse_missing()
-    resources = resources or Resources.from_options()
     resources.check_superwords(config.superwords)
-    asked = Counting.of(counting)
     counting = counting_for(like, config, asked)
     trainer = Trainer(
         folder,

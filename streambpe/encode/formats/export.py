@@ -15,7 +15,7 @@ import os
 import runpy
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ from streambpe.text.cuts import NO_CUTS
 from streambpe.text.patterns import Pattern
 
 FORMATS = ("hf", "tiktoken", "gpt2", "boundless", "gguf", "events", "parquet")
+ROLES = tuple(field.name for field in fields(Roles))
 _EXAMPLES = 5
 
 

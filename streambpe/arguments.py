@@ -1,0 +1,110 @@
+"""The keywords of `train`, flat and typed: fields of the option classes, so that editors and mypy know them.
+
+    train("runs/en", ["corpus/"], vocab_size=32_000, pattern="gpt4", lines=True, memory="2GB")
+
+A test compares these classes with TrainConfig, CountConfig, SourceOptions and Resources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+from streambpe.config import TrainConfig
+from streambpe.count_config import CountConfig, Counting, CountOptions, SourceOptions
+from streambpe.errors import UsageError
+from streambpe.options import options_of
+from streambpe.resources import Resources
+
+
+class TrainOptions(TypedDict, total=False):
+    """Fields of TrainConfig: how a vocabulary is learned."""
+
+    vocab_size: int
+    encoding: Literal["bytes", "chars", "script"]
+    coverage: str | float | None
+    whole_characters: bool
+    alphabet: Literal["gpt2", "bytes", "bytes1", "utf8", "seen"]
+    ties: Literal["ids", "bytes"]
+    overlaps: Literal["all", "disjoint"]
+    batch: Literal["exact", "1", "paper"]
+    cap_divisor: int
+    max_batch: int | None
+    min_frequency: int
+    max_token_length: int | None
+    stop_list: int
+    freq_cutoff: int
+    specials: Sequence[str]
+    reserve: int
+    count_specials: bool
+    block_tokens: Sequence[str]
+    weights: Mapping[str, object] | Sequence[str]
+    tau: str | float | None
+    delete_to: Literal["bytes", "walk"]
+    delete_test: Literal["before", "after"]
+    superwords: Literal["none", "boundless", "superbpe", "uw"]
+    transition: int | None
+    superword_pattern: str
+    stage2_pattern: str
+    max_superword_words: int | None
+    forbid: str | None
+    token_order: Literal["latest-birth", "first-birth"]
+    specials_first: bool
+
+
+class ReadingOptions(TypedDict, total=False):
+    """Fields of SourceOptions: how sources are read."""
+
+    lines: bool
+    text_column: str | None
+    kind: Literal["auto", "txt", "lines", "jsonl", "csv", "parquet"]
+    counts: bool
+    stdin_name: str
+    groups: Sequence[str]
+    group_by: Literal["folder"] | None
+
+
+class ResourceOptions(TypedDict, total=False):
+    """What a job may use, as on the command line."""
+
+    memory: str | int | None
+    threads: int | None
+    temp_dir: str | Path | None
+
+
+class TrainArguments(TrainOptions, CountOptions, ReadingOptions, ResourceOptions, total=False):
+    """All of them: the keywords of `train`."""
+
+
+_RESOURCES = ("memory", "threads", "temp_dir")
+
+
+def split_arguments(
+    given: Mapping[str, Any], counting: Counting | Mapping[str, Any] | None, resources: Resources | None
+) -> tuple[dict[str, Any], Counting, Resources]:
+    """(options of learning, how to count, what may be used) of the keywords of `train`; None stands for "not given".
+
+    `counting` and `resources` are the same as objects; what is said in both ways, and an unknown keyword, is an error.
+    """
+    homes = {name: holder for holder in (TrainConfig, CountConfig, SourceOptions) for name in options_of(holder)}
+    for name in given:
+        if name not in homes and name not in _RESOURCES:
+            near = get_close_matches(name, [*homes, *_RESOURCES], 1)
+            raise TypeError(f"train() has no argument {name!r}." + (f" Is {near[0]!r} meant?" if near else ""))
+    said = {name: value for name, value in given.items() if value is not None}
+    options = {name: value for name, value in said.items() if homes.get(name) is TrainConfig}
+    how = {name: value for name, value in said.items() if homes.get(name) in (CountConfig, SourceOptions)}
+    limits = {name: said[name] for name in _RESOURCES if name in said}
+    if how and counting is not None:
+        raise UsageError(f"{', '.join(how)} and counting: say how to count once. Leave one of the two out.")
+    if limits and resources is not None:
+        raise UsageError(f"{', '.join(limits)} and resources: say once what may be used. Leave one of the two out.")
+    if counting is None:
+        splitting = {name: how.pop(name) for name in list(how) if homes[name] is CountConfig}
+        counting = Counting.of({**how, "options": splitting})
+    if resources is None:
+        texts = {name: str(limits[name]) for name in ("memory", "temp_dir") if name in limits}
+        resources = Resources.from_options(**texts, threads=limits.get("threads"))
+    return options, Counting.of(counting), resources

@@ -1,0 +1,161 @@
+"""`train` from Python: flat keywords that editors and mypy know, errors that name them, a line in a notebook."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+import streambpe
+from streambpe import arguments
+from streambpe.config import TrainConfig
+from streambpe.count_config import CountConfig, CountOptions, SourceOptions
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import UsageError
+from streambpe.options import options_of
+from streambpe.resources import Resources
+from streambpe.store.job import read_jobs
+from streambpe.store.run import Run
+from tests.runs import SMALL
+
+TEXT = "the cat and the dog, the end of the day and the cat\n" * 40
+
+
+@pytest.fixture
+def source(tmp_path) -> str:
+    (tmp_path / "a.txt").write_text(TEXT)
+    return str(tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize(
+    ("typed", "holder"),
+    [
+        (arguments.TrainOptions, TrainConfig),
+        (CountOptions, CountConfig),
+        (arguments.ReadingOptions, SourceOptions),
+    ],
+)
+def test_the_keywords_are_the_fields_of_the_option_classes(typed, holder):
+    """Each with the choices that the command line has."""
+    hints, known = get_type_hints(typed), options_of(holder)
+    assert list(hints) == list(known)
+    for name, option in known.items():
+        choices = [choice for one in (hints[name], *get_args(hints[name])) for choice in get_args(one)]
+        literal = tuple(choice for choice in choices if isinstance(choice, str))
+        if literal and option.choices:
+            assert literal == option.choices, name
+
+
+def test_resources_are_those_of_the_command_line():
+    """memory, threads, temp_dir."""
+    flags = {option.flag.removeprefix("--").replace("-", "_") for option in options_of(Resources).values()}
+    assert set(get_type_hints(arguments.ResourceOptions)) == flags
+
+
+def test_flat_keywords_are_what_objects_say(source, tmp_path):
+    """The same job, the same vocabulary."""
+    flat = streambpe.train(
+        tmp_path / "flat", [source], vocab_size=265, pattern="o200k_base", lines=True, memory="400MB", threads=2
+    )
+    objects = streambpe.train(
+        tmp_path / "objects", [source], vocab_size=265, counting={"options": {"pattern": "gpt4o"}, "lines": True},
+        resources=SMALL,
+    )  # fmt: skip
+    assert flat.sha256 == objects.sha256
+    mine, theirs = (read_jobs(Run(tmp_path / name)).trainings["main"] for name in ("flat", "objects"))
+    assert mine == theirs
+    assert streambpe.train(tmp_path / "int", [source], vocab_size=265, memory=400_000_000, lines=True).events
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "told"),
+    [
+        ({"vocab_sise": 300}, TypeError, "'vocab_size' meant"),
+        ({"patern": "gpt4"}, TypeError, "'pattern' meant"),
+        ({"zzz": 1}, TypeError, "no argument 'zzz'"),
+        ({"pattern": "gpt4", "counting": {"lines": True}}, UsageError, "pattern and counting"),
+        ({"memory": "1GB", "resources": SMALL}, UsageError, "memory and resources"),
+        ({"memory": "lots"}, UsageError, "memory"),
+        ({"ties": "first"}, UsageError, "ties"),
+        ({"vocab_size": 3}, UsageError, "vocab-size"),
+    ],
+)
+def test_errors_name_the_argument(source, tmp_path, given, error, told):
+    """Before anything is made."""
+    with pytest.raises(error, match=told):
+        streambpe.train(tmp_path / "run", [source], **given)
+    assert not (tmp_path / "run").exists()
+
+
+def test_mypy_knows_them(tmp_path):
+    """A wrong name, a wrong kind and a wrong choice are found before the program runs."""
+    pytest.importorskip("mypy")
+    (tmp_path / "mine.py").write_text(
+        "import streambpe\n"
+        "streambpe.train('run', ['a.txt'], vocab_size=300, pattern='gpt4', memory='1GB', ties='ids')\n"
+        "streambpe.train('run', ['a.txt'], vocab_sise=300)\n"
+        "streambpe.train('run', ['a.txt'], vocab_size='300')\n"
+        "streambpe.train('run', ['a.txt'], ties='first')\n"
+    )
+    root = Path(streambpe.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--config-file", str(root / "pyproject.toml"), str(tmp_path / "mine.py")],
+        capture_output=True, text=True, cwd=root,
+    )  # fmt: skip
+    lines = sorted({int(line.split(":")[1]) for line in done.stdout.splitlines() if "error" in line and "mine" in line})
+    assert lines == [3, 4, 5], done.stdout
+
+
+def test_a_tokenizer_has_the_names_people_try(source, tmp_path):
+    """len, a call, the vocabulary, tokens and ids, an export, and a picture in a notebook."""
+    streambpe.train(tmp_path / "run", [source], vocab_size=270, specials=["<s>"], resources=SMALL)
+    tokenizer = Tokenizer.load(tmp_path / "run")
+    assert len(tokenizer) == tokenizer.n_vocab == 270
+    assert tokenizer("the cat") == tokenizer.encode("the cat")
+    assert tokenizer(["the cat", "dog"]) == tokenizer.encode_batch(["the cat", "dog"])
+    vocabulary = tokenizer.get_vocab()
+    assert sorted(vocabulary.values()) == list(range(270))
+    assert list(vocabulary.values()) == sorted(vocabulary.values())
+    for token, number in vocabulary.items():
+        assert tokenizer.token_to_id(token) == number
+        assert tokenizer.id_to_token(number) == token
+    assert tokenizer.token_to_id(" the") == tokenizer.encode(" the")[0]
+    assert tokenizer.token_to_id("no such token") is None
+    assert tokenizer.id_to_token(270) is None
+    shown = tokenizer.show("the <cat>\n<s>")
+    page = shown._repr_html_()
+    assert "<cat>" not in page
+    assert "&lt;s&gt;" in page
+    assert page.count("<span") == len(shown.ids)
+    assert repr(shown).startswith("the|")
+    assert repr(shown).replace("|", "") == "the␠<cat>\\n<s>"
+    assert "tokens</small>" in tokenizer._repr_html_()
+    (result,) = Tokenizer.load(tmp_path / "run", vocab_size=265).export("hf", f"{tmp_path}/folder/", add_bos=True)
+    assert (tmp_path / "folder/tokenizer_config.json").exists()
+    assert result.n_vocab == 265
+
+
+def test_a_notebook_gets_a_line_below_its_cell(source, tmp_path, monkeypatch):
+    """With progress="auto", and once; outside a notebook nothing is drawn."""
+    drawn: list[Any] = []
+
+    class Handle:
+        def update(self, data: dict[str, str], raw: bool) -> None:
+            drawn.append(data["text/plain"])
+
+    def display(data: dict[str, str], raw: bool, display_id: bool) -> Handle:
+        drawn.append("begun")
+        return Handle()
+
+    ipython, shown = types.ModuleType("IPython"), types.ModuleType("IPython.display")
+    ipython.get_ipython = lambda: types.SimpleNamespace(kernel=object())  # type: ignore[attr-defined]
+    shown.display = display  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", shown)
+    streambpe.train(tmp_path / "run", [source], vocab_size=265, resources=SMALL, progress="auto")
+    assert drawn[0] == "begun"
+    assert drawn[-1].startswith("trained")
