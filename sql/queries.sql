@@ -15,8 +15,8 @@ INSERT OR REPLACE INTO {fact_table} SELECT unnest(getvariable('keys')), unnest(g
 -- get_facts: all facts about a training -> key, value; by key.
 SELECT key, value FROM facts ORDER BY key;
 
--- list_stretches: the stretches of inputs that the tables hold -> path, start_at, stop_at, part, digest.
-SELECT path, start_at, stop_at, part, digest FROM sources;
+-- list_stretches: the stretches of inputs that the tables hold -> path, part, start_at, stop_at, digest.
+SELECT path, part, start_at, stop_at, digest FROM sources;
 
 -- get_database: what DuckDB calls the database that the connection was opened with -> name.
 SELECT database_name FROM duckdb_databases() WHERE NOT internal AND database_name <> 'private';

@@ -21,14 +21,15 @@ from streambpe.inspect.check_training import check_trainings
 from streambpe.resources import Resources
 from streambpe.sources.digests import digest_stretches
 from streambpe.sources.source import Source
-from streambpe.store.chunks import Folded, group_row, span_rows
+from streambpe.store.chunks import Folded, group_row
 from streambpe.store.counted import CorpusDigest, read_rows
 from streambpe.store.database import GROUP_COUNTS_FORMAT, append, open_store
 from streambpe.store.job import left_to_count
 from streambpe.store.merge import merge_ranges, merged_lists
-from streambpe.store.parts import Part, Span, list_parts, parts_by_group
+from streambpe.store.parts import Part, Parts, list_parts, parts_by_group
 from streambpe.store.run import Run
 from streambpe.store.sequences import check_sequences
+from streambpe.store.spans import Spans, SpansByPath
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.unfinished import ending_command, listed
 from streambpe.text.patterns import find_pattern
@@ -67,7 +68,7 @@ def check(run: Path | str, *, rehash_sources: bool = False, resources: Resources
             f"wait until that process is done: `streambpe status {folder.path}`."
         ) from None
     if rehash_sources:
-        problems += _check_files([span for part in parts for span in part.spans], config)
+        problems += _check_files(parts.by_path, config)
     return problems
 
 
@@ -105,7 +106,7 @@ def what_is_open(run: Path | str) -> list[str]:
     return []
 
 
-def _check_tables(run: Run, resources: Resources, config: CountConfig) -> tuple[list[Problem], list[Part]]:
+def _check_tables(run: Run, resources: Resources, config: CountConfig) -> tuple[list[Problem], Parts]:
     """Compare the tables in state.duckdb with the committed parts that they hold, added up again in temporary tables;
     check the other parts by themselves. Returns the problems and all parts."""
     parts = list_parts(run)
@@ -131,7 +132,7 @@ def _check_tables(run: Run, resources: Resources, config: CountConfig) -> tuple[
             digest.add(rows)
         sha256 = str(digest.facts(0)["sha256"])
         version = facts.get("format_version")
-        spans = span_rows(span for part in mine for span in part.spans)
+        spans = Spans.of_parts(mine).table()
         if version == "1":  # nobody has written to it since: it has no groups
             spans = spans.drop_columns("group_name")
         con.register("recounted_sources", spans)
@@ -168,7 +169,7 @@ def _check_parts(parts: Sequence[Part], resources: Resources) -> list[tuple[Any,
     return problems
 
 
-def _check_groups(con: duckdb.DuckDBPyConnection, parts: list[Part], resources: Resources) -> list[tuple[Any, ...]]:
+def _check_groups(con: duckdb.DuckDBPyConnection, parts: Sequence[Part], resources: Resources) -> list[tuple[Any, ...]]:
     """Compare table group_counts with the parts of each group."""
     run_sql(con, "make_group_recount")
     if any(part.group_name for part in parts):
@@ -178,7 +179,7 @@ def _check_groups(con: duckdb.DuckDBPyConnection, parts: list[Part], resources: 
     return run_sql(con, "checks/group_counts")
 
 
-def _recount_groups(parts: list[Part], resources: Resources) -> pl.DataFrame:
+def _recount_groups(parts: Sequence[Part], resources: Resources) -> pl.DataFrame:
     """The rows of table source_groups, counted from the parts."""
     rows = []
     if any(part.group_name for part in parts):
@@ -191,16 +192,14 @@ def _recount_groups(parts: list[Part], resources: Resources) -> pl.DataFrame:
     return pl.DataFrame(rows, schema={"group_name": pl.String, **kinds, "sha256": pl.String})
 
 
-def _check_files(spans: list[Span], config: CountConfig) -> list[Problem]:
+def _check_files(spans: SpansByPath, config: CountConfig) -> list[Problem]:
     """Read every source file again; its stretches must have the digests that they had when they were counted."""
     pattern = find_pattern(config.pattern, gaps=config.gaps, split_scripts=config.split_scripts)
     problems = []
-    by_path: dict[str, list[Span]] = {}
-    for span in spans:
-        if span.kind not in ("iterator",) and span.path != "-" and span.digest:
-            by_path.setdefault(span.path, []).append(span)
-    for path, mine in sorted(by_path.items()):
-        want = {(span.start_at, span.stop_at): span.digest for span in mine}
+    for path, mine in spans.items():
+        want = {(span.start_at, span.stop_at): span.digest for span in mine if span.digest}
+        if mine[0].kind == "iterator" or path == "-" or not want:
+            continue
         source = Source(path, mine[0].kind, mine[0].text_column)  # type: ignore[arg-type]
         try:
             found = {(a, b): digest for a, b, digest in digest_stretches(source, sorted(want), pattern)}

@@ -46,8 +46,9 @@ from streambpe.store.chunks import fold
 from streambpe.store.counted_as import refuse_like
 from streambpe.store.job import refuse_half_counted
 from streambpe.store.merge import merge_ranges, merged_lists
-from streambpe.store.parts import Part, PartWriter, Span, list_parts, parts_by_group
+from streambpe.store.parts import Part, PartWriter, list_parts, parts_by_group
 from streambpe.store.run import Run
+from streambpe.store.spans import Span
 from streambpe.store.training_files import log_path
 from streambpe.store.weights import check_weights, weighed_counts
 from streambpe.train.counting.count import count
@@ -156,7 +157,7 @@ def converge(
                 held_run = scratch.path / "text"
                 count(held_run, list(text), options=json.loads(facts["config"]) | {"sequences": False},
                       resources=resources, stop=stop)  # fmt: skip
-                held, held_out = list_parts(Run(held_run)), ", ".join(text)
+                held, held_out = list(list_parts(Run(held_run))), ", ".join(text)
             plain = replace(config, weights={})
             learned = []
             for name, part in prefixes:

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from streambpe.arrays import MAX_COUNT
@@ -31,8 +32,9 @@ from streambpe.store.counted import CorpusDigest, as_list, digest_counts, list_r
 from streambpe.store.database import GROUP_COUNTS_FORMAT, append, incoming, open_store, put_facts
 from streambpe.store.identity import tables_written
 from streambpe.store.merge import compact, give_out, lists_of_range, opened, ranges
-from streambpe.store.parts import Part, Span, list_parts, parts_by_group
+from streambpe.store.parts import Part, Parts, list_parts, parts_by_group
 from streambpe.store.run import Run
+from streambpe.store.spans import Spans
 from streambpe.store.sqlfiles import query_arrow, run_sql
 from streambpe.store.unfinished import note_lost, read_record, unfinished
 
@@ -48,16 +50,14 @@ class Folded:
     differs: bool  # the tables hold stretches that no part has, or not all of a part
 
     @classmethod
-    def of(cls, run: Run, parts: Sequence[Part]) -> Folded:
+    def of(cls, run: Run, parts: Parts) -> Folded:
         """Judged by the stretches in table sources: a fold puts all stretches of a part there."""
-        stretches = run.tables().stretches
-        held = [part for part in parts if any(_stretch(span) in stretches for span in part.spans)]
-        there = {_stretch(span) for part in held for span in part.spans}
-        return cls(held, [part for part in parts if part not in held], there != stretches)
-
-
-def _stretch(span: Span) -> tuple[str, int, int, str, str]:
-    return span.path, span.start_at, span.stop_at, span.part, span.digest
+        there, all_of_them = parts.spans.found_in(run.tables().stretches)
+        ends = np.cumsum([len(part.spans) for part in parts], dtype=np.int64)
+        mine = [there[end - len(part.spans) : end] for part, end in zip(parts, ends.tolist(), strict=True)]
+        held = [part for part, some in zip(parts, mine, strict=True) if some.any()]
+        new = [part for part, some in zip(parts, mine, strict=True) if not some.any()]
+        return cls(held, new, not all_of_them or any(some.any() and not some.all() for some in mine))
 
 
 def fold(run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None, again: bool = False) -> CorpusFacts:
@@ -96,7 +96,7 @@ def fold(run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None, ag
     if anew or new:
         run.keep(_FOLDED, run.written_at())
     failpoint("fold-committed")
-    compact(run, list_parts(run), at_once, threads)
+    compact(run, list(list_parts(run)), at_once, threads)
     return corpus
 
 
@@ -183,7 +183,7 @@ def _add_parts(
     con: duckdb.DuckDBPyConnection, parts: Sequence[Part], new: Sequence[Part], at_once: int, threads: int
 ) -> CorpusFacts:
     """Add new parts and their stretches to the tables; the facts of the corpus."""
-    append(con, "sources", span_rows(span for part in new for span in part.spans))
+    append(con, "sources", Spans.of_parts(new).table())
     adding = _Addition(con, new, at_once, grouped=any(part.group_name for part in parts))
     digest = adding.run(threads)
     run_sql(con, "clear_source_groups")
@@ -191,7 +191,7 @@ def _add_parts(
     rows = [group_row(name, of_group[name], adding.of_group[name]) for name in sorted(adding.of_group)]
     if rows:
         append(con, "source_groups", pa.Table.from_pylist(rows))
-    return digest.facts(sum(span.documents for part in parts for span in part.spans))
+    return digest.facts(sum(part.spans.total("documents") for part in parts))
 
 
 class _Addition:
@@ -254,11 +254,4 @@ _NO_GROUP_ROWS = pa.schema([("chunk", pa.large_string()), ("n", pa.int64()), ("g
 
 def group_row(name: str, parts: Sequence[Part], digest: CorpusDigest) -> dict[str, object]:
     """A row of table source_groups; `digest` is that of the parts' sum."""
-    return {"group_name": name, **digest.facts(sum(span.documents for part in parts for span in part.spans))}
-
-
-def span_rows(spans: Iterable[Span]) -> pa.Table:
-    """The rows of table sources, in its order."""
-    rows = [asdict(span) for span in sorted(spans, key=lambda span: (span.path, span.start_at))]
-    kinds = {name: pa.int64() if kind == "int" else pa.string() for name, kind in Span.__annotations__.items()}
-    return pa.Table.from_pylist(rows, pa.schema(kinds))
+    return {"group_name": name, **digest.facts(sum(part.spans.total("documents") for part in parts))}

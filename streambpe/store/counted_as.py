@@ -15,10 +15,9 @@ from streambpe.config import LIKE_COUNTING
 from streambpe.count_config import CountConfig, Counting, reconcile
 from streambpe.errors import RunMismatch
 from streambpe.store.groups import GroupRules
-from streambpe.store.parts import Span, list_parts
+from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
-
-_FIELDS = ("jsonl", "csv", "parquet")  # kinds of source that have fields
+from streambpe.store.spans import WITH_FIELDS, Span
 
 
 def refuse_other_counting(run: Run, counting: Counting) -> None:
@@ -28,7 +27,7 @@ def refuse_other_counting(run: Run, counting: Counting) -> None:
     asked = counting.given()
     if not asked:
         return
-    spans = [span for part in list_parts(run) for span in part.spans]
+    spans = list(list_parts(run).spans.firsts("path", "kind", "text_column"))
     for name, value in asked.items():
         differs = _DIFFERENCES[name](spans, value, counting)
         if differs:
@@ -64,10 +63,10 @@ def _lines(spans: Sequence[Span], _value: bool, _asked: Counting) -> str:
 
 
 def _text_column(spans: Sequence[Span], value: str, _asked: Counting) -> str:
-    other = next((span for span in spans if span.kind in _FIELDS and span.text_column != value), None)
+    other = next((span for span in spans if span.kind in WITH_FIELDS and span.text_column != value), None)
     if other:
         return f"{other.path} by its field {other.text_column}"
-    return "" if any(span.kind in _FIELDS for span in spans) else "none of its sources has fields"
+    return "" if any(span.kind in WITH_FIELDS for span in spans) else "none of its sources has fields"
 
 
 def _kind(spans: Sequence[Span], value: str, asked: Counting) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,8 +24,9 @@ from streambpe.store.chunks import fold
 from streambpe.store.groups import MOST_GROUPS, group_parts
 from streambpe.store.job import left_to_count, refuse_half_counted
 from streambpe.store.merge import merge_ranges, merged_lists
-from streambpe.store.parts import Part, PartWriter, Span, check_total, list_parts, next_number, parts_by_group
+from streambpe.store.parts import Part, PartWriter, check_total, list_parts, next_number, parts_by_group
 from streambpe.store.run import Run, program_versions
+from streambpe.store.spans import Span, Spans
 from streambpe.store.unfinished import read_record, refuse_unfinished, write_record
 from streambpe.text.patterns import find_pattern
 
@@ -69,7 +70,7 @@ def export_counts(
             facts = {
                 "expression": expression,
                 "config": config.as_facts(),
-                "documents": sum(span.documents for part in parts for span in part.spans),
+                "documents": sum(part.spans.total("documents") for part in parts),
             }
             if left:
                 facts["left_out"] = [source.as_fact(whole_path=False) for source in left]
@@ -158,19 +159,18 @@ def _remember(target: Run, runs: Sequence[str]) -> None:
 
 def _missing_groups(target: Run, other: Run) -> list[list[Part]]:
     """The groups of a run, each as its parts, except those whose sources are all in the target."""
-    held = {_content(span) for part in list_parts(target) for span in part.spans}
+    held = _contents(list_parts(target)).keys()
     groups = parts_by_group(list_parts(other)).values()
-    return [group for group in groups if not held.issuperset(_content(span) for part in group for span in part.spans)]
+    return [group for group in groups if not _contents(group).keys() <= held]
 
 
 def _add_run(target: Run, other: Run, resources: Resources, *, again: bool) -> None:
     """Add one run; `again`: an earlier merge was killed, so the run may have been added already."""
     parts, mine = list_parts(other), list_parts(target)
-    size = sum(span.text_bytes for part in parts for span in part.spans)
+    size = sum(part.spans.total("text_bytes") for part in parts)
     check_total(mine, sum(part.total for part in parts), size, str(other.path))
-    held = [span for part in mine for span in part.spans]
-    paths = {span.path for span in held}
-    contents = {_content(span) for span in held}
+    paths = set(Spans.of_parts(mine).values("path"))
+    contents = _contents(mine).keys()
     groups = parts_by_group(parts)
     if len(groups.keys() | parts_by_group(mine).keys()) > MOST_GROUPS:
         raise UsageError(f"With {other.path} {target.path} would have more than {MOST_GROUPS} source groups, the most.")
@@ -187,19 +187,19 @@ def _add_group(
     parts: Sequence[Part],
     resources: Resources,
     paths: set[str],
-    contents: set[tuple[str, ...]],
+    contents: Collection[tuple[str, ...]],
 ) -> None:
     name = f"part-{next_number(target):05d}"
-    spans = []
-    for span in (span for part in parts for span in part.spans):
-        if _content(span) in contents:
+    for content, path in _contents(parts).items():
+        if content in contents:
             raise UsageError(
-                f"{span.path} is counted in {target.path} already, and in {other.path}; merging would count it "
+                f"{path} is counted in {target.path} already, and in {other.path}; merging would count it "
                 f"twice. Runs merged before this one are kept, nothing of this one was added."
             )
-        # a path that both runs have is another file, on another machine
-        path = span.path if span.path not in paths else f"{other.path.resolve()}:{span.path}"
-        spans.append(replace(span, path=path, part=name))
+    # a path that both runs have is another file, on another machine
+    of_other = str(other.path.resolve())
+    spans = Spans.of_parts(parts).with_texts("path", lambda path: f"{of_other}:{path}" if path in paths else path)
+    spans = spans.with_texts("part", lambda _: name)
     writer = PartWriter(target.counts / f"{name}.parquet", run=target.number)
     try:
         for rows in merged_lists(parts, max(resources.memory_bytes // 12, 4 << 20)):
@@ -208,6 +208,14 @@ def _add_group(
     finally:
         with contextlib.suppress(OSError):
             writer.abandon()
+
+
+def _contents(parts: Sequence[Part]) -> dict[tuple[str, ...], str]:
+    """What identifies the sources of these parts, each with its path."""
+    spans = Spans.of_parts(parts)
+    files = spans.where(spans.column("file_bytes") != 0).firsts("path", "file_bytes", "mtime_ns")
+    streams = spans.where(spans.column("file_bytes") == 0)
+    return {_content(span): span.path for some in (files, streams) for span in some}
 
 
 def _content(span: Span) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ shape of the classes Jobs and Job: msgspec checks what it reads against them.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from streambpe.options import options_of
 from streambpe.resources import ResourceFacts
 from streambpe.sources.find import find_sources
 from streambpe.store.identity import is_known, replace_known
-from streambpe.store.parts import Part, list_parts
+from streambpe.store.parts import Parts, list_parts
 from streambpe.store.run import Run
 from streambpe.store.training_files import journal_path, log_path
 from streambpe.store.unfinished import (
@@ -111,7 +111,7 @@ def put_job(run: Run, name: str, job: Job) -> Jobs:
     return before
 
 
-def left_to_count(run: Run, parts: Sequence[Part] | None = None) -> tuple[list[Unfinished], tuple[str, ...]]:
+def left_to_count(run: Run, parts: Parts | None = None) -> tuple[list[Unfinished], tuple[str, ...]]:
     """(sources, runs to merge) that a run was asked to count and that are not counted to their end."""
     record = read_record(run)
     parts = list_parts(run) if parts is None else parts

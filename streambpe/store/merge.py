@@ -18,6 +18,7 @@ from streambpe.failpoints import failpoint
 from streambpe.later import polars as pl
 from streambpe.store.parts import GROUP_ROWS, LEAST_GROUP_ROWS, Part, PartWriter, next_number
 from streambpe.store.run import Run
+from streambpe.store.spans import Spans
 
 _Use = Callable[[ChunkList], None]
 MERGE_FILES = 64  # open at once in a merge
@@ -114,9 +115,7 @@ def merge_into(
     writer = PartWriter(target, min(max(range_bytes >> 11, LEAST_GROUP_ROWS), GROUP_ROWS), run=run.number)
     try:
         give_out(merged_lists(batch, range_bytes), [writer.write, *also], threads)
-        merged = writer.commit(
-            [span for part in batch for span in part.spans], level, [part.path.name for part in batch]
-        )
+        merged = writer.commit(Spans.of_parts(batch).in_order(), level, [part.path.name for part in batch])
     except BaseException:
         writer.abandon()
         raise

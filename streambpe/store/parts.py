@@ -10,9 +10,10 @@ input it covers, so *renaming it into place commits counts and progress together
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -29,38 +30,17 @@ from streambpe.files import put_in_place
 from streambpe.store.checksums import add_checksum, refuse_damaged
 from streambpe.store.identity import refuse_other_run
 from streambpe.store.run import Run
+from streambpe.store.spans import Columns, Span, Spans, SpansByPath
 
-PART_FORMAT = 2  # 1: before source groups; read as a part without a group
+PART_FORMAT = 3  # 2: every stretch a JSON object; 1: before source groups; read as a part without a group
 _SCHEMA = pa.schema([("chunk", pa.large_string()), ("n", pa.int64())])
 GROUP_ROWS = 16_384  # rows in a row group, at most: 0.5 MB of English chunks in memory
 LEAST_GROUP_ROWS = 1024
 _GROUPS = 64  # row groups in a part that is written at once, unless the bounds on their rows say otherwise
 _GROUP_BYTES = 8 << 20  # of chunks in a row group, at most
 _KEY_CHARS = 64  # that the footer keeps of a row group's first and last chunk
+_FOOTERS, _LISTED = "footers", "parts"  # names under which a run keeps them while its lock is held
 _LISTINGS = 20  # tries to list a folder in which files come and go
-
-
-@dataclass(frozen=True)
-class Span:
-    """A stretch of one input that a part covers; the fields are the columns of table sources."""
-
-    path: str
-    kind: str
-    text_column: str
-    start_at: int
-    stop_at: int
-    documents: int
-    text_bytes: int
-    bad_utf8: int
-    boms: int
-    nulls: int
-    digest: str
-    part: str
-    file_bytes: int
-    mtime_ns: int
-    state: str
-    dropped: int = 0
-    group_name: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,7 +48,7 @@ class Part:
     """One file in counts/; all its stretches are of one source group."""
 
     path: Path
-    spans: tuple[Span, ...]
+    spans: Spans
     rows: int
     total: int  # sum of n
     level: int  # 0: counted; k + 1: a merge of files of level k
@@ -83,23 +63,56 @@ class Part:
         return self.spans[0].group_name if self.spans else ""
 
 
+class Parts(tuple[Part, ...]):
+    """Committed parts, and their stretches as one: `list_parts` gives the same object as long as the files are."""
+
+    @cached_property
+    def spans(self) -> Spans:
+        """The stretches of all parts, part after part."""
+        return Spans.of_parts(self)
+
+    @cached_property
+    def by_path(self) -> SpansByPath:
+        """The stretches of each source."""
+        return SpansByPath(self.spans)
+
+
 class _Format(msgspec.Struct):
     """The field that tells whether the rest of a footer can be read; msgspec ignores the rest here."""
 
     format: int
 
 
-class _Footer(_Format):
-    """What a part's footer holds, as JSON. Fields with a default were not there in older versions."""
+class _Facts(_Format):
+    """What a part's footer holds besides the stretches, as JSON. Fields with a default are not in older versions."""
 
     rows: int
     total: int
     level: int
     replaces: tuple[str, ...]
     groups: tuple[tuple[str, str, int], ...]
-    spans: tuple[Span, ...]
     run: str = ""
     name: str = ""
+
+
+class _Footer(_Facts, kw_only=True):
+    """What the footer of a part holds."""
+
+    spans: Columns
+
+    def stretches(self) -> Spans:
+        """What the part covers."""
+        return Spans.of_columns(self.spans)
+
+
+class _OldFooter(_Facts, kw_only=True):
+    """The footer of a part of format 1 or 2."""
+
+    spans: tuple[Span, ...]
+
+    def stretches(self) -> Spans:
+        """What the part covers."""
+        return Spans.of(self.spans)
 
 
 class PartWriter:
@@ -155,21 +168,22 @@ class PartWriter:
         self.rows += len(rows)
         self.total += int(rows.n.sum())
 
-    def commit(self, spans: Sequence[Span], level: int = 0, replaces: Sequence[str] = ()) -> Part:
+    def commit(self, spans: Iterable[Span], level: int = 0, replaces: Sequence[str] = ()) -> Part:
         """Close the file and rename it into place: from then on the part counts."""
         part = self.close(spans, level, replaces)
         self.put()
         return part
 
-    def close(self, spans: Sequence[Span], level: int = 0, replaces: Sequence[str] = ()) -> Part:
+    def close(self, spans: Iterable[Span], level: int = 0, replaces: Sequence[str] = ()) -> Part:
         """Write the footer and close the file, which is still invisible; returns the part as it will be."""
         part = Part(
-            self.target, tuple(spans), self.rows, self.total, level, tuple(replaces), tuple(self._groups),
+            self.target, Spans.of(spans), self.rows, self.total, level, tuple(replaces), tuple(self._groups),
             self._run, self.target.name,
         )  # fmt: skip
         footer = _Footer(
-            PART_FORMAT, part.rows, part.total, level, part.replaces, part.groups, part.spans, part.run, part.name
-        )
+            PART_FORMAT, part.rows, part.total, level, part.replaces, part.groups, part.run, part.name,
+            spans=part.spans.columns(),
+        )  # fmt: skip
         self._writer.add_key_value_metadata({"streambpe": msgspec.json.encode(footer)})
         self._writer.close()
         add_checksum(self._temporary)
@@ -200,22 +214,22 @@ def read_part(path: Path) -> Part:
         refuse_damaged(path)
         facts = (pq.read_metadata(path).metadata or {})[b"streambpe"]
         number = msgspec.json.decode(facts, type=_Format).format
-        found = msgspec.json.decode(facts, type=_Footer) if number in range(1, PART_FORMAT + 1) else None
-    except FileNotFoundError:
+        if number not in range(1, PART_FORMAT + 1):
+            raise RunError(f"{path} has part format {number}; this streambpe reads up to {PART_FORMAT}.")
+        kind: type[_Footer] | type[_OldFooter] = _Footer if number == PART_FORMAT else _OldFooter
+        found = msgspec.json.decode(facts, type=kind)
+        spans = found.stretches()
+    except (FileNotFoundError, RunError):
         raise
     except (OSError, pa.ArrowException, KeyError, ValueError, msgspec.MsgspecError) as why:
         raise RunError(
             f"{path} is damaged ({str(why).splitlines()[0]}). Move it away and count again: the sources "
             f"it covered are read again, everything else is kept."
         ) from None
-    if found is None:
-        raise RunError(f"{path} has part format {number}; this streambpe reads up to {PART_FORMAT}.")
-    return Part(
-        path, found.spans, found.rows, found.total, found.level, found.replaces, found.groups, found.run, found.name
-    )
+    return Part(path, spans, found.rows, found.total, found.level, found.replaces, found.groups, found.run, found.name)
 
 
-def list_parts(run: Run, *, clean: bool = False) -> list[Part]:
+def list_parts(run: Run, *, clean: bool = False) -> Parts:
     """All committed parts, by name. A file that a merge replaces does not count (`clean` removes it)."""
     found = _read_parts(run)
     _refuse_strangers(run, found)
@@ -225,12 +239,17 @@ def list_parts(run: Run, *, clean: bool = False) -> list[Part]:
             (run.counts / name).unlink(missing_ok=True)
         for leftover in run.counts.glob("*.new"):
             leftover.unlink()
-        committed = {span.part for part in found for span in part.spans}
-        for leftover in run.sequences.glob("part-*"):  # left by a kill before their part was committed
+        leftovers = list(run.sequences.glob("part-*"))
+        committed = {name for part in found for name in part.spans.values("part")} if leftovers else set()
+        for leftover in leftovers:  # a kill may leave them before their part is committed
             if leftover.name.split(".")[0] not in committed:
                 leftover.unlink()
-    parts = [part for part in found if part.path.name not in gone]
+    parts = Parts(part for part in found if part.path.name not in gone)
+    before = run.kept(_LISTED)
+    if isinstance(before, Parts) and len(before) == len(parts) and all(map(operator.is_, before, parts)):
+        return before
     _refuse_counted_twice(parts)
+    run.keep(_LISTED, parts)
     return parts
 
 
@@ -247,36 +266,38 @@ def _refuse_strangers(run: Run, parts: Sequence[Part]) -> None:
             )
 
 
-def _refuse_counted_twice(parts: Sequence[Part]) -> None:
+def _refuse_counted_twice(parts: Parts) -> None:
     """An error if two parts cover the same stretch of an input: one of them is from another time."""
-    spans = sorted(
-        ((span.path, span.start_at, span.stop_at, part.path) for part in parts for span in part.spans),
-        key=lambda span: span[:3],
-    )
-    for (path, start, stop, one), (next_path, begin, _, other) in pairwise(spans):
-        if path == next_path and (begin < stop or begin == start):
-            raise RunError(
-                f"{one} and {other} both hold {path} from {begin}: one of them is from an earlier time, and it would "
-                f"be counted twice. Nothing was changed. Move the older one away, and give the command again."
-            )
+    spans = parts.spans
+    twice = spans.first_overlap()
+    if twice is not None:
+        bounds = np.cumsum([len(part.spans) for part in parts])
+        one, other = (parts[int(np.searchsorted(bounds, place, side="right"))].path for place in twice)
+        raise RunError(
+            f"{one} and {other} both hold {spans[twice[1]].path} from {spans[twice[1]].start_at}: one of them is from "
+            f"an earlier time, and it would be counted twice. Nothing was changed. Move the older one away, and give "
+            f"the command again."
+        )
 
 
 def _read_parts(run: Run) -> list[Part]:
     """The parts of all files; the folder is listed anew if another process merged some of them meanwhile."""
     for _ in range(_LISTINGS):
         with contextlib.suppress(FileNotFoundError):
-            return [_remembered(run, path) for path in sorted(run.counts.glob("*.parquet"))]
+            return _remembered(run, sorted(run.counts.glob("*.parquet")))
     raise RunError(f"{run.counts}: another process merges the counts. Nothing was changed. Wait until it is done.")
 
 
-def _remembered(run: Run, path: Path) -> Part:
-    """The part in a file. While the run's lock is held, a file that did not change is read only once."""
-    footers: dict[Path, tuple[tuple[int, ...], Part]] = run.once("footers", dict)
-    stat = path.stat()
-    content = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
-    if path not in footers or footers[path][0] != content:
-        footers[path] = content, read_part(path)
-    return footers[path][1]
+def _remembered(run: Run, paths: Sequence[Path]) -> list[Part]:
+    """The parts in these files. While the run's lock is held, a file that did not change is read only once."""
+    footers: dict[Path, tuple[tuple[int, ...], Part]] = run.once(_FOOTERS, dict)
+    for path in paths:
+        stat = path.stat()
+        content = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        if path not in footers or footers[path][0] != content:
+            footers[path] = content, read_part(path)
+    run.keep(_FOOTERS, {path: footers[path] for path in paths})
+    return [footers[path][1] for path in paths]
 
 
 def next_number(run: Run) -> int:
@@ -289,7 +310,7 @@ def next_number(run: Run) -> int:
 def check_total(parts: Sequence[Part], chunks: int, size: int, what: str) -> None:
     """Refuse counts, before they are committed, that would make the run's chunks or bytes outgrow 64 bits."""
     chunks += sum(part.total for part in parts)
-    size += sum(span.text_bytes for part in parts for span in part.spans)
+    size += sum(part.spans.total("text_bytes") for part in parts)
     for total, unit in ((chunks, "chunks"), (size, "bytes")):
         if total > MAX_COUNT:
             raise StreambpeError(

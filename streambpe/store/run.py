@@ -41,7 +41,8 @@ from streambpe.store.identity import (
     refuse_other_run,
     write_identity,
 )
-from streambpe.store.sqlfiles import run_sql
+from streambpe.store.spans import Spans
+from streambpe.store.sqlfiles import query_batches, run_sql
 from streambpe.system import lock_handle, patiently, rename, unlock_handle
 
 # What a RUN may hold before there is a state.duckdb; files that begin with a dot are nobody's.
@@ -62,16 +63,16 @@ class TablesRead:
 
     facts: dict[str, str]  # table run
     sources: list[tuple[str, str, str | None, str | None]]  # path, kind, text_column, group_name
-    stretches: frozenset[tuple[str, int, int, str, str]]  # path, start_at, stop_at, part, digest
+    stretches: Spans  # path, start_at, stop_at, part and digest of each
 
     @classmethod
     def by(cls, con: duckdb.DuckDBPyConnection) -> TablesRead:
         """Read by this connection. Of tables of an older version only the facts: they must be carried forward first."""
         facts = dict(run_sql(con, "get_run"))
         if facts.get("format_version") != str(FORMAT_VERSION):
-            return cls(facts, [], frozenset())
+            return cls(facts, [], Spans.of(()))
         sources: list[Any] = run_sql(con, "steps/list_counted_sources")
-        return cls(facts, sources, frozenset(run_sql(con, "list_stretches")))
+        return cls(facts, sources, Spans.of_batches(query_batches(con, "list_stretches")))
 
 
 class Run:

@@ -26,8 +26,9 @@ from streambpe.later import polars as pl
 from streambpe.store.checksums import add_checksum, refuse_damaged
 from streambpe.store.made_of import fingerprint, has_note, parquet_note
 from streambpe.store.merge import merge_ranges
-from streambpe.store.parts import Part, Span
+from streambpe.store.parts import Part
 from streambpe.store.run import Run
+from streambpe.store.spans import Span, Spans
 from streambpe.text.chunker import END_OF_DOCUMENT, Ids, Lengths, Numbered
 
 
@@ -107,7 +108,7 @@ class SequencePart:
 
 def order_parts(run: Run, parts: Sequence[Part]) -> list[SequencePart]:
     """Every part's sequence in the order of the input: by source, then by place in it."""
-    spans = sorted((span for part in parts for span in part.spans), key=lambda s: (s.path, s.start_at, s.stop_at))
+    spans = list(Spans.of_parts(parts).in_order())
     found = []
     numbered = bool(run.number)
     for before, span in zip([None, *spans], spans, strict=False):

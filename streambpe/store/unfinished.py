@@ -12,7 +12,7 @@ was counted; once the user counts without it, it is left out.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 from streambpe.errors import CountUnfinished, RunError
 from streambpe.model.corpus_facts import LeftOut
 from streambpe.resources import ResourceFacts
-from streambpe.sources.read import gaps_between
 from streambpe.sources.source import Source
 from streambpe.store.identity import is_known, remove_known, replace_known
 from streambpe.store.run import Run
+from streambpe.store.spans import Spans, SpansByPath
 
 if TYPE_CHECKING:
-    from streambpe.store.parts import Part, Span
+    from streambpe.store.parts import Parts
 
 _NAMED = 3  # sources that a message names; of the others it gives the number
 
@@ -116,39 +116,30 @@ def refuse_lost_record(run: Run) -> None:
 def sources_in_tables(run: Run) -> list[Wanted]:
     """The inputs that the tables hold counts of; none in tables of an older version."""
     run.refuse_other_tables(run.tables().facts)
-    return [
+    return list(_in_tables(run, frozenset()))
+
+
+def _in_tables(run: Run, without: Collection[str]) -> Iterator[Wanted]:
+    return (
         Wanted(path, kind, column or "text", group or "", _stream_of(path, kind))
         for path, kind, column, group in run.tables().sources
-    ]
+        if path not in without
+    )
 
 
-def lost_sources(run: Run, parts: Iterable[Part]) -> list[Wanted]:
+def lost_sources(run: Run, parts: Parts) -> list[Wanted]:
     """The inputs whose counts are in the tables, but not, or not to the end, in the parts: parts were lost."""
-    spans = spans_by_path(parts)
-    return [source for source in sources_in_tables(run) if not is_complete(spans.get(source.path, []))]
+    run.refuse_other_tables(run.tables().facts)
+    return list(_in_tables(run, parts.by_path.complete))
 
 
-def note_lost(run: Run, parts: Iterable[Part]) -> None:
+def note_lost(run: Run, parts: Parts) -> None:
     """Record lost sources as still to be counted, before the tables forget them. Locked by the caller."""
     record = read_record(run)
     known = {source.path for source in record.sources}
     lost = [source for source in lost_sources(run, parts) if source.path not in known]
     if lost:
         write_record(run, replace(record, sources=(*record.sources, *lost)))
-
-
-def is_complete(spans: Sequence[Span]) -> bool:
-    """Whether the counted stretches of a source are all of it."""
-    stretches = [(span.start_at, span.stop_at) for span in spans]
-    return any(span.state == "last" for span in spans) and len(gaps_between(stretches)) == 1
-
-
-def spans_by_path(parts: Iterable[Part]) -> dict[str, list[Span]]:
-    """The counted stretches of every source."""
-    found: dict[str, list[Span]] = {}
-    for span in (span for part in parts for span in part.spans):
-        found.setdefault(span.path, []).append(span)
-    return found
 
 
 @dataclass(frozen=True)
@@ -172,21 +163,19 @@ class Unfinished:
         return {"source": name, "counted": self.counted, "unit": self.unit}
 
 
-def unfinished(sources: Iterable[Wanted], parts: Iterable[Part]) -> list[Unfinished]:
+def unfinished(sources: Iterable[Wanted], parts: Parts) -> list[Unfinished]:
     """The sources, wanted or counted in part, that are not counted to their end; sorted by path."""
-    return list(_unfinished({source.path: source for source in sources}, spans_by_path(parts)))
+    return list(_unfinished({source.path: source for source in sources}, parts.by_path))
 
 
-def _unfinished(wanted: dict[str, Wanted], spans: dict[str, list[Span]]) -> Iterator[Unfinished]:
-    for path in sorted(wanted.keys() | spans.keys()):
-        mine = spans.get(path, [])
-        if mine and is_complete(mine):
-            continue
+def _unfinished(wanted: dict[str, Wanted], spans: SpansByPath) -> Iterator[Unfinished]:
+    for path in sorted((wanted.keys() | spans.keys()) - spans.complete):
+        mine = spans.get(path, Spans.of(()))
         asked = wanted.get(path)
         kind = mine[0].kind if mine else asked.kind if asked else ""
         unit = {"parquet": "rows", "counts": "rows", "iterator": "documents"}.get(kind, "bytes")
         stream = asked.stream if asked else _stream_of(path, kind)
-        counted = sum(span.stop_at - span.start_at for span in mine)
+        counted = mine.total("stop_at") - mine.total("start_at")
         yield Unfinished(path, counted, unit, stream, bool(asked and asked.refused and not mine))
 
 
@@ -250,10 +239,10 @@ class Watch:
             ordered = tuple(wanted[path] for path in sorted(wanted))
             write_record(self._run, replace(self._before, sources=ordered, resources=self._resources))
 
-    def refuse(self, path: str, parts: Iterable[Part], *, for_good: bool) -> None:
+    def refuse(self, path: str, parts: Parts, *, for_good: bool) -> None:
         """An error named this source. If nothing of it is counted, mark it; or, `for_good`, forget it if it is new."""
         record = read_record(self._run)
-        if path in spans_by_path(parts):
+        if path in parts.by_path:
             return
         before = {source.path for source in self._before.sources}
         kept = [
@@ -263,7 +252,7 @@ class Watch:
         ]
         write_record(self._run, replace(record, sources=tuple(kept)))
 
-    def end(self, parts: Iterable[Part]) -> list[str]:
+    def end(self, parts: Parts) -> list[str]:
         """All given sources are counted. Sources left from earlier counts stay recorded, except refused ones that were
         not given again: they are left out, and returned."""
         record = read_record(self._run)

@@ -23,7 +23,6 @@ from streambpe.store.job import Job, find_job, find_work, put_job, read_jobs, wr
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.training_files import check_name
-from streambpe.store.unfinished import is_complete, spans_by_path
 from streambpe.train.counting.count import count, resume_count
 from streambpe.train.counting.job import CountResult
 from streambpe.train.engine.engine import Batch
@@ -198,8 +197,8 @@ def _find_named(sources: Sequence[str], counting: Counting) -> list[str]:
 
 def _refuse_new_sources(training: Training, found: Sequence[str]) -> None:
     """A training that was started learns from the counts it was started with: none may be added to it."""
-    spans = spans_by_path(list_parts(training.run))
-    new = [path for path in found if not is_complete(spans.get(path, []))]
+    complete = list_parts(training.run).by_path.complete
+    new = [path for path in found if path not in complete]
     if new:
         raise ResumeMismatch(
             f"{training}, was started without {new[0]}"

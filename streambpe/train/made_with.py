@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,9 @@ from streambpe.errors import StoreHeld
 from streambpe.files import replace_file
 from streambpe.option_file import format_options
 from streambpe.options import options_of
-from streambpe.store.parts import Span, list_parts
+from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
+from streambpe.store.spans import WITH_FIELDS, Spans
 
 _HEAD = "# Options of a training: streambpe train RUN SOURCE... --config THIS_FILE\n\n"
 _PARTS = {
@@ -50,19 +50,19 @@ def describe_options(run: Run, config: TrainConfig, counting: Counting) -> str:
     """The text of the file; what `counting` does not say is taken from what RUN has counted."""
     if run.state.exists():
         counted = asdict(CountConfig()) | json.loads(run.facts()["config"])
-        spans = [span for part in list_parts(run) for span in part.spans]
+        spans = list_parts(run).spans
     else:
-        counted, spans = asdict(CountConfig(**counting.options)), []
+        counted, spans = asdict(CountConfig(**counting.options)), Spans.of(())
     for name in ("bad_utf8", "sequences"):  # given by hand, even their default says more than leaving them out
         if counted[name] == getattr(CountConfig, name):
             del counted[name]
     return _HEAD + format_options({**_of_sources(spans, counting), **counted, **config.as_options()}, _PARTS)
 
 
-def _of_sources(spans: Sequence[Span], given: SourceOptions) -> dict[str, Any]:
+def _of_sources(spans: Spans, given: SourceOptions) -> dict[str, Any]:
     """How the sources were read: as was given, else as the counted stretches show if they are all alike."""
-    kinds = {span.kind for span in spans}
-    fields = {span.text_column for span in spans if span.kind in ("jsonl", "csv", "parquet")}
+    kinds = set(spans.values("kind"))
+    fields = {span.text_column for span in spans.firsts("kind", "text_column") if span.kind in WITH_FIELDS}
     told: dict[str, Any] = {}
     if "lines" in kinds and "txt" not in kinds:
         told["lines"] = True

@@ -128,8 +128,10 @@ def test_damaged_files_are_named(counted):
     [
         ({"rows": "5"}, r"is damaged \(Expected `int`, got `str` - at `\$.rows`\)"),
         ({"groups": [["a", "b"]]}, "is damaged"),
-        ({"spans": [{"path": "a.txt"}]}, "missing required field `kind`"),
-        ({"format": 3, "spans": 7}, "has part format 3; this streambpe reads up to 2"),
+        ({"format": 2, "spans": [{"path": "a.txt"}]}, "missing required field `kind`"),
+        ({"spans": {"length": 2}}, "missing required field `texts`"),
+        ({"spans": {"length": 1, "texts": "", "texts_bytes": 9, "numbers": "", "digests": ""}}, "is damaged"),
+        ({"format": 4, "spans": 7}, "has part format 4; this streambpe reads up to 3"),
     ],
     ids=str,
 )

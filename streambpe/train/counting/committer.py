@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 from streambpe.core.strings import ChunkList
 from streambpe.progress import Meter
-from streambpe.store.parts import Part, PartWriter, Span, next_number
+from streambpe.store.parts import Part, PartWriter, next_number
 from streambpe.store.run import Run
+from streambpe.store.spans import Span
 from streambpe.train.counting.sketch import DistinctSketch
 
 

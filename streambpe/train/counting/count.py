@@ -32,7 +32,6 @@ from streambpe.store.unfinished import (
     note_lost,
     read_record,
     sources_in_tables,
-    spans_by_path,
 )
 from streambpe.text.patterns import find_pattern
 from streambpe.text.unicode_tables import tables_fact
@@ -159,7 +158,7 @@ def resume_count(
     folder = Run.open(run)
     left, runs = left_to_count(folder)
     wanted = {source.path: source for source in read_record(folder).sources}
-    known = spans_by_path(list_parts(folder))
+    known = list_parts(folder).by_path
     wanted = {source.path: source for source in sources_in_tables(folder)} | wanted
     sources = []
     for path in (source.path for source in left if not source.stream):

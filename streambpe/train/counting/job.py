@@ -24,7 +24,8 @@ from streambpe.store.chunks import fold
 from streambpe.store.job import left_to_count
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
-from streambpe.store.unfinished import Watch, ending_command, note_lost, spans_by_path
+from streambpe.store.spans import Spans
+from streambpe.store.unfinished import Watch, ending_command, note_lost
 from streambpe.text.patterns import Pattern
 from streambpe.text.unicode_tables import refuse_other_tables, told_of_old_run
 from streambpe.threads import stopped_by
@@ -35,7 +36,6 @@ from streambpe.train.counting.todo import Todo, find_todo
 from streambpe.train.counting.worker import Failure, Shared, Worker
 
 _TOLD_SOURCES = 5  # by name, in a warning
-Digests = dict[tuple[str, int, int], str]  # of the committed stretches: path, start, stop
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class CountJob:
         watch.begin([source for source, _ in todo.sources])
         failpoint("count-recorded")
         with Reporter(self._meter, self._run.write_status, progress):
-            self._count(todo, watch, {(s.path, s.start_at, s.stop_at): s.digest for p in parts for s in p.spans})
+            self._count(todo, watch)
             warnings += told_left_out(watch.end(list_parts(self._run)))
             corpus = self._fold()
         if not corpus["chunks"]:
@@ -99,12 +99,12 @@ class CountJob:
             self._meter.done = self._meter.resumed_from = total - left
         self._meter.facts.update({"run": str(self._run.path), "sources": len(found)})
 
-    def _count(self, todo: Todo, watch: Watch, digests: Digests) -> None:
+    def _count(self, todo: Todo, watch: Watch) -> None:
         """All that is left of the sources; a stop or an error is raised when everything finished is committed."""
         try:
             if todo.sources:
                 self._count_tables([entry for entry in todo.sources if entry[0].kind == "counts"])
-                self._count_texts([entry for entry in todo.sources if entry[0].kind != "counts"], digests)
+                self._count_texts([entry for entry in todo.sources if entry[0].kind != "counts"])
             if self._failure.error is not None:
                 raise self._failure.error
         except StreambpeError as why:
@@ -132,15 +132,15 @@ class CountJob:
 
     # ------------------------------------------------------------------ reading and handing out
 
-    def _count_tables(self, tables: Sequence[tuple[Source, list[tuple[int, int]]]]) -> None:
+    def _count_tables(self, tables: Sequence[tuple[Source, Spans]]) -> None:
         for source, done in tables:
             if self._stop.is_set():
                 return
             with self._failure.naming(source):
-                count_table(source, done, self._config, self._pattern, self._committer, self._sizes)
+                count_table(source, done.stretches(), self._config, self._pattern, self._committer, self._sizes)
             self._meter.done += source.bytes
 
-    def _count_texts(self, texts: Sequence[tuple[Source, list[tuple[int, int]]]], digests: Digests) -> None:
+    def _count_texts(self, texts: Sequence[tuple[Source, Spans]]) -> None:
         if not texts:
             return
         blocks: queue.Queue[Block | None] = queue.Queue(maxsize=1)
@@ -149,7 +149,7 @@ class CountJob:
         for worker in workers:
             worker.start()
         try:
-            reading = self._read(texts, digests)
+            reading = self._read(texts)
             while (block := next(reading, None)) is not None and not self._halted():
                 while not self._halted():
                     with contextlib.suppress(queue.Full):
@@ -166,9 +166,11 @@ class CountJob:
     def _halted(self) -> bool:
         return self._stop.is_set() or self._failure.error is not None
 
-    def _read(self, texts: Sequence[tuple[Source, list[tuple[int, int]]]], digests: Digests) -> Iterator[Block]:
+    def _read(self, texts: Sequence[tuple[Source, Spans]]) -> Iterator[Block]:
+        streams = {source.path: done for source, done in texts if source.is_stream}
+
         def verify(source: Source, start: int, stop: int, digest: str) -> None:
-            if digests.get((source.path, start, stop)) != digest:
+            if streams[source.path].digest_of(start, stop) != digest:
                 raise SourceChanged(
                     f"{source.path} is not the input it was: what stands at {start} to {stop} is not what was "
                     f"counted. Nothing was changed. Give it another name, or count into another RUN."
@@ -181,7 +183,8 @@ class CountJob:
         reader = Reader(self._pattern, self._sizes.block, self._sizes.most, verify, advance, take_anyway)
         for source, done in texts:
             with self._failure.naming(source):
-                yield from reader.blocks(source, done)
+                # what a stream gives again is compared, stretch by stretch; a file was compared before
+                yield from reader.blocks(source, done.stretches(joined=not source.is_stream))
 
     # ------------------------------------------------------------------ what there is to tell
 
@@ -202,9 +205,9 @@ class CountJob:
 
     def _told_empty(self, todo: Todo) -> Iterator[str]:
         """Name the sources without text among those that were counted now."""
-        spans = spans_by_path(list_parts(self._run))
+        spans = list_parts(self._run).by_path
         paths = [source.path for source, _ in todo.sources]
-        empty = [path for path in paths if not sum(span.text_bytes for span in spans.get(path, ()))]
+        empty = [path for path in paths if path not in spans or not spans[path].total("text_bytes")]
         if empty:
             yield f"no text is in {_named(empty)}."
 

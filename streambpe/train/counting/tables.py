@@ -16,7 +16,8 @@ from streambpe.sources.digests import digest_file
 from streambpe.sources.read import gaps_between
 from streambpe.sources.source import Source
 from streambpe.sources.tables import read_count_table
-from streambpe.store.parts import PartWriter, Span, check_total, list_parts
+from streambpe.store.parts import PartWriter, check_total, list_parts
+from streambpe.store.spans import Span
 from streambpe.text.chunker import ChunkSums
 from streambpe.text.patterns import Pattern
 from streambpe.text.prepare import UnencodableText, drop_unencodable
@@ -109,8 +110,6 @@ class _TableParts:
         """Put all parts in place; `rows`: of the whole table."""
         if self._stop > self._start or not self._closed:
             self._close(rows, documents)
-        size = sum(part.text_bytes for part in self._closed)
-        check_total(list_parts(self._committer.run), self._chunks, size, self._source.path)
         for part in self._closed:
             part.writer.put()
 
@@ -118,6 +117,9 @@ class _TableParts:
         """Write what is added up as a part. `rows`, `documents`: of the whole table, where that is known."""
         source, committer = self._source, self._committer
         summed = self._sums.take()
+        size = text_bytes(summed)
+        of_all = size + sum(part.text_bytes for part in self._closed)
+        check_total(list_parts(committer.run), self._chunks, of_all, source.path)
         self._writing = committer.writer(committer.next_name())
         self._writing.write(summed)
         last = self._stop == rows
@@ -128,7 +130,7 @@ class _TableParts:
             start_at=self._start,
             stop_at=self._stop,
             documents=documents if last else 0,
-            text_bytes=text_bytes(summed),
+            text_bytes=size,
             bad_utf8=0,
             boms=0,
             nulls=0,
@@ -142,7 +144,7 @@ class _TableParts:
         )
         self._writing.close([span])
         committer.note(summed, [span])
-        self._closed.append(_Closed(self._writing, span.text_bytes))
+        self._closed.append(_Closed(self._writing, size))
         self._start, self._dropped = self._stop, 0
 
     def abandon(self) -> None:

@@ -23,7 +23,7 @@ from streambpe.failpoints import failpoint
 from streambpe.sources.decode import block_text
 from streambpe.sources.source import BadUtf8, Block, BlockText, Source
 from streambpe.store import sequences
-from streambpe.store.parts import Span
+from streambpe.store.spans import WITH_FIELDS, Span
 from streambpe.text.chunker import ChunkCounts, Chunker
 from streambpe.text.patterns import Pattern
 from streambpe.text.prepare import UnencodableText, prepare
@@ -178,7 +178,7 @@ def _span(block: Block, made: BlockText, part: str) -> Span:
     return Span(
         path=source.path,
         kind=source.kind,
-        text_column=source.column if source.kind in ("jsonl", "csv", "parquet") else "",
+        text_column=source.column if source.kind in WITH_FIELDS else "",
         start_at=block.start_at,
         stop_at=block.stop_at,
         documents=made.documents,

@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 
@@ -31,8 +32,9 @@ from streambpe.store.database import FORMAT_VERSION
 from streambpe.store.exchange import export_counts, merge_runs
 from streambpe.store.groups import GroupRules
 from streambpe.store.merge import merge_ranges
-from streambpe.store.parts import PartWriter, Span, list_parts
+from streambpe.store.parts import PartWriter, list_parts, read_part
 from streambpe.store.run import Run
+from streambpe.store.spans import Span
 from streambpe.store.weights import weighed_counts
 from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import resume, train
@@ -312,6 +314,7 @@ def make_old(run: Path) -> None:
         table = pq.read_table(path)
         facts = json.loads(pq.read_metadata(path).metadata[b"streambpe"])
         facts["format"] = 1
+        facts["spans"] = [asdict(span) for span in read_part(path).spans]
         for span in facts["spans"]:
             span.pop("group_name", None)
         pq.write_table(table.replace_schema_metadata({"streambpe": json.dumps(facts)}), path, row_group_size=16_384)

@@ -1,0 +1,174 @@
+"""Stretches as columns: the same answers as one Span after another gives, at any number of them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streambpe.sources.read import gaps_between
+from streambpe.store.merge import merged_lists
+from streambpe.store.parts import PartWriter, list_parts, next_number, read_part
+from streambpe.store.run import Run
+from streambpe.store.spans import Columns, Span, Spans, SpansByPath
+from tests.runs import ROOT, cli
+from tests.tiers import examples
+
+LARGE = 2**62
+FEW = st.sampled_from(["", "a", "b", "é", "last", "part", "z"])
+NUMBERS = st.one_of(st.integers(0, 9), st.integers(-LARGE, LARGE))
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest() if text else ""
+
+
+SPANS = st.builds(
+    Span, FEW, FEW, FEW, st.integers(0, 9), st.integers(0, 9), *[NUMBERS] * 5, FEW.map(digest), FEW,
+    NUMBERS, NUMBERS, FEW, NUMBERS, FEW,
+)  # fmt: skip
+MANY = st.lists(SPANS, max_size=12)
+
+
+def by_place(span: Span) -> tuple[str, int, int]:
+    return span.path, span.start_at, span.stop_at
+
+
+@examples(400)
+@given(MANY, MANY)
+def test_columns_hold_what_the_spans_hold(some: list[Span], more: list[Span]) -> None:
+    """Joined, sliced, chosen, in order, through a footer, and as rows of table sources."""
+    one, other = Spans.of(some), Spans.of(more)
+    both = Spans.joined([one, other])
+    assert list(both) == some + more
+    assert list(both[2:5]) == (some + more)[2:5]
+    assert list(both.in_order()) == sorted(some + more, key=by_place)
+    held = msgspec.json.decode(msgspec.json.encode(both.columns()), type=Columns)
+    assert Spans.of_columns(held) == both
+    assert [Span(**row) for row in both.table().to_pylist()] == sorted(some + more, key=by_place)
+    assert both.values("part") == sorted({span.part for span in some + more})
+    assert both.total("file_bytes") == sum(span.file_bytes for span in some + more)
+    assert both.stretches() == [(span.start_at, span.stop_at) for span in some + more]
+    first = {(span.kind, span.path): span for span in reversed(some + more)}
+    assert list(both.firsts("kind", "path")) == [first[key] for key in sorted(first)]
+    changed = both.with_texts("path", lambda path: f"<{path}")
+    assert list(changed) == [replace(span, path=f"<{span.path}") for span in some + more]
+
+
+@examples(400)
+@given(st.lists(st.tuples(FEW, st.lists(st.integers(0, 20), max_size=6), st.booleans(), st.booleans()), max_size=4))
+def test_which_sources_are_complete(sources: list[tuple[str, list[int], bool, bool]]) -> None:
+    """A source is, if its stretches leave no gap and one is the last; overlaps are found."""
+    spans: list[Span] = []
+    for path, cuts, ended, gap in sources:
+        bounds = sorted({0, *cuts})
+        for start, stop in list(pairwise(bounds))[gap:]:
+            state = "last" if ended and stop == bounds[-1] else "part"
+            spans.append(Span(path, "txt", "", start, stop, 1, 1, 0, 0, 0, digest(f"{start}"), "p", 9, 9, state))
+    columns = Spans.of(spans)
+    ordered = sorted(spans, key=by_place)
+    overlaps = any(
+        a.path == b.path and (b.start_at < a.stop_at or a.start_at == b.start_at) for a, b in pairwise(ordered)
+    )
+    assert (columns.first_overlap() is not None) == overlaps
+    if overlaps:
+        return
+    by_path = SpansByPath(columns)
+    assert {path: list(mine) for path, mine in by_path.items()} == {
+        path: [span for span in ordered if span.path == path] for path in {span.path for span in spans}
+    }
+    assert "no such path" not in by_path
+    for path, mine in by_path.items():
+        whole = any(span.state == "last" for span in mine) and len(gaps_between(mine.stretches())) == 1
+        assert (path in by_path.complete) == whole
+        assert gaps_between(mine.stretches(joined=True)) == gaps_between(mine.stretches())
+        for span in mine:
+            assert mine.digest_of(span.start_at, span.stop_at) == span.digest
+            assert mine.digest_of(span.start_at, span.stop_at + 1) == ""
+
+
+@examples(200)
+@given(st.lists(st.integers(0, 9), unique=True), st.lists(st.integers(0, 9), unique=True), st.integers(0, 9))
+def test_what_another_set_of_stretches_holds(some: list[int], more: list[int], changed: int) -> None:
+    """Found by path, place, part and digest: a stretch with another digest is another one."""
+    mine = [Span("a", "txt", "", i, i + 1, 1, 1, 0, 0, 0, digest(str(i)), "p", 9, 9, "part") for i in some]
+    others = [Span("a", "txt", "", i, i + 1, 1, 1, 0, 0, 0, digest(str(i)), "p", 9, 9, "part") for i in more]
+    others = [replace(span, digest=digest("x")) if span.start_at == changed else span for span in others]
+    found, all_of_them = Spans.of(mine).found_in(Spans.of(others))
+    assert found.tolist() == [span in others for span in mine]
+    assert all_of_them == all(span in mine for span in others)
+
+
+def test_a_part_of_format_2_is_read_and_merged(tmp_path: Path) -> None:
+    """As older versions wrote it: every stretch is a JSON object of the footer."""
+    text = tmp_path / "a.txt"
+    text.write_text("one two two\n")
+    cli("count", tmp_path / "run", text)
+    (file,) = (tmp_path / "run" / "counts").glob("*.parquet")
+    spans = list(read_part(file).spans)
+    footer = msgspec.json.decode(pq.read_metadata(file).metadata[b"streambpe"])
+    footer |= {"format": 2, "spans": [asdict(span) for span in spans]}
+    pq.write_table(pq.read_table(file).replace_schema_metadata({"streambpe": msgspec.json.encode(footer)}), file)
+    assert list(read_part(file).spans) == spans
+    (tmp_path / "b.txt").write_text("three\n")
+    assert "1 sources counted, 1 skipped" in cli("count", tmp_path / "run", text, tmp_path / "b.txt").stderr
+    assert "everything adds up" in cli("check", tmp_path / "run").stderr
+
+
+def run_of_many(place: Path, many: int) -> tuple[Path, list[Path]]:
+    """A RUN with that many stretches of four sparse files, counted to their end, and those files."""
+    run, small = place / "run", place / "small.txt"
+    small.write_text("the quick brown fox jumps over the lazy dog\n" * 2000)
+    cli("count", run, small)
+    opened, files = Run(run), []
+    with opened.lock():
+        parts = list_parts(opened)
+        spans = list(parts.spans)
+        for file in range(4):
+            path = place / f"{file}.txt"
+            files.append(path)
+            ends = [(i + 1) * 65_536 - i * 7919 % 97 for i in range(many // 4)]
+            with open(path, "wb") as out:
+                out.truncate(ends[-1])
+            stat = path.stat()
+            for i, (start, stop) in enumerate(zip([0, *ends], ends, strict=False)):
+                state = "last" if stop == ends[-1] else "part"
+                name, of = f"part-{10 + len(spans):05d}", digest(f"{file} {i}")
+                place_of = (str(path), "txt", "", start, stop, int(state == "last"), stop - start)
+                spans.append(Span(*place_of, 0, 0, 0, of, name, stat.st_size, stat.st_mtime_ns, state))
+        writer = PartWriter(opened.counts / f"merged-{next_number(opened):05d}.parquet", run=opened.number)
+        for rows in merged_lists(parts, 1 << 20):
+            writer.write(rows)
+        writer.commit(spans, 1, [part.path.name for part in parts])
+    return run, files
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="sparse files, and ru_maxrss in kilobytes")
+def test_a_hundred_thousand_stretches_are_no_burden(tmp_path: Path) -> None:
+    """As many as a terabyte has. Every command reads them: none takes 500 MB, and the footer is under 6 MB."""
+    run, files = run_of_many(tmp_path, 125_000)
+    (footer,) = [read_part(path) for path in (run / "counts").glob("merged-*")]
+    assert len(footer.spans) == 125_001
+    assert footer.path.stat().st_size < 6_000_000
+    (tmp_path / "more.txt").write_text("something new\n")
+    for command in (
+        ["count", run], ["count", run, *files], ["train", run, "--vocab-size", "300"], ["resume", run], ["check", run],
+        ["status", run], ["count", run, tmp_path / "more.txt"], ["check", run],
+    ):  # fmt: skip
+        process = subprocess.Popen(
+            [sys.executable, "-m", "streambpe", *map(str, command)], cwd=ROOT, stdout=subprocess.DEVNULL
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        assert os.waitstatus_to_exitcode(status) == 0, command
+        assert usage.ru_maxrss < 500_000, command
