@@ -84,7 +84,7 @@ _RESOURCES = ("memory", "threads", "temp_dir")
 def split_arguments(
     given: Mapping[str, Any], counting: Counting | Mapping[str, Any] | None, resources: Resources | None
 ) -> tuple[dict[str, Any], Counting, Resources]:
-    """(options of learning, how to count, what may be used) of the keywords of `train`; None stands for "not given".
+    """(options of learning, how to count, what may be used) of the keywords of `train`, where None and () mean nothing.
 
     `counting` and `resources` are the same as objects; what is said in both ways, and an unknown keyword, is an error.
     """
@@ -93,7 +93,7 @@ def split_arguments(
         if name not in homes and name not in _RESOURCES:
             near = get_close_matches(name, [*homes, *_RESOURCES], 1)
             raise TypeError(f"train() has no argument {name!r}." + (f" Is {near[0]!r} meant?" if near else ""))
-    said = {name: value for name, value in given.items() if value is not None}
+    said = {name: value for name, value in given.items() if value is not None and value != ()}
     options = {name: value for name, value in said.items() if homes.get(name) is TrainConfig}
     how = {name: value for name, value in said.items() if homes.get(name) in (CountConfig, SourceOptions)}
     limits = {name: said[name] for name in _RESOURCES if name in said}

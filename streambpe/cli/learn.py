@@ -136,7 +136,8 @@ def train(
 
     Without SOURCE it learns from what RUN has counted; options of counting must then be those it was counted with.
     With another --name it learns beside what was learned before. Safe to stop and to kill at any moment:
-    `streambpe resume RUN` goes on. The same command with a larger --vocab-size goes on from the smaller one.
+    `streambpe resume RUN` goes on. With a larger --vocab-size it goes on from the smaller one; options that are not
+    given are then those it was started with.
 
     \b
     example:
@@ -149,7 +150,7 @@ def train(
     counting = take_counting(given)
     from streambpe.train.commands import train as learn
 
-    _save_config(save_config, force, run, counting, given)
+    _save_config(save_config, force, run, name or "main", counting, given)
     with stop_on_signals() as stop:
         result = learn(
             run,
@@ -166,7 +167,7 @@ def train(
     tell_training(result, as_json)
 
 
-def _save_config(path: str | None, force: bool, run: str, counting: Counting, given: dict[str, Any]) -> None:
+def _save_config(path: str | None, force: bool, run: str, name: str, counting: Counting, given: dict[str, Any]) -> None:
     """For --save-config: write the options of a command as an option file."""
     if path is None:
         if force:
@@ -175,12 +176,14 @@ def _save_config(path: str | None, force: bool, run: str, counting: Counting, gi
     from streambpe.config import TrainConfig
     from streambpe.outputs import refuse_existing, whole_output
     from streambpe.store.run import Run
-    from streambpe.train.commands import counting_for
+    from streambpe.train.commands import counting_for, taken_over
     from streambpe.train.made_with import describe_options
 
-    config = TrainConfig.from_options(**given)
+    like = given["like"]
+    asked = {key: value for key, value in given.items() if key != "like" and value not in (None, ())}
+    config = TrainConfig.from_options(like or "hf", **(taken_over(Run(run), name, like) | asked))
     refuse_existing(Path(path), force)
-    text = describe_options(Run(run), config, counting_for(given["like"], config, counting))
+    text = describe_options(Run(run), config, counting_for(like or "hf", config, counting))
     with whole_output(Path(path)) as file:
         file.write_text(text, encoding="utf-8")
 
@@ -210,7 +213,7 @@ def plan(
     sample: str,
     as_json: bool,
     progress: str,
-    like: str,
+    like: str | None,
     **given: Any,
 ) -> None:
     """Say what training on SOURCEs will cost: time, memory, disk, and which --memory suits.
@@ -234,8 +237,8 @@ def plan(
     with stop_on_signals() as stop, reporting(meter, progress):
         made = make_plan(
             sources,
-            TrainConfig.from_options(like, **given),
-            like=like,
+            TrainConfig.from_options(like or "hf", **given),
+            like=like or "hf",
             counting=counting,
             resources=resources,
             sample_bytes=parse_size(sample, "--sample"),
@@ -407,6 +410,7 @@ def converge(
     from streambpe.inspect.converge import print_convergence
 
     resources = open_resources(memory, threads, temp_dir)
+    given["like"] = given["like"] or "hf"
     config = TrainConfig.from_options(**given)
     with stop_on_signals() as stop:
         found = compare(

@@ -79,7 +79,7 @@ def resource_options(command: F) -> F:
 def train_options(command: F) -> F:
     """Options of how a vocabulary is learned; None means what --like sets."""
     size, *others = TRAIN_OPTIONS
-    command = click_option(LIKE_OPTION, default=LIKE_OPTION.default)(_with(command, others))
+    command = click_option(LIKE_OPTION)(_with(command, others))
     return click_option(size)(command)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +23,7 @@ from streambpe.store.database import waiting_for_tables
 from streambpe.store.job import Job, find_job, find_work, put_job, read_jobs, write_jobs
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
-from streambpe.store.training_files import check_name
+from streambpe.store.training_files import check_name, journal_path, log_path
 from streambpe.train.counting.count import count, resume_count
 from streambpe.train.counting.job import CountResult
 from streambpe.train.engine.engine import Batch
@@ -36,7 +37,7 @@ def train(
     run: Path | str,
     sources: Sequence[str | Source] = (),
     *,
-    like: str = "hf",
+    like: str | None = None,
     name: str = "main",
     counting: Counting | Mapping[str, Any] | None = None,
     resources: Resources | None = None,
@@ -52,9 +53,13 @@ def train(
         train("runs/en", ["corpus/"], vocab_size=32_000, pattern="gpt4", lines=True, memory="2GB")
 
     `options`: those of the command line (arguments.py), on top of what `like` sets. `counting`, `resources`: the same
-    as objects. `allow_partial`: learn even if other sources that were given to the run are not counted to their end.
+    as objects. A training that was started has the options it was started with where others are not given; only a
+    larger vocab_size may be. `allow_partial`: learn even if other sources that were given to the run are not counted
+    to their end.
     """
     learning, asked, resources = split_arguments(options, counting, resources)
+    learning = taken_over(Run(run), name, like) | learning
+    like = like or "hf"
     config = TrainConfig.from_options(like, **learning)
     check_name(name)
     folder = Run(run)
@@ -95,6 +100,21 @@ def train(
         if result.folded:
             keep_options(folder, name, config, counting)
     return result
+
+
+def taken_over(run: Run, name: str, like: str | None) -> dict[str, Any]:
+    """The options that a training was started with, which stand for those that are not given now: it may only grow.
+
+    With --like all of them are said anew, and those that differ from before are refused.
+    """
+    check_name(name)
+    if like is not None or not (journal_path(run, name).exists() or log_path(run, name).exists()):
+        return {}
+    with contextlib.suppress(RunError):  # a lost or damaged record is told when it is to be replaced
+        job = read_jobs(run).trainings.get(name)
+        if job is not None:
+            return job.config.as_options()
+    return {}
 
 
 def train_from_iterator(

@@ -109,7 +109,8 @@ def refuse_changes(training: Training, before: Mapping[str, Any], corpus_sha256:
         elif saved != asked:
             raise ResumeMismatch(
                 f"{training}, was started with --{key.replace('_', '-')} {saved}, not {asked}; nothing was changed. "
-                f"Go on with `{training.resume_command}`, or learn beside it with --name NAME."
+                f"Go on with `{training.resume_command}`; leave the option out to grow it; or learn beside it with "
+                f"--name NAME."
             )
 
 

@@ -20,7 +20,8 @@ from streambpe.options import options_of
 from streambpe.resources import Resources
 from streambpe.store.job import read_jobs
 from streambpe.store.run import Run
-from tests.runs import SMALL
+from tests.runs import SMALL, cli
+from tests.samples import natural_text
 
 TEXT = "the cat and the dog, the end of the day and the cat\n" * 40
 
@@ -159,3 +160,30 @@ def test_a_notebook_gets_a_line_below_its_cell(source, tmp_path, monkeypatch):
     streambpe.train(tmp_path / "run", [source], vocab_size=265, resources=SMALL, progress="auto")
     assert drawn[0] == "begun"
     assert drawn[-1].startswith("trained")
+
+
+def test_growing_takes_over_what_is_not_given(source, tmp_path):
+    """The vocabulary size alone is enough; the result is that of one command; what differs is still refused."""
+    Path(source).write_text(natural_text(9, 20_000))
+    options: dict[str, Any] = {"specials": ["<s>"], "min_frequency": 2, "max_token_length": 5, "tau": "0.9"}
+    whole = streambpe.train(tmp_path / "whole", [source], vocab_size=275, resources=SMALL, **options)
+    run = tmp_path / "run"
+    streambpe.train(run, [source], vocab_size=262, resources=SMALL, **options)
+    assert streambpe.train(run, resources=SMALL).skipped, "without any option it is as it was"
+    grown = streambpe.train(run, vocab_size=275, resources=SMALL)
+    assert grown.sha256 == whole.sha256
+    assert grown.size == 275
+    with pytest.raises(UsageError, match="leave the option out"):
+        streambpe.train(run, vocab_size=280, min_frequency=3, resources=SMALL)
+    with pytest.raises(UsageError, match="started with"):
+        streambpe.train(run, vocab_size=280, like="hf", resources=SMALL)
+    other = streambpe.train(run, vocab_size=265, name="other", resources=SMALL)
+    assert not Tokenizer.load(f"{run}:other").special_tokens
+    assert other.size == 265
+    cli("train", f"{run}:grown", "-s", 262, "--ties", "bytes", "--special", "<s>")
+    cli("train", f"{run}:grown", "-s", 270, "--save-config", tmp_path / "kept.toml")
+    assert 'ties = "bytes"' in (tmp_path / "kept.toml").read_text()
+    assert "vocab-size = 270" in (tmp_path / "kept.toml").read_text()
+    cli("train", tmp_path / "picky", source, "-s", 140, "--like", "picky")
+    assert cli("train", tmp_path / "picky", "-s", 150).stderr
+    assert Tokenizer.load(tmp_path / "picky").n_vocab == 150
