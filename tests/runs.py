@@ -21,8 +21,9 @@ from streambpe.cli.main import main
 from streambpe.cli.unforeseen import UNFORESEEN
 from streambpe.model.eventlog import EventLog, read_event_log
 from streambpe.resources import Resources
+from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
-from streambpe.store.sequences import END_OF_DOCUMENT, read_sequence
+from streambpe.store.sequences import order_parts, read_chunks, read_ids
 from streambpe.train.counting.count import count
 
 SMALL = Resources(400 * 10**6, 2)  # the least memory that superwords need
@@ -64,18 +65,6 @@ def rows(run: Path, query: str) -> list[tuple[Any, ...]]:
     """The rows that a query on the run's database gives."""
     with duckdb.connect(str(run / "state.duckdb"), read_only=True) as con:
         return con.sql(query).fetchall()
-
-
-def stored_documents(run: Path, part: str) -> list[list[str]]:
-    """The documents of one part as lists of chunks; the last may be unfinished."""
-    chunks, ids = read_sequence(Run(run).sequences, part)
-    found: list[list[str]] = [[]]
-    for number in ids.tolist():
-        if number == END_OF_DOCUMENT:
-            found.append([])
-        else:
-            found[-1].append(chunks[number])
-    return found if found[-1] else found[:-1]
 
 
 def view_rows(run: Path, view: str, name: str = "main") -> list[tuple[Any, ...]]:
@@ -168,3 +157,12 @@ def ended(failpoint: str, **given: Any) -> int:
     code, err = driver.end()
     assert code in (0, -signal.SIGKILL), err
     return code
+
+
+def stored_ids(run: Path | Run) -> list[tuple[list[int], list[str]]]:
+    """Every stretch that --sequences stored, in the order of the input: (its places as ids, the chunks of its part)."""
+    folder = run if isinstance(run, Run) else Run(run)
+    return [
+        (read_ids(folder.sequences, part).tolist(), read_chunks(folder.sequences, part.stored_in).to_list())
+        for part in order_parts(folder, list_parts(folder))
+    ]

@@ -26,7 +26,7 @@ from streambpe.model.eventlog import Event, Op
 from streambpe.store.database import append, feed
 from streambpe.store.parts import Part
 from streambpe.store.run import Run
-from streambpe.store.sequences import order_parts, read_sequence
+from streambpe.store.sequences import OfChunks, order_parts, read_ids
 from streambpe.store.sqlfiles import query_frame, run_sql
 from streambpe.text.eligible import text_test
 
@@ -106,10 +106,14 @@ def chunk_numbers(run: Run, parts: Sequence[Part], known: pl.Series) -> Iterator
     """For every part: (its chunks by their numbers among the known ones, with a 0 after each document; whether its
     first document goes on from the part before)."""
     table = pl.DataFrame({"chunk": known, "number": np.arange(1, len(known) + 1, dtype=np.int32)})
-    for part in order_parts(run, parts):
-        chunks, ids = read_sequence(run.sequences, part.name)
+
+    def numbers(chunks: pl.Series) -> Int32:
         found = chunks.to_frame("chunk").join(table, on="chunk", how="left", maintain_order="left")["number"]
-        yield np.append(found.fill_null(0).to_numpy(), np.int32(0))[ids], part.follows  # END_OF_DOCUMENT is -1
+        return np.append(found.fill_null(0).to_numpy(), np.int32(0))  # END_OF_DOCUMENT is -1
+
+    of_chunks = OfChunks(run.sequences, numbers)
+    for part in order_parts(run, parts):
+        yield of_chunks.of(part)[read_ids(run.sequences, part)], part.follows
 
 
 def _keys(left: Int32, right: Int32) -> Int64:

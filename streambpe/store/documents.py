@@ -12,14 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
-
+from streambpe.arrays import Int32
 from streambpe.core.documents import DocumentSum, UInt64, chunk_hashes
 from streambpe.core.strings import as_buffers
 from streambpe.later import polars as pl
 from streambpe.store.run import Run
-from streambpe.store.sequences import SequencePart, read_sequence
+from streambpe.store.sequences import OfChunks, SequencePart, read_ids
 from streambpe.threads import in_order
 
 NAME = "mmh3"
@@ -28,15 +26,15 @@ NAME = "mmh3"
 def documents_digest(run: Run, parts: Sequence[SequencePart], threads: int = 1) -> str:
     """`mmh3:` and the sum in hex. Memory: one part for each thread, about 20 bytes per chunk in it."""
     total = DocumentSum()
-    for part, hashed in zip(parts, in_order(lambda part: _hashed(run, part), parts, threads), strict=True):
+    hashes = OfChunks(run.sequences, lambda chunks: chunk_hashes(*as_buffers(chunks.cast(pl.Binary))))
+
+    def hashed(part: SequencePart) -> tuple[Int32, UInt64]:
+        """A stretch's chunks as numbers, and the hash of each chunk of its part."""
+        return read_ids(run.sequences, part), hashes.of(part)
+
+    for part, (ids, of_chunks) in zip(parts, in_order(hashed, parts, threads), strict=True):
         if not part.follows:
             total.end_document()
-        total.add(*hashed)
+        total.add(ids, of_chunks)
     total.end_document()
     return f"{NAME}:{total.value:032x}"
-
-
-def _hashed(run: Run, part: SequencePart) -> tuple[npt.NDArray[np.int32], UInt64]:
-    """A part's chunks as numbers, and the hash of each."""
-    chunks, ids = read_sequence(run.sequences, part.name)
-    return ids, chunk_hashes(*as_buffers(chunks.cast(pl.Binary)))

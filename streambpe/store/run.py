@@ -4,7 +4,7 @@ RUN/
   run.json         which run this is (store/identity.py)
   state.duckdb     tables for people and for the trainer; closed between folds
   counts/          committed parts of the count, one Parquet file each (store/chunks.py)
-  sequences/       with --sequences: the documents as chunk ids, one file per part
+  sequences/       with --sequences: the documents as chunk ids, two files per part
   status.json      stage, done, rate, memory; replaced atomically
   lock             held (flock) by the process that writes
 """

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -36,7 +37,8 @@ Lengths = npt.NDArray[np.int64]
 
 END_OF_DOCUMENT = -1
 _SAME = {"r50k": "gpt2"}  # other expressions that find the same chunks
-_NUMBERED_BYTES = 1 << 40  # limit of a block's own table, which is no larger than the block makes it
+_NUMBERED_BYTES = 1 << 40  # limit of a table of numbered chunks, which is no larger than they make it
+_KNOWN_BYTES = 160  # of a chunk and its number in a dictionary, about
 _MARKS = re.compile(b"[\xfd-\xff]")
 
 
@@ -213,6 +215,51 @@ class ChunkSums:
         """All chunks and their counts; nothing is left afterwards."""
         taken, self._taken, self._taken_bytes = [*self._taken, ChunkList(*self._table.take())], [], 0
         return taken[0] if len(taken) == 1 else merge(taken)
+
+
+class NumberedTexts:
+    """The chunks of many buffers by one numbering: the ids of each buffer, and the distinct chunks of all."""
+
+    def __init__(self, chunker: Chunker) -> None:
+        self.chunker = chunker
+        self._forget()
+
+    def _forget(self) -> None:
+        self._table = ChunkTable(_NUMBERED_BYTES)
+        self._known: defaultdict[str, int] = defaultdict()  # in place of the table, for a pattern of the user's own
+        self._known.default_factory = self._known.__len__
+        self._ids: list[Ids] = []  # of each buffer, by first occurrence in any
+
+    @property
+    def held(self) -> int:
+        """Bytes of memory, now."""
+        return self._table.taken + _KNOWN_BYTES * len(self._known) + sum(ids.nbytes for ids in self._ids)
+
+    def add(self, text: bytes) -> None:
+        """Number one buffer's chunks."""
+        split = self.chunker.split
+        if split is not None:
+            self._ids.append(self._table.number(self.chunker.ready(text), split).copy())
+            return
+        numbered = self.chunker.number(text)
+        number = list(map(self._known.__getitem__, numbered.chunks.to_list()))
+        self._ids.append(np.array([*number, END_OF_DOCUMENT], np.int32)[numbered.ids])
+
+    def take(self) -> tuple[pl.Series, list[Ids]]:
+        """(the distinct chunks in the order of their bytes, the rows of each buffer's); nothing is left afterwards."""
+        if self.chunker.split is not None:
+            offsets, data, first = self._table.take()
+            chunks = as_strings(offsets, data)
+        else:
+            chunks = pl.Series("chunk", sorted(self._known), dtype=pl.String)
+            first = np.array([self._known[chunk] for chunk in chunks.to_list()], np.int64)
+        row = np.full(len(first) + 1, END_OF_DOCUMENT, np.int32)  # -1 among the ids means the last entry
+        row[first] = np.arange(len(first), dtype=np.int32)
+        ids = self._ids
+        self._forget()
+        for at in range(len(ids)):  # one after another, so that none is held twice for long
+            ids[at] = row[ids[at]]
+        return chunks, ids
 
 
 class ChunkCounts:

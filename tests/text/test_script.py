@@ -35,7 +35,7 @@ from streambpe.text.script_rules import ScriptRules, split_by_rules
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.counting.job import CountResult
-from tests.runs import stored_documents
+from tests.runs import stored_ids
 from tests.script_samples import LINES, hostile_texts, long_text
 
 SCALARS = [chr(point) for point in range(0x110000) if not 0xD800 <= point < 0xE000]
@@ -334,7 +334,7 @@ def test_counts_of_a_document_read_in_blocks(tmp_path, monkeypatch, normalize, u
         assert con.execute("SELECT dropped FROM source_files").fetchone() == (dropped,)
     assert len(rows) > 20
     assert sum(row[2] for row in rows) == len(ready)
-    in_order = [chunk for row in rows for document in stored_documents(run, row[0]) for chunk in document]
+    in_order = [text[i] for ids, text in stored_ids(run) for i in ids if i >= 0]
     assert in_order == chunks
     assert check(run, rehash_sources=True) == []
     assert (dropped > 0) == any(f"{dropped:,} characters outside" in warning for warning in result.warnings)

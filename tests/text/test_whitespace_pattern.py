@@ -21,7 +21,7 @@ from streambpe.text.whitespace import SPACES, WordRules
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.reference import marked_words
-from tests.runs import stored_documents
+from tests.runs import stored_ids
 from tests.script_samples import LINES, hostile_texts, long_text
 
 WHITESPACE = find_pattern("whitespace")
@@ -76,7 +76,7 @@ def test_counting_marked_words(tmp_path, monkeypatch, kind):
     run = tmp_path / "run"
     count(run, [str(source)], options={"pattern": "whitespace", "sequences": True}, lines=kind == "lines")
     assert counts_of(run) == words_of_lines(texts)
-    in_order = [word for documents in sequences_of(run) for words in documents for word in words]
+    in_order = [text[i] for ids, text in stored_ids(run) for i in ids if i >= 0]
     assert in_order == ["▁" + word for text in texts for word in text.split()]
     assert check(run, rehash_sources=True) == []
 
@@ -84,12 +84,6 @@ def test_counting_marked_words(tmp_path, monkeypatch, kind):
 def counts_of(run: Path) -> dict[str, int]:
     with contextlib.closing(open_store(Run(run).state, read_only=True)) as con:
         return dict(con.execute("SELECT chunk, n FROM chunk_counts").fetchall())
-
-
-def sequences_of(run: Path) -> list[list[list[str]]]:
-    with contextlib.closing(open_store(Run(run).state, read_only=True)) as con:
-        parts = [row[0] for row in con.execute("SELECT part FROM sources ORDER BY start_at").fetchall()]
-    return [stored_documents(run, part) for part in parts]
 
 
 def test_an_empty_buffer():

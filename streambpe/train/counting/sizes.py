@@ -16,6 +16,7 @@ BYTES_A_BYTE = 26  # peak memory of cutting and counting a block by a pattern of
 # its way to disk, and when the tables are filled, 9.5 of DuckDB's half of the limit were not always enough.
 GIANT_COST = 24
 MOST_BLOCK = 8 << 20  # with 16 MB it was slower (page faults of larger arrays) and took 200 MB more
+MOST_ORDERED = 64 << 20  # four bytes a chunk: 64 MB of English become one part, with two files of sequences
 LEAST_BLOCK = 256 << 10
 
 
@@ -26,6 +27,7 @@ class Sizes:
     block: int  # of input, handed to a worker
     most: int  # of a block that cannot be cut anywhere
     table: int  # of a worker's distinct chunks, before they are committed
+    sequences: int  # of what a worker keeps in order for --sequences, before it is committed
     rows: int  # of a count table's distinct chunks, beside which nothing else is in memory
 
     @classmethod
@@ -33,7 +35,8 @@ class Sizes:
         """The sizes that the limits allow."""
         block = int(min(MOST_BLOCK, max(LEAST_BLOCK, _share_bytes(resources) // BYTES_A_BYTE)))
         most = int(max(block, (resources.memory_bytes - BASE_BYTES) // GIANT_COST))
-        return cls(block, most, table_bytes(resources), _share_bytes(resources) * (resources.threads + 1) // 8)
+        ordered = min(MOST_ORDERED, _share_bytes(resources) // 6)
+        return cls(block, most, table_bytes(resources), ordered, _share_bytes(resources) * (resources.threads + 1) // 8)
 
 
 def _share_bytes(resources: Resources) -> int:

@@ -16,15 +16,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from streambpe.core.strings import ChunkList, as_buffers
 from streambpe.count_config import CountConfig
 from streambpe.errors import SourceError, StreambpeError
 from streambpe.failpoints import failpoint
 from streambpe.sources.decode import block_text
 from streambpe.sources.source import BadUtf8, Block, BlockText, Source
-from streambpe.store import sequences
+from streambpe.store.sequences import by_place, sequence_made_of, write_sequence
 from streambpe.store.spans import WITH_FIELDS, Span
-from streambpe.text.chunker import ChunkCounts, Chunker
+from streambpe.text.chunker import ChunkCounts, Chunker, NumberedTexts
 from streambpe.text.patterns import Pattern
 from streambpe.text.prepare import UnencodableText, prepare
 from streambpe.train.counting.committer import Committer
@@ -102,7 +104,11 @@ class Worker(threading.Thread):
         super().__init__(name="streambpe-count", daemon=True)
         self._shared = shared
         self._chunker = Chunker(shared.pattern, beside=True)
-        self._counts = ChunkCounts(self._chunker, shared.sizes.table)
+        # with --sequences all that is counted stays as ids until it is committed
+        self._counts: ChunkCounts | NumberedTexts = (
+            NumberedTexts(self._chunker) if shared.config.sequences else ChunkCounts(self._chunker, shared.sizes.table)
+        )
+        self._most = shared.sizes.sequences if shared.config.sequences else shared.sizes.table
         self._spans: list[Span] = []
         self._since = time.monotonic()
 
@@ -123,7 +129,7 @@ class Worker(threading.Thread):
                         self._take(block)
                     del block  # a giant one is not to be held while it is committed
                     late = time.monotonic() - self._since > CHECKPOINT_SECONDS
-                    if giant or late or self._counts.held > shared.sizes.table:
+                    if giant or late or self._counts.held > self._most:
                         self._commit()
             told_to_end = True
             self._commit()
@@ -140,14 +146,11 @@ class Worker(threading.Thread):
     def _take(self, block: Block) -> None:
         policy: BadUtf8 = self._shared.config.bad_utf8  # type: ignore[assignment]
         made = prepared(block, block_text(block, policy), self._shared.config)
-        if self._shared.config.sequences:
-            self._commit_sequence(block, made)
-            return
         span = _span(block, made, "")
         if self._spans and self._spans[0].group_name != span.group_name:
             self._commit()
         self._counts.add(made.text)
-        # the text itself is not kept: only what its span says of it
+        # the text itself is not kept: only its chunks, and what its span says of it
         self._spans.append(span)
 
     def _commit(self) -> None:
@@ -155,22 +158,23 @@ class Worker(threading.Thread):
         self._since = time.monotonic()
         if not self._spans:
             return
-        spans, self._spans = self._spans, []
-        rows = self._counts.take()
-        name = self._shared.committer.next_name()
-        self._shared.committer.commit(name, rows, [replace(span, part=name) for span in spans])
-
-    def _commit_sequence(self, block: Block, made: BlockText) -> None:
-        """Commit a block as one part: its counts, and its chunks in order as ids of the part's own dictionary."""
-        numbered = self._chunker.number(made.text)
-        n = numbered.n
         committer = self._shared.committer
         name = committer.next_name()
-        span = _span(block, made, name)
-        made_of = sequences.sequence_made_of(committer.run, span)
-        sequences.write_sequence(committer.run.sequences, name, numbered, n, made_of)
+        spans, self._spans = [replace(span, part=name) for span in self._spans], []
+        counts = self._counts
+        rows = counts.take() if isinstance(counts, ChunkCounts) else self._write_sequence(counts, spans)
+        committer.commit(name, rows, spans)
+
+    def _write_sequence(self, ordered: NumberedTexts, spans: list[Span]) -> ChunkList:
+        """Write the chunks of these stretches in order, as ids of the part's own dictionary; returns their counts."""
+        chunks, ids = ordered.take()
+        n = sum((np.bincount(some[some >= 0], minlength=len(chunks)) for some in ids), np.zeros(len(chunks), np.int64))
+        in_order = sorted(range(len(spans)), key=lambda at: by_place(spans[at]))
+        run = self._shared.committer.run
+        made_of = sequence_made_of(run, [spans[at] for at in in_order])
+        write_sequence(run.sequences, spans[0].part, chunks, [ids[at] for at in in_order], n, made_of)
         failpoint("sequence-written")
-        committer.commit(name, ChunkList(*as_buffers(numbered.chunks), n), [span])
+        return ChunkList(*as_buffers(chunks), n)
 
 
 def _span(block: Block, made: BlockText, part: str) -> Span:

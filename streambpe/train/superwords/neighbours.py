@@ -21,6 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -35,9 +36,10 @@ from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event, Op
 from streambpe.store.checksums import add_checksum
 from streambpe.store.made_of import has_note, parquet_note
-from streambpe.store.sequences import SequencePart, read_sequence, unreadable
+from streambpe.store.sequences import OfChunks, SequencePart, read_ids, unreadable
 from streambpe.threads import in_order
 
+_Made = TypeVar("_Made")
 BARRIER = -1  # a chunk that takes no part, or the end of a document
 PART_BYTES = 64  # of a part's chunk while it is read
 MOST_PLACES = 128 << 20  # of the documents in one file: what a kill may cost
@@ -81,13 +83,13 @@ def find_eligible(
     return chunks.filter(pl.Series(own == chunks["symbol"].to_numpy()))
 
 
-def load_documents(folder: Path, part: SequencePart) -> tuple[pl.Series, Int32]:
-    """A part's chunks, and its documents as their numbers."""
+def load_documents(folder: Path, part: SequencePart, of_chunks: OfChunks[_Made]) -> tuple[_Made, Int32]:
+    """What was made of the chunks of a stretch's part, and the stretch as their numbers."""
     try:
-        return read_sequence(folder, part.name)
+        return of_chunks.of(part), read_ids(folder, part)
     except unreadable() as why:
         raise RunError(
-            f"{folder / part.name}.parquet or its .chunks.parquet is missing or damaged "
+            f"{folder / part.stored_in}.parquet or its .chunks.parquet is missing or damaged "
             f"({str(why).splitlines()[0]}). Count the sources again into another RUN with --sequences."
         ) from None
 
@@ -131,13 +133,16 @@ class SymbolReader(Reader):
 
     def __init__(self, folder: Path, parts: Sequence[SequencePart], eligible: pl.DataFrame) -> None:
         self.folder, self.parts, self.eligible = folder, parts, eligible
+        self._symbols = OfChunks(folder, self._look_up)
+
+    def _look_up(self, chunks: pl.Series) -> Int32:
+        joined = chunks.to_frame("chunk").join(self.eligible, on="chunk", how="left", maintain_order="left")["symbol"]
+        # behind the chunks' own symbols stands the barrier that END_OF_DOCUMENT = -1 looks up
+        return np.append(joined.fill_null(BARRIER).to_numpy(), np.int32(BARRIER))
 
     def read(self, part: SequencePart) -> Int32:
         """See Reader."""
-        chunks, ids = load_documents(self.folder, part)
-        joined = chunks.to_frame("chunk").join(self.eligible, on="chunk", how="left", maintain_order="left")["symbol"]
-        # behind the chunks' own symbols stands the barrier that END_OF_DOCUMENT = -1 looks up
-        symbols = np.append(joined.fill_null(BARRIER).to_numpy(), np.int32(BARRIER))
+        symbols, ids = load_documents(self.folder, part, self._symbols)
         return symbols[ids]
 
 

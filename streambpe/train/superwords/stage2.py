@@ -24,6 +24,7 @@ import contextlib
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +42,7 @@ from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event, merge_event
 from streambpe.sources.borders import find_border
 from streambpe.store.made_of import fingerprint, has_note
-from streambpe.store.sequences import SequencePart
+from streambpe.store.sequences import OfChunks, SequencePart
 from streambpe.text.chunker import Chunker
 from streambpe.text.marks import DOCUMENT_END
 from streambpe.text.patterns import Pattern
@@ -132,9 +133,14 @@ class StageTwo:
 
     def _text(self, part: SequencePart) -> bytes:
         """The documents of a part, each with a mark behind it."""
-        chunks, ids = load_documents(self.sequences, part)
-        pieces = chunks.cast(pl.Binary).append(pl.Series([_MARK], dtype=pl.Binary))
-        return bytes(as_buffers(pieces.gather(np.where(ids < 0, len(chunks), ids)))[1])
+        pieces, ids = load_documents(self.sequences, part, self._pieces)
+        return bytes(as_buffers(pieces.gather(np.where(ids < 0, len(pieces) - 1, ids)))[1])
+
+    @cached_property
+    def _pieces(self) -> OfChunks[pl.Series]:
+        """The chunks of a part, and behind them the mark that ends a document."""
+        mark = pl.Series([_MARK], dtype=pl.Binary)
+        return OfChunks(self.sequences, lambda chunks: chunks.cast(pl.Binary).append(mark))
 
     def _unfinished(self, text: bytes, part: SequencePart) -> bytes:
         """What is left for the next part: everything behind the last certain border."""

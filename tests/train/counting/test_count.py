@@ -36,12 +36,12 @@ from streambpe.resources import Resources
 from streambpe.store.exchange import export_counts, merge_runs
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
-from streambpe.store.sequences import read_sequence
 from streambpe.text.patterns import PRESETS, find_pattern
 from streambpe.train.commands import train
 from streambpe.train.counting import job, sizes, worker
 from streambpe.train.counting.count import count, count_from_iterator
 from tests.hostile import random_text
+from tests.runs import stored_ids
 from tests.sources.test_sources import expected_documents, write
 from tests.tiers import long
 
@@ -158,11 +158,10 @@ def test_sequences_are_the_documents(tmp_path, tiny_blocks, name):
 
 
 def reassembled(run: Run, path: str) -> list[list[str]]:
-    spans = sorted((s for p in list_parts(run) for s in p.spans if s.path == path), key=lambda s: s.start_at)
+    spans = list_parts(run).by_path
+    first = sum(len(spans[other]) for other in spans if other < path)
     documents: list[list[str]] = [[]]
-    for span in spans:
-        chunks, ids = read_sequence(run.sequences, span.part)
-        text = chunks.to_list()
+    for ids, text in stored_ids(run)[first : first + len(spans[path])]:
         for i in ids:
             if i < 0:
                 documents.append([])

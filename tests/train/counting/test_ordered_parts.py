@@ -1,0 +1,87 @@
+"""--sequences: several stretches in one part, as one file of chunks and one of ids; a part of one stretch works too."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from streambpe.errors import RunError
+from streambpe.inspect.check import check
+from streambpe.store.parts import list_parts
+from streambpe.store.run import Run
+from streambpe.store.sequences import order_parts
+from streambpe.train.commands import train
+from streambpe.train.counting import sizes
+from streambpe.train.counting.count import count
+from tests.hostile import random_text
+from tests.runs import SMALL, plain_events, stored_ids
+
+OWN = r"\w+|\s+|[^\w\s]+"  # a pattern that the core does not know
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Two files of many blocks, the first one document, the second many."""
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 2048)
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 2048)
+    rng = random.Random(3)
+    words = ["the", "end", "of", "the", "day", "at", "the", "end", "of", "the", "line"]
+    (tmp_path / "a.txt").write_text(" ".join(rng.choice(words) for _ in range(6000)))
+    texts = [random_text(rng, 200) + " the end of the day" for _ in range(150)]
+    (tmp_path / "b.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return [str(tmp_path / "a.txt"), str(tmp_path / "b.jsonl")]
+
+
+def chunks_in_order(run: Path) -> list[str | None]:
+    """The chunks of all stretches, and None where a document ends."""
+    return [text[i] if i >= 0 else None for ids, text in stored_ids(run) for i in ids]
+
+
+@pytest.mark.parametrize("pattern", ["boundless", OWN])
+def test_many_stretches_in_one_part(
+    tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    """The same documents, counts and superwords as with a part for each block; and so of runs that have both."""
+    options = {"pattern": pattern, "sequences": True}
+    for name, first in (("many", sources), ("mixed", sources[:1]), ("each", [])):
+        count(tmp_path / name, first, options=options, resources=SMALL) if first else None
+    monkeypatch.setattr(sizes, "MOST_ORDERED", 0)
+    for name in ("mixed", "each"):
+        count(tmp_path / name, sources, options=options, resources=SMALL)
+    expected = chunks_in_order(tmp_path / "each")
+    files = {name: len(list((tmp_path / name / "sequences").iterdir())) for name in ("many", "mixed", "each")}
+    assert files["many"] <= 8 < files["mixed"] <= files["each"]
+    events = []
+    for name in ("many", "mixed", "each"):
+        run = Run(tmp_path / name)
+        stretches = order_parts(run, list_parts(run))
+        assert len(stretches) == len(list_parts(run).spans) > 20
+        assert [part.follows for part in stretches].count(False) == 2
+        assert chunks_in_order(run.path) == expected
+        assert check(run.path, resources=SMALL) == []
+        if pattern == "boundless":
+            train(run.path, vocab_size=300, superwords="boundless", resources=SMALL)
+            events.append(plain_events(run.path))
+            assert check(run.path, resources=SMALL) == []
+    assert all(found == events[0] for found in events)
+
+
+def test_a_file_of_other_stretches_is_told(tmp_path: Path, sources: list[str]) -> None:
+    """One that says it holds another number of stretches, and one that is gone."""
+    count(tmp_path / "run", sources, options={"pattern": "boundless", "sequences": True}, resources=SMALL)
+    run = Run(tmp_path / "run")
+    file = next(path for path in (run.sequences).iterdir() if path.name.count(".") == 1)
+    table = pq.read_table(file)
+    facts = {**table.schema.metadata, b"streambpe-places": json.dumps([table.num_rows]).encode()}
+    pq.write_table(table.replace_schema_metadata(facts), file)
+    with pytest.raises(RunError, match=f"{file.name} is not what was counted of .* more"):
+        order_parts(run, list_parts(run))
+    assert "of another part" in str(check(run.path, resources=SMALL)[0])
+    file.unlink()
+    with pytest.raises(RunError, match="has no sequence of"):
+        order_parts(run, list_parts(run))
+    assert "missing or damaged" in str(check(run.path, resources=SMALL)[0])
