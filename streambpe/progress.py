@@ -30,6 +30,14 @@ _CELL_WIDTH = 100  # of the line in a notebook
 _BAR_WIDTHS = (10, 40)  # in characters, at least and at most
 
 
+class WorkerFacts(TypedDict):
+    """What one worker is at."""
+
+    pid: int
+    task: str
+    done: int  # of that task, in the job's unit
+
+
 class JobFacts(TypedDict, total=False):
     """What a job tells of itself beside how far it is."""
 
@@ -44,6 +52,7 @@ class JobFacts(TypedDict, total=False):
     mode: str  # of the last pass
     checkpoint: str  # when the last one was
     message: str  # why it stopped
+    workers: list[WorkerFacts]  # while others than this process's threads are at work
 
 
 class Status(JobFacts):

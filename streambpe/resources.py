@@ -23,6 +23,7 @@ from typing import TypedDict
 from streambpe.errors import LimitError, UsageError
 from streambpe.options import option, refuse_what_is_no_text
 from streambpe.system import (
+    anonymous_bytes,
     available_memory,
     bound_allocator,
     library_pages,
@@ -84,6 +85,7 @@ class Resources:
     )
     threads: int = option(help="At work at a time.", panel="Most used", metavar="N", least=1, told_default="all cores")
     temp_dir: Path | None = option(None, "Where to spill.", panel="Resources", metavar="DIR", told_default="inside RUN")
+    engine: str = "auto"  # who counts: "here" (threads of this process), "processes", "auto" (processes where they pay)
 
     def __post_init__(self) -> None:
         refuse_what_is_no_text(Resources, vars(self))
@@ -209,7 +211,7 @@ class Keeper:
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._pids = [os.getpid()]
-        self._shared = 0  # bytes counted in more than one process
+        self._charged = self._anonymous = 0  # what the tree held when it was looked at, and what of it is in no file
         self._next_tree = self._next_unmap = self._next_pages = 0.0
         self._pages: list[tuple[int, int]] = []
 
@@ -236,11 +238,11 @@ class Keeper:
         at = time.monotonic()
         if at >= self._next_tree:
             self._pids = tree_pids()
-            held, charged = sum(map(resident_bytes, self._pids)), tree_memory()
-            self._shared = max(0, held - charged)
+            self._charged, self._anonymous = tree_memory(), sum(map(anonymous_bytes, self._pids))
             self._next_tree = time.monotonic() + max(_LOOK_SECONDS, _PSS_SHARE * (time.monotonic() - at))
         self.resident = sum(map(resident_bytes, self._pids))
-        self.now = max(self.resident - self._shared, 0)
+        # pages of files that come in meanwhile are mostly those of libraries, which the processes share
+        self.now = max(self._charged + sum(map(anonymous_bytes, self._pids)) - self._anonymous, 0)
         self.peak = max(self.peak, self.now)
         return self.now
 

@@ -9,6 +9,7 @@
     a rename on disk    fsync of the folder      the same                  left to NTFS: after a power cut the old
                                                                            file may be there, never half of one
     rename over a file  at once                  at once                   waits for those who have it open
+    worker processes    forked                   started anew              started anew
     the run's lock      flock                    flock                     a locked byte
     names of files      as given                 folded, composed          folded; the name on disk counts
     stop signals        INT, TERM                INT, TERM                 INT, BREAK (TERM kills)
@@ -32,6 +33,7 @@ import signal
 import sys
 import time
 import unicodedata
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
@@ -173,6 +175,14 @@ def resident_bytes(pid: int) -> int:
     return 0
 
 
+def anonymous_bytes(pid: int) -> int:
+    """The same without pages of files, where the system tells them apart."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        fields = (_PROC / str(pid) / "statm").read_bytes().split()
+        return (int(fields[1]) - int(fields[2])) * _PAGE_BYTES
+    return resident_bytes(pid)
+
+
 def tree_pids() -> list[int]:
     """This process and its children's."""
     with contextlib.suppress(psutil.Error):
@@ -302,6 +312,23 @@ def rename(source: Path, target: Path) -> None:
     Windows refuses that while a program such as `watch` or a virus scanner has either open; then it is tried again.
     """
     patiently(lambda: os.replace(source, target))
+
+
+def put_first(made: Path, target: Path) -> bool:
+    """Give a file a name, unless another file has it: then False."""
+    try:
+        os.link(made, target)
+    except FileExistsError:
+        return False
+    except OSError as why:
+        if why.errno not in (*_CANNOT, errno.EPERM, errno.ENOSYS, errno.EMLINK):
+            raise
+        if target.exists():  # a file system without links: two that come at the same time could both be first
+            return False
+        rename(made, target)
+        return True
+    made.unlink()
+    return True
 
 
 def patiently(action: Callable[[], T]) -> T:
@@ -449,6 +476,25 @@ def unlock_handle(handle: int) -> None:
 def stop_signals() -> tuple[int, ...]:
     """The signals that ask a command to stop: Ctrl-C, `kill`, and on Windows Ctrl-Break."""
     return tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name))
+
+
+def forks_well() -> bool:
+    """Whether a process with one thread may be copied and go on: macOS has libraries that do not survive it."""
+    return hasattr(os, "fork") and sys.platform == "linux"
+
+
+def fork() -> int:
+    """Copy this process; 0 in the copy."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of threads that a numerical library keeps; none of them is at work
+        return os.fork()
+
+
+def end_child(pid: int) -> int:
+    """Kill a forked process if it is alive; how it ended, as waitpid tells it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    return os.waitpid(pid, 0)[1]
 
 
 def die() -> None:

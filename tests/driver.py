@@ -15,9 +15,9 @@ from typing import Any
 from streambpe.cli.signals import stop_on_signals
 from streambpe.config import TrainConfig
 from streambpe.errors import StreambpeError
-from streambpe.resources import Resources
+from streambpe.resources import Resources, prepare_allocators
 from streambpe.train import commands, trainer
-from streambpe.train.counting import sizes, worker
+from streambpe.train.counting import sizes, spread, worker
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.superwords import neighbours
@@ -42,7 +42,11 @@ class Rests:
 def learn(given: dict[str, Any], stop: threading.Event) -> None:
     """Train from sources if some are given, else from what the run has counted; without `options`, only count."""
     if "options" not in given:
-        count(given["run"], given["sources"], resources=RESOURCES, stop=stop, **given["counting"])
+        resources = Resources(
+            given.get("memory", RESOURCES.memory_bytes), given.get("threads", 2), engine=given.get("engine", "auto")
+        )
+        prepare_allocators(resources.memory_bytes)
+        count(given["run"], given["sources"], resources=resources, stop=stop, **given["counting"])
         return
     shared = {
         "name": given.get("name", "main"), "resources": RESOURCES, "stop": stop,
@@ -64,6 +68,8 @@ def main() -> None:
     if "block" in given:  # many blocks and a checkpoint after each, even for a small corpus
         sizes.MOST_BLOCK = sizes.LEAST_BLOCK = given["block"]
         worker.CHECKPOINT_SECONDS = -1.0
+    if "task" in given:  # many tasks, even for a small corpus
+        spread._LEAST_TASK = given["task"]
     if "file_places" in given:  # many files of neighbours and runs, even for a small corpus
         neighbours.MOST_PLACES = given["file_places"]
     print("ready", flush=True)

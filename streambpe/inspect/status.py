@@ -51,6 +51,11 @@ def describe_more(status: RunStatus) -> list[str]:
             f"{status['events']:,} events in {status['passes']:,} passes, {status['batch_events']:,} in the last, "
             f"by {status['mode']}; {status['recent_per_second']:,.0f} a second of late"
         )
+    lines += [
+        f"process {busy['pid']}: {busy['task']}, {format_size(busy['done'])} of it so far"
+        for busy in status.get("workers", ())
+        if status["state"] == "running"
+    ]
     limit = status.get("memory_limit_bytes")
     share = f" ({100 * status['peak_memory_bytes'] / limit:.0f} % of --memory {format_size(limit)})" if limit else ""
     lines.append(f"at most {format_size(status['peak_memory_bytes'])} of memory{share}")

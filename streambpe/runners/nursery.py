@@ -15,14 +15,13 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import signal
 import socket
 import sys
-import warnings
 
 from streambpe.resources import prepare_allocators
 from streambpe.runners.messages import Channel
 from streambpe.runners.worker import ignore_stop_signals, serve
+from streambpe.system import end_child, fork
 
 
 def main() -> None:
@@ -35,7 +34,7 @@ def main() -> None:
     control = socket.socket(fileno=os.dup(0))
     children: set[int] = set()
     while True:
-        message, handles, _, _ = socket.recv_fds(control, 9, 1)
+        message, handles = _received(control)
         if not message:
             break
         if message[:1] == b"s":
@@ -43,17 +42,25 @@ def main() -> None:
             answer = pid
         else:
             pid = int.from_bytes(message[1:], "little")
-            answer = _end(pid)
+            answer = end_child(pid)
             children.discard(pid)
-        control.sendall(answer.to_bytes(8, "little"))
+        with contextlib.suppress(OSError):  # the next message tells that it is gone
+            control.sendall(answer.to_bytes(8, "little"))
     for pid in children:
-        _end(pid)
+        end_child(pid)
+
+
+def _received(control: socket.socket) -> tuple[bytes, list[int]]:
+    """A message and the handles that come with it; nothing when the coordinator is gone."""
+    try:
+        message, handles, _, _ = socket.recv_fds(control, 9, 1)
+    except OSError:  # it was killed before it read an answer
+        return b"", []
+    return message, handles
 
 
 def _fork(handle: int, control: socket.socket) -> int:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of threads that a numerical library keeps; none of them is at work
-        pid = os.fork()
+    pid = fork()
     if pid:
         os.close(handle)
         return pid
@@ -65,12 +72,6 @@ def _fork(handle: int, control: socket.socket) -> int:
             serve(Channel(own.makefile("rb"), own.makefile("wb")))
     finally:
         os._exit(1)
-
-
-def _end(pid: int) -> int:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-    return os.waitpid(pid, 0)[1]
 
 
 if __name__ == "__main__":

@@ -21,12 +21,13 @@ from typing import Any, Protocol
 from streambpe.errors import WorkerLost
 from streambpe.runners.messages import Channel
 from streambpe.runners.runner import Busy, Calls, Halted, Kept, Lanes
+from streambpe.system import forks_well
 
 RETRIES = 3  # of a task whose worker died
 # Memory of the parent of all and of each worker, before any work: what they do not share with each other.
 NURSERY_BYTES = 40 << 20
-WORKER_BYTES = 16 << 20 if sys.platform == "linux" else 80 << 20
-START_SECONDS = 0.6 if sys.platform == "linux" else 1.0  # processor time of starting them
+WORKER_BYTES = 16 << 20 if forks_well() else 80 << 20
+START_SECONDS = 0.6 if forks_well() else 1.0  # processor time of starting them
 
 
 class _Process(Protocol):
@@ -144,7 +145,7 @@ class Processes:
         """`memory_bytes`: of each worker. `preload`: modules that tasks need. `fork`: None for what the system can."""
         self.workers = workers
         self._memory_bytes, self._preload = memory_bytes, preload
-        self._fork = sys.platform == "linux" if fork is None else fork
+        self._fork = forks_well() if fork is None else fork
         self._nursery: _Nursery | None = None
         self._values: list[bytes] = []
         self._lanes = [_Lane() for _ in range(workers)]
@@ -191,7 +192,7 @@ class Processes:
         raise WorkerLost(
             f"A worker process ended {1 + RETRIES} times while it was at {calls.describe(argument)}; the last time: "
             f"{how}. Everything committed is kept. If the machine ran out of memory, give the same command again with "
-            f"fewer --threads or a smaller --memory; --engine here works without processes."
+            f"a smaller --memory; --threads 1 works without processes."
         )
 
     def _call(

@@ -66,8 +66,16 @@ class _Served:
             except BaseException as why:
                 answer = ("failed", why if isinstance(why, StreambpeError) else _with_place(why))
             told.flush()
-            self.channel.send_pickled(_pickled(answer))
+            _send(self.channel, _pickled(answer))
             del task, argument, answer
+
+
+def _send(channel: Channel, body: bytes) -> None:
+    """Send a pickled message; without a coordinator there is nothing more to do."""
+    try:
+        channel.send_pickled(body)
+    except OSError:
+        os._exit(0)
 
 
 class _Told:
@@ -83,7 +91,7 @@ class _Told:
 
     def flush(self) -> None:
         if self._done:
-            self._channel.send(("advance", self._done))
+            _send(self._channel, pickle.dumps(("advance", self._done), protocol=5))
         self._done, self._next = 0, time.monotonic() + _TELL_SECONDS
 
 

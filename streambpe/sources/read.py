@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -36,6 +37,27 @@ def gaps_between(done: Iterable[tuple[int, int]]) -> list[Gap]:
     return [*gaps, (at, None)]
 
 
+def gaps_before(end: int | None, done: Iterable[tuple[int, int]]) -> list[Gap]:
+    """The same up to a place; None: without end."""
+    gaps = gaps_between(done)
+    if end is None:
+        return gaps
+    return [(start, end if stop is None else min(stop, end)) for start, stop in gaps if start < end]
+
+
+def open_parquet(source: Source) -> pq.ParquetFile:
+    """A Parquet file; an error that names it if it is none."""
+    try:
+        return pq.ParquetFile(source.path, pre_buffer=False, buffer_size=1 << 20)
+    except (OSError, pa.ArrowException) as why:
+        raise not_parquet(source.path, why) from None
+
+
+def row_group_starts(file: pq.ParquetFile) -> npt.NDArray[np.int64]:
+    """The first row of each row group, and behind them the number of rows."""
+    return np.cumsum([0, *(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups))])
+
+
 @dataclass
 class Reader:
     """Reads sources as blocks of about `block_bytes`, never more than `most_bytes`."""
@@ -47,16 +69,16 @@ class Reader:
     on_read: Callable[[int], None] | None = None  # told how many bytes of the files on disk were read
     take_anyway: str = ""  # how the user says that a source is to be read though it is mostly no UTF-8
 
-    def blocks(self, source: Source, done: Sequence[tuple[int, int]] = ()) -> Iterator[Block]:
-        """The stretches of a source that are not `done`, in order, one after another."""
+    def blocks(self, source: Source, done: Sequence[tuple[int, int]] = (), stop: int | None = None) -> Iterator[Block]:
+        """The stretches of a source that are not `done`, in order, one after another; up to `stop` if it has one."""
         if source.texts is not None:
             yield from self._from_texts(source, done)
         elif source.kind == "parquet":
-            yield from self._from_parquet(source, done)
+            yield from self._from_parquet(source, done, stop)
         else:
-            yield from self._from_bytes(source, done)
+            yield from self._from_bytes(source, done, stop)
 
-    def _from_bytes(self, source: Source, done: Sequence[tuple[int, int]]) -> Iterator[Block]:
+    def _from_bytes(self, source: Source, done: Sequence[tuple[int, int]], end: int | None) -> Iterator[Block]:
         stream, told = open_bytes(source)
         told_before = 0
         try:
@@ -68,7 +90,7 @@ class Reader:
                 header, first_record = read_header(stream, name_of(source), source.column, DAMAGE)
                 stream = Prefixed(first_record, stream)
             covered = sorted(done)
-            for start, stop in gaps_between(covered):
+            for start, stop in gaps_before(end, covered):
                 self._skip(stream, source, at, start, covered)
                 at = start
                 for block in self._gap(stream, source, start, stop, header):
@@ -168,12 +190,8 @@ class Reader:
             f"Everything else is kept. Give more --memory, or leave that document out."
         )
 
-    def _from_parquet(self, source: Source, done: Sequence[tuple[int, int]]) -> Iterator[Block]:
-        try:
-            file = pq.ParquetFile(source.path, pre_buffer=False, buffer_size=1 << 20)
-        except (OSError, pa.ArrowException) as why:
-            raise not_parquet(source.path, why) from None
-        with file:
+    def _from_parquet(self, source: Source, done: Sequence[tuple[int, int]], end: int | None) -> Iterator[Block]:
+        with open_parquet(source) as file:
             names = file.schema_arrow.names
             if source.column not in names:
                 raise SourceError(
@@ -190,14 +208,16 @@ class Reader:
                     f"{source.path}: column {source.column!r} holds {kind}, not strings. "
                     f"Pick another with --text-column."
                 )
-            yield from self._row_groups(file, source, done)
+            yield from self._row_groups(file, source, done, end)
 
-    def _row_groups(self, file: pq.ParquetFile, source: Source, done: Sequence[tuple[int, int]]) -> Iterator[Block]:
-        starts = np.cumsum([0, *(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups))])
+    def _row_groups(
+        self, file: pq.ParquetFile, source: Source, done: Sequence[tuple[int, int]], end: int | None
+    ) -> Iterator[Block]:
+        starts = row_group_starts(file)
         last = int(starts[-1])
         if last == 0 and not done:
             yield Block(source, 0, 0, [], True)
-        for start, stop_open in gaps_between(done):
+        for start, stop_open in gaps_before(end, done):
             stop = last if stop_open is None else stop_open
             for group in range(file.num_row_groups):
                 low, high = max(start, int(starts[group])), min(stop, int(starts[group + 1]))

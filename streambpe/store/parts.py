@@ -134,9 +134,9 @@ class PartWriter:
         self.target = target
         self._run = run
         self._group_rows = group_rows
-        self._temporary = target.with_name(target.name + ".new")
+        self.temporary = target.with_name(target.name + ".new")
         self._writer = pq.ParquetWriter(
-            self._temporary,
+            self.temporary,
             _SCHEMA,
             compression=compression,
             compression_level=1 if compression == "zstd" else None,
@@ -186,20 +186,20 @@ class PartWriter:
         )  # fmt: skip
         self._writer.add_key_value_metadata({"streambpe": msgspec.json.encode(footer)})
         self._writer.close()
-        add_checksum(self._temporary)
+        add_checksum(self.temporary)
         failpoint("part-written")
         return part
 
     def put(self) -> None:
         """Fsync a closed part and rename it into place: from then on it counts."""
-        put_in_place(self._temporary, self.target)
+        put_in_place(self.temporary, self.target)
         failpoint("part-committed")
 
     def abandon(self) -> None:
         """Give up: leave no file."""
         with contextlib.suppress(Exception):
             self._writer.close()
-        self._temporary.unlink(missing_ok=True)
+        self.temporary.unlink(missing_ok=True)
 
 
 def _first_chars(rows: ChunkList, row: int) -> str:

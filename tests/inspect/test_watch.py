@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -83,6 +84,19 @@ def test_the_training_at_work_is_named(trained, tmp_path):
     text = shown(run, width=200)
     assert f"{last['shown']} {last['n']}" in text
     assert "training small" in text
+
+
+def test_status_names_what_each_process_is_at(trained):
+    """While processes count; afterwards nothing is left of it."""
+    run = Run(trained)
+    status = run.read_status()
+    workers = [{"pid": 4711, "task": "counting big.jsonl from 1,000,000", "done": 12_300_000}]
+    run.write_status({**status, "state": "running", "pid": os.getpid(), "workers": workers})
+    shown = cli("status", trained).stdout
+    assert "process 4711: counting big.jsonl from 1,000,000, 12.3 MB of it so far" in shown
+    run.write_status({**status, "workers": workers})
+    assert "process 4711" not in cli("status", trained).stdout
+    run.write_status(status)
 
 
 def test_stages_are_timed(monkeypatch):

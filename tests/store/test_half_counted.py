@@ -55,7 +55,7 @@ def whole(files, tmp_path) -> bytes:
 def count_half(run: Path, files: list[str], blocks: int = 14, **arguments: Any) -> None:
     """Count until so many blocks are taken, then stop."""
     stop, taken = threading.Event(), iter(range(10_000))
-    real = worker.Worker._take
+    real = worker.BlockSums.take
 
     def take(self, block):
         real(self, block)
@@ -63,7 +63,7 @@ def count_half(run: Path, files: list[str], blocks: int = 14, **arguments: Any) 
             stop.set()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker.Worker, "_take", take)
+        patch.setattr(worker.BlockSums, "take", take)
         with pytest.raises(Stopped) as stopped:
             count(run, files, resources=SMALL, stop=stop, **arguments)
     assert f"streambpe resume {run}" in str(stopped.value)
@@ -201,7 +201,7 @@ def test_train_stopped_in_counting_then_without_sources(files, whole, tmp_path, 
     run = tmp_path / "run"
     stop = threading.Event()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker.Worker, "_take", lambda self, block, real=worker.Worker._take: (
+        patch.setattr(worker.BlockSums, "take", lambda self, block, real=worker.BlockSums.take: (
             real(self, block), block.start_at > 3000 and stop.set()))  # fmt: skip
         with pytest.raises(Stopped):
             train(run, files, vocab_size=300, resources=SMALL, stop=stop)
@@ -363,7 +363,7 @@ def test_check_while_it_counts(files, tmp_path, tiny_blocks):
     """From another thread, again and again: nothing differs."""
     run, seen = tmp_path / "run", []
     count(run, files[:1], resources=SMALL)
-    real = worker.Worker._take
+    real = worker.BlockSums.take
 
     def take(self, block):
         real(self, block)
@@ -371,7 +371,7 @@ def test_check_while_it_counts(files, tmp_path, tiny_blocks):
             seen.append(check(run, resources=SMALL))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker.Worker, "_take", take)
+        patch.setattr(worker.BlockSums, "take", take)
         count(run, files[1:], resources=SMALL)
     assert seen == [[]] * len(seen)
     assert seen

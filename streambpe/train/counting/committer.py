@@ -7,11 +7,21 @@ import threading
 from collections.abc import Sequence
 
 from streambpe.core.strings import ChunkList
+from streambpe.later import polars as pl
 from streambpe.progress import Meter
-from streambpe.store.parts import Part, PartWriter, next_number
+from streambpe.store import sequences
+from streambpe.store.parts import PartWriter, next_number
 from streambpe.store.run import Run
 from streambpe.store.spans import Span
-from streambpe.train.counting.sketch import DistinctSketch
+from streambpe.text.chunker import Ids, Lengths
+from streambpe.train.counting.sketch import DistinctSketch, Hashes
+
+NAMES = 1000  # parts that one task may commit
+
+
+def part_name(number: int) -> str:
+    """The name of a part and of its documents."""
+    return f"part-{number:05d}"
 
 
 class Committer:
@@ -28,27 +38,45 @@ class Committer:
     def next_name(self) -> str:
         """The name of a part that nobody else writes."""
         with self._lock:
-            return f"part-{next(self._numbers):05d}"
+            return part_name(next(self._numbers))
 
     def writer(self, name: str) -> PartWriter:
         """A writer for a part of that name; nothing is visible until it commits."""
         return PartWriter(self.run.counts / f"{name}.parquet", run=self.run.number)
 
-    def commit(self, name: str, rows: ChunkList, spans: Sequence[Span]) -> Part:
+    def commit(self, name: str, rows: ChunkList, spans: Sequence[Span]) -> None:
         """Write and rename one part."""
         writer = self.writer(name)
         try:
             writer.write(rows)
-            part = writer.commit(spans)
+            writer.commit(spans)
         except BaseException:
             writer.abandon()
             raise
         self.note(rows, spans)
-        return part
+
+    def write_sequence(self, name: str, chunks: pl.Series, stretches: Sequence[Ids], n: Lengths, made_of: str) -> None:
+        """Write the documents of a part that is committed next."""
+        sequences.write_sequence(self.run.sequences, name, chunks, stretches, n, made_of)
 
     def note(self, chunks: ChunkList, spans: Sequence[Span]) -> None:
         """Note what chunks and stretches of input say of the whole count."""
         self._sketch.add(chunks)
+        self._note_spans(spans)
+
+    def note_elsewhere(self, sketch: Hashes, spans: Sequence[Span]) -> None:
+        """The same for parts that a task committed."""
+        self._sketch.add_hashes(sketch)
+        self._note_spans(spans)
+
+    def first_name(self) -> int:
+        """The first of NAMES numbers for the parts of a task."""
+        with self._lock:
+            first = next(self._numbers)
+            self._numbers = itertools.count(first + NAMES)
+            return first
+
+    def _note_spans(self, spans: Sequence[Span]) -> None:
         with self._lock:
             for span in spans:
                 for totals, n in ((self.dropped, span.dropped), (self.bad_utf8, span.bad_utf8)):

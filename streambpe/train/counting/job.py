@@ -31,10 +31,13 @@ from streambpe.text.unicode_tables import refuse_other_tables, told_of_old_run
 from streambpe.threads import stopped_by
 from streambpe.train.counting.committer import Committer
 from streambpe.train.counting.sizes import Sizes
+from streambpe.train.counting.spread import Spread, Texts, workers_for
 from streambpe.train.counting.tables import count_table
+from streambpe.train.counting.tasks import remove_attempts
 from streambpe.train.counting.todo import Todo, find_todo
 from streambpe.train.counting.worker import Failure, Shared, Worker
 
+TAKE_ANYWAY = "say with --bad-utf8 replace or skip what becomes of its bytes, to take it all the same"
 _TOLD_SOURCES = 5  # by name, in a warning
 
 
@@ -66,6 +69,7 @@ class CountJob:
 
     def run(self, found: list[Source], warnings: list[str], progress: str, facts: dict[str, str]) -> CountResult:
         """Count what is left and fill the tables. `facts`: table run as it was before; empty for a new run."""
+        remove_attempts(self._run)  # first, so that what a dead command left cannot commit any more
         parts = list_parts(self._run, clean=True)
         todo = find_todo(self._run, self._pattern, found, parts)
         if facts and any(source.kind != "counts" for source, _ in todo.sources):
@@ -104,7 +108,8 @@ class CountJob:
         try:
             if todo.sources:
                 self._count_tables([entry for entry in todo.sources if entry[0].kind == "counts"])
-                self._count_texts([entry for entry in todo.sources if entry[0].kind != "counts"])
+                texts = [entry for entry in todo.sources if entry[0].kind != "counts"]
+                self._count_texts(self._count_beside(texts))
             if self._failure.error is not None:
                 raise self._failure.error
         except StreambpeError as why:
@@ -140,7 +145,18 @@ class CountJob:
                 count_table(source, done.stretches(), self._config, self._pattern, self._committer, self._sizes)
             self._meter.done += source.bytes
 
-    def _count_texts(self, texts: Sequence[tuple[Source, Spans]]) -> None:
+    def _count_beside(self, texts: Texts) -> Texts:
+        """Count in processes where that pays; gives back what is left for the threads of this one."""
+        workers = workers_for([source for source, _ in texts], self._pattern, self._resources)
+        if not workers:
+            return texts
+        spread = Spread(self._run, self._config, self._committer, self._meter, self._failure)
+        spread.count(texts, workers, self._resources, self._stop, TAKE_ANYWAY)
+        spans = list_parts(self._run).by_path
+        nothing = Spans.of(())
+        return [(s, spans.get(s.path, nothing)) for s, _ in texts if s.path not in spans.complete]
+
+    def _count_texts(self, texts: Texts) -> None:
         if not texts:
             return
         blocks: queue.Queue[Block | None] = queue.Queue(maxsize=1)
@@ -166,7 +182,7 @@ class CountJob:
     def _halted(self) -> bool:
         return self._stop.is_set() or self._failure.error is not None
 
-    def _read(self, texts: Sequence[tuple[Source, Spans]]) -> Iterator[Block]:
+    def _read(self, texts: Texts) -> Iterator[Block]:
         streams = {source.path: done for source, done in texts if source.is_stream}
 
         def verify(source: Source, start: int, stop: int, digest: str) -> None:
@@ -179,8 +195,7 @@ class CountJob:
         def advance(read: int) -> None:
             self._meter.done += read
 
-        take_anyway = "say with --bad-utf8 replace or skip what becomes of its bytes, to take it all the same"
-        reader = Reader(self._pattern, self._sizes.block, self._sizes.most, verify, advance, take_anyway)
+        reader = Reader(self._pattern, self._sizes.block, self._sizes.most, verify, advance, TAKE_ANYWAY)
         for source, done in texts:
             with self._failure.naming(source):
                 # what a stream gives again is compared, stretch by stretch; a file was compared before

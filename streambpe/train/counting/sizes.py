@@ -18,6 +18,7 @@ GIANT_COST = 24
 MOST_BLOCK = 8 << 20  # with 16 MB it was slower (page faults of larger arrays) and took 200 MB more
 MOST_ORDERED = 64 << 20  # four bytes a chunk: 64 MB of English become one part, with two files of sequences
 LEAST_BLOCK = 256 << 10
+LEAST_TABLE = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,13 @@ class Sizes:
         ordered = min(MOST_ORDERED, _share_bytes(resources) // 6)
         return cls(block, most, table_bytes(resources), ordered, _share_bytes(resources) * (resources.threads + 1) // 8)
 
+    @classmethod
+    def of_task(cls, memory_bytes: int) -> Sizes:
+        """The sizes of a task that has so much memory, besides what a process takes before any work."""
+        block = int(min(MOST_BLOCK, max(LEAST_BLOCK, memory_bytes // BYTES_A_BYTE)))
+        most = max(block, memory_bytes // GIANT_COST)
+        return cls(block, most, max(memory_bytes // 8, LEAST_TABLE), min(MOST_ORDERED, memory_bytes // 6), 0)
+
 
 def _share_bytes(resources: Resources) -> int:
     """How much memory the reader or one worker gets."""
@@ -46,4 +54,4 @@ def _share_bytes(resources: Resources) -> int:
 
 def table_bytes(resources: Resources) -> int:
     """How large a worker's table of distinct chunks grows before it is committed."""
-    return int(max(_share_bytes(resources) // 8, 4 << 20))
+    return int(max(_share_bytes(resources) // 8, LEAST_TABLE))

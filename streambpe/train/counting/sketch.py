@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+import numpy.typing as npt
 
 from streambpe.core.documents import chunk_hashes
 from streambpe.core.strings import ChunkList
+
+Hashes = npt.NDArray[np.uint64]
 
 
 class DistinctSketch:
@@ -23,7 +26,12 @@ class DistinctSketch:
         """Add the chunks of a part; two threads add theirs one after another."""
         if not len(chunks):
             return
-        hashes = chunk_hashes(chunks.offsets, chunks.data)[:, 0]
+        self.add_hashes(chunk_hashes(chunks.offsets, chunks.data)[:, 0])
+
+    def add_hashes(self, hashes: Hashes) -> None:
+        """Add hashes of different chunks, such as those that another sketch has kept."""
+        if not len(hashes):
+            return
         with self._lock:
             if len(self._hashes) == self._KEPT:
                 hashes = hashes[hashes < self._hashes[-1]]
@@ -31,6 +39,11 @@ class DistinctSketch:
                 hashes = np.partition(hashes, self._KEPT)[: self._KEPT]
             hashes = np.sort(np.append(self._hashes, hashes))
             self._hashes = hashes[np.append(True, hashes[1:] != hashes[:-1])][: self._KEPT]
+
+    @property
+    def kept(self) -> Hashes:
+        """The smallest hashes."""
+        return self._hashes
 
     def estimate(self) -> int:
         """About how many distinct chunks there were so far."""

@@ -13,8 +13,9 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -22,11 +23,13 @@ from streambpe.core.strings import ChunkList, as_buffers
 from streambpe.count_config import CountConfig
 from streambpe.errors import SourceError, StreambpeError
 from streambpe.failpoints import failpoint
+from streambpe.later import polars as pl
 from streambpe.sources.decode import block_text
 from streambpe.sources.source import BadUtf8, Block, BlockText, Source
-from streambpe.store.sequences import by_place, sequence_made_of, write_sequence
+from streambpe.store.run import Run
+from streambpe.store.sequences import by_place, sequence_made_of
 from streambpe.store.spans import WITH_FIELDS, Span
-from streambpe.text.chunker import ChunkCounts, Chunker, NumberedTexts
+from streambpe.text.chunker import ChunkCounts, Chunker, Ids, Lengths, NumberedTexts
 from streambpe.text.patterns import Pattern
 from streambpe.text.prepare import UnencodableText, prepare
 from streambpe.train.counting.committer import Committer
@@ -84,6 +87,82 @@ class Failure:
         self.error = self.error or error
 
 
+class Parts(Protocol):
+    """Where parts are committed."""
+
+    run: Run
+
+    def next_name(self) -> str:
+        """The name of a part that nobody else writes."""
+
+    def commit(self, name: str, rows: ChunkList, spans: Sequence[Span]) -> None:
+        """Write and rename one part."""
+
+    def write_sequence(self, name: str, chunks: pl.Series, stretches: Sequence[Ids], n: Lengths, made_of: str) -> None:
+        """Write the documents of a part that is committed next, as store/sequences.py does."""
+
+
+class BlockSums:
+    """Adds up the chunks of blocks and commits them as parts; used by one thread. `close` it."""
+
+    def __init__(self, config: CountConfig, pattern: Pattern, sizes: Sizes, parts: Parts, beside: bool) -> None:
+        """`beside`: run a pattern of the user's own in a process beside this one."""
+        self._config, self._sizes, self._parts = config, sizes, parts
+        self._chunker = Chunker(pattern, beside=beside)
+        # with --sequences all that is counted stays as ids until it is committed
+        self._counts: ChunkCounts | NumberedTexts = (
+            NumberedTexts(self._chunker) if config.sequences else ChunkCounts(self._chunker, sizes.table)
+        )
+        self._most = sizes.sequences if config.sequences else sizes.table
+        self._spans: list[Span] = []
+        self._since = time.monotonic()
+
+    def is_giant(self, block: Block) -> bool:
+        """Whether nothing else should be held while it is counted."""
+        return not isinstance(block.data, list) and len(block.data) > 2 * self._sizes.block
+
+    def take(self, block: Block) -> None:
+        """Add a block's chunks."""
+        policy: BadUtf8 = self._config.bad_utf8  # type: ignore[assignment]
+        made = prepared(block, block_text(block, policy), self._config)
+        span = _span(block, made, "")
+        if self._spans and self._spans[0].group_name != span.group_name:
+            self.commit()
+        self._counts.add(made.text)
+        # the text itself is not kept: only its chunks, and what its span says of it
+        self._spans.append(span)
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to commit."""
+        return time.monotonic() - self._since > CHECKPOINT_SECONDS or self._counts.held > self._most
+
+    def commit(self) -> None:
+        """Commit the chunks added up so far."""
+        self._since = time.monotonic()
+        if not self._spans:
+            return
+        name = self._parts.next_name()
+        spans, self._spans = [replace(span, part=name) for span in self._spans], []
+        counts = self._counts
+        rows = counts.take() if isinstance(counts, ChunkCounts) else self._write_sequence(counts, spans)
+        self._parts.commit(name, rows, spans)
+
+    def _write_sequence(self, ordered: NumberedTexts, spans: list[Span]) -> ChunkList:
+        """Write the chunks of these stretches in order, as ids of the part's own dictionary; returns their counts."""
+        chunks, ids = ordered.take()
+        n = sum((np.bincount(some[some >= 0], minlength=len(chunks)) for some in ids), np.zeros(len(chunks), np.int64))
+        in_order = sorted(range(len(spans)), key=lambda at: by_place(spans[at]))
+        made_of = sequence_made_of(self._parts.run, [spans[at] for at in in_order])
+        self._parts.write_sequence(spans[0].part, chunks, [ids[at] for at in in_order], n, made_of)
+        failpoint("sequence-written")
+        return ChunkList(*as_buffers(chunks), n)
+
+    def close(self) -> None:
+        """End the process that splits, if there is one."""
+        self._chunker.close()
+
+
 @dataclass(frozen=True)
 class Shared:
     """What all workers of a count have in common."""
@@ -98,83 +177,41 @@ class Shared:
 
 
 class Worker(threading.Thread):
-    """Takes blocks, adds up their chunks, commits parts."""
+    """Takes blocks and hands them to its sums."""
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(name="streambpe-count", daemon=True)
         self._shared = shared
-        self._chunker = Chunker(shared.pattern, beside=True)
-        # with --sequences all that is counted stays as ids until it is committed
-        self._counts: ChunkCounts | NumberedTexts = (
-            NumberedTexts(self._chunker) if shared.config.sequences else ChunkCounts(self._chunker, shared.sizes.table)
-        )
-        self._most = shared.sizes.sequences if shared.config.sequences else shared.sizes.table
-        self._spans: list[Span] = []
-        self._since = time.monotonic()
+        self._sums = BlockSums(shared.config, shared.pattern, shared.sizes, shared.committer, beside=True)
 
     def run(self) -> None:
         """Take blocks until a None comes instead of one, or something fails here or elsewhere."""
-        shared = self._shared
+        shared, sums = self._shared, self._sums
         told_to_end = False
         try:
             while (block := shared.blocks.get()) is not None:
                 if shared.failure.error is not None:
                     continue
-                size = 0 if isinstance(block.data, list) else len(block.data)
-                giant = size > 2 * shared.sizes.block
+                giant = sums.is_giant(block)
                 with shared.room.held(alone=giant):
                     if giant:
-                        self._commit()
+                        sums.commit()
                     with shared.failure.naming(block.source):
-                        self._take(block)
+                        sums.take(block)
                     del block  # a giant one is not to be held while it is committed
-                    late = time.monotonic() - self._since > CHECKPOINT_SECONDS
-                    if giant or late or self._counts.held > self._most:
-                        self._commit()
+                    if giant or sums.due:
+                        sums.commit()
             told_to_end = True
-            self._commit()
+            sums.commit()
         except BaseException as why:  # told to the thread that reads, which raises it
             shared.failure.note(why)
             with contextlib.suppress(BaseException):
-                self._commit()
+                sums.commit()
         finally:
-            self._chunker.close()
+            sums.close()
         # each worker gets one None: waiting for a second, another worker's, could last for ever
         while not told_to_end and shared.blocks.get() is not None:
             pass
-
-    def _take(self, block: Block) -> None:
-        policy: BadUtf8 = self._shared.config.bad_utf8  # type: ignore[assignment]
-        made = prepared(block, block_text(block, policy), self._shared.config)
-        span = _span(block, made, "")
-        if self._spans and self._spans[0].group_name != span.group_name:
-            self._commit()
-        self._counts.add(made.text)
-        # the text itself is not kept: only its chunks, and what its span says of it
-        self._spans.append(span)
-
-    def _commit(self) -> None:
-        """Commit the chunks added up so far."""
-        self._since = time.monotonic()
-        if not self._spans:
-            return
-        committer = self._shared.committer
-        name = committer.next_name()
-        spans, self._spans = [replace(span, part=name) for span in self._spans], []
-        counts = self._counts
-        rows = counts.take() if isinstance(counts, ChunkCounts) else self._write_sequence(counts, spans)
-        committer.commit(name, rows, spans)
-
-    def _write_sequence(self, ordered: NumberedTexts, spans: list[Span]) -> ChunkList:
-        """Write the chunks of these stretches in order, as ids of the part's own dictionary; returns their counts."""
-        chunks, ids = ordered.take()
-        n = sum((np.bincount(some[some >= 0], minlength=len(chunks)) for some in ids), np.zeros(len(chunks), np.int64))
-        in_order = sorted(range(len(spans)), key=lambda at: by_place(spans[at]))
-        run = self._shared.committer.run
-        made_of = sequence_made_of(run, [spans[at] for at in in_order])
-        write_sequence(run.sequences, spans[0].part, chunks, [ids[at] for at in in_order], n, made_of)
-        failpoint("sequence-written")
-        return ChunkList(*as_buffers(chunks), n)
 
 
 def _span(block: Block, made: BlockText, part: str) -> Span:

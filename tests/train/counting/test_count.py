@@ -637,7 +637,7 @@ def test_stop_commits_and_going_on_gives_the_same(tmp_path, tiny_blocks):
     """Stopped after any number of blocks, the same call goes on to the same table."""
     paths, documents = corpus(tmp_path / "in")
     names = [str(p) for p in paths]
-    taken = worker.Worker._take
+    taken = worker.BlockSums.take
     for after in (1, 3, 8):
         stop, run, blocks = threading.Event(), tmp_path / f"run{after}", iter(range(10_000))
 
@@ -647,7 +647,7 @@ def test_stop_commits_and_going_on_gives_the_same(tmp_path, tiny_blocks):
                 stop.set()
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(worker.Worker, "_take", take)
+            patch.setattr(worker.BlockSums, "take", take)
             with pytest.raises(Stopped, match="streambpe resume"):
                 count(run, names, resources=SMALL, stop=stop)
         kept = sum(part.total for part in list_parts(Run(run)))

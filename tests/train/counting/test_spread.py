@@ -1,0 +1,368 @@
+"""Counting by tasks: the same tables as by threads, whoever runs the tasks and whatever dies on the way."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from streambpe.errors import SourceError, Stopped, WorkerLost
+from streambpe.inspect.check import check
+from streambpe.resources import Resources
+from streambpe.runners.here import Here
+from streambpe.runners.runner import Attempt, Kept
+from streambpe.sources.source import Source
+from streambpe.sources.stretches import Stretch, cut
+from streambpe.store.parts import list_parts
+from streambpe.store.run import Run
+from streambpe.text.patterns import find_pattern
+from streambpe.train.counting import sizes, spread, worker
+from streambpe.train.counting.count import count
+from streambpe.train.counting.spread import workers_for
+from streambpe.train.counting.tasks import CountShared, CountTask, attempts_folder, count_stretches
+from tests.runs import Driver, rows
+from tests.samples import sample_text
+from tests.tiers import long
+
+OWN = r"\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+"
+Tables = tuple[Any, ...]
+THREADS = Resources(400 * 10**6, 2, engine="here")
+BESIDE = replace(THREADS, engine="processes")
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A source of every kind."""
+    folder = tmp_path_factory.mktemp("corpus")
+    texts = [t for i in range(4) for t in sample_text(i, words=12_000).split("\n")]
+    lines = "".join(json.dumps({"text": t, "n": i}) + "\n" for i, t in enumerate(texts))
+    (folder / "a.jsonl").write_text(lines, encoding="utf-8")
+    (folder / "b.txt").write_text(sample_text(5, words=20_000), encoding="utf-8")
+    (folder / "c.jsonl.gz").write_bytes(gzip.compress(lines[: len(lines) // 3].rpartition("\n")[0].encode()))
+    pq.write_table(pa.table({"text": texts}), folder / "d.parquet", row_group_size=len(texts) // 7)
+    (folder / "e.csv").write_text(
+        "id,text\n" + "".join(f'{i},"{t}"\n' for i, t in enumerate(texts[:300]) if '"' not in t)
+    )
+    for i in range(5):
+        (folder / f"small-{i}.txt").write_text(f"small file number {i}", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spread, "_LEAST_TASK", 50_000)
+
+
+def counted(run: Path, corpus: Path | str, resources: Resources, **more: Any) -> Tables:
+    """Count; everything that must not depend on who counted."""
+    count(run, [str(corpus)], resources=resources, **more)
+    stretches = "SELECT path, min(start_at), max(stop_at), sum(documents), sum(text_bytes), sum(nulls) FROM sources"
+    return (
+        Run(run).facts()["corpus"],
+        rows(run, "SELECT chunk, n FROM chunk_counts ORDER BY chunk"),
+        rows(run, f"{stretches} GROUP BY path ORDER BY path"),
+    )
+
+
+@pytest.fixture(scope="module")
+def expected(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    """What threads count."""
+    return counted(tmp_path_factory.mktemp("threads"), corpus, THREADS)
+
+
+def clean(run: Path) -> None:
+    """Everything adds up, and no attempt left a file."""
+    assert check(run, rehash_sources=True, resources=THREADS) == []
+    assert not attempts_folder(Run(run)).exists()
+    assert not [p for p in run.rglob("*") if ".new" in p.name]
+
+
+@pytest.mark.parametrize("workers", [2, long(1), long(4)])
+def test_processes_count_what_threads_count(tmp_path: Path, corpus: Path, expected: Tables, workers: int) -> None:
+    assert counted(tmp_path, corpus, replace(BESIDE, threads=workers)) == expected
+    clean(tmp_path)
+    assert len(list_parts(Run(tmp_path))) > 6, "there were several tasks"
+    assert "workers" not in Run(tmp_path).read_status()
+
+
+@pytest.mark.parametrize(
+    "options", [{"sequences": True}, long({"pattern": OWN}), long({"pattern": OWN, "sequences": True})]
+)
+def test_with_documents_and_a_pattern_of_ones_own(tmp_path: Path, corpus: Path, options: dict[str, Any]) -> None:
+    ones = counted(tmp_path / "threads", corpus, THREADS, options=options)
+    assert counted(tmp_path / "tasks", corpus, BESIDE, options=options) == ones
+    clean(tmp_path / "tasks")
+
+
+@pytest.mark.parametrize("sequences", [False, True])
+def test_tasks_in_threads_with_many_parts_each(
+    tmp_path: Path, corpus: Path, expected: Tables, monkeypatch: pytest.MonkeyPatch, sequences: bool
+) -> None:
+    """Small blocks and a commit after each; and so few names that tasks come back with what is left."""
+    monkeypatch.setattr(spread, "Processes", lambda workers, memory, preload: Here(workers))
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 20_000)
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 20_000)
+    monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr("streambpe.train.counting.tasks.NAMES", 6)
+    assert counted(tmp_path, corpus, BESIDE, options={"sequences": sequences}) == expected
+    clean(tmp_path)
+
+
+def test_groups_stay_apart(tmp_path: Path, corpus: Path) -> None:
+    groups = ["small=**/small-*", "rows=**/*.parquet"]
+    ones = counted(tmp_path / "threads", corpus, THREADS, groups=groups)
+    assert counted(tmp_path / "tasks", corpus, BESIDE, groups=groups) == ones
+    table = "SELECT * FROM group_counts ORDER BY ALL"
+    assert rows(tmp_path / "tasks", table) == rows(tmp_path / "threads", table)
+    clean(tmp_path / "tasks")
+
+
+@pytest.mark.parametrize("place", ["begun", "written", long("committed")])
+@pytest.mark.parametrize("sequences", [False, long(True)])
+def test_a_worker_is_killed_in_every_task(
+    tmp_path: Path,
+    corpus: Path,
+    expected: Tables,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+    sequences: bool,
+) -> None:
+    monkeypatch.setattr(spread, "_LEAST_TASK", 400_000)
+    monkeypatch.setenv("STREAMBPE_FAILPOINT", f"attempt-0-{place}")
+    assert counted(tmp_path, corpus, BESIDE, options={"sequences": sequences}) == expected
+    clean(tmp_path)
+
+
+def test_a_task_that_no_worker_survives(tmp_path: Path, corpus: Path, expected: Tables, monkeypatch: Any) -> None:
+    monkeypatch.setenv("STREAMBPE_FAILPOINT", "part-written")
+    with pytest.raises(WorkerLost, match=r"counting a\.jsonl from 0.* killed by SIGKILL"):
+        counted(tmp_path, corpus, replace(BESIDE, threads=1))
+    monkeypatch.delenv("STREAMBPE_FAILPOINT")
+    assert counted(tmp_path, corpus, BESIDE) == expected
+    clean(tmp_path)
+
+
+class Zombie(threading.Thread):
+    """The first attempt at a task: held where it has read something, as if it were dead, until it is released."""
+
+    def __init__(self, task: CountTask, shared: CountShared) -> None:
+        super().__init__()
+        self.task, self.shared = task, shared
+        self.reached, self.released = threading.Event(), threading.Event()
+        self.error: BaseException | None = None
+
+    def hold(self, done: int) -> None:
+        self.reached.set()
+        self.released.wait(60)
+
+    def run(self) -> None:
+        try:
+            count_stretches(self.task, Attempt(0, 100 << 20, [self.shared], lambda: False, self.hold))
+        except BaseException as why:
+            self.error = why
+
+
+@pytest.mark.parametrize("sequences", [False, True])
+def test_a_dead_worker_that_still_writes_harms_nothing(
+    tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch, sequences: bool
+) -> None:
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 50_000)
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 50_000)
+    monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
+    source = corpus / "a.jsonl"
+    options = {"sequences": sequences}
+    ones = counted(tmp_path / "threads", source, THREADS, options=options)
+
+    class Twice(Here):
+        """Runs every task twice: the first attempt wakes up when the second is done."""
+
+        def map(self, calls: Any) -> None:
+            def task(argument: CountTask, attempt: Attempt) -> Any:
+                zombie = Zombie(argument, attempt.value(argument.shared))
+                zombie.start()
+                zombie.reached.wait(60)
+                done = calls.task(argument, replace(attempt, number=1))
+                zombie.released.set()
+                zombie.join()
+                assert isinstance(zombie.error, OSError), "its folder is gone"
+                return done
+
+            super().map(replace(calls, task=task))
+
+    monkeypatch.setattr(spread, "Processes", lambda workers, memory, preload: Twice(workers))
+    assert counted(tmp_path / "tasks", source, BESIDE, options=options) == ones
+    clean(tmp_path / "tasks")
+
+
+def test_a_later_attempt_goes_on_behind_what_was_committed(tmp_path: Path, corpus: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 50_000)
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 50_000)
+    monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
+    source = Source(str(corpus / "a.jsonl"), "jsonl", bytes=(corpus / "a.jsonl").stat().st_size)
+    run = Run(tmp_path / "run")
+    run.counts.mkdir(parents=True)
+    run.number_new()
+    ones = count(tmp_path / "threads", [source], resources=THREADS)
+    shared = CountShared(run.path, run.number, Run(tmp_path / "threads") and _config(tmp_path / "threads"), "")
+    task = CountTask(Kept(0), (Stretch(source),), 7)
+    asked = iter([False] * 5)
+    first = count_stretches(task, Attempt(0, 100 << 20, [shared], lambda: next(asked, True), lambda done: None))
+    assert first.left
+    assert first.left[0].at > 0
+    second = count_stretches(task, Attempt(1, 100 << 20, [shared], lambda: False, lambda done: None))
+    assert not second.left
+    stretches = sorted((span.start_at, span.stop_at) for span in second.spans)
+    assert len({start for start, _ in stretches}) == len(stretches), "nothing twice"
+    assert sum(part.total for part in list_parts(run)) == ones.corpus["chunks"]
+
+
+def _config(run: Path) -> Any:
+    from streambpe.count_config import CountConfig
+
+    return CountConfig(**json.loads(Run(run).facts()["config"]))
+
+
+def test_a_stop_is_kept_and_gone_on_from(tmp_path: Path, corpus: Path, expected: Tables) -> None:
+    stop = threading.Event()
+
+    def stop_soon() -> None:
+        give_up = time.monotonic() + 60
+        while not list(tmp_path.glob("counts/*.parquet")) and time.monotonic() < give_up:
+            time.sleep(0.005)
+        stop.set()
+
+    waiting = threading.Thread(target=stop_soon)
+    waiting.start()
+    try:
+        with pytest.raises(Stopped, match="kept"):
+            counted(tmp_path, corpus, BESIDE, stop=stop)
+    finally:
+        waiting.join()
+    assert not psutil.Process().children(recursive=True)
+    assert list_parts(Run(tmp_path))
+    assert counted(tmp_path, corpus, BESIDE) == expected
+    clean(tmp_path)
+
+
+@pytest.mark.parametrize("place", ["task-done", long("task-done:3"), long("fold-filled")])
+def test_the_coordinator_is_killed(tmp_path: Path, corpus: Path, expected: Tables, place: str) -> None:
+    given = {"run": tmp_path, "sources": [corpus], "counting": {}, "engine": "processes", "task": 50_000}
+    driver = Driver({"STREAMBPE_FAILPOINT": place}, **given)
+    assert driver.end()[0] == -signal.SIGKILL
+    assert counted(tmp_path, corpus, BESIDE) == expected
+    clean(tmp_path)
+
+
+def test_a_document_too_large_for_a_worker_is_counted_here(tmp_path: Path) -> None:
+    source = tmp_path / "large.jsonl"
+    word = "abcdefgh " * 900_000
+    source.write_text("".join(json.dumps({"text": t}) + "\n" for t in ("before", word, "behind")), encoding="utf-8")
+    ones = counted(tmp_path / "threads", source, THREADS)
+    assert counted(tmp_path / "tasks", source, BESIDE) == ones
+    clean(tmp_path / "tasks")
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("bad.jsonl", b'{"text": "good"}\n' * 9000 + b'{"text": 7}\n' + b'{"text": "good"}\n' * 9000),
+        ("none.jsonl", b"\x00\x01\xff\xfe" * 100_000),
+        ("none.parquet", b"this is no Parquet file"),
+        ("short.jsonl.gz", gzip.compress(b"".join(b'{"text": "%d"}\n' % (i * i) for i in range(9000)))[:-500]),
+    ],
+)
+def test_an_error_is_the_one_that_threads_give(tmp_path: Path, name: str, data: bytes) -> None:
+    (tmp_path / "good.jsonl").write_text('{"text": "good"}\n', encoding="utf-8")
+    (tmp_path / name).write_bytes(data)
+    told = []
+    for resources in (THREADS, BESIDE):
+        run = tmp_path / resources.engine
+        with pytest.raises(SourceError) as error:
+            count(run, [str(tmp_path / "good.jsonl"), str(tmp_path / name)], resources=resources)
+        told.append(str(error.value))
+        assert not psutil.Process().children(recursive=True)
+        count(run, [str(tmp_path / "good.jsonl")], resources=resources)
+    assert told[0] == told[1]
+
+
+def test_a_source_is_cut_where_lines_and_row_groups_end(corpus: Path) -> None:
+    data = (corpus / "a.jsonl").read_bytes()
+    source = Source(str(corpus / "a.jsonl"), "jsonl", bytes=len(data))
+    cuts = [stretch.stop for stretch in cut(source, (), 40_000)]
+    assert len(cuts) > 10
+    assert cuts[-1] is None
+    assert all(data[place - 1 : place] == b"\n" for place in cuts[:-1])
+    rest = list(cut(source, [(0, 100_000), (150_000, 200_000)], 40_000))
+    assert rest[0].at == 100_000
+    assert rest[0].stop is not None
+    rows_ = Source(str(corpus / "d.parquet"), "parquet", bytes=(corpus / "d.parquet").stat().st_size)
+    starts = _starts(corpus / "d.parquet")
+    assert [s.stop for s in cut(rows_, (), 1)] == [*starts[1:-1], None]
+    packed = Source(str(corpus / "c.jsonl.gz"), "jsonl", bytes=10**9)
+    assert list(cut(packed, ((0, 10),), 1000)) == [Stretch(packed, ((0, 10),))]
+
+
+def _starts(path: Path) -> list[int]:
+    found = [0]
+    for group in range(pq.read_metadata(path).num_row_groups):
+        found.append(found[-1] + pq.read_metadata(path).row_group(group).num_rows)
+    return found
+
+
+def _files(*named: tuple[str, int]) -> Sequence[Source]:
+    kinds = {"jsonl": "jsonl", "txt": "txt", "gz": "jsonl"}
+    return [
+        Source(f"/corpus/{i}-{name}", kinds[name.split(".")[-1]], bytes=size) for i, (name, size) in enumerate(named)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("named", "threads", "memory", "own", "wanted"),
+    [
+        ([("a.jsonl", 5 * 10**6)], 16, 8 * 10**9, False, 0),  # starting them would take longer
+        ([("a.jsonl", 10**11)], 1, 8 * 10**9, False, 0),
+        ([("a.jsonl", 10**11)], 2, 8 * 10**9, False, 0),  # the lock is free enough for two
+        ([("a.jsonl", 10**11)], 16, 8 * 10**9, False, 16),
+        ([("a.jsonl", 10**11)], 16, 512 * 10**6, False, 0),  # no room
+        ([("a.txt", 10**11)], 16, 8 * 10**9, False, 0),  # a file that cannot be cut, and hardly takes the lock
+        ([("a.jsonl.gz", 10**9)] * 100, 8, 8 * 10**9, False, 8),
+        ([("a.jsonl.gz", 10**11)], 8, 8 * 10**9, False, 0),
+        ([("a.jsonl", 10**10)], 8, 8 * 10**9, True, 8),
+        ([], 8, 8 * 10**9, True, 0),
+    ],
+)
+def test_processes_are_taken_where_they_pay(named: Any, threads: int, memory: int, own: bool, wanted: int) -> None:
+    pattern = find_pattern(OWN if own else "gpt4o")
+    assert workers_for(_files(*named), pattern, Resources(memory, threads)) == wanted
+    assert workers_for(_files(*named), pattern, Resources(memory, threads, engine="here")) == 0
+    assert workers_for([Source("-", "jsonl", is_stdin=True)], pattern, Resources(memory, threads)) == 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("workers", "memory"), [(2, 512), (4, 512), (4, 1000)])
+@pytest.mark.parametrize("sequences", [False, True])
+def test_the_memory_of_all_processes_stays_within_the_limit(
+    tmp_path: Path, workers: int, memory: int, sequences: bool
+) -> None:
+    """By a pattern of one's own, which takes most. In a process of its own: this one holds what tests left."""
+    text = sample_text(3, words=200_000)
+    lines = [json.dumps({"text": f"{i} {t}"}) + "\n" for i in range(30) for t in text.split("\n")]
+    (tmp_path / "large.jsonl").write_text("".join(lines), encoding="utf-8")
+    driver = Driver(
+        run=tmp_path / "run", sources=[tmp_path / "large.jsonl"], engine="processes", threads=workers,
+        memory=memory * 10**6, counting={"options": {"pattern": OWN, "sequences": sequences}},
+    )  # fmt: skip
+    assert driver.end()[0] == 0
+    status = Run(tmp_path / "run").read_status()
+    assert status["peak_memory_bytes"] < 1.05 * memory * 10**6
