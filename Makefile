@@ -1,4 +1,4 @@
-# make demo   count and learn on a bundled sample, show the result
+# make demo   count and learn on a bundled sample, say what each step shows; installs only what streambpe needs
 # make wheels wheels for Linux, macOS and Windows in dist/
 # make test   install everything and run the tests of every day: some minutes on two cores
 # make test-long   the tests that make test leaves out, and random cases by the hundred
@@ -24,13 +24,28 @@ $(VENV)/installed: pyproject.toml hatch_build.py $(wildcard streambpe/core/*.c s
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	touch $@
 
-demo: $(VENV)/installed
+# without the test tools; all of it is there where make test has been run
+$(VENV)/package: pyproject.toml hatch_build.py $(wildcard streambpe/core/*.c streambpe/core/*.h)
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "streambpe needs Python 3.11 or later; try PYTHON=python3.12 make")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+demo: $(VENV)/package
 	rm -rf demo-run
+	@echo; echo "1. Count a small corpus, and learn 2 000 ids from the counts. Kill it when you like: the same command goes on."
 	$(BIN)/streambpe train demo-run tests/data/sample --vocab-size 2000
-	$(BIN)/streambpe sql demo-run "SELECT chunk, n, round(100 * share, 2) AS percent FROM chunk_frequencies LIMIT 5"
-	$(BIN)/streambpe sql demo-run "SELECT id, text, n FROM vocabulary WHERE length > 5 LIMIT 10"
+	@echo; echo "2. The counts are a table: the most frequent chunks of the text, and their share of it (a space is shown as ␠)."
+	$(BIN)/streambpe sql demo-run "SELECT shown(chunk) AS chunk, n, round(100 * share, 2) AS percent FROM chunk_frequencies LIMIT 5"
+	@echo; echo "3. So is the vocabulary: the first long tokens, with the count of the merge that made each."
+	$(BIN)/streambpe sql demo-run "SELECT id, shown, n FROM vocabulary WHERE length > 5 LIMIT 10"
+	@echo; echo "4. How a token came to be: its merges, and the pairs that were next in line."
 	$(BIN)/streambpe explain demo-run " the"
+	@echo; echo "5. Text to ids and back."
+	echo "The vocabulary is yours." | $(BIN)/streambpe encode demo-run | $(BIN)/streambpe decode demo-run
+	@echo; echo "6. Every derived table is recounted from scratch."
 	$(BIN)/streambpe check demo-run
+	@echo; echo "7. One page with pictures: open demo-run/report.html in a browser."
 	$(BIN)/streambpe report demo-run -o demo-run/report.html
 
 test: $(VENV)/installed

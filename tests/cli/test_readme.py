@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -24,7 +25,7 @@ def run(arguments: list[str], folder: Path) -> str:
 
 
 def test_readme_commands_print_what_it_shows(tmp_path):
-    """Every console block, in order, in a folder that holds the bundled sample; then the Python block."""
+    """Every console block, in order, in a folder that holds the bundled sample; then the Python blocks."""
     shutil.copytree(ROOT / "tests/data/sample", tmp_path / "tests/data/sample")
     commands = 0
     for block in re.findall(r"```console\n(.*?)```", README, re.S):
@@ -37,8 +38,8 @@ def test_readme_commands_print_what_it_shows(tmp_path):
             assert not shown or printed == shown
             commands += 1
     assert commands >= 5
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.S)
-    run([sys.executable, "-c", code], tmp_path)
+    for code in re.findall(r"```python\n(.*?)```", README, re.S):
+        run([sys.executable, "-c", code], tmp_path)
 
 
 def test_readme_names_files_that_exist():
@@ -70,3 +71,22 @@ def test_make_finds_the_environment_where_windows_puts_it():
     for system, folder in (("Windows_NT", "Scripts"), ("", "bin")):
         command = ["make", "--dry-run", "lint", f"OS={system}", "PYTHON=python"]
         assert f".venv/{folder}/ruff check" in run(command, ROOT)
+
+
+def test_the_picture_shows_the_table():
+    """tools/make_picture.py draws it from the README's own numbers."""
+    drawn = runpy.run_path(str(ROOT / "tools/make_picture.py"))
+    row = drawn["read_row"](README)
+    assert row[0][0] == "streambpe"
+    assert len(row) == 4
+    assert (ROOT / "docs/beside.svg").read_text(encoding="utf-8") == drawn["draw"](row)
+
+
+def test_the_demo_says_what_each_step_shows_and_needs_no_test_tools():
+    """A numbered line before each of its commands."""
+    rule = (ROOT / "Makefile").read_text(encoding="utf-8").split("\ndemo:")[1].split("\n\n")[0]
+    lines = rule.splitlines()
+    assert lines[0].split() == ["$(VENV)/package"]
+    steps = [line for line in lines if "$(BIN)/" in line]
+    said = re.findall(r'echo "(\d)\. ', rule)
+    assert said == [str(number) for number in range(1, len(steps) + 1)]
