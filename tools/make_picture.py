@@ -31,7 +31,7 @@ def draw(row: list[tuple[str, float, str]]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH + _LEFT} {height}" '
         f'font-family="sans-serif" font-size="14" role="img">',
         "<title>100 MB of English to 131 072 ids: seconds, and memory at most</title>",
-        '<text x="0" y="18" fill="#777">100 MB of English to 131 072 ids, two cores: seconds, and memory at most</text>',
+        '<text x="0" y="18" fill="#777">100 MB of English to 131 072 ids, two cores: seconds, memory at most</text>',
     ]
     for place, (name, seconds, memory) in enumerate(row):
         top = 30 + _ROW * place

@@ -142,8 +142,8 @@ def train(
     \b
     example:
         streambpe train runs/en corpus/*.jsonl.zst --vocab-size 32000 --memory 2GB
-        streambpe train runs/sw corpus/*.jsonl.zst -s 131072 --pattern boundless \\
-            --superwords boundless
+        streambpe train runs/sw corpus/*.jsonl.zst -s 128k --pattern superbpe1 \\
+            --superwords uw --transition 96k
     """
     run, name = named_run(run, name)
     resources = open_resources(memory, threads, temp_dir)
