@@ -1,0 +1,90 @@
+"""Adding up neighbours of superwords that memory would not hold as rows.
+
+    python benchmarks/neighbours.py --million 150 --memory 128MB --work /big/disk
+
+Writes files as counting the neighbours of a large corpus leaves them (counts with a long tail), then does with them
+what a training does: adds them up, looks up the counts at some ranks (`superbpe`), and lists those that reach a
+threshold. Prints, as JSON, processor seconds and the peak memory of this process after each step. 100 GB of English
+would have about 150 million distinct neighbours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import resource
+import shutil
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from streambpe.resources import parse_size
+from streambpe.train.superwords.sums import Sums
+
+SYMBOLS = 60_000  # tokens that are whole chunks
+LEFT_AT_ONCE = 1000
+RANKS = [3 * 131_072 * 4**step for step in range(6)]  # as `superbpe` asks for 131 072 supermerges
+
+
+def write_files(place: Path, rows: int, files: int) -> None:
+    """Files of pairs (key = left << 32 | right, n), ascending, all distinct in their file."""
+    schema = pa.schema([("key", pa.int64()), ("n", pa.int64())])
+    each = rows // files // SYMBOLS
+    for number in range(files):
+        draw = np.random.default_rng(number)
+        with pq.ParquetWriter(place / f"neighbours-{number}.parquet", schema, compression="zstd") as out:
+            for first in range(0, SYMBOLS, LEFT_AT_ONCE):
+                left = np.repeat(np.arange(first, first + LEFT_AT_ONCE), each)
+                right = np.sort(draw.integers(0, SYMBOLS, (LEFT_AT_ONCE, each)), axis=1) + np.arange(each)
+                n = draw.zipf(1.6, len(left)).clip(max=10**7)
+                out.write_table(pa.table([(left << 32) | right.reshape(-1), n], schema=schema), row_group_size=1 << 16)
+
+
+def peak_mb() -> int:
+    """What this process has held at most."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+
+def main() -> None:
+    """Measure, and print what came out."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--million", type=float, default=20, help="rows in all files together")
+    parser.add_argument("--files", type=int, default=8, help="files that they are in")
+    parser.add_argument("--memory", default="64MB", help="of DuckDB's buffers")
+    parser.add_argument("--least", type=int, default=300, help="the threshold")
+    parser.add_argument("--work", type=Path, required=True, help="a folder for the files; they are removed")
+    given = parser.parse_args()
+    place = given.work / "neighbours"
+    place.mkdir(parents=True)
+    try:
+        # another process writes, so that its memory is not counted
+        writer = multiprocessing.Process(target=write_files, args=(place, round(given.million * 1e6), given.files))
+        writer.start()
+        writer.join()
+        files = sorted(place.glob("*.parquet"))
+        told = {"files_mb": sum(path.stat().st_size for path in files) >> 20, "peak_mb_before": peak_mb()}
+        sums = Sums(place / "learning.duckdb", parse_size(given.memory), 2, place)
+        chunks = pl.DataFrame(
+            {"symbol": np.arange(SYMBOLS, dtype=np.int32), "chunk": [f"chunk {i}" for i in range(SYMBOLS)]}
+        )
+        for what, step in (
+            ("add_up", lambda: sums.add_up_neighbours(files, chunks, "benchmark")),
+            ("counts_at", lambda: sums.counts_at(RANKS, 1)),
+            ("keys", lambda: len(sums.keys(given.least))),
+        ):
+            began = time.process_time()
+            found = step()
+            told[what] = {"cpu_s": round(time.process_time() - began, 1), "peak_mb": peak_mb(), "found": found}
+        told["database_mb"] = sums.path.stat().st_size >> 20
+        print(json.dumps(told))
+    finally:
+        shutil.rmtree(place)
+
+
+if __name__ == "__main__":
+    main()

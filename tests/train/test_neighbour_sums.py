@@ -1,0 +1,26 @@
+"""Neighbours are added up, ranked and listed in memory that does not grow with them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "neighbours.py"
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss in kilobytes")
+@pytest.mark.skipif(not SCRIPT.is_file(), reason="an sdist has no benchmarks")
+def test_twenty_million_neighbours_are_never_held(tmp_path: Path) -> None:
+    """As rows (key, n) they are 320 MB. More of them take as much memory (150 million: docs/scale.md)."""
+    command = [sys.executable, SCRIPT, "--million", "20", "--memory", "64MB", "--work", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    told = json.loads(done.stdout)
+    ranked = told["counts_at"]["found"]
+    assert ranked == sorted(ranked, reverse=True)
+    assert 100_000 < told["keys"]["found"] < 1_000_000
+    assert told["peak_mb_before"] < told["add_up"]["peak_mb"] <= told["keys"]["peak_mb"] < 300
