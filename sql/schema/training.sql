@@ -5,8 +5,8 @@
 -- tokens:      one row is an id: what it stands for, the events that made and removed it.
 -- pair_counts: one row is a live pair, two ids side by side within words, and its count; every pair that may
 --              be merged and counts at least `pair_floor` is here, as of event `pair_counts_at` (table facts).
---              Filled at checkpoints too. While superwords are learned, of two tokens that may join; empty when
---              they are done.
+--              Filled at checkpoints too. While superwords are learned, and when they are done: of two living tokens
+--              that may join, in the documents; the steps of words that may come between have an empty seq in events.
 -- token_counts: one row is a token and how often it stands in the chunks learned from, once all is learned
 --              (chunks below the cut-off are left out; superwords are not joined; empty while a training goes on).
 -- stop_words:  one row is a chunk of the stop list, and its id.

@@ -31,7 +31,7 @@ from streambpe.arrays import Int64
 from streambpe.config import TrainConfig
 from streambpe.core.strings import ChunkList
 from streambpe.errors import EventLogError, ModelError, RunError
-from streambpe.inspect.check_next import recount_next
+from streambpe.inspect.check_next import Steps, recount_next
 from streambpe.inspect.check_superwords import check_superwords, eligible_chunks
 from streambpe.inspect.recount import Replay, encode_words, pair_counts
 from streambpe.model.alphabet import Alphabet
@@ -225,8 +225,11 @@ def _check_one(
         yield from _check_pairs(con, counts, facts, source, vocabulary, range_bytes)
         if _told_of_superwords(facts, source):
             longest = source.config.max_token_length if source.config.superwords == "uw" else None
-            recount_next(con, run, parts, vocabulary, source.events, source.words or 0, source.config,
-                         int(facts["pair_counts_at"]), int(facts["pair_floor"]), place)  # fmt: skip
+            if source.words is None:
+                steps = Steps.of_model(source.events, read_words_ahead(con))
+            else:
+                steps = Steps.so_far(source.events, source.words, int(facts["pair_counts_at"]))
+            recount_next(con, run, parts, vocabulary, steps, source.config, int(facts["pair_floor"]), place)
             yield from _compare_pairs(con, facts, longest)
         if source.config.superwords in ("boundless", "superbpe") and source.finished:
             if "adjacency_floor" not in facts:
@@ -393,7 +396,10 @@ def _compare_pairs(
 
 def _told_of_superwords(facts: dict[str, str], source: Source) -> bool:
     """Whether table pair_counts holds pairs that may join into superwords."""
-    return source.words is not None and int(facts.get("pair_counts_at") or 0) > source.words
+    told_at = facts.get("pair_counts_at")
+    if not told_at or source.config.superwords == "none":
+        return False  # also a finished training from before they were told
+    return source.finished if source.words is None else int(told_at) > source.words
 
 
 def _has_token_counts(facts: dict[str, str], source: Source) -> bool:

@@ -30,13 +30,13 @@ from streambpe.store.trainings import TokenTable
 from streambpe.system import tree_memory
 from streambpe.text.patterns import Pattern, find_pattern
 from streambpe.text.unicode_tables import refuse_other_tables
-from streambpe.train.engine.engine import Batch, Engine
+from streambpe.train.engine.engine import Batch, Engine, HotPairs
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.opening import open_engine
 from streambpe.train.superwords.interleave import Interleaved
 from streambpe.train.superwords.join import can_undo, undo
 from streambpe.train.superwords.phase import StopRequested, SuperwordJob, SuperwordPhase, phase_folder
-from streambpe.train.tables import FOLD_BYTES, Joined, Publisher, TokenCounts
+from streambpe.train.tables import FOLD_BYTES, Joined, Publisher, Standing, TokenCounts
 from streambpe.train.training import Corpus, Goal, Symbols, Training
 from streambpe.train.words import count_whole
 
@@ -163,9 +163,22 @@ def join_superwords(
         made.ahead,
         None if uw else phase.adjacency(),
         runs,
-        counts,
+        Standing(_in_model(phase, joined_book), counts),
         _documents_sum(training, phase, documents, how.meter),
     )
+
+
+def _in_model(phase: SuperwordPhase, book: TokenTable) -> HotPairs:
+    """The superwords that may come next, by the ids of the model. A chunk may be no token of it: its word step found no
+    place (no supermerge was made of it, for that counts no more than the step), or it was deleted."""
+    stops = range(len(book.alphabet), len(book.alphabet) + book.stop_words)
+    id_of = {content: i for i, content in enumerate(book.contents, book.alphabet.first_id)
+             if i - book.alphabet.first_id not in stops and i not in book.dead}  # fmt: skip
+    number_of = np.array([id_of.get(content, -1) for content in phase.spellings.contents], np.int64)
+    left, right, n, floor = phase.next_pairs
+    left, right = number_of[left], number_of[right]
+    keep = np.flatnonzero((left >= 0) & (right >= 0))
+    return left[keep], right[keep], n[keep], floor
 
 
 class _InOrderLearned:

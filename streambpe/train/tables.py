@@ -33,7 +33,7 @@ from streambpe.store.trainings import (
     fold_training,
     read_facts,
 )
-from streambpe.train.engine.engine import Engine
+from streambpe.train.engine.engine import Engine, HotPairs
 from streambpe.train.pace import Pace
 from streambpe.train.superwords.runs import RunTable
 from streambpe.train.superwords.sums import Adjacency
@@ -45,25 +45,12 @@ _WEIGHED_BYTES = 2 << 20  # of weighted counts, appended at a time
 _SELDOM = 12  # checkpoints, at least, between two times that pairs are told from disk
 _MOST_PAIRS = 1 << 16  # that are told while learning goes on, unless more tie for the best
 TokenCounts = tuple[Int64, Int64, Int64]  # id, n, alone: as Engine.token_counts
-HotPairs = tuple[Int64, Int64, Int64, int]  # left, right, n, floor: as Engine.hot_pairs
-
-
-@dataclass(frozen=True)
-class Joined:
-    """Words and superwords in one order."""
-
-    journal: Journal  # of that order; never written
-    book: TokenTable
-    ahead: list[Event]  # word steps that found no place, under the ids they would have got next
-    adjacency: Adjacency | None  # none with uw
-    runs: RunTable | None  # none with uw
-    token_counts: TokenCounts | None  # by the merges that found a place
-    documents_sum: str  # for the log's header
 
 
 @dataclass(frozen=True)
 class Standing:
-    """What stands in the words; the engine tells it early, so that it may end before the tables are filled."""
+    """What stands in the words, or in the runs of documents while superwords are learned and then; the engine tells it
+    early, so that it may end before the tables are filled."""
 
     pairs: HotPairs
     tokens: TokenCounts | None  # once nothing more is learned
@@ -76,13 +63,24 @@ class Standing:
     @classmethod
     def so_far(cls, engine: Engine) -> Standing:
         """What stands there while the engine learns: the pairs that may come next."""
-        return cls(_best(*engine.hot_pairs(), engine.options.min_frequency), None)
+        return cls(_best(*engine.pairs_from(1)), None)
 
 
-def _best(left: Int64, right: Int64, n: Int64, floor: int, least: int) -> HotPairs:
-    """Those of the pairs that count `least` or more, or only the best if they are more than _MOST_PAIRS; and their
-    floor."""
-    floor = max(floor, least)
+@dataclass(frozen=True)
+class Joined:
+    """Words and superwords in one order."""
+
+    journal: Journal  # of that order; never written
+    book: TokenTable
+    ahead: list[Event]  # word steps that found no place, under the ids they would have got next
+    adjacency: Adjacency | None  # none with uw
+    runs: RunTable | None  # none with uw
+    standing: Standing  # after the last event: superwords that may come next; tokens in words (none with uw)
+    documents_sum: str  # for the log's header
+
+
+def _best(left: Int64, right: Int64, n: Int64, floor: int) -> HotPairs:
+    """The pairs, or only the best if they are more than _MOST_PAIRS; and their floor."""
     if len(n) > _MOST_PAIRS:
         next_one = int(np.partition(n, -_MOST_PAIRS - 1)[-_MOST_PAIRS - 1])  # the best of those left out
         floor = max(floor, min(next_one + 1, int(n.max())))
@@ -141,6 +139,7 @@ class Tables:
     ) -> None:
         """Add events, tokens, passes and vetoes since the last time, and what follows from all of them, in one
         transaction."""
+        standing = standing if joined is None else joined.standing
         con.begin()
         use_training(con, self.training.name, create=True)
         fold_training(con, journal.number, journal.events, journal.batches, journal.vetoes, book)
@@ -153,11 +152,10 @@ class Tables:
         else:
             facts["pair_counts_at"] = read_facts(con).get("pair_counts_at", "")
         counts = standing.tokens if standing is not None else None
-        if counts is not None and self.training.config.unk:
-            counts = self._count_in_chunks(journal, book)
         if joined is not None:
             facts |= _fill_superwords(con, joined)
-            counts = joined.token_counts
+        elif counts is not None and self.training.config.unk:
+            counts = self._count_in_chunks(journal, book)
         self._fill_token_counts(con, counts)
         facts["token_counts_at"] = "" if counts is None else facts["events"]
         put_facts(con, "facts", facts)
@@ -247,6 +245,7 @@ def _fill_superwords(con: duckdb.DuckDBPyConnection, joined: Joined) -> dict[str
         floor = joined.adjacency.floor
         run_sql(con, "steps/publish_neighbours", database=str(joined.adjacency.database), adjacency_floor=floor)
         facts["adjacency_floor"] = str(floor)
+        failpoint("neighbours-published")
         facts["superword_runs"] = "filled"  # a training from before these tables has none
         for rows in joined.runs.rows():
             append(con, "superword_run_numbers", rows)

@@ -13,7 +13,7 @@ than learning them was.
 
 Places where tests let the process die (failpoints.py), in the order they are passed: job-written,
 journal-written, journal-created, events-committed, tables-filled, tables-committed, snapshot-written,
-snapshot-made, log-written, tables-filled, tables-committed, journal-removed.
+snapshot-made, log-written, neighbours-published (of superwords), tables-filled, tables-committed, journal-removed.
 """
 
 from __future__ import annotations

@@ -46,6 +46,12 @@ def told(run: Path) -> tuple[int, tuple[int, int, int]]:
     return at, best
 
 
+def pairs_of(run: Path) -> tuple[int, list[tuple[int, int, int]]]:
+    """Their floor, and all pairs that are told, best first."""
+    ((floor,),) = rows(run, "SELECT value::BIGINT FROM facts WHERE key = 'pair_floor'")
+    return floor, rows(run, "SELECT left_id, right_id, n FROM pair_counts ORDER BY n DESC, left_id, right_id")
+
+
 WORDS = {
     "plain": {"vocab_size": 400},
     "boundless": {"vocab_size": 400, "superwords": "boundless"},
@@ -124,8 +130,11 @@ def test_the_next_superword_is_on_top(mode, tuning, counted, tmp_path):
     tuning = {**tuning, "candidates": 4}
     assert go(run, "words-written", options, tuning, seconds=100) == -signal.SIGKILL
     words, before = len(rows(run, "FROM events")), None
-    for place in ("tables-committed", "tables-committed:2", "tables-committed:2"):
+    for place in ("tables-filled", "tables-committed", "tables-committed:2", "tables-committed:2"):
         assert go(run, place, options, tuning) == -signal.SIGKILL
+        if place == "tables-filled":  # nothing of it was committed
+            assert len(rows(run, "FROM events")) == words
+            continue
         events = rows(run, "SELECT left_id, right_id, n FROM events ORDER BY seq")
         if before is not None:
             assert events[before[0]] == before[1]
@@ -137,4 +146,22 @@ def test_the_next_superword_is_on_top(mode, tuning, counted, tmp_path):
     assert [problem.table for problem in check(run, resources=SMALL)] == ["main.pair_counts"]
     assert go(run, "", options, tuning, seconds=100) == 0
     assert check(run, resources=SMALL) == []
-    assert rows(run, "FROM pair_counts") == []
+    at, best = told(run)
+    assert at == len(log_of(run).events)
+    floor, pairs = pairs_of(run)
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("UPDATE pair_counts SET n = n - 1 WHERE rowid = 0")
+    assert [problem.table for problem in check(run, resources=SMALL)] == ["main.pair_counts"]
+    # learned in one go, and then more
+    beside = tmp_path / "beside"
+    shutil.copytree(counted, beside)
+    assert go(beside, "", MODES[mode], {}, seconds=100) == 0
+    assert log_of(beside).events == log_of(run).events
+    other_floor, others = pairs_of(beside)  # from disk fewer pairs may be known
+    assert others[: len(pairs)] == pairs
+    assert all(n < floor for *_, n in others[len(pairs) :])
+    assert other_floor <= floor
+    if mode != "boundless":  # whose next event may be one of words
+        assert go(beside, "", MODES[mode] | {"vocab_size": 760}, {}, seconds=100) == 0
+        following = log_of(beside).events[at]
+        assert best == (*following.pair, following.n)

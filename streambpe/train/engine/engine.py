@@ -46,6 +46,9 @@ _PLACES = 1 << 20  # places looked at together
 _KNOWN = 1 << 13  # merges handed over together
 
 
+HotPairs = tuple[Int64, Int64, Int64, int]  # left, right, count, floor
+
+
 class Engine:
     """Learns merges over a set of words. See the module's docstring; `close` removes temporary files."""
 
@@ -227,13 +230,24 @@ class Engine:
         """Whether the words are in memory, so that pairs are told at once."""
         return self.learning.kind == "index"
 
-    def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
+    def hot_pairs(self) -> HotPairs:
         """(left, right, count, floor): every pair that may merge and counts at least the floor, which is at least 1."""
         try:
             return self.learning.hot_pairs()
         except NoRoom:
             self._to_disk()
             return self.learning.hot_pairs()
+
+    def next_at_most(self) -> int:
+        """No pair counts more than this."""
+        return self.learning.next_at_most()
+
+    def pairs_from(self, least: int) -> HotPairs:
+        """`hot_pairs` that count at least so much, and at least --min-frequency; their floor is that, or higher."""
+        left, right, n, floor = self.hot_pairs()
+        floor = max(floor, least, self.options.min_frequency)
+        keep = np.flatnonzero(n >= floor)
+        return left[keep], right[keep], n[keep], floor
 
     def token_counts(self) -> tuple[Int64, Int64, Int64]:
         """(id, n, alone): how often each token stands in the words held, and how often as a whole word. One pass.

@@ -407,6 +407,10 @@ class DiskLearning:
         self.end_stage()
         return self.column.current_words()
 
+    def next_at_most(self) -> int:
+        """No pair counts more than this; to know better would be a look at all words."""
+        return MAX_COUNT
+
     def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
         """(left, right, count, floor): every pair that may merge and counts at least the floor."""
         self.end_stage()

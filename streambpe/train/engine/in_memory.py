@@ -231,6 +231,11 @@ class MemoryLearning:
             counter.count(*write_column(*words), self.state.disjoint)
         return counter
 
+    def next_at_most(self) -> int:
+        """No pair counts more than this."""
+        _, _, n, _ = self.learner.best(1, force=False)
+        return int(max([self.learner.figures.floor - 1, *n.tolist()]))
+
     def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
         """(left, right, count, floor): every pair that may merge and counts at least the floor."""
         self._refuse_unsplit()

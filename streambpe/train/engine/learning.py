@@ -49,6 +49,9 @@ class Learning(Protocol):
     def pair_counts(self, folder: Path) -> PairCounter:
         """Every pair with its count, counted from scratch; what does not fit in memory goes under `folder`."""
 
+    def next_at_most(self) -> int:
+        """No pair counts more than this."""
+
     def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
         """(left, right, count, floor): every pair that may merge and counts at least the floor, which is at least 1."""
 

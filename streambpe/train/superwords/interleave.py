@@ -83,8 +83,8 @@ class InterleavedTies(TieOrder):
 class Supermerges(Protocol):
     """Where supermerges come from, best first. Ids are symbols, `content` says what one stands for."""
 
-    def peek(self, least: int) -> Event | None:
-        """The next supermerge if it counts at least so much."""
+    def peek(self, least: int, room: int) -> Event | None:
+        """The next supermerge if it counts at least so much; there is room for so many tokens more."""
 
     def take(self) -> None:
         """The one peeked at is used; the next is wanted."""
@@ -162,7 +162,7 @@ def interleave(
         word = waiting[0][0] if waiting else None
         best = None
         if word is None or not words_first:
-            best = supermerges.peek(max(least, 0 if word is None else word.n + 1))
+            best = supermerges.peek(max(least, 0 if word is None else word.n + 1), target - len(alive))
         if best is not None:
             left, right = (supermerges.content(part) for part in best.pair)
             made.events.append(joined_event(id_of[left], id_of[right], number(left + right), best.n))

@@ -21,8 +21,8 @@ table of all, runs of a stretch, the words; supermerges go to a write-ahead log 
 all of them are used again. The folder is named after the word events and how many tokens they were to make, so it
 is there only if phase one was complete, and nothing of another phase one is used.
 
-Places where tests let the process die: neighbours-written, adjacency-written, runs-written, words-written, and
-events-committed of journal.py.
+Places where tests let the process die: neighbours-written, adjacency-filled, adjacency-written, runs-written,
+words-filled, words-written, and events-committed of journal.py.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from streambpe.store.made_of import fingerprint, is_sealed
 from streambpe.store.sequences import SequencePart
 from streambpe.text.eligible import text_test
 from streambpe.text.patterns import Pattern
-from streambpe.train.engine.engine import LEAST_BYTES, Batch, Engine, EngineOptions, TieOrder
+from streambpe.train.engine.engine import LEAST_BYTES, Batch, Engine, EngineOptions, HotPairs, TieOrder
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.superwords.interleave import Interleaved, InterleavedTies, interleave
 from streambpe.train.superwords.neighbours import (
@@ -81,6 +81,7 @@ TOKEN_BYTES = 1 << 10  # of the events and contents held for each token
 _LEAST_ROOM = 48 << 20
 _EVENTS_BYTES = 80 << 20  # of supermerges and their tokens, in the engine and here
 _ALL_PAIRS = 1 << 40  # the engine's floor_ratio: runs hold hardly a pair below T, so all are kept at once if they fit
+_A_PASS = 16  # of the room for tokens, a pass of boundless takes up one part
 _LOWER = 4  # times as many neighbours should reach T each time it falls
 _MOST_LEVELS = 20  # values of T; the last asks for more neighbours than can be counted
 
@@ -146,6 +147,8 @@ class SuperwordPhase:
         self.cut_again = 0  # times that a double spelling was not foreseen (runs.py)
         self.engine: Engine | None = None
         self.queue: deque[Event] = deque()
+        self.next_at_most = 0  # what the next supermerge of the engine counts, or less
+        self.taken = 0  # supermerges that found a place in the one order
         self.threshold = 0  # T of the engine, or of the next one; -1: nothing is left
         self.exhausted = False  # nothing that counts T is left
         self.words = job.words
@@ -181,9 +184,22 @@ class SuperwordPhase:
                 joined_event=merge_event if job.config.superwords == "uw" else supermerge_event,
             )
             self.journal.commit()
+            self.next_pairs = self._pairs_after(self.taken, 2 * self.known_bytes)  # events are held in both orders now
         finally:
             self._close_engine()
         return made
+
+    def _pairs_after(self, taken: int, known_bytes: int) -> HotPairs:
+        """The pairs that may join after so many supermerges. The engine learns whole passes, of which the last may be
+        more than was taken; then it begins again."""
+        if self.threshold < 0:
+            self.threshold = self.levels[-1]
+        if self.engine is None or taken < len(self.journal.events):
+            self._close_engine()
+            self._open_engine(self.journal.events[:taken], known_bytes)
+        assert self.engine is not None
+        # a higher T than the engine's where that shows all that was taken, so that no kill changes what is told
+        return self.engine.pairs_from(self._highest(self.journal.events[:taken]))
 
     @property
     def learned(self) -> int:
@@ -330,22 +346,28 @@ class SuperwordPhase:
         return found.training in (training, {"superwords": self.job.config.superwords})
 
     def _choose_threshold(self) -> None:
-        """The highest level that shows every supermerge known so far."""
-        lowest = min((event.n for event in self.journal.events), default=self.levels[0])
-        self.threshold = next((level for level in self.levels if level <= lowest), self.levels[-1])
+        """T for what is known so far."""
+        self.threshold = self._highest(self.journal.events)
+
+    def _highest(self, events: Sequence[Event]) -> int:
+        """The highest level that shows all these supermerges."""
+        lowest = min((event.n for event in events), default=self.levels[0])
+        return next((level for level in self.levels if level <= lowest), self.levels[-1])
 
     def content(self, symbol: int) -> bytes:
         """The bytes of a symbol."""
         return self.spellings.contents[symbol]
 
-    def peek(self, least: int) -> Event | None:
-        """The next supermerge if it counts at least so much."""
+    def peek(self, least: int, room: int) -> Event | None:
+        """The next supermerge if it counts at least so much; there is room for so many tokens more."""
         while not self.queue:
             if self.engine is None:
                 if self.threshold < 0:
                     return None
-                self._open_engine()
-            if self.exhausted or not self._step():
+                self._open_engine(self.journal.events, self.known_bytes)
+            if self.threshold <= least and self.next_at_most < least:
+                return None
+            if self.exhausted or not self._step(room):
                 self.exhausted = True
                 lower = [level for level in self.levels if level < self.threshold]
                 if not lower:
@@ -361,11 +383,19 @@ class SuperwordPhase:
     def take(self) -> None:
         """The one peeked at is used; the next is wanted."""
         self.queue.popleft()
+        self.taken += 1
 
-    def _step(self) -> bool:
-        """One pass of the engine; False if nothing that counts T is left."""
+    def _step(self, room: int) -> bool:
+        """One pass of the engine; False if nothing that counts T is left.
+
+        In memory the passes get smaller towards the end, so that none learns more than is taken: where words compete,
+        nobody knows before how many these are.
+        """
         assert self.engine is not None
-        batch = self.engine.step(max(1, self.job.target))
+        if self.job.config.superwords == "boundless":
+            room = max(1, room // _A_PASS) if self.engine.in_memory else self.job.target
+        batch = self.engine.step(max(1, room))
+        self.next_at_most = self.engine.next_at_most()
         if batch is None:
             return False
         first = len(self.journal.events)
@@ -421,8 +451,8 @@ class SuperwordPhase:
             release_memory()
         return WordFiles(folder)
 
-    def _open_engine(self) -> None:
-        """Cut runs at T, and bring the engine to the last supermerge known."""
+    def _open_engine(self, events: Sequence[Event], known_bytes: int) -> None:
+        """Cut runs at T, and bring the engine to the last of these supermerges. known_bytes: of all events known."""
         job, threshold, began = self.job, self.threshold, time.monotonic()
         cut = threshold if job.prune else 1
         keys = self.sums.keys(cut)
@@ -438,7 +468,7 @@ class SuperwordPhase:
         job.blocks.mkdir(parents=True, exist_ok=True)
         base = symbol_contents(job.alphabet, job.contents, len(job.stop_words))
         config = job.config
-        room = room_for_arrays(job.resources.memory_bytes, BASE_BYTES, self.known_bytes) - _EVENTS_BYTES
+        room = room_for_arrays(job.resources.memory_bytes, BASE_BYTES, known_bytes) - _EVENTS_BYTES
         options = EngineOptions(
             **asdict(replace(job.tuning, floor_ratio=_ALL_PAIRS)),
             ties=config.ties,
@@ -458,7 +488,8 @@ class SuperwordPhase:
             rule=join_rule(config, job.alphabet, job.words, base, self.eligible, job.word_pattern),
             ties=self._tie_order(),
         )
-        self.engine.replay([(*event.pair, event.id, event.n) for event in self.journal.events])
+        self.engine.replay([(*event.pair, event.id, event.n) for event in events])
+        self.next_at_most = self.engine.next_at_most()
         self._record_seconds("opening", began)
 
     def _tie_order(self) -> TieOrder | None:

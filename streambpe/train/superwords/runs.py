@@ -276,6 +276,7 @@ def write_run_words(found: FoundRuns, folder: Path, sums: Sums, made_of: str = "
             write_array(n, weights)
             at += len(data) // 4
     seal_folder(temporary, fingerprint(made_of, folder.name))
+    failpoint("words-filled")
     put_in_place(temporary, folder)
     failpoint("words-written")
     for path in found.files:

@@ -95,6 +95,7 @@ class Sums:
             for low, high in _ranges(run_sql(con, "count_left_symbols", files=listed) if files else [], rows_at_once):
                 run_sql(con, "learning/sum_neighbours", files=listed, low=low, high=high)
             run_sql(con, "put_sum_note", made_of=made_of)
+            failpoint("adjacency-filled")
             con.commit()
         failpoint("adjacency-written")
         for path in files:
