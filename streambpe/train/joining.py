@@ -20,12 +20,12 @@ from streambpe.errors import RunMismatch
 from streambpe.files import replace_file
 from streambpe.model.events import Event, Events
 from streambpe.progress import Meter
-from streambpe.store.documents import NAME, documents_digest
+from streambpe.store.documents import NAME
 from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint
 from streambpe.store.models import encoding_pattern
 from streambpe.store.passes import VetoRow, pass_carried_over
-from streambpe.store.sequences import SequencePart, order_parts
+from streambpe.store.sequences import order_parts
 from streambpe.store.trainings import TokenTable
 from streambpe.system import tree_memory
 from streambpe.text.patterns import Pattern, find_pattern
@@ -33,6 +33,7 @@ from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.train.engine.engine import Batch, Engine, HotPairs
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.opening import open_engine
+from streambpe.train.superwords.documents import Documents, LocalDocuments
 from streambpe.train.superwords.interleave import Interleaved
 from streambpe.train.superwords.join import can_undo, undo
 from streambpe.train.superwords.phase import StopRequested, SuperwordJob, SuperwordPhase, phase_folder
@@ -42,15 +43,15 @@ from streambpe.train.words import count_whole
 
 
 @dataclass(frozen=True)
-class Documents:
+class FoundDocuments:
     """What superwords are learned from."""
 
-    parts: list[SequencePart]
+    documents: Documents
     word_pattern: Pattern | None = None  # uw: what the words are cut by
     pattern: Pattern | None = None  # uw: what superwords are cut by
 
 
-def find_documents(training: Training, corpus: Corpus) -> Documents:
+def find_documents(training: Training, corpus: Corpus) -> FoundDocuments:
     """The stored documents; where there are none, an error that says what to do.
 
     The character tables decide again which chunks may join and where the text of uw is cut, so they must be those of
@@ -63,10 +64,10 @@ def find_documents(training: Training, corpus: Corpus) -> Documents:
             f"Nothing was changed. Count into another RUN: `streambpe train RUN SOURCE... --superwords "
             f"{training.config.superwords}` does it by itself."
         )
-    parts = order_parts(training.run, corpus.parts)
+    documents = LocalDocuments(training.run, order_parts(training.run, corpus.parts))
     if training.config.superwords != "uw":
-        return Documents(parts)
-    return Documents(parts, *_stage_patterns(training, corpus))
+        return FoundDocuments(documents)
+    return FoundDocuments(documents, *_stage_patterns(training, corpus))
 
 
 def stage_patterns(counting: CountConfig, config: TrainConfig) -> tuple[Pattern, Pattern]:
@@ -113,7 +114,7 @@ def join_superwords(
     corpus: Corpus,
     symbols: Symbols,
     goal: Goal,
-    documents: Documents,
+    found: FoundDocuments,
     words: Journal,
     book: TokenTable,
     after_words: TokenCounts | None,
@@ -130,10 +131,9 @@ def join_superwords(
         words_learned=book.learned,
         words_reached=book.learned >= goal.words,
         target=goal.tokens,
-        sequences=training.run.sequences,
-        parts=documents.parts,
-        word_pattern=documents.word_pattern,
-        pattern=documents.pattern,
+        documents=found.documents,
+        word_pattern=found.word_pattern,
+        pattern=found.pattern,
         folder=superwords_folder(training, goal, words),
         blocks=training.blocks,
         resources=training.resources,
@@ -164,7 +164,7 @@ def join_superwords(
         None if uw else phase.adjacency(),
         runs,
         Standing(_in_model(phase, joined_book), counts),
-        _documents_sum(training, phase, documents, how.meter),
+        _documents_sum(phase, how.meter),
     )
 
 
@@ -277,7 +277,7 @@ def counts_again(
         return engine.token_counts()
 
 
-def _documents_sum(training: Training, phase: SuperwordPhase, documents: Documents, meter: Meter) -> str:
+def _documents_sum(phase: SuperwordPhase, meter: Meter) -> str:
     """The digest of the documents, for the log's header; kept in a file, since all documents are read for it."""
     file = phase.job.folder / "documents.sum"
     with contextlib.suppress(OSError, ValueError):
@@ -285,6 +285,6 @@ def _documents_sum(training: Training, phase: SuperwordPhase, documents: Documen
         if made_of == fingerprint(phase.made_of, found) and found.startswith(f"{NAME}:"):
             return found
     meter.stage = "documents"
-    found = documents_digest(training.run, documents.parts, phase.readers)
+    found = phase.job.documents.digest(phase.work)
     replace_file(file, f"{found} {fingerprint(phase.made_of, found)}".encode())
     return found

@@ -798,7 +798,7 @@ def test_a_disk_that_is_full_for_parquet_too(prose, tmp_path, monkeypatch):
         raise pl.exceptions.ComputeError("parquet: underlying IO error: No space left on device (os error 28)")
 
     with monkeypatch.context() as patch:
-        patch.setattr(superwords, "count_neighbours", full)
+        patch.setattr("streambpe.train.superwords.documents.count_neighbours", full)
         with pytest.raises(StreambpeError, match="disk is full"):
             learn(run, options)
     assert learn(run, options) == learn(run, options, "beside")

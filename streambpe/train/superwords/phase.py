@@ -1,6 +1,7 @@
 """Superwords: the second half of a training, from the stored documents, never holding them in memory.
 
     words         phase one, to the full size (or to --transition)              (train/trainer.py)
+    documents     what is asked of them; only this side reads them              (train/superwords/documents.py)
     stage 2       uw only: documents as tokens, cut by the second pattern       (train/superwords/stage2.py)
     eligible      chunks that are one token and match --superword-pattern       (train/superwords/neighbours.py)
     neighbours    pairs of them that stand side by side, counted                (train/superwords/neighbours.py)
@@ -48,34 +49,26 @@ from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources, release_memory, room_for_arrays, sure_room
 from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint, is_sealed
-from streambpe.store.sequences import SequencePart
 from streambpe.text.eligible import text_test
 from streambpe.text.patterns import Pattern
 from streambpe.train.engine.engine import LEAST_BYTES, Batch, Engine, EngineOptions, HotPairs, TieOrder
 from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.superwords.documents import Documents, Kept, SecondStage, Texts, Work
 from streambpe.train.superwords.interleave import Interleaved, InterleavedTies, interleave
-from streambpe.train.superwords.neighbours import (
-    PART_BYTES,
-    Reader,
-    SymbolReader,
-    count_neighbours,
-    find_eligible,
-)
+from streambpe.train.superwords.neighbours import find_eligible
 from streambpe.train.superwords.rules import Spellings, join_rule, symbol_contents
 from streambpe.train.superwords.runs import (
     OpenChunks,
     RunTable,
-    collect_runs,
     cut_again,
     kept_pairs,
     open_chunks_ahead,
     write_run_words,
 )
-from streambpe.train.superwords.stage2 import StageTwo
 from streambpe.train.superwords.sums import Adjacency, Sums
 from streambpe.train.words import WordFiles
 
-_TABLE_SHARE = 2  # of the free memory: the table of neighbours or runs takes one part
+_TABLE_SHARE = 2  # of the free memory: the table of runs that are cut again takes one part
 _PAIRS_A_MERGE = 3  # neighbours that should reach T for every supermerge wanted
 TOKEN_BYTES = 1 << 10  # of the events and contents held for each token
 _LEAST_ROOM = 48 << 20
@@ -103,8 +96,7 @@ class SuperwordJob:
     words_learned: int  # tokens alive after phase one
     words_reached: bool  # whether these are as many as phase one was to learn
     target: int  # tokens to be learned in all
-    sequences: Path
-    parts: Sequence[SequencePart]
+    documents: Documents
     pattern: Pattern | None  # uw: of the second stage
     word_pattern: Pattern | None  # uw: of the first
     folder: Path  # private to this training
@@ -160,7 +152,7 @@ class SuperwordPhase:
     def made_of(self) -> str:
         """What all files of this phase follow from: the words (the folder's name), the documents, the options."""
         config = {key: value for key, value in self.job.config.as_facts().items() if key != "vocab_size"}
-        return fingerprint(self.job.folder.name, config, [asdict(part) for part in self.job.parts])
+        return fingerprint(self.job.folder.name, config, self.job.documents.facts)
 
     # ------------------------------------------------------------------ the story
 
@@ -256,16 +248,15 @@ class SuperwordPhase:
 
     def _look_at_documents(self) -> None:
         began = time.monotonic()
-        self.reader = self._second_stage() if self.job.config.superwords == "uw" else self._whole_chunks()
+        self.texts = self._second_stage() if self.job.config.superwords == "uw" else self._whole_chunks()
         self._record_seconds("eligible", began)
         began = time.monotonic()
-        stage = self._stage("neighbours", self.reader.places)
+        stage = self._stage("neighbours", self.texts.places)
         self.sums = self._sums(self.spare // 2)
         if self.sums.hold(self.made_of):
-            stage(self.reader.places)
+            stage(self.texts.places)
         else:
-            table = self.spare // _TABLE_SHARE
-            files = count_neighbours(self.reader, self.job.folder, self.readers, table, stage, self.made_of)
+            files = self.texts.neighbours(self.work, stage)
             self.sums.add_up_neighbours(files, self.chunks, self.made_of)
         self.levels = self._levels()
         release_memory()
@@ -277,35 +268,35 @@ class SuperwordPhase:
         return Sums(self.job.folder / "learning.duckdb", memory_bytes, resources.threads, resources.temp_dir)
 
     @property
-    def readers(self) -> int:
-        """How many threads may each hold a part."""
-        largest = max((part.places for part in self.reader.parts), default=0)
-        return max(1, min(self.job.resources.threads, self.spare // 2 // max(1, largest * PART_BYTES)))
+    def work(self) -> Work:
+        """Where the answers about documents are left."""
+        return Work(self.job.folder, self.spare, self.job.resources.threads, self.made_of)
 
-    def _whole_chunks(self) -> Reader:
+    def _whole_chunks(self) -> Texts:
         """The documents as chunks that may join."""
         job = self.job
         matches = text_test(job.config.superword_pattern, "--superword-pattern")
         eligible = find_eligible(job.alphabet, job.contents, job.words, job.stop_words, matches)
         self.eligible = eligible["symbol"].to_list()
         self.chunks = eligible.select("symbol", "chunk")
-        return SymbolReader(job.sequences, job.parts, eligible)
+        return job.documents.as_chunks(eligible)
 
-    def _second_stage(self) -> Reader:
+    def _second_stage(self) -> Texts:
         """The documents as tokens in stage-2 chunks, and the words as they count there."""
         job = self.job
         assert job.pattern is not None
-        stage = StageTwo(
-            job.sequences, job.parts, job.pattern, job.alphabet, job.contents, job.words,
-            job.config.overlaps == "disjoint", job.folder / "stage2", self.spare // 64, self.made_of,
-        )  # fmt: skip
-        reader = stage.write(self._stage("stage 2", sum(part.places for part in job.parts)))
-        self.words = stage.counted()
+        how = SecondStage(job.pattern, job.alphabet, job.contents, job.words, job.config.overlaps == "disjoint")
+        advance = self._stage("stage 2", job.documents.places)
+        n, stood, texts = job.documents.as_tokens(how, self.work, advance)
+        self.words = [
+            merge_event(*job.words[i].pair, job.words[i].id, many)
+            for i, many in zip(np.flatnonzero(stood).tolist(), n[stood].tolist(), strict=True)
+        ]
         self.words_learned = len(self.words)
         first = job.alphabet.first_id
         self.chunks = pl.DataFrame(schema={"symbol": pl.Int32, "chunk": pl.String})  # a symbol is no chunk here
         self.eligible = [*range(first, first + len(job.alphabet)), *(event.id for event in self.words)]
-        return reader
+        return texts
 
     def _levels(self) -> list[int]:
         """The thresholds T to go through, falling."""
@@ -340,7 +331,7 @@ class SuperwordPhase:
         self.committed = time.monotonic()
 
     def _is_my_journal(self, found: Journal, training: dict[str, str]) -> bool:
-        if any(part.made_of for part in self.job.parts):
+        if any(part["made_of"] for part in self.job.documents.facts):
             return found.training == training
         # a run of an older version: its supermerges do not say what they were made of
         return found.training in (training, {"superwords": self.job.config.superwords})
@@ -443,10 +434,9 @@ class SuperwordPhase:
         """The documents' runs as words, cut at all neighbours but these; words that are there are kept."""
         folder = self._words_folder(cut, open_chunks)
         if not self._is_mine(folder):
-            kept = kept_pairs(keys, open_chunks, len(self.spellings.contents))
-            stage, table = self._stage("runs", self.reader.places), self.spare // _TABLE_SHARE
-            name = folder.name.replace("words", "runs")
-            found = collect_runs(self.reader, kept, self.job.folder, name, self.readers, table, stage, self.made_of)
+            kept = Kept(keys, open_chunks, len(self.spellings.contents))
+            stage, name = self._stage("runs", self.texts.places), folder.name.replace("words", "runs")
+            found = self.texts.runs(kept, name, self.work, stage)
             write_run_words(found, folder, self.sums, self.made_of)
             release_memory()
         return WordFiles(folder)

@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streambpe.arrays import Int32, Int64
+from streambpe.arrays import Bool, Int32, Int64
 from streambpe.core.strings import as_buffers
 from streambpe.encode.bulk import BulkReplay, Tally
 from streambpe.errors import LimitError
@@ -39,7 +39,7 @@ from streambpe.failpoints import failpoint
 from streambpe.files import replace_file
 from streambpe.later import polars as pl
 from streambpe.model.alphabet import Alphabet
-from streambpe.model.eventlog import Event, merge_event
+from streambpe.model.eventlog import Event
 from streambpe.sources.borders import find_border
 from streambpe.store.made_of import fingerprint, has_note
 from streambpe.store.sequences import OfChunks, SequencePart
@@ -114,18 +114,14 @@ class StageTwo:
     def _note(self, rest: bytes) -> str:
         return fingerprint(self.made_of, hashlib.sha256(rest).hexdigest())
 
-    def counted(self) -> list[Event]:
-        """The merges of phase one as stage 2 has them: those whose pair ever stood there, with their counts there."""
+    def counted(self) -> tuple[Int64, Bool]:
+        """(what each merge of phase one counts in stage 2, whether its pair ever stood there)."""
         n, stood = np.zeros(len(self.words), np.int64), np.zeros(len(self.words), bool)
         for part in self.parts:
             counts = pl.read_parquet(self._paths(part)[0].with_suffix(".counts.parquet"))
             n += counts["n"].to_numpy()
             stood |= counts["stood"].to_numpy()
-        kept = np.flatnonzero(stood)
-        return [
-            merge_event(*self.words[i].pair, self.words[i].id, k)
-            for i, k in zip(kept.tolist(), n[kept].tolist(), strict=True)
-        ]
+        return n, stood
 
     def _paths(self, part: SequencePart) -> tuple[Path, Path]:
         tokens = self.folder / f"{part.name}.parquet"
