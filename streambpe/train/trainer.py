@@ -105,6 +105,7 @@ class Trainer:
             warnings = (f"{EDITED}.",) if corpus.edited else ()
             done = finished(training, corpus.totals["sha256"])
             if done is not None:
+                training.remove_work()  # killed at its very end, it left its files
                 return replace(done, warnings=warnings)
             check_weights(training.run.path, parts_by_group(corpus.parts), self.config.weights)
             with (
@@ -249,7 +250,7 @@ class Trainer:
         if result.folded:
             self.training.journal.unlink()
             failpoint("journal-removed")
-            shutil.rmtree(self.training.private, ignore_errors=True)
+            self.training.remove_work()
             self.meter.stage = "trained"
         return result
 

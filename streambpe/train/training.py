@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -81,6 +82,11 @@ class Training:
     def counts(self) -> Path:
         """The folder of the counts it learns from, once they are read."""
         return self.private.with_name(f"{self.name}.counts")
+
+    def remove_work(self) -> None:
+        """Remove both: the training is finished."""
+        for folder in (self.private, self.counts):
+            shutil.rmtree(folder, ignore_errors=True)
 
     @property
     def blocks(self) -> Path:
