@@ -28,6 +28,7 @@ from streambpe.train.trainer import Trainer
 from streambpe.train.training import TrainResult
 from tests.runs import SMALL, cli, cli_process, counted_run, log_of, rows
 from tests.samples import natural_text
+from tests.tiers import long
 
 
 @pytest.fixture
@@ -306,6 +307,22 @@ def test_a_merge_killed_between_two_runs(tmp_path):
     cli("train", tmp_path / "sum", "--vocab-size", 258)
     assert "already" in cli(*command, expect=2).stderr
     cli("train", tmp_path / "sum", "--vocab-size", 258)
+
+
+@pytest.mark.parametrize("place", ["merge-recorded", long("part-committed:2"), "fold-filled", long("fold-committed")])
+def test_a_merge_killed_anywhere(tmp_path, place):
+    """Before the first run, behind the last, while the tables are filled: the same command comes to the same sum."""
+    for name in "ab":
+        counted_run(tmp_path / name, {f"{name}abab": 3, "bab": 2})
+    env = {"STREAMBPE_FAILPOINT": place, "PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = ["merge-counts", tmp_path / "sum", tmp_path / "a", tmp_path / "b"]
+    cli_process(*command, env=env, expect=-signal.SIGKILL)
+    assert check(tmp_path / "sum", resources=SMALL) == []
+    again = cli(*command, expect=None)  # refused where all of both is in already
+    assert again.returncode == 0 or "already" in again.stderr
+    cli("train", tmp_path / "sum", "--vocab-size", 258)
+    assert dict(rows(tmp_path / "sum", "FROM chunk_counts")) == {"aabab": 3, "babab": 3, "bab": 4}
+    assert check(tmp_path / "sum", resources=SMALL) == []
 
 
 def test_a_finished_count_leaves_no_record(files, tmp_path):
