@@ -223,20 +223,20 @@ def _no_passes(facts: Facts) -> str:
 def _batch_sizes(facts: Facts) -> Panel:
     passes = facts["passes"]
     if not passes:
-        return Panel("batches", "Events a pass", _no_passes(facts))
+        return Panel("batches", "Events per pass", _no_passes(facts))
     points = [(p["events_so_far"], p["events"]) for p in grouped(passes)]
-    chart = line_chart("batches", [Series("events", points)], x="event", y="events a pass", log_y=True)
+    chart = line_chart("batches", [Series("events", points)], x="event", y="events per pass", log_y=True)
     mean = sum(p["events"] for p in passes) / len(passes)
-    says = f"Merges proved and made together: {mean:,.1f} a pass over {len(passes):,} passes.{_means(passes)}"
-    return Panel("batches", "Events a pass", says, chart, heads=["event", "events a pass"], rows=points)
+    says = f"Merges proved and made together: {mean:,.1f} per pass over {len(passes):,} passes.{_means(passes)}"
+    return Panel("batches", "Events per pass", says, chart, heads=["event", "events per pass"], rows=points)
 
 
 def _speed(facts: Facts) -> Panel:
     passes = facts["passes"]
     if not passes:
-        return Panel("speed", "Events a second", _no_passes(facts))
+        return Panel("speed", "Events per second", _no_passes(facts))
     points = [(p["seconds_so_far"], p["events_per_second"]) for p in grouped(passes)]
-    chart = line_chart("speed", [Series("events/s", points)], x="seconds", y="events a second", log_y=True)
+    chart = line_chart("speed", [Series("events/s", points)], x="seconds", y="events per second", log_y=True)
     last = passes[-1]
     took = last["seconds_so_far"]
     most = max(p["memory_bytes"] for p in passes)
@@ -244,7 +244,7 @@ def _speed(facts: Facts) -> Panel:
         f"{last['events_so_far']:,} events in {f'{took:.1f} s' if took < 60 else clock(took)} of passes; at most "
         f"{format_size(most)} of arrays.{_means(passes)}"
     )
-    return Panel("speed", "Events a second", says, chart, heads=["seconds", "events a second"], rows=points)
+    return Panel("speed", "Events per second", says, chart, heads=["seconds", "events per second"], rows=points)
 
 
 def _token_list(facts: Facts, key: TokenKey, title: str, nothing: str) -> Panel:

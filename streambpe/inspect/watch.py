@@ -3,7 +3,7 @@
     learning: running, process 4711                           12:30 since it began
     tokens    ━━━━━━━━━━━━━━╺━━━━━━━━━ 18 224 of 31 744        0:40 to 1:10 left
     memory    ━━━━━━━━━━━━━━━━━━━━━━━━ 912 MB of 1.0 GB
-    tokens a second ▁▂▂▃▅▇▇█     events a pass ▁▁▂▃▃▅▅▇
+    tokens per second ▁▂▂▃▅▇▇█   events per pass ▁▁▂▃▃▅▅▇
 
 Nothing here writes or waits: while another process holds the tables, what was last read of them stays.
 """
