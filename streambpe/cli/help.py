@@ -12,7 +12,7 @@ from streambpe.options import PANELS
 
 GROUPS = {
     "Learn": ("train", "resume", "plan", "converge"),
-    "Look": ("status", "watch", "sql", "explain", "evaluate", "report", "check"),
+    "Look": ("status", "watch", "sql", "explain", "evaluate", "diff", "report", "check"),
     "Use": ("encode", "decode", "export", "import"),
     "Counts": ("count", "export-counts", "merge-counts"),
 }

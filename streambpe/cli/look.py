@@ -352,4 +352,26 @@ def explain(model: str, what: str, as_token: bool | None, as_json: bool) -> None
         print_explanation(found, sys.stdout)
 
 
-COMMANDS = (status, watch, sql, check, report, evaluate, explain)
+@click.command()
+@click.argument("here", metavar="MODEL")
+@click.argument("there", metavar="OTHER")
+@click.option("--csv", "form", flag_value="csv", help="Every token that differs, comma-separated, with a header.")
+@click.option("--json", "form", flag_value="json", help="The same as one JSON object.")
+def diff(here: str, there: str, form: str | None) -> None:
+    """Compare two vocabularies: tokens only in MODEL, only in OTHER, and those with other ids.
+
+    \b
+    example:
+        streambpe diff runs/en runs/en:small
+        streambpe diff runs/en theirs.events.jsonl --csv
+    """
+    from streambpe.inspect.difference import difference, print_difference
+
+    found = difference(here, there)
+    if form == "json":
+        tell_json(found.as_json())
+    else:
+        print_difference(found, form or "table", sys.stdout)
+
+
+COMMANDS = (status, watch, sql, check, report, evaluate, explain, diff)

@@ -1,0 +1,77 @@
+"""What two vocabularies have in common: tokens of both, of one alone, and those with other ids."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.inspect.columns import print_columns
+from streambpe.text.shown import shown
+
+_COLUMNS = ("token", "id_here", "id_there")
+_LISTED = 20  # of each kind, in the table for people
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Tokens by their bytes, each with its id here, there, or both; in the order of ids."""
+
+    here: str
+    there: str
+    only_here: list[tuple[bytes, int]]
+    only_there: list[tuple[bytes, int]]
+    other_ids: list[tuple[bytes, int, int]]
+    same: int  # tokens with the same id in both
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each token that differs."""
+        one = [(token, "only here", number, None) for token, number in self.only_here]
+        two = [(token, "only there", None, number) for token, number in self.only_there]
+        both = [(token, "other id", here, there) for token, here, there in self.other_ids]
+        return [
+            {"token": shown(token), "bytes": token.hex(), "difference": what, "id_here": here, "id_there": there}
+            for token, what, here, there in [*one, *two, *both]
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """For --json."""
+        return {"here": self.here, "there": self.there, "same": self.same, "differences": self.rows()}
+
+
+def difference(here: str, there: str) -> Difference:
+    """Compare the vocabularies of two MODELs; special tokens too."""
+    mine, theirs = (Tokenizer.load(model).get_vocab() for model in (here, there))
+    return Difference(
+        here,
+        there,
+        [(token, number) for token, number in mine.items() if token not in theirs],
+        [(token, number) for token, number in theirs.items() if token not in mine],
+        [(token, number, theirs[token]) for token, number in mine.items() if theirs.get(token, number) != number],
+        sum(theirs.get(token) == number for token, number in mine.items()),
+    )
+
+
+def print_difference(found: Difference, form: str, out: TextIO) -> None:
+    """All rows as csv; or how many there are, and the first of each kind, for people."""
+    rows = found.rows()
+    if form == "csv":
+        writer = csv.DictWriter(out, ["token", "bytes", "difference", "id_here", "id_there"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return
+    out.write(
+        f"{found.same:,} tokens with the same id, {len(found.other_ids):,} with another, {len(found.only_here):,} "
+        f"only in {found.here}, {len(found.only_there):,} only in {found.there}\n"
+    )
+    for what in ("only here", "only there", "other id"):
+        some = [row for row in rows if row["difference"] == what]
+        if not some:
+            continue
+        more = f", the first {_LISTED} of {len(some):,}" if len(some) > _LISTED else ""
+        out.write(f"\n{what}{more}:\n")
+        cells = [
+            [row["token"], *("" if row[k] is None else str(row[k]) for k in ("id_here", "id_there"))] for row in some
+        ]
+        print_columns([["token", "id here", "id there"], *cells[:_LISTED]], 1, out)
