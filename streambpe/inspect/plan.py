@@ -37,6 +37,7 @@ from streambpe.system import available_memory
 from streambpe.text.chunker import ChunkCounts, Chunker
 from streambpe.text.patterns import Pattern, find_pattern
 from streambpe.train.commands import counting_for, describe_job
+from streambpe.train.counting.spread import workers_for
 from streambpe.train.counting.worker import prepared
 from streambpe.train.opening import fits_in_memory
 
@@ -62,6 +63,7 @@ class Plan:
     disk_left_bytes: int
     seconds: float
     stage_seconds: dict[str, float]
+    processes: int  # that will count; 0: threads of one process
     notes: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
@@ -129,12 +131,14 @@ def plan(
             less = replace(resources, memory_bytes=memory_in_proportion(resources.memory_bytes, grown))
             again = describe_job([], how, config, less)
             rehearsed.from_disk = rehearse(folder / "run", again, stop, "from_disk")
+    processes = workers_for(found, pattern, resources)
     made = forecast(grown, rehearsed, config, resources)
     return Plan(
         sources=len(found),
         source_bytes=sum(source.bytes for source in found),
         sample_share=grown.share,
         memory_limit_bytes=resources.memory_bytes,
+        processes=processes,
         notes=tuple(warnings + _notes(made, rehearsed, config, grown)),
         **made,
     )
@@ -243,6 +247,8 @@ def print_plan(made: Plan, out: TextIO) -> None:
     ]  # fmt: skip
     for name, text in rows:
         out.write(f"{name:8}{text}\n")
+    if made.processes:
+        out.write(f"workers {made.processes} processes will count, each its own stretches of the sources\n")
     for note in made.notes:
         out.write(f"note    {note}\n")
 
