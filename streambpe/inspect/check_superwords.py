@@ -26,7 +26,7 @@ from streambpe.model.eventlog import Event, Op
 from streambpe.store.database import append, feed
 from streambpe.store.parts import Part
 from streambpe.store.run import Run
-from streambpe.store.sequences import OfChunks, order_parts, read_ids
+from streambpe.store.sequences import OfChunks, order_parts, read_stretch
 from streambpe.store.sqlfiles import query_frame, run_sql
 from streambpe.text.eligible import text_test
 
@@ -113,7 +113,8 @@ def chunk_numbers(run: Run, parts: Sequence[Part], known: pl.Series) -> Iterator
 
     of_chunks = OfChunks(run.sequences, numbers)
     for part in order_parts(run, parts):
-        yield of_chunks.of(part)[read_ids(run.sequences, part)], part.follows
+        known_as, ids = read_stretch(run.sequences, part, of_chunks)
+        yield known_as[ids], part.follows
 
 
 def _keys(left: Int32, right: Int32) -> Int64:

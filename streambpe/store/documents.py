@@ -17,7 +17,7 @@ from streambpe.core.documents import DocumentSum, UInt64, chunk_hashes
 from streambpe.core.strings import as_buffers
 from streambpe.later import polars as pl
 from streambpe.store.run import Run
-from streambpe.store.sequences import OfChunks, SequencePart, read_ids
+from streambpe.store.sequences import OfChunks, SequencePart, read_stretch
 from streambpe.threads import in_order
 
 NAME = "mmh3"
@@ -30,7 +30,8 @@ def documents_digest(run: Run, parts: Sequence[SequencePart], threads: int = 1) 
 
     def hashed(part: SequencePart) -> tuple[Int32, UInt64]:
         """A stretch's chunks as numbers, and the hash of each chunk of its part."""
-        return read_ids(run.sequences, part), hashes.of(part)
+        of_chunks, ids = read_stretch(run.sequences, part, hashes)
+        return ids, of_chunks
 
     for part, (ids, of_chunks) in zip(parts, in_order(hashed, parts, threads), strict=True):
         if not part.follows:

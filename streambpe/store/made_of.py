@@ -66,10 +66,12 @@ def parquet_note(made_of: str, name: str) -> dict[str, str]:
     return {_KEY: fingerprint(made_of, name)}
 
 
-def has_note(path: Path, made_of: str) -> bool:
-    """Whether a Parquet file is there, is as it was written, and was made of this under its own name."""
+def has_note(path: Path, made_of: str, *, whole: bool = True) -> bool:
+    """Whether a Parquet file is there, is as it was written (not `whole`: only its footer), and was made of this under
+    its own name."""
     try:
-        refuse_damaged(path)
+        if whole:
+            refuse_damaged(path)
         found = (pq.read_metadata(path).metadata or {}).get(_KEY.encode(), b"")
     except (OSError, pa.ArrowException):
         return False

@@ -167,6 +167,17 @@ class OfChunks(Generic[_Made]):
         return made
 
 
+def read_stretch(folder: Path, part: SequencePart, of_chunks: OfChunks[_Made]) -> tuple[_Made, Ids]:
+    """What was made of the chunks of a stretch's part, and the stretch as their numbers."""
+    try:
+        return of_chunks.of(part), read_ids(folder, part)
+    except unreadable() as why:
+        raise RunError(
+            f"{folder / part.stored_in}.parquet or its .chunks.parquet is missing or damaged "
+            f"({str(why).splitlines()[0]}). Count the sources again into another RUN with --sequences."
+        ) from None
+
+
 def order_parts(run: Run, parts: Sequence[Part]) -> list[SequencePart]:
     """Every stretch's sequence in the order of the input: by source, then by place in it."""
     spans = list(Spans.of_parts(parts).in_order())
@@ -221,13 +232,14 @@ def _stored_places(path: Path) -> list[int]:
 
 
 def _stranger(run: Run, spans: Sequence[Span], places: Sequence[int]) -> Path | None:
-    """A file of a part's documents that was not written for these stretches; None if all were."""
+    """A file of a part's documents that was not written for these stretches; None if all were. Only their footers are
+    read: what is in a file is compared with its checksum when it is read."""
     name = spans[0].part
     files = (run.sequences / f"{name}.parquet", run.sequences / f"{name}.chunks.parquet")
     if len(places) != len(spans):
         return files[0]
     made_of = sequence_made_of(run, spans)
-    return next((file for file in files if run.number and not has_note(file, made_of)), None)
+    return next((file for file in files if run.number and not has_note(file, made_of, whole=False)), None)
 
 
 def check_sequences(run: Run, parts: Sequence[Part]) -> list[tuple[str, str, int | None, int | None]]:

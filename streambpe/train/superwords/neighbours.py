@@ -21,14 +21,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
 from streambpe.arrays import Int32
 from streambpe.core.pairs import PairTable
 from streambpe.encode.bulk import BulkReplay
-from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
 from streambpe.files import whole_file
 from streambpe.later import polars as pl
@@ -36,10 +34,9 @@ from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event, Op
 from streambpe.store.checksums import add_checksum
 from streambpe.store.made_of import has_note, parquet_note
-from streambpe.store.sequences import OfChunks, SequencePart, read_ids, unreadable
+from streambpe.store.sequences import OfChunks, SequencePart, read_stretch
 from streambpe.threads import in_order
 
-_Made = TypeVar("_Made")
 BARRIER = -1  # a chunk that takes no part, or the end of a document
 PART_BYTES = 64  # of a part's chunk while it is read
 MOST_PLACES = 128 << 20  # of the documents in one file: what a kill may cost
@@ -81,17 +78,6 @@ def find_eligible(
     own = np.full(len(counts), -1)
     own[whole] = ids[(np.cumsum(counts) - counts)[whole]]
     return chunks.filter(pl.Series(own == chunks["symbol"].to_numpy()))
-
-
-def load_documents(folder: Path, part: SequencePart, of_chunks: OfChunks[_Made]) -> tuple[_Made, Int32]:
-    """What was made of the chunks of a stretch's part, and the stretch as their numbers."""
-    try:
-        return of_chunks.of(part), read_ids(folder, part)
-    except unreadable() as why:
-        raise RunError(
-            f"{folder / part.stored_in}.parquet or its .chunks.parquet is missing or damaged "
-            f"({str(why).splitlines()[0]}). Count the sources again into another RUN with --sequences."
-        ) from None
 
 
 class Reader(ABC):
@@ -142,7 +128,7 @@ class SymbolReader(Reader):
 
     def read(self, part: SequencePart) -> Int32:
         """See Reader."""
-        symbols, ids = load_documents(self.folder, part, self._symbols)
+        symbols, ids = read_stretch(self.folder, part, self._symbols)
         return symbols[ids]
 
 

@@ -42,11 +42,11 @@ from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event
 from streambpe.sources.borders import find_border
 from streambpe.store.made_of import fingerprint, has_note
-from streambpe.store.sequences import OfChunks, SequencePart
+from streambpe.store.sequences import OfChunks, SequencePart, read_stretch
 from streambpe.text.chunker import Chunker
 from streambpe.text.marks import DOCUMENT_END
 from streambpe.text.patterns import Pattern
-from streambpe.train.superwords.neighbours import BARRIER, Reader, load_documents, write_whole
+from streambpe.train.superwords.neighbours import BARRIER, Reader, write_whole
 
 _MARK = bytes([DOCUMENT_END])
 
@@ -129,7 +129,7 @@ class StageTwo:
 
     def _text(self, part: SequencePart) -> bytes:
         """The documents of a part, each with a mark behind it."""
-        pieces, ids = load_documents(self.sequences, part, self._pieces)
+        pieces, ids = read_stretch(self.sequences, part, self._pieces)
         return bytes(as_buffers(pieces.gather(np.where(ids < 0, len(pieces) - 1, ids)))[1])
 
     @cached_property
