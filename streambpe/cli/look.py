@@ -264,7 +264,9 @@ def report(
     "--group", "groups", multiple=True, metavar="NAME=GLOB", help="These texts are one group, for --by group."
 )
 @click.option("--group-by", type=click.Choice(["folder"]), help="Each folder's files are a group, for --by group.")
-@click.option("--tokenizer", "rivals", multiple=True, metavar="FILE", help="A vocabulary made elsewhere (see import).")
+@click.option(
+    "--tokenizer", "rivals", multiple=True, metavar="FILE", help="Made elsewhere: FILE, hf:NAME, tiktoken:NAME."
+)
 @click.option("--pattern", metavar="NAME|REGEX", help="For tiktoken ranks given as --tokenizer, which carry none.")
 @reading_options("lines", "text_column")
 @click.option("--json", "form", flag_value="json", help="One JSON list.")

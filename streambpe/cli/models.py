@@ -252,8 +252,8 @@ def import_(file: str, output: str, pattern: str | None, specials: tuple[str, ..
 
     FILE is a Hugging Face tokenizer.json (byte-level BPE), tiktoken ranks, a .model file of fastboundlessbpe,
     BoundlessBPE, minbpe or BatchBPE, a JSON file of PickyBPE or SCRIPT-BPE (over bytes), or the Parquet twin of
-    an event log. What an event log cannot say is
-    refused, never dropped.
+    an event log; or hf:NAME (a folder, or a model in Hugging Face's cache) or tiktoken:NAME (as o200k_base). What an
+    event log cannot say is refused, never dropped.
 
     \b
     example:

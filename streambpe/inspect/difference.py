@@ -10,7 +10,6 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect.columns import print_columns
 from streambpe.text.shown import shown
 
-_COLUMNS = ("token", "id_here", "id_there")
 _LISTED = 20  # of each kind, in the table for people
 
 

@@ -25,6 +25,7 @@ from streambpe.encode.formats.gguf import export_gguf
 from streambpe.encode.formats.gpt2 import export_gpt2
 from streambpe.encode.formats.hf import export_hf, import_hf
 from streambpe.encode.formats.hf_folder import Roles, export_folder, folder_files, names_folder
+from streambpe.encode.formats.named import HF, TIKTOKEN, find_tokenizer_json, log_of_encoding
 from streambpe.encode.formats.papers_json import import_picky, import_script
 from streambpe.encode.formats.tiktoken_ranks import export_tiktoken, import_tiktoken
 from streambpe.encode.tokenizer import Tokenizer
@@ -346,12 +347,17 @@ def _need(name: str) -> Any:
 def import_file(
     path: str | os.PathLike[str], *, pattern: str | None = None, specials: Sequence[str] = (), if_needed: bool = False
 ) -> EventLog:
-    """A vocabulary made elsewhere as an event log: tokenizer.json, tiktoken ranks, a .model file, research JSON.
+    """A vocabulary made elsewhere as an event log: tokenizer.json, tiktoken ranks, a .model file, research JSON; or by
+    name, `hf:NAME` and `tiktoken:NAME`.
 
     pattern and specials are for tiktoken ranks, which carry neither; for other files they are refused, or ignored
     with `if_needed`.
     """
     file = Path(path)
+    if str(path).startswith(TIKTOKEN):
+        return log_of_encoding(str(path))
+    if str(path).startswith(HF):
+        file = find_tokenizer_json(str(path))
     try:
         with open(file, "rb") as opened:
             head = opened.read(512)

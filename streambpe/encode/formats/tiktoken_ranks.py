@@ -110,14 +110,19 @@ def import_tiktoken(path: str | os.PathLike[str], pattern: str, specials: tuple[
                 ranks[base64.b64decode(token, validate=True)] = int(number)
     except (OSError, ValueError, binascii.Error) as why:
         raise ModelError(f"{path} is no file of tiktoken ranks (`base64 rank` lines): {why}.") from None
+    return log_of_ranks(ranks, pattern, specials, str(path))
+
+
+def log_of_ranks(ranks: dict[bytes, int], pattern: str, specials: tuple[str, ...], path: str) -> EventLog:
+    """The event log of ranks that are in memory; `path` is for messages."""
     merges = []
     for content, rank in sorted(ranks.items(), key=lambda item: item[1]):
         if len(content) > 1:
-            merges.append(_last_merge(content, rank, ranks, str(path)))
+            merges.append(_last_merge(content, rank, ranks, path))
     last = max(ranks.values(), default=-1)
     name, _ = preset_of(pattern)
     config = {"pattern": name, "gaps": "refuse" if name in PRESETS else "drop"}
-    return log_from_merges(ranks, merges, {t: last + 1 + i for i, t in enumerate(specials)}, config, str(path))
+    return log_from_merges(ranks, merges, {t: last + 1 + i for i, t in enumerate(specials)}, config, path)
 
 
 def _last_merge(content: bytes, rank: int, ranks: dict[bytes, int], name: str) -> tuple[bytes, bytes]:

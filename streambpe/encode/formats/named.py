@@ -1,0 +1,50 @@
+"""Vocabularies by name: `hf:NAME` from a folder or the cache of Hugging Face, `tiktoken:NAME` from tiktoken.
+
+Nothing is downloaded here; tiktoken fetches an encoding that it does not have in its own cache.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+
+from streambpe.encode.formats.tiktoken_ranks import log_of_ranks
+from streambpe.errors import ModelError
+from streambpe.model.eventlog import EventLog
+
+HF, TIKTOKEN = "hf:", "tiktoken:"
+
+
+def find_tokenizer_json(name: str) -> Path:
+    """The tokenizer.json of a folder, or of a model that was downloaded before, as `hf:meta-llama/Llama-3.2-1B`."""
+    wanted = name.removeprefix(HF)
+    here = Path(wanted) / "tokenizer.json"
+    if here.is_file():
+        return here
+    home = os.environ.get("HF_HOME") or Path.home() / ".cache/huggingface"
+    cache = Path(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub")
+    model = cache / f"models--{wanted.replace('/', '--')}"
+    try:
+        revision = (model / "refs/main").read_text(encoding="utf-8").strip()
+    except OSError:
+        revision = "*"
+    found = sorted(model.glob(f"snapshots/{revision}/tokenizer.json"))
+    if not found:
+        raise ModelError(
+            f"{name}: there is no folder {wanted} with a tokenizer.json, nor a model of that name in {cache}. "
+            f"`hf download {wanted} tokenizer.json` fetches one."
+        )
+    return found[-1]
+
+
+def log_of_encoding(name: str) -> EventLog:
+    """An encoding of tiktoken, as `tiktoken:o200k_base`, without its special tokens, whose ids have gaps."""
+    wanted = name.removeprefix(TIKTOKEN)
+    try:
+        encoding = importlib.import_module("tiktoken").get_encoding(wanted)
+    except ImportError:
+        raise ModelError(f"{name} needs the library: `pip install tiktoken`.") from None
+    except Exception as why:  # an unknown name, or a download that fails in a way of the network library's own
+        raise ModelError(f"{name}: tiktoken does not give it: {why!s:.200}.") from None
+    return log_of_ranks(encoding._mergeable_ranks, encoding._pat_str, (), name)

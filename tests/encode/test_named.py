@@ -1,0 +1,62 @@
+"""Vocabularies by name: hf:NAME from a folder or the cache, tiktoken:NAME; nothing is downloaded."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+
+import pytest
+
+from streambpe.encode.formats.export import import_file
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import ModelError
+from tests.runs import cli
+from tests.samples import natural_text
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    """A run, and what other programs get of it."""
+    folder = tmp_path_factory.mktemp("named")
+    (folder / "a.txt").write_text(natural_text(8, 40_000))
+    cli("train", folder / "run", folder / "a.txt", "-s", 400, "--pattern", "gpt2", "--memory", "300MB")
+    cli("export", folder / "run", "--to", "hf", "-o", f"{folder}/tok/")
+    cli("export", folder / "run", "--to", "tiktoken", "-o", folder / "x.tiktoken")
+    return folder
+
+
+def bytes_per_token(name: str, model: Path) -> list[float]:
+    done = cli("evaluate", model / "run", "--tokenizer", name, "--text", model / "a.txt", "--json")
+    return [row["bytes_per_token"] for row in json.loads(done.stdout)]
+
+
+def test_hf_from_a_folder_and_from_the_cache(model, tmp_path, monkeypatch):
+    """The revision that refs/main names; a model that is not there is one message with the command that fetches it."""
+    mine, theirs = bytes_per_token(f"hf:{model}/tok", model)
+    assert mine == theirs
+    cached = tmp_path / "hub/models--some--model"
+    for revision, text in (("aaa", "{}"), ("bbb", (model / "tok/tokenizer.json").read_text()), ("ccc", "{}")):
+        (cached / "snapshots" / revision).mkdir(parents=True)
+        (cached / "snapshots" / revision / "tokenizer.json").write_text(text)
+    (cached / "refs").mkdir()
+    (cached / "refs/main").write_text("bbb\n")
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    assert bytes_per_token("hf:some/model", model) == [mine, theirs]
+    cli("import", "hf:some/model", "-o", tmp_path / "theirs.jsonl")
+    assert Tokenizer.load(tmp_path / "theirs.jsonl").get_vocab() == Tokenizer.load(model / "run").get_vocab()
+    assert "hf download no/such tokenizer.json" in cli("import", "hf:no/such", "-o", tmp_path / "x", expect=1).stderr
+
+
+def test_an_encoding_of_tiktoken(model, monkeypatch):
+    """Its ranks and its pattern; an unknown one is one message."""
+    tiktoken = pytest.importorskip("tiktoken")
+    encoding = runpy.run_path(str(model / "x.tiktoken.py"))["encoding"]
+    monkeypatch.setattr(tiktoken, "get_encoding", {"ours": encoding}.__getitem__)
+    mine, theirs = bytes_per_token("tiktoken:ours", model)
+    assert mine == theirs
+    text = natural_text(9, 5_000)
+    assert Tokenizer(import_file("tiktoken:ours")).encode(text) == encoding.encode(text)
+    with pytest.raises(ModelError, match="tiktoken:none"):
+        import_file("tiktoken:none")
