@@ -237,6 +237,7 @@ def test_superwords_go_on_over_the_border_of_two_parts(tmp_path, monkeypatch):
     whole, parts = documents_run(tmp_path / "whole", [text], "boundless"), tmp_path / "parts"
     monkeypatch.setattr(sizes, "MOST_BLOCK", 1 << 13)
     monkeypatch.setattr(sizes, "LEAST_BLOCK", 1 << 13)
+    monkeypatch.setattr(sizes, "MOST_ORDERED", 0)  # a part for each block
     count(parts, [str(source)], options={"pattern": "boundless", "sequences": True})
     assert len(list((parts / "sequences").glob("*.chunks.parquet"))) > 5
     options = {"vocab_size": 290, "superwords": "boundless", "superword_pattern": "(?s)."}  # nothing ends a run

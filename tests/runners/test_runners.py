@@ -166,7 +166,9 @@ def test_libraries_are_loaded_once() -> None:
 
 
 PROGRAM = """
+import signal
 import sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
 from streambpe.runners.processes import Processes
 from streambpe.runners.runner import Calls
 from tests.runners import tasks

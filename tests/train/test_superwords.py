@@ -460,6 +460,7 @@ def test_a_document_goes_on_over_the_border_of_two_parts(tmp_path, monkeypatch):
     whole = documents_run(tmp_path / "whole", [text], "boundless")
     monkeypatch.setattr(sizes, "MOST_BLOCK", 1 << 14)
     monkeypatch.setattr(sizes, "LEAST_BLOCK", 1 << 14)
+    monkeypatch.setattr(sizes, "MOST_ORDERED", 0)  # a part for each block
     parts = tmp_path / "parts"
     count(parts, [str(source)], options={"pattern": "boundless", "sequences": True}, resources=SMALL)
     assert len(order_parts(Run(parts), list_parts(Run(parts)))) > 5
@@ -746,12 +747,13 @@ def test_a_kill_anywhere_changes_nothing(mode, tau, failpoints, prose, tmp_path)
     source = tmp_path / "documents.txt"
     source.write_text("\n".join(prose))
     whole = tmp_path / "whole"
-    old = sizes.MOST_BLOCK, sizes.LEAST_BLOCK
+    old = sizes.MOST_BLOCK, sizes.LEAST_BLOCK, sizes.MOST_ORDERED
     sizes.MOST_BLOCK = sizes.LEAST_BLOCK = 1 << 14
+    sizes.MOST_ORDERED = 0  # a part for each block
     try:
         count(whole, [str(source)], options={"pattern": "boundless", "sequences": True}, lines=True, resources=SMALL)
     finally:
-        sizes.MOST_BLOCK, sizes.LEAST_BLOCK = old
+        sizes.MOST_BLOCK, sizes.LEAST_BLOCK, sizes.MOST_ORDERED = old
     run = tmp_path / "killed"
     shutil.copytree(whole, run)
     options = {"vocab_size": 1200, "superwords": mode, "transition": 900 if mode == "superbpe" else None, "tau": tau}

@@ -243,6 +243,7 @@ def test_documents_over_the_border_of_parts(prose, tmp_path, monkeypatch):
     source.write_text("\n".join(prose))
     monkeypatch.setattr(sizes, "MOST_BLOCK", 1 << 13)
     monkeypatch.setattr(sizes, "LEAST_BLOCK", 1 << 13)
+    monkeypatch.setattr(sizes, "MOST_ORDERED", 0)  # a part for each block
     parts = tmp_path / "parts"
     count(parts, [str(source)], options={"pattern": "superbpe1", "sequences": True}, resources=SMALL)
     assert len(order_parts(Run(parts), list_parts(Run(parts)))) > 5
@@ -271,6 +272,7 @@ def test_a_kill_anywhere_changes_nothing(prose, tmp_path, monkeypatch):
     source.write_text("\n".join(prose))
     monkeypatch.setattr(sizes, "MOST_BLOCK", 1 << 13)
     monkeypatch.setattr(sizes, "LEAST_BLOCK", 1 << 13)
+    monkeypatch.setattr(sizes, "MOST_ORDERED", 0)  # a part for each block
     whole, run = tmp_path / "whole", tmp_path / "killed"
     count(whole, [str(source)], options={"pattern": "superbpe1", "sequences": True}, resources=SMALL)
     shutil.copytree(whole, run)
