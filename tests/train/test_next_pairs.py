@@ -117,7 +117,7 @@ MODES = {
 @pytest.mark.parametrize(
     ("mode", "tuning"),
     [
-        ("boundless", {}), ("uw", FROM_DISK), ("rules", FROM_DISK),
+        ("boundless", {}),
         *(long(mode, tuning) for mode, tuning in itertools.product(MODES, ({}, FROM_DISK))),
     ],
 )  # fmt: skip
