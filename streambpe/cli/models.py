@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,16 @@ from streambpe.progress import Meter, reporting
 )
 @click.option("--eot", metavar="TOKEN", help="A special token to put behind every document of OUT.")
 @click.option(
+    "--validation",
+    metavar="SHARE",
+    help="Put this share of the documents (0.01, 1%) into OUT's NAME.validation.npy; chosen by a hash of their text.",
+)
+@click.option("--count-only", is_flag=True, help="Write no ids; say how many there are, and bytes per token.")
+@click.option(
     "--json",
     "as_json",
     is_flag=True,
-    help="A JSON list a line instead of numbers; with -o, what it came to as one JSON object.",
+    help="A JSON list a line instead of numbers; with -o or --count-only, what it came to as one JSON object.",
 )
 @reading_options("lines", "text_column", "kind", "bad_utf8")
 @force_option
@@ -48,6 +55,8 @@ def encode(
     output: str | None,
     dtype: str,
     eot: str | None,
+    validation: str | None,
+    count_only: bool,
     as_json: bool,
     lines: bool,
     text_column: str | None,
@@ -73,19 +82,39 @@ def encode(
     \b
     example:
         streambpe encode runs/en corpus/*.jsonl.zst -o ids.npy
+        streambpe encode runs/en corpus/*.jsonl.zst -o ids.npy --validation 1%
+        streambpe encode runs/en corpus/*.jsonl.zst --count-only
         echo "Hello world" | streambpe encode runs/en
     """
     resources = open_resources(memory, threads, temp_dir)
     from streambpe.encode.corpus import encode_corpus, encode_to_text
+    from streambpe.encode.streams import count_ids
     from streambpe.encode.tokenizer import Tokenizer
 
-    if output is None and (eot is not None or dtype != "auto" or force):
-        raise click.UsageError("--eot, --dtype and --force are about a file: give its name with -o")
-    if output is None and (memory or temp_dir):
+    if count_only and output is not None:
+        raise click.UsageError("--count-only writes nothing: leave -o out, or --count-only")
+    if output is None and (eot is not None or dtype != "auto" or force or validation is not None):
+        raise click.UsageError("--eot, --dtype, --validation and --force are about a file: give its name with -o")
+    if output is None and not count_only and (memory or temp_dir):
         raise click.UsageError("--memory and --temp-dir are about encoding to a file: give its name with -o")
     tokenizer = Tokenizer.load(model)
+    how = SourceOptions(lines, text_column, kind or "auto")
+    if count_only:
+        meter = Meter("encoding", memory_limit=resources.memory_bytes)
+        with stop_on_signals() as stop, reporting(meter, progress):
+            counted = count_ids(
+                tokenizer, files or ("-",), how=how, bad_utf8=bad_utf8, resources=resources, stop=stop, meter=meter
+            )
+        if as_json:
+            tell_json({**vars(counted), "bytes_per_token": counted.bytes_per_token})
+            return
+        _tell_warnings(counted.warnings, counted.dropped)
+        click.echo(
+            f"{counted.ids:,} ids of {counted.documents:,} documents, {counted.bytes:,} bytes: "
+            f"{counted.bytes_per_token:.3f} bytes per token"
+        )
+        return
     if output is None:
-        how = SourceOptions(lines, text_column, kind or "auto")
         for line in encode_to_text(tokenizer, files, how=how, as_json=as_json, bad_utf8=bad_utf8):
             click.echo(line)
         return
@@ -101,21 +130,26 @@ def encode(
             text_column=text_column or "text",
             kind=kind or "auto",
             bad_utf8=bad_utf8,
+            validation=validation,
             resources=resources,
             stop=stop,
             meter=meter,
             force=force,
         )
     if as_json:
-        tell_json(vars(result))
+        tell_json(result.as_json())
         return
-    for warning in result.warnings:
+    _tell_warnings(result.warnings, result.dropped)
+    for made in (result, result.validation):
+        if made is not None:
+            click.echo(f"{made.path}: {made.ids:,} ids ({result.dtype}) of {made.documents:,} documents", err=True)
+
+
+def _tell_warnings(sentences: Sequence[str], dropped: int) -> None:
+    for warning in sentences:
         click.echo(f"warning: {warning}", err=True)
-    if result.dropped:
-        click.echo(
-            f"warning: {result.dropped:,} characters outside the SCRIPT table were left out, as in training", err=True
-        )
-    click.echo(f"{result.path}: {result.ids:,} ids ({result.dtype}) of {result.documents:,} documents", err=True)
+    if dropped:
+        click.echo(f"warning: {dropped:,} characters outside the SCRIPT table were left out, as in training", err=True)
 
 
 @click.command()

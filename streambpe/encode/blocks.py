@@ -19,6 +19,7 @@ from streambpe.core.encoding import END_OF_TEXT, NO_LIMIT, EncoderCore, Ids, Sym
 from streambpe.core.encoding import Block as IdBlock
 from streambpe.core.strings import as_buffers
 from streambpe.encode.encoder import Encoder, RunJoiner, as_utf8
+from streambpe.encode.split import HashedBlock
 from streambpe.sources.decode import block_text
 from streambpe.sources.source import Block
 from streambpe.text.chunker import Chunker
@@ -30,20 +31,29 @@ _GROUP = 1 << 20  # characters of texts that are encoded in one call
 
 @dataclass
 class EncodedBlock:
-    """One block's ids, and how many characters were left out of it."""
+    """One block's ids, of how much text they are, and how many characters were left out of it."""
 
     ids: IdBlock
     block: Block
+    bytes: int  # of text
     dropped: int
+    hashed: HashedBlock | None = None  # if asked for
 
 
 class BlockEncoder:
-    """Encodes blocks in any number of threads. Memory of each: a cache of chunks, and `limit` for long chunks."""
+    """Encodes blocks in any number of threads. Memory of each: a cache of chunks, and `limit` for long chunks.
+
+    hashed: also say of each document what `encode --validation` decides by.
+    """
 
     def __init__(
-        self, encoder: Encoder, bad_utf8: Literal["replace", "skip", "error"] = "replace", limit: int = NO_LIMIT
+        self,
+        encoder: Encoder,
+        bad_utf8: Literal["replace", "skip", "error"] = "replace",
+        limit: int = NO_LIMIT,
+        hashed: bool = False,
     ) -> None:
-        self.encoder = encoder
+        self.encoder, self.hashed = encoder, hashed
         self.bad_utf8 = bad_utf8
         self._limit = limit
         self._local = threading.local()
@@ -96,7 +106,8 @@ class BlockEncoder:
     def encode(self, text: bytes, block: Block) -> EncodedBlock:
         """As `__call__`, for a block whose counting buffer was made already."""
         ids, dropped = self.stream(text, RunJoiner.hold(block.inside_document, block.ends_inside))
-        return EncodedBlock(ids, block, dropped)
+        size = len(text) - text.count(_MARK)
+        return EncodedBlock(ids, block, size, dropped, HashedBlock.of(text) if self.hashed else None)
 
 
 def encode_texts(encoder: Encoder, texts: Sequence[str], threads: int) -> list[list[int]]:

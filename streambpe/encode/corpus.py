@@ -1,11 +1,12 @@
 """Whole corpora to ids on disk.
 
-    reader  ->  blocks  ->  threads: each block through the core (encode/blocks.py)  ->  streams of ids
-                        ->  writer, in order: join what superwords reach across blocks, append, commit
+    sources  ->  blocks of ids, in order (encode/streams.py)
+             ->  writer: join what superwords reach across blocks, append, commit
 
 The output grows as OUT.part; OUT.progress.json says how much of it is certain, and of which inputs. A
 killed job goes on from there with the same command. The result never depends on where it was cut
-into blocks, or on threads and memory.
+into blocks, or on threads and memory. With --validation one more file grows, a byte for each document, and
+only at the end the ids are divided by it.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,20 +33,22 @@ from streambpe.arrays import save_array
 from streambpe.core.encoding import END_OF_TEXT, Ids
 from streambpe.count_config import SourceOptions
 from streambpe.encode import sidecar
-from streambpe.encode.blocks import BlockEncoder, EncodedBlock
+from streambpe.encode.blocks import EncodedBlock
 from streambpe.encode.encoder import RunJoiner
 from streambpe.encode.sidecar import IdsRecord, sidecar_of
+from streambpe.encode.split import DocumentHash, for_validation, numbers_of, parse_share, validation_path
+from streambpe.encode.streams import TAKE_ANYWAY, BadUtf8, Streams, begin_meter, found_sources
 from streambpe.errors import LimitError, Stopped, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.files import put_in_place, replace_file
 from streambpe.model.eventlog import header_line
 from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import Meter
-from streambpe.resources import BASE_BYTES, Resources
+from streambpe.resources import Resources
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import find_sources
 from streambpe.sources.read import Reader
-from streambpe.sources.source import Block, Source
+from streambpe.sources.source import Source
 from streambpe.system import rename, sync
 from streambpe.threads import stopped_by
 
@@ -53,11 +56,7 @@ if TYPE_CHECKING:
     from streambpe.encode.tokenizer import Tokenizer
 
 COMMIT_SECONDS = 5.0  # of work that a kill can lose
-_BYTES_A_BYTE = 16  # peak memory of encoding a block, for each byte of it
-_MOST_BLOCK = 2 << 20
-_LEAST_BLOCK = 256 << 10
 _ROW_GROUP = 1 << 22  # ids in one row group of a Parquet file
-_TAKE_ANYWAY = "say with --bad-utf8 replace or skip what becomes of its bytes, to take it all the same"
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -65,17 +64,31 @@ _TAKE_ANYWAY = "say with --bad-utf8 replace or skip what becomes of its bytes, t
 
 
 @dataclass(frozen=True)
-class EncodeResult:
-    """What `encode_corpus` wrote."""
+class IdsFile:
+    """One file of ids."""
 
     path: Path
     ids: int
     documents: int
-    bytes: int  # of text
+
+
+@dataclass(frozen=True)
+class EncodeResult(IdsFile):
+    """What `encode_corpus` wrote. With `validation`, the first three are about the documents for training."""
+
+    bytes: int  # of all text
     dtype: str
     resumed: bool
     dropped: int = 0  # characters, by the model's --unencodable drop
     warnings: tuple[str, ...] = ()
+    validation: IdsFile | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """For --json."""
+        facts = asdict(self)
+        if self.validation is None:
+            del facts["validation"]
+        return facts
 
 
 @dataclass
@@ -91,6 +104,7 @@ class _State:
     bytes: int = 0
     dropped: int = 0
     carry: list[int] = field(default_factory=list)  # whole chunks that the next block may join with
+    hashed: list[str] = field(default_factory=lambda: ["", ""])  # of a document that is not whole yet, in hex
     finishing: bool = False  # all of it is certain; OUT is being made of it, or is made already
 
 
@@ -128,7 +142,8 @@ def encode_corpus(
     lines: bool = False,
     text_column: str = "text",
     kind: str = "auto",
-    bad_utf8: Literal["replace", "skip", "error"] | None = None,
+    bad_utf8: BadUtf8 | None = None,
+    validation: str | float | None = None,
     resources: Resources | None = None,
     stop: threading.Event | None = None,
     meter: Meter | None = None,
@@ -141,15 +156,12 @@ def encode_corpus(
     `.npy` and `.bin` hold all ids one after another; OUT.offsets.npy holds documents + 1 numbers: document i
     is ids[offsets[i]:offsets[i + 1]]. `.parquet` has one row per document. eot: a special token to put behind
     every document. Special tokens in the text are ordinary text. bad_utf8: None replaces bad bytes, and refuses
-    sources that are mostly not UTF-8. meter: told how far it is.
+    sources that are mostly not UTF-8. validation: the share of documents that go to NAME.validation.npy (.bin,
+    .parquet), chosen by what they say (encode/split.py). meter: told how far it is.
     """
     path = Path(output)
-    named = [s for s in sources if isinstance(s, str)]
-    found, warnings = find_sources(named, SourceOptions(lines, text_column, kind))
-    found += [s for s in sources if isinstance(s, Source)]
-    if not found:
-        raise UsageError("Nothing to encode: name at least one FILE.")
-    found = [replace(source, any_bytes=bad_utf8 is not None) for source in found]
+    share = None if validation is None else parse_share(validation)
+    found, warnings = found_sources(sources, SourceOptions(lines, text_column, kind), bad_utf8)
     bad_utf8 = bad_utf8 or "replace"
     chosen = pick_dtype(dtype, tokenizer.max_token_value + 1, path)
     if eot is not None and eot not in tokenizer.special_tokens:
@@ -157,26 +169,29 @@ def encode_corpus(
             f"The model has no special token {eot!r}; it has {', '.join(tokenizer.special_tokens) or 'none'}. "
             f"Leave --eot out: document boundaries are kept in {path}.offsets.npy anyway."
         )
-    _refuse_overwriting(path, force)
+    options: list[Any] = [chosen.str, eot, lines, text_column, kind, bad_utf8, output_kind(path)]
+    if share is not None:
+        options.append(f"validation {share}")
+    _refuse_overwriting(path, force, share is not None)
     resources = resources or Resources.from_options()
-    options = [chosen.str, eot, lines, text_column, kind, bad_utf8, output_kind(path)]
-    job = _Job(tokenizer, found, path, chosen, eot, options, bad_utf8, resources, stop or threading.Event())
+    job = _Job(tokenizer, found, path, chosen, eot, options, bad_utf8, share, resources, stop or threading.Event())
     return job.run(tuple(warnings), meter or Meter("encoding"))
 
 
-def _refuse_overwriting(path: Path, force: bool) -> None:
+def _refuse_overwriting(path: Path, force: bool, divided: bool) -> None:
     """An error if a file is in the way, unless it is unfinished output; `_Job._resume` checks of which job."""
     progress = path.with_name(path.name + ".progress.json")
     finishing = False
     with contextlib.suppress(OSError, ValueError, AttributeError):
         finishing = bool(json.loads(progress.read_text()).get("finishing"))
-    refuse_existing(path, force or finishing)
-    for beside in (path.with_name(path.name + ".offsets.npy"), sidecar_of(path)):
-        refuse_existing(beside, force or progress.exists())
+    for made in (path, validation_path(path)) if divided else (path,):
+        refuse_existing(made, force or finishing)
+        for beside in (made.with_name(made.name + ".offsets.npy"), sidecar_of(made)):
+            refuse_existing(beside, force or progress.exists())
 
 
 class _Job:
-    """One call of `encode_corpus`: a reader, workers, and a writer that keeps their order."""
+    """One call of `encode_corpus`: encoded blocks, and a writer that keeps their order."""
 
     def __init__(
         self,
@@ -186,16 +201,21 @@ class _Job:
         dtype: np.dtype[Any],
         eot: str | None,
         options: list[Any],
-        bad_utf8: Literal["replace", "skip", "error"],
+        bad_utf8: BadUtf8,
+        share: Fraction | None,
         resources: Resources,
         stop: threading.Event,
     ) -> None:
         self.encoder, self.tokenizer = tokenizer.encoder, tokenizer
         self.sources, self.path, self.dtype = sources, path, dtype
         self.eot, self.eot_text = None if eot is None else tokenizer.special_tokens[eot], eot
-        self.bad_utf8, self.resources, self.stop = bad_utf8, resources, stop
+        self.share, self.stop = share, stop
+        self.unfinished = DocumentHash()
+        self.streams = Streams(tokenizer, sources, bad_utf8, resources, hashed=share is not None)
         self.part = path.with_name(path.name + ".part")
         self.offsets_part = path.with_name(path.name + ".offsets.part")
+        self.sides_part = path.with_name(path.name + ".sides.part")  # of each document: 1 is for validation
+        self.side_part = path.with_name(path.name + ".side.part")  # the ids of one side
         self.progress_file = path.with_name(path.name + ".progress.json")
         model = tokenizer.event_log
         digest = hashlib.sha256(header_line(model.header, len(self.encoder.model.events), ""))
@@ -203,28 +223,23 @@ class _Job:
         inputs = [[s.path, s.column, s.bytes, s.mtime_ns] for s in sources]
         facts = {"model": digest.hexdigest(), "n_vocab": tokenizer.n_vocab, "options": options, "inputs": inputs}
         self.state = _State(facts)
-        # half for the blocks in hand (one more than workers), a quarter for chunks without borders inside
-        room = max(resources.memory_bytes - BASE_BYTES, 64 << 20)
-        share = room // 2 // (resources.threads + 1)
-        # SCRIPT has two symbols for a character of one byte
-        bytes_a_byte = _BYTES_A_BYTE * (2 if tokenizer.event_log.header.alphabet["kind"] == "script" else 1)
-        self.block_bytes = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, share // bytes_a_byte)))
-        self.most_bytes = int(max(self.block_bytes, room // 2 // bytes_a_byte))
-        self.chunk_bytes = room // 4 // resources.threads
 
     def run(self, warnings: tuple[str, ...], meter: Meter) -> EncodeResult:
         resumed = self._resume()
-        if not any(source.is_stream for source in self.sources):
-            meter.total = sum(source.bytes for source in self.sources)
-            meter.done = meter.resumed_from = sum(source.bytes for source in self.sources[: self.state.source])
+        begin_meter(meter, self.sources, self.state.source)
         if not self.state.finishing:
             self._encode(meter)
         meter.stage = "writing"
-        self._finish()
+        training, validation = self._finish()
+        if validation is not None:
+            for made, other in ((training, "validation"), (validation, "training")):
+                if not made.documents:
+                    warnings += (f"{made.path} holds no document: all {self.state.documents:,} are for {other}.",)
         state = self.state
         return EncodeResult(
-            self.path, state.ids, state.documents, state.bytes, self.dtype.name, resumed, state.dropped, warnings
-        )
+            **vars(training), bytes=state.bytes, dtype=self.dtype.name, resumed=resumed, dropped=state.dropped,
+            warnings=warnings, validation=validation,
+        )  # fmt: skip
 
     def _encode(self, meter: Meter) -> None:
         if any(source.is_stream for source in self.sources) and self.progress_file.exists():
@@ -232,71 +247,32 @@ class _Job:
                 f"{self.part} is half of an encoding of standard input, which cannot be read again. Remove "
                 f"{self.progress_file} and give the whole input once more."
             )
-        encode = BlockEncoder(self.encoder, self.bad_utf8, self.chunk_bytes)
+        state = self.state
+        self.unfinished = DocumentHash(*map(bytes.fromhex, state.hashed))
         try:
-            with open(self.part, "ab") as ids, open(self.offsets_part, "ab") as offsets:
-                if not self.state.ids and not offsets.tell():
+            with contextlib.ExitStack() as stack:
+                names = [self.part, self.offsets_part] + ([] if self.share is None else [self.sides_part])
+                ids, offsets, *sides = files = [stack.enter_context(open(name, "ab")) for name in names]
+                if not state.ids and not offsets.tell():
                     offsets.write(np.zeros(1, "<i8").tobytes())
                 committed = time.monotonic()
-                for number, stream in self._streams(encode, meter):
+                for number, stream in self.streams.blocks(meter, state.source, state.stop_at, state.inside):
+                    if sides and stream.hashed is not None and self.share is not None:
+                        sides[0].write(for_validation(numbers_of(stream.hashed, self.unfinished), self.share).tobytes())
                     self._write(stream, number, ids, offsets)
                     if time.monotonic() - committed > COMMIT_SECONDS or self.stop.is_set():
-                        self._commit(ids, offsets)
+                        self._commit(files)
                         committed = time.monotonic()
                     if self.stop.is_set():
                         raise Stopped(
-                            f"Stopped; {self.state.documents:,} documents are kept in {self.part}. Go on with the "
+                            f"Stopped; {state.documents:,} documents are kept in {self.part}. Go on with the "
                             f"same command.",
                             stopped_by(self.stop),
                         )
-                self.state.finishing = True
-                self._commit(ids, offsets)
+                state.finishing = True
+                self._commit(files)
         finally:
-            encode.close()
-
-    # Reading and encoding.
-
-    def _blocks(self, meter: Meter) -> Iterator[tuple[int, Block]]:
-        reader = Reader(
-            self.encoder.pattern,
-            self.block_bytes,
-            self.most_bytes,
-            on_read=meter.advance,
-            take_anyway=_TAKE_ANYWAY,
-        )
-        inside = self.state.inside
-        for number, source in enumerate(self.sources):
-            if number < self.state.source:
-                continue
-            done = [(0, self.state.stop_at)] if number == self.state.source and self.state.stop_at else []
-            for block in reader.blocks(source, done):
-                # a reader that begins in the middle does not know what came before
-                yield number, replace(block, inside_document=inside)
-                inside = block.ends_inside
-            inside = False
-
-    def _streams(self, encode: BlockEncoder, meter: Meter) -> Iterator[tuple[int, EncodedBlock]]:
-        """The blocks in order, encoded by the workers; at most one more is in hand than there are workers."""
-        if self.resources.threads == 1:
-            for number, block in self._blocks(meter):
-                yield number, encode(block)
-            return
-        waiting: list[tuple[int, Future[EncodedBlock]]] = []
-        with ThreadPoolExecutor(self.resources.threads) as pool:
-            try:
-                for number, block in self._blocks(meter):
-                    waiting.append((number, pool.submit(encode, block)))
-                    if len(waiting) > self.resources.threads:
-                        first, future = waiting.pop(0)
-                        yield first, future.result()
-                while waiting:
-                    first, future = waiting.pop(0)
-                    yield first, future.result()
-            finally:
-                for _, future in waiting:
-                    future.cancel()
-
-    # Writing.
+            self.streams.close()
 
     def _write(self, stream: EncodedBlock, number: int, ids: IO[bytes], offsets: IO[bytes]) -> None:
         state = self.state
@@ -306,7 +282,7 @@ class _Job:
         block = stream.block
         state.source, state.stop_at, state.inside = number, block.stop_at, block.ends_inside
         state.dropped += stream.dropped
-        state.bytes += len(block.data) if isinstance(block.data, bytes) else sum(len(v or "") for v in block.data)
+        state.bytes += stream.bytes
         if block.ends_source:
             state.source, state.stop_at = number + 1, 0
 
@@ -324,16 +300,17 @@ class _Job:
         state.ids += len(stream)
         state.documents += len(ends)
 
-    def _commit(self, ids: IO[bytes], offsets: IO[bytes]) -> None:
-        for file in (ids, offsets):
+    def _commit(self, files: Sequence[IO[bytes]]) -> None:
+        for file in files:
             file.flush()
             sync(file.fileno())
+        self.state.hashed = [self.unfinished.so_far.hex(), self.unfinished.rest.hex()]
         replace_file(self.progress_file, json.dumps(vars(self.state)).encode())
 
     def _resume(self) -> bool:
         """Take up a job that was stopped: its files are cut to what was certain."""
         if not self.progress_file.exists():
-            for leftover in (self.part, self.offsets_part):
+            for leftover in (self.part, self.offsets_part, self.sides_part, self.side_part):
                 leftover.unlink(missing_ok=True)
             return False
         try:
@@ -347,7 +324,9 @@ class _Job:
                 f"was begun with, or remove {self.progress_file} to begin again."
             )
         sizes = {self.part: saved.ids * self.dtype.itemsize, self.offsets_part: (saved.documents + 1) * 8}
-        if saved.finishing and not self.part.exists():  # a .bin is its part, renamed
+        if self.share is not None:
+            sizes[self.sides_part] = saved.documents
+        elif saved.finishing and not self.part.exists():  # a .bin is its part, renamed
             del sizes[self.part]
         for file, size in sizes.items():
             if not file.exists() or file.stat().st_size < size:
@@ -356,49 +335,74 @@ class _Job:
         self.state = saved
         return True
 
-    def _finish(self) -> None:
+    def _finish(self) -> tuple[IdsFile, IdsFile | None]:
         """The parts become OUT (and what stands beside it), each under its name only when it is whole.
 
         After a kill all of it is done again; each step gives the same, or finds that it was done.
         """
-        temporary = self.path.with_name(self.path.name + ".new")
-        kind = output_kind(self.path)
         offsets = np.fromfile(self.offsets_part, "<i8")
+        made: tuple[IdsFile, IdsFile | None]
+        if self.share is None:
+            made = self._make(self.path, self.part, offsets), None
+        else:
+            sides = np.fromfile(self.sides_part, np.uint8)
+            training = self._make(self.path, *self._side(sides == 0, offsets))
+            failpoint("encoded-training")
+            made = training, self._make(validation_path(self.path), *self._side(sides == 1, offsets))
+        failpoint("encoded")
+        for leftover in (self.progress_file, self.part, self.offsets_part, self.sides_part):
+            leftover.unlink(missing_ok=True)
+        return made
+
+    def _side(
+        self, chosen: npt.NDArray[np.bool_], offsets: npt.NDArray[np.int64]
+    ) -> tuple[Path, npt.NDArray[np.int64]]:
+        """(a file of the ids of the chosen documents, where each of these begins in it)."""
+        numbers = np.memmap(self.part, self.dtype, "r") if self.state.ids else np.zeros(0, self.dtype)
+        # chosen 0 1 1 0 1: runs begin at documents 1 and 4, and end before 3 and 5
+        borders = np.flatnonzero(np.diff(np.concatenate([[False], chosen, [False]]).astype(np.int8)))
+        with open(self.side_part, "wb") as out:
+            for begin, end in borders.reshape(-1, 2).tolist():
+                out.write(numbers[offsets[begin] : offsets[end]].data)
+        return self.side_part, np.concatenate([[0], np.cumsum(np.diff(offsets)[chosen])]).astype("<i8")
+
+    def _make(self, path: Path, part: Path, offsets: npt.NDArray[np.int64]) -> IdsFile:
+        """One file of ids, with what stands beside it, of a part that holds nothing but its ids."""
+        temporary = path.with_name(path.name + ".new")
+        kind = output_kind(path)
+        made = IdsFile(path, int(offsets[-1]), len(offsets) - 1)
+        record = IdsRecord.of(self.tokenizer, self.dtype.name, made.ids, made.documents, self.eot_text).as_json()
         if kind == "bin":
-            if self.part.exists():
-                rename(self.part, temporary)
+            if part.exists():
+                rename(part, temporary)
         elif kind == "npy":
-            with open(temporary, "wb") as out, open(self.part, "rb") as ids:
-                header = {"descr": self.dtype.str, "fortran_order": False, "shape": (self.state.ids,)}
+            with open(temporary, "wb") as out, open(part, "rb") as ids:
+                header = {"descr": self.dtype.str, "fortran_order": False, "shape": (made.ids,)}
                 np.lib.format.write_array_header_1_0(out, header)
                 shutil.copyfileobj(ids, out, 1 << 24)
         else:
-            self._write_parquet(temporary, offsets)
+            self._write_parquet(temporary, part, offsets, record)
         if kind != "parquet":
-            with whole_output(self.path.with_name(self.path.name + ".offsets.npy")) as name:
+            with whole_output(path.with_name(path.name + ".offsets.npy")) as name:
                 save_array(offsets, name)
-            with whole_output(sidecar_of(self.path)) as name:
-                name.write_bytes(self._record().as_json())
+            with whole_output(sidecar_of(path)) as name:
+                name.write_bytes(record)
         failpoint("encoded-beside")
         if kind != "bin" or temporary.exists():
-            put_in_place(temporary, self.path)
-        failpoint("encoded")
-        for leftover in (self.progress_file, self.part, self.offsets_part):
-            leftover.unlink(missing_ok=True)
+            put_in_place(temporary, path)
+        if self.share is not None:
+            part.unlink(missing_ok=True)
+        return made
 
-    def _record(self) -> IdsRecord:
-        state = self.state
-        return IdsRecord.of(self.tokenizer, self.dtype.name, state.ids, state.documents, self.eot_text)
-
-    def _write_parquet(self, path: Path, offsets: npt.NDArray[np.int64]) -> None:
+    def _write_parquet(self, path: Path, part: Path, offsets: npt.NDArray[np.int64], record: bytes) -> None:
         """Row groups of whole documents, at least one each. With offsets 0 3 4 9 12 and groups of 5 ids:
 
         at 0: the last offset that is not above 0 + 5 is 4, of document 2: documents 0 and 1
         at 2: the last that is not above 4 + 5 is 9: document 2;  at 3: document 3
         """
-        numbers = np.memmap(self.part, self.dtype, "r") if self.state.ids else np.zeros(0, self.dtype)
+        numbers = np.memmap(part, self.dtype, "r") if offsets[-1] else np.zeros(0, self.dtype)
         ids = pa.field("ids", pa.list_(pa.from_numpy_dtype(self.dtype)))
-        schema = pa.schema([ids], {sidecar.FORMAT: self._record().as_json()})
+        schema = pa.schema([ids], {sidecar.FORMAT: record})
         with pq.ParquetWriter(path, schema, compression="zstd") as writer:
             at = 0
             while at < len(offsets) - 1:
@@ -424,11 +428,11 @@ def encode_to_text(
     *,
     how: SourceOptions = SourceOptions(),
     as_json: bool = False,
-    bad_utf8: Literal["replace", "skip", "error"] | None = None,
+    bad_utf8: BadUtf8 | None = None,
 ) -> Iterator[str]:
     """A line for each document: its ids, or a JSON list of them."""
     found, _ = find_sources(sources or ["-"], how)
-    reader = Reader(tokenizer.encoder.pattern, 1 << 20, 1 << 30, take_anyway=_TAKE_ANYWAY)
+    reader = Reader(tokenizer.encoder.pattern, 1 << 20, 1 << 30, take_anyway=TAKE_ANYWAY)
     for source in found:
         held: list[bytes] = []
         for block in reader.blocks(replace(source, any_bytes=bad_utf8 is not None)):

@@ -268,6 +268,26 @@ def test_an_encoding_killed_while_its_file_was_made_is_finished(learned, tmp_pat
     assert files_in(broken) == files_in(unbroken)
 
 
+@pytest.mark.every(4)
+@pytest.mark.parametrize("point", ["encoded-beside", "encoded-training", "encoded"])
+@pytest.mark.parametrize("suffix", ["npy", "bin", "parquet"])
+def test_a_split_killed_while_its_files_were_made_is_finished(learned, tmp_path, suffix, point):
+    """--validation: killed while or after one of the two files was made, both become what they are without a kill."""
+    source = tmp_path / "lines.txt"
+    source.write_text("".join(f"the cat and the other cat {i}\n" for i in range(40)))
+    unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
+    for folder in (unbroken, broken):
+        folder.mkdir()
+    encode = ["encode", learned / "run", source, "--lines", "--validation", "25%", *MEMORY, "-o"]
+    cli(*encode, unbroken / f"ids.{suffix}")
+    command = [sys.executable, "-m", "streambpe", *map(str, encode), str(broken / f"ids.{suffix}")]
+    killed = subprocess.run(command, env={**os.environ, "STREAMBPE_FAILPOINT": point}, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL
+    cli(*encode, broken / f"ids.{suffix}")
+    assert files_in(broken) == files_in(unbroken)
+    assert len(files_in(broken)) == (2 if suffix == "parquet" else 6)
+
+
 def test_a_half_encoding_does_not_take_another_file_for_its_own(learned, tmp_path):
     """OUT that came into being while the job was stopped is kept."""
     output = tmp_path / "ids.npy"

@@ -6,6 +6,7 @@ import itertools
 import json
 import threading
 
+import mmh3
 import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
@@ -13,9 +14,10 @@ import pytest
 from click.testing import CliRunner
 
 from streambpe.cli.main import main
-from streambpe.encode import corpus
+from streambpe.encode import corpus, streams
 from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.decode import decode_array
+from streambpe.encode.streams import count_ids
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import SourceError, Stopped, UsageError
 from streambpe.model.eventlog import write_event_log
@@ -28,8 +30,8 @@ RESOURCES = Resources(1 << 30, 2)
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of a kilobyte or two, so that these small texts are many blocks."""
-    monkeypatch.setattr(corpus, "_MOST_BLOCK", 1500)
-    monkeypatch.setattr(corpus, "_LEAST_BLOCK", 1500)
+    monkeypatch.setattr(streams, "_MOST_BLOCK", 1500)
+    monkeypatch.setattr(streams, "_LEAST_BLOCK", 1500)
 
 
 def write_jsonl(path, documents):
@@ -201,3 +203,124 @@ def test_shell_round_trip(tmp_path, json):
         assert (refused.exit_code, "give its name with -o" in refused.stderr) == (2, True)
     bad = CliRunner().invoke(main, ["decode", str(tmp_path)], input="1 2 x\n")
     assert (bad.exit_code, "line 1 is no list of ids" in bad.stderr) == (1, True)
+
+
+def split_of(path):
+    """(documents' ids for training, for validation)."""
+    return lists_of(path), lists_of(path.with_name(f"{path.stem}.validation{path.suffix}"))
+
+
+MANY = [*(f"{document} {i}" for i in range(20) for document in DOCUMENTS), "", "x" * 5000, TEXT * 3, "last"]
+
+
+def is_validation(document, share):
+    """The definition in encode/split.py."""
+    digest, text = b"", document.encode()
+    for start in range(0, max(len(text), 1), 1 << 16):
+        digest = mmh3.mmh3_x64_128_digest(digest + text[start : start + (1 << 16)])
+    return int.from_bytes(digest[:8], "little") < share * 2**64
+
+
+@pytest.mark.parametrize("kind", ["plain", "boundless"])
+@pytest.mark.parametrize("name", ["ids.npy", "ids.bin", "ids.parquet"])
+def test_validation_takes_documents_by_what_they_say(tmp_path, small_blocks, kind, name):
+    """Each document is on the side that its hash says, in order, whatever the threads, the blocks and the file."""
+    tokenizer = Tokenizer(trained(kind))
+    source = write_jsonl(tmp_path / "a.jsonl", MANY)
+    threads = 1 if kind == "plain" else 2
+    result = encode_corpus(
+        tokenizer, [source], tmp_path / name, validation="25%", resources=Resources(1 << 30, threads)
+    )
+    sides = [[d for d in MANY if is_validation(d, 0.25) is side] for side in (False, True)]
+    assert all(sides)
+    for made, documents in zip((result, result.validation), sides, strict=True):
+        assert list(decode_array(tokenizer, made.path)) == [document.encode() for document in documents]
+        assert (made.documents, made.ids) == (len(documents), sum(len(tokenizer.encode_ordinary(d)) for d in documents))
+    assert not [p.name for p in tmp_path.iterdir() if p.name.endswith((".part", ".progress.json", ".new"))]
+
+
+def test_validation_hashes_long_documents_across_blocks(tmp_path, small_blocks):
+    """Files of several pieces of 64 KiB, each one document in many blocks: by share, on the side of the definition."""
+    tokenizer = Tokenizer(trained("plain"))
+    texts = [(TEXT + f" {i}") * (140_000 // len(TEXT)) for i in range(4)] + ["é" * (1 << 15), ""]
+    for i, text in enumerate(texts):
+        (tmp_path / f"{i}.txt").write_text(text)
+    paths = [str(tmp_path / f"{i}.txt") for i in range(len(texts))]
+    result = encode_corpus(tokenizer, paths, tmp_path / "ids.bin", validation=0.5, resources=RESOURCES)
+    wanted = [text.encode() for text in texts if text and is_validation(text, 0.5)]
+    assert [text for text in decode_array(tokenizer, result.validation.path) if text] == wanted
+
+
+def test_a_stopped_split_goes_on_to_the_same_bytes(tmp_path, small_blocks, monkeypatch):
+    """Stopped again and again in long documents, too: both files are those of an unbroken job."""
+    monkeypatch.setattr(corpus, "COMMIT_SECONDS", 0)
+    tokenizer = Tokenizer(trained("boundless"))
+    (tmp_path / "a.txt").write_text(TEXT + " the end of the day" * 100)
+    sources = [str(tmp_path / "a.txt"), write_jsonl(tmp_path / "b.jsonl", DOCUMENTS * 2)]
+    unbroken, broken = tmp_path / "unbroken.npy", tmp_path / "ids.npy"
+    encode_corpus(tokenizer, sources, unbroken, validation="1/2", resources=RESOURCES)
+    stops = 0
+    while not broken.exists():
+        try:
+            encode_corpus(tokenizer, sources, broken, validation="50%", resources=RESOURCES, stop=StopAfter(3 + stops))
+        except Stopped:
+            stops += 1
+            for part in (".part", ".sides.part"):
+                with open(f"{broken}{part}", "ab") as file:
+                    file.write(b"torn")
+    assert stops > 1
+    assert split_of(broken) == split_of(unbroken)
+    with pytest.raises(Stopped):
+        encode_corpus(tokenizer, sources, tmp_path / "c.npy", validation=0.1, resources=RESOURCES, stop=StopAfter(2))
+    with pytest.raises(UsageError, match="another options"):
+        encode_corpus(tokenizer, sources, tmp_path / "c.npy", resources=RESOURCES)
+
+
+@pytest.mark.parametrize("share", ["0", "1", "100%", "-1%", "x", "1/0", "nan"])
+def test_shares_that_are_none_are_refused(tmp_path, share):
+    tokenizer = Tokenizer(trained("plain"))
+    source = write_jsonl(tmp_path / "a.jsonl", ["a"])
+    with pytest.raises(UsageError, match="between 0 and 1"):
+        encode_corpus(tokenizer, [source], tmp_path / "ids.npy", validation=share)
+    assert [p.name for p in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_a_side_without_documents_is_told(tmp_path):
+    """One file that is one document cannot be divided: both files are written, and a warning says so."""
+    write_event_log(tmp_path / "model.events.jsonl", trained("plain"))
+    (tmp_path / "a.txt").write_text(TEXT)
+    out = tmp_path / "ids.npy"
+    asked = ["encode", str(tmp_path), str(tmp_path / "a.txt"), "-o", str(out), "--validation", "1e-9"]
+    run = CliRunner().invoke(main, asked)
+    assert run.exit_code == 0, run.output
+    assert f"warning: {tmp_path / 'ids.validation.npy'} holds no document: all 1 are for training" in run.stderr
+    assert split_of(out)[1] == []
+    again = CliRunner().invoke(main, [*asked[:-3], str(tmp_path / "new.npy"), "--json"])
+    assert "validation" not in json.loads(again.stdout)
+    out.unlink()
+    refused = CliRunner().invoke(main, asked)
+    assert (refused.exit_code, "exists already" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("kind", ["plain", "superbpe"])
+def test_counted_only(tmp_path, small_blocks, kind):
+    """--count-only says what encoding would come to, and writes nothing."""
+    tokenizer = Tokenizer(trained(kind))
+    source = write_jsonl(tmp_path / "a.jsonl", [*HOSTILE, *DOCUMENTS])
+    counted = count_ids(tokenizer, [source], resources=RESOURCES)
+    assert [p.name for p in tmp_path.iterdir()] == ["a.jsonl"]
+    result = encode_corpus(tokenizer, [source], tmp_path / "ids.npy", resources=RESOURCES)
+    assert (counted.ids, counted.documents, counted.bytes) == (result.ids, result.documents, result.bytes)
+    assert counted.bytes == sum(len(document.encode()) for document in [*HOSTILE, *DOCUMENTS])
+
+
+def test_counted_only_in_the_shell(tmp_path):
+    write_event_log(tmp_path / "model.events.jsonl", trained("plain"))
+    asked = ["encode", str(tmp_path), "--count-only"]
+    told = CliRunner().invoke(main, asked, input="the end\n")
+    assert (told.exit_code, " of 1 documents, 8 bytes: " in told.stdout) == (0, True), told.output
+    facts = json.loads(CliRunner().invoke(main, [*asked, "--json"], input="the end\n").stdout)
+    assert facts["bytes_per_token"] == facts["bytes"] / facts["ids"]
+    assert json.loads(CliRunner().invoke(main, [*asked, "--json"], input="").stdout)["bytes_per_token"] == 0
+    for option in (["-o", str(tmp_path / "x.npy")], ["--validation", "1%"]):
+        assert CliRunner().invoke(main, [*asked, *option]).exit_code == 2

@@ -1,0 +1,169 @@
+"""Sources to ids, block after block in their order, encoded by threads within --memory; and how many ids that makes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from streambpe.core.encoding import END_OF_TEXT
+from streambpe.count_config import SourceOptions
+from streambpe.encode.blocks import BlockEncoder, EncodedBlock
+from streambpe.encode.encoder import RunJoiner
+from streambpe.errors import Stopped, UsageError
+from streambpe.progress import Meter
+from streambpe.resources import BASE_BYTES, Resources
+from streambpe.sources.find import find_sources
+from streambpe.sources.read import Reader
+from streambpe.sources.source import Block, Source
+from streambpe.threads import stopped_by
+
+if TYPE_CHECKING:
+    from streambpe.encode.tokenizer import Tokenizer
+
+BadUtf8 = Literal["replace", "skip", "error"]
+
+TAKE_ANYWAY = "say with --bad-utf8 replace or skip what becomes of its bytes, to take it all the same"
+_BYTES_A_BYTE = 16  # peak memory of encoding a block, for each byte of it
+_MOST_BLOCK = 2 << 20
+_LEAST_BLOCK = 256 << 10
+
+
+def found_sources(
+    sources: Sequence[str | Source], how: SourceOptions, bad_utf8: BadUtf8 | None
+) -> tuple[list[Source], list[str]]:
+    """(the sources, warnings); to say what becomes of bad bytes is to take files that are mostly not UTF-8."""
+    found, warnings = find_sources([s for s in sources if isinstance(s, str)], how)
+    found += [s for s in sources if isinstance(s, Source)]
+    if not found:
+        raise UsageError("Nothing to encode: name at least one FILE.")
+    return [replace(source, any_bytes=bad_utf8 is not None) for source in found], warnings
+
+
+class Streams:
+    """The blocks of sources, encoded. The ids of two neighbours may still join: RunJoiner puts them together."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        sources: list[Source],
+        bad_utf8: BadUtf8,
+        resources: Resources,
+        *,
+        hashed: bool = False,
+    ) -> None:
+        self.encoder, self.sources, self.resources = tokenizer.encoder, sources, resources
+        # half for the blocks in hand (one more than workers), a quarter for chunks without borders inside
+        room = max(resources.memory_bytes - BASE_BYTES, 64 << 20)
+        share = room // 2 // (resources.threads + 1)
+        # SCRIPT has two symbols for a character of one byte
+        bytes_a_byte = _BYTES_A_BYTE * (2 if tokenizer.event_log.header.alphabet["kind"] == "script" else 1)
+        self._block_bytes = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, share // bytes_a_byte)))
+        self._most_bytes = int(max(self._block_bytes, room // 2 // bytes_a_byte))
+        self._encode = BlockEncoder(self.encoder, bad_utf8, room // 4 // resources.threads, hashed=hashed)
+
+    def close(self) -> None:
+        """End the processes that split by a pattern of the user's own."""
+        self._encode.close()
+
+    def blocks(
+        self, meter: Meter, first: int = 0, stop_at: int = 0, inside: bool = False
+    ) -> Iterator[tuple[int, EncodedBlock]]:
+        """(number of the source, encoded block) from source `first` at `stop_at` on; `inside`: amid a document.
+
+        At most one more block is in hand than there are workers.
+        """
+        read = self._read(meter, first, stop_at, inside)
+        if self.resources.threads == 1:
+            for number, block in read:
+                yield number, self._encode(block)
+            return
+        waiting: list[tuple[int, Future[EncodedBlock]]] = []
+        with ThreadPoolExecutor(self.resources.threads) as pool:
+            try:
+                for number, block in read:
+                    waiting.append((number, pool.submit(self._encode, block)))
+                    if len(waiting) > self.resources.threads:
+                        oldest, future = waiting.pop(0)
+                        yield oldest, future.result()
+                while waiting:
+                    oldest, future = waiting.pop(0)
+                    yield oldest, future.result()
+            finally:
+                for _, future in waiting:
+                    future.cancel()
+
+    def _read(self, meter: Meter, first: int, stop_at: int, inside: bool) -> Iterator[tuple[int, Block]]:
+        reader = Reader(
+            self.encoder.pattern,
+            self._block_bytes,
+            self._most_bytes,
+            on_read=meter.advance,
+            take_anyway=TAKE_ANYWAY,
+        )
+        for number, source in enumerate(self.sources):
+            if number < first:
+                continue
+            done = [(0, stop_at)] if number == first and stop_at else []
+            for block in reader.blocks(source, done):
+                # a reader that begins in the middle does not know what came before
+                yield number, replace(block, inside_document=inside)
+                inside = block.ends_inside
+            inside = False
+
+
+def begin_meter(meter: Meter, sources: Sequence[Source], done: int = 0) -> None:
+    """Tell a meter how much there is to read, where that is known, of which the first `done` sources are read."""
+    if not any(source.is_stream for source in sources):
+        meter.total = sum(source.bytes for source in sources)
+        meter.done = meter.resumed_from = sum(source.bytes for source in sources[:done])
+
+
+@dataclass(frozen=True)
+class IdCounts:
+    """How many ids a corpus makes."""
+
+    ids: int
+    documents: int
+    bytes: int  # of text
+    dropped: int = 0  # characters, by the model's --unencodable drop
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def bytes_per_token(self) -> float:
+        """0 if there are no ids."""
+        return self.bytes / self.ids if self.ids else 0.0
+
+
+def count_ids(
+    tokenizer: Tokenizer,
+    sources: Sequence[str | Source],
+    *,
+    how: SourceOptions = SourceOptions(),
+    bad_utf8: BadUtf8 | None = None,
+    resources: Resources | None = None,
+    stop: threading.Event | None = None,
+    meter: Meter | None = None,
+) -> IdCounts:
+    """What `encode_corpus` would write of these sources, counted; nothing is kept."""
+    found, warnings = found_sources(sources, how, bad_utf8)
+    meter = meter or Meter("encoding")
+    begin_meter(meter, found)
+    streams = Streams(tokenizer, found, bad_utf8 or "replace", resources or Resources.from_options())
+    joiner = RunJoiner(tokenizer.encoder)
+    ids = documents = size = dropped = 0
+    try:
+        for _, encoded in streams.blocks(meter):
+            stream = joiner.join(encoded.ids)
+            ends = int(np.count_nonzero(stream == END_OF_TEXT))
+            ids, documents = ids + len(stream) - ends, documents + ends
+            size, dropped = size + encoded.bytes, dropped + encoded.dropped
+            if stop is not None and stop.is_set():
+                raise Stopped("Stopped; nothing is counted yet. Give the same command again.", stopped_by(stop))
+    finally:
+        streams.close()
+    return IdCounts(ids, documents, size, dropped, tuple(warnings))
