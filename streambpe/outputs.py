@@ -10,16 +10,17 @@ from pathlib import Path
 from streambpe.disk import disk_full, says_disk_full
 from streambpe.errors import OutputExists, StreambpeError, UsageError
 from streambpe.files import whole_file
+from streambpe.system import sync_folder
 
 _AS_IT_WAS = "What was there is as it was."
 
 
-def refuse_existing(path: Path, force: bool) -> None:
+def refuse_existing(path: Path, force: bool, parents: bool = False) -> None:
     """An error if something stands at `path` that nobody said to overwrite, or if no file can be made there.
 
-    To be called before any work, so that a refusal costs nothing.
+    To be called before any work, so that a refusal costs nothing. parents: folders around it will be made.
     """
-    refuse_no_place(path)
+    refuse_no_place(path, parents)
     if path.is_dir():
         raise UsageError(f"{path} is a folder, and a file is to be written. Nothing was changed; give another name.")
     if os.path.lexists(path) and not force and not _takes_all(path):
@@ -28,7 +29,7 @@ def refuse_existing(path: Path, force: bool) -> None:
         )
 
 
-def refuse_no_place(path: Path) -> None:
+def refuse_no_place(path: Path, parents: bool = False) -> None:
     """An error if nothing can be made at `path`: no folder around it, or an impossible name."""
     try:
         path.lstat()
@@ -36,8 +37,24 @@ def refuse_no_place(path: Path) -> None:
         pass
     except (OSError, ValueError) as why:  # name too long, a file in place of a folder, a folder we may not look into
         raise UsageError(f"{path} cannot be written: {getattr(why, 'strerror', why)}. Nothing was changed.") from None
-    if not path.absolute().parent.is_dir():
+    if not parents and not path.absolute().parent.is_dir():
         raise UsageError(f"{path.parent} is no folder; make it first. Nothing was written.")
+
+
+@contextlib.contextmanager
+def parents_made(path: Path) -> Iterator[None]:
+    """The folders around `path` are there; those that were made for it go again if it fails, and are synced if not."""
+    missing = [folder for folder in path.absolute().parents if not folder.exists()]
+    path.absolute().parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        for folder in missing:  # the innermost first
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
+    for folder in missing:
+        sync_folder(folder.parent)
 
 
 def _takes_all(path: Path) -> bool:

@@ -13,7 +13,9 @@ import pytest
 from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.formats.export import export
 from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import UsageError
 from streambpe.files import put_in_place, whole_file
+from streambpe.outputs import parents_made
 from streambpe.store.run import Run
 from streambpe.train.commands import train
 from streambpe.train.superwords.runs import FoundRuns, write_run_words
@@ -92,6 +94,23 @@ def test_exports(disk, run, tmp_path, to):
     """A folder that an export makes is synced, and so is the one that it stands in."""
     export(run, to, tmp_path / "out")
     assert str(tmp_path) in disk.synced
+    export(run, to, tmp_path / "new" / "folder" / "out")
+    assert {str(tmp_path / "new"), str(tmp_path / "new" / "folder")} <= {str(path) for path in disk.synced}
+
+
+def test_folders_around_an_export_go_again_if_it_fails(run, tmp_path):
+    """Nothing is left of what was made for a file that could not be written; what was there stays."""
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(UsageError):
+        export(run, "gguf", tmp_path / "mine" / "a" / "b" / "out.gguf", vocab_sizes=[9])
+    around = parents_made(tmp_path / "mine" / "a" / "b" / "out")
+    around.__enter__()
+    assert (tmp_path / "mine" / "a" / "b").is_dir()
+    assert not around.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
+    assert list(tmp_path.rglob("*")) == [tmp_path / "mine"]
+    (tmp_path / "mine" / "file").write_text("mine")
+    with pytest.raises(UsageError, match="cannot be written"):
+        export(run, "hf", tmp_path / "mine" / "file" / "out.json")
 
 
 @pytest.mark.parametrize("name", ["ids.bin", "ids.npy", "ids.parquet"])

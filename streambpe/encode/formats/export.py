@@ -34,7 +34,7 @@ from streambpe.files import put_in_place
 from streambpe.model.eventlog import EventLog, Special, write_event_log
 from streambpe.model.parquet import read_parquet, write_parquet
 from streambpe.model.replay import Model, events_for_size
-from streambpe.outputs import not_written, refuse_existing, refuse_no_place
+from streambpe.outputs import not_written, parents_made, refuse_existing, refuse_no_place
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import find_sources
 from streambpe.sources.read import Reader
@@ -198,13 +198,12 @@ def export(
     targets = [path.with_name(f"{path.stem}-{n}{path.suffix}") for n in vocab_sizes] if several else [path]
     for target in targets:
         for file in files_of(to, target, folder):
-            refuse_existing(file, force)
+            refuse_existing(file, force, parents=True)
     log = model if isinstance(model, EventLog) else read_model(model)
     logs = [cut_log(log, size) for size in vocab_sizes] or [log]
     if folder is not None:
         folder.settle({special.text: special.id for special in log.header.specials})
         folder.chat_text()
-        path.absolute().parent.mkdir(parents=True, exist_ok=True)
     return [_export_one(one, to, target, verify, folder) for one, target in zip(logs, targets, strict=True)]
 
 
@@ -217,7 +216,7 @@ def files_of(to: str, path: Path, folder: Roles | None = None) -> list[Path]:
             )
         return [path / name for name in folder_files(folder)] if path.is_dir() else []
     if to == "gpt2":
-        refuse_no_place(path)
+        refuse_no_place(path, parents=True)
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path} is a file, and gpt2 writes a folder. Nothing was changed; give another name.")
         return [path / "vocab.json", path / "merges.txt"] if path.is_dir() else []
@@ -228,7 +227,7 @@ def files_of(to: str, path: Path, folder: Roles | None = None) -> list[Path]:
 def _written_aside(path: Path) -> Iterator[Path]:
     """The same name in a folder beside `path`; what was written there moves to its place when all of it is written."""
     try:
-        with tempfile.TemporaryDirectory(prefix=".export-", dir=path.absolute().parent) as place:
+        with parents_made(path), tempfile.TemporaryDirectory(prefix=".export-", dir=path.absolute().parent) as place:
             yield Path(place) / path.name
             for file in sorted(file for file in Path(place).rglob("*") if file.is_file()):
                 target = path.parent / file.relative_to(place)
