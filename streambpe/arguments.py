@@ -1,6 +1,7 @@
-"""The keywords of `train`, flat and typed: fields of the option classes, so that editors and mypy know them.
+"""The keywords of `train` and `count`, flat and typed for editors and mypy: fields of the option classes.
 
     train("runs/en", ["corpus/"], vocab_size=32_000, pattern="gpt4", lines=True, memory="2GB")
+    count("runs/en", ["corpus/"], pattern="gpt4", sequences=True, lines=True, memory="2GB")
 
 A test compares these classes with TrainConfig, CountConfig, SourceOptions and Resources.
 """
@@ -74,7 +75,11 @@ class ResourceOptions(TypedDict, total=False):
     temp_dir: str | Path | None
 
 
-class TrainArguments(TrainOptions, CountOptions, ReadingOptions, ResourceOptions, total=False):
+class CountKeywords(CountOptions, ReadingOptions, ResourceOptions, total=False):
+    """The keywords of `count`."""
+
+
+class TrainArguments(TrainOptions, CountKeywords, total=False):
     """All of them: the keywords of `train`."""
 
 
@@ -88,23 +93,60 @@ def split_arguments(
 
     `counting` and `resources` are the same as objects; what is said in both ways, and an unknown keyword, is an error.
     """
-    homes = {name: holder for holder in (TrainConfig, CountConfig, SourceOptions) for name in options_of(holder)}
-    for name in given:
-        if name not in homes and name not in _RESOURCES:
-            near = get_close_matches(name, [*homes, *_RESOURCES], 1)
-            raise TypeError(f"train() has no argument {name!r}." + (f" Is {near[0]!r} meant?" if near else ""))
-    said = {name: value for name, value in given.items() if value is not None and value != ()}
+    homes = _homes("train", given, TrainConfig, CountConfig, SourceOptions)
+    said = _said(given)
     options = {name: value for name, value in said.items() if homes.get(name) is TrainConfig}
     how = {name: value for name, value in said.items() if homes.get(name) in (CountConfig, SourceOptions)}
-    limits = {name: said[name] for name in _RESOURCES if name in said}
     if how and counting is not None:
         raise UsageError(f"{', '.join(how)} and counting: say how to count once. Leave one of the two out.")
-    if limits and resources is not None:
-        raise UsageError(f"{', '.join(limits)} and resources: say once what may be used. Leave one of the two out.")
+    resources = _resources(said, resources)
     if counting is None:
         splitting = {name: how.pop(name) for name in list(how) if homes[name] is CountConfig}
         counting = Counting.of({**how, "options": splitting})
+    return options, Counting.of(counting), resources
+
+
+def split_count_arguments(
+    given: Mapping[str, Any], options: CountOptions | None, resources: Resources | None
+) -> tuple[Counting, Resources]:
+    """(how to count, what may be used) of the keywords of `count`; `options` and `resources`: the same as objects."""
+    homes = _homes("count", given, CountConfig, SourceOptions)
+    said = _said(given)
+    splitting = {name: value for name, value in said.items() if homes.get(name) is CountConfig}
+    if splitting and options is not None:
+        raise UsageError(f"{', '.join(splitting)} and options: say how to count once. Leave one of the two out.")
+    reading = {name: value for name, value in said.items() if homes.get(name) is SourceOptions}
+    return Counting.of({**reading, "options": splitting if options is None else options}), _resources(said, resources)
+
+
+def _homes(function: str, given: Mapping[str, Any], *holders: type) -> dict[str, type]:
+    """In which class each option is declared; an error that names a keyword that is in none."""
+    homes = {name: holder for holder in holders for name in options_of(holder)}
+    for name in given:
+        if name not in homes and name not in _RESOURCES:
+            near = get_close_matches(name, [*homes, *_RESOURCES], 1)
+            raise TypeError(f"{function}() has no argument {name!r}." + (f" Is {near[0]!r} meant?" if near else ""))
+        if homes.get(name) is CountConfig:
+            _refuse_no_choice(name, given[name])
+    return homes
+
+
+def _refuse_no_choice(name: str, value: Any) -> None:
+    """The command line knows what may be chosen in how to count; here it is refused before anything is made."""
+    choices = options_of(CountConfig)[name].choices
+    if value is not None and choices and value not in choices:
+        raise UsageError(f"{name}={value!r}: one of {', '.join(map(repr, choices))}. Nothing was changed.")
+
+
+def _said(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value is not None and value != ()}
+
+
+def _resources(said: Mapping[str, Any], resources: Resources | None) -> Resources:
+    limits = {name: said[name] for name in _RESOURCES if name in said}
     if resources is None:
         texts = {name: str(limits[name]) for name in ("memory", "temp_dir") if name in limits}
-        resources = Resources.from_options(**texts, threads=limits.get("threads"))
-    return options, Counting.of(counting), resources
+        return Resources.from_options(**texts, threads=limits.get("threads"))
+    if limits:
+        raise UsageError(f"{', '.join(limits)} and resources: say once what may be used. Leave one of the two out.")
+    return resources

@@ -80,11 +80,11 @@ class CountArguments(TypedDict):
 
     lines: bool
     text_column: str | None
-    kind: str
+    kind: Literal["auto", "txt", "lines", "jsonl", "csv", "parquet"]
     counts: bool
     stdin_name: str
     groups: tuple[str, ...]
-    group_by: str | None
+    group_by: Literal["folder"] | None
     options: CountOptions
 
 

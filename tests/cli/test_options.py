@@ -11,6 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from streambpe.arguments import ReadingOptions
 from streambpe.cli.help import PanelCommand
 from streambpe.cli.main import main
 from streambpe.cli.options import COUNT_OPTIONS, RESOURCE_OPTIONS, SOURCE_OPTIONS, TRAIN_OPTIONS
@@ -121,4 +122,5 @@ def test_arguments_of_count_are_the_fields_of_the_options():
     told, held = get_type_hints(CountOptions), get_type_hints(CountConfig)
     assert told == held
     told, held = get_type_hints(CountArguments), get_type_hints(Counting)
-    assert told == held
+    choices = {name: get_type_hints(ReadingOptions)[name] for name in ("kind", "group_by")}
+    assert told == held | choices

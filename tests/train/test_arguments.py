@@ -1,4 +1,4 @@
-"""`train` from Python: flat keywords that editors and mypy know, errors that name them, a line in a notebook."""
+"""`train` and `count` from Python: flat keywords that editors know, errors that name them, a line in a notebook."""
 
 from __future__ import annotations
 
@@ -57,6 +57,47 @@ def test_resources_are_those_of_the_command_line():
     assert set(get_type_hints(arguments.ResourceOptions)) == flags
 
 
+def test_count_takes_every_option_of_counting():
+    """Its own, and those of reading and of resources; `train` takes them too."""
+    known = {*options_of(CountConfig), *options_of(SourceOptions), "memory", "threads", "temp_dir"}
+    assert set(get_type_hints(arguments.CountKeywords)) == known
+    assert known < set(get_type_hints(arguments.TrainArguments))
+
+
+def test_flat_keywords_of_count_are_what_objects_say(source, tmp_path):
+    """The same counts, the same options of the run; None is not given, also where texts come from Python."""
+    flat = streambpe.count(
+        tmp_path / "flat", [source], pattern="o200k_base", sequences=True, lines=True, memory="400MB", threads=2
+    )
+    objects = streambpe.count(
+        tmp_path / "objects", [source], options={"pattern": "gpt4o", "sequences": True}, lines=True, resources=SMALL
+    )
+    assert flat.corpus["sha256"] == objects.corpus["sha256"]
+    mine, theirs = (Run(tmp_path / name).facts()["config"] for name in ("flat", "objects"))
+    assert mine == theirs
+    again = streambpe.count(tmp_path / "flat", [source], pattern=None, lines=True, resources=SMALL)
+    assert (again.counted, again.skipped) == (0, 1)
+    texts = streambpe.count_from_iterator(tmp_path / "texts", TEXT.splitlines(), pattern="gpt4", memory="400MB")
+    assert texts.corpus["documents"] == 40
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "told"),
+    [
+        ({"patern": "gpt4"}, TypeError, r"count\(\) has no argument 'patern'. Is 'pattern' meant"),
+        ({"vocab_size": 300}, TypeError, "no argument 'vocab_size'"),
+        ({"pattern": "gpt4", "options": {"sequences": True}}, UsageError, "pattern and options"),
+        ({"memory": "1GB", "resources": SMALL}, UsageError, "memory and resources"),
+        ({"normalize": "nfd"}, UsageError, "normalize"),
+    ],
+)
+def test_errors_of_count_name_the_argument(source, tmp_path, given, error, told):
+    """Before anything is made."""
+    with pytest.raises(error, match=told):
+        streambpe.count(tmp_path / "run", [source], **given)
+    assert not (tmp_path / "run").exists()
+
+
 def test_flat_keywords_are_what_objects_say(source, tmp_path):
     """The same job, the same vocabulary."""
     flat = streambpe.train(
@@ -101,6 +142,9 @@ def test_mypy_knows_them(tmp_path):
         "streambpe.train('run', ['a.txt'], vocab_sise=300)\n"
         "streambpe.train('run', ['a.txt'], vocab_size='300')\n"
         "streambpe.train('run', ['a.txt'], ties='first')\n"
+        "streambpe.count('run', ['a.txt'], pattern='gpt4', sequences=True, lines=True, memory='1GB')\n"
+        "streambpe.count('run', ['a.txt'], pattern=4)\n"
+        "streambpe.count('run', ['a.txt'], kind='xml')\n"
     )
     root = Path(streambpe.__file__).parents[1]
     done = subprocess.run(
@@ -108,7 +152,7 @@ def test_mypy_knows_them(tmp_path):
         capture_output=True, text=True, cwd=root,
     )  # fmt: skip
     lines = sorted({int(line.split(":")[1]) for line in done.stdout.splitlines() if "error" in line and "mine" in line})
-    assert lines == [3, 4, 5], done.stdout
+    assert lines == [3, 4, 5, 7, 8], done.stdout
 
 
 def test_a_tokenizer_has_the_names_people_try(source, tmp_path):

@@ -8,9 +8,10 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
-from streambpe.count_config import CountConfig, Counting, CountOptions, reconcile
+from streambpe.arguments import CountKeywords, split_count_arguments
+from streambpe.count_config import CountConfig, CountOptions, reconcile
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunError, UsageError
 from streambpe.progress import Meter, Reporter
@@ -44,35 +45,27 @@ def count(
     *,
     options: CountOptions | None = None,
     resources: Resources | None = None,
-    lines: bool = False,
-    text_column: str | None = None,
-    kind: str = "auto",
-    counts: bool = False,
-    stdin_name: str = "-",
-    groups: Sequence[str] = (),
-    group_by: str | None = None,
     progress: str = "none",
     stop: threading.Event | None = None,
+    **arguments: Unpack[CountKeywords],
 ) -> CountResult:
     """Count sources into a run; those counted before are skipped, a stopped count goes on.
 
-    `options` are fields of CountConfig; None or missing means the run's own, or the default. Without sources the
-    tables are filled again from what is counted, and options may only say how that was counted.
-    `counts`: the sources are count tables. `groups` (NAME=GLOB each) and `group_by` ("folder") keep the counts
-    of groups of sources apart (store/groups.py). Setting `stop` commits and raises Stopped.
+        count("runs/en", ["corpus/"], pattern="gpt4", lines=True, memory="2GB")
+
+    `arguments`: those of the command line (arguments.py); a missing one is the run's own, or the default. `options`
+    (fields of CountConfig) and `resources`: the same as objects. Without sources the tables are filled again from what
+    is counted, and options may only say how that was counted. `counts`: the sources are count tables. `groups`
+    (NAME=GLOB each) and `group_by` ("folder") keep the counts of groups of sources apart (store/groups.py). Setting
+    `stop` commits and raises Stopped.
     """
-    asked = Counting.of(
-        {
-            "lines": lines, "text_column": text_column, "kind": kind, "counts": counts, "stdin_name": stdin_name,
-            "groups": groups, "group_by": group_by, "options": options,
-        }
-    )  # fmt: skip
+    asked, resources = split_count_arguments(arguments, options, resources)
     rules = GroupRules.from_options(asked.groups, asked.group_by)
     folder = run if isinstance(run, Run) else Run(run)
     folder.refuse_other_content("count", [source for source in sources if isinstance(source, str)])
     if not sources and folder.state.exists():
         refuse_other_counting(folder, asked)
-        return _fold_again(folder, resources or Resources.from_options(), progress)
+        return _fold_again(folder, resources, progress)
     names = [s for s in sources if isinstance(s, str)]
     found, warnings = find_sources(names, asked)
     found += [s for s in sources if isinstance(s, Source)]
@@ -85,7 +78,6 @@ def count(
         found = [replace(s, group=rules.group_of(s.path)) if s.group is None else s for s in found]
     unused = [name for name, _ in rules.rules if name not in {source.group for source in found}]
     warnings += [f"--group {name}: no source is in it." for name in dict.fromkeys(unused)]
-    resources = resources or Resources.from_options()
     facts = folder.facts() if folder.state.exists() else folder.facts_kept()
     if facts:
         config = reconcile(json.loads(facts["config"]), asked.options, folder.path)
@@ -94,9 +86,9 @@ def count(
     pattern = find_pattern(
         config.pattern, gaps=config.gaps, split_scripts=config.split_scripts, prepared=config.prepares
     )
-    if stdin_name != "-" and not any(source.is_stdin for source in found):
-        raise UsageError(f"--stdin-name {stdin_name} names standard input, and `-` is not among the sources.")
-    if counts and config.sequences:
+    if asked.stdin_name != "-" and not any(source.is_stdin for source in found):
+        raise UsageError(f"--stdin-name {asked.stdin_name} names standard input, and `-` is not among the sources.")
+    if asked.counts and config.sequences:
         raise UsageError("--sequences needs documents; count tables have none.")
     stop = stop or threading.Event()
     with folder.lock(), disk_full_explained(folder.path), waiting_for_tables(stop):
@@ -180,11 +172,19 @@ def resume_count(
 
 
 def count_from_iterator(
-    run: Path | str, texts: Iterable[str], *, name: str = "iterator", **arguments: Any
+    run: Path | str,
+    texts: Iterable[str],
+    *,
+    name: str = "iterator",
+    resources: Resources | None = None,
+    progress: str = "none",
+    stop: threading.Event | None = None,
+    **arguments: Unpack[CountKeywords],
 ) -> CountResult:
     """Like `count`, but over Python strings, each a document.
 
     Called again with the same name it passes by the documents that were counted, checks that they
     are the same, and goes on behind them.
     """
-    return count(run, [Source(name, "iterator", texts=texts)], **arguments)
+    source = Source(name, "iterator", texts=texts)
+    return count(run, [source], resources=resources, progress=progress, stop=stop, **arguments)
