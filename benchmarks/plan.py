@@ -26,7 +26,7 @@ from pathlib import Path
 
 from harness import RESULTS, Contender, preamble, run_once, scratch, streambpe
 
-from streambpe.inspect.status import folder_bytes
+from streambpe.disk import folder_bytes
 
 WITHIN = {"time, s": 0.25, "memory, MB": 0.15, "disk, MB": 0.25, "disk left, MB": 0.25}
 

@@ -35,7 +35,7 @@ import synthetic
 from corpora import prepare
 from harness import RESULTS, Contender, preamble, run_once, scratch, streambpe
 
-from streambpe.inspect.status import folder_bytes
+from streambpe.disk import folder_bytes
 from streambpe.resources import parse_size
 
 LOOK_SECONDS = 0.25

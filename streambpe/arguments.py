@@ -73,6 +73,7 @@ class ResourceOptions(TypedDict, total=False):
     memory: str | int | None
     threads: int | None
     temp_dir: str | Path | None
+    max_disk: str | int | None
 
 
 class CountKeywords(CountOptions, ReadingOptions, ResourceOptions, total=False):
@@ -83,7 +84,7 @@ class TrainArguments(TrainOptions, CountKeywords, total=False):
     """All of them: the keywords of `train`."""
 
 
-_RESOURCES = ("memory", "threads", "temp_dir")
+_RESOURCES = ("memory", "threads", "temp_dir", "max_disk")
 
 
 def split_arguments(
@@ -145,7 +146,7 @@ def _said(given: Mapping[str, Any]) -> dict[str, Any]:
 def _resources(said: Mapping[str, Any], resources: Resources | None) -> Resources:
     limits = {name: said[name] for name in _RESOURCES if name in said}
     if resources is None:
-        texts = {name: str(limits[name]) for name in ("memory", "temp_dir") if name in limits}
+        texts = {name: str(limits[name]) for name in ("memory", "temp_dir", "max_disk") if name in limits}
         return Resources.from_options(**texts, threads=limits.get("threads"))
     if limits:
         raise UsageError(f"{', '.join(limits)} and resources: say once what may be used. Leave one of the two out.")

@@ -1,4 +1,4 @@
-"""A full disk: every library reports it in its own way; here it becomes one message.
+"""A full disk, where every library reports it in its own way: one message. What a folder takes up on disk.
 
 Python, numpy, Arrow, Polars and DuckDB raise errors of their own, some without a number. DuckDB also reports a full
 disk as a file that it "cannot open".
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from streambpe.errors import DiskFull, StreambpeError
+from streambpe.system import bytes_on_disk
 
 _NUMBERS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _WORDS = re.compile(
@@ -46,3 +48,13 @@ def disk_full_explained(folder: Path | str) -> Iterator[None]:
         if not says_disk_full(why):
             raise
         raise disk_full(why, folder) from None
+
+
+def folder_bytes(folder: Path) -> int:
+    """What a RUN takes up on disk; files that vanish meanwhile count as nothing."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += bytes_on_disk(os.stat(os.path.join(place, name)))
+    return total

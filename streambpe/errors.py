@@ -21,7 +21,7 @@ class DiskFull(StreambpeError):
 
 
 class LimitError(StreambpeError):
-    """The job does not fit the memory it was given."""
+    """The job does not fit the memory or the disk it was given."""
 
     exit_code = 3
 

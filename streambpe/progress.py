@@ -51,6 +51,7 @@ class JobFacts(TypedDict, total=False):
     batch_events: int  # in the last pass
     mode: str  # of the last pass
     checkpoint: str  # when the last one was
+    disk_needed_bytes: int  # at its peak, at least; superwords
     message: str  # why it stopped
     workers: list[WorkerFacts]  # while others than this process's threads are at work
 
@@ -243,6 +244,8 @@ class Reporter:
         from rich.live import Live
         from rich.text import Text
 
+        if needed := self.meter.facts.get("disk_needed_bytes"):
+            print(f"disk: {format_size(needed)} or more at the peak", file=sys.stderr)
         console = Console(stderr=True)
         live = Live(console=console, auto_refresh=False, transient=self._transient)
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""--memory, --threads and --temp-dir, and keeping within --memory.
+"""--memory, --threads, --temp-dir and --max-disk, and keeping within --memory.
 
 That is: what the process tree takes, what is left, and giving freed memory back to the system.
 
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from streambpe.errors import LimitError, UsageError
 from streambpe.options import option, refuse_what_is_no_text
@@ -70,6 +70,7 @@ class ResourceFacts(TypedDict):
     memory_bytes: int
     threads: int
     temp_dir: str | None
+    max_disk_bytes: NotRequired[int | None]  # missing: written before there was --max-disk
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,13 @@ class Resources:
     )
     threads: int = option(help="At work at a time.", panel="Most used", metavar="N", least=1, told_default="all cores")
     temp_dir: Path | None = option(None, "Where to spill.", panel="Resources", metavar="DIR", told_default="inside RUN")
+    max_disk_bytes: int | None = option(
+        None,
+        "Bound for RUN and its temporary files: end at once what cannot fit, and stop what reaches it.",
+        flag="--max-disk",
+        panel="Resources",
+        metavar="SIZE",
+    )
     engine: str = "auto"  # who counts: "here" (threads of this process), "processes", "auto" (processes where they pay)
 
     def __post_init__(self) -> None:
@@ -92,7 +100,11 @@ class Resources:
 
     @classmethod
     def from_options(
-        cls, memory: str | None = None, threads: int | None = None, temp_dir: str | None = None
+        cls,
+        memory: str | None = None,
+        threads: int | None = None,
+        temp_dir: str | None = None,
+        max_disk: str | None = None,
     ) -> Resources:
         """Defaults: a quarter of the memory this process may use, and all its cores."""
         machine = available_memory()
@@ -110,19 +122,26 @@ class Resources:
                 f"--threads {threads}: from 1 to {most_threads()} on this machine, which has {usable_cores()} cores. "
                 f"Nothing was changed."
             )
-        return cls(memory_bytes, count, Path(temp_dir) if temp_dir else None)
+        max_disk_bytes = None if max_disk is None else parse_size(max_disk, "--max-disk")
+        return cls(memory_bytes, count, Path(temp_dir) if temp_dir else None, max_disk_bytes)
 
     def as_facts(self) -> ResourceFacts:
         """As job.json holds them, so that `resume` goes on with the same."""
         temp_dir = str(self.temp_dir) if self.temp_dir else None
-        return {"memory_bytes": self.memory_bytes, "threads": self.threads, "temp_dir": temp_dir}
+        return {
+            "memory_bytes": self.memory_bytes,
+            "threads": self.threads,
+            "temp_dir": temp_dir,
+            "max_disk_bytes": self.max_disk_bytes,
+        }
 
     @classmethod
     def from_facts(cls, facts: ResourceFacts) -> Resources:
         """Made from what `as_facts` gave, perhaps on a larger machine: no more than this machine has."""
         memory_bytes = min(facts["memory_bytes"], max(available_memory(), SMALLEST_MEMORY_BYTES))
         threads = min(facts["threads"], most_threads())
-        return cls(memory_bytes, threads, Path(facts["temp_dir"]) if facts["temp_dir"] else None)
+        temp_dir = Path(facts["temp_dir"]) if facts["temp_dir"] else None
+        return cls(memory_bytes, threads, temp_dir, facts.get("max_disk_bytes"))
 
     def check_superwords(self, superwords: str) -> None:
         """Refuse superwords where they would not fit, before anything is read."""

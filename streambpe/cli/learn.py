@@ -15,6 +15,7 @@ from streambpe.cli.options import (
     config_option,
     count_options,
     force_option,
+    job_options,
     line_option,
     open_resources,
     partial_option,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 @click.argument("run")
 @click.argument("sources", nargs=-1, metavar="SOURCE...")
 @count_options
-@resource_options
+@job_options
 @progress_option
 @json_option
 def count(
@@ -45,6 +46,7 @@ def count(
     memory: str | None,
     threads: int | None,
     temp_dir: str | None,
+    max_disk: str | None,
     progress: str,
     as_json: bool,
     **given: Any,
@@ -67,7 +69,7 @@ def count(
         streambpe count runs/en corpus/*.jsonl.zst --pattern gpt4o --memory 2GB
     """
     run = whole_run(run)
-    resources = open_resources(memory, threads, temp_dir)
+    resources = open_resources(memory, threads, temp_dir, max_disk)
     from streambpe.train.counting.count import count as count_sources
 
     with stop_on_signals() as stop:
@@ -94,7 +96,7 @@ def count(
     help="Several trainings live in one RUN; RUN:NAME says the same. [default: main]",
 )
 @count_options
-@resource_options
+@job_options
 @progress_option
 @click.option(
     "--checkpoint-seconds",
@@ -123,6 +125,7 @@ def train(
     memory: str | None,
     threads: int | None,
     temp_dir: str | None,
+    max_disk: str | None,
     progress: str,
     checkpoint_seconds: float,
     allow_partial: bool,
@@ -146,7 +149,7 @@ def train(
             --superwords uw --transition 96k
     """
     run, name = named_run(run, name)
-    resources = open_resources(memory, threads, temp_dir)
+    resources = open_resources(memory, threads, temp_dir, max_disk)
     counting = take_counting(given)
     from streambpe.train.commands import train as learn
 
@@ -253,7 +256,7 @@ def plan(
 @click.command()
 @click.argument("run")
 @click.option("--name", metavar="NAME", help="Of the training. [default: the last one that was started]")
-@resource_options
+@job_options
 @progress_option
 @json_option
 def resume(
@@ -262,6 +265,7 @@ def resume(
     memory: str | None,
     threads: int | None,
     temp_dir: str | None,
+    max_disk: str | None,
     progress: str,
     as_json: bool,
 ) -> None:
@@ -277,7 +281,7 @@ def resume(
     from streambpe.store.run import Run
 
     run, name = named_run(run, name)
-    resources = open_resources(memory, threads, temp_dir, find_work(Run(run), name)[1])
+    resources = open_resources(memory, threads, temp_dir, max_disk, find_work(Run(run), name)[1])
     from streambpe.train.commands import resume as go_on
     from streambpe.train.training import TrainResult
 

@@ -73,6 +73,11 @@ SOURCE_OPTIONS = tuple(options_of(SourceOptions).values())
 
 def resource_options(command: F) -> F:
     """--memory, --threads, --temp-dir."""
+    return _with(command, [option for option in RESOURCE_OPTIONS if option.name != "max_disk"])
+
+
+def job_options(command: F) -> F:
+    """The same, and --max-disk, for a command whose RUN may grow large."""
     return _with(command, RESOURCE_OPTIONS)
 
 
@@ -117,16 +122,20 @@ def reading_options(*names: str, panel: str = "Corpus") -> Callable[[F], F]:
 
 
 def open_resources(
-    memory: str | None, threads: int | None, temp_dir: str | None, before: ResourceFacts | None = None
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+    max_disk: str | None = None,
+    before: ResourceFacts | None = None,
 ) -> Resources:
     """Apply the options of `resource_options` to this process; to be called before Polars is imported.
 
     `before`: what a job had until now; options that are not given are taken from it.
     """
-    resources = Resources.from_options(memory, threads, temp_dir)
+    resources = Resources.from_options(memory, threads, temp_dir, max_disk)
     if before:
         held = Resources.from_facts(before)
-        given = {"memory_bytes": memory, "threads": threads, "temp_dir": temp_dir}
+        given = {"memory_bytes": memory, "threads": threads, "temp_dir": temp_dir, "max_disk_bytes": max_disk}
         resources = replace(held, **{key: getattr(resources, key) for key, value in given.items() if value is not None})
         if memory is None and held.memory_bytes < before["memory_bytes"]:
             click.echo(

@@ -126,7 +126,8 @@ def forecast(grown: Grown, rehearsed: Rehearsal, config: TrainConfig, resources:
     left = rehearsed.end_disk_bytes + max(0, tables) * (more_distinct - 1) + rehearsed.sequence_bytes * (times - 1)
     learner = rehearsed.from_disk if rehearsed.from_disk is not None and not in_memory else rehearsed
     scratch = learner.peak_disk_bytes - learner.end_disk_bytes
-    learning_disk = left + scratch * (times if superwords else more_places)
+    of_documents = min(scratch, learner.superword_bytes)  # the rest is words, events and tables
+    learning_disk = left + of_documents * times + (scratch - of_documents) * more_places
     counting_disk = counted + large.number * grown.distinct.at(times * large.share) * rows
     chunks = rehearsed.corpus["chunks"] if rehearsed.corpus else 0
     return {

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from streambpe.disk import folder_bytes
 from streambpe.errors import Stopped, StreambpeError
-from streambpe.inspect.status import folder_bytes
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.store.database import open_store, use_training
 from streambpe.store.job import Job, put_job
@@ -40,6 +40,7 @@ class Rehearsal:
     end_disk_bytes: int = 0
     parts_bytes: int = 0  # of end_disk_bytes, the counts
     sequence_bytes: int = 0  # of end_disk_bytes, the documents
+    superword_bytes: int = 0  # of peak_disk_bytes, what was made of the documents
     corpus: CorpusFacts | None = None
     batches: list[PassRow] = field(default_factory=list)
     from_disk: Rehearsal | None = None  # learning once more, with memory in proportion to the sample
@@ -77,7 +78,9 @@ def rehearse(run: Path, job: Job, stop: threading.Event, name: str = "main") -> 
             memory = tree_memory(child.pid)
             if looks % _LOOKS_AT_DISK == 0:
                 disk = folder_bytes(run)
-                found.peak_disk_bytes = max(found.peak_disk_bytes, disk)
+                if disk > found.peak_disk_bytes:
+                    work = (run / "training" / name).glob("superwords-*")
+                    found.peak_disk_bytes, found.superword_bytes = disk, sum(map(folder_bytes, work))
             if counting:
                 found.count_peak_bytes = max(found.count_peak_bytes, memory)
                 found.counted_disk_bytes = disk

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from pathlib import Path
 
 import psutil
 
+from streambpe.disk import folder_bytes
 from streambpe.progress import Status
 from streambpe.resources import format_size
 from streambpe.store.run import Run
-from streambpe.system import bytes_on_disk
-
-
-def folder_bytes(folder: Path) -> int:
-    """What a RUN takes up on disk; files that vanish meanwhile count as nothing."""
-    total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(OSError):
-                total += bytes_on_disk(os.stat(os.path.join(place, name)))
-    return total
 
 
 class RunStatus(Status):

@@ -26,6 +26,7 @@ from streambpe.store.run import Run
 from streambpe.store.training_files import check_name, journal_path, log_path
 from streambpe.train.counting.count import count, resume_count
 from streambpe.train.counting.job import CountResult
+from streambpe.train.disk_bound import refuse_too_little_disk, source_bytes
 from streambpe.train.engine.engine import Batch
 from streambpe.train.identity import refuse_started_otherwise
 from streambpe.train.made_with import keep_options
@@ -79,6 +80,9 @@ def train(
         checkpoint_seconds=checkpoint_seconds,
         allow_partial=allow_partial,
     )
+    if counting.options.get("sequences"):
+        named = find_sources([source for source in sources if isinstance(source, str)], counting)[0]
+        refuse_too_little_disk(resources, source_bytes(named), config.superwords)
     new = not folder.path.is_dir()
     with folder.lock(), disk_full_explained(folder.path), waiting_for_tables(trainer.stop):
         if folder.state.exists():

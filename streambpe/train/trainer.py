@@ -43,6 +43,7 @@ from streambpe.store.trainings import TokenTable
 from streambpe.store.weights import check_weights
 from streambpe.train.beginning import open_journal
 from streambpe.train.counts import EDITED, find_corpus, read_counts
+from streambpe.train.disk_bound import disk_needed, refuse_too_little_disk, within_disk
 from streambpe.train.engine.engine import Batch, Engine
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.identity import finished, refuse_half_counted
@@ -108,11 +109,20 @@ class Trainer:
                 training.remove_work()  # killed at its very end, it left its files
                 return replace(done, warnings=warnings)
             check_weights(training.run.path, parts_by_group(corpus.parts), self.config.weights)
-            with (
-                Reporter(self.meter, training.run.write_status, self.progress),
-                read_counts(training, corpus) as read,
-            ):
-                return replace(self._learn(read), warnings=warnings)
+            if self.config.superwords != "none":
+                text, kind = corpus.totals["bytes"], self.config.superwords
+                refuse_too_little_disk(training.resources, text, kind)
+                self.meter.facts["disk_needed_bytes"] = sum(disk_needed(text, kind).values())
+            callers = self.stop
+            try:
+                with (
+                    Reporter(self.meter, training.run.write_status, self.progress),
+                    within_disk(training.run.path, training.blocks, training.resources, callers) as self.stop,
+                    read_counts(training, corpus) as read,
+                ):
+                    return replace(self._learn(read), warnings=warnings)
+            finally:
+                self.stop = callers
 
     def refuse_half_counted(self, given: Collection[str] = ()) -> None:
         """Raise an error if the counts are only part of a corpus and nobody asked for that."""

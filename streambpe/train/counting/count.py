@@ -37,6 +37,7 @@ from streambpe.store.unfinished import (
 from streambpe.text.patterns import find_pattern
 from streambpe.text.unicode_tables import tables_fact
 from streambpe.train.counting.job import CountJob, CountResult, told_left_out
+from streambpe.train.disk_bound import refuse_too_little_disk, source_bytes
 
 
 def count(
@@ -90,6 +91,8 @@ def count(
         raise UsageError(f"--stdin-name {asked.stdin_name} names standard input, and `-` is not among the sources.")
     if asked.counts and config.sequences:
         raise UsageError("--sequences needs documents; count tables have none.")
+    if config.sequences:
+        refuse_too_little_disk(resources, source_bytes(found), "none")
     stop = stop or threading.Event()
     with folder.lock(), disk_full_explained(folder.path), waiting_for_tables(stop):
         made_with = facts or {"versions": json.dumps(program_versions()), **tables_fact(pattern)}

@@ -36,6 +36,7 @@ from streambpe.train.counting.tables import count_table
 from streambpe.train.counting.tasks import remove_attempts
 from streambpe.train.counting.todo import Todo, find_todo
 from streambpe.train.counting.worker import Failure, Shared, Worker
+from streambpe.train.disk_bound import within_disk
 
 TAKE_ANYWAY = "say with --bad-utf8 replace or skip what becomes of its bytes, to take it all the same"
 _TOLD_SOURCES = 5  # by name, in a warning
@@ -81,7 +82,10 @@ class CountJob:
         watch = Watch(self._run, found, self._resources.as_facts())
         watch.begin([source for source, _ in todo.sources])
         failpoint("count-recorded")
-        with Reporter(self._meter, self._run.write_status, progress):
+        with (
+            Reporter(self._meter, self._run.write_status, progress),
+            within_disk(self._run.path, None, self._resources, self._stop) as self._stop,
+        ):
             self._count(todo, watch)
             warnings += told_left_out(watch.end(list_parts(self._run)))
             corpus = self._fold()

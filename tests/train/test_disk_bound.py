@@ -1,0 +1,161 @@
+"""--max-disk: what cannot fit is refused before anything is read; what reaches it stops, and goes on with more."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from streambpe.cli.main import main
+from streambpe.errors import LimitError, Stopped
+from streambpe.resources import Resources
+from streambpe.store.job import read_jobs
+from streambpe.store.run import Run
+from streambpe.threads import StopSignal
+from streambpe.train import disk_bound
+from streambpe.train.commands import resume, train
+from streambpe.train.counting.count import count, count_from_iterator
+from streambpe.train.disk_bound import disk_needed, used_bytes, within_disk
+from tests.runs import SMALL
+from tests.samples import natural_text
+
+ROOMY = replace(SMALL, max_disk_bytes=10**9)
+SUPERWORDS = ["none", "boundless", "superbpe", "uw"]
+
+
+@pytest.fixture
+def disk(monkeypatch) -> threading.Event:
+    """When it is set, the disk holds more than any bound."""
+    full = threading.Event()
+    monkeypatch.setattr(disk_bound, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(disk_bound, "_FORWARD_SECONDS", 0.005)
+    monkeypatch.setattr(disk_bound, "used_bytes", lambda *places: 2 * 10**9 if full.is_set() else 0)
+    return full
+
+
+@pytest.fixture
+def text(tmp_path) -> Path:
+    source = tmp_path / "a.txt"
+    source.write_text(natural_text(3, 2000) + "\n" + "at the end of the day\n" * 400)
+    return source
+
+
+def options_of(superwords: str) -> dict[str, object]:
+    how = {} if superwords in ("none", "boundless") else {"transition": 290}
+    return {"vocab_size": 340, "superwords": superwords, "lines": True, **how}
+
+
+@pytest.mark.parametrize(
+    ("superwords", "when"),
+    [
+        ("none", "words"),
+        pytest.param("uw", "words", marks=pytest.mark.long),
+        *(pytest.param(kind, "superwords", marks=pytest.mark.long) for kind in ("uw", "boundless", "superbpe")),
+    ],
+)
+def test_learning_that_reaches_it_goes_on_with_more(superwords, when, disk, text, tmp_path):
+    """All that was learned is kept; resume remembers the bound, and with more the log is the usual one."""
+    run = tmp_path / "run"
+
+    def fill(_batch: object) -> None:
+        if when == "words" or any((run / "training" / "main").glob("superwords-*/supermerges.events")):
+            disk.set()
+            time.sleep(0.1)
+
+    options = options_of(superwords)
+    with pytest.raises(LimitError, match=r"--max-disk 1\.0 GB is reached") as error:
+        train(run, [str(text)], resources=ROOMY, on_batch=fill, checkpoint_seconds=0, **options)
+    assert "Everything committed is kept" in str(error.value)
+    assert json.loads((run / "status.json").read_text())["message"] == str(error.value)
+    assert read_jobs(Run(run)).trainings["main"].resources["max_disk_bytes"] == 10**9
+    with pytest.raises(LimitError, match="is reached"):
+        resume(run)
+    disk.clear()
+    wanted = train(tmp_path / "beside", [str(text)], resources=SMALL, **options)
+    assert resume(run, resources=replace(SMALL, max_disk_bytes=3 * 10**9)).sha256 == wanted.sha256
+
+
+def test_counting_that_reaches_it_goes_on_with_more(disk, tmp_path):
+    """What was read before is committed, and not read again."""
+    lines = natural_text(4, 3000).splitlines()
+
+    def texts(fills: bool) -> Iterator[str]:
+        yield from lines
+        if fills:
+            disk.set()
+            time.sleep(0.1)
+        for _ in range(10):
+            yield "x y " * 100_000
+
+    with pytest.raises(LimitError, match="is reached"):
+        count_from_iterator(tmp_path / "run", texts(True), resources=ROOMY)
+    disk.clear()
+    whole = count_from_iterator(tmp_path / "run", texts(False), resources=ROOMY).corpus
+    assert whole == count_from_iterator(tmp_path / "beside", texts(False), resources=SMALL).corpus
+
+
+@pytest.mark.parametrize("superwords", SUPERWORDS[1:])
+def test_what_cannot_fit_is_refused_before_anything_is_read(superwords, text, tmp_path):
+    """Exit 3 and one message that says what needs how much; no RUN is made."""
+    needed = disk_needed(text.stat().st_size, superwords)
+    arguments = ["--memory", "400MB", "--superwords", superwords, "-s", "340"]
+    arguments += [] if superwords == "boundless" else ["--transition", "290"]
+    arguments += ["--max-disk", str(sum(needed.values()) - 1)]
+    done = CliRunner().invoke(main, ["train", str(tmp_path / "run"), str(text), *arguments])
+    assert done.exit_code == 3, done.output
+    assert all(what in " ".join(done.stderr.split()) for what in (*needed, "Nothing was changed", "streambpe plan"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_counts_that_cannot_fit(text, tmp_path):
+    """With documents by the size of the sources; a RUN that is too large already; superwords of what is counted."""
+    with pytest.raises(LimitError, match="the documents"):
+        count(tmp_path / "run", [str(text)], resources=replace(SMALL, max_disk_bytes=1000), options={"sequences": True})
+    assert not (tmp_path / "run").exists()
+    count(tmp_path / "run", [str(text)], resources=SMALL, options={"sequences": True}, lines=True)
+    tight = replace(SMALL, max_disk_bytes=used_bytes(tmp_path / "run", None, None) // 2)
+    with pytest.raises(LimitError, match=r"is reached.*Nothing was changed"):
+        train(tmp_path / "run", resources=tight, vocab_size=300)
+    with pytest.raises(LimitError, match="of superwords"):
+        train(tmp_path / "run", resources=replace(SMALL, max_disk_bytes=1000), vocab_size=300, superwords="boundless")
+
+
+@pytest.mark.long
+def test_a_bound_that_is_not_reached_changes_nothing(text, tmp_path):
+    """The same log; status.json says what is needed."""
+    one, two = (train(tmp_path / str(i), [str(text)], resources=which, **options_of("boundless"))
+                for i, which in enumerate((ROOMY, SMALL)))  # fmt: skip
+    assert one.sha256 == two.sha256
+    assert json.loads((tmp_path / "0" / "status.json").read_text())["disk_needed_bytes"] > 0
+
+
+def test_temporary_files_count(tmp_path):
+    """Blocks of learning and what DuckDB spills, in --temp-dir; not what else lies there."""
+    run, temp = tmp_path / "run", tmp_path / "temp"
+    for folder in (run, temp / "blocks"):
+        folder.mkdir(parents=True)
+        (folder / "file").write_bytes(b"x" * 40_000)
+    (temp / "duckdb_temp_storage_DEFAULT-0.tmp").write_bytes(b"x" * 40_000)
+    (temp / "other").write_bytes(b"x" * 10**6)
+    assert used_bytes(run, None, None) < 50_000
+    assert 120_000 <= used_bytes(run, temp / "blocks", temp) < 150_000
+
+
+def test_a_stop_of_the_caller_is_still_a_stop(tmp_path):
+    """It reaches the job with its signal, and is told as one."""
+    stop = StopSignal()
+    with contextlib.suppress(Stopped), within_disk(tmp_path, None, ROOMY, stop) as inner:
+        stop.number = 15
+        stop.set()
+        assert inner.wait(5)
+        assert isinstance(inner, StopSignal)
+        assert inner.number == 15
+        raise Stopped("asked to", 15)
+    assert Resources.from_facts({"memory_bytes": 10**9, "threads": 1, "temp_dir": None}).max_disk_bytes is None
