@@ -52,14 +52,14 @@ def test_the_keywords_are_the_fields_of_the_option_classes(typed, holder):
 
 
 def test_resources_are_those_of_the_command_line():
-    """memory, threads, temp_dir."""
+    """memory, threads, temp_dir, max_disk."""
     flags = {option.flag.removeprefix("--").replace("-", "_") for option in options_of(Resources).values()}
     assert set(get_type_hints(arguments.ResourceOptions)) == flags
 
 
 def test_count_takes_every_option_of_counting():
     """Its own, and those of reading and of resources; `train` takes them too."""
-    known = {*options_of(CountConfig), *options_of(SourceOptions), "memory", "threads", "temp_dir"}
+    known = {*options_of(CountConfig), *options_of(SourceOptions), *get_type_hints(arguments.ResourceOptions)}
     assert set(get_type_hints(arguments.CountKeywords)) == known
     assert known < set(get_type_hints(arguments.TrainArguments))
 
