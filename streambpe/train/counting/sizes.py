@@ -44,7 +44,7 @@ class Sizes:
         """The sizes of a task that has so much memory, besides what a process takes before any work."""
         block = int(min(MOST_BLOCK, max(LEAST_BLOCK, memory_bytes // BYTES_A_BYTE)))
         most = max(block, memory_bytes // GIANT_COST)
-        return cls(block, most, max(memory_bytes // 8, LEAST_TABLE), min(MOST_ORDERED, memory_bytes // 6), 0)
+        return cls(block, most, max(memory_bytes // 8, LEAST_TABLE), min(MOST_ORDERED, memory_bytes // 12), 0)
 
 
 def _share_bytes(resources: Resources) -> int:
