@@ -111,6 +111,7 @@ def test_stages_are_timed(monkeypatch):
     assert meter.snapshot("running")["stage_seconds"] == meter.stage_seconds()
 
 
+@pytest.mark.long
 def test_a_running_training_is_followed_to_its_end(tmp_path):
     """Frames come while it learns, with a range for the time left; the view ends with the run."""
     run = text_run(tmp_path / "run", natural_text(4, 60_000))

@@ -61,6 +61,7 @@ def test_sql_says_what_python_says(con, content):
     assert con.execute("SELECT shown(?::BLOB)", [content]).fetchall() == [(shown(content),)]
 
 
+@pytest.mark.long
 def test_every_character_is_harmless_and_the_same_in_sql(con):
     """All of Unicode: no control, no format character, no blank comes through; SQL agrees."""
     characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]

@@ -62,7 +62,7 @@ WORDS = {
 @pytest.mark.parametrize(
     ("mode", "tuning"),
     [
-        ("plain", FROM_DISK), ("boundless", {}),
+        ("plain", FROM_DISK),
         *(long(mode, tuning) for mode, tuning in itertools.product(WORDS, ({}, FROM_DISK))),
     ],
 )  # fmt: skip
@@ -114,6 +114,7 @@ MODES = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mode", "tuning"),
     [

@@ -606,6 +606,7 @@ def test_check_finds_a_wrong_neighbour(prose, tmp_path):
         assert {problem.table for problem in check(run, resources=SMALL)} == {"main.superword_adjacency"}, damage
 
 
+@pytest.mark.long
 def test_neighbours_of_format_4_are_carried_forward(prose, tmp_path):
     """As text in a table of each training they are checked as they lie; the views show the same of numbers."""
     run = documents_run(tmp_path / "run", prose[:40], "boundless")

@@ -19,6 +19,7 @@ from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from tests.hostile import random_text
 from tests.runs import SMALL, plain_events, stored_ids
+from tests.tiers import long
 
 OWN = r"\w+|\s+|[^\w\s]+"  # a pattern that the core does not know
 
@@ -41,7 +42,7 @@ def chunks_in_order(run: Path) -> list[str | None]:
     return [text[i] if i >= 0 else None for ids, text in stored_ids(run) for i in ids]
 
 
-@pytest.mark.parametrize("pattern", ["boundless", OWN])
+@pytest.mark.parametrize("pattern", [long("boundless"), OWN])
 def test_many_stretches_in_one_part(
     tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch, pattern: str
 ) -> None:
