@@ -309,7 +309,9 @@ def test_a_merge_killed_between_two_runs(tmp_path):
     cli("train", tmp_path / "sum", "--vocab-size", 258)
 
 
-@pytest.mark.parametrize("place", [long("merge-recorded"), long("part-committed:2"), "fold-filled", long("fold-committed")])
+@pytest.mark.parametrize(
+    "place", [long("merge-recorded"), long("part-committed:2"), "fold-filled", long("fold-committed")]
+)
 def test_a_merge_killed_anywhere(tmp_path, place):
     """Before the first run, behind the last, while the tables are filled: the same command comes to the same sum."""
     for name in "ab":
