@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import tempfile
 import traceback
@@ -16,7 +17,8 @@ UNFORESEEN = 70  # exit code: a defect of this program, as sysexits.h has it
 
 def unforeseen(error: BaseException, given: Sequence[str]) -> str:
     """What is said of an error that no other message is for. `given`: the words behind `streambpe`."""
-    run = next((Path(word.partition(":")[0]) for word in given[1:] if _is_run(Path(word.partition(":")[0]))), None)
+    places = (place for word in given[1:] for place in (word, word.rpartition(":")[0]) if place)
+    run = next((Path(place) for place in places if _is_run(place)), None)
     place = _written(error, given, run)
     kept = (
         f"What was counted and learned is kept in {run}: give the same command again, or `streambpe resume {run}`."
@@ -28,8 +30,10 @@ def unforeseen(error: BaseException, given: Sequence[str]) -> str:
     return f"this is a defect of streambpe, not of what it was given ({said}). {kept} {where}: please report it."
 
 
-def _is_run(path: Path) -> bool:
-    return any((path / name).exists() for name in ("run.json", "state.duckdb"))
+def _is_run(word: str) -> bool:
+    with contextlib.suppress(OSError, ValueError):  # a query may be too long for a name, or hold what no name can
+        return any((Path(word) / name).exists() for name in ("run.json", "state.duckdb"))
+    return False
 
 
 def _written(error: BaseException, given: Sequence[str], run: Path | None) -> Path | None:

@@ -42,6 +42,13 @@ def test_the_traceback_goes_into_the_run(broken, tmp_path):
     cli("check", run)
 
 
+def test_words_that_are_no_names_of_files(broken, monkeypatch, tmp_path):
+    """A query is longer than any name, or holds a NUL: neither hides the error."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for query in ("SELECT " + "1, " * 3000, "SELECT '\0'"):
+        assert "ZeroDivisionError" in cli("sql", tmp_path / "none", query, expect=70).stderr
+
+
 def test_without_a_run_it_goes_into_the_temporary_folder(broken, monkeypatch, tmp_path):
     """It does so too where RUN cannot be written."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

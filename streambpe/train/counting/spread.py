@@ -37,14 +37,14 @@ _MOST_STRETCHES = 1000  # small sources in one task
 _TASKS_A_WORKER = 8
 _LEAST_TASK_MEMORY = 40 << 20
 _LEAST_SHARE = 0.05  # of the time, that processes have to save, and that starting them may take
-_OVERHEAD = 1.03  # of tasks: reading to their borders, and more parts
+_OVERHEAD = 1.03  # of tasks, assumed: reading to their borders, and more parts
 
 # Seconds of a processor for a MB of text, measured on 300 MB of English (documents of 8 KB): reading and decoding, and
 # how much of that holds the interpreter's lock or can be done by one reader only.
 _SPLIT, _SPLIT_OWN, _OWN_LOCKED = 0.0095, 0.135, 0.017
 _READ = {"jsonl": (0.003, 0.002), "parquet": (0.003, 0.0028), "csv": (0.012, 0.010), "": (0.0013, 0.0004)}
 _UNPACK = {".gz": 0.004, ".zst": 0.0012, "": 0.0}
-_PACKED = {".gz": 3.0, ".zst": 3.3, "": 1.0}  # bytes of text in a byte of the file
+_PACKED = {".gz": 3.0, ".zst": 3.3, "": 1.0}  # bytes of text in a byte of the file, assumed
 
 
 @dataclass(frozen=True)
