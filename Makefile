@@ -2,7 +2,10 @@
 # make wheels wheels for Linux, macOS and Windows in dist/
 # make test   install everything and run the tests of every day: some minutes on two cores
 # make test-long   the tests that make test leaves out, and random cases by the hundred
-# make soak   cases and kills that nobody has tried yet, until stopped (SOAK="--hours 2 --seed 7")
+# make bench-small   streambpe beside other trainers on a few MB: some minutes, docs/benchmarks.md anew
+# make bench CORPORA=DIR   all of it on larger texts: hours (benchmarks/README.md)
+# make site   the docs as a site in build/site/html, built strictly: some seconds
+# make soak   cases, kills and damage that nobody has tried yet, until stopped (SOAK="--hours 2 --seed 7", SOAK="--only kills --attempts 500")
 # Needs Python 3.11+ (PYTHON=python3.12 make test to pick one) and nothing else. On Windows: in Git Bash, PYTHON=python.
 
 PYTHON ?= python3
@@ -14,30 +17,48 @@ else
 BIN := $(VENV)/bin
 endif
 
-PARALLEL := -n logical --maxprocesses 4
+# where it is set, each command that a test starts would compile the whole package anew
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long soak lint wheels clean
+# the first program that imports a module compiles it: most modules of what is installed here are never imported
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+
+PARALLEL := -n logical --maxprocesses 4
+# files whose tests last minutes begin first, so that no processor waits for them at the end
+LONGEST := $(wildcard tests/test_*.py) tests/core/test_core_build.py tests/runners/test_ray.py
+
+.PHONY: demo test test-long soak bench bench-small lint site wheels clean
 
 $(VENV)/installed: pyproject.toml hatch_build.py $(wildcard streambpe/core/*.c streambpe/core/*.h)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "streambpe needs Python 3.11 or later; try PYTHON=python3.12 make")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	$(PIP) -e '.[test]'
+	touch $@
+
+# Ray and datatrove, which only tests of make test-long start
+$(VENV)/long: $(VENV)/installed
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["test-long"], sep="\n")' > $(VENV)/long.txt
+	$(PIP) -r $(VENV)/long.txt
 	touch $@
 
 # without the test tools; all of it is there where make test has been run
 $(VENV)/package: pyproject.toml hatch_build.py $(wildcard streambpe/core/*.c streambpe/core/*.h)
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "streambpe needs Python 3.11 or later; try PYTHON=python3.12 make")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
-	touch $@
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "streambpe needs Python 3.11 or later; try PYTHON=python3.12 make")'
+	@echo "Installing streambpe and what it needs into $(VENV): once, about half a minute."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) -e .
+	@touch $@
 
 demo: $(VENV)/package
-	rm -rf demo-run
-	@echo; echo "1. Count a small corpus, and learn 2 000 ids from the counts. Kill it when you like: the same command goes on."
+	@rm -rf demo-run
+	@echo; echo "1. Count a small corpus, and learn 2 000 ids from the counts."
+	@echo "   Kill it when you like: the same command goes on."
 	$(BIN)/streambpe train demo-run tests/data/sample --vocab-size 2000
-	@echo; echo "2. The counts are a table: the most frequent chunks of the text, and their share of it (a space is shown as ␠)."
+	@echo; echo "2. The counts are a table: the most frequent chunks of the text,"
+	@echo "   and their share of it (a space is shown as ␠)."
 	$(BIN)/streambpe sql demo-run "SELECT shown(chunk) AS chunk, n, round(100 * share, 2) AS percent FROM chunk_frequencies LIMIT 5"
-	@echo; echo "3. So is the vocabulary: the first long tokens, with the count of the merge that made each."
+	@echo; echo "3. So is the vocabulary: the first tokens of more than five bytes,"
+	@echo "   with the count of the merge that made each (<E0 A5> is part of a character)."
 	$(BIN)/streambpe sql demo-run "SELECT id, shown, n FROM vocabulary WHERE length > 5 LIMIT 10"
 	@echo; echo "4. How a token came to be: its merges, and the pairs that were next in line."
 	$(BIN)/streambpe explain demo-run " the"
@@ -47,15 +68,28 @@ demo: $(VENV)/package
 	$(BIN)/streambpe check demo-run
 	@echo; echo "7. One page with pictures: open demo-run/report.html in a browser."
 	$(BIN)/streambpe report demo-run -o demo-run/report.html
+	@echo; echo "What next: docs/tutorial.md goes the whole way, docs/index.md has everything."
 
 test: $(VENV)/installed
 	$(BIN)/python -m pytest $(PARALLEL) --dist loadfile -m 'not long'
 
-test-long: $(VENV)/installed
-	STREAMBPE_LONG=1 $(BIN)/python -m pytest $(PARALLEL) -m long
+test-long: $(VENV)/long
+	STREAMBPE_LONG=1 $(BIN)/python -m pytest $(PARALLEL) --dist loadfile --no-loadscope-reorder -m long $(LONGEST) tests
 
 soak: $(VENV)/installed
 	$(BIN)/python -m tests.soak $(SOAK)
+
+# the others that are compared; those that have no package for this system are left out
+$(VENV)/peers: $(VENV)/installed
+	for peer in $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["bench"])'); do \
+	  $(PIP) "$$peer" || true; done
+	touch $@
+
+bench-small: $(VENV)/peers
+	$(BIN)/python benchmarks/everything.py --small $(BENCH)
+
+bench: $(VENV)/peers
+	$(BIN)/python benchmarks/everything.py --corpora "$(CORPORA)" $(BENCH)
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
@@ -63,11 +97,19 @@ lint: $(VENV)/installed
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
+$(VENV)/site: $(VENV)/package
+	$(PIP) -e '.[docs]'
+	touch $@
+
+# to look at it: python3 -m http.server -d build/site/html
+site: $(VENV)/site
+	$(BIN)/python -m tools.site
+
 # dist/: a wheel for each system, compiled here by zig from PyPI
 wheels: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$($(BIN)/python -c 'import hatch_build; print(hatch_build.ZIG)')"
+	$(PIP) "$$($(BIN)/python -c 'import hatch_build; print(hatch_build.ZIG)')"
 	for target in $$($(BIN)/python -c 'import hatch_build; print(*hatch_build.TARGETS)'); do \
 	  STREAMBPE_TARGET=$$target $(BIN)/python -m hatchling build -t wheel -d dist || exit 1; done
 
 clean:
-	rm -rf $(VENV) demo-run .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build/site demo-run .mypy_cache .ruff_cache .pytest_cache

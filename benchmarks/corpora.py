@@ -47,7 +47,7 @@ def prepare(corpus: str, work: str, documents: str, mb: float | None) -> dict[st
         read = {"text": str(target)}
     if not target.exists() or target.stat().st_mtime < path.stat().st_mtime:
         unfinished = target.with_suffix(".unfinished")
-        with _open(path) as source, unfinished.open("wb") as out:
+        with open_corpus(path) as source, unfinished.open("wb") as out:
             lines = _first_bytes(source, int(mb * 1e6) if mb else None)
             if ending == "jsonl" or documents == "lines":
                 out.writelines(lines)
@@ -58,7 +58,7 @@ def prepare(corpus: str, work: str, documents: str, mb: float | None) -> dict[st
     return {"path": str(target), "kind": kind, "name": stem, "documents": documents, **read}
 
 
-def _open(path: Path) -> IO[bytes]:
+def open_corpus(path: Path) -> IO[bytes]:
     if path.suffix != ".zst":
         return path.open("rb")
     try:

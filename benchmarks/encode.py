@@ -1,9 +1,11 @@
-"""Megabytes of text a second, turned to ids: streambpe beside tuetoken, tiktoken, HF tokenizers and rustbpe.
+"""Megabytes of text a second, turned to ids: streambpe beside tuetoken, tiktoken, HF tokenizers, rustbpe, tokie,
+wordchipper and rs-bpe.
 
     python benchmarks/encode.py en_100.txt --mb 10 100 --threads 1 2 --rounds 3 > benchmarks/results/encode.tsv
 
 TEXT is cut into documents at empty lines. One vocabulary for all: rustbpe learns 32 768 tokens from the first
 20 MB under the gpt4 pattern, and every contender gets exactly these merges; their ids are compared by digest.
+With `--vocabulary cl100k_base` it is the published one of 100 256 tokens instead, as rs-bpe carries it.
 `boundless` is 32 768 ids with superwords, learned by streambpe from the same text; nothing else here encodes it.
 
     -corpus  a jsonl file to ids in a file        -batch  all documents in one call
@@ -39,10 +41,13 @@ from harness import machine, streambpe, versions
 VOCAB_SIZE = 32_768
 TRAIN_BYTES = 20_000_000
 SHORT_TEXTS = 20_000
-PLAIN = ("streambpe-corpus", "streambpe-batch", "streambpe-text", "tuetoken-batch", "tuetoken-text", "tiktoken",
-         "tokenizers", "rustbpe")  # fmt: skip
+PLAIN = ("streambpe-corpus", "streambpe-batch", "streambpe-text", "tuetoken-batch", "tuetoken-text", "tokie-batch",
+         "tokie-text", "wordchipper-batch", "wordchipper-text", "tiktoken", "tokenizers", "rustbpe")  # fmt: skip
 SHORT = ("streambpe-short", "tuetoken-short", "tiktoken-short", "tokenizers-short", "rustbpe-short")
-BOUNDLESS = ("boundless-corpus", "boundless-text", "boundless-short")
+BOUNDLESS = ("boundless-corpus", "boundless-batch", "boundless-text", "boundless-short")
+PUBLISHED = ("rs_bpe-batch", "rs_bpe-text")  # know published vocabularies only
+LEARNED = ("rustbpe", "rustbpe-short", *BOUNDLESS)  # know only what they learned
+CL100K = "cl100k_base"
 
 
 def read_documents(path: str, mb: int) -> list[str]:
@@ -72,7 +77,15 @@ def train_rustbpe(path: str) -> Any:
     return tokenizer
 
 
-def prepare(path: str, folder: Path) -> None:
+def published_tokens() -> list[tuple[bytes, int]]:
+    """cl100k_base, as rs-bpe carries it."""
+    import rs_bpe
+
+    bpe = rs_bpe.openai.cl100k_base().bpe()
+    return [(bpe.decode_tokens([rank]), rank) for rank in range(100_256)]
+
+
+def prepare(path: str, vocabulary: str, folder: Path) -> None:
     """Write the vocabulary in every contender's form."""
     import base64
 
@@ -80,12 +93,14 @@ def prepare(path: str, folder: Path) -> None:
     from streambpe.encode.formats.tiktoken_ranks import import_tiktoken
     from streambpe.model.eventlog import write_event_log
 
-    ranks = train_rustbpe(path).get_mergeable_ranks()
+    ranks = published_tokens() if vocabulary == CL100K else train_rustbpe(path).get_mergeable_ranks()
     lines = [base64.b64encode(bytes(token)) + b" %d\n" % rank for token, rank in ranks]
     (folder / "v.tiktoken").write_bytes(b"".join(lines))
     log = import_tiktoken(folder / "v.tiktoken", "gpt4")
     write_event_log(folder / "v.events.jsonl", log)
     export(log, "hf", folder / "tokenizer.json")
+    if vocabulary == CL100K:
+        return
     source = folder / "train.jsonl"
     write_jsonl(source, read_documents(path, TRAIN_BYTES // 1_000_000))
     options = ("--pattern", "boundless", "--superwords", "boundless", "--vocab-size", str(VOCAB_SIZE))
@@ -164,6 +179,21 @@ def encoders(
 
         peer = tuetoken.Tokenizer(str(folder / "tokenizer.json"))
         return peer.encode_ordinary, lambda texts: peer.encode_ordinary_batch(texts, num_threads=threads)
+    if library == "tokie":
+        import tokie
+
+        quick = tokie.Tokenizer.from_json(str(folder / "tokenizer.json"))
+        return lambda text: quick.encode(text, add_special_tokens=False).ids, lambda texts: [
+            e.ids for e in quick.encode_batch(texts, add_special_tokens=False)
+        ]
+    if library == "wordchipper":
+        return wordchipper_of(folder, threads)
+    if library == "rs_bpe":
+        import rs_bpe
+
+        published = rs_bpe.openai.cl100k_base()
+        options = rs_bpe.openai.ParallelOptions(min_batch_size=2, chunk_size=100, max_threads=threads)
+        return published.encode, lambda texts: published.encode_batch_parallel(texts, options)[0]
     if library == "tokenizers":
         from tokenizers import Tokenizer as HfTokenizer
 
@@ -174,14 +204,28 @@ def encoders(
     return train_rustbpe(path).encode, None
 
 
+def wordchipper_of(folder: Path, threads: int) -> tuple[Callable[[str], list[int]], Callable[[list[str]], Any]]:
+    """wordchipper loads by name, from the folder it downloads to: ours is put there by a known name."""
+    cached = folder / "io.crates.wordchipper/openai/cl100k_base/cl100k_base.tiktoken"
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    cached.write_bytes((folder / "v.tiktoken").read_bytes())
+    os.environ["XDG_CACHE_HOME"] = str(folder)
+    import wordchipper
+
+    options = wordchipper.TokenizerOptions.default()
+    options.set_parallel(threads > 1)
+    peer = wordchipper.Tokenizer.from_pretrained(CL100K, options)
+    return peer.encode, peer.encode_batch
+
+
 def flat(lists: list[list[int]]) -> Any:
     return np.fromiter((number for ids in lists for number in ids), np.int32)
 
 
 def run_one(name: str, path: str, mb: int, threads: int, folder: Path) -> None:
     """One run, in this process; prints a JSON line."""
-    if name == "prepare":
-        prepare(path, folder)
+    if name.startswith("prepare "):
+        prepare(path, name.partition(" ")[2], folder)
         print("{}")
         return
     job, as_array = contender(name, path, mb, threads, folder)
@@ -220,18 +264,24 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--no-warm-up", action="store_true", help="no round that is left out")
-    parser.add_argument("--only", nargs="+", default=[*PLAIN, *SHORT, *BOUNDLESS])
+    parser.add_argument("--only", nargs="+", help="contenders (default: all that know the vocabulary)")
+    parser.add_argument("--vocabulary", choices=["learned", CL100K], default="learned")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
         run_one(arguments.one, arguments.text, arguments.mb[0], arguments.threads[0], Path(arguments.folder))
         return
+    strangers = LEARNED if arguments.vocabulary == CL100K else PUBLISHED
+    everyone = [name for name in (*PLAIN, *PUBLISHED, *SHORT, *BOUNDLESS) if name not in strangers]
+    if wrong := [name for name in arguments.only or () if name in strangers]:
+        parser.error(f"the vocabulary is {arguments.vocabulary}: {', '.join(wrong)} cannot encode by it")
+    arguments.only = arguments.only or everyone
     with tempfile.TemporaryDirectory() as made:
         folder = Path(arguments.folder or made)
-        if not (folder / "boundless.events.jsonl").exists():
+        if not (folder / "v.tiktoken").exists():
             # in a process of its own: a child's peak of memory begins at its parent's
-            measure("prepare", arguments.text, 0, 1, folder)
+            measure(f"prepare {arguments.vocabulary}", arguments.text, 0, 1, folder)
         print(f"# python {shlex.join(sys.argv)}")
         print(f"# {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, load {os.getloadavg()[0]:.1f}; {machine()}; {versions()}")
         print("contender", "MB", "threads", "best", "median", "best_cpu", "peak_MB", "ids", "digest", sep="\t")
@@ -243,10 +293,11 @@ def main() -> None:
                         answer = measure(name, arguments.text, mb, threads, folder)
                         if round_number:
                             runs[name].append(answer)
-                for alike in (PLAIN, SHORT):
-                    digests = {answers[0]["digest"] for name, answers in runs.items() if name in alike}
-                    if len(digests) > 1:
-                        print(f"the ids differ: {digests}", file=sys.stderr)
+                for alike in ((*PLAIN, *PUBLISHED), SHORT):
+                    digests = {name: answers[0]["digest"] for name, answers in runs.items() if name in alike}
+                    first = next(iter(digests), "")
+                    for name in (name for name, digest in digests.items() if digest != digests[first]):
+                        print(f"# {name}, {mb} MB: other ids than {first}")
                 for name, answers in runs.items():
                     speeds = [answer["mb"] / answer["wall"] for answer in answers]
                     cpu = max(answer["mb"] / answer["cpu"] for answer in answers)

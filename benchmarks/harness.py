@@ -44,9 +44,9 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from measured import RESULTS
 
 HERE = Path(__file__).resolve().parent
-RESULTS = HERE / "results"
 SAMPLE_SECONDS = 0.02
 PSS_SHARE = 0.05  # of one core, at most, spent on reading PSS
 PACKAGES = (
@@ -55,8 +55,12 @@ PACKAGES = (
     "rustbpe",
     "bpeasy",
     "gigabpe",
+    "bpe-continue",
+    "transformers",
     "tiktoken",
     "tuetoken",
+    "wordchipper",
+    "rs-bpe",
     "polars",
     "duckdb",
     "numpy",
@@ -237,7 +241,7 @@ class _Sampler(threading.Thread):
             pids = set(process_tree(self.pid))
             if pids != known or time.monotonic() >= next_pss:
                 before, rss = time.monotonic(), sum(_rss(pids))
-                pss = _summed_pss(pids)
+                pss = summed_pss(pids)
                 # memory may have grown meanwhile: the smaller RSS errs towards a higher peak
                 excess = max(0, min(rss, sum(_rss(pids))) - pss) if pss else 0
                 next_pss = time.monotonic() + max(SAMPLE_SECONDS, (time.monotonic() - before) / PSS_SHARE)
@@ -278,7 +282,7 @@ def _rss(pids: Iterable[int]) -> list[int]:
     return found
 
 
-def _summed_pss(pids: Iterable[int]) -> int:
+def summed_pss(pids: Iterable[int]) -> int:
     total = 0
     for pid in pids:
         with contextlib.suppress(OSError, ValueError, IndexError):

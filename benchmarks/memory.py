@@ -5,8 +5,20 @@
     plain, script         256MB, 400MB, 512MB        encode   256MB, with the plain model of the same corpus
     superwords            400MB, 512MB; --large at 512MB      plain   the first 5 MB of --small at 300MB
 
+    python benchmarks/memory.py --name limits --every en_30.txt --every multi_30.txt
+
+every kind of job (count, training, both kinds of superwords, script, encode, export, report, check) at 256MB, 400MB,
+512MB, 1000MB and 2000MB; superwords from 400MB on. Below 400MB report and check look at a plain training, from there on
+at one with superwords. export has no --memory and is held against the same limits. Each kind is also given 1 MB less
+than the least that it takes: it has to end with exit 3 and leave nothing.
+
+    python benchmarks/memory.py --name memory-processes --workers en_100.txt
+
+count with documents, encode, and both kinds of superwords by 2 and 4 processes (`--engine processes`) at 512MB, 1000MB,
+2000MB.
+
 Peak memory is the harness's: PSS of the tree, and never less than what its largest process has resident. `said` is
-`peak_memory_bytes` of status.json. Writes results/memory.md and .tsv; exit 1 if a ratio is above 1.05, a command
+`peak_memory_bytes` of status.json. Writes results/NAME.md and .tsv; exit 1 if a ratio is above 1.05, a command
 failed, or events differ between two limits. `--only TEXT` (again for each) picks rows whose name holds it.
 """
 
@@ -15,6 +27,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -24,14 +37,20 @@ from pathlib import Path
 from harness import RESULTS, Contender, preamble, run_once, scratch, streambpe
 
 from streambpe.model.eventlog import events_digest, read_event_log
+from streambpe.resources import SMALLEST_MEMORY_BYTES, SMALLEST_SUPERWORDS_BYTES
 
 MOST = 1.05
 OPTIONS = {
     "plain": (),
     "superwords": ("--pattern", "boundless", "--superwords", "boundless"),
+    "uw": ("--superwords", "uw"),
     "script": ("--like", "script"),
 }
 LIMITS = {"plain": (256, 400, 512), "script": (256, 400, 512), "superwords": (400, 512)}
+EVERY_KIND = ("count", "plain", "superwords", "uw", "script", "encode", "export", "report", "check")
+EVERY_LIMIT = (256, 400, 512, 1000, 2000)
+WORKERS, WORKERS_KIND, WORKERS_LIMIT = (2, 4), ("count", "encode", "superwords", "uw"), (512, 1000, 2000)
+LEAST, LEAST_SUPERWORDS = SMALLEST_MEMORY_BYTES // 10**6, SMALLEST_SUPERWORDS_BYTES // 10**6
 
 
 @dataclass(frozen=True)
@@ -41,11 +60,23 @@ class Row:
     kind: str
     corpus: Path
     megabytes: int
+    processes: int = 0  # asked for; 0: as it comes
 
     @property
     def name(self) -> str:
         """As it stands in the table."""
-        return f"{self.kind} {self.corpus.stem} {self.megabytes}MB"
+        by = f" {self.processes} processes" if self.processes else ""
+        return f"{self.kind} {self.corpus.stem} {self.megabytes}MB{by}"
+
+    @property
+    def least(self) -> int:
+        """The smallest limit that its command takes, in MB."""
+        return LEAST_SUPERWORDS if self.kind in ("superwords", "uw") else LEAST
+
+    @property
+    def refused(self) -> bool:
+        """Whether the limit is too small, so that the command has to end at once."""
+        return self.megabytes < self.least
 
 
 @dataclass(frozen=True)
@@ -64,6 +95,11 @@ class Measured:
         """Peak over the limit."""
         return self.peak / self.row.megabytes
 
+    @property
+    def outcome(self) -> str:
+        """How the command ended."""
+        return self.failed or ("refused, exit 3" if self.row.refused else "done")
+
 
 def rows_of(corpora: list[Path], large: Path | None, small: Path | None, work: Path) -> Iterator[Row]:
     """The table, in the order it is measured."""
@@ -81,20 +117,64 @@ def rows_of(corpora: list[Path], large: Path | None, small: Path | None, work: P
         yield Row("superwords", large, 512)
 
 
+def every_row(corpora: list[Path]) -> Iterator[Row]:
+    """Every kind of job at every limit."""
+    for corpus in corpora:
+        for kind in EVERY_KIND:
+            rows = [Row(kind, corpus, limit) for limit in EVERY_LIMIT]
+            if kind != "export":
+                yield Row(kind, corpus, rows[0].least - 1)
+            yield from (row for row in rows if not row.refused)
+
+
+def workers_row(corpora: list[Path]) -> Iterator[Row]:
+    """What processes do, under limits that have room for some of them."""
+    for corpus in corpora:
+        for kind in WORKERS_KIND:
+            yield from (Row(kind, corpus, limit, workers) for limit in WORKERS_LIMIT for workers in WORKERS)
+
+
+def trained(row: Row, work: Path) -> str:
+    """A RUN of the row's corpus, with superwords where the limit is large enough for them; nobody measures that."""
+    kind = "superwords" if row.megabytes >= LEAST_SUPERWORDS else "plain"
+    run = work / f"{row.corpus.stem}.{kind}.run"
+    if not (run / "model.events.jsonl").exists():
+        options = (*OPTIONS[kind], "--memory", "512MB", "--vocab-size", "32768", "--progress", "none")
+        subprocess.run(streambpe("train", str(run), str(row.corpus), *options), check=True, stderr=subprocess.DEVNULL)
+    return str(run)
+
+
+def command_of(row: Row, model: Path, out: Path, work: Path) -> list[str]:
+    """The command of a row; what it writes is `out`, with an ending."""
+    limit: tuple[str, ...] = ("--memory", f"{row.megabytes}MB")
+    if row.processes:
+        limit += ("--engine", "processes", "--threads", str(row.processes))
+    if row.kind == "encode":
+        known = trained(row, work) if row.processes else str(model)
+        return streambpe("encode", known, str(row.corpus), "-o", f"{out}.npy", *limit)
+    if row.kind == "count":
+        return streambpe("count", str(out), str(row.corpus), "--sequences", *limit)
+    if row.kind == "check":
+        return streambpe("check", trained(row, work), *limit)
+    if row.kind == "report":
+        return streambpe("report", trained(row, work), "-o", f"{out}.html", *limit)
+    if row.kind == "export":
+        return streambpe("export", trained(row, work), "--to", "hf", "-o", f"{out}.json")
+    options = (*OPTIONS[row.kind], *limit, "--vocab-size", "32768", "--progress", "none")
+    return streambpe("train", str(out), str(row.corpus), *options)
+
+
 def measure(row: Row, work: Path, timeout_seconds: float) -> Measured:
     """Run one row; the plain model of a corpus is kept for encoding it."""
     model = work / f"{row.corpus.stem}.events.jsonl"
-    limit = ("--memory", f"{row.megabytes}MB")
     with tempfile.TemporaryDirectory(dir=work, prefix="run-") as place:
         out = Path(place) / "out"
-        if row.kind == "encode":
-            command = streambpe("encode", str(model), str(row.corpus), "-o", str(out) + ".npy", *limit)
-        else:
-            options = (*OPTIONS[row.kind], *limit, "--vocab-size", "32768", "--progress", "none")
-            command = streambpe("train", str(out), str(row.corpus), *options)
-        run = run_once(Contender(row.name, command), out, timeout_seconds)
+        run = run_once(Contender(row.name, command_of(row, model, out, work)), out, timeout_seconds)
         said, sha256 = 0.0, ""
-        if row.kind != "encode" and not run.failed:
+        if row.refused:
+            left = "; it left something" if list(Path(place).iterdir()) else ""
+            run.failed = "" if run.failed.startswith("exit 3:") and not left else f"not refused: {run.failed}{left}"
+        elif row.kind in OPTIONS and not run.failed:
             said = json.loads((out / "status.json").read_text())["peak_memory_bytes"] / 1e6
             sha256 = events_digest(read_event_log(out / "model.events.jsonl").events)
             if row.kind == "plain":
@@ -105,7 +185,9 @@ def measure(row: Row, work: Path, timeout_seconds: float) -> Measured:
 def main() -> int:
     """Measure, write, judge."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--corpus", action="append", required=True, type=Path)
+    options.add_argument("--corpus", action="append", default=[], type=Path)
+    options.add_argument("--every", action="append", default=[], type=Path, help="a corpus for every kind of job")
+    options.add_argument("--workers", action="append", default=[], type=Path, help="a corpus for processes")
     options.add_argument("--large", type=Path, help="English, for superwords at 512MB")
     options.add_argument("--small", type=Path, help="many languages; the first 5 MB at 300MB")
     options.add_argument("--only", action="append", default=[])
@@ -115,7 +197,8 @@ def main() -> int:
     given = options.parse_args()
     work = scratch(given.work)
     done: list[Measured] = []
-    for row in rows_of(given.corpus, given.large, given.small, work):
+    rows = [*rows_of(given.corpus, given.large, given.small, work), *every_row(given.every)]
+    for row in [*rows, *workers_row(given.workers)]:
         if given.only and not any(text in row.name for text in given.only):
             continue
         done.append(measure(row, work, given.timeout))
@@ -143,18 +226,21 @@ def write(done: list[Measured], name: str) -> None:
     """results/NAME.md and .tsv, after every row."""
     RESULTS.mkdir(exist_ok=True)
     about = preamble(
-        {"peak": "MB of the whole process tree; ratio: to --memory; said: peak_memory_bytes of status.json"}
+        {
+            "peak": "MB of the whole process tree, sampled; ratio: to --memory; said: peak_memory_bytes of status.json",
+            "hard limit": "none: a control group would charge what is sampled here",
+        }
     )
-    head = ("row", "peak_mb", "ratio", "said_mb", "wall_s", "events_sha256")
+    head = ("row", "peak_mb", "ratio", "said_mb", "wall_s", "events_sha256", "outcome")
     cells = [
-        (m.row.name, f"{m.peak:.1f}", f"{m.ratio:.3f}", f"{m.said:.1f}", f"{m.wall:.1f}", m.failed or m.sha256)
+        (m.row.name, f"{m.peak:.1f}", f"{m.ratio:.3f}", f"{m.said:.1f}", f"{m.wall:.1f}", m.sha256, m.outcome)
         for m in done
     ]
     table = ["\t".join(row) for row in [head, *cells]]
     (RESULTS / f"{name}.tsv").write_text("\n".join([*(f"# {line}" for line in about), *table]) + "\n")
     lines = [f"# {name}", "", *(f"- {line}" for line in about), ""]
-    lines += ["| | peak, MB | ratio | said, MB | wall, s |", "|---|---|---|---|---|"]
-    lines += [f"| {row[0]} | {row[1]} | {row[2]} | {row[3]} | {row[4]} |" for row in cells]
+    lines += ["| | peak, MB | ratio | said, MB | wall, s | outcome |", "|---|---|---|---|---|---|"]
+    lines += [f"| {row[0]} | {row[1]} | {row[2]} | {row[3]} | {row[4]} | {row[6]} |" for row in cells]
     lines += ["", *(f"**{line}**" for line in wrong(done))]
     (RESULTS / f"{name}.md").write_text("\n".join(lines).rstrip() + "\n")
 

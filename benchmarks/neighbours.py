@@ -4,15 +4,14 @@
 
 Writes files as counting the neighbours of a large corpus leaves them (counts with a long tail), then does with them
 what a training does: adds them up, looks up the counts at some ranks (`superbpe`), and lists those that reach a
-threshold. Prints, as JSON, processor seconds and the peak memory of this process after each step. 100 GB of English
-would have about 150 million distinct neighbours.
+threshold. Prints processor seconds of each step, and the peak memory of this process so far; --name keeps the table.
+100 GB of English would have about 150 million distinct neighbours.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import multiprocessing
 import re
 import resource
@@ -24,6 +23,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+from harness import RESULTS, preamble, scratch
 
 from streambpe.resources import parse_size
 from streambpe.train.superwords.sums import Sums
@@ -58,15 +58,16 @@ def peak_mb() -> int:
 
 
 def main() -> None:
-    """Measure, and print what came out."""
+    """Measure, and write what came out."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--million", type=float, default=20, help="rows in all files together")
     parser.add_argument("--files", type=int, default=8, help="files that they are in")
     parser.add_argument("--memory", default="64MB", help="of DuckDB's buffers")
     parser.add_argument("--least", type=int, default=300, help="the threshold")
-    parser.add_argument("--work", type=Path, required=True, help="a folder for the files; they are removed")
+    parser.add_argument("--name", help="of a file in results/ to write it to as well")
+    parser.add_argument("--work", help="a folder for the files; they are removed")
     given = parser.parse_args()
-    place = given.work / "neighbours"
+    place = scratch(given.work) / "neighbours"
     place.mkdir(parents=True)
     try:
         # another process writes, so that its memory is not counted
@@ -74,7 +75,9 @@ def main() -> None:
         writer.start()
         writer.join()
         files = sorted(place.glob("*.parquet"))
-        told = {"files_mb": sum(path.stat().st_size for path in files) >> 20, "peak_mb_before": peak_mb()}
+        megabytes = sum(path.stat().st_size for path in files) >> 20
+        about = preamble({"job": f"{given.million:g} million neighbours in {given.files} files, {megabytes} MB"})
+        lines = ["step\tcpu_s\tpeak_MB\tdisk_MB\tfound", f"before\t\t{peak_mb()}\t{megabytes}\t"]
         sums = Sums(place / "learning.duckdb", parse_size(given.memory), 2, place)
         chunks = pl.DataFrame(
             {"symbol": np.arange(SYMBOLS, dtype=np.int32), "chunk": [f"chunk {i}" for i in range(SYMBOLS)]}
@@ -86,9 +89,12 @@ def main() -> None:
         ):
             began = time.process_time()
             found = step()
-            told[what] = {"cpu_s": round(time.process_time() - began, 1), "peak_mb": peak_mb(), "found": found}
-        told["database_mb"] = sums.path.stat().st_size >> 20
-        print(json.dumps(told))
+            told = " ".join(map(str, found)) if isinstance(found, list) else found or ""
+            cells = [f"{time.process_time() - began:.1f}", str(peak_mb()), str(sums.path.stat().st_size >> 20)]
+            lines.append("\t".join([what, *cells, str(told)]))
+        if given.name:
+            (RESULTS / f"{given.name}.tsv").write_text("\n".join([*(f"# {line}" for line in about), *lines]) + "\n")
+        print("\n".join(lines))
     finally:
         shutil.rmtree(place)
 

@@ -13,6 +13,9 @@ What their logs tell of the moments inside a run (they go to stderr, where the h
                  loop", "Finished training"
     bpeasy       says nothing
     gigabpe      says nothing; it reads files itself, so it takes part where documents are lines, with pattern gpt2
+    ffbpe        says nothing; counts words exactly, then learns in memory, all of its pairs in an index
+    sentencepiece reads a file by lines too. It does another job: pieces of characters, words cut by its own rules,
+                 no pattern. Its time is told beside, its vocabulary is not compared
 
 Traps: rustbpe counts in 32-bit integers, silently. bpeasy wants a longest token length and compares with
 `<`, so it is given one longer than any token. tokenizers orders ids, and thus ties, by the characters
@@ -116,6 +119,31 @@ def train_gigabpe(path: str, vocab_size: int, threads: int, out: str) -> None:
     import gigabpe
 
     gigabpe.train_tokenizer([path], vocab_size, out, special_tokens=[], pretokenizer="bytelevel", threads=threads)
+
+
+def train_ffbpe(path: str, kind: str, pattern: str, vocab_size: int, out: str | None = None) -> None:
+    """ffbpe: its exact counter of words and its exact trainer, ties as rustbpe has them."""
+    import ffbpe
+
+    words = ffbpe.PreTokenizer([], pat_str=pattern).word_counter()
+    words.add_source(read_documents(path, kind))
+    trainer = ffbpe.BpeTrainer([], unit="byte", tie_break="smallest_pair_id", initial_alphabet="raw")
+    trainer.add_word_counter(words)
+    trainer.train(vocab_size)
+    vocabulary = trainer.validate_model().vocab
+    if out:
+        _write_tiktoken(out, sorted(vocabulary, key=vocabulary.__getitem__))
+
+
+def train_sentencepiece(path: str, vocab_size: int, threads: int, out: str) -> None:
+    """sentencepiece's BPE with byte fallback, on all lines; normalisation and cuts are its own."""
+    import sentencepiece
+
+    sentencepiece.SentencePieceTrainer.train(
+        input=path, model_prefix=out, vocab_size=vocab_size, model_type="bpe", byte_fallback=True,
+        character_coverage=1.0, normalization_rule_name="identity", max_sentence_length=1 << 24,
+        num_threads=threads, minloglevel=2,
+    )  # fmt: skip
 
 
 def _write_tiktoken(out: str, tokens: list[bytes]) -> None:

@@ -106,6 +106,7 @@ def main() -> None:
     about = preamble({"rounds": str(arguments.runs), "load average": busy})
     with (RESULTS / "plan.tsv").open("w") as table:
         table.writelines(f"# {line}\n" for line in about)
+        table.write("job\tround\twhat\tfigures\n")
         for number in range(1, arguments.runs + 1):
             for job, options in jobs.items():
                 for what, figures in (("plan", forecast(options)), ("train", measured(options, work))):

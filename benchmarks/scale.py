@@ -1,9 +1,10 @@
 """How time, memory and disk grow with the corpus: the same training at several sizes, and how that goes on.
 
-    python benchmarks/scale.py --corpus en_300.txt --mb 100 300 1000 3000 10000 --work /big/disk
+    python benchmarks/scale.py --corpus en_300.txt --mb 100 300 1000 3000 10000 --ids 8192 32768 --work /big/disk
 
 Up to the size of the text its first MB are used; beyond, and at the largest real size once more, synthetic.py makes
 JSON lines of it, so that the two kinds can be compared at one size. Exponents are fitted to each kind by itself.
+--until uw=3000 leaves out what is larger of one job.
 
     plain      --vocab-size 131072
     boundless  --pattern boundless --superwords boundless
@@ -12,6 +13,9 @@ JSON lines of it, so that the two kinds can be compared at one size. Exponents a
 While a training runs, its status.json is read four times a second: which stage it is in, the processor time of the
 process tree so far, its memory, and what RUN takes up on disk. So every figure is told for each stage as well: seconds
 and processor seconds are a stage's own, memory and disk are the most seen in it. A short stage may be missed.
+
+With --ids, the smallest corpus is trained on once more for each of these sizes of the vocabulary, to see how time and
+memory grow with that.
 
 An exponent is the slope of a line through the logarithms of all sizes: 1 grows as the corpus, 0.5 as its root, 0 not at
 all. Forecasts go on from the last two sizes, from 1 GB on: below, too much of every figure is what does not grow.
@@ -40,6 +44,8 @@ from streambpe.resources import parse_size
 
 LOOK_SECONDS = 0.25
 FIGURES = ("wall, s", "cpu, s", "memory, MB", "disk, MB")
+COLUMNS = ("wall_s", "cpu_s", "peak_MB", "disk_MB")  # of the same in results/
+NAMES = ("job", "vocabulary", "text", "MB", "stage")  # which row it is
 GROWS = ("wall, s", "cpu, s")  # a sum over the stages; the others are the most of any
 FORECAST_GB = (100, 1000)
 FORECAST_FROM_MB = 1000  # below, too much of every figure is what does not grow
@@ -49,6 +55,7 @@ WHOLE = "whole"
 PLAIN = "plain"
 
 Figures = dict[str, float]
+BySize = dict[float, dict[str, Figures]]  # by stage
 
 
 class Size(NamedTuple):
@@ -179,7 +186,7 @@ def tables(measured: Mapping[tuple[str, str], Mapping[float, Mapping[str, Figure
     lines: list[str] = []
     for (job, kind), by_size in measured.items():
         sizes = sorted(by_size)
-        lines += [f"## {job}, {kind} text", ""]
+        lines += [f"#### {job}, {kind} text", ""]
         lines += ["| stage | figure | " + " | ".join(f"{size:g} MB" for size in sizes) + " | exponent |"]
         lines += ["|---|---|" + "---|" * (len(sizes) + 1)]
         stages = dict.fromkeys(stage for size in sizes for stage in by_size[size])
@@ -198,6 +205,50 @@ def tables(measured: Mapping[tuple[str, str], Mapping[float, Mapping[str, Figure
                 lines.append(f"| {corpus} | " + " | ".join(shown(figures[figure]) for figure in FIGURES) + " |")
             lines += [""]
     return lines
+
+
+def vocabulary_table(measured: Mapping[str, Mapping[float, Mapping[str, Figures]]], mb: float) -> list[str]:
+    """The report on sizes of the vocabulary: whole trainings on one corpus, and the exponents."""
+    lines: list[str] = []
+    for job, by_ids in measured.items():
+        sizes = sorted(by_ids)
+        lines += [f"#### {job}, {mb:g} MB, by size of the vocabulary", ""]
+        lines += ["| figure | " + " | ".join(f"{ids:,} ids" for ids in sizes) + " | exponent |"]
+        lines += ["|---|" + "---|" * (len(sizes) + 1)]
+        for figure in FIGURES:
+            values = [by_ids[ids][WHOLE][figure] for ids in sizes]
+            slope = exponent(sizes, values)
+            cells = [*map(shown, values), f"{slope:.2f}" if slope else ""]
+            lines.append(f"| {figure} | " + " | ".join(cells) + " |")
+        lines += [""]
+    return lines
+
+
+def grouped(rows: Sequence[Mapping[str, str]]) -> tuple[dict[tuple[str, str], BySize], dict[str, BySize]]:
+    """The rows of results/scale.tsv by job and kind of text, of the usual size of the vocabulary; then the least corpus
+    of each job by sizes of the vocabulary."""
+    measured: dict[str, dict[tuple[str, str], BySize]] = {}
+    for row in rows:
+        by_size = measured.setdefault(row["vocabulary"], {}).setdefault((row["job"], row["text"]), {})
+        of_stage = {figure: float(row[column]) for figure, column in zip(FIGURES, COLUMNS, strict=True)}
+        by_size.setdefault(float(row["MB"]), {})[row["stage"]] = of_stage
+    usual = max(measured, key=lambda ids: (sum(map(len, measured[ids].values())), int(ids)))
+    least = min(float(row["MB"]) for row in rows)
+    by_ids: dict[str, BySize] = {}
+    for ids, jobs in measured.items():
+        for (job, _), sizes in jobs.items():
+            if least in sizes:
+                by_ids.setdefault(job, {})[int(ids)] = sizes[least]
+    return measured[usual], by_ids
+
+
+def report(rows: Sequence[Mapping[str, str]], memory: str) -> list[str]:
+    """All tables, from the rows of results/scale.tsv: corpora of one vocabulary's size, then sizes of vocabularies."""
+    measured, by_ids = grouped(rows)
+    lines = tables(measured, parse_size(memory) / 1e6)
+    least = min(float(row["MB"]) for row in rows)
+    several = len({row["vocabulary"] for row in rows}) > 1
+    return [*lines, *(vocabulary_table(by_ids, least) if several else [])]
 
 
 def corpora(text: str, sizes: Sequence[float], work: Path) -> list[Size]:
@@ -221,31 +272,41 @@ def main() -> None:
     parser.add_argument("--corpus", required=True, help="a plain text")
     parser.add_argument("--mb", type=float, nargs="+", default=[100, 300, 1000, 3000, 10_000])
     parser.add_argument("--job", action="append", choices=[PLAIN, "boundless", "uw"], help="(default: all three)")
+    parser.add_argument("--until", action="append", default=[], metavar="JOB=MB", help="the largest corpus of one job")
     parser.add_argument("--vocab-size", type=int, default=131_072)
+    parser.add_argument("--ids", type=int, nargs="+", default=[], help="other sizes of the vocabulary, smallest corpus")
     parser.add_argument("--memory", default="2GB")
     parser.add_argument("--timeout", type=float, default=24 * 3600, help="seconds for one run")
     parser.add_argument("--name", default="scale", help="of the result files")
     parser.add_argument("--work", help="folder for corpora and RUNs: four times the largest corpus must fit")
     arguments = parser.parse_args()
     work = scratch(arguments.work)
-    measured: dict[tuple[str, str], dict[float, dict[str, Figures]]] = {}
-    about = preamble({"job": f"{arguments.vocab_size} ids, --memory {arguments.memory}; one run of each"})
+    until = {job: float(mb) for job, mb in (one.split("=") for one in arguments.until)}
+    about = preamble(
+        {"job": f"{arguments.vocab_size} ids; one run of each size and job", "memory": f"--memory {arguments.memory}"}
+    )
+    rows: list[dict[str, str]] = []
     with (RESULTS / f"{arguments.name}.tsv").open("w") as out:
         out.writelines(f"# {line}\n" for line in about)
-        print("job", "text", "MB", "stage", *FIGURES, sep="\t", file=out)
-        for size in corpora(arguments.corpus, sorted(arguments.mb), work):
+        print(*NAMES, *COLUMNS, sep="\t", file=out)
+        sizes = corpora(arguments.corpus, sorted(arguments.mb), work)
+        asked = [(sizes[0], ids) for ids in sorted(arguments.ids) if ids != arguments.vocab_size]
+        for size, ids in [*asked, *((size, arguments.vocab_size) for size in sizes)]:
             for job in arguments.job or [PLAIN, "boundless", "uw"]:
-                options = [*options_of(job, arguments.vocab_size), "--memory", arguments.memory]
+                if size.mb > until.get(job, math.inf):
+                    continue
+                options = [*options_of(job, ids), "--memory", arguments.memory]
                 figures = train(size.path, options, work, arguments.timeout)
-                measured.setdefault((job, size.kind), {})[size.mb] = figures
                 for stage, of_stage in figures.items():
-                    cells = [f"{of_stage[figure]:.2f}" for figure in FIGURES]
-                    print(job, size.kind, f"{size.mb:g}", stage, *cells, sep="\t", file=out, flush=True)
-                print(f"{job}, {size.kind}, {size.mb:g} MB: {figures[WHOLE]}", file=sys.stderr)
+                    cells = [job, str(ids), size.kind, f"{size.mb:g}", stage]
+                    cells += [f"{of_stage[figure]:.2f}" for figure in FIGURES]
+                    print(*cells, sep="\t", file=out, flush=True)
+                    rows.append(dict(zip((*NAMES, *COLUMNS), cells, strict=True)))
+                print(f"{job}, {ids} ids, {size.kind}, {size.mb:g} MB: {figures[WHOLE]}", file=sys.stderr)
     lines = [f"# {arguments.name}", "", *(f"- {line}" for line in about), ""]
-    report = "\n".join([*lines, *tables(measured, parse_size(arguments.memory) / 1e6)]) + "\n"
-    (RESULTS / f"{arguments.name}.md").write_text(report)
-    print(report)
+    text = "\n".join([*lines, *report(rows, arguments.memory)]) + "\n"
+    (RESULTS / f"{arguments.name}.md").write_text(text)
+    print(text)
 
 
 if __name__ == "__main__":

@@ -124,7 +124,7 @@ def jobs(arguments: argparse.Namespace, work: Path) -> Iterator[Job]:
         folder = work / f"scaling-{Path(text).stem}"
         if not (folder / "boundless.events.jsonl").exists():
             folder.mkdir(exist_ok=True)
-            encode.measure("prepare", text, 0, 1, folder)
+            encode.measure("prepare learned", text, 0, 1, folder)
         yield from encoding(arguments, text, mb, folder)
 
 

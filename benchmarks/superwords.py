@@ -3,8 +3,11 @@
     python benchmarks/superwords.py --corpus en_100.txt.zst --vocab-size 131072 --memory 1GB
     python benchmarks/superwords.py --corpus synthetic_300.jsonl --vocab-size 131072 --memory 1GB --memory 512MB
 
+    python benchmarks/superwords.py --corpus en_100.txt.zst --kinds --memory 2GB --runs 1 --no-warm-up
+
 streambpe-superwords  `train --superwords boundless` into a fresh RUN: counts with sequences, learns both phases
 streambpe-plain       `train` with the same pattern and size, for the gain
+--kinds               instead of these two, a row for each kind of superwords, as docs/superwords.md shows them
 
 Every hundredth document is held out: it is not learned from, and both vocabularies encode it. The phases are the
 lines that `--progress jsonl` prints on stderr: when each stage was first seen, to half a second.
@@ -24,6 +27,13 @@ from harness import Contender, ask, chosen, compare, scratch, streambpe
 
 HELD_OUT = 100  # one document in so many
 STAGES = ("counting", "words", "learning", "neighbours", "runs", "superwords", "documents", "writing", "trained")
+KINDS = {  # rows of docs/superwords.md
+    "none": ["--pattern", "gpt4o"],
+    "boundless, published": ["--pattern", "boundless", "--superwords", "boundless"],
+    "boundless over gpt4o": ["--pattern", "gpt4o", "--superwords", "boundless"],
+    "superbpe": ["--pattern", "gpt4o", "--superwords", "superbpe"],
+    "uw": ["--superwords", "uw"],
+}
 INTERVAL = 8192  # events, for the share of supermerges
 
 
@@ -76,6 +86,7 @@ def main() -> None:
     parser.add_argument("--documents", choices=["blocks", "lines"], default="blocks", help="of a text (corpora.py)")
     parser.add_argument("--mb", type=float, help="only the first MB of the corpus, to try things out")
     parser.add_argument("--pattern", default="boundless")
+    parser.add_argument("--kinds", action="store_true", help="compare all kinds of superwords")
     parser.add_argument("--memory", action="append", default=[], metavar="SIZE", help="more than one to compare")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--no-warm-up", action="store_true", help="for runs of many minutes")
@@ -89,11 +100,16 @@ def main() -> None:
     if corpus["kind"] != "jsonl":
         sys.exit("--documents blocks: lines are too many small documents to hold some out of.")
     kept, held = hold_out(corpus, work)
-    options = [str(kept), "--vocab-size", str(arguments.vocab_size), "--pattern", arguments.pattern]
+    options = [str(kept), "--vocab-size", str(arguments.vocab_size)]
+    kinds, patterns = KINDS, "pattern by kind"
+    if not arguments.kinds:
+        pattern = ["--pattern", arguments.pattern]
+        kinds = {"superwords": [*pattern, "--superwords", "boundless"], "plain": pattern}
+        patterns = f"pattern {arguments.pattern}"
     found = []
     for memory in arguments.memory or ["1GB"]:
         more = f" {memory}" if len(arguments.memory) > 1 else ""
-        for name, extra in (("superwords", ["--superwords", "boundless"]), ("plain", [])):
+        for name, extra in kinds.items():
             found.append(
                 Contender(
                     f"streambpe-{name}{more}",
@@ -103,12 +119,12 @@ def main() -> None:
                 )
             )
     good = compare(
-        arguments.name or f"superwords-{corpus['name']}-{arguments.vocab_size}",
+        arguments.name or f"superwords-{'kinds-' * arguments.kinds}{corpus['name']}-{arguments.vocab_size}",
         chosen(found, arguments.only),
         runs=arguments.runs,
         warm_up=not arguments.no_warm_up,
         work=work,
-        about={"job": f"{arguments.vocab_size} ids, pattern {arguments.pattern}", "corpus": corpus["name"]},
+        about={"job": f"{arguments.vocab_size} ids, {patterns}", "corpus": corpus["name"]},
         timeout_seconds=arguments.timeout,
         same={},
     )

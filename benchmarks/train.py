@@ -1,4 +1,4 @@
-"""From text to vocabulary: streambpe against rustbpe, tokenizers, bpeasy, gigabpe; from a chunk table: BatchBPE's rule.
+"""From text to vocabulary: streambpe beside other trainers; from a chunk table: BatchBPE's rule.
 
     python benchmarks/train.py --corpus en_100.txt.zst --vocab-size 131072
     python benchmarks/train.py --corpus en_300.txt --vocab-size 131072 --documents lines --pattern gpt2
@@ -15,11 +15,13 @@ tokenizers-log   with --merge-loop only: the same while it logs its progress, wh
 gigabpe          train_tokenizer on the file itself; only for --pattern gpt2 and documents that are lines (its own
                  keep their line feed: --documents ended; beside --documents lines its work is the same, not its result)
 bpeasy           train_bpe without a bound on token length, then its ranks
+ffbpe            its exact word counter and trainer, ties by the smallest pair of ids
+sentencepiece    another job: BPE over characters with its own cuts, where documents are lines; for its time alone
 
 `merge loop` is, for rustbpe and tokenizers-log, from the end of their index of pairs to their last merge, as their
 own logs tell; for streambpe the fact `batches_s` is the time inside its passes, from its table `batches`.
 
-Whether all did the same job: streambpe runs with --like rustbpe; it, rustbpe and bpeasy must learn the same
+Whether all did the same job: streambpe runs with --like rustbpe; it, rustbpe, bpeasy and ffbpe must learn the same
 tokens in the same order, to the last. tokenizers and gigabpe break ties by another order of ids, so of them is only
 told how many tokens they share with the first contender and how many at the start are the same. With --like hf it is
 the other way round: streambpe, tokenizers and gigabpe must learn the same merges, part by part, in the same order;
@@ -109,11 +111,22 @@ def of_corpus(corpus: dict[str, str], arguments: argparse.Namespace, work: Path,
             outcome=outcome(by_characters, judge),
         ),
         Contender("bpeasy", call("peers:train_bpeasy", **job), env, outcome=outcome(by_bytes, judge)),
+        Contender("ffbpe", call("peers:train_ffbpe", **job), env, outcome=outcome(by_bytes, judge)),
     ]
     if "text" in corpus and arguments.pattern == "gpt2":
         own = {"path": corpus["text"], "vocab_size": arguments.vocab_size, "threads": arguments.threads, "out": "{out}"}
         found.append(
             Contender("gigabpe", call("peers:train_gigabpe", **own), env, outcome=outcome(by_characters, judge))
+        )
+    if "text" in corpus:
+        own = {"path": corpus["text"], "vocab_size": arguments.vocab_size, "threads": arguments.threads, "out": "{out}"}
+        found.append(
+            Contender(
+                "sentencepiece",
+                call("peers:train_sentencepiece", **own),
+                env,
+                note="another job: cuts and characters of its own",
+            )
         )
     if arguments.merge_loop:
         found.append(

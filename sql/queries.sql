@@ -18,6 +18,9 @@ SELECT key, value FROM facts ORDER BY key;
 -- list_stretches: the stretches of inputs that the tables hold -> path, part, start_at, stop_at, digest.
 SELECT path, part, start_at, stop_at, digest FROM sources;
 
+-- make_no_counts: an empty table of counts, for when those in the tables are not what the parts hold.
+CREATE TABLE IF NOT EXISTS no_counts (chunk VARCHAR, n BIGINT);
+
 -- get_database: what DuckDB calls the database that the connection was opened with -> name.
 SELECT database_name FROM duckdb_databases() WHERE NOT internal AND database_name <> 'private';
 
@@ -97,6 +100,14 @@ SELECT op, left_id, right_id, id, n, parts FROM events WHERE seq IS NULL ORDER B
 -- list_event_counts: what every event did and the count it was chosen by -> op, n; in the order of the events.
 SELECT op, n FROM events WHERE seq IS NOT NULL ORDER BY seq;
 
+-- list_vocabulary: the living tokens of a training -> id, bytes, kind, whether a supermerge made it, the count it was
+-- learned at (NULL for the alphabet and stop words); by id.
+SELECT t.id, t.bytes, t.kind, coalesce(e.op = 'supermerge', false), e.n
+FROM tokens AS t
+LEFT JOIN events AS e ON e.seq = t.born
+WHERE t.died IS NULL
+ORDER BY t.id;
+
 -- list_stop_words: the stop words of a training and how often they occur -> chunk, n; in the order of their ids.
 SELECT chunk, n FROM left_out WHERE reason = 'stop list' ORDER BY id;
 
@@ -171,6 +182,9 @@ CREATE OR REPLACE TEMP TABLE recount (chunk VARCHAR NOT NULL, n BIGINT NOT NULL)
 -- make_group_recount: the same for each group.
 CREATE OR REPLACE TEMP TABLE recounted_group_counts (chunk VARCHAR NOT NULL, group_name VARCHAR NOT NULL, n BIGINT NOT NULL);
 
+-- make_document_recount: an empty table for chunks counted in stored documents and for those in the committed parts.
+CREATE OR REPLACE TEMP TABLE recounted_documents (chunk VARCHAR NOT NULL, in_documents BIGINT, in_counts BIGINT);
+
 -- recount_weighted: the weighted counts that were made again (of a training that only this connection sees).
 INSERT INTO recount SELECT chunk, n FROM private.weighted_counts;
 
@@ -196,9 +210,6 @@ SELECT made_of FROM made_of;
 
 -- put_sum_note: say that the neighbours are added up, and what of.
 INSERT INTO made_of VALUES (getvariable('made_of'));
-
--- count_left_symbols: how many rows part files of neighbours have for each left symbol -> left_id, rows; by left_id.
-SELECT key >> 32 AS left_id, count(*) FROM read_parquet(getvariable('files')) GROUP BY left_id ORDER BY left_id;
 
 -- list_neighbours: the neighbours that stand in at least so many places -> key (left << 32 | right), ascending.
 SELECT left_id::BIGINT << 32 | right_id AS key FROM neighbours WHERE n >= getvariable('least') ORDER BY key;

@@ -8,10 +8,22 @@ A test compares these classes with TrainConfig, CountConfig, SourceOptions and R
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from types import UnionType
+from typing import (
+    Any,
+    Literal,
+    SupportsFloat,
+    SupportsIndex,
+    TypedDict,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, Counting, CountOptions, SourceOptions
@@ -42,6 +54,11 @@ class TrainOptions(TypedDict, total=False):
     count_specials: bool
     block_tokens: Sequence[str]
     weights: Mapping[str, object] | Sequence[str]
+    balance: bool
+    balance_ratios: Mapping[str, object] | Sequence[str]
+    balance_from: int
+    balance_window: int | None
+    balance_alpha: str | float | None
     tau: str | float | None
     delete_to: Literal["bytes", "walk"]
     delete_test: Literal["before", "after"]
@@ -65,6 +82,7 @@ class ReadingOptions(TypedDict, total=False):
     stdin_name: str
     groups: Sequence[str]
     group_by: Literal["folder"] | None
+    shard: str | None
 
 
 class ResourceOptions(TypedDict, total=False):
@@ -74,6 +92,9 @@ class ResourceOptions(TypedDict, total=False):
     threads: int | None
     temp_dir: str | Path | None
     max_disk: str | int | None
+    document_seconds: int | None
+    engine: Literal["auto", "threads", "processes", "ray"] | None
+    address: str | None
 
 
 class CountKeywords(CountOptions, ReadingOptions, ResourceOptions, total=False):
@@ -84,7 +105,7 @@ class TrainArguments(TrainOptions, CountKeywords, total=False):
     """All of them: the keywords of `train`."""
 
 
-_RESOURCES = ("memory", "threads", "temp_dir", "max_disk")
+_RESOURCES = ("memory", "threads", "temp_dir", "max_disk", "document_seconds", "engine", "address")
 
 
 def split_arguments(
@@ -127,9 +148,38 @@ def _homes(function: str, given: Mapping[str, Any], *holders: type) -> dict[str,
         if name not in homes and name not in _RESOURCES:
             near = get_close_matches(name, [*homes, *_RESOURCES], 1)
             raise TypeError(f"{function}() has no argument {name!r}." + (f" Is {near[0]!r} meant?" if near else ""))
+        _refuse_other_type(name, given[name])
         if homes.get(name) is CountConfig:
             _refuse_no_choice(name, given[name])
     return homes
+
+
+@functools.cache
+def _types() -> dict[str, Any]:
+    return get_type_hints(TrainArguments)
+
+
+def _refuse_other_type(name: str, value: Any) -> None:
+    """An error that names the argument, where deep inside something would fail that does not know it."""
+    wanted = _types()[name]
+    if value is not None and not _fits(value, wanted):
+        said = wanted.__name__ if isinstance(wanted, type) else str(wanted).replace("collections.abc.", "")
+        raise TypeError(f"{name}={value!r:.80}: {said.removesuffix(' | None')} is wanted. Nothing was changed.")
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    kind = get_origin(wanted)
+    if kind in (Union, UnionType):
+        return any(_fits(value, one) for one in get_args(wanted))
+    if kind is Literal:
+        return isinstance(value, str)  # which of them is checked where it is used
+    if kind is Sequence:
+        return isinstance(value, Iterable) and not isinstance(value, str | bytes)
+    if isinstance(value, bool):  # which Python takes for a number
+        return wanted in (bool, object)
+    if wanted in (int, float):
+        return isinstance(value, SupportsIndex if wanted is int else SupportsFloat)
+    return isinstance(value, kind or wanted)
 
 
 def _refuse_no_choice(name: str, value: Any) -> None:
@@ -146,8 +196,13 @@ def _said(given: Mapping[str, Any]) -> dict[str, Any]:
 def _resources(said: Mapping[str, Any], resources: Resources | None) -> Resources:
     limits = {name: said[name] for name in _RESOURCES if name in said}
     if resources is None:
-        texts = {name: str(limits[name]) for name in ("memory", "temp_dir", "max_disk") if name in limits}
-        return Resources.from_options(**texts, threads=limits.get("threads"))
+        texts = {
+            name: str(limits[name])
+            for name in ("memory", "temp_dir", "max_disk", "engine", "address")
+            if name in limits
+        }
+        threads, seconds = limits.get("threads"), limits.get("document_seconds")
+        return Resources.from_options(**texts, threads=threads, document_seconds=seconds)
     if limits:
         raise UsageError(f"{', '.join(limits)} and resources: say once what may be used. Leave one of the two out.")
     return resources

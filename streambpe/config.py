@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, Literal
 
 from streambpe.count_config import CountOptions
 from streambpe.errors import UsageError
+from streambpe.model.line_shapes import MOST_EMPTY_IDS
 from streambpe.options import Option, option, options_of, refuse_what_is_no_text
 from streambpe.system import compose_name
 
@@ -18,22 +19,22 @@ _MOST_DECIMALS = 6  # in a weight: so there are at most a million remainders to 
 _LARGEST_WEIGHT = 10**6
 
 
-def parse_weights(given: Sequence[str] | Mapping[str, object]) -> dict[str, str]:
+def parse_weights(given: Sequence[str] | Mapping[str, object], flag: str = "--weight") -> dict[str, str]:
     """Entries NAME=NUMBER -> the numbers in their shortest decimal form, by name, sorted by name."""
     pairs = []
     for entry in given if not isinstance(given, Mapping) else [f"{k}={v}" for k, v in given.items()]:
         name, _, number = entry.rpartition("=")
         if not name or not re.fullmatch(rf"\d+(\.\d{{1,{_MOST_DECIMALS}}})?", number):
             raise UsageError(
-                f"--weight {entry}: write NAME=NUMBER, a decimal number with at most {_MOST_DECIMALS} places."
+                f"{flag} {entry}: write NAME=NUMBER, a decimal number with at most {_MOST_DECIMALS} places."
             )
         if Fraction(number) > _LARGEST_WEIGHT:
-            raise UsageError(f"--weight {entry}: at most {_LARGEST_WEIGHT}.")
+            raise UsageError(f"{flag} {entry}: at most {_LARGEST_WEIGHT}.")
         whole, _, places = number.partition(".")
         places = places.rstrip("0")
         pairs.append((compose_name(name.strip()), str(int(whole)) + (f".{places}" if places else "")))
     if len({name for name, _ in pairs}) != len(pairs):
-        raise UsageError("--weight: each group once.")
+        raise UsageError(f"{flag}: each group once.")
     return dict(sorted(pairs))
 
 
@@ -73,16 +74,23 @@ LIKE_OPTION = Option(
     flag="--like",
     help="Learn exactly as that trainer does; sets what else is not given. script is SCRIPT-BPE: --encoding script (or "
     "bytes with ids from 1) and, while counting, --normalize nfc --unencodable drop. picky is the first PickyBPE: "
-    "--encoding chars --coverage 0.9999 --tau 0.9 and, while counting, --pattern whitespace. docs/training.md has all.",
+    "--encoding chars --coverage 0.9999 --tau 0.9 and, while counting, --pattern whitespace. All of it: "
+    "`streambpe docs training`.",
     panel="Most used",
     choices=tuple(LIKE),
     default="hf",
 )
 UNK = "<unk>"  # the special token of --encoding chars for characters outside the alphabet; <UNK> is taken too
 STAGE2_PATTERN = "superbpe2"
+STAGED = ("superbpe", "uw")  # superwords that begin at --transition
+UW_PATTERN = "superbpe1"  # of words, for uw: what its paper takes with STAGE2_PATTERN
 _SUPERWORD_FIELDS = (
     "superwords", "transition", "superword_pattern", "stage2_pattern", "max_superword_words", "forbid",
 )  # fmt: skip
+
+
+BALANCE_FIELDS = ("balance_ratios", "balance_from", "balance_window", "balance_alpha", "balanced_on")
+_BALANCE_FLAGS = {"balance_ratios": "--balance-ratio", "balanced_on": "--balance-text"}
 
 
 def _share(option: str, share: str | float, idle: str) -> Decimal:
@@ -94,6 +102,14 @@ def _share(option: str, share: str | float, idle: str) -> Decimal:
     if not value.is_finite() or not 0 < value <= 1:
         raise UsageError(f"{option} {share}: a decimal number above 0 and at most 1, such as 0.9; {idle}.")
     return value.normalize()  # so that 0.9 and 0.90 are one option
+
+
+def _above_zero(option: str, given: str | float) -> str:
+    """A decimal number above 0, in its shortest form."""
+    number = str(given)
+    if not re.fullmatch(r"\d{1,6}(\.\d{1,6})?", number) or not Fraction(number):
+        raise UsageError(f"{option} {given}: a decimal number above 0, with at most 6 places, such as 1.5.")
+    return format(Decimal(number).normalize(), "f")
 
 
 @dataclass(frozen=True)
@@ -198,6 +214,33 @@ class TrainConfig:
         metavar="GROUP=NUMBER",
         many=True,
     )
+    balance: bool = option(
+        False,
+        "Parity-aware BPE: at every step the merge that counts most in the source group that is compressed worst.",
+        panel="Vocabulary",
+        off="--no-balance",
+    )
+    balance_ratios: dict[str, str] = option(
+        help="Divide the bytes per token of a group: a larger number gives it more merges. May be given again.",
+        default_factory=dict,
+        flag="--balance-ratio",
+        panel="Vocabulary",
+        metavar="GROUP=NUMBER",
+        many=True,
+    )
+    balance_from: int = option(
+        0, "Learn the first N tokens from all groups together.", panel="Vocabulary", metavar="N", least=0
+    )
+    balance_window: int | None = option(
+        None,
+        "Pass over a group that chose more than --balance-alpha / groups of the last N merges.",
+        panel="Vocabulary",
+        metavar="N",
+        least=1,
+    )
+    balance_alpha: str | None = option(  # a decimal
+        None, "See --balance-window.", panel="Vocabulary", metavar="NUMBER", told_default="2"
+    )
     tau: str | None = option(  # a decimal
         None,
         "Delete a token when a merge takes at least this share of its occurrences (PickyBPE), such as 0.9.",
@@ -231,6 +274,7 @@ class TrainConfig:
         panel="Superwords",
         metavar="N",
         least=1,
+        told_default="three quarters of them",
     )
     superword_pattern: str = option(
         "improved",
@@ -258,6 +302,10 @@ class TrainConfig:
     specials_first: bool = option(
         False, "Ids of special tokens before all others, or behind them.", panel="Compatibility", off="--specials-last"
     )
+    extends: str | None = None  # sha256 of the event log that --extend took over (train/extension.py)
+    extends_pattern: str | None = None  # of that model, where --superwords uw goes on under another
+    # By group, the sha256 of the counts of what --balance-text gave (train/balance_texts.py).
+    balanced_on: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_options(cls, like: str = "hf", **given: Any) -> TrainConfig:
@@ -288,7 +336,12 @@ class TrainConfig:
         if "tau" in chosen:
             chosen["tau"] = format(_share("--tau", chosen["tau"], "without --tau no token is deleted"), "f")
         chosen["weights"] = parse_weights(chosen.get("weights", ()))
+        chosen["balance_ratios"] = parse_weights(chosen.get("balance_ratios", ()), "--balance-ratio")
+        if "balance_alpha" in chosen:
+            chosen["balance_alpha"] = _above_zero("--balance-alpha", chosen["balance_alpha"])
         config = cls(**chosen)
+        if config.superwords in STAGED and config.transition is None:
+            config = replace(config, transition=config._usual_transition())
         config.check()
         if config.superwords == "none" and given.get("superword_pattern") is not None:
             raise UsageError("--superword-pattern belongs to --superwords boundless and superbpe.")
@@ -299,9 +352,21 @@ class TrainConfig:
             )
         return config
 
+    def _usual_transition(self) -> int:
+        """Three quarters of the tokens, which docs/superwords.md has measured; never less than the bytes."""
+        self._check_values()
+        return max(3 * self._room // 4, min(self._room, 256), 1)
+
+    @property
+    def _room(self) -> int:
+        """How many ids are no special or reserved ones."""
+        return self.vocab_size - (self.extra_ids if self.count_specials else 0)
+
     def check(self) -> None:
         """Refuse options that cannot work, before anything is read."""
         self._check_values()
+        if self.extends is not None:
+            self._check_extension()
         if self.tau is None and (self.delete_to, self.delete_test) != ("bytes", "before"):
             raise UsageError("--delete-to and --delete-test say how tokens are deleted; --tau T says when.")
         if self.tau is not None and self.batch == "paper":
@@ -325,9 +390,31 @@ class TrainConfig:
                 f"--vocab-size {self.vocab_size} is less than the {least} ids that are there before anything is "
                 f"learned: base symbols, special and reserved ids."
             )
+        if self.reserve > MOST_EMPTY_IDS:
+            raise UsageError(f"--reserve {self.reserve}: at most {MOST_EMPTY_IDS}.")
         self._check_superwords()
-        if len(set(self.specials)) != len(self.specials) or "" in self.specials:
-            raise UsageError("--special: each must be given once and not be empty.")
+        self._check_balance()
+        if "" in self.specials:
+            raise UsageError("--special '': a special token is a text of at least one character.")
+        if twice := [text for text in self.specials if self.specials.count(text) > 1]:
+            raise UsageError(f"--special {twice[0]}: it is given twice. Name each special token once.")
+
+    def _check_extension(self) -> None:
+        if self.tau is not None:
+            raise UsageError(
+                "--tau with --extend: a token that is deleted loses its id, and every id of the model that is extended "
+                "stays. Leave one of the two out."
+            )
+        if self.batch == "paper":
+            raise UsageError(
+                "--batch paper with --extend: the batches of BatchBPE depend on where learning begins, so going on "
+                "from a vocabulary is not defined for it. Use --batch exact."
+            )
+        if self.superwords != "none":
+            raise UsageError(
+                f"--superwords {self.superwords} with --extend: superwords that join whole chunks are chosen beside "
+                f"the merges of words, which another text chose. Give --superwords uw, or leave it out."
+            )
 
     def _check_values(self) -> None:
         """Check choices and lower bounds, as the fields state them."""
@@ -342,8 +429,40 @@ class TrainConfig:
             if known.least is not None and value is not None and value < known.least:
                 raise UsageError(f"{known.flag} {value}: at least {known.least}.")
 
+    def _check_balance(self) -> None:
+        given = [name for name in BALANCE_FIELDS if getattr(self, name) not in (None, 0, {})]
+        if not self.balance:
+            if given:
+                flag = _BALANCE_FLAGS.get(given[0], f"--{given[0].replace('_', '-')}")
+                raise UsageError(f"{flag} belongs to --balance.")
+            return
+        if self.balance_alpha is not None and self.balance_window is None:
+            raise UsageError("--balance-alpha belongs to --balance-window.")
+        zero = next((name for name, ratio in self.balance_ratios.items() if not Fraction(ratio)), None)
+        if zero is not None:
+            raise UsageError(f"--balance-ratio {zero}=0: a group's ratio is above 0.")
+        for there, what, why in (
+            (self.extends is not None, "--extend", "the merges that are there were not chosen by groups"),
+            (self.weights, "--weight", "each group chooses by its own counts, which weights would not change"),
+            (self.superwords != "none", "--superwords", "superwords are counted in documents, which have no groups"),
+            (self.tau is not None, "--tau", "whether a token is superfluous is asked of all groups together"),
+            (self.batch == "paper", "--batch paper", "a round of BatchBPE has no single merge to choose a group for"),
+            (self.stop_list, "--stop-list", "stop words are the most frequent chunks of all groups together"),
+            (self.freq_cutoff > 1, "--freq-cutoff", "it cuts by the counts of all groups together"),
+            (self.block_tokens, "--block-token", "a veto is told with the count of all groups together"),
+            (self.whole_characters, "--whole-characters", "its rule is not known to the groups"),
+            (
+                self.balanced_on and self.alphabet == "seen",
+                "--balance-text and --alphabet seen",
+                "text that is not counted may hold bytes that are no symbols",
+            ),
+            (self.encoding != "bytes", f"--encoding {self.encoding}", "groups are compared by bytes per token"),
+        ):
+            if there:
+                raise UsageError(f"--balance with {what}: {why}. Leave one of the two out.")
+
     def _check_superwords(self) -> None:
-        staged = self.superwords in ("superbpe", "uw")
+        staged = self.superwords in STAGED
         if staged != (self.transition is not None):
             raise UsageError(
                 f"--superwords {self.superwords} needs --transition N: the tokens at which superwords begin."
@@ -374,11 +493,10 @@ class TrainConfig:
             )
         if self.superwords == "uw":
             self._check_uw()
-        room = self.vocab_size - (self.extra_ids if self.count_specials else 0)
-        if self.transition is not None and self.transition > room:
+        if self.transition is not None and self.transition > self._room:
             raise UsageError(
-                f"--transition {self.transition} is more than the {room} tokens of --vocab-size {self.vocab_size} "
-                f"(special and reserved ids not counted)."
+                f"--transition {self.transition} is more than the {self._room} tokens of --vocab-size "
+                f"{self.vocab_size} (special and reserved ids not counted)."
             )
         from streambpe.text.eligible import text_test  # not above: it loads `regex`, and --help reads this module
 
@@ -425,10 +543,18 @@ class TrainConfig:
             del facts["token_order"]
         if not self.specials_first:
             del facts["specials_first"]
+        for name in ("extends", "extends_pattern"):
+            if facts[name] is None:
+                del facts[name]
         del facts["specials"], facts["reserve"]  # fields of their own in the header
         facts["block_tokens"] = sorted(self.block_tokens)
         if not self.weights:
             del facts["weights"]
+        if not self.balance:
+            del facts["balance"]
+        for name in BALANCE_FIELDS:
+            if not facts[name]:
+                del facts[name]
         if self.superwords == "none":
             for name in _SUPERWORD_FIELDS:
                 del facts[name]
@@ -440,9 +566,11 @@ class TrainConfig:
         """All options that have an effect: `from_options` makes the same object of them, even if defaults change."""
         effective = {*self.as_facts(), "specials", "reserve", "token_order", "specials_first"}
         options = {name: getattr(self, name) for name in options_of(TrainConfig) if name in effective}
-        options["weights"] = [f"{group}={weight}" for group, weight in self.weights.items()]
+        for name, held in (("weights", self.weights), ("balance_ratios", self.balance_ratios)):
+            options[name] = [f"{group}={number}" for group, number in held.items()]
+        options |= {name: getattr(self, name) for name in ("extends", "extends_pattern", "balanced_on")}
         if self.encoding == "chars":
             options["coverage"] = self.coverage or "1"
         if self.encoding != "bytes":
             del options["alphabet"]
-        return {name: value for name, value in options.items() if value not in (None, (), [])}
+        return {name: value for name, value in options.items() if value not in (None, (), [], {})}

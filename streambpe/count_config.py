@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
 
-from streambpe.errors import RunMismatch
+from streambpe.errors import RunMismatch, UsageError
 from streambpe.options import option, options_of, refuse_what_is_no_text
 from streambpe.text.aliases import canonical
 
@@ -18,7 +19,7 @@ class CountConfig:
 
     pattern: str = option(
         "gpt4o",
-        "How text is split into chunks: a preset (docs/counting.md) or a regular expression.",
+        "How text is split into chunks: a preset (`streambpe docs counting`) or a regular expression.",
         panel="Most used",
         metavar="NAME|REGEX",
     )
@@ -32,6 +33,13 @@ class CountConfig:
         "not UTF-8.",
         panel="Corpus",
         choices=("replace", "skip", "error"),
+    )
+    bad_lines: Literal["error", "skip"] = option(
+        "error",
+        "A line of jsonl, csv or --lines that cannot be read (no JSON, no such field, not a string; not UTF-8 with "
+        "--bad-utf8 error) ends the job, or is left out and counted.",
+        panel="Corpus",
+        choices=("error", "skip"),
     )
     sequences: bool = option(
         False,
@@ -53,14 +61,45 @@ class CountConfig:
         choices=("bytes", "drop", "error"),
     )
 
+    sample: str = option(
+        "all",
+        "Only about one document in N, chosen by a hash of its text: the same ones in any order, files and shards; "
+        "those of 1/100 are among those of 1/10.",
+        panel="Corpus",
+        metavar="1/N",
+    )
+
+    @property
+    def one_in(self) -> int:
+        """N of --sample 1/N; 1: all documents."""
+        return parse_sample(self.sample)
+
     @property
     def prepares(self) -> bool:
         """Whether text is changed before it is split (text/prepare.py)."""
         return self.normalize != "none" or self.unencodable == "drop"
 
+    @property
+    def reads_whole_lines(self) -> bool:
+        """Whether a line of text must be in one block, because bytes anywhere in it may leave all of it out."""
+        return (self.bad_utf8 == "error" and self.bad_lines == "skip") or self.sample != "all"
+
     def as_facts(self) -> CountOptions:
         """For table run."""
         return cast(CountOptions, asdict(self))
+
+
+def parse_sample(text: str) -> int:
+    """N of 1/N; 1 of `all`."""
+    if text == "all":
+        return 1
+    number = text.removeprefix("1/")
+    if text == number or not re.fullmatch("[1-9][0-9]{0,8}", number, re.ASCII) or number == "1":
+        raise UsageError(
+            f"--sample {text}: 1/N, such as 1/10: about one document in ten, chosen by a hash of its text. Leave it "
+            f"out for all documents. (How much plan reads is --rehearse SIZE.) Nothing was changed."
+        )
+    return int(number)
 
 
 class CountOptions(TypedDict, total=False):
@@ -70,9 +109,11 @@ class CountOptions(TypedDict, total=False):
     gaps: str
     split_scripts: bool
     bad_utf8: str
+    bad_lines: Literal["error", "skip"]
     sequences: bool
     normalize: Literal["none", "nfc"]
     unencodable: Literal["bytes", "drop", "error"]
+    sample: str
 
 
 class CountArguments(TypedDict):
@@ -85,6 +126,7 @@ class CountArguments(TypedDict):
     stdin_name: str
     groups: tuple[str, ...]
     group_by: Literal["folder"] | None
+    shard: str | None
     options: CountOptions
 
 
@@ -117,6 +159,13 @@ class SourceOptions:
         None, "Each folder's files are a group of its name.", panel="Corpus", choices=("folder",)
     )
 
+    shard: str | None = option(
+        None,
+        "Only the K-th of N shares of the sources, whole files: each machine takes another. merge-counts adds up.",
+        panel="Corpus",
+        metavar="K/N",
+    )
+
     def __post_init__(self) -> None:
         refuse_what_is_no_text(SourceOptions, vars(self))
 
@@ -137,6 +186,7 @@ class Counting(SourceOptions):
         refuse_what_is_no_text(CountConfig, self.options)
         if isinstance(pattern := self.options.get("pattern"), str):
             object.__setattr__(self, "options", {**self.options, "pattern": canonical(pattern)})
+        parse_sample(self.options.get("sample", "all"))
 
     @classmethod
     def of(cls, arguments: Counting | Mapping[str, Any] | None) -> Counting:

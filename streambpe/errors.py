@@ -3,6 +3,13 @@
 A message says what failed, where, what state is left and, where there is one, the next command.
 """
 
+import shlex
+
+
+def typed(path: object) -> str:
+    """A path as it is typed in a shell: with quotes if it needs them, so that a command in a message can be copied."""
+    return shlex.quote(str(path))
+
 
 class StreambpeError(Exception):
     """A job cannot go on; what was committed before stays committed."""
@@ -34,12 +41,22 @@ class SourceError(StreambpeError):
     """An input cannot be read, or is not what its name says."""
 
 
+class SourceUnreachable(SourceError):
+    """The machine of an input does not answer as it should; another try may succeed."""
+
+
 class SourceChanged(SourceError):
     """An input that was already counted no longer has the bytes that were counted."""
 
 
 class PatternError(UsageError):
     """A splitting pattern does not compile, or leaves part of the text unmatched."""
+
+
+class PatternTooSlow(StreambpeError):
+    """A pattern of the user's own takes longer on a text than it may; `document`: its number in the block."""
+
+    document = 0
 
 
 class ModelError(StreambpeError):

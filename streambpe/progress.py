@@ -15,27 +15,36 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from streambpe.errors import UsageError
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.resources import format_size, keeper
+from streambpe.runners.runner import Busy
 
 MODES = ("auto", "bar", "jsonl", "none")
 _STATUS_SECONDS = 0.5
 _REMEMBERED = 256  # snapshots that rates are computed from: two minutes or more
 # An estimate is told when a stage has shown how fast it is: after so many seconds, and this share of what it has to do.
-_ESTIMATE_SECONDS, _ESTIMATE_SHARE, _SURELY_SECONDS = 2.0, 0.01, 30.0
+_ESTIMATE_SECONDS, _ESTIMATE_SHARE, _SURELY_SECONDS = 2.0, 0.05, 30.0
 _CELL_WIDTH = 100  # of the line in a notebook
 _BAR_WIDTHS = (10, 40)  # in characters, at least and at most
+
+
+def refuse_mode(mode: str) -> None:
+    """An error for a way of showing progress that there is not; to be called before anything is made."""
+    if mode not in MODES:
+        raise UsageError(f"--progress {mode}: one of {', '.join(MODES)}.")
 
 
 class WorkerFacts(TypedDict):
     """What one worker is at."""
 
-    pid: int
+    pid: int  # 0: it waits for a worker
     task: str
     done: int  # of that task, in the job's unit
+    node: NotRequired[str]  # of a cluster
+    memory_bytes: NotRequired[int]  # of a worker on a cluster
 
 
 class JobFacts(TypedDict, total=False):
@@ -45,6 +54,7 @@ class JobFacts(TypedDict, total=False):
     sources: int
     corpus: CorpusFacts
     distinct_chunks: int
+    bad_lines: int  # left out, of all that is counted so far
     training: str
     events: int
     passes: int
@@ -106,6 +116,20 @@ class Meter:
         """So much more is done."""
         self.done += n
 
+    def tell_workers(self, busy: Sequence[Busy]) -> None:
+        """What processes beside this one are at now; none: there are no more."""
+        if busy:
+            self.facts["workers"] = [_facts_of(one) for one in busy]
+        else:
+            self.facts.pop("workers", None)
+
+    def begin(self, stage: str, total: int = 0, unit: str = "bytes", done: int = 0) -> None:
+        """The job is at this stage, and so far in it."""
+        if stage != self.stage:
+            self.done, self.resumed_from = 0, done
+            self.stage = stage
+        self.total, self.unit, self.done = total, unit, done
+
     def stage_seconds(self) -> dict[str, float]:
         """How long each stage took; the present one: so far."""
         took: dict[str, float] = {}
@@ -121,7 +145,8 @@ class Meter:
         memory = keeper.look()
         self.peak_memory = max(self.peak_memory, keeper.peak)
         rates = self._rates(rate)
-        eta = eta_range(self.total - self.done, rates) if state == "running" and self._knows_its_speed() else None
+        knows = state == "running" and self._knows_its_speed() and self.done < self.total
+        eta = eta_range(self.total - self.done, rates) if knows else None
         return {
             "stage": self.stage,
             "state": state,
@@ -165,6 +190,13 @@ class Meter:
         return rates
 
 
+def _facts_of(busy: Busy) -> WorkerFacts:
+    facts: WorkerFacts = {"pid": busy.pid, "task": busy.task, "done": busy.done}
+    if busy.node:
+        facts |= {"node": busy.node, "memory_bytes": busy.memory_bytes}
+    return facts
+
+
 def eta_range(left: float, rates: Sequence[float]) -> tuple[float, float] | None:
     """(soonest, latest) seconds until the rest is done: at the fastest and at the slowest of the rates seen.
 
@@ -191,8 +223,7 @@ class Reporter:
         after_seconds: float = 0.0,
         transient: bool = False,
     ) -> None:
-        if mode not in MODES:
-            raise UsageError(f"--progress {mode}: one of {', '.join(MODES)}.")
+        refuse_mode(mode)
         self.meter, self._write_status = meter, write_status
         self._after_seconds, self._transient = after_seconds, transient  # of the bar: when it is shown, if it is wiped
         self.mode = _found_mode() if mode == "auto" else mode
@@ -247,7 +278,8 @@ class Reporter:
         if needed := self.meter.facts.get("disk_needed_bytes"):
             print(f"disk: {format_size(needed)} or more at the peak", file=sys.stderr)
         console = Console(stderr=True)
-        live = Live(console=console, auto_refresh=False, transient=self._transient)
+        to_terminal = sys.stdout.isatty()  # data that goes to a file or a pipe is not to pass through the terminal
+        live = Live(console=console, auto_refresh=False, transient=self._transient, redirect_stdout=to_terminal)
         began = time.monotonic()
 
         def show(status: Status) -> None:

@@ -1,4 +1,4 @@
-"""--memory, --threads, --temp-dir and --max-disk, and keeping within --memory.
+"""--memory, --threads and the other limits of a job, and keeping within --memory.
 
 That is: what the process tree takes, what is left, and giving freed memory back to the system.
 
@@ -10,6 +10,7 @@ memory for later. That is fast, but under a limit of 500 MB it adds about 100 MB
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import re
 import threading
@@ -40,6 +41,8 @@ from streambpe.system import (
 SMALLEST_MEMORY_BYTES = 256 * 10**6
 SMALLEST_SUPERWORDS_BYTES = 400 * 10**6
 BASE_BYTES = 96 << 20  # resident before any work: 45 MB of Python and data, 55 MB of library code in use
+ENGINES = ("auto", "threads", "processes", "ray")
+DOCUMENT_SECONDS = 60  # of processor time that a pattern of the user's own may take on one document, unless given
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 LEFT_BEHIND_BYTES = 64 << 20  # what earlier stages leave in the allocators, at most
 TRANSIENT_SHARE = 16  # one part in so many of a limit is kept for what Polars takes for a moment
@@ -71,6 +74,9 @@ class ResourceFacts(TypedDict):
     threads: int
     temp_dir: str | None
     max_disk_bytes: NotRequired[int | None]  # missing: written before there was --max-disk
+    document_seconds: NotRequired[int]  # missing: written before there was --document-seconds
+    engine: NotRequired[str]  # missing: written before there was --engine
+    address: NotRequired[str | None]  # missing: written before there was --address
 
 
 @dataclass(frozen=True)
@@ -93,10 +99,41 @@ class Resources:
         panel="Resources",
         metavar="SIZE",
     )
-    engine: str = "auto"  # who counts: "here" (threads of this process), "processes", "auto" (processes where they pay)
+    document_seconds: int = option(
+        DOCUMENT_SECONDS,
+        "A REGEX may take so long on one document; one that takes longer ends the job and is named.",
+        panel="Resources",
+        metavar="S",
+        least=1,
+    )
+    engine: str = option(
+        "auto",
+        "Who counts or encodes: threads of one process, processes, processes where they are quicker, or Ray.",
+        panel="Resources",
+        choices=ENGINES,
+    )
+    address: str | None = option(
+        None,
+        "With --engine ray: a cluster that this machine is a node of, auto for the one that runs here.",
+        panel="Resources",
+        metavar="HOST:PORT",
+        told_default="a Ray of its own",
+    )
 
     def __post_init__(self) -> None:
         refuse_what_is_no_text(Resources, vars(self))
+        if self.engine not in ENGINES:
+            raise UsageError(f"--engine {self.engine}: one of {', '.join(ENGINES)}. Nothing was changed.")
+        if self.address is not None and self.engine != "ray":
+            raise UsageError(
+                f"--address {self.address} names a Ray cluster, and --engine is {self.engine}. Nothing was changed. "
+                f"Give --engine ray, or leave --address out."
+            )
+        if self.address is not None and self.address.startswith("ray://"):
+            raise UsageError(
+                f"--address {self.address}: give the command on a node of the cluster, with --address auto. Nothing "
+                f"was changed. `ray job submit` brings it there."
+            )
 
     @classmethod
     def from_options(
@@ -105,6 +142,9 @@ class Resources:
         threads: int | None = None,
         temp_dir: str | None = None,
         max_disk: str | None = None,
+        document_seconds: int | None = None,
+        engine: str | None = None,
+        address: str | None = None,
     ) -> Resources:
         """Defaults: a quarter of the memory this process may use, and all its cores."""
         machine = available_memory()
@@ -123,16 +163,23 @@ class Resources:
                 f"Nothing was changed."
             )
         max_disk_bytes = None if max_disk is None else parse_size(max_disk, "--max-disk")
-        return cls(memory_bytes, count, Path(temp_dir) if temp_dir else None, max_disk_bytes)
+        seconds = DOCUMENT_SECONDS if document_seconds is None else document_seconds
+        if seconds < 1:
+            raise UsageError(f"--document-seconds {seconds}: at least 1. Nothing was changed.")
+        folder = Path(temp_dir) if temp_dir else None
+        return cls(memory_bytes, count, folder, max_disk_bytes, seconds, engine or "auto", address)
 
     def as_facts(self) -> ResourceFacts:
         """As job.json holds them, so that `resume` goes on with the same."""
-        temp_dir = str(self.temp_dir) if self.temp_dir else None
+        temp_dir = str(self.temp_dir.absolute()) if self.temp_dir else None
         return {
             "memory_bytes": self.memory_bytes,
             "threads": self.threads,
             "temp_dir": temp_dir,
             "max_disk_bytes": self.max_disk_bytes,
+            "document_seconds": self.document_seconds,
+            "engine": self.engine,
+            "address": self.address,
         }
 
     @classmethod
@@ -141,7 +188,9 @@ class Resources:
         memory_bytes = min(facts["memory_bytes"], max(available_memory(), SMALLEST_MEMORY_BYTES))
         threads = min(facts["threads"], most_threads())
         temp_dir = Path(facts["temp_dir"]) if facts["temp_dir"] else None
-        return cls(memory_bytes, threads, temp_dir, facts.get("max_disk_bytes"))
+        seconds = facts.get("document_seconds", DOCUMENT_SECONDS)
+        engine, address = facts.get("engine", "auto"), facts.get("address")
+        return cls(memory_bytes, threads, temp_dir, facts.get("max_disk_bytes"), seconds, engine, address)
 
     def check_superwords(self, superwords: str) -> None:
         """Refuse superwords where they would not fit, before anything is read."""
@@ -160,8 +209,9 @@ def _short(text: str) -> str:
 
 
 def _too_small(memory_bytes: int, least: int, what: str) -> str:
+    size = f"{memory_bytes // 10**6}MB" if memory_bytes >= 10**6 else str(memory_bytes)
     return (
-        f"--memory {memory_bytes // 10**6}MB is too small: {format_size(least)} is {what}. Nothing was changed. "
+        f"--memory {size} is too small: {format_size(least)} is {what}. Nothing was changed. "
         f"Give --memory {least // 10**6}MB or more."
     )
 
@@ -182,6 +232,19 @@ def prepare_allocators(memory_bytes: int) -> None:
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     roomy = memory_bytes >= _ROOMY_BYTES
     bound_allocator(arenas=2, mapped_bytes=(32 if roomy else 4) << 20, kept_bytes=(64 if roomy else 32) << 20)
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Python's garbage collector waits: for stretches that make objects by the hundred thousand, all of which live on.
+    Looking for cycles among them again and again takes as long as making them."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def release_memory() -> None:

@@ -36,9 +36,11 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import psutil
+
+from streambpe.failpoints import failpoint
 
 T = TypeVar("T")
 
@@ -57,6 +59,7 @@ def _module(name: str) -> Any:
 
 
 _fcntl = _module("fcntl")
+_termios = _module("termios")
 _msvcrt = _module("msvcrt")
 
 # ---------------------------------------------------------------------------------------------------------
@@ -114,11 +117,28 @@ def tree_memory(pid: int | None = None) -> int:
     """
     total = 0
     with contextlib.suppress(psutil.Error):
-        top = psutil.Process(pid)
-        for process in (top, *top.children(recursive=True)):
+        for process in _tree(psutil.Process(pid)):
             with contextlib.suppress(psutil.Error):
                 total += _process_memory(process)
     return total
+
+
+_apart: set[int] = set()
+
+
+def leave_apart(pid: int) -> None:
+    """Do not reckon a child and its children with this process's tree: they are somebody else's programs."""
+    _apart.add(pid)
+
+
+def _tree(top: psutil.Process) -> list[psutil.Process]:
+    if not _apart:
+        return [top, *top.children(recursive=True)]
+    tree = [top]
+    for process in tree:
+        with contextlib.suppress(psutil.Error):
+            tree += [child for child in process.children() if child.pid not in _apart]
+    return tree
 
 
 def _process_memory(process: psutil.Process) -> int:
@@ -186,8 +206,7 @@ def anonymous_bytes(pid: int) -> int:
 def tree_pids() -> list[int]:
     """This process and its children's."""
     with contextlib.suppress(psutil.Error):
-        me = psutil.Process()
-        return [me.pid, *(child.pid for child in me.children(recursive=True))]
+        return [process.pid for process in _tree(psutil.Process())]
     return [os.getpid()]
 
 
@@ -273,6 +292,7 @@ def _unescaped(field: str) -> str:
 
 def sync(handle: int) -> None:
     """Return when the bytes of an open file are on the disk itself. fsync on macOS only asks the disk for it."""
+    failpoint("boundary")
     if _fcntl is not None and hasattr(_fcntl, "F_FULLFSYNC"):
         try:
             _fcntl.fcntl(handle, _fcntl.F_FULLFSYNC)
@@ -311,11 +331,13 @@ def rename(source: Path, target: Path) -> None:
 
     Windows refuses that while a program such as `watch` or a virus scanner has either open; then it is tried again.
     """
+    failpoint("boundary")
     patiently(lambda: os.replace(source, target))
 
 
 def put_first(made: Path, target: Path) -> bool:
     """Give a file a name, unless another file has it: then False."""
+    failpoint("boundary")
     try:
         os.link(made, target)
     except FileExistsError:
@@ -463,8 +485,11 @@ def lock_handle(handle: int) -> bool:
 
 
 def unlock_handle(handle: int) -> None:
-    """Free the lock. Windows needs that before the file is closed."""
-    if _fcntl is None:
+    """Free the lock. Windows needs that before the file is closed; elsewhere a process that was forked meanwhile would
+    hold it on."""
+    if _fcntl is not None:
+        _fcntl.flock(handle, _fcntl.LOCK_UN)
+    else:
         os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
         _msvcrt.locking(handle, _msvcrt.LK_UNLCK, 1)
 
@@ -476,6 +501,28 @@ def unlock_handle(handle: int) -> None:
 def stop_signals() -> tuple[int, ...]:
     """The signals that ask a command to stop: Ctrl-C, `kill`, and on Windows Ctrl-Break."""
     return tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name))
+
+
+@contextlib.contextmanager
+def born_deaf() -> Iterator[None]:
+    """A process that is started meanwhile hears none of these signals before it says what it does with them
+    (`ignore_stop_signals`): Ctrl-C goes to it, too, and would end it with a traceback while its modules are loaded."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def ignore_stop_signals() -> None:
+    """For a worker, in its main thread: Ctrl-C is the coordinator's business; a worker ends when that is gone."""
+    for number in stop_signals():
+        signal.signal(number, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, stop_signals())
 
 
 def forks_well() -> bool:
@@ -497,11 +544,6 @@ def end_child(pid: int) -> int:
     return os.waitpid(pid, 0)[1]
 
 
-def die() -> None:
-    """End this process at once, as a power cut would; nothing is written, closed or printed."""
-    os.kill(os.getpid(), getattr(signal, "SIGKILL", 9))  # on Windows any number ends a process
-
-
 def open_output() -> None:
     """Let the standard streams take every character, as the same bytes on every system.
 
@@ -515,3 +557,21 @@ def open_output() -> None:
             stream.reconfigure(encoding="utf-8", errors=stream.errors, newline="\n")
         elif stream.encoding.lower() != "utf-8":
             stream.reconfigure(errors="backslashreplace")
+
+
+def nobody_listens(error: OSError) -> bool:
+    """Whether what failed is a write to a standard stream whose reader, or whose terminal, is gone."""
+    if isinstance(error, BrokenPipeError):
+        return True
+    return error.errno == errno.EIO and error.filename is None and any(map(_hung_up, (sys.stdout, sys.stderr)))
+
+
+def _hung_up(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that was closed: the kernel refuses everything that is asked of it."""
+    try:
+        _termios.tcgetattr(stream.fileno())
+    except (AttributeError, OSError, ValueError):  # no terminals on this system; no file behind the stream
+        return False
+    except _termios.error as why:
+        return bool(why.args[0] == errno.EIO)
+    return False

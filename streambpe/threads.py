@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -22,6 +25,33 @@ class StopSignal(threading.Event):
 def stopped_by(stop: threading.Event) -> int:
     """The signal that set it; an event of the caller's own counts as Ctrl-C."""
     return stop.number if isinstance(stop, StopSignal) else signal.SIGINT
+
+
+_is_stopping: ContextVar[Callable[[], bool]] = ContextVar("is_stopping", default=lambda: False)
+_LOOK_SECONDS = 0.05  # between two looks at whether to stop
+
+
+@contextlib.contextmanager
+def ending_waits(is_stopping: Callable[[], bool]) -> Iterator[None]:
+    """Inside, in this thread, `wait` ends when the job is to stop."""
+    outer = _is_stopping.get()
+    before = _is_stopping.set(lambda: outer() or is_stopping())
+    try:
+        yield
+    finally:
+        _is_stopping.reset(before)
+
+
+def wait(seconds: float) -> bool:
+    """Wait; True at once if the job is to stop."""
+    until = time.monotonic() + seconds
+    is_stopping = _is_stopping.get()
+    while not is_stopping():
+        left = until - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(left, _LOOK_SECONDS))
+    return True
 
 
 def in_order(

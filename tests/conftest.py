@@ -1,11 +1,12 @@
 """Settings that all tests share."""
 
+import gc
 import inspect
 import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -27,6 +28,16 @@ _POSIX = (
     "SIGKILL", "send_signal", ".kill()", "Driver(", "== -9", "kill_and_go_on(", "preexec_fn", "full_disk(", "RLIMIT",
     '"cp"', '"du"', "symlink", "chmod", "mkfifo", "/dev/", "/proc", "SIGINT", "SIGTERM", "os.fork", "pty.", "umask",
 )  # fmt: skip
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Thousands of tests are made, and all of them stay: while they are made, nothing looks for garbage among them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -82,6 +82,7 @@ def with_text_of_neighbours(run: Path, *names: str) -> None:
             con.execute(f"CREATE TABLE {name}.as_text AS FROM main.superword_adjacency ORDER BY ALL")
             con.execute(f"DROP TABLE {name}.superword_neighbours")
         con.execute("DROP VIEW superword_adjacency")
+        con.execute("ALTER TABLE sources DROP COLUMN bad_lines")
         for name in names:
             con.execute(f"ALTER TABLE {name}.as_text RENAME TO superword_adjacency")
         con.execute("UPDATE run SET value = '4' WHERE key = 'format_version'")

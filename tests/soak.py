@@ -1,74 +1,84 @@
 """Cases that nobody has tried yet, one after the other, for hours: `make soak`, never in CI.
 
-    python -m tests.soak [--hours H] [--seed N]
+    python -m tests.soak [--hours H] [--seed N] [--only fuzz|kills|rot|full-disks] [--attempts N]
 
-Each seed is one round: a corpus with every option at random against the slow reference, superwords of both kinds, a
-training killed again and again at moments by chance, and damaged files. It ends at the first difference with its
-traceback, and the seed that shows it once more: `--seed N`. Without --seed it begins where chance says.
+Each seed is one round: random cases of every kind (tests/fuzz.py), commands of every kind killed (tests/kills.py),
+damaged files (tests/rot.py), and disks that fill (tests/full_disks.py), with a table of what came of them. It ends
+after the first of these that went wrong, with the seed that shows it once more: `--seed N`. Without --seed it begins
+where chance says. --attempts: one round, and so many of each in it:
+
+    make soak SOAK="--only kills --attempts 500"
+    make soak SOAK="--only rot --attempts 1000"
+    make soak SOAK="--only fuzz --hours 1"
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count as count_up
 from pathlib import Path
 
-from tests import rot
-from tests.runs import text_run
-from tests.samples import natural_text
-from tests.train import test_resume, test_superwords, test_trainer, test_uw
+from tests import full_disks, fuzz, kills, rot
+from tests.outcomes import bad, table
 
-KILLS = 5
+CASES_A_SEED = 100_000  # seeds of cases lie apart from each other
 
 
-def words(seed: int, folder: Path) -> None:
-    """24 trainings of one corpus: ties, overlaps, alphabets, and other options drawn at random."""
-    test_trainer.compare_on_random_corpora(folder, range(seed, seed + 1))
+def random_cases(number: int, seed: int, end: float, folder: Path) -> bool:
+    """Engine against reference, log against encoders, readers of files against damage; whether all was well."""
+    first = seed * CASES_A_SEED
+    found = fuzz.fuzz(list(fuzz.KINDS), iter(range(first, first + number)), end)
+    print(fuzz.table(found), flush=True)
+    return not fuzz.wrong(found)
 
 
-def superwords(seed: int, folder: Path) -> None:
-    """Superwords over whole chunks: events, tables, runs."""
-    test_superwords.test_equals_the_slow_reference(seed, folder)
+def killed(number: int, seed: int, end: float, folder: Path) -> bool:
+    """Every kind of command killed at boundaries and at moments by chance, and given again; whether all was well."""
+    found = kills.matrix(number, seed, list(kills.CASES), folder)
+    print(table(found, kills.OUTCOMES), flush=True)
+    return not bad(found)
 
 
-def stages(seed: int, folder: Path) -> None:
-    """Superwords over any neighbours, in two stages."""
-    test_uw.test_equals_the_slow_reference(seed, folder)
+def rotten_files(number: int, seed: int, end: float, folder: Path) -> bool:
+    """Every kind of file of a RUN damaged, in every state: named or harmless; whether all was well."""
+    found = rot.matrix(number, seed, list(rot.STATES), folder)
+    print(rot.tables(found), flush=True)
+    return not rot.bad(found)
 
 
-def kills(seed: int, folder: Path) -> None:
-    """SIGKILL at moments by chance; the last try gives the bytes of a training that nobody disturbed."""
-    run = text_run(folder / "counted", natural_text(seed, 150_000))
-    whole = test_resume.learn(test_resume.copy(run, folder / "whole"))
-    assert test_resume.kill_and_go_on(run, folder, random.Random(seed), KILLS, least=0) == whole
+def full(number: int, seed: int, end: float, folder: Path) -> bool:
+    """Every kind of command whose disk fills at a boundary, given again with room; whether all was well."""
+    found = full_disks.matrix(number, seed, list(full_disks.CASES), folder)
+    print(table(found, full_disks.OUTCOMES), flush=True)
+    return not bad(found)
 
 
-def rotten_files(seed: int, folder: Path) -> None:
-    """Every kind of file of a RUN damaged, in every state: named or harmless."""
-    found = rot.matrix(5 * len(rot.STATES), seed, list(rot.STATES), folder)
-    bad = [(attempt, outcome) for attempt, outcome in found if outcome.kind not in ("harmless", "named")]
-    assert not bad, f"{rot.table(found)}\n{bad}"
+Check = Callable[[int, int, float, Path], bool]
+CHECKS: dict[str, tuple[Check, int]] = {  # and how many attempts in a round
+    "fuzz": (random_cases, 20 * len(fuzz.KINDS)),
+    "kills": (killed, 3 * len(kills.CASES)),
+    "rot": (rotten_files, 5 * len(rot.STATES)),
+    "full-disks": (full, 3 * len(full_disks.CASES)),
+}
 
 
-CHECKS: tuple[Callable[[int, Path], None], ...] = (words, superwords, stages, kills, rotten_files)
-
-
-def soak(seeds: Iterator[int], end: float) -> int:
-    """Rounds until the time is over; how many."""
-    rounds = 0
+def soak(names: Sequence[str], attempts: int | None, seeds: Iterator[int], end: float) -> bool:
+    """Rounds until the time is over; whether all was well."""
     for seed in seeds:
-        for check in CHECKS:
+        for name in names:
             if time.monotonic() >= end:
-                return rounds
-            print(f"seed {seed} {check.__name__}", flush=True)
+                return True
+            check, number = CHECKS[name]
+            print(f"seed {seed} {name}", flush=True)
             with tempfile.TemporaryDirectory(prefix="streambpe-soak-") as folder:
-                check(seed, Path(folder))
-        rounds += 1
-    return rounds
+                if not check(attempts or number, seed, end, Path(folder)):
+                    return False
+    return True
 
 
 def main() -> None:
@@ -76,9 +86,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hours", type=float, default=float("inf"), help="stop after so many [default: never]")
     parser.add_argument("--seed", type=int, help="the first one [default: by chance]")
+    parser.add_argument("--only", action="append", choices=list(CHECKS), help="not the others")
+    parser.add_argument("--attempts", type=int, help="of each, in one round")
     given = parser.parse_args()
     begin = random.SystemRandom().randrange(10**9) if given.seed is None else given.seed
-    print(f"{soak(count_up(begin), time.monotonic() + 3600 * given.hours)} rounds, no difference")
+    if given.attempts is None and given.hours < float("inf") and given.only == ["fuzz"]:
+        given.attempts = sys.maxsize  # one round, for all of the time
+    seeds = iter([begin]) if given.attempts else count_up(begin)
+    sys.exit(not soak(given.only or list(CHECKS), given.attempts, seeds, time.monotonic() + 3600 * given.hours))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     make test        minutes: every behaviour once, random cases with few seeds
     make test-long   tests marked `long`, and again all tests that draw at random, with all their examples and seeds
-    make soak        hours: seeds and kills that nobody has tried yet (tests/soak.py)
+    make soak        hours: cases, kills and damage that nobody has tried yet (tests/soak.py)
 
 make test-long sets STREAMBPE_LONG. Without it, tests draw an eighth of the examples that they name, always the same.
 """

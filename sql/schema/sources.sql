@@ -18,5 +18,6 @@ CREATE TABLE IF NOT EXISTS sources (
     state      VARCHAR NOT NULL,   -- 'last' if the input ends here, else 'part'
     dropped    BIGINT NOT NULL,    -- characters left out by --unencodable drop
     group_name VARCHAR DEFAULT '', -- the source group (--group, --group-by); '' for none
+    bad_lines  BIGINT DEFAULT 0,   -- lines left out by --bad-lines skip
     PRIMARY KEY (path, start_at)
 );

@@ -11,6 +11,7 @@ SELECT
     sum(boms)::BIGINT                    AS boms,
     sum(nulls)::BIGINT                   AS nulls,
     sum(dropped)::BIGINT                 AS dropped,
+    sum(bad_lines)::BIGINT               AS bad_lines,
     any_value(file_bytes)                AS file_bytes,
     bool_or(state = 'last') AND sum(stop_at - start_at) = max(stop_at) AS complete
 FROM sources

@@ -12,8 +12,8 @@ from streambpe.options import PANELS
 
 GROUPS = {
     "Learn": ("train", "resume", "plan", "converge"),
-    "Look": ("status", "watch", "sql", "explain", "evaluate", "diff", "report", "check"),
-    "Use": ("encode", "decode", "export", "import"),
+    "Look": ("status", "watch", "sql", "explain", "evaluate", "diff", "report", "check", "docs"),
+    "Use": ("encode", "decode", "export", "import", "prune", "extend-report"),
     "Counts": ("count", "export-counts", "merge-counts"),
 }
 _MOST_COLUMNS = 26  # at most, for the options in --help; the help texts stand beside

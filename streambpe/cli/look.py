@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import sys
 
 import click
 
 from streambpe.cli.files import opened
-from streambpe.cli.naming import named_run, whole_run
+from streambpe.cli.naming import named_run, refuse_swapped, whole_run
 from streambpe.cli.options import (
+    Amount,
+    Seconds,
     force_option,
     line_option,
     open_resources,
@@ -18,9 +21,10 @@ from streambpe.cli.options import (
     resource_options,
     text_only,
 )
-from streambpe.cli.told import json_option, tell_json
+from streambpe.cli.told import beside_data, json_option, one_form, say, tell_json, terminal_columns
 from streambpe.count_config import SourceOptions
 from streambpe.errors import StreambpeError, UsageError
+from streambpe.plurals import counted
 from streambpe.progress import Meter, reporting
 
 
@@ -44,21 +48,24 @@ def status(run: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found))
     else:
-        click.echo(
-            f"{describe_run(run, found)}: {found['stage']}, {found['state']} ({found['updated']}): {describe(found)}"
+        say(
+            f"{describe_run(run, found)}: {found['stage']}, {found['state']} ({found['updated']}): {describe(found)}",
+            on_stdout=True,
         )
         for line in describe_more(found):
-            click.echo(f"  {line}")
+            say(f"  {line}", on_stdout=True)
         if found.get("message"):
-            click.echo(found["message"])
+            say(found["message"], on_stdout=True)
 
 
 @click.command()
 @click.argument("run")
 @click.option("--name", metavar="NAME", help="The training to show tokens of. [default: the one at work]")
-@click.option("--every", type=click.FloatRange(0.1), default=0.5, show_default=True, metavar="S", help="Seconds.")
+@click.option("--every", type=Seconds(0.1), metavar="S", help="Seconds. [default: 0.5]")
 @click.option("--once", is_flag=True, help="Show it once; so it is done where stdout is no terminal.")
-def watch(run: str, name: str | None, every: float, once: bool) -> None:
+@click.option("--page", "as_page", is_flag=True, help="In a browser: a page that grows, served on 127.0.0.1 only.")
+@click.option("--port", type=Amount(0, 65535), metavar="N", help="For --page. [default: one that is free]")
+def watch(run: str, name: str | None, every: float | None, once: bool, as_page: bool, port: int | None) -> None:
     """Watch RUN live: stage, speed, passes, memory against the limit, disk, the latest tokens.
 
     Waits for a run that has not begun, and ends when the run does; Ctrl-C only ends the watching. Of a finished
@@ -67,7 +74,22 @@ def watch(run: str, name: str | None, every: float, once: bool) -> None:
     \b
     example:
         streambpe watch runs/en
+        streambpe watch runs/en --page
     """
+    if once and as_page:
+        raise UsageError("--once prints one view, and --page serves a page until Ctrl-C: leave one of them out.")
+    if once and every is not None:
+        raise UsageError("--every is how often the view is made anew, and --once prints one: leave one of them out.")
+    every = every or 0.5
+    if port is not None and not as_page:
+        raise UsageError("--port is for --page, which serves the page there. Leave it out, or add --page.")
+    if as_page:
+        from streambpe.inspect.live import watch_page
+
+        run, name = named_run(run, name)
+        with contextlib.suppress(KeyboardInterrupt):
+            watch_page(run, lambda text: say(text, on_stdout=True), name=name, every=every, port=port or 0)
+        return
     from rich.console import Console
 
     from streambpe.inspect.watch import watch as watch_run
@@ -83,24 +105,27 @@ def watch(run: str, name: str | None, every: float, once: bool) -> None:
 @click.argument("query", required=False, callback=text_only)
 @click.option("--list", "listing", is_flag=True, help="Say what views and tables there are, and stop.")
 @click.option("--file", "file", metavar="F", help="Read the query from a file; - is standard input.")
-@click.option("--json", "form", flag_value="json", help="One JSON list of rows.")
-@click.option("--jsonl", "form", flag_value="jsonl", help="A JSON object a line.")
-@click.option("--csv", "form", flag_value="csv", help="Comma-separated, with a header.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON list of rows.")
+@click.option("--jsonl", "as_jsonl", is_flag=True, help="A JSON object a line.")
+@click.option("--csv", "as_csv", is_flag=True, help="Comma-separated, with a header.")
 @click.option("--name", metavar="NAME", help="The training to look at; RUN:NAME says the same. [default: main]")
 @click.option("-o", "--output", metavar="OUT", help="Write the rows to a .csv, .json, .jsonl or .parquet file.")
 @force_option
 @click.option("--files", is_flag=True, help="Let statements read and write files (read_csv, COPY, ATTACH).")
 @click.option("--temp-dir", metavar="DIR", help="Where to spill. [default: inside RUN]")
-@click.option("--threads", type=click.IntRange(1), default=2, show_default=True, metavar="N", help="Of the query.")
+@click.option("--threads", type=Amount(1), default=2, show_default=True, metavar="N", help="Of the query.")
 @click.option(
     "--memory", default="256MB", show_default=True, metavar="SIZE", help="Of the query; beyond it, it spills."
 )
+@line_option
 def sql(
     run: str,
     query: str | None,
     listing: bool,
     file: str | None,
-    form: str | None,
+    as_json: bool,
+    as_jsonl: bool,
+    as_csv: bool,
     name: str | None,
     output: str | None,
     force: bool,
@@ -108,11 +133,12 @@ def sql(
     memory: str,
     threads: int,
     temp_dir: str | None,
+    progress: str,
 ) -> None:
-    """Run a query on RUN's tables, read-only, also while it learns.
+    """Run a query on RUN's tables, read-only, also while it counts and learns.
 
-    QUERY is SQL in quotes, or just the name of a view or table. docs/cookbook.md answers twenty
-    questions with a query each.
+    QUERY is SQL in quotes, or just the name of a view or table. `streambpe docs cookbook` answers
+    twenty questions with a query each.
 
     Only statements that read may run, and they see nothing but RUN's tables: no file, no network. -o writes
     the rows to a file. --files allows other statements and other files; RUN is never changed.
@@ -124,6 +150,7 @@ def sql(
         streambpe sql runs/en "SELECT chunk, n FROM chunk_frequencies LIMIT 10"
         streambpe sql runs/en "FROM vocabulary WHERE length > 10" -o long.parquet
     """
+    form = one_form(json=as_json, jsonl=as_jsonl, csv=as_csv)
     resources = open_resources(memory, threads, temp_dir)
     from streambpe.inspect.query import print_names, print_query, write_query
 
@@ -132,20 +159,47 @@ def sql(
     if output is not None and (listing or form not in (None, output.rpartition(".")[2])):
         raise click.UsageError("-o takes a query, and the form from its name: leave --list, --json, --jsonl, --csv out")
     if listing:
-        print_names(form or "table", sys.stdout)
+        if query is not None or file is not None or files or name is not None:
+            raise click.UsageError(
+                "--list says what views and tables there are: leave QUERY, --file, --files, --name out"
+            )
+        print_names(form or "table", sys.stdout, terminal_columns())
         return
     if (query is None) == (file is None):
         raise click.UsageError(
             'give one query in quotes, such as "SELECT * FROM source_files", or --file F; --list says what there is'
         )
+    if query is not None:
+        refuse_swapped(run, query)
     run, name = named_run(run, name)
     name = name or "main"
     text = _read_query(file) if file is not None else str(query)
-    if output is None:
-        print_query(run, text, form or "table", sys.stdout, name, files=files, resources=resources)
+    meter = Meter("asking", unit="rows", memory_limit=resources.memory_bytes)
+    if output is not None:
+        with reporting(meter, progress):
+            rows = write_query(
+                run, text, output, name, force=force, files=files, resources=resources, tell=say, meter=meter
+            )
+        say(f"{output}: {counted(rows, 'row')}")
         return
-    rows = write_query(run, text, output, name, force=force, files=files, resources=resources)
-    click.echo(f"{output}: {rows:,} rows", err=True)
+    drawn = io.StringIO()  # tables are short, and come when the line is gone
+    try:
+        with reporting(meter, progress if form is None else beside_data(progress)):
+            out = drawn if form is None else sys.stdout
+            print_query(
+                run,
+                text,
+                form or "table",
+                out,
+                name,
+                files=files,
+                resources=resources,
+                tell=say,
+                meter=meter,
+                columns=terminal_columns(),
+            )
+    finally:
+        sys.stdout.write(drawn.getvalue())
 
 
 def _read_query(file: str) -> str:
@@ -163,12 +217,16 @@ def _read_query(file: str) -> str:
 @click.command()
 @click.argument("run")
 @click.option("--sources", "rehash", is_flag=True, help="Also read every source again and compare its digest.")
+@click.option(
+    "--repeats", is_flag=True, help="As --sources, and say how many documents repeat another, and in which sources."
+)
 @resource_options
 @line_option
 @json_option
 def check(
     run: str,
     rehash: bool,
+    repeats: bool,
     memory: str | None,
     threads: int | None,
     temp_dir: str | None,
@@ -182,46 +240,67 @@ def check(
     \b
     example:
         streambpe check runs/en --sources
+        streambpe check runs/en --repeats
     """
     run = whole_run(run)
     resources = open_resources(memory, threads, temp_dir)
     from streambpe.inspect.check import check as run_checks
     from streambpe.inspect.check import remedies, what_is_open
+    from streambpe.inspect.repeats import Repeats
 
-    with reporting(Meter("checking", memory_limit=resources.memory_bytes), progress):
-        problems = run_checks(run, rehash_sources=rehash, resources=resources)
+    with reporting(Meter("checking", memory_limit=resources.memory_bytes), progress) as meter:
+        in_part: list[str] = []
+        found: list[Repeats] = []
+        problems = run_checks(
+            run, rehash_sources=rehash, repeats=found.append if repeats else None, resources=resources, meter=meter,
+            told=in_part,
+        )  # fmt: skip
     still_open = what_is_open(run)
     if as_json:
         differences = [{"table": problem.table, "row": problem.what} for problem in problems]
-        tell_json({"run": run, "differences": differences, "open": still_open})
+        of_documents = {"repeats": found[0].as_json()} if found else {}
+        tell_json({"run": run, "differences": differences, "open": still_open, "in_part": in_part, **of_documents})
     else:
         for problem in problems:
-            click.echo(str(problem))
-    for note in still_open if not as_json else ():
-        click.echo(f"{run}: {note}", err=True)
+            say(str(problem), on_stdout=True)
+    repeated = [sentence for one in found for sentence in one.told()]
+    for note in [*repeated, *in_part, *still_open] if not as_json else ():
+        say(f"{run}: {note}")
     if problems:
         raise StreambpeError(" ".join([f"{run}: {len(problems)} differences.", *remedies(run, problems)]))
     if not as_json:
-        click.echo(f"{run}: {'what is committed' if still_open else 'everything'} adds up.", err=True)
+        say(f"{run}: {'what is committed' if still_open else 'everything'} adds up.")
 
 
 @click.command()
-@click.argument("run")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
 @click.option("--name", metavar="NAME", help="The training it is about; RUN:NAME says the same. [default: main]")
 @click.option("--text", "texts", multiple=True, metavar="FILE", help="Measure on this SOURCE; may be given again.")
 @reading_options("lines", "text_column")
+@click.option(
+    "--beside",
+    metavar="MODEL",
+    help="Lay another vocabulary beside this one: tokens of both, of one alone; the text of --text as both cut it.",
+)
+@click.option(
+    "--playground",
+    is_flag=True,
+    help="A box to type into: the page tokenises, from the event log inside it; with --beside from both.",
+)
 @click.option("--force", is_flag=True, help="Overwrite a file that is no page of report; a page is replaced anyway.")
 @resource_options
 @line_option
 @json_option
 def report(
-    run: str,
+    runs: tuple[str, ...],
     output: str,
     name: str | None,
     texts: tuple[str, ...],
     lines: bool,
     text_column: str | None,
+    beside: str | None,
+    playground: bool,
     force: bool,
     memory: str | None,
     threads: int | None,
@@ -229,29 +308,44 @@ def report(
     progress: str,
     as_json: bool,
 ) -> None:
-    """Write one page about RUN: merge counts, token frequencies, compression, Renyi efficiency, speed, and more.
+    """Write one page about RUN: its vocabulary, compression, token frequencies, Renyi efficiency, speed, and more.
 
     The page is one file that fetches nothing. How the vocabulary fares as it grows is measured on the chunks
-    of RUN, or on --text, which models with superwords need.
+    of RUN, with superwords on its stored documents, or on --text. Further RUNs are drawn on the same axes.
 
     \b
     example:
         streambpe report runs/en -o report.html
         streambpe report runs/en --name boundless --text held-out.txt
+        streambpe report runs/en runs/en:small runs/de
+        streambpe report runs/en --beside runs/en:small
+        streambpe report runs/en --playground --beside runs/en:small
     """
-    run, name = named_run(run, name)
-    name = name or "main"
+    if name and len(runs) > 1:
+        raise UsageError("--name is for one RUN; of several, say which training is meant by RUN:NAME.")
+    (run, name), *others = [(run, training or "main") for run, training in (named_run(run, name) for run in runs)]
     resources = open_resources(memory, threads, temp_dir)
     from streambpe.inspect.page import report as write_report
 
-    with reporting(Meter("measuring", memory_limit=resources.memory_bytes), progress):
+    with reporting(Meter("measuring", memory_limit=resources.memory_bytes), progress) as meter:
+        how = SourceOptions(lines, text_column)
         facts = write_report(
-            run, output, name=name, texts=texts, resources=resources, force=force, how=SourceOptions(lines, text_column)
+            run,
+            output,
+            name=name,
+            texts=texts,
+            resources=resources,
+            force=force,
+            how=how,
+            beside=beside,
+            others=others,
+            playground=playground,
+            meter=meter,
         )
     if as_json:
         tell_json({"run": run, "training": name, "page": output, "events": facts["events"]})
     else:
-        click.echo(f"{output}: {facts['events']:,} events of {run}, training {name}", err=True)
+        say(f"{output}: {counted(facts['events'], 'event')} of {run}, training {name}")
 
 
 @click.command()
@@ -265,12 +359,20 @@ def report(
 )
 @click.option("--group-by", type=click.Choice(["folder"]), help="Each folder's files are a group, for --by group.")
 @click.option(
-    "--tokenizer", "rivals", multiple=True, metavar="FILE", help="Made elsewhere: FILE, hf:NAME, tiktoken:NAME."
+    "--tokenizer",
+    "rivals",
+    multiple=True,
+    metavar="FILE",
+    help="Made elsewhere: FILE (also a .model), hf:NAME, tiktoken:NAME.",
 )
-@click.option("--pattern", metavar="NAME|REGEX", help="For tiktoken ranks given as --tokenizer, which carry none.")
+@click.option(
+    "--pattern",
+    metavar="NAME|REGEX",
+    help="For a --tokenizer that carries none: tiktoken ranks, GPT-2's files.",
+)
 @reading_options("lines", "text_column")
-@click.option("--json", "form", flag_value="json", help="One JSON list.")
-@click.option("--csv", "form", flag_value="csv", help="Comma-separated, with a header.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON list.")
+@click.option("--csv", "as_csv", is_flag=True, help="Comma-separated, with a header.")
 @resource_options
 @line_option
 def evaluate(
@@ -283,7 +385,8 @@ def evaluate(
     pattern: str | None,
     lines: bool,
     text_column: str | None,
-    form: str | None,
+    as_json: bool,
+    as_csv: bool,
     memory: str | None,
     threads: int | None,
     temp_dir: str | None,
@@ -292,10 +395,12 @@ def evaluate(
     """Measure MODELs on texts: bytes per token, Renyi efficiency, vocabulary used, and more.
 
     \b
-    MODEL    an event log, a RUN, or RUN:NAME; the measures: docs/evaluate.md
+    MODEL    an event log, a RUN, or RUN:NAME
+    measures `streambpe docs evaluate` explains them
 
     With --by source, parity is a file's tokens beside those of the first file: what a language pays, if the
-    files say the same in several languages. --by group adds up files first.
+    files say the same in several languages. --by group adds up files first. The last row has the Gini
+    coefficients: how unequal the files or groups are in tokens per byte, and in tokens.
 
     \b
     example:
@@ -305,6 +410,7 @@ def evaluate(
         streambpe evaluate runs/multi --text 'flores/*/*.txt' --by group \\
             --group-by folder
     """
+    form = one_form(json=as_json, csv=as_csv)
     resources = open_resources(memory, threads, temp_dir)
     from streambpe.inspect.evaluate import evaluate as evaluate_models
     from streambpe.inspect.evaluate import print_evaluations
@@ -330,7 +436,8 @@ def evaluate(
 @click.argument("what", metavar="TOKEN_OR_TEXT", callback=text_only)
 @click.option("--token/--text", "as_token", default=None, help="Settle what is meant. [default: a token if it is one]")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def explain(model: str, what: str, as_token: bool | None, as_json: bool) -> None:
+@line_option
+def explain(model: str, what: str, as_token: bool | None, as_json: bool, progress: str) -> None:
     """Show how a text splits, step by step, or how a token (its text, id:N, or log:N for a log id) was made.
 
     A token's rivals, the pairs that were next in line, are shown if MODEL is a RUN: they are counted anew
@@ -346,8 +453,10 @@ def explain(model: str, what: str, as_token: bool | None, as_json: bool) -> None
     from streambpe.inspect.explain import print_explanation
     from streambpe.store.models import run_of
 
+    refuse_swapped(model, what)
     as_text = None if as_token is None else not as_token
-    found = explain_model(Tokenizer.load(model), what, as_text=as_text, run=run_of(model))
+    with reporting(Meter("counting anew"), progress):
+        found = explain_model(Tokenizer.load(model), what, as_text=as_text, run=run_of(model))
     if as_json:
         click.echo(json.dumps(found.as_json(), ensure_ascii=False))
     else:
@@ -357,9 +466,9 @@ def explain(model: str, what: str, as_token: bool | None, as_json: bool) -> None
 @click.command()
 @click.argument("here", metavar="MODEL")
 @click.argument("there", metavar="OTHER")
-@click.option("--csv", "form", flag_value="csv", help="Every token that differs, comma-separated, with a header.")
-@click.option("--json", "form", flag_value="json", help="The same as one JSON object.")
-def diff(here: str, there: str, form: str | None) -> None:
+@click.option("--csv", "as_csv", is_flag=True, help="Every token that differs, comma-separated, with a header.")
+@click.option("--json", "as_json", is_flag=True, help="The same as one JSON object.")
+def diff(here: str, there: str, as_csv: bool, as_json: bool) -> None:
     """Compare two vocabularies: tokens only in MODEL, only in OTHER, and those with other ids.
 
     \b
@@ -369,6 +478,7 @@ def diff(here: str, there: str, form: str | None) -> None:
     """
     from streambpe.inspect.difference import difference, print_difference
 
+    form = one_form(json=as_json, csv=as_csv)
     found = difference(here, there)
     if form == "json":
         tell_json(found.as_json())

@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from streambpe import __version__
-from streambpe.cli import learn, look, models
+from streambpe.cli import learn, look, models, pages
 from streambpe.cli.help import CommandGroups
+from streambpe.cli.told import say
 from streambpe.cli.unforeseen import UNFORESEEN, unforeseen
 from streambpe.disk import disk_full, says_disk_full
 from streambpe.errors import StreambpeError, TablesDiffer
-from streambpe.system import open_output
+from streambpe.system import nobody_listens, open_output
+from streambpe.text.shown import harmless
 
 
 @contextlib.contextmanager
@@ -33,7 +36,7 @@ def _warnings_told() -> Iterator[None]:
 
         def tell(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
             if issubclass(category, TablesDiffer):
-                click.echo(f"warning: {message}", err=True)
+                say(f"warning: {message}")
             else:
                 show(message, category, *place, **more)
 
@@ -51,27 +54,42 @@ class _Commands(CommandGroups):
             with _warnings_told():
                 return super().invoke(ctx)
         except StreambpeError as error:
-            click.echo(f"streambpe: {error}", err=True)
+            say(f"streambpe: {error}")
             ctx.exit(error.exit_code)
-        except BrokenPipeError:
-            # the reader of stdout went away (`| head`): there is nothing to report, and nobody to read it
-            _leave_stdout()
-            ctx.exit(1)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
+        except click.ClickException as error:
+            vars(error).update(message=harmless(error.message))  # `message` is final for click's own code
             raise
+        except (click.exceptions.Exit, click.Abort):
+            raise
+        except KeyboardInterrupt:  # where no command waits for it (signals.py)
+            say("streambpe: stopped by Ctrl-C. What was committed is kept.")
+            ctx.exit(128 + signal.SIGINT)
         except Exception as error:
+            if isinstance(error, OSError) and nobody_listens(error):
+                # the reader of stdout went away (`| head`), or the terminal: there is nobody to report to
+                _leave_streams()
+                ctx.exit(1)
+            if isinstance(error, PermissionError) and error.filename is not None:
+                say(
+                    f"streambpe: {os.fsdecode(error.filename)} cannot be read or written: {error.strerror}. What was "
+                    f"committed is kept. Give yourself the right to it, or name another place."
+                )
+                ctx.exit(1)
             if not says_disk_full(error):
-                click.echo(f"streambpe: {unforeseen(error, given)}", err=True)
+                say(f"streambpe: {unforeseen(error, given)}")
                 ctx.exit(UNFORESEEN)
             then = "Nothing that was there before is lost. Make room, then give the same command again."
-            click.echo(f"streambpe: {disk_full(error, 'where it writes', then)}", err=True)
-            _leave_stdout()
+            say(f"streambpe: {disk_full(error, 'where it writes', then)}")
+            _leave_streams(sys.stdout)
             ctx.exit(1)
 
 
-def _leave_stdout() -> None:
-    """Point stdout to nowhere: what it still holds cannot be written, and Python must not try again when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _leave_streams(*streams: TextIO) -> None:
+    """Point them (both, unless named) to nowhere: what they still hold cannot be written, and Python must not try again
+    when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in streams or (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -83,11 +101,12 @@ def main() -> None:
     A RUN is a folder; everything in it can be stopped, resumed and queried with SQL.
         streambpe count RUN corpus/*.jsonl.zst
         streambpe sql RUN "SELECT * FROM chunk_frequencies LIMIT 20"
+        streambpe docs jobs
     """
     open_output()
 
 
-for command in (*learn.COMMANDS, *look.COMMANDS, *models.COMMANDS):
+for command in (*learn.COMMANDS, *look.COMMANDS, *models.COMMANDS, *pages.COMMANDS):
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -12,12 +13,21 @@ from typing import Any
 import click
 
 from streambpe.cli.files import opened
-from streambpe.cli.options import force_option, line_option, open_resources, reading_options, resource_options
+from streambpe.cli.options import (
+    Amount,
+    force_option,
+    line_option,
+    open_resources,
+    planning_options,
+    reading_options,
+    resource_options,
+)
 from streambpe.cli.signals import stop_on_signals
-from streambpe.cli.told import json_option, tell_json
+from streambpe.cli.told import beside_data, json_option, say, tell_json
 from streambpe.count_config import SourceOptions
-from streambpe.errors import NotExact, TablesDiffer, UsageError
+from streambpe.errors import NotExact, TablesDiffer, UsageError, typed
 from streambpe.options import parse_amount
+from streambpe.plurals import counted
 from streambpe.progress import Meter, reporting
 
 
@@ -38,6 +48,12 @@ from streambpe.progress import Meter, reporting
     metavar="SHARE",
     help="Put this share of the documents (0.01, 1%) into OUT's NAME.validation.npy; chosen by a hash of their text.",
 )
+@click.option(
+    "--shards",
+    metavar="N|SIZE",
+    help="Write N files of about equally many ids, NAME-00000-of-0000N.npy, or files of about SIZE (500MB) each, and "
+    "NAME.index.json of what is where.",
+)
 @click.option("--count-only", is_flag=True, help="Write no ids; say how many there are, and bytes per token.")
 @click.option(
     "--json",
@@ -47,7 +63,7 @@ from streambpe.progress import Meter, reporting
 )
 @reading_options("lines", "text_column", "kind", "bad_utf8")
 @force_option
-@resource_options
+@planning_options
 @line_option
 def encode(
     model: str,
@@ -56,6 +72,7 @@ def encode(
     dtype: str,
     eot: str | None,
     validation: str | None,
+    shards: str | None,
     count_only: bool,
     as_json: bool,
     lines: bool,
@@ -66,6 +83,9 @@ def encode(
     memory: str | None,
     threads: int | None,
     temp_dir: str | None,
+    document_seconds: int | None,
+    engine: str | None,
+    address: str | None,
     progress: str,
 ) -> None:
     """Encode FILEs (standard input if none is given) with MODEL.
@@ -82,36 +102,48 @@ def encode(
     \b
     example:
         streambpe encode runs/en corpus/*.jsonl.zst -o ids.npy
-        streambpe encode runs/en corpus/*.jsonl.zst -o ids.npy --validation 1%
+        streambpe encode runs/en corpus/*.jsonl.zst -o ids.npy \\
+            --validation 1% --shards 8
         streambpe encode runs/en corpus/*.jsonl.zst --count-only
         echo "Hello world" | streambpe encode runs/en
     """
-    resources = open_resources(memory, threads, temp_dir)
+    resources = open_resources(memory, threads, temp_dir, None, document_seconds, engine, address)
     from streambpe.encode.corpus import encode_corpus, encode_to_text
     from streambpe.encode.streams import count_ids
     from streambpe.encode.tokenizer import Tokenizer
 
+    for file in files if Path(model).is_file() else ():
+        if (Path(file) / "state.duckdb").is_file():
+            raise click.UsageError(
+                f"MODEL comes first. Is this meant: `streambpe encode {typed(file)} {typed(model)}`?"
+            )
     if count_only and output is not None:
         raise click.UsageError("--count-only writes nothing: leave -o out, or --count-only")
-    if output is None and (eot is not None or dtype != "auto" or force or validation is not None):
-        raise click.UsageError("--eot, --dtype, --validation and --force are about a file: give its name with -o")
-    if output is None and not count_only and (memory or temp_dir):
-        raise click.UsageError("--memory and --temp-dir are about encoding to a file: give its name with -o")
+    if output is None and (eot is not None or dtype != "auto" or force or validation is not None or shards is not None):
+        raise click.UsageError(
+            "--eot, --dtype, --validation, --shards and --force are about a file: give its name with -o"
+        )
+    if output is None and engine is not None:
+        raise click.UsageError("--engine is about encoding to a file: give its name with -o")
+    if output is None and not count_only and (memory or threads or temp_dir or document_seconds):
+        raise click.UsageError(
+            "--memory, --threads, --temp-dir and --document-seconds are about encoding to a file: give its name with -o"
+        )
     tokenizer = Tokenizer.load(model)
     how = SourceOptions(lines, text_column, kind or "auto")
     if count_only:
         meter = Meter("encoding", memory_limit=resources.memory_bytes)
         with stop_on_signals() as stop, reporting(meter, progress):
-            counted = count_ids(
+            ids = count_ids(
                 tokenizer, files or ("-",), how=how, bad_utf8=bad_utf8, resources=resources, stop=stop, meter=meter
             )
         if as_json:
-            tell_json({**vars(counted), "bytes_per_token": counted.bytes_per_token})
+            tell_json({**vars(ids), "bytes_per_token": ids.bytes_per_token})
             return
-        _tell_warnings(counted.warnings, counted.dropped)
+        _tell_warnings(ids.warnings, ids.dropped)
         click.echo(
-            f"{counted.ids:,} ids of {counted.documents:,} documents, {counted.bytes:,} bytes: "
-            f"{counted.bytes_per_token:.3f} bytes per token"
+            f"{counted(ids.ids, 'id')} of {counted(ids.documents, 'document')}, {counted(ids.bytes, 'byte')}: "
+            f"{ids.bytes_per_token:.3f} bytes per token"
         )
         return
     if output is None:
@@ -127,10 +159,11 @@ def encode(
             dtype=dtype,
             eot=eot,
             lines=lines,
-            text_column=text_column or "text",
+            text_column=text_column,
             kind=kind or "auto",
             bad_utf8=bad_utf8,
             validation=validation,
+            shards=shards,
             resources=resources,
             stop=stop,
             meter=meter,
@@ -142,14 +175,19 @@ def encode(
     _tell_warnings(result.warnings, result.dropped)
     for made in (result, result.validation):
         if made is not None:
-            click.echo(f"{made.path}: {made.ids:,} ids ({result.dtype}) of {made.documents:,} documents", err=True)
+            spread = ""
+            if made is result and result.shards:
+                first, last = result.shards[0], result.shards[-1]
+                spread = f", in {counted(len(result.shards), 'shard')}: {first.path.name} to {last.path.name}"
+            of = counted(made.documents, "document")
+            say(f"{made.path}: {counted(made.ids, 'id')} ({result.dtype}) of {of}{spread}")
 
 
 def _tell_warnings(sentences: Sequence[str], dropped: int) -> None:
     for warning in sentences:
-        click.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}")
     if dropped:
-        click.echo(f"warning: {dropped:,} characters outside the SCRIPT table were left out, as in training", err=True)
+        say(f"warning: left out, as in training: {counted(dropped, 'character')} outside the SCRIPT table")
 
 
 @click.command()
@@ -161,7 +199,8 @@ def _tell_warnings(sentences: Sequence[str], dropped: int) -> None:
     default="auto",
     help="Of the numbers in a .bin file. [default: what FILE.json says]",
 )
-def decode(model: str, file: str | None, dtype: str) -> None:
+@line_option
+def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
     """Print the text behind ids: lines of numbers or JSON lists (standard input if no FILE is given), or a
     .npy, .parquet or .bin file that `encode` wrote.
 
@@ -179,28 +218,30 @@ def decode(model: str, file: str | None, dtype: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TablesDiffer)  # no text is split here
         tokenizer = Tokenizer.load(model)
-    if file is not None and Path(file).suffix in (".npy", ".parquet", ".bin"):
-        documents = decode_array(tokenizer, Path(file), dtype)
-        told = another_model(tokenizer, Path(file))
-        if told:
-            click.echo(f"warning: {told}", err=True)
-    else:
-        if dtype != "auto":
-            raise click.UsageError("--dtype is about a .bin file; text says itself what its numbers are")
-        with contextlib.ExitStack() as stack:
+    meter = Meter("decoding")
+    with contextlib.ExitStack() as stack:
+        if file is not None and Path(file).suffix in (".npy", ".parquet", ".bin"):
+            documents = decode_array(tokenizer, Path(file), dtype, meter)
+            told = another_model(tokenizer, Path(file))
+            if told:
+                say(f"warning: {told}")
+        else:
+            if dtype != "auto":
+                raise click.UsageError("--dtype is about a .bin file; text says itself what its numbers are")
             stream = sys.stdin.buffer if file in (None, "-") else stack.enter_context(opened(file))
-            for document in decode_file(tokenizer, stream, file or "standard input"):
-                click.echo(document, nl=not document.endswith(b"\n"))
-        return
-    for document in documents:
-        click.echo(document, nl=not document.endswith(b"\n"))
+            with contextlib.suppress(OSError):  # of a pipe nobody knows how much will come
+                meter.total = os.fstat(stream.fileno()).st_size
+            documents = decode_file(tokenizer, stream, file or "standard input", meter)
+        stack.enter_context(reporting(meter, beside_data(progress)))
+        for document in documents:
+            click.echo(document, nl=not document.endswith(b"\n"))
 
 
 @click.command()
 @click.argument("model")
 @click.option(
     "--to",
-    type=click.Choice(["hf", "tiktoken", "gpt2", "boundless", "gguf", "events", "parquet"]),
+    type=click.Choice(["hf", "tiktoken", "gpt2", "boundless", "gguf", "sentencepiece", "events", "parquet"]),
     required=True,
     help="The format.",
 )
@@ -210,6 +251,7 @@ def decode(model: str, file: str | None, dtype: str) -> None:
 @click.option("--vocab-size", metavar="N[,N...]", help="Cut smaller vocabularies; several get the size in their name.")
 @click.option("--verify", metavar="TEXT", help="A SOURCE to encode both ways; prints how far the two are apart.")
 @click.option("--strict", is_flag=True, help="Exit 4 unless the export is exact.")
+@click.option("--onto", metavar="OLD", help="hf, tiktoken, gpt2: the file that was extended, and the new tokens.")
 @click.option("--bos", metavar="TOKEN", help="FOLDER/: the special token that begins a text.")
 @click.option("--eos", metavar="TOKEN", help="FOLDER/: the one that ends it.")
 @click.option("--pad", metavar="TOKEN", help="FOLDER/: the one that fills a batch.")
@@ -227,6 +269,7 @@ def export(
     vocab_size: str | None,
     verify: str | None,
     strict: bool,
+    onto: str | None,
     force: bool,
     progress: str,
     as_json: bool,
@@ -241,11 +284,16 @@ def export(
     gpt2       vocab.json and merges.txt in the folder PATH
     boundless  a .model file, version 2, for fastboundlessbpe
     gguf       vocabulary metadata for llama.cpp; needs `pip install gguf`
+    sentencepiece
+               a .model; refused with the reason where ids would differ
     events     the event log; parquet: the same as a table
 
     Roles that are not given go to special tokens of the usual names (<s>, </s>, <|endoftext|>, <pad>, <unk>, ...).
     Plain BPE without stop words and uw models are exact in hf. Of the others the best form that can be said
     is written, and what is lost is printed.
+
+    --onto OLD writes OLD again, byte for byte, with the tokens behind its own that MODEL has beyond it. --verify then
+    counts, too, how texts were encoded before and now.
 
     \b
     example:
@@ -253,6 +301,7 @@ def export(
         streambpe export runs/en --to hf -o my-tokenizer/ --pad "<pad>" --add-bos
         streambpe export runs/en --to tiktoken -o en.tiktoken \\
             --vocab-size 8000,16000
+        streambpe export runs/sw --to hf -o gpt2-sw/ --onto gpt2/
     """
     from streambpe.encode.formats.export import export as export_model
     from streambpe.encode.formats.hf_folder import Roles
@@ -263,13 +312,23 @@ def export(
         raise UsageError(
             f"--vocab-size {vocab_size}: one number, or several with commas between, such as 8k,16k."
         ) from None
-    with reporting(Meter("exporting"), progress):
-        results = export_model(model, to, output, vocab_sizes=sizes, verify=verify, force=force, roles=Roles(**roles))
+    with reporting(Meter("exporting"), progress) as meter:
+        results = export_model(
+            model,
+            to,
+            output,
+            vocab_sizes=sizes,
+            verify=verify,
+            onto=onto,
+            force=force,
+            roles=Roles(**roles),
+            meter=meter,
+        )
     if as_json:
         tell_json({"model": model, "to": to, "exports": [result.as_json() for result in results]})
     for result in results if not as_json else ():
         for line in result.lines():
-            click.echo(line, err=True)
+            say(line)
     if strict and not all(result.exact for result in results):
         raise NotExact(f"{output} is not exact. It was written all the same; see above for what is lost.")
 
@@ -277,14 +336,30 @@ def export(
 @click.command("import")
 @click.argument("file")
 @click.option("-o", "--output", required=True, metavar="LOG", help="The event log to write, as MODEL.events.jsonl.")
-@click.option("--pattern", metavar="NAME|REGEX", help="For tiktoken ranks, which carry none.")
-@click.option("--special", "specials", multiple=True, metavar="TOKEN", help="Likewise; ids follow the last rank.")
+@click.option(
+    "--pattern",
+    metavar="NAME|REGEX",
+    help="For tiktoken ranks, which carry none, and GPT-2's files: gpt2 unless given.",
+)
+@click.option(
+    "--special", "specials", multiple=True, metavar="TOKEN", help="For tiktoken ranks; ids follow the last rank."
+)
 @force_option
+@line_option
 @json_option
-def import_(file: str, output: str, pattern: str | None, specials: tuple[str, ...], force: bool, as_json: bool) -> None:
+def import_(
+    file: str,
+    output: str,
+    pattern: str | None,
+    specials: tuple[str, ...],
+    force: bool,
+    progress: str,
+    as_json: bool,
+) -> None:
     """Read a vocabulary made elsewhere into an event log, with the same ids.
 
-    FILE is a Hugging Face tokenizer.json (byte-level BPE), tiktoken ranks, a .model file of fastboundlessbpe,
+    FILE is a Hugging Face tokenizer.json (byte-level BPE), GPT-2's vocab.json and merges.txt (either, or their folder),
+    tiktoken ranks, a .model file of fastboundlessbpe,
     BoundlessBPE, minbpe or BatchBPE, a JSON file of PickyBPE or SCRIPT-BPE (over bytes), or the Parquet twin of
     an event log; or hf:NAME (a folder, or a model in Hugging Face's cache) or tiktoken:NAME (as o200k_base). What an
     event log cannot say is refused, never dropped.
@@ -301,13 +376,165 @@ def import_(file: str, output: str, pattern: str | None, specials: tuple[str, ..
     from streambpe.outputs import refuse_existing
 
     refuse_existing(Path(output), force)
-    log = import_file(file, pattern=pattern, specials=specials)
-    tokenizer = Tokenizer.from_event_log(log)
-    write_event_log(output, log)
+    with reporting(Meter("importing"), progress):
+        log = import_file(file, pattern=pattern, specials=specials)
+        tokenizer = Tokenizer.from_event_log(log)
+        write_event_log(output, log)
     if as_json:
         tell_json({"file": file, "model": output, "ids": tokenizer.n_vocab, "events": len(log.events)})
     else:
-        click.echo(f"{output}: {tokenizer.n_vocab:,} ids, {len(log.events):,} events", err=True)
+        say(f"{output}: {counted(tokenizer.n_vocab, 'id')}, {counted(len(log.events), 'event')}")
 
 
-COMMANDS = (encode, decode, export, import_)
+@click.command()
+@click.argument("model")
+@click.option("--to", "size", type=Amount(1), required=True, metavar="N", help="How many ids are to be left.")
+@click.option("-o", "--output", required=True, metavar="LOG", help="The event log to write, as SMALL.events.jsonl.")
+@click.option(
+    "--text",
+    "texts",
+    multiple=True,
+    metavar="FILE",
+    help="Keep what this SOURCE uses, instead of what RUN has counted; may be given again.",
+)
+@reading_options("lines", "text_column")
+@click.option("--map", "id_map", metavar="FILE.json", help="Also write which new id each old one has.")
+@click.option("--keep-ids", is_flag=True, help="Every id stays; those of tokens that leave are free, as --reserve has.")
+@force_option
+@resource_options
+@line_option
+@json_option
+def prune(
+    model: str,
+    size: int,
+    output: str,
+    texts: tuple[str, ...],
+    lines: bool,
+    text_column: str | None,
+    id_map: str | None,
+    keep_ids: bool,
+    force: bool,
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+    progress: str,
+    as_json: bool,
+) -> None:
+    """Make a vocabulary smaller: the learned tokens that are used least leave, the others stay what they are.
+
+    Only a token that no other one is made of can leave, so encoding stays well defined; its uses go to its parts. Ids
+    are numbered anew, or stay with --keep-ids. It says what bytes per token were, and are.
+
+    \b
+    example:
+        streambpe prune runs/en --to 16k -o small.events.jsonl --map moved.json
+        streambpe prune theirs.events.jsonl --to 32k --text my-corpus/ \\
+            -o small.events.jsonl
+    """
+    if not texts and (lines or text_column):
+        raise click.UsageError("--lines and --text-column say how --text FILE is read: name one, or leave them out")
+    resources = open_resources(memory, threads, temp_dir)
+    from streambpe.inspect.prune import prune as make_smaller
+
+    with reporting(meter := Meter("measuring", memory_limit=resources.memory_bytes), progress):
+        made = make_smaller(
+            model,
+            output,
+            size,
+            texts=texts,
+            how=SourceOptions(lines, text_column),
+            id_map=id_map,
+            keep_ids=keep_ids,
+            force=force,
+            resources=resources,
+            meter=meter,
+        )
+    if as_json:
+        tell_json(made.as_json())
+        return
+    before, after = (
+        "nothing to measure" if value is None else f"{value:.3f}"
+        for value in (made.bytes_per_token_before, made.bytes_per_token)
+    )
+    click.echo(
+        f"{output}: {counted(made.ids, 'id')}, {made.ids_before:,} before. Bytes per token: {before} -> {after}",
+        err=True,
+    )
+
+
+@click.command("extend-report")
+@click.argument("model")
+@click.option(
+    "--text",
+    "texts",
+    multiple=True,
+    metavar="FILE",
+    help="Measure on this SOURCE, instead of what RUN has counted; may be given again.",
+)
+@reading_options("lines", "text_column")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Also write a .json or .npz file: of which old ids each new id is made."
+)
+@click.option("--top", type=Amount(0), default=20, show_default=True, metavar="N", help="How many to show.")
+@force_option
+@resource_options
+@line_option
+@json_option
+def extend_report(
+    model: str,
+    texts: tuple[str, ...],
+    lines: bool,
+    text_column: str | None,
+    output: str | None,
+    top: int,
+    force: bool,
+    memory: str | None,
+    threads: int | None,
+    temp_dir: str | None,
+    progress: str,
+    as_json: bool,
+) -> None:
+    """Say what a vocabulary gained by `train --extend`: bytes per token before and after, and the new tokens.
+
+    A line for each of those that save most: its id, how many tokens less there are because of it, how often it is used,
+    the old ids that it is made of (a new row of an embedding matrix may begin as their mean), its text.
+
+    \b
+    example:
+        streambpe extend-report runs/sw
+        streambpe extend-report runs/sw --text held-out.txt -o new-ids.npz
+    """
+    if not texts and (lines or text_column):
+        raise click.UsageError("--lines and --text-column say how --text FILE is read: name one, or leave them out")
+    resources = open_resources(memory, threads, temp_dir)
+    from streambpe.inspect.extended import extend_report as look
+    from streambpe.text.shown import shown
+
+    with reporting(meter := Meter("measuring", memory_limit=resources.memory_bytes), progress):
+        found = look(
+            model,
+            texts=texts,
+            how=SourceOptions(lines, text_column),
+            output=output,
+            force=force,
+            resources=resources,
+            meter=meter,
+        )
+    if as_json:
+        tell_json(found.as_json())
+        return
+    before, after = (
+        "nothing to measure" if value is None else f"{value:.3f}"
+        for value in (found.bytes_per_token_before, found.bytes_per_token)
+    )
+    new = f"{counted(found.ids, 'id')}, {len(found.new):,} of them new"
+    click.echo(f"{model}: {new}. Bytes per token: {before} -> {after}")
+    if found.joins is not None:
+        click.echo(f"{found.joins.told()}.")
+    for one in found.best(top):
+        parts = " ".join(map(str, one.parts))
+        uses = counted(one.uses, "use")
+        click.echo(f'{one.id:>8}  saves {one.saved:,} in {uses}  of {parts}  "{shown(one.text.encode(), " ")}"')
+
+
+COMMANDS = (encode, decode, export, import_, prune, extend_report)

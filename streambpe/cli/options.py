@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from streambpe.cli.help import PanelOption
+from streambpe.cli.told import say
 from streambpe.config import LIKE_OPTION, TrainConfig
 from streambpe.count_config import CountConfig, Counting, SourceOptions
 from streambpe.options import Option, options_of, parse_amount, refuse_no_text
@@ -23,8 +24,8 @@ class Amount(click.ParamType[int]):
 
     name = "number"
 
-    def __init__(self, least: int) -> None:
-        self.least = least
+    def __init__(self, least: int, most: int | None = None) -> None:
+        self.least, self.most = least, most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The number; click tells what is none."""
@@ -34,7 +35,28 @@ class Amount(click.ParamType[int]):
             self.fail(f"{value!r} is no whole number. Write it like 32000, 32k or 32Ki.", param, ctx)
         if number < self.least:
             self.fail(f"{value} is too small: at least {self.least}.", param, ctx)
+        if self.most is not None and number > self.most:
+            self.fail(f"{value} is too large: at most {self.most}.", param, ctx)
         return number
+
+
+class Seconds(click.ParamType[float]):
+    """A time: 5, or 0.5."""
+
+    name = "seconds"
+
+    def __init__(self, least: float) -> None:
+        self.least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The seconds; click tells what is no number."""
+        try:
+            seconds = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is no number of seconds. Write it like 5 or 0.5.", param, ctx)
+        if not self.least <= seconds < float("inf"):
+            self.fail(f"{value}: a number of seconds, at least {self.least:g}.", param, ctx)
+        return seconds
 
 
 def click_option(option: Option, **other: Any) -> Callable[[F], F]:
@@ -73,11 +95,16 @@ SOURCE_OPTIONS = tuple(options_of(SourceOptions).values())
 
 def resource_options(command: F) -> F:
     """--memory, --threads, --temp-dir."""
+    return _with(command, [o for o in RESOURCE_OPTIONS if o.name in ("memory", "threads", "temp_dir")])
+
+
+def planning_options(command: F) -> F:
+    """All but --max-disk, for a command that reads sources and leaves no RUN."""
     return _with(command, [option for option in RESOURCE_OPTIONS if option.name != "max_disk"])
 
 
 def job_options(command: F) -> F:
-    """The same, and --max-disk, for a command whose RUN may grow large."""
+    """All of them, for a command whose RUN may grow large."""
     return _with(command, RESOURCE_OPTIONS)
 
 
@@ -101,7 +128,7 @@ def config_option(command: F) -> F:
         if path is not None:
             from streambpe.option_file import read_options
 
-            ctx.default_map = read_options(path, known)
+            ctx.default_map = {**(ctx.default_map or {}), **read_options(path, known)}
 
     return click.option(
         "--config",
@@ -112,6 +139,67 @@ def config_option(command: F) -> F:
         expose_value=False,
         callback=take,
         help="Take options from a file; those given here go over it.",
+    )(command)
+
+
+def as_option(command: F) -> F:
+    """--as: options from a model; those of the command line and of --config override them."""
+
+    def take(ctx: click.Context, _param: click.Parameter, model: str | None) -> str | None:
+        if model is not None:
+            refuse_no_text("--as", model)
+            from streambpe.train.as_model import options_as, told_options
+
+            options = options_as(model)
+            ctx.default_map = {**options, **(ctx.default_map or {})}
+            say(f"--as {model} stands for {told_options(options)}")
+        return model
+
+    return click.option(
+        "--as",
+        "as_model",
+        cls=PanelOption,
+        panel="Compatibility",
+        metavar="MODEL",
+        is_eager=True,
+        callback=take,
+        help="Learn anew with everything of an existing tokenizer but its merges: size, pattern, special tokens and "
+        "their places. A model of streambpe, tokenizer.json, the folder of vocab.json and merges.txt, hf:NAME or "
+        "tiktoken:NAME.",
+    )(command)
+
+
+def extend_option(command: F) -> F:
+    """--extend: a model that learning goes on from."""
+
+    def take(_ctx: click.Context, _param: click.Parameter, model: str | None) -> str | None:
+        if model is not None:
+            refuse_no_text("--extend", model)
+        return model
+
+    return click.option(
+        "--extend",
+        cls=PanelOption,
+        panel="Most used",
+        metavar="MODEL",
+        callback=take,
+        help="Go on from the vocabulary of an existing tokenizer, which keeps all its ids; --vocab-size says how many "
+        "there are to be in all. MODEL as for --as; pattern, symbols and special tokens are its own "
+        "(`streambpe docs extend`).",
+    )(command)
+
+
+def balance_text_option(command: F) -> F:
+    """--balance-text: texts that the groups are measured on."""
+    return click.option(
+        "--balance-text",
+        "balance_texts",
+        cls=PanelOption,
+        panel="Vocabulary",
+        metavar="GROUP=FILE",
+        multiple=True,
+        help="With --balance: measure the groups on these texts, which say the same in each; worst is the group that "
+        "needs most tokens. May be given again; every group needs one.",
     )(command)
 
 
@@ -126,22 +214,28 @@ def open_resources(
     threads: int | None,
     temp_dir: str | None,
     max_disk: str | None = None,
+    document_seconds: int | None = None,
+    engine: str | None = None,
+    address: str | None = None,
     before: ResourceFacts | None = None,
 ) -> Resources:
     """Apply the options of `resource_options` to this process; to be called before Polars is imported.
 
     `before`: what a job had until now; options that are not given are taken from it.
     """
-    resources = Resources.from_options(memory, threads, temp_dir, max_disk)
+    going_on = engine or (before.get("engine") if before else None)
+    resources = Resources.from_options(memory, threads, temp_dir, max_disk, document_seconds, going_on, address)
     if before:
         held = Resources.from_facts(before)
-        given = {"memory_bytes": memory, "threads": threads, "temp_dir": temp_dir, "max_disk_bytes": max_disk}
-        resources = replace(held, **{key: getattr(resources, key) for key, value in given.items() if value is not None})
+        given: dict[str, object] = {"memory_bytes": memory, "threads": threads, "temp_dir": temp_dir}
+        given |= {"max_disk_bytes": max_disk, "document_seconds": document_seconds}
+        given |= {"engine": engine, "address": address}
+        taken = [key for key, value in given.items() if value is not None] + ["address"] * (going_on != "ray")
+        resources = replace(held, **{key: getattr(resources, key) for key in taken})
         if memory is None and held.memory_bytes < before["memory_bytes"]:
-            click.echo(
+            say(
                 f"it had --memory {format_size(before['memory_bytes'])}, which this machine does not have: going on "
                 f"with {format_size(held.memory_bytes)}",
-                err=True,
             )
     click.get_current_context().with_resource(keeper.watching(resources.memory_bytes))
     os.environ.setdefault("POLARS_MAX_THREADS", str(resources.threads))

@@ -7,10 +7,10 @@ import signal
 from collections.abc import Iterator
 from types import FrameType
 
-import click
-
+from streambpe.cli.told import say
+from streambpe.errors import SourceUnreachable, Stopped
 from streambpe.system import stop_signals
-from streambpe.threads import StopSignal
+from streambpe.threads import StopSignal, ending_waits
 
 
 @contextlib.contextmanager
@@ -23,12 +23,17 @@ def stop_on_signals() -> Iterator[StopSignal]:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
         stop.number = number
-        click.echo(" stopping: finishing and committing what is in hand (again to end at once)", err=True)
+        say(" stopping: finishing and committing what is in hand (again to end at once)")
         stop.set()
 
     before = {number: signal.signal(number, handle) for number in stop_signals()}
     try:
-        yield stop
+        with ending_waits(stop.is_set):
+            yield stop
+    except SourceUnreachable as why:
+        if stop.is_set():  # it was not asked again
+            raise Stopped(str(why), stop.number) from None
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from streambpe.cli.help import PanelOption
+from streambpe.errors import UsageError
+from streambpe.plurals import counted
+from streambpe.text.shown import harmless
 
 if TYPE_CHECKING:
     from streambpe.train.counting.job import CountResult
@@ -29,6 +34,29 @@ def json_option(command: F) -> F:
     )(command)
 
 
+def one_form(**asked: bool) -> str | None:
+    """Which of --json, --jsonl and --csv is given; None for a table. An error if more than one is."""
+    chosen = [name for name, is_given in asked.items() if is_given]
+    if len(chosen) > 1:
+        raise UsageError(f"--{chosen[0]} and --{chosen[1]}: rows are written in one form. Leave one of the two out.")
+    return chosen[0] if chosen else None
+
+
+def say(sentence: str, *, on_stdout: bool = False) -> None:
+    """A line for people. Names of files stand in it, and nothing of them is obeyed by a terminal."""
+    click.echo(harmless(sentence), err=not on_stdout)
+
+
+def beside_data(progress: str) -> str:
+    """--progress of a command whose data goes to stdout as it comes: no line among it on a terminal."""
+    return "none" if progress == "auto" and sys.stdout.isatty() else progress
+
+
+def terminal_columns() -> int | None:
+    """How wide the terminal is that stdout goes to; None if it goes elsewhere, where lines may be of any length."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
 def tell_json(facts: dict[str, Any]) -> None:
     """One object on stdout."""
     click.echo(json.dumps(facts, ensure_ascii=False, default=str))
@@ -43,17 +71,19 @@ def tell_counts(run: str, result: CountResult, as_json: bool) -> None:
         tell_json(
             {
                 "run": run, **corpus, "sources_counted": result.counted, "sources_skipped": result.skipped,
-                "warnings": result.warnings,
+                "sources_taken_back": result.taken_back, "warnings": result.warnings,
             }
         )  # fmt: skip
         return
     for warning in result.warnings:
-        click.echo(f"warning: {warning}", err=True)
-    click.echo(
-        f"{run}: {corpus['distinct']:,} distinct chunks, {corpus['chunks']:,} in all, from "
-        f"{corpus['documents']:,} documents ({format_size(corpus['bytes'])}); {result.counted} sources counted, "
-        f"{result.skipped} skipped. sha256 {corpus['sha256'][:16]}",
-        err=True,
+        say(f"warning: {warning}")
+    done = f"{counted(result.counted, 'source')} counted, {result.skipped:,} skipped"
+    if result.taken_back:
+        done = f"taken back: {', '.join(result.taken_back)}"
+    say(
+        f"{run}: {counted(corpus['distinct'], 'distinct chunk')}, {corpus['chunks']:,} in all, from "
+        f"{counted(corpus['documents'], 'document')} ({format_size(corpus['bytes'])}); {done}. "
+        f"sha256 {corpus['sha256'][:16]}",
     )
 
 
@@ -63,28 +93,25 @@ def tell_training(result: TrainResult, as_json: bool) -> None:
         tell_json(vars(result) | {"uncovered": result.uncovered and result.uncovered._asdict()})
         return
     for warning in result.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}")
     if result.uncovered and result.uncovered.n:
-        click.echo(
-            f"{result.uncovered.kinds:,} of the rarest characters, {result.uncovered.n:,} occurrences, are unknown "
-            f"(--coverage).",
-            err=True,
+        say(
+            f"unknown: {result.uncovered.kinds:,} of the rarest characters, "
+            f"{counted(result.uncovered.n, 'occurrence')} (--coverage).",
         )
     if result.left_out:
-        click.echo(
+        say(
             f"warning: learned from a part of the corpus; not or not wholly counted: {', '.join(result.left_out)}",
-            err=True,
         )
     if result.skipped:
-        click.echo("learned before; nothing to do.", err=True)
+        say("learned before; nothing to do.")
     if not result.reached:
-        click.echo("no pair is left that counts --min-frequency: the vocabulary is smaller than asked for.", err=True)
+        say("no pair is left that counts --min-frequency: the vocabulary is smaller than asked for.")
     if not result.folded:
-        click.echo(
+        say(
             "the vocabulary is written; state.duckdb is held by another process, so its tables are behind: "
             "`streambpe resume` brings them up to date.",
-            err=True,
         )
     if result.vetoed:
-        click.echo(f"{result.vetoed} pairs vetoed by --block-token (table vetoed).", err=True)
-    click.echo(f"{result.log}: {result.size:,} ids, {result.events:,} events. sha256 {result.sha256}", err=True)
+        say(f"{counted(result.vetoed, 'pair')} vetoed by --block-token (table vetoed).")
+    say(f"{result.log}: {counted(result.size, 'id')}, {counted(result.events, 'event')}. sha256 {result.sha256}")

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from streambpe import __version__
+from streambpe.errors import typed
 
 UNFORESEEN = 70  # exit code: a defect of this program, as sysexits.h has it
 
@@ -21,7 +22,8 @@ def unforeseen(error: BaseException, given: Sequence[str]) -> str:
     run = next((Path(place) for place in places if _is_run(place)), None)
     place = _written(error, given, run)
     kept = (
-        f"What was counted and learned is kept in {run}: give the same command again, or `streambpe resume {run}`."
+        f"What was counted and learned is kept in {run}: give the same command again, or `streambpe resume "
+        f"{typed(run)}`."
         if run
         else "No RUN was being written. Give the same command again."
     )

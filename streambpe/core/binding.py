@@ -71,6 +71,7 @@ def library() -> Any:
         ("scan_text", ctypes.c_int, _PLACE, _PLACE, ctypes.c_int, ctypes.c_int, _TEXT, _SIZE, _PLACE, _PLACE, _PLACE),
         ("table_add", ctypes.c_int, _PLACE, _PLACE, _PLACE, _PLACE, _SIZE, _PLACE),
         ("lines_as_documents", _SIZE, _TEXT, _SIZE, ctypes.c_int, _PLACE),
+        ("json_lines", None, _TEXT, _SIZE, _TEXT, _SIZE, _PLACE, _PLACE),
         ("merge_lists", _SIZE, _SIZE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE),
         ("first_not_below", _SIZE, _PLACE, _PLACE, _SIZE, _TEXT, _SIZE),
         ("first_out_of_order", _SIZE, _PLACE, _PLACE, _SIZE),
@@ -109,6 +110,8 @@ def library() -> Any:
         ("learner_words", ctypes.c_int, _PLACE, _SIZE, _PLACE, _PLACE, _PLACE, _SIZE),
         ("learner_learn", ctypes.c_int, _PLACE, _SIZE, _SIZE, _SIZE, _PLACE, _SIZE, _PLACE),
         ("learner_apply", ctypes.c_int, _PLACE, _PLACE, _PLACE, _SIZE, _PLACE, _SIZE, _PLACE),
+        ("learner_index", ctypes.c_int, _PLACE),
+        ("learner_name", ctypes.c_int, _PLACE, _SIZE, _SIZE),
         ("learner_round", ctypes.c_int, _PLACE, _PLACE, _SIZE, _SIZE, _PLACE, _PLACE, _PLACE),
         ("learner_best", _SIZE, _PLACE, _SIZE, ctypes.c_int, _PLACE),
         ("learner_answer", ctypes.c_int, _PLACE, _SIZE, _SIZE, ctypes.c_int),
@@ -147,6 +150,26 @@ def lines_as_documents(data: bytes, inside: bool) -> bytes:
     out = np.empty(len(data), np.uint8)
     size = library().lines_as_documents(data, len(data), inside, out.ctypes.data)
     return out[:size].tobytes()
+
+
+class JsonLines:
+    """JSON lines as documents: one field of each line, up to the next line that leaves any doubt (json_lines.c)."""
+
+    def __init__(self, data: bytes, field: bytes) -> None:
+        self._data, self._field = data, field
+        self._out = np.empty(len(data), np.uint8)
+        self._done = np.zeros(4, np.int64)  # places in the data and in `_out`, documents, nulls
+
+    def read(self, at: int) -> tuple[bytes, int, int, int]:
+        """From the line that begins at `at` on: (the documents as a counting buffer, where the first line in doubt
+        begins, or the end, how many documents, how many nulls)."""
+        done = self._done
+        done[:] = at, 0, 0, 0
+        library().json_lines(
+            self._data, len(self._data), self._field, len(self._field), self._out.ctypes.data, done.ctypes.data
+        )
+        stopped, size, documents, nulls = done.tolist()
+        return self._out[:size].tobytes(), stopped, documents, nulls
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import ctypes
 import functools
 import itertools
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -110,6 +110,13 @@ class Events:
     sizes: Ids  # of every log id, in base symbols
 
 
+def _parts_of(model: _Model) -> Iterator[tuple[str, Any]]:
+    """The structures that a model consists of, by name."""
+    yield "", model
+    for name in ("chunk", "super", "borders"):
+        yield name, getattr(model, name)
+
+
 class ModelTables:
     """A model's arrays as the core reads them: 32 to 64 bytes per pair, 12 per event, 4.5 MB for characters."""
 
@@ -127,7 +134,7 @@ class ModelTables:
         window: int = WINDOW,
     ) -> None:
         """names: the model id of every log id, or None where log ids are wanted; split: None if the caller splits."""
-        self.split, self.symbols, self.n_ids = split, symbols, len(events.sizes)
+        self.symbols, self.n_ids = symbols, len(events.sizes)
         self.has_superwords = bool(events.supermerges)
         self.model = model = _Model(
             alphabet=symbols.alphabet, unknown=symbols.unknown, escape=symbols.escape, unknown_name=unknown_name,
@@ -158,11 +165,42 @@ class ModelTables:
         model.stop_text = self._kept_at(np.frombuffer(b"".join(words) + b"\0", np.uint8))
         model.stop_at = self._kept_at(np.cumsum([0, *map(len, words)]), np.int64)
         model.stop_ids = self._kept_at([stop_words[word] for word in words], np.int32)
-        if split is not None:
-            model.preset, model.special = split.preset, split.special
-            model.classes = split.classes.table.ctypes.data
+        self.split_by(split)
         # the most ids that a byte of text may become: a word gets a mark before it, SCRIPT has a block and an index
         self.ids_a_byte = 3 if model.preset == PRESETS.index("whitespace") else 2 if symbols.alphabet == SCRIPT else 1
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: arrays instead of their addresses. How to split is not part of it (`split_by`)."""
+        number_of = {array.ctypes.data: number for number, array in enumerate(self._kept)}
+        held = {key: value for key, value in vars(self).items() if key not in ("model", "split")}
+        fields = {
+            (part, name): number_of.get(getattr(struct, name)) if kind is _POINTER else getattr(struct, name)
+            for part, struct in _parts_of(self.model)
+            for name, kind in struct._fields_
+            if kind is not _PairRules
+        }
+        return held | {"fields": fields}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        fields = state.pop("fields")
+        vars(self).update(state, model=_Model(), split=None)
+        for part, struct in _parts_of(self.model):
+            for name, kind in struct._fields_:
+                value = fields.get((part, name))
+                if value is not None:
+                    setattr(struct, name, self._kept[value].ctypes.data if kind is _POINTER else value)
+
+    def split_by(self, split: Split | None) -> None:
+        """Say again how texts are split, in the process that got these tables."""
+        self.split = split
+        if split is not None:
+            self.model.preset, self.model.special = split.preset, split.special
+            self.model.classes = split.classes.table.ctypes.data
+
+    @property
+    def bytes(self) -> int:
+        """What the arrays take."""
+        return sum(array.nbytes for array in self._kept)
 
     def _kept_at(self, values: Any, kind: Any = None) -> int:
         """The address of an array that lives as long as this object."""

@@ -155,6 +155,7 @@ static int merge_pair(learner *all, uint64_t key, int64_t n, uint32_t head, int6
     int32_t id = (int32_t)known;
     int earlier = learn_placed(all, id, n, which == TOKEN_FRESH);
     int64_t made = learn_merge(all, key, id, which, head);
+    all->made += made;
     if (earlier && all->filled)
         learn_heapify(all);
     out += *used;
@@ -229,6 +230,21 @@ EXPORT int learner_learn(learner *all, int64_t merges, int64_t enough, int64_t w
         if (kind == TOKEN_LIVING && (all->keeps || !all->lives) && !all->pending)
             return LEARN_LIVING;
     }
+}
+
+/* Keep every pair, whatever it counts, so that a pair that is not found is nowhere. */
+EXPORT int learner_index(learner *all) {
+    if (all->filled && all->floor <= 1)
+        return CORE_OK;
+    return learn_fill(all, 1, 1) ? CORE_OK : all->why;
+}
+
+/* Make the token of a pair that is nowhere in the words, if it is new. */
+EXPORT int learner_name(learner *all, int64_t left, int64_t right) {
+    if (left < 0 || right < 0 || left >= all->next_id || right >= all->next_id)
+        return CORE_DAMAGED;
+    int known = learn_known(all, (int32_t)left, (int32_t)right, &all->spelled) >= 0;
+    return known || learn_bear(all, (int32_t)left, (int32_t)right) ? CORE_OK : all->why;
 }
 
 /* The slot of a pair that is to be merged next, hot and with its exact count; NULL if there is no such pair (`why`
@@ -407,4 +423,5 @@ EXPORT void learner_told(const learner *all, int64_t *told) {
     told[9] = all->pending;
     told[10] = all->next_id;
     told[11] = all->dead;
+    told[12] = all->made;
 }

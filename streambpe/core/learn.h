@@ -142,7 +142,7 @@ typedef struct {
     int pending;
     /* memory, and what was done so far */
     uint64_t bytes, limit, most_bytes;
-    int64_t looked, executed, refills;
+    int64_t looked, executed, refills, made; /* made: tokens by weight, two of which each merge made one */
     int why;
 } learner;
 

@@ -90,6 +90,7 @@ class Figures(NamedTuple):
     pending: int
     next_id: int
     dead: int
+    made: int  # tokens by weight, two of which each merge made one
 
 
 class NoRoom(MemoryError):
@@ -227,6 +228,15 @@ class Learner:
                 self._out = np.empty(2 * len(self._out), np.int64)
                 continue
             return self._decoded(code)
+
+    def index(self) -> None:
+        """Keep every pair, whatever it counts: one that is not found afterwards is nowhere. NoRoom if that is too
+        much."""
+        _checked(library().learner_index(self._handle))
+
+    def name(self, left: int, right: int) -> None:
+        """Make the token of a pair that is nowhere in the words."""
+        _checked(library().learner_name(self._handle, left, right))
 
     def round(self, pairs: Int64, at_most: int) -> Learned:
         """Merge known pairs that are all found before the first is merged, and told with their counts from before it;

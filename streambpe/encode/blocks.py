@@ -5,28 +5,60 @@ b"the cat\xffthe dog\xff"   ->   262 1042 -2 262 3290 -2      (END_OF_TEXT behin
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from streambpe.core.encoding import END_OF_TEXT, NO_LIMIT, EncoderCore, Ids, SymbolRefused, TokenDead
 from streambpe.core.encoding import Block as IdBlock
 from streambpe.core.strings import as_buffers
 from streambpe.encode.encoder import Encoder, RunJoiner, as_utf8
+from streambpe.encode.packed import BlockCores
 from streambpe.encode.split import HashedBlock
-from streambpe.sources.decode import block_text
+from streambpe.resources import DOCUMENT_SECONDS, uncollected
+from streambpe.sources.decode import block_text, naming_documents
 from streambpe.sources.source import Block
 from streambpe.text.chunker import Chunker
 from streambpe.text.marks import DOCUMENT_END
 
 _MARK = bytes([DOCUMENT_END])
 _GROUP = 1 << 20  # characters of texts that are encoded in one call
+_BYTES_A_BYTE = 16  # peak memory of encoding a block, for each byte of it
+_MOST_BLOCK = 2 << 20
+_LEAST_BLOCK = 256 << 10
+
+
+@dataclass(frozen=True)
+class BlockSizes:
+    """Bytes of text that are read at once."""
+
+    block: int
+    most: int  # of a document that has no border inside
+
+    @classmethod
+    def of(cls, room: int, at_once: int, is_script: bool) -> BlockSizes:
+        """`room`: half of it is for so many blocks in hand."""
+        # SCRIPT has two symbols for a character of one byte
+        a_byte = _BYTES_A_BYTE * (2 if is_script else 1)
+        block = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, room // 2 // at_once // a_byte)))
+        return cls(block, int(max(block, room // 2 // a_byte)))
+
+
+def laid_out(stream: Ids, eot: int | None) -> tuple[Ids, npt.NDArray[np.int64]]:
+    """(the ids of a stream, where documents end among them): `eot` stands for each END_OF_TEXT, or nothing does.
+
+    5 6 END 7 END 8: ends 2 4, less those before them 2 3, so documents end behind 2 and 3 ids
+    """
+    ends = np.flatnonzero(stream == END_OF_TEXT)
+    if eot is None:
+        return np.delete(stream, ends), ends - np.arange(len(ends))
+    stream[ends] = eot
+    return stream, ends + 1
 
 
 @dataclass
@@ -43,26 +75,30 @@ class EncodedBlock:
 class BlockEncoder:
     """Encodes blocks in any number of threads. Memory of each: a cache of chunks, and `limit` for long chunks.
 
-    hashed: also say of each document what `encode --validation` decides by.
+    hashed: also say of each document what `encode --validation` decides by. beside: run a pattern of the user's own in
+    processes beside this one.
     """
 
     def __init__(
         self,
-        encoder: Encoder,
+        encoder: BlockCores,
         bad_utf8: Literal["replace", "skip", "error"] = "replace",
         limit: int = NO_LIMIT,
         hashed: bool = False,
+        document_seconds: float = DOCUMENT_SECONDS,
+        beside: bool = True,
     ) -> None:
         self.encoder, self.hashed = encoder, hashed
+        self.pattern = replace(encoder.pattern, document_seconds=document_seconds)
         self.bad_utf8 = bad_utf8
-        self._limit = limit
+        self._limit, self._beside = limit, beside
         self._local = threading.local()
         self._chunkers: list[Chunker] = []
 
     def chunker(self) -> Chunker:
         """This thread's chunker."""
         if not hasattr(self._local, "chunker"):
-            self._local.chunker = Chunker(self.encoder.pattern, beside=True)
+            self._local.chunker = Chunker(self.pattern, beside=self._beside)
             self._chunkers.append(self._local.chunker)
         made: Chunker = self._local.chunker
         return made
@@ -105,7 +141,8 @@ class BlockEncoder:
 
     def encode(self, text: bytes, block: Block) -> EncodedBlock:
         """As `__call__`, for a block whose counting buffer was made already."""
-        ids, dropped = self.stream(text, RunJoiner.hold(block.inside_document, block.ends_inside))
+        with naming_documents(block):
+            ids, dropped = self.stream(text, RunJoiner.hold(block.inside_document, block.ends_inside))
         size = len(text) - text.count(_MARK)
         return EncodedBlock(ids, block, size, dropped, HashedBlock.of(text) if self.hashed else None)
 
@@ -129,23 +166,10 @@ def encode_texts(encoder: Encoder, texts: Sequence[str], threads: int) -> list[l
         groups[-1].append(text)
         size += len(text)
     try:
-        with _no_garbage():
+        with uncollected():
             if threads == 1 or len(groups) == 1:
                 return [ids for group in groups for ids in encode(group)]
             with ThreadPoolExecutor(threads) as pool:
                 return [ids for result in pool.map(encode, groups) for ids in result]
     finally:
         blocks.close()
-
-
-@contextlib.contextmanager
-def _no_garbage() -> Iterator[None]:
-    """Python's garbage collector waits: lists of numbers hold no cycles, and looking for cycles among millions
-    of lists takes as long as encoding."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()

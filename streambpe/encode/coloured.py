@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from streambpe.plurals import counted
 from streambpe.text.shown import shown
 
 _COLOURS = ("#cfe8ff", "#ffe2b8", "#d5f2c8", "#f3d1f0", "#fff3a6")  # dark text can be read on all of them
@@ -25,7 +26,7 @@ class ColouredTokens:
             text = escape(shown(token, " ")).replace("\\n", "↵<br>")
             colour = _COLOURS[place % len(_COLOURS)]
             spans.append(f'<span title="id {number}" style="background:{colour};{_STYLE}">{text}</span>')
-        return f"<div>{''.join(spans)}<br><small>{len(self.ids):,} tokens</small></div>"
+        return f"<div>{''.join(spans)}<br><small>{counted(len(self.ids), 'token')}</small></div>"
 
     def __repr__(self) -> str:
         return "|".join(shown(token) for token in self.tokens)

@@ -1,12 +1,12 @@
 """Whole corpora to ids on disk.
 
-    sources  ->  blocks of ids, in order (encode/streams.py)
+    sources  ->  blocks of ids, in order (encode/streams.py); or files of ids by processes (encode/spread.py)
              ->  writer: join what superwords reach across blocks, append, commit
 
 The output grows as OUT.part; OUT.progress.json says how much of it is certain, and of which inputs. A
 killed job goes on from there with the same command. The result never depends on where it was cut
 into blocks, or on threads and memory. With --validation one more file grows, a byte for each document, and
-only at the end the ids are divided by it.
+only at the end the ids are divided by it; then, too, they are divided into --shards.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -30,27 +31,41 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.arrays import save_array
-from streambpe.core.encoding import END_OF_TEXT, Ids
+from streambpe.core.encoding import Ids, TokenDead
 from streambpe.count_config import SourceOptions
 from streambpe.encode import sidecar
-from streambpe.encode.blocks import EncodedBlock
+from streambpe.encode.blocks import EncodedBlock, laid_out
 from streambpe.encode.encoder import RunJoiner
+from streambpe.encode.packed import PackedEncoder
+from streambpe.encode.shards import (
+    IdsFile,
+    Shards,
+    index_of,
+    index_path,
+    remove_shards,
+    shard_borders,
+    shard_paths,
+)
 from streambpe.encode.sidecar import IdsRecord, sidecar_of
 from streambpe.encode.split import DocumentHash, for_validation, numbers_of, parse_share, validation_path
+from streambpe.encode.spread import EncodeSpread, Place, crew_for, on_ray, refuse_engine
 from streambpe.encode.streams import TAKE_ANYWAY, BadUtf8, Streams, begin_meter, found_sources
-from streambpe.errors import LimitError, Stopped, UsageError
+from streambpe.encode.tasks import Encoded, EncodeShared, EncodeTask, joined_file, stop_of
+from streambpe.errors import LimitError, SourceUnreachable, Stopped, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.files import put_in_place, replace_file
 from streambpe.model.eventlog import header_line
 from streambpe.outputs import refuse_existing, whole_output
+from streambpe.plurals import counted
 from streambpe.progress import Meter
 from streambpe.resources import Resources
+from streambpe.runners.attempts import remove_place
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import find_sources
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Source
 from streambpe.system import rename, sync
-from streambpe.threads import stopped_by
+from streambpe.threads import ending_waits, stopped_by
 
 if TYPE_CHECKING:
     from streambpe.encode.tokenizer import Tokenizer
@@ -64,17 +79,9 @@ _ROW_GROUP = 1 << 22  # ids in one row group of a Parquet file
 
 
 @dataclass(frozen=True)
-class IdsFile:
-    """One file of ids."""
-
-    path: Path
-    ids: int
-    documents: int
-
-
-@dataclass(frozen=True)
 class EncodeResult(IdsFile):
-    """What `encode_corpus` wrote. With `validation`, the first three are about the documents for training."""
+    """What `encode_corpus` wrote. With `validation`, the first three are about the documents for training; with
+    `shards`, `path` is their index."""
 
     bytes: int  # of all text
     dtype: str
@@ -82,12 +89,15 @@ class EncodeResult(IdsFile):
     dropped: int = 0  # characters, by the model's --unencodable drop
     warnings: tuple[str, ...] = ()
     validation: IdsFile | None = None
+    shards: tuple[IdsFile, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """For --json."""
         facts = asdict(self)
         if self.validation is None:
             del facts["validation"]
+        if not self.shards:
+            del facts["shards"]
         return facts
 
 
@@ -140,10 +150,11 @@ def encode_corpus(
     dtype: str = "auto",
     eot: str | None = None,
     lines: bool = False,
-    text_column: str = "text",
+    text_column: str | None = None,
     kind: str = "auto",
     bad_utf8: BadUtf8 | None = None,
     validation: str | float | None = None,
+    shards: int | str | None = None,
     resources: Resources | None = None,
     stop: threading.Event | None = None,
     meter: Meter | None = None,
@@ -157,10 +168,13 @@ def encode_corpus(
     is ids[offsets[i]:offsets[i + 1]]. `.parquet` has one row per document. eot: a special token to put behind
     every document. Special tokens in the text are ordinary text. bad_utf8: None replaces bad bytes, and refuses
     sources that are mostly not UTF-8. validation: the share of documents that go to NAME.validation.npy (.bin,
-    .parquet), chosen by what they say (encode/split.py). meter: told how far it is.
+    .parquet), chosen by what they say (encode/split.py). shards: so many files of whole documents and about equally
+    many ids instead of one, or files of about that size ("500MB"), and an index (encode/shards.py); validation stays
+    one file. meter: told how far it is.
     """
     path = Path(output)
     share = None if validation is None else parse_share(validation)
+    wanted = None if shards is None else Shards.parse(shards)
     found, warnings = found_sources(sources, SourceOptions(lines, text_column, kind), bad_utf8)
     bad_utf8 = bad_utf8 or "replace"
     chosen = pick_dtype(dtype, tokenizer.max_token_value + 1, path)
@@ -169,22 +183,30 @@ def encode_corpus(
             f"The model has no special token {eot!r}; it has {', '.join(tokenizer.special_tokens) or 'none'}. "
             f"Leave --eot out: document boundaries are kept in {path}.offsets.npy anyway."
         )
-    options: list[Any] = [chosen.str, eot, lines, text_column, kind, bad_utf8, output_kind(path)]
+    options: list[Any] = [chosen.str, eot, lines, text_column or "text", kind, bad_utf8, output_kind(path)]
     if share is not None:
         options.append(f"validation {share}")
-    _refuse_overwriting(path, force, share is not None)
+    if wanted is not None:
+        options.append(f"shards {wanted.number or f'of {wanted.size_bytes} bytes'}")
+    _refuse_overwriting(path, force, share is not None, wanted)
     resources = resources or Resources.from_options()
-    job = _Job(tokenizer, found, path, chosen, eot, options, bad_utf8, share, resources, stop or threading.Event())
+    refuse_engine(found, resources)
+    stop = stop or threading.Event()
+    job = _Job(tokenizer, found, path, chosen, eot, options, bad_utf8, share, wanted, resources, stop)
     return job.run(tuple(warnings), meter or Meter("encoding"))
 
 
-def _refuse_overwriting(path: Path, force: bool, divided: bool) -> None:
+def _refuse_overwriting(path: Path, force: bool, divided: bool, shards: Shards | None) -> None:
     """An error if a file is in the way, unless it is unfinished output; `_Job._resume` checks of which job."""
     progress = path.with_name(path.name + ".progress.json")
     finishing = False
     with contextlib.suppress(OSError, ValueError, AttributeError):
         finishing = bool(json.loads(progress.read_text()).get("finishing"))
-    for made in (path, validation_path(path)) if divided else (path,):
+    outputs = [path]
+    if shards is not None:
+        refuse_existing(index_path(path), force or finishing)
+        outputs = shards.in_the_way(path)
+    for made in [*outputs, validation_path(path)] if divided else outputs:
         refuse_existing(made, force or finishing)
         for beside in (made.with_name(made.name + ".offsets.npy"), sidecar_of(made)):
             refuse_existing(beside, force or progress.exists())
@@ -203,20 +225,24 @@ class _Job:
         options: list[Any],
         bad_utf8: BadUtf8,
         share: Fraction | None,
+        shards: Shards | None,
         resources: Resources,
         stop: threading.Event,
     ) -> None:
         self.encoder, self.tokenizer = tokenizer.encoder, tokenizer
         self.sources, self.path, self.dtype = sources, path, dtype
         self.eot, self.eot_text = None if eot is None else tokenizer.special_tokens[eot], eot
-        self.share, self.stop = share, stop
+        self.share, self.shards, self.stop = share, shards, stop
         self.unfinished = DocumentHash()
         self.streams = Streams(tokenizer, sources, bad_utf8, resources, hashed=share is not None)
         self.part = path.with_name(path.name + ".part")
         self.offsets_part = path.with_name(path.name + ".offsets.part")
         self.sides_part = path.with_name(path.name + ".sides.part")  # of each document: 1 is for validation
-        self.side_part = path.with_name(path.name + ".side.part")  # the ids of one side
+        self.side_part = path.with_name(path.name + ".side.part")  # the ids of one file of several
         self.progress_file = path.with_name(path.name + ".progress.json")
+        self.tasks = path.with_name(path.name + ".tasks")  # what processes encoded, until it is joined
+        self.files: Sequence[IO[bytes]] = ()
+        self.committed = 0.0
         model = tokenizer.event_log
         digest = hashlib.sha256(header_line(model.header, len(self.encoder.model.events), ""))
         digest.update(repr([(e.op, e.pair if e.left is not None else e.into, e.id) for e in model.events]).encode())
@@ -230,15 +256,24 @@ class _Job:
         if not self.state.finishing:
             self._encode(meter)
         meter.stage = "writing"
-        training, validation = self._finish()
+        training, validation, shards = self._finish()
+        empty = sum(not shard.documents for shard in shards)
+        if empty:
+            warnings += (
+                f"{empty:,} of {counted(len(shards), 'shard')} hold no document: there "
+                f"{'is' if training.documents == 1 else 'are'} {counted(training.documents, 'document')}, and none is "
+                f"cut. --lines makes each line of a text file a document.",
+            )
         if validation is not None:
             for made, other in ((training, "validation"), (validation, "training")):
                 if not made.documents:
-                    warnings += (f"{made.path} holds no document: all {self.state.documents:,} are for {other}.",)
+                    every = self.state.documents
+                    all_of_them = "the only one is" if every == 1 else f"all {every:,} are"
+                    warnings += (f"{made.path} holds no document: {all_of_them} for {other}.",)
         state = self.state
         return EncodeResult(
             **vars(training), bytes=state.bytes, dtype=self.dtype.name, resumed=resumed, dropped=state.dropped,
-            warnings=warnings, validation=validation,
+            warnings=warnings, validation=validation, shards=shards,
         )  # fmt: skip
 
     def _encode(self, meter: Meter) -> None:
@@ -249,30 +284,87 @@ class _Job:
             )
         state = self.state
         self.unfinished = DocumentHash(*map(bytes.fromhex, state.hashed))
+        remove_place(self.tasks)  # what a dead command left; its workers, too, cannot add to it any more
         try:
-            with contextlib.ExitStack() as stack:
+            with contextlib.ExitStack() as stack, ending_waits(self.stop.is_set):
                 names = [self.part, self.offsets_part] + ([] if self.share is None else [self.sides_part])
-                ids, offsets, *sides = files = [stack.enter_context(open(name, "ab")) for name in names]
+                ids, offsets, *sides = self.files = [stack.enter_context(open(name, "ab")) for name in names]
                 if not state.ids and not offsets.tell():
                     offsets.write(np.zeros(1, "<i8").tobytes())
-                committed = time.monotonic()
-                for number, stream in self.streams.blocks(meter, state.source, state.stop_at, state.inside):
-                    if sides and stream.hashed is not None and self.share is not None:
-                        sides[0].write(for_validation(numbers_of(stream.hashed, self.unfinished), self.share).tobytes())
-                    self._write(stream, number, ids, offsets)
-                    if time.monotonic() - committed > COMMIT_SECONDS or self.stop.is_set():
-                        self._commit(files)
-                        committed = time.monotonic()
-                    if self.stop.is_set():
-                        raise Stopped(
-                            f"Stopped; {state.documents:,} documents are kept in {self.part}. Go on with the "
-                            f"same command.",
-                            stopped_by(self.stop),
-                        )
-                state.finishing = True
-                self._commit(files)
+                self.committed = time.monotonic()
+                try:
+                    self._encode_left(meter, ids, offsets, sides)
+                except SourceUnreachable:
+                    if not self.stop.is_set():
+                        raise
+                    self._commit()
+                    raise self._stopped() from None
         finally:
             self.streams.close()
+
+    def _encode_left(self, meter: Meter, ids: IO[bytes], offsets: IO[bytes], sides: Sequence[IO[bytes]]) -> None:
+        """Everything that is left."""
+        state = self.state
+        self._encode_beside(meter)
+        for number, stream in self.streams.blocks(meter, state.source, state.stop_at, state.inside):
+            if sides and stream.hashed is not None and self.share is not None:
+                sides[0].write(for_validation(numbers_of(stream.hashed, self.unfinished), self.share).tobytes())
+            self._write(stream, number, ids, offsets)
+            if self.stop.is_set() or self._is_due():
+                self._commit()
+            if self.stop.is_set():
+                raise self._stopped()
+        state.finishing = True
+        self._commit()
+
+    def _stopped(self) -> Stopped:
+        return Stopped(
+            f"Stopped; kept in {self.part}: {counted(self.state.documents, 'document')}. Go on with the same command.",
+            stopped_by(self.stop),
+        )
+
+    def _encode_beside(self, meter: Meter) -> None:
+        """Encode by tasks in processes, if that pays; what a worker cannot hold is left, and all behind it."""
+        state, how = self.state, self.streams
+        whole, left = self.share is not None, self.sources[self.state.source :]
+        packed = PackedEncoder.of(self.encoder)
+        crew = crew_for(left, packed, how.resources, whole)
+        ray = how.resources.engine == "ray"
+        if crew is None and not ray:
+            return
+        shared = EncodeShared(
+            packed, how.is_script, self.tasks.absolute(), self.dtype.str, self.eot, how.bad_utf8, self.share,
+            TAKE_ANYWAY, how.resources.document_seconds,
+        )  # fmt: skip
+        place = Place(state.source, state.stop_at, state.inside, self.unfinished)
+        spread = EncodeSpread(self.sources, shared, packed.pattern, self._take, meter.advance, self.stop)
+        try:
+            if crew is not None:
+                spread.encode(crew, place)
+            elif left:
+                spread.encode_on_ray(on_ray(left, packed, how.resources, self.tasks.absolute()), place)
+        except TokenDead as why:
+            raise self.encoder.refused(why, []) from None
+        if self.stop.is_set():
+            self._commit()
+            raise self._stopped()
+        begin_meter(meter, self.sources, state.source)
+
+    def _take(self, task: EncodeTask, encoded: Encoded) -> None:
+        """Append what a task encoded; tasks come in order."""
+        ids, ends, *sides = self.files
+        state, joiner = self.state, RunJoiner(self.encoder, self.state.carry)
+        self._append(joiner.join(encoded.borders()), ids, ends)
+        state.carry = joiner.carry
+        marks = joined_file(self.tasks / task.name, encoded, self.dtype.itemsize, ids, ends, state.ids)
+        if sides:
+            sides[0].write(marks)
+            self.unfinished = DocumentHash()
+        state.ids, state.documents = state.ids + encoded.ids, state.documents + encoded.documents
+        state.bytes, state.dropped = state.bytes + encoded.bytes, state.dropped + encoded.dropped
+        state.source, state.stop_at, state.inside = stop_of(task.stretches, task.sources)
+        if self._is_due():
+            self._commit()
 
     def _write(self, stream: EncodedBlock, number: int, ids: IO[bytes], offsets: IO[bytes]) -> None:
         state = self.state
@@ -288,24 +380,22 @@ class _Job:
 
     def _append(self, stream: Ids, ids: IO[bytes], offsets: IO[bytes]) -> None:
         state = self.state
-        # 5 6 END 7 END 8 behind 10 ids: ends 2 4, less those before them 2 3, so documents end at 12 and 13
-        ends = np.flatnonzero(stream == END_OF_TEXT)
-        if self.eot is None:
-            offsets.write((ends - np.arange(len(ends)) + state.ids).astype("<i8").tobytes())
-            stream = np.delete(stream, ends)
-        else:
-            offsets.write((ends + 1 + state.ids).astype("<i8").tobytes())
-            stream[ends] = self.eot
+        stream, ends = laid_out(stream, self.eot)
+        offsets.write((ends + state.ids).astype("<i8").tobytes())
         ids.write(stream.astype(self.dtype).tobytes())
         state.ids += len(stream)
         state.documents += len(ends)
 
-    def _commit(self, files: Sequence[IO[bytes]]) -> None:
-        for file in files:
+    def _is_due(self) -> bool:
+        return time.monotonic() - self.committed > COMMIT_SECONDS
+
+    def _commit(self) -> None:
+        for file in self.files:
             file.flush()
             sync(file.fileno())
         self.state.hashed = [self.unfinished.so_far.hex(), self.unfinished.rest.hex()]
         replace_file(self.progress_file, json.dumps(vars(self.state)).encode())
+        self.committed = time.monotonic()
 
     def _resume(self) -> bool:
         """Take up a job that was stopped: its files are cut to what was certain."""
@@ -326,7 +416,7 @@ class _Job:
         sizes = {self.part: saved.ids * self.dtype.itemsize, self.offsets_part: (saved.documents + 1) * 8}
         if self.share is not None:
             sizes[self.sides_part] = saved.documents
-        elif saved.finishing and not self.part.exists():  # a .bin is its part, renamed
+        elif saved.finishing and self.shards is None and not self.part.exists():  # a .bin is its part, renamed
             del sizes[self.part]
         for file, size in sizes.items():
             if not file.exists() or file.stat().st_size < size:
@@ -335,24 +425,50 @@ class _Job:
         self.state = saved
         return True
 
-    def _finish(self) -> tuple[IdsFile, IdsFile | None]:
+    def _finish(self) -> tuple[IdsFile, IdsFile | None, tuple[IdsFile, ...]]:
         """The parts become OUT (and what stands beside it), each under its name only when it is whole.
 
         After a kill all of it is done again; each step gives the same, or finds that it was done.
         """
         offsets = np.fromfile(self.offsets_part, "<i8")
-        made: tuple[IdsFile, IdsFile | None]
-        if self.share is None:
-            made = self._make(self.path, self.part, offsets), None
+        validation: IdsFile | None = None
+        shards: tuple[IdsFile, ...] = ()
+        if self.share is None and self.shards is None:
+            training = self._make(self.path, self.part, offsets)
         else:
-            sides = np.fromfile(self.sides_part, np.uint8)
-            training = self._make(self.path, *self._side(sides == 0, offsets))
+            sides = np.zeros(len(offsets) - 1, np.uint8)
+            if self.share is not None:
+                sides = np.fromfile(self.sides_part, np.uint8)
+            if self.shards is None:
+                training = self._make(self.path, *self._side(sides == 0, offsets))
+            else:
+                training, shards = self._make_shards(sides == 0, offsets, self.shards)
             failpoint("encoded-training")
-            made = training, self._make(validation_path(self.path), *self._side(sides == 1, offsets))
+            if self.share is not None:
+                validation = self._make(validation_path(self.path), *self._side(sides == 1, offsets))
         failpoint("encoded")
         for leftover in (self.progress_file, self.part, self.offsets_part, self.sides_part):
             leftover.unlink(missing_ok=True)
-        return made
+        return training, validation, shards
+
+    def _make_shards(
+        self, chosen: npt.NDArray[np.bool_], offsets: npt.NDArray[np.int64], wanted: Shards
+    ) -> tuple[IdsFile, tuple[IdsFile, ...]]:
+        """(the index, the shards of the chosen documents)."""
+        remove_shards(self.path)
+        sizes = np.diff(offsets)
+        sizes[~chosen] = 0
+        shards = wanted.count(int(sizes.sum()), self.dtype.itemsize)
+        borders = shard_borders(np.cumsum(sizes), shards)
+        made = []
+        for path, (low, high) in zip(shard_paths(self.path, shards), pairwise(borders), strict=True):
+            made.append(self._make(path, *self._side(chosen[low:high], offsets[low : high + 1])))
+            failpoint("encoded-shard")
+        whole = IdsFile(index_path(self.path), sum(one.ids for one in made), sum(one.documents for one in made))
+        record = IdsRecord.of(self.tokenizer, self.dtype.name, whole.ids, whole.documents, self.eot_text).as_json()
+        with whole_output(whole.path) as name:
+            name.write_bytes(index_of(record, made))
+        return whole, tuple(made)
 
     def _side(
         self, chosen: npt.NDArray[np.bool_], offsets: npt.NDArray[np.int64]
@@ -390,7 +506,7 @@ class _Job:
         failpoint("encoded-beside")
         if kind != "bin" or temporary.exists():
             put_in_place(temporary, path)
-        if self.share is not None:
+        if part == self.side_part:
             part.unlink(missing_ok=True)
         return made
 

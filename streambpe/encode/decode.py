@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import tokenize
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,37 +17,44 @@ import pyarrow.parquet as pq
 from streambpe.encode.corpus import output_kind
 from streambpe.encode.sidecar import read_record, settle_dtype
 from streambpe.errors import SourceError, UsageError
+from streambpe.progress import Meter
 
 if TYPE_CHECKING:
     from streambpe.encode.tokenizer import Tokenizer
 
 
-def decode_file(tokenizer: Tokenizer, lines: Iterable[bytes], name: str) -> Iterator[bytes]:
-    """The bytes of each line of ids: numbers between blanks, or a JSON list."""
+def decode_file(tokenizer: Tokenizer, lines: Iterable[bytes], name: str, meter: Meter | None = None) -> Iterator[bytes]:
+    """The bytes of each line of ids: numbers between blanks, or a JSON list. `meter` is told how much is read."""
     for number, line in enumerate(lines, 1):
+        if meter is not None:
+            meter.advance(len(line))
         try:
             ids = json.loads(line) if line.lstrip().startswith(b"[") else [int(word) for word in line.split()]
             yield tokenizer.decode_document(ids)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             raise SourceError(f"{name} line {number} is no list of ids: {line[:40]!r}.") from None
         except KeyError as error:
             raise SourceError(f"{name} line {number}: {error.args[0]}.") from None
 
 
-def decode_array(tokenizer: Tokenizer, path: Path, dtype: str = "auto") -> Iterator[bytes]:
+def decode_array(tokenizer: Tokenizer, path: Path, dtype: str = "auto", meter: Meter | None = None) -> Iterator[bytes]:
     """The bytes of each document of a .npy, .parquet or .bin file that `encode` wrote; all in one if it has no offsets.
 
-    dtype: of the numbers in a .bin; auto is what its record says (encode/sidecar.py).
+    dtype: of the numbers in a .bin; auto is what its record says (encode/sidecar.py). `meter` is told how far it is.
     """
-    kind = output_kind(path)
+    kind, meter = output_kind(path), meter or Meter("decoding")
     if dtype != "auto" and kind != "bin":
         raise UsageError(f"--dtype {dtype}: {path} says itself what its numbers are; only a .bin does not.")
     try:
         if kind == "parquet":
             with pq.ParquetFile(path) as file:
+                if "ids" not in file.schema_arrow.names:
+                    raise ValueError("it has no column ids")
+                meter.begin("decoding", file.metadata.num_rows, "documents")
                 for batch in file.iter_batches(1024, columns=["ids"]):
                     for ids in batch.column(0):
                         yield _decoded(tokenizer, ids.as_py(), path)
+                        meter.advance(1)
             return
         if kind == "npy":
             numbers = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -54,9 +62,15 @@ def decode_array(tokenizer: Tokenizer, path: Path, dtype: str = "auto") -> Itera
             kind_of_numbers = settle_dtype(path, dtype, read_record(path))
             numbers = np.memmap(path, kind_of_numbers, "r") if path.stat().st_size else np.zeros(0, kind_of_numbers)
         offsets_file = path.with_name(path.name + ".offsets.npy")
-        offsets = np.load(offsets_file, allow_pickle=False) if offsets_file.exists() else np.array([0, len(numbers)])
-    except (OSError, ValueError, pa.ArrowException) as why:
-        raise SourceError(f"{path} cannot be read: {str(why).splitlines()[0]}") from None
+        offsets = (
+            np.load(offsets_file, mmap_mode="r", allow_pickle=False)
+            if offsets_file.exists()
+            else np.array([0, len(numbers)])
+        )
+    # numpy reads the header of an array as Python
+    except (OSError, ValueError, OverflowError, SyntaxError, tokenize.TokenError, pa.ArrowException) as why:
+        told = getattr(why, "strerror", None) or str(why).splitlines()[0]
+        raise SourceError(f"{path} cannot be read: {told}.") from None
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         raise SourceError(f"{path} is no list of ids: it holds {numbers.dtype} in {numbers.ndim} dimensions.")
     if (
@@ -71,8 +85,10 @@ def decode_array(tokenizer: Tokenizer, path: Path, dtype: str = "auto") -> Itera
             f"--dtype, or another file. Remove {offsets_file.name} to decode all ids as one document."
         )
     numbers = np.asarray(numbers)  # a slice of a memmap takes ten times as long
+    meter.begin("decoding", len(numbers), "ids")
     for low, high in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
         yield _decoded(tokenizer, numbers[low:high], path)
+        meter.done = high
 
 
 def _decoded(tokenizer: Tokenizer, ids: list[int] | npt.NDArray[np.integer], path: Path) -> bytes:

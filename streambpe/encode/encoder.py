@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,7 @@ from streambpe.later import polars as pl
 from streambpe.model.alphabet import UNKNOWN
 from streambpe.model.codecs import codec_for
 from streambpe.model.eventlog import EventLog, Op
+from streambpe.model.events import OPS
 from streambpe.model.replay import Model
 from streambpe.store.models import encoding_pattern
 from streambpe.text.chunker import Chunker, core_split
@@ -55,6 +57,14 @@ def as_utf8(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def prepared_text(text: bytes, normalize: Normalize, unencodable: Unencodable) -> tuple[bytes, int]:
+    """Text as a model with these options reads it, and how many characters were dropped."""
+    try:
+        return prepare(text, normalize, unencodable)
+    except UnencodableText as why:
+        raise UnknownSymbol(f"{why}, and the model was trained with --unencodable error.") from None
 
 
 class Encoder:
@@ -93,12 +103,12 @@ class Encoder:
         model, first = self.model, self.model.vocabulary.first_id
         sizes = np.zeros(self.n_log, np.int32)
         sizes[first:] = [len(token.base) for token in model.vocabulary.tokens]
-        into = {i: event.into for i, event in enumerate(model.events) if event.op is Op.DELETE}
+        into = model.events.into
         for index, parts in into.items():
             number = model.events[index].id
             if sum(int(sizes[part]) for part in parts) != sizes[number]:
                 raise ModelError(f"Event {index} splits token {number} into {parts}, which is not what it was made of.")
-        made = [event.id for event in model.events]
+        made = model.events.column("id").tolist()
         return Events(made, model.merges, model.deletions, into, model.supermerges, sizes)
 
     def _tables(self, named: bool) -> ModelTables:
@@ -115,6 +125,12 @@ class Encoder:
             window=self._window,
         )
 
+    @property
+    def named_tables(self) -> ModelTables:
+        """The model's arrays, which give model ids."""
+        with self._lock:
+            return self._named_tables
+
     @cached_property
     def _named_tables(self) -> ModelTables:
         return self._tables(named=True)
@@ -125,9 +141,7 @@ class Encoder:
 
     def core(self, cache_bytes: int | None = None, limit: int = NO_LIMIT) -> EncoderCore:
         """An encoder to model ids for one thread."""
-        with self._lock:
-            tables = self._named_tables
-        return EncoderCore(tables, CACHE_BYTES if cache_bytes is None else cache_bytes, limit)
+        return EncoderCore(self.named_tables, CACHE_BYTES if cache_bytes is None else cache_bytes, limit)
 
     def _take(self) -> EncoderCore:
         """An idle encoder, or a new one. Whoever took it puts it back, but not after an error."""
@@ -148,15 +162,18 @@ class Encoder:
     def _grows(self) -> bool:
         """Whether taking the smallest index first never goes back: every superword is made only before it is used."""
         made = self.model.supermerges
-        last_made = {self.model.events[index].id: index for index in sorted(made.values())}
+        ids = self.model.events.column("id")
+        last_made = {int(ids[index]): index for index in sorted(made.values())}
         return all(last_made.get(part, -1) < index for pair, index in made.items() for part in pair)
 
     @cached_property
     def borders(self) -> set[Pair]:
         """Pairs of whole chunks that some superword holds side by side; no other chunks are ever joined."""
         supers = sorted((index, pair) for pair, index in self.model.supermerges.items())
-        joins = [(pair, self.model.events[index].id) for index, pair in supers]
-        chunks = {event.id for event in self.model.events if event.op is Op.MERGE}
+        events = self.model.events
+        ids = events.column("id")
+        joins = [(pair, int(ids[index])) for index, pair in supers]
+        chunks = set(ids[events.column("op") == OPS.index(Op.MERGE)].tolist())
         chunks.update(range(self.model.vocabulary.first_id, self.model.vocabulary.first_id + len(self.model.alphabet)))
         ends: dict[int, tuple[set[int], set[int]]] = {}
 
@@ -188,10 +205,7 @@ class Encoder:
 
     def prepare(self, text: bytes) -> tuple[bytes, int]:
         """Text in UTF-8, with or without marks, ready to be split, and how many characters were dropped."""
-        try:
-            return prepare(text, self.normalize, self.unencodable)
-        except UnencodableText as why:
-            raise UnknownSymbol(f"{why}, and the model was trained with --unencodable error.") from None
+        return prepared_text(text, self.normalize, self.unencodable)
 
     def id_list(self, text: bytes) -> list[int]:
         """One text in UTF-8 -> its model ids."""
@@ -296,10 +310,17 @@ class Encoder:
         )
 
 
+class Joins(Protocol):
+    """What joins superwords."""
+
+    def joined(self, stream: Ids) -> Ids:
+        """See Encoder."""
+
+
 class RunJoiner:
     """Puts together what superwords may join across the borders of blocks; blocks come in order."""
 
-    def __init__(self, encoder: Encoder, carry: Sequence[int] = ()) -> None:
+    def __init__(self, encoder: Joins, carry: Sequence[int] = ()) -> None:
         self._encoder = encoder
         self.carry = list(carry)  # whole chunks that the next block may join with
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -85,8 +86,8 @@ def read_record(path: Path) -> IdsRecord | None:
         held = json.loads(text)
         if held["format"] != FORMAT or held["version"] != 1 or held["dtype"] not in DTYPES:
             raise ValueError("it is of another format or version")
-        return IdsRecord(**{field.name: held[field.name] for field in fields(IdsRecord)})
-    except (ValueError, KeyError, TypeError) as why:
+        return msgspec.convert({field.name: held[field.name] for field in fields(IdsRecord)}, IdsRecord)
+    except (ValueError, KeyError, TypeError, RecursionError) as why:
         raise SourceError(
             f"{beside} does not say what {path.name} holds ({why}). Give --dtype after removing it, or encode again."
         ) from None

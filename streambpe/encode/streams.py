@@ -12,12 +12,12 @@ import numpy as np
 
 from streambpe.core.encoding import END_OF_TEXT
 from streambpe.count_config import SourceOptions
-from streambpe.encode.blocks import BlockEncoder, EncodedBlock
+from streambpe.encode.blocks import BlockEncoder, BlockSizes, EncodedBlock
 from streambpe.encode.encoder import RunJoiner
 from streambpe.errors import Stopped, UsageError
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources
-from streambpe.sources.find import find_sources
+from streambpe.sources.find import find_sources, refuse_idle
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Block, Source
 from streambpe.threads import stopped_by
@@ -28,19 +28,17 @@ if TYPE_CHECKING:
 BadUtf8 = Literal["replace", "skip", "error"]
 
 TAKE_ANYWAY = "say with --bad-utf8 replace or skip what becomes of its bytes, to take it all the same"
-_BYTES_A_BYTE = 16  # peak memory of encoding a block, for each byte of it
-_MOST_BLOCK = 2 << 20
-_LEAST_BLOCK = 256 << 10
 
 
 def found_sources(
     sources: Sequence[str | Source], how: SourceOptions, bad_utf8: BadUtf8 | None
 ) -> tuple[list[Source], list[str]]:
     """(the sources, warnings); to say what becomes of bad bytes is to take files that are mostly not UTF-8."""
-    found, warnings = find_sources([s for s in sources if isinstance(s, str)], how)
+    found, warnings = find_sources([s for s in sources if isinstance(s, str)], how, in_part=True)
     found += [s for s in sources if isinstance(s, Source)]
     if not found:
         raise UsageError("Nothing to encode: name at least one FILE.")
+    refuse_idle(found, how)
     return [replace(source, any_bytes=bad_utf8 is not None) for source in found], warnings
 
 
@@ -59,12 +57,12 @@ class Streams:
         self.encoder, self.sources, self.resources = tokenizer.encoder, sources, resources
         # half for the blocks in hand (one more than workers), a quarter for chunks without borders inside
         room = max(resources.memory_bytes - BASE_BYTES, 64 << 20)
-        share = room // 2 // (resources.threads + 1)
-        # SCRIPT has two symbols for a character of one byte
-        bytes_a_byte = _BYTES_A_BYTE * (2 if tokenizer.event_log.header.alphabet["kind"] == "script" else 1)
-        self._block_bytes = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, share // bytes_a_byte)))
-        self._most_bytes = int(max(self._block_bytes, room // 2 // bytes_a_byte))
-        self._encode = BlockEncoder(self.encoder, bad_utf8, room // 4 // resources.threads, hashed=hashed)
+        self.bad_utf8: BadUtf8 = bad_utf8
+        self.is_script: bool = tokenizer.event_log.header.alphabet["kind"] == "script"
+        self._sizes = BlockSizes.of(room, resources.threads + 1, self.is_script)
+        self._encode = BlockEncoder(
+            self.encoder, bad_utf8, room // 4 // resources.threads, hashed, resources.document_seconds
+        )
 
     def close(self) -> None:
         """End the processes that split by a pattern of the user's own."""
@@ -100,8 +98,8 @@ class Streams:
     def _read(self, meter: Meter, first: int, stop_at: int, inside: bool) -> Iterator[tuple[int, Block]]:
         reader = Reader(
             self.encoder.pattern,
-            self._block_bytes,
-            self._most_bytes,
+            self._sizes.block,
+            self._sizes.most,
             on_read=meter.advance,
             take_anyway=TAKE_ANYWAY,
         )

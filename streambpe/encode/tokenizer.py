@@ -63,8 +63,9 @@ class Tokenizer:
         stops = set(encoder.stop_ids.values())
         self._bytes_of: dict[int, bytes] = {}
         self._parts: dict[int, bytes] = {}  # contents of the tokens that say something only beside others
+        content_of = {token.id: token.content for token in model.vocabulary.tokens}
         for number, log_id in model.log_id.items():
-            content = model.content(log_id)
+            content = content_of[log_id]
             if log_id in stops:
                 self._bytes_of[number] = content
             elif codec.is_text(content):

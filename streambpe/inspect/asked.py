@@ -78,7 +78,7 @@ def judge(statements: Sequence[duckdb.Statement], *, files: bool = False) -> Non
             )
         if not _reads(statement):
             raise QueryRefused(
-                f"Only statements that read may run, and this one is {_told(kind)}: {_shown(statement.query)} "
+                f"Only statements that read may run, and this one is {_told(kind)} ({_shown(statement.query)}). "
                 f"Nothing was run. -o FILE writes rows to a file; --files allows statements that use files, and RUN "
                 f"itself is never changed."
             )
@@ -116,7 +116,7 @@ def _shown(query: str) -> str:
 
 @contextlib.contextmanager
 def spill_folder(run: Run, temp_dir: Path | None = None) -> Iterator[Path]:
-    """A name of its own for what a query spills: DuckDB makes the folder if it needs one. It is removed afterwards.
+    """A name of its own for what a query spills: nobody else may look into it. It is removed afterwards.
 
     It lies in `temp_dir`; else in the run, if that may be written; else among the system's temporary files.
     """
@@ -131,6 +131,8 @@ def spill_folder(run: Run, temp_dir: Path | None = None) -> Iterator[Path]:
         if pid.isdigit() and not psutil.pid_exists(int(pid)):
             shutil.rmtree(leftover, ignore_errors=True)
     folder = place / f"{prefix}{os.getpid()}-{secrets.token_hex(8)}.tmp"
+    with contextlib.suppress(OSError):
+        folder.mkdir(0o700)  # others may look into --temp-dir
     try:
         yield folder
     finally:

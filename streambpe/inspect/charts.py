@@ -144,7 +144,10 @@ def line_chart(
             cx, cy = places.split(",")
             out.append(f'<circle class="dot s{number}" cx="{cx}" cy="{cy}" r="4"/>')
         else:
-            out.append(f'<polyline class="line s{number}" points="{places}"/>')
+            alone = (
+                " alone" if len(lines) == 1 else ""
+            )  # lines that lie on each other are told apart by width and dashes
+            out.append(f'<polyline class="line s{number}{alone}" points="{places}"/>')
         drawn = [[across(px), up(py), px, py] for px, py in one.points]
         out.append(
             f'<g class="reading" data-name="{escape(one.name)}" data-series="{number}" '

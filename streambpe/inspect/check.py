@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,21 @@ import duckdb
 import polars as pl
 
 from streambpe.count_config import CountConfig
-from streambpe.errors import RunError, SourceError
+from streambpe.errors import RunError, SourceError, typed
 from streambpe.inspect.check_training import check_trainings
-from streambpe.resources import Resources
+from streambpe.inspect.repeats import Repeats, find_repeats
+from streambpe.plurals import counted
+from streambpe.progress import Meter
+from streambpe.resources import Resources, release_memory
+from streambpe.sources.decode import block_text
 from streambpe.sources.digests import digest_stretches
-from streambpe.sources.source import Source
-from streambpe.store.chunks import Folded, group_row
+from streambpe.sources.read import Reader
+from streambpe.sources.remote.address import has_place
+from streambpe.sources.source import BadUtf8, Source
+from streambpe.sources.streams import look_at
+from streambpe.store.chunks import Folded, group_row, half_of_spare, range_bytes
 from streambpe.store.counted import CorpusDigest, read_rows
-from streambpe.store.database import GROUP_COUNTS_FORMAT, append, open_store
+from streambpe.store.database import BAD_LINES_FORMAT, GROUP_COUNTS_FORMAT, append, open_store
 from streambpe.store.job import left_to_count
 from streambpe.store.merge import merge_ranges, merged_lists
 from streambpe.store.parts import Part, Parts, list_parts, parts_by_group
@@ -32,9 +39,11 @@ from streambpe.store.sequences import check_sequences
 from streambpe.store.spans import Spans, SpansByPath
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.unfinished import ending_command, listed
-from streambpe.text.patterns import find_pattern
+from streambpe.text.patterns import Pattern, find_pattern
 
 FOLDED = ("chunk_counts", "sources", "corpus", "source_groups", "group_counts")  # tables that `count RUN` fills again
+_TOLD_SOURCES = 3  # by name
+_NO_FILES = ("iterator", "counts")  # kinds of source whose documents are not there any more
 _MOST_PROBLEMS = 1000  # shown for one table; a damaged table would fill the screen
 
 
@@ -49,27 +58,77 @@ class Problem:
         return f"{self.table}: " + ", ".join(str(value) for value in self.what)
 
 
-def check(run: Path | str, *, rehash_sources: bool = False, resources: Resources | None = None) -> list[Problem]:
+def check(
+    run: Path | str,
+    *,
+    rehash_sources: bool = False,
+    repeats: Callable[[Repeats], None] | None = None,
+    resources: Resources | None = None,
+    meter: Meter | None = None,
+    told: list[str] | None = None,
+) -> list[Problem]:
     """Recount everything that is committed; returns the rows that differ, at most 1 000 per table. Writes nothing.
 
     A run may be counting meanwhile, or may have been stopped: parts that the tables do not hold yet are checked by
-    themselves, and `what_is_open` names them.
+    themselves, and `what_is_open` names them. `rehash_sources`: also read the sources again. `repeats`: do that too,
+    and tell it which of their documents repeat one before. `meter` is told how far it is, `told` what was looked at in
+    part only.
     """
+    told = [] if told is None else told
     folder = Run.open(run)
     resources = resources or Resources.from_options()
+    meter = meter or Meter("checking")
     try:
         config = CountConfig(**json.loads(folder.facts()["config"]))
-        problems, parts = _check_tables(folder, resources, config)
+        problems, parts = _check_tables(folder, resources, config, meter, told)
         if config.sequences:
-            problems += [Problem("sequences", row) for row in check_sequences(folder, parts)]
+            meter.begin("checking documents")
+            problems += [Problem("sequences", row) for row in _check_documents(folder, parts, resources)]
     except FileNotFoundError as why:
         raise RunError(
             f"{why.filename} was merged by another process while it was checked. Nothing was changed. Check again, or "
-            f"wait until that process is done: `streambpe status {folder.path}`."
+            f"wait until that process is done: `streambpe status {typed(folder.path)}`."
         ) from None
-    if rehash_sources:
-        problems += _check_files(parts.by_path, config)
+    if rehash_sources or repeats:
+        by_path = parts.by_path
+        wrong = _check_files(by_path, config, range_bytes(resources), meter)
+        problems += [problem for some in wrong.values() for problem in some]
+        if repeats:
+            release_memory()
+            found, differ = _find_repeats(folder, by_path, wrong, config, resources, meter, told)
+            problems += differ
+            repeats(found)
     return problems
+
+
+def _find_repeats(
+    run: Run,
+    by_path: SpansByPath,
+    wrong: Collection[str],
+    config: CountConfig,
+    resources: Resources,
+    meter: Meter,
+    told: list[str],
+) -> tuple[Repeats, list[Problem]]:
+    """The repeated documents of all sources that can be read again, and are what they were."""
+    sources, left = {}, []
+    for path, spans in by_path.items():
+        if path in by_path.complete and path not in wrong and has_place(path) and spans[0].kind not in _NO_FILES:
+            sources[path] = spans
+        else:
+            left.append(path)
+    if left:
+        more = f" and {counted(len(left) - _TOLD_SOURCES, 'more source')}" if len(left) > _TOLD_SOURCES else ""
+        told.append(
+            f"{', '.join(left[:_TOLD_SOURCES])}{more}: not among the documents that were compared, because only a file "
+            f"that is counted to its end, and is still what was counted, can be read again."
+        )
+    pattern = find_pattern(config.pattern, gaps=config.gaps, split_scripts=config.split_scripts)
+    found, differ = find_repeats(sources, config, pattern, resources, resources.temp_dir or run.path / "tmp", meter)
+    return found, [
+        Problem("source files", (path, f"holds {counted(now, 'document')}; {then:,} were counted"))
+        for path, now, then in differ
+    ]
 
 
 def remedies(run: Path | str, problems: Sequence[Problem]) -> list[str]:
@@ -84,7 +143,7 @@ def remedies(run: Path | str, problems: Sequence[Problem]) -> list[str]:
             "the counts are kept."
         )
     if tables & set(FOLDED):
-        told.append(f"`streambpe count {run}` folds the tables again.")
+        told.append(f"`streambpe count {typed(run)}` folds the tables again.")
     return told
 
 
@@ -101,12 +160,14 @@ def what_is_open(run: Path | str) -> list[str]:
     if folded.new or folded.differs:
         return [
             f"all is counted, and the tables do not hold all of it yet. What is committed was checked. "
-            f"`streambpe count {folder.path}` fills them."
+            f"`streambpe count {typed(folder.path)}` fills them."
         ]
     return []
 
 
-def _check_tables(run: Run, resources: Resources, config: CountConfig) -> tuple[list[Problem], Parts]:
+def _check_tables(
+    run: Run, resources: Resources, config: CountConfig, meter: Meter, told: list[str]
+) -> tuple[list[Problem], Parts]:
     """Compare the tables in state.duckdb with the committed parts that they hold, added up again in temporary tables;
     check the other parts by themselves. Returns the problems and all parts."""
     parts = list_parts(run)
@@ -115,7 +176,7 @@ def _check_tables(run: Run, resources: Resources, config: CountConfig) -> tuple[
     con = open_store(
         run.state,
         read_only=True,
-        memory_bytes=resources.memory_bytes // 2,
+        memory_bytes=_duckdb_bytes(resources),
         threads=resources.threads,
         temp_dir=resources.temp_dir or run.path / "tmp",
     )
@@ -124,17 +185,23 @@ def _check_tables(run: Run, resources: Resources, config: CountConfig) -> tuple[
         stated = json.loads(facts.get("corpus", "{}")).get("chunks")
         # rows of table sources may be lost: then the total in table run tells what the tables hold
         mine = parts if stated == sum(part.total for part in parts) else folded.held
-        range_bytes = max(resources.memory_bytes // 64, 2 << 20)
+        at_once = range_bytes(resources)
         run_sql(con, "make_recount")
-        for rows in merged_lists(mine, max(resources.memory_bytes // 12, 4 << 20)):
+        distinct = json.loads(facts.get("corpus", "{}")).get("distinct") or 0
+        meter.begin("checking counts", 2 * distinct, "chunks")
+        for rows in merged_lists(mine, range_bytes(resources)):
             append(con, "recount", rows.frame())
-        for rows in read_rows(con, "chunk_counts", range_bytes):
+            meter.advance(len(rows))
+        for rows in read_rows(con, "chunk_counts", at_once):
             digest.add(rows)
+            meter.advance(len(rows))
         sha256 = str(digest.facts(0)["sha256"])
         version = facts.get("format_version")
         spans = Spans.of_parts(mine).table()
         if version == "1":  # nobody has written to it since: it has no groups
             spans = spans.drop_columns("group_name")
+        if int(version or 0) < BAD_LINES_FORMAT:
+            spans = spans.drop_columns("bad_lines")
         con.register("recounted_sources", spans)
         found: dict[str, list[tuple[Any, ...]]] = {
             "counts": _check_parts([part for part in parts if part not in mine], resources)
@@ -148,9 +215,32 @@ def _check_tables(run: Run, resources: Resources, config: CountConfig) -> tuple[
             found["source_groups"] = run_sql(con, "checks/source_groups")
         if int(version or 0) >= GROUP_COUNTS_FORMAT:
             found["group_counts"] = _check_groups(con, mine, resources)
-        for table, row in check_trainings(con, run, mine, sha256, range_bytes, config.unencodable):
+        run_sql(con, "make_recount")  # what was added up is needed no more
+        run_sql(con, "make_group_recount")
+        for table, row in check_trainings(con, run, mine, sha256, at_once, config.unencodable, meter, told):
             found.setdefault(table, []).append(row)
     return [Problem(table, row) for table, rows in found.items() for row in rows[:_MOST_PROBLEMS]], parts
+
+
+def _duckdb_bytes(resources: Resources) -> int:
+    """What DuckDB gets here: a third of what is left when the program is loaded.
+
+    A temporary table that outgrows it goes to disk, and while it does DuckDB takes up to 30 MB more than it was given
+    (measured: 2 million chunks at 256 MB)."""
+    return half_of_spare(resources) * 2 // 3
+
+
+def _check_documents(run: Run, parts: Sequence[Part], resources: Resources) -> list[tuple[Any, ...]]:
+    """Compare the stored documents with the counts, in a database of its own."""
+    release_memory()
+    con = open_store(
+        ":memory:",
+        memory_bytes=_duckdb_bytes(resources),
+        threads=resources.threads,
+        temp_dir=resources.temp_dir or run.path / "tmp",
+    )
+    with contextlib.closing(con):
+        return check_sequences(run, parts, con, range_bytes(resources), _MOST_PROBLEMS)
 
 
 def _check_parts(parts: Sequence[Part], resources: Resources) -> list[tuple[Any, ...]]:
@@ -159,7 +249,7 @@ def _check_parts(parts: Sequence[Part], resources: Resources) -> list[tuple[Any,
     for part in parts:
         rows = total = 0
         last = None
-        for frame in merge_ranges([part], max(resources.memory_bytes // 12, 4 << 20)):
+        for frame in merge_ranges([part], range_bytes(resources)):
             rows, total = rows + frame.height, total + int(frame["n"].sum())
             if frame["chunk"].is_duplicated().any() or (last is not None and frame["chunk"][0] <= last):
                 problems.append((part.path.name, "a chunk is in it twice"))
@@ -174,7 +264,7 @@ def _check_groups(con: duckdb.DuckDBPyConnection, parts: Sequence[Part], resourc
     run_sql(con, "make_group_recount")
     if any(part.group_name for part in parts):
         for name, mine in parts_by_group(parts).items():
-            for rows in merged_lists(mine, max(resources.memory_bytes // 12, 4 << 20)):
+            for rows in merged_lists(mine, range_bytes(resources)):
                 append(con, "recounted_group_counts", rows.frame().with_columns(group_name=pl.lit(name)))
     return run_sql(con, "checks/group_counts")
 
@@ -185,33 +275,57 @@ def _recount_groups(parts: Sequence[Part], resources: Resources) -> pl.DataFrame
     if any(part.group_name for part in parts):
         for name, mine in parts_by_group(parts).items():
             digest = CorpusDigest()
-            for piece in merged_lists(mine, max(resources.memory_bytes // 12, 4 << 20)):
+            for piece in merged_lists(mine, range_bytes(resources)):
                 digest.add(piece)
             rows.append(group_row(name, mine, digest))
     kinds = dict.fromkeys(("documents", "bytes", "chunks", "distinct"), pl.Int64)
     return pl.DataFrame(rows, schema={"group_name": pl.String, **kinds, "sha256": pl.String})
 
 
-def _check_files(spans: SpansByPath, config: CountConfig) -> list[Problem]:
-    """Read every source file again; its stretches must have the digests that they had when they were counted."""
+def _check_files(spans: SpansByPath, config: CountConfig, at_once: int, meter: Meter) -> dict[str, list[Problem]]:
+    """Read every source file again; its stretches must have the digests that they had when they were counted, and as
+    many lines as then must be left out. The problems of each source that has any."""
     pattern = find_pattern(config.pattern, gaps=config.gaps, split_scripts=config.split_scripts)
-    problems = []
+    found = {}
+    meter.begin("reading sources", sum(mine[0].file_bytes for mine in spans.values()))
+    done = 0
     for path, mine in spans.items():
-        want = {(span.start_at, span.stop_at): span.digest for span in mine if span.digest}
-        if mine[0].kind == "iterator" or path == "-" or not want:
+        meter.done, done = done, done + mine[0].file_bytes
+        if mine[0].kind == "iterator" or not has_place(path):
             continue
-        source = Source(path, mine[0].kind, mine[0].text_column)  # type: ignore[arg-type]
-        try:
-            found = {(a, b): digest for a, b, digest in digest_stretches(source, sorted(want), pattern)}
-        except SourceError as why:
-            problems.append(Problem("source files", (str(why),)))
-            continue
-        size = Path(path).stat().st_size
-        if size != mine[0].file_bytes:
-            problems.append(
-                Problem("source files", (path, f"has {size} bytes; it was counted with {mine[0].file_bytes}"))
-            )
-        for (start, stop), digest in sorted(want.items()):
-            if found.get((start, stop)) != digest:
-                problems.append(Problem("source files", (path, start, stop, "is not what was counted")))
-    return problems
+        problems = list(_check_file(path, mine, path in spans.complete, config, pattern, at_once))
+        if problems:
+            found[path] = problems
+    meter.done = done
+    return found
+
+
+def _check_file(
+    path: str, mine: Spans, complete: bool, config: CountConfig, pattern: Pattern, at_once: int
+) -> Iterator[Problem]:
+    want = {(span.start_at, span.stop_at): span.digest for span in mine if span.digest}
+    if not want:
+        return
+    source = Source(path, mine[0].kind, mine[0].text_column)  # type: ignore[arg-type]
+    try:
+        found = {(a, b): digest for a, b, digest in digest_stretches(source, sorted(want), pattern)}
+        size, _ = look_at(path)
+    except SourceError as why:
+        yield Problem("source files", (str(why),))
+        return
+    if size != mine[0].file_bytes:
+        yield Problem("source files", (path, f"has {size} bytes; it was counted with {mine[0].file_bytes}"))
+    for (start, stop), digest in sorted(want.items()):
+        if found.get((start, stop)) != digest:
+            yield Problem("source files", (path, start, stop, "is not what was counted"))
+    if config.bad_lines == "skip" and complete and source.kind in ("lines", "jsonl", "csv"):
+        bad, told = _bad_lines(replace(source, any_bytes=True), pattern, config, at_once), mine.total("bad_lines")
+        if bad != told:
+            yield Problem("source files", (path, f"{bad} lines are left out; {told} were when counted"))
+
+
+def _bad_lines(source: Source, pattern: Pattern, config: CountConfig, at_once: int) -> int:
+    """How many lines of a source are left out, read again."""
+    reader = Reader(pattern, at_once, 1 << 30, whole_lines=config.reads_whole_lines)
+    policy: BadUtf8 = config.bad_utf8  # type: ignore[assignment]
+    return sum(block_text(block, policy, config.bad_lines).bad_lines for block in reader.blocks(source))

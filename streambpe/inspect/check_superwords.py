@@ -30,6 +30,8 @@ from streambpe.store.sequences import OfChunks, order_parts, read_stretch
 from streambpe.store.sqlfiles import query_frame, run_sql
 from streambpe.text.eligible import text_test
 
+_PLACES_AT_ONCE = 1 << 18  # of the documents: about 100 bytes each while neighbours and runs are counted
+
 
 def eligible_chunks(
     alphabet: Alphabet, stop_words: Sequence[str], events: Sequence[Event], ahead: Sequence[Event], config: TrainConfig
@@ -103,8 +105,8 @@ def check_superwords(
 
 
 def chunk_numbers(run: Run, parts: Sequence[Part], known: pl.Series) -> Iterator[tuple[Int32, bool]]:
-    """For every part: (its chunks by their numbers among the known ones, with a 0 after each document; whether its
-    first document goes on from the part before)."""
+    """The documents, some places at a time: (chunks by their numbers among the known ones, with a 0 behind each
+    document; whether the first document goes on from the places before)."""
     table = pl.DataFrame({"chunk": known, "number": np.arange(1, len(known) + 1, dtype=np.int32)})
 
     def numbers(chunks: pl.Series) -> Int32:
@@ -114,7 +116,8 @@ def chunk_numbers(run: Run, parts: Sequence[Part], known: pl.Series) -> Iterator
     of_chunks = OfChunks(run.sequences, numbers)
     for part in order_parts(run, parts):
         known_as, ids = read_stretch(run.sequences, part, of_chunks)
-        yield known_as[ids], part.follows
+        for at in range(0, max(len(ids), 1), _PLACES_AT_ONCE):
+            yield known_as[ids[at : at + _PLACES_AT_ONCE]], part.follows or at > 0
 
 
 def _keys(left: Int32, right: Int32) -> Int64:

@@ -7,6 +7,7 @@
     superword_adjacency, superword_chunks, superword_runs  counted again in the stored documents
     pair_counts  counted in the chunks as the events leave them (inspect/recount.py, not the engine)
     token_counts the same
+    balance      with --balance: the group that was worst before every event, and its count (check_balance.py)
     weighted_counts  the counts of the groups, weighted again
     facts        how many rows, which digest, what size
 
@@ -31,6 +32,7 @@ from streambpe.arrays import Int64
 from streambpe.config import TrainConfig
 from streambpe.core.strings import ChunkList
 from streambpe.errors import EventLogError, ModelError, RunError
+from streambpe.inspect.check_balance import COUNTED_ANEW, check_balance
 from streambpe.inspect.check_next import Steps, recount_next
 from streambpe.inspect.check_superwords import check_superwords, eligible_chunks
 from streambpe.inspect.recount import Replay, encode_words, pair_counts
@@ -39,6 +41,8 @@ from streambpe.model.codecs import Codec, shown_content
 from streambpe.model.eventlog import Event, Op, events_digest, read_event_log
 from streambpe.model.vocabulary import Vocabulary
 from streambpe.model.whole_characters import merging_pairs
+from streambpe.progress import Meter
+from streambpe.resources import release_memory
 from streambpe.store.database import GROUP_COUNTS_FORMAT, NEIGHBOURS_FORMAT, append, list_trainings, use_training
 from streambpe.store.identity import refuse_other_log
 from streambpe.store.journal import Journal
@@ -46,11 +50,12 @@ from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import Part
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
-from streambpe.store.training_files import journal_path, log_path
+from streambpe.store.training_files import extended_path, journal_path, log_path
 from streambpe.store.trainings import event_rows, read_facts, read_words_ahead
 from streambpe.text.script_blocks import Unencodable
 from streambpe.train.counts import copy_training_chunks
-from streambpe.train.words import choose_alphabet, training_codec, word_symbols
+from streambpe.train.extension import Inherited
+from streambpe.train.words import choose_alphabet, training_codec, uncovered_by, word_symbols
 
 Row = tuple[Any, ...]
 _NO_LIMIT = 2**62
@@ -72,6 +77,7 @@ class Source:
     finished: bool
     unencodable: Unencodable  # the option that the run was counted with
     words: int | None = None  # so many events are of words; those after them, of superwords being learned
+    inherited: Inherited | None = None  # of the model that is extended
 
 
 def check_trainings(
@@ -81,9 +87,12 @@ def check_trainings(
     sha256: str,
     range_bytes: int,
     unencodable: Unencodable,
+    meter: Meter,
+    told: list[str],
 ) -> Iterator[tuple[str, Row]]:
     """(table, row) for every row that does not add up. `con` is open read-only; `sha256`: of the counts;
-    `unencodable`: the option that they were counted with."""
+    `unencodable`: the option that they were counted with. `meter` is told how far it is, and `told` what was looked at
+    in part only."""
     names = list_trainings(con)
     version = _format_of(con)
     logs = {path.name.removesuffix(".events.jsonl") for path in run.path.glob("*.events.jsonl")}
@@ -92,6 +101,7 @@ def check_trainings(
             continue
         yield f"{name}.events", ("the event log is there, the tables are not",)
     for name in names:
+        meter.begin(f"checking {name}")
         use_training(con, name)
         facts = read_facts(con)
         try:
@@ -108,7 +118,8 @@ def check_trainings(
             counts = None
             if current:
                 target = Path(place) / "chunks.parquet"
-                counts = _Counts(*copy_training_chunks(con, source.config, target, range_bytes), source)
+                given = None if source.inherited is None else source.inherited.stop_words
+                counts = _Counts(*copy_training_chunks(con, source.config, target, range_bytes, given), source, meter)
             con.begin()  # a transaction of its own, so that temporary tables go with it
             use_training(con, name)
             if current and version != 1:  # 1: nobody has written to it since, it has no weights
@@ -116,6 +127,11 @@ def check_trainings(
                     yield f"{name}.weighted_counts", row
             for table, row in _check_one(con, run, parts, facts, source, counts, range_bytes, Path(place)):
                 yield f"{name}.{table}", row
+            if counts is not None and source.config.balance and len(source.events) > COUNTED_ANEW:
+                told.append(
+                    f"training {name}: which group chose, and its count, was worked out for all {len(source.events):,} "
+                    f"merges; that no other pair of the group counted more, for {COUNTED_ANEW} of them."
+                )
             con.rollback()
     use_training(con, "main")
 
@@ -127,10 +143,15 @@ def _format_of(con: duckdb.DuckDBPyConnection) -> int:
 class _Counts:
     """What a training learns from, read again as the training reads it; and what follows from that."""
 
-    def __init__(self, part: Part, stop_words: dict[str, int], source: Source) -> None:
+    def __init__(self, part: Part, stop_words: dict[str, int], source: Source, meter: Meter) -> None:
         self.parts = [part]
+        self.meter = meter
         self.stop_words = stop_words
-        self.alphabet, self.uncovered = choose_alphabet(self.parts, source.config, source.unencodable)
+        if source.inherited is None:
+            self.alphabet, self.uncovered = choose_alphabet(self.parts, source.config, source.unencodable)
+        else:
+            self.alphabet = Alphabet.from_header(source.inherited.header.alphabet)
+            self.uncovered = uncovered_by(self.parts, self.alphabet)
 
 
 def _check_weighted(con: duckdb.DuckDBPyConnection) -> list[Row]:
@@ -151,7 +172,10 @@ def _read_source(run: Run, name: str, facts: dict[str, str], unencodable: Unenco
                 events += _read_supermerges(run, name, superwords)
             finished = facts.get("state") == "done"  # killed after the last fold, before the journal was removed
             config, known = config_of(journal.training), tuple(events[: int(facts["events"])])
-            return Source(config, journal.training["corpus"], known, None, finished, unencodable, words)
+            return Source(
+                config, journal.training["corpus"], known, None, finished, unencodable, words,
+                _inherited(run, name, config, known),
+            )  # fmt: skip
         if facts.get("state") != "done":
             return None  # nothing of this journal is folded yet
     if not log_file.exists():
@@ -169,7 +193,21 @@ def _read_source(run: Run, name: str, facts: dict[str, str], unencodable: Unenco
         "reserve": header.reserved,
     }
     symbols = Alphabet.from_header(header.alphabet), [word.content.decode() for word in header.stop_words]
-    return Source(config_of(identity), header.corpus["sha256"], log.events, symbols, True, unencodable)
+    config = config_of(identity)
+    return Source(
+        config, header.corpus["sha256"], log.events, symbols, True, unencodable,
+        inherited=_inherited(run, name, config, log.events),
+    )  # fmt: skip
+
+
+def _inherited(run: Run, name: str, config: TrainConfig, events: Sequence[Event]) -> Inherited | None:
+    """What a training has from the model that it extends; an error if its events do not begin with that model's."""
+    if config.extends is None:
+        return None
+    found = Inherited.read(run, name, config.extends)
+    if tuple(events[: found.events]) != tuple(found.log.events):
+        raise RunError(f"the events do not begin with those of {extended_path(run, name).name}")
+    return found
 
 
 def _read_supermerges(run: Run, name: str, number: str) -> Sequence[Event]:
@@ -223,12 +261,17 @@ def _check_one(
         yield "facts", row
     if counts is not None:
         yield from _check_pairs(con, counts, facts, source, vocabulary, range_bytes)
+        if source.config.balance:
+            codec = training_codec(vocabulary.alphabet, source.unencodable)
+            found = check_balance(con, run, parts, source.config, source.events, vocabulary, codec, range_bytes, place)
+            yield from (("balance", row) for row in found)
         if _told_of_superwords(facts, source):
             longest = source.config.max_token_length if source.config.superwords == "uw" else None
             if source.words is None:
                 steps = Steps.of_model(source.events, read_words_ahead(con))
             else:
                 steps = Steps.so_far(source.events, source.words, int(facts["pair_counts_at"]))
+            release_memory()
             recount_next(con, run, parts, vocabulary, steps, source.config, int(facts["pair_floor"]), place)
             yield from _compare_pairs(con, facts, longest)
         if source.config.superwords in ("boundless", "superbpe") and source.finished:
@@ -241,6 +284,7 @@ def _check_one(
                 yield "facts", ("superword_runs", None, "missing")
             has_chunks = has_runs or _format_of(con) >= NEIGHBOURS_FORMAT
             floor = int(facts["adjacency_floor"])
+            release_memory()
             yield from check_superwords(con, run, parts, floor, eligible, with_chunks=has_chunks, with_runs=has_runs)
     con.unregister("logged_events")
     con.unregister("recounted_tokens")
@@ -321,7 +365,7 @@ def _check_pairs(
     """Compare pair_counts and vetoed with the chunks, in one pass over the counts."""
     alphabet, config = vocabulary.alphabet, source.config
     stop_words = [word.decode() for word in vocabulary.stop_ids]
-    codec = training_codec(alphabet, source.unencodable)
+    codec = training_codec(alphabet, source.unencodable, drops=source.inherited is not None and source.inherited.drops)
     contents = {token.id: token.content for token in vocabulary.tokens}
     vetoes = run_sql(con, "get_vetoed")
     if len(vetoes) != int(facts.get("vetoed", -1)):
@@ -349,7 +393,8 @@ def _check_pairs(
     uses, alone = np.zeros((2, max(contents, default=0) + 1), np.int64)
     for text, number in stop_ids.items():
         alone[number] = counts.stop_words.get(text, 0)
-    for mine in merge_ranges(counts.parts, range_bytes):
+    counts.meter.begin(counts.meter.stage, sum(part.rows for part in counts.parts), "chunks")
+    for mine in merge_ranges(counts.parts, range_bytes // 4):  # symbols of 8 bytes each, and their words
         for events, of_pairs, of_tokens in counted_by:
             for tokens, word, weights in _encoded(events, mine, codec) if of_pairs or of_tokens else ():
                 if of_pairs:
@@ -368,6 +413,7 @@ def _check_pairs(
             for chunk, n in holds.iter_rows():
                 encoded = replay.encode_one(codec.split(chunk), seq)
                 found[i] += n * _occurrences(encoded, (left, right), config.overlaps == "disjoint")
+        counts.meter.advance(mine.height)
     for (seq, left, right, n, _), counted_n in zip(open_vetoes, found, strict=True):
         if n != counted_n:
             yield "vetoed", (seq, left, right, n, counted_n)

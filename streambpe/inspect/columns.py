@@ -11,9 +11,12 @@ from typing import TextIO
 
 from rich.cells import cell_len
 
+from streambpe.text.shown import harmless
+
 
 def print_columns(rows: Sequence[Sequence[str]], left: int, out: TextIO) -> None:
     """The first `left` columns are flush left, the others flush right; widths are as a terminal shows the text."""
+    rows = [[harmless(cell) for cell in row] for row in rows]
     widths = [max(cell_len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         cells = []

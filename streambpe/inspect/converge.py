@@ -6,11 +6,14 @@
     ...
     all    20 000 000    100   %    1            4.421   +0.31 %
 
-Prefixes are made of counts, so nothing is counted again:
+Prefixes are made of counts, smallest first:
 
-- by share (the default): every chunk's count is halved at random, again and again: n in each prefix is
+- by share: every chunk's count is halved at random, again and again: n in each prefix is
   Binomial(n in the next larger one, 1/2). The prefixes are nested and stand for texts in which the chunks of
   the whole corpus are spread evenly. Before that, one chunk in 16 is drawn; these are the text held out.
+- by documents (the default): the sources are read again, and their documents divided into 32 buckets by a hash of
+  their text (buckets.py). A draw holds two buckets out and learns from the next one, two, four, ... and all others;
+  draws begin at different buckets, and the differences between them are the spread.
 - by group: the first source group, the first two, and so on, as they would arrive; the last one is held out.
 
 `--text` holds out other text instead. Draws come from one generator per level that never changes (numpy's
@@ -39,8 +42,10 @@ from streambpe.config import TrainConfig
 from streambpe.core.strings import ChunkList
 from streambpe.encode.encoder import Encoder
 from streambpe.errors import Stopped, UsageError
+from streambpe.inspect.buckets import count_buckets, cyclic, write_counts
 from streambpe.inspect.columns import print_columns
 from streambpe.model.eventlog import EventLog, read_event_log
+from streambpe.progress import Meter
 from streambpe.resources import Resources
 from streambpe.store.chunks import fold
 from streambpe.store.counted_as import refuse_like
@@ -58,6 +63,7 @@ from streambpe.train.trainer import Trainer
 _RANGE_BYTES = 8 << 20
 _HELD_OUT = 16  # one chunk in so many is held out, by share
 _LEVELS_SEED = 20_000  # of the first generator; each level has the next number
+BUCKETS, _HELD_BUCKETS = 32, 2  # by documents: of the corpus, and held out
 ENOUGH = 0.001  # where bytes per token are within this share of the last, more text no longer matters
 
 
@@ -76,6 +82,7 @@ class Step:
     same_events: int  # leading events that are also the last vocabulary's
     bytes_per_token: float | None  # of the text held out; None if that is empty
     gain: float | None  # in bytes per token over the step before
+    spread: dict[str, float] | None = None  # by documents: of each figure, half of what it differs between draws
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,8 @@ class Convergence:
 
     by: str
     held_out: str
-    steps: tuple[Step, ...]
+    steps: tuple[Step, ...]  # by documents: means of all draws
+    draws: tuple[tuple[Step, ...], ...] = ()  # by documents: the steps of each
 
     @property
     def enough(self) -> str | None:
@@ -106,29 +114,37 @@ def converge(
     run: Path | str,
     config: TrainConfig | None = None,
     *,
-    by: str = "share",
+    by: str = "documents",
     steps: int | None = None,
+    draws: int | None = None,
     text: Sequence[str] = (),
     resources: Resources | None = None,
     stop: threading.Event | None = None,
     on_step: Callable[[str], None] = lambda what: None,
     allow_partial: bool = False,
     like: str = "hf",
+    meter: Meter | None = None,
 ) -> Convergence:
     """Learn from growing prefixes of a run's counts and compare. The run itself is only read, once its tables hold all
     that was counted.
 
     `text`: sources to hold out instead of a part of the counts. `on_step` is told what is learned from next.
     `allow_partial`: allow a run that is not counted to its end. `like`: what `config` was made with; the options of
-    counting that it sets must be the run's.
+    counting that it sets must be the run's. `meter` is told how far it is.
     """
-    if by not in ("share", "group"):
-        raise UsageError(f"--by {by}: share or group.")
+    if by not in ("documents", "share", "group"):
+        raise UsageError(f"--by {by}: documents, share or group.")
+    if draws is not None and by != "documents":
+        raise UsageError(f"--draws is for --by documents, and this is --by {by}. Leave it out.")
+    if draws is not None and not 1 <= draws <= BUCKETS // _HELD_BUCKETS:
+        raise UsageError(f"--draws {draws}: 1 to {BUCKETS // _HELD_BUCKETS}.")
     if by == "group" and steps is not None:
         raise UsageError("--steps is for --by share: by group there is a step for each source group. Leave it out.")
     steps = 6 if steps is None else steps
     if steps < 2:
         raise UsageError(f"--steps {steps}: at least 2.")
+    if by == "documents" and steps > BUCKETS.bit_length():
+        raise UsageError(f"--steps {steps}: at most {BUCKETS.bit_length()} with --by documents, of {BUCKETS} buckets.")
     folder = Run.open(run)
     config = config or TrainConfig()
     if config.superwords != "none":
@@ -136,36 +152,72 @@ def converge(
             f"--superwords {config.superwords}: a part of the counts has no documents, and superwords are learned from "
             f"them. Compare vocabularies without superwords; how many words matter is the same question."
         )
+    if by == "documents" and allow_partial:
+        raise UsageError("--allow-partial: --by documents reads whole sources. Count them to their end, or --by share.")
     if not allow_partial:
         refuse_half_counted(folder, ", or compare what is there with --allow-partial")
     refuse_like(folder, like, None)
     resources = resources or Resources.from_options()
     facts = {key: folder.facts()[key] for key in ("config", "versions")}
     scratch = Run(folder.path / "converge")
-    with scratch.lock():
-        try:
-            _clear(scratch)
-            with folder.lock():  # no count may replace the parts meanwhile
-                fold(
-                    folder,
-                    memory_bytes=resources.memory_bytes,
-                    threads=resources.threads,
-                    temp_dir=resources.temp_dir,
+    with contextlib.ExitStack() as behind, scratch.lock():
+        behind.callback(shutil.rmtree, scratch.path, ignore_errors=True)  # once the lock is given back
+        _clear(scratch)
+        with folder.lock():  # no count may replace the parts meanwhile
+            fold(
+                folder,
+                memory_bytes=resources.memory_bytes,
+                threads=resources.threads,
+                temp_dir=resources.temp_dir,
+            )
+            meter = meter or Meter("learning")
+            if by == "documents":
+                drawn, held_out = _draw_documents(
+                    folder, scratch.path, config, steps, draws or 3, resources, stop, meter
                 )
+            else:
                 prefixes, held, held_out = _prefixes(folder, scratch.path, config, by, steps)
-            if text:
-                held_run = scratch.path / "text"
-                count(held_run, list(text), options=json.loads(facts["config"]) | {"sequences": False},
-                      resources=resources, stop=stop)  # fmt: skip
-                held, held_out = list(list_parts(Run(held_run))), ", ".join(text)
-            plain = replace(config, weights={})
+                drawn = [(prefixes, held)]
+        if text:
+            held_run = scratch.path / "text"
+            count(held_run, list(text), options=json.loads(facts["config"]) | {"sequences": False},
+                  resources=resources, stop=stop)  # fmt: skip
+            drawn = [(prefixes, list(list_parts(Run(held_run)))) for prefixes, _ in drawn]
+            held_out = ", ".join(text)
+        plain = replace(config, weights={})
+        meter.begin("learning", sum(part.rows for prefixes, _ in drawn for _, part in prefixes), "chunks")
+        compared = []
+        for number, (prefixes, held) in enumerate(drawn, 1):
             learned = []
             for name, part in prefixes:
-                on_step(name)
+                on_step(name + f", draw {number} of {len(drawn)}" * (len(drawn) > 1))
                 learned.append((name, _learn(scratch.path / part.path.stem, facts, part, plain, resources, stop), part))
-            return Convergence(by, held_out, tuple(_compare(learned, held)))
-        finally:
-            shutil.rmtree(scratch.path, ignore_errors=True)
+                meter.advance(part.rows)
+            compared.append(tuple(_compare(learned, held)))
+        if by != "documents":
+            return Convergence(by, held_out, compared[0])
+        means = tuple(_mean(same) for same in zip(*compared, strict=True))
+        return Convergence(by, held_out, means, tuple(compared))
+
+
+_FIGURES = (
+    "chunks", "bytes", "distinct", "size", "learned", "in_common", "order", "same_events", "bytes_per_token", "gain",
+)  # fmt: skip
+
+
+def _mean(steps: Sequence[Step]) -> Step:
+    """The mean of the same step of several draws, and half of the distance between the least and the greatest."""
+    means: dict[str, Any] = {}
+    spread = {}
+    for name in _FIGURES:
+        values = [getattr(step, name) for step in steps]
+        if None in values:
+            means[name] = None
+            continue
+        mean = sum(values) / len(values)
+        means[name] = round(mean) if isinstance(values[0], int) else mean
+        spread[name] = (max(values) - min(values)) / 2
+    return Step(what=steps[0].what, spread=spread if len(steps) > 1 else None, **means)
 
 
 def _clear(scratch: Run) -> None:
@@ -188,6 +240,8 @@ def _prefixes(
     parts = list_parts(run)
     groups = parts_by_group(parts)
     check_weights(run.path, groups, config.weights)
+    if config.balance:
+        raise UsageError("--balance: converge learns from parts of all counts together, without groups. Leave it out.")
     if by == "share":
         with weighed_counts(run, config.weights, place / "weighed") as counts:
             made, held = _draw([counts], place, steps)
@@ -242,6 +296,39 @@ def _draw(parts: Sequence[Part], place: Path, steps: int) -> tuple[list[tuple[st
 
 def _write_counts(writer: PartWriter, frame: pl.DataFrame, n: npt.NDArray[np.int64]) -> None:
     writer.write(ChunkList.of(pl.DataFrame({"chunk": frame["chunk"], "n": n}).filter(pl.col("n") > 0)))
+
+
+Drawn = tuple[list[tuple[str, Part]], list[Part]]  # prefixes, and what is held out
+
+
+def _draw_documents(
+    run: Run, place: Path, config: TrainConfig, steps: int, draws: int, resources: Resources,
+    stop: threading.Event | None, meter: Meter,
+) -> tuple[list[Drawn], str]:  # fmt: skip
+    """(prefixes, counts held out) of each draw, and a text that says what is held out."""
+    if config.weights or config.balance:
+        what = "--balance: converge learns from counts"
+        if not config.balance:
+            what = "--weight: converge --by share knows weights; documents are taken"
+        raise UsageError(f"{what} without groups. Nothing was changed. Leave it out.")
+    buckets = count_buckets(run, place, BUCKETS, resources, stop, meter)
+    sizes = [BUCKETS >> level for level in range(steps - 1, 0, -1)]
+    drawn = []
+    for number in range(draws):
+        begin = number * BUCKETS // draws
+        made = []
+        for size in [*sizes, BUCKETS - _HELD_BUCKETS]:
+            rows = merged_lists(cyclic(buckets, begin + _HELD_BUCKETS, size), _RANGE_BYTES)
+            share = "all" if size > BUCKETS // 2 else str(Fraction(size, BUCKETS))
+            made.append((share, write_counts(place / f"draw-{number}-{size}.parquet", rows)))
+        held = cyclic(buckets, begin, _HELD_BUCKETS)
+        if not all(part.rows for _, part in made) or not held:
+            raise UsageError(
+                f"{run.path} has too few documents to be divided into {BUCKETS} buckets: one that is needed is empty. "
+                f"Nothing was changed. Draw chunks instead: --by share."
+            )
+        drawn.append((made, held))
+    return drawn, f"{_HELD_BUCKETS} of {BUCKETS} buckets of documents, others in each draw"
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -333,24 +420,37 @@ def bytes_per_token(log: EventLog, held: Sequence[Part]) -> float | None:
     return size / tokens if tokens else None
 
 
+def _shown(step: Step, name: str, how: str) -> str:
+    """A figure, and its spread if it has one."""
+    value = getattr(step, name)
+    if value is None:
+        return "-"
+    spread = (step.spread or {}).get(name)
+    return format(value, how) + ("" if spread is None else f" ±{format(spread, how.lstrip('+'))}")
+
+
 def print_convergence(found: Convergence, out: TextIO) -> None:
     """Print a table, and in words whether more text matters."""
     heads = ("prefix", "chunks", "distinct", "learned", "in common", "order", "bytes/token", "gain")
     rows = [
         (
             step.what,
-            f"{step.chunks:,}",
-            f"{step.distinct:,}",
-            f"{step.learned:,}",
-            f"{step.in_common:.1%}",
-            "-" if step.order is None else f"{step.order:.3f}",
-            "-" if step.bytes_per_token is None else f"{step.bytes_per_token:.4f}",
-            "-" if step.gain is None else f"{step.gain:+.2%}",
+            _shown(step, "chunks", ",.0f"),
+            _shown(step, "distinct", ",.0f"),
+            _shown(step, "learned", ",.0f"),
+            _shown(step, "in_common", ".1%"),
+            _shown(step, "order", ".3f"),
+            _shown(step, "bytes_per_token", ".4f"),
+            _shown(step, "gain", "+.2%"),
         )
         for step in found.steps
     ]
     print_columns([heads, *rows], 1, out)
     out.write(f"\nbytes/token on: {found.held_out}\n")
+    if len(found.draws) > 1:
+        out.write(f"Means of {len(found.draws)} draws; ±: half of what differs between them.\n")
+    elif found.by == "share":
+        out.write("Chunks were drawn, not documents: real text differs more. --by documents is nearer the truth.\n")
     if found.enough is None:
         out.write(f"Only the whole is within {ENOUGH:.1%} of its own bytes/token: more text still matters.\n")
     else:

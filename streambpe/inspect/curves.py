@@ -3,8 +3,8 @@
     sizes   256        512         1 024  ...
     chunks  t h e ->   th e   ->   the         one replay of the events, a histogram at every stop
 
-Every histogram is exact: all chunks of the run, with their counts. Superwords reach across chunks, and a run's
-tables do not say how chunks follow each other; so models with superwords are measured on texts instead.
+Every histogram is exact: all chunks of the run, with their counts. Superwords reach across chunks; so models that have
+them are measured on the documents that such runs store, or on texts.
 Cost: one encoding of the distinct chunks (with deletions, one per stop); memory: a range of them at a time.
 """
 
@@ -27,14 +27,18 @@ from streambpe.inspect.evaluate import count_uses, no_uses
 from streambpe.inspect.measures import renyi_efficiency
 from streambpe.model.eventlog import EventLog, Op
 from streambpe.model.replay import sizes as sizes_after
+from streambpe.progress import Meter
 from streambpe.resources import Resources
 from streambpe.sources.find import find_sources
+from streambpe.sources.source import Source
 from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
+from streambpe.store.sequences import OfChunks, SequencePart, order_parts, read_stretch
+from streambpe.text.chunker import END_OF_DOCUMENT
 
-_RANGE_BYTES = 4 << 20
 _MOST_STOPS = 12
+_MOST_PLACES = 16 << 20  # chunks of stored documents that are measured at every stop: about 80 MB of text
 
 
 GrowthKey = Literal["used_share", "renyi", "renyi_vocab", "bytes_per_token"]  # what is drawn by size
@@ -91,21 +95,36 @@ def choose_stops(log: EventLog) -> list[tuple[int, int]]:
     return sorted(stops.items())
 
 
-def growth_on_chunks(run: Run, log: EventLog) -> list[Stop]:
-    """All chunks of a run at every stop, by log id. Not for models with superwords."""
+def growth_on_chunks(run: Run, log: EventLog, meter: Meter, range_bytes: int = 4 << 20) -> list[Stop]:
+    """All chunks of a run at every stop, by log id; so much of them is read at once. Not for models with superwords.
+    `meter` advances by the chunks."""
     stops = choose_stops(log)
     n_log = Encoder(log).n_log
     replay = _replay_in_stages if all(event.op is Op.MERGE for event in log.events) else _encode_at_each
     encoded = replay(log, [events for events, _ in stops], n_log)
     found = [Stop(events, size, np.zeros(n_log + 1, np.int64)) for events, size in stops]
-    for frame in merge_ranges(list_parts(run), _RANGE_BYTES):
+    for frame in merge_ranges(list_parts(run), range_bytes):
         n: Int64 = frame["n"].to_numpy()
         text_bytes = int((frame["chunk"].str.len_bytes().cast(pl.Int64) * frame["n"]).sum())
         for stop, (ids, counts) in zip(found, encoded(frame["chunk"]), strict=True):
             named = np.where((ids < 0) | (ids > n_log), n_log, ids)  # ids out of range stand for an unknown symbol
             np.add.at(stop.n, named, np.repeat(n, counts))
             stop.bytes += text_bytes
+        meter.advance(frame.height)
     return found
+
+
+def uses_on_chunks(run: Run, log: EventLog, range_bytes: int) -> tuple[Int64, int]:
+    """(how often each log id is used in all chunks of a run, their bytes); so much is read at once."""
+    n_log, total_bytes = Encoder(log).n_log, 0
+    uses = np.zeros(n_log + 1, np.int64)
+    encoded = _encode_at_each(log, [len(log.events)], n_log)
+    for frame in merge_ranges(list_parts(run), range_bytes):
+        n: Int64 = frame["n"].to_numpy()
+        total_bytes += int((frame["chunk"].str.len_bytes().cast(pl.Int64) * frame["n"]).sum())
+        for ids, counts in encoded(frame["chunk"]):
+            np.add.at(uses, np.where((ids < 0) | (ids > n_log), n_log, ids), np.repeat(n, counts))
+    return uses, total_bytes
 
 
 Encoded = Iterator[tuple[Ids, Int64]]
@@ -138,16 +157,57 @@ def _encode_at_each(log: EventLog, stops: Sequence[int], n_log: int) -> Callable
     return encoded
 
 
+def growth_on_documents(
+    run: Run, log: EventLog, resources: Resources, meter: Meter
+) -> tuple[list[Stop], tuple[int, int]]:
+    """The run's stored documents at every stop, by model id; (stretches taken, all stretches): of a large corpus every
+    second, third, ... stretch is taken, and a document ends where its stretch does. `meter` advances by the stops."""
+    parts = order_parts(run, list_parts(run))
+    step = -(-sum(part.places for part in parts) // _MOST_PLACES) or 1
+    taken = parts[::step]
+    stops = choose_stops(log)
+    meter.begin("measuring", len(stops), "sizes")
+    found = []
+    for events, size in stops:
+        tokenizer = Tokenizer.from_event_log(EventLog(log.header, log.events[:events]))
+        texts = Source("documents", "iterator", texts=_stored_documents(run, taken, step > 1))
+        total = no_uses(tokenizer)
+        total += count_uses(tokenizer, texts, resources)
+        found.append(Stop(events, size, total.n, total.bytes))
+        meter.advance(1)
+    return found, (len(taken), len(parts))
+
+
+def _stored_documents(run: Run, parts: Sequence[SequencePart], apart: bool) -> Iterator[str]:
+    """The texts of documents: their chunks put together. `apart`: no stretch goes on where the one before it ends."""
+    of_chunks = OfChunks(run.sequences, lambda chunks: np.array([*chunks.to_list(), ""], dtype=object))
+    begun: list[str] = []
+    for part in parts:
+        if begun and (apart or not part.follows):
+            yield "".join(begun)
+            begun = []
+        chunks, ids = read_stretch(run.sequences, part, of_chunks)
+        at = 0
+        for end in np.flatnonzero(ids == END_OF_DOCUMENT).tolist():
+            yield "".join([*begun, *chunks[ids[at:end]]])
+            begun, at = [], end + 1
+        begun += chunks[ids[at:]].tolist()
+    if begun:
+        yield "".join(begun)
+
+
 def growth_on_texts(
-    log: EventLog, texts: Sequence[str], resources: Resources, how: SourceOptions = SourceOptions()
+    log: EventLog, texts: Sequence[str], resources: Resources, how: SourceOptions, meter: Meter
 ) -> list[Stop]:
-    """Texts at every stop, by model id: one encoding per stop."""
+    """Texts at every stop, by model id: one encoding per stop. `meter` advances by the bytes read."""
     sources, _ = find_sources(list(texts), how)
     found = []
-    for events, size in choose_stops(log):
+    stops = choose_stops(log)
+    meter.begin("measuring", len(stops) * sum(source.bytes for source in sources))
+    for events, size in stops:
         tokenizer = Tokenizer.from_event_log(EventLog(log.header, log.events[:events]))
         total = no_uses(tokenizer)
         for source in sources:
-            total += count_uses(tokenizer, source, resources)
+            total += count_uses(tokenizer, source, resources, meter)
         found.append(Stop(events, size, total.n, total.bytes))
     return found

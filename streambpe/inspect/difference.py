@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TextIO
+from itertools import accumulate
+from typing import Any, TextIO, TypedDict
 
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect.columns import print_columns
-from streambpe.text.shown import shown
+from streambpe.plurals import counted
+from streambpe.text.shown import harmless, shown
 
 _LISTED = 20  # of each kind, in the table for people
 
@@ -52,6 +55,45 @@ def difference(here: str, there: str) -> Difference:
     )
 
 
+class BesideFacts(TypedDict):
+    """What the page says about another vocabulary beside its own."""
+
+    model: str
+    same: int
+    other_ids: int
+    only_here: int
+    only_there: int
+    shared_here: list[tuple[int, float]]  # (number of ids, share of that many first tokens that the other has too)
+    shared_there: list[tuple[int, float]]  # the same of the other's first tokens
+    listed: list[tuple[str, str, int | None, int | None]]  # (token as it is shown, what differs, id here, id there)
+
+
+def beside(here: str, there: str, listed: int) -> BesideFacts:
+    """The facts about two MODELs; of each kind of difference the first `listed` tokens."""
+    found = difference(here, there)
+    mine, theirs = (Tokenizer.load(model).get_vocab() for model in (here, there))
+    some: list[tuple[str, str, int | None, int | None]] = []
+    for kind in ("only here", "only there", "other id"):
+        rows = [row for row in found.rows() if row["difference"] == kind][:listed]
+        some += [(row["token"], kind, row["id_here"], row["id_there"]) for row in rows]
+    return {
+        "model": there,
+        "same": found.same,
+        "other_ids": len(found.other_ids),
+        "only_here": len(found.only_here),
+        "only_there": len(found.only_there),
+        "shared_here": _shared(mine, theirs),
+        "shared_there": _shared(theirs, mine),
+        "listed": some,
+    }
+
+
+def _shared(mine: Mapping[bytes, int], theirs: Mapping[bytes, int]) -> list[tuple[int, float]]:
+    """[(n, share of the first n tokens that the other has too)], in the order of ids."""
+    sums = accumulate(token in theirs for token in mine)
+    return [(n, shared / n) for n, shared in enumerate(sums, 1)]
+
+
 def print_difference(found: Difference, form: str, out: TextIO) -> None:
     """All rows as csv; or how many there are, and the first of each kind, for people."""
     rows = found.rows()
@@ -61,8 +103,9 @@ def print_difference(found: Difference, form: str, out: TextIO) -> None:
         writer.writerows(rows)
         return
     out.write(
-        f"{found.same:,} tokens with the same id, {len(found.other_ids):,} with another, {len(found.only_here):,} "
-        f"only in {found.here}, {len(found.only_there):,} only in {found.there}\n"
+        f"{counted(found.same, 'token')} with the same id, {len(found.other_ids):,} with another, "
+        f"{len(found.only_here):,} only in {harmless(found.here)}, "
+        f"{len(found.only_there):,} only in {harmless(found.there)}\n"
     )
     for what in ("only here", "only there", "other id"):
         some = [row for row in rows if row["difference"] == what]

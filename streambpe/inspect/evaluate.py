@@ -26,11 +26,14 @@ from streambpe.arrays import Int64
 from streambpe.count_config import SourceOptions
 from streambpe.encode.blocks import BlockEncoder
 from streambpe.encode.encoder import Encoder, RunJoiner
-from streambpe.encode.formats.export import import_file
+from streambpe.encode.formats.export import import_file, takes_pattern
+from streambpe.encode.formats.sentencepiece_file import is_sentencepiece
+from streambpe.encode.sentencepiece import SentencePiece
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.columns import print_columns
-from streambpe.inspect.measures import MEASURES, WHOLE_NUMBERS, Tokens, Uses, measure
+from streambpe.inspect.measures import APART, MEASURES, WHOLE_NUMBERS, Tokens, Uses, WordCounter, gini, measure
+from streambpe.inspect.pieces import count_pieces, no_pieces, tokens_of_pieces
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.sources.find import find_sources
@@ -42,7 +45,6 @@ from streambpe.text.chunker import ChunkCounts
 _BYTES_A_BYTE = 60  # peak memory for each byte of a block
 _MOST_BLOCK = 16 << 20
 _LEAST_BLOCK = 256 << 10
-_SLICE = 1 << 20  # characters whose words are counted together
 ALL = "all"  # the row of all sources together
 NO_GROUP = "(no group)"
 
@@ -72,6 +74,7 @@ def evaluate(
 ) -> list[Evaluation]:
     """Every model on all texts together; before that, with `by` "source", on each text alone, and with "group", on each
     group of texts (`groups`, `group_by`: as for `count`). Parity: the tokens beside those of the first text or group.
+    Gini, of all together: how unequal texts or groups are.
 
     `rivals`: vocabularies made elsewhere, as `import` reads them; `pattern` and `specials` are for rivals that carry
     neither. `how`: how the texts are read. `meter` is told how far it is.
@@ -84,12 +87,14 @@ def evaluate(
             "--pattern is for --tokenizer FILE, where that carries none: a MODEL has its own. Leave it out."
         )
     name_of = _naming(by, groups, group_by)
-    reference = name_of(find_sources(list(texts[:1]), how)[0][0].path)
-    loaded = [(name, Tokenizer.load(name)) for name in models]
-    loaded += [
-        (name, Tokenizer.from_event_log(import_file(name, pattern=pattern, specials=specials, if_needed=True)))
-        for name in rivals
-    ]
+    reference = name_of(find_sources(list(texts[:1]), how, in_part=True)[0][0].path)
+    loaded: list[tuple[str, Tokenizer | SentencePiece]] = [(name, Tokenizer.load(name)) for name in models]
+    if (pattern or specials) and rivals and not any(takes_pattern(name) for name in rivals):
+        raise UsageError(
+            f"--pattern is for a --tokenizer FILE that carries none, and {rivals[0]} says itself how its text is "
+            f"split. Leave it out."
+        )
+    loaded += [(name, _rival(name, pattern, specials)) for name in rivals]
     if not loaded:
         raise UsageError("Nothing to evaluate: name at least one MODEL, or a --tokenizer FILE.")
     if len(loaded) > 1 and any(source.is_stream for source in sources):
@@ -102,7 +107,10 @@ def evaluate(
         total = no_uses(tokenizer)
         alone: dict[str, Uses] = {}
         for source in sources:
-            uses = count_uses(tokenizer, source, resources, meter)
+            if isinstance(tokenizer, SentencePiece):
+                uses = count_pieces(tokenizer, source, resources, meter)
+            else:
+                uses = count_uses(tokenizer, source, resources, meter)
             total += uses
             if by:
                 mine = alone.setdefault(name_of(source.path), no_uses(tokenizer))
@@ -113,7 +121,12 @@ def evaluate(
                 values = measure(uses, tokens)
                 values["parity"] = int(uses.n.sum()) / beside if beside else None
                 results.append(Evaluation(name, what, values))
-        results.append(Evaluation(name, ALL, measure(total, tokens)))
+        values = measure(total, tokens)
+        if by:
+            parts = [(int(uses.n.sum()), uses.bytes) for what, uses in alone.items() if what != NO_GROUP and uses.bytes]
+            values["gini"] = gini([n / size for n, size in parts])
+            values["gini_tokens"] = gini([n for n, _ in parts])
+        results.append(Evaluation(name, ALL, values))
     return results
 
 
@@ -129,15 +142,26 @@ def _naming(by: str | None, groups: Sequence[str], group_by: str | None) -> Call
     return (lambda path: rules.group_of(path) or NO_GROUP) if by == "group" else lambda path: path
 
 
-def tokens_of(tokenizer: Tokenizer) -> Tokens:
+def _rival(name: str, pattern: str | None, specials: Sequence[str]) -> Tokenizer | SentencePiece:
+    """A vocabulary made elsewhere."""
+    if is_sentencepiece(name):
+        return SentencePiece.load(name)
+    return Tokenizer.from_event_log(import_file(name, pattern=pattern, specials=specials, if_needed=True))
+
+
+def tokens_of(tokenizer: Tokenizer | SentencePiece) -> Tokens:
     """What the ids of a model stand for."""
+    if isinstance(tokenizer, SentencePiece):
+        return tokens_of_pieces(tokenizer)
     special = set(tokenizer.special_tokens.values())
     ordinary = [number for number in sorted(tokenizer.encoder.model.log_id) if number not in special]
     return Tokens.of(dict(zip(ordinary, tokenizer.token_byte_values(), strict=True)), tokenizer.n_vocab)
 
 
-def no_uses(tokenizer: Tokenizer) -> Uses:
+def no_uses(tokenizer: Tokenizer | SentencePiece) -> Uses:
     """An empty histogram, as before any text."""
+    if isinstance(tokenizer, SentencePiece):
+        return no_pieces(tokenizer)
     return Uses(np.zeros(tokenizer.max_token_value + 1, np.int64))
 
 
@@ -153,7 +177,7 @@ def count_uses(
     blocks = BlockEncoder(encoder)
     with contextlib.closing(blocks):
         counter = _ChunkUses(tokenizer, blocks, room // 8)
-        uses, words, joiner = counter.uses, _WordCounter(), RunJoiner(encoder)
+        uses, words, joiner = counter.uses, WordCounter(), RunJoiner(encoder)
         inside = False
         most_bytes = max(block_bytes, room // 2 // _BYTES_A_BYTE)
         for block in Reader(encoder.pattern, block_bytes, most_bytes, on_read=advance).blocks(source):
@@ -203,22 +227,6 @@ def add_chunks(uses: Uses, encoder: Encoder, counted: pl.DataFrame) -> None:
         np.add.at(uses.n, encoder.to_model_ids(ids), np.repeat(n, lengths))
 
 
-class _WordCounter:
-    """Counts stretches without white space, as `str.split` sees them, across the borders of blocks."""
-
-    def __init__(self) -> None:
-        self.n = 0
-        self._open = False  # the last character belonged to a word
-
-    def add(self, text: bytes) -> None:
-        """Add one counting buffer; the mark between documents ends a word as a space does."""
-        characters = text.replace(b"\xff", b"\n").decode()
-        for start in range(0, len(characters), _SLICE):
-            part = characters[start : start + _SLICE]
-            self.n += len(part.split()) - (self._open and not part[0].isspace())
-            self._open = not part[-1].isspace()
-
-
 # ---------------------------------------------------------------------------------------------------------
 # showing it
 
@@ -231,21 +239,21 @@ def print_evaluations(found: Sequence[Evaluation], form: str, out: TextIO, by: s
         return
     rows_apart = any(one.source != ALL for one in found)
     if form == "csv":
-        names = ["model", by, *(name for name in MEASURES if rows_apart or name != "parity")]
+        names = ["model", by, *(name for name in MEASURES if rows_apart or name not in APART)]
         writer = csv.DictWriter(out, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows({"model": one.model, by: one.source, **one.values} for one in found)
         return
     if rows_apart:
         shown = ["bytes", "tokens", "bytes_per_token", "tokens_per_word", "single_token_chunks", "vocab_used", "renyi",
-                 "partial_share", "parity"]  # fmt: skip
+                 "partial_share", *APART]  # fmt: skip
         heads = ["model", by, *(MEASURES[name][0] for name in shown)]
         cells = [[one.model, one.source, *(_cell(name, one.values.get(name)) for name in shown)] for one in found]
         print_columns([heads, *_shortened(cells)], 2, out)
     else:  # few columns, so one measure per line
         out_rows = [["", *_names([one.model for one in found])]]
         for name in MEASURES:
-            if name != "parity":
+            if name not in APART:
                 out_rows.append([name, *(_cell(name, one.values[name]) for one in found)])
         print_columns(out_rows, 1, out)
 

@@ -193,7 +193,9 @@ def explain_token(encoder: Encoder, number: int, run: Path | None = None) -> Exp
         made.setdefault(event.id, []).append(index)
     name = _content(encoder, number)
     living = model.model_id.get(number)
-    about = f"{name}: log id {number}, " + (f"id {living}" if living is not None else "deleted, no id")
+    about = f"{name}: id {number}"  # mostly it is its log id, too
+    if living != number:
+        about = f"{name}: log id {number}, " + (f"id {living}" if living is not None else "deleted, no id")
     if number in encoder.stop_ids.values():
         return Explanation(about, [], ["A stop word: a chunk that was given its id before learning began."])
     if number not in made:
@@ -210,6 +212,8 @@ def explain_token(encoder: Encoder, number: int, run: Path | None = None) -> Exp
     rows = [_event_row(encoder, index) for index in sorted(path | own)]
     first = next(i for i in made[number] if model.events[i].op is not Op.DELETE)
     notes = [f"{name} came to be at event {first} of {len(model.events)}, by count {model.events[first].n}."]
+    if first < encoder.header.inherited and "extends" in encoder.header.config:
+        notes.append("It is a token of the model that was extended, and its count is of the text of that one.")
     for index in made[number]:
         event = model.events[index]
         if event.op is Op.DELETE:
@@ -228,6 +232,8 @@ def explain_token(encoder: Encoder, number: int, run: Path | None = None) -> Exp
             notes.append(f"Rivals are left out. {why}")
         if encoder.header.config.get("superwords") == "uw":
             notes.append("All counts are those of stage 2; a token of stage 1 was chosen by its count in stage 1.")
+    if rivals and encoder.header.config.get("balance"):
+        notes.append("Rivals are counted in all groups; with --balance the count of an event is that of one group.")
     return Explanation(about, rows, notes, rivals)
 
 

@@ -38,7 +38,11 @@ MEASURES = {
     "partial_tokens": ("partial", "different tokens that hold a part of a character"),
     "partial_share": ("partial/n", "share of all tokens that do"),
     "parity": ("parity", "tokens beside those of the first source (for texts that say the same)"),
+    "gini": ("gini", "of the tokens for each byte, over the sources or groups: 0 if all are the same"),
+    "gini_tokens": ("gini/n", "of the tokens (for texts that say the same)"),
 }
+APART = ("parity", "gini", "gini_tokens")  # of several sources or groups
+_SLICE = 1 << 20  # characters whose words are counted together
 WHOLE_NUMBERS = {"documents", "bytes", "words", "tokens", "vocab_size", "vocab_used", "partial_tokens"}
 
 
@@ -58,6 +62,22 @@ class Uses:
         for name in ("documents", "bytes", "words", "chunks", "single_chunks"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         return self
+
+
+class WordCounter:
+    """Counts stretches without white space, as `str.split` sees them, across the borders of blocks."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._open = False  # the last character belonged to a word
+
+    def add(self, text: bytes) -> None:
+        """Add one counting buffer; the mark between documents ends a word as a space does."""
+        characters = text.replace(b"\xff", b"\n").decode()
+        for start in range(0, len(characters), _SLICE):
+            part = characters[start : start + _SLICE]
+            self.n += len(part.split()) - (self._open and not part[0].isspace())
+            self._open = not part[-1].isspace()
 
 
 @dataclass(frozen=True)
@@ -107,12 +127,21 @@ def renyi_efficiency(n: Sequence[int] | Int64, size: int, alpha: float = ALPHA) 
     return renyi_entropy(n, alpha) / math.log2(size)
 
 
+def gini(values: Sequence[float]) -> float | None:
+    """The Gini coefficient: 0 if all are alike, towards 1 if one has everything; None of fewer than two."""
+    ordered = sorted(values)
+    n, total = len(ordered), sum(ordered)
+    if n < 2 or not total:
+        return None
+    return sum((2 * i - n + 1) * value for i, value in enumerate(ordered)) / (n * total)
+
+
 def _share(part: float, whole: float) -> float | None:
     return float(part) / float(whole) if whole else None
 
 
 def measure(uses: Uses, tokens: Tokens) -> dict[str, float | None]:
-    """All of MEASURES but parity, which needs a second text. A measure is None where a text is too small for it."""
+    """All of MEASURES but those that need a second text. A measure is None where a text is too small for it."""
     used = uses.n > 0
     ordinary = used & (tokens.lengths > 0)
     total, kinds = int(uses.n.sum()), int(used.sum())

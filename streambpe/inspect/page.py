@@ -1,50 +1,35 @@
-"""One page about a run: what was learned, how its tokens are used, how training went. One file that fetches nothing.
+"""One page about a run: its vocabulary, how the tokens are used, how training went. One file that fetches nothing.
 
     facts    what the page says, plain numbers and lists          (page_facts.gather)
-    panels   a heading, a sentence, a picture or why there is none  (panels)
+    panels   a heading, a sentence, a picture or why there is none  (page_panels.panels)
     page     HTML with its style and script inside                  (render)
 
-All of `facts` is in the page as JSON too (the element `facts`), so its numbers can be taken from there.
+All of `facts` is in the page too (the element `facts`: JSON, gzip, base64), so its numbers can be taken from there.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
-from importlib import resources as package
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from streambpe.count_config import SourceOptions
 from streambpe.errors import UsageError
-from streambpe.inspect.charts import Series, line_chart, thinned
-from streambpe.inspect.curves import GrowthKey
-from streambpe.inspect.page_facts import LISTED, Facts, PointFacts, TokenKey, gather
+from streambpe.inspect.embedded import packed, read_asset
+from streambpe.inspect.page_facts import Facts, gather
+from streambpe.inspect.page_panels import Panel, label, panels
+from streambpe.inspect.page_vocabulary import KINDS, kinds_counted
+from streambpe.inspect.playground import playground_html
 from streambpe.outputs import refuse_existing, whole_output
-from streambpe.progress import clock
+from streambpe.progress import Meter
 from streambpe.resources import Resources, format_size
 from streambpe.store.run import Run
-from streambpe.text.shown import shown
 
 _MARK = '<meta name="generator" content="streambpe report">'
-_MOST_PASSES = 120  # drawn one by one; if there are more, means are drawn
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One card of the page."""
-
-    name: str
-    title: str
-    says: str
-    chart: str = ""  # SVG
-    legend: Sequence[str] = ()
-    heads: Sequence[str] = ()
-    rows: Sequence[Sequence[Any]] = ()  # the numbers behind the picture, or a list that is the picture
-    is_list: bool = False
+_FIRST_TOKENS = 50  # listed without a script
+MOST_RUNS = 6  # lines in one picture
 
 
 def report(
@@ -56,20 +41,33 @@ def report(
     resources: Resources | None = None,
     force: bool = False,
     how: SourceOptions = SourceOptions(),
+    beside: str | None = None,
+    others: Sequence[tuple[Path | str, str]] = (),
+    playground: bool = False,
+    meter: Meter | None = None,
 ) -> Facts:
     """Write the page of a training to `output`; returns the facts it shows.
 
     A page that was written before is replaced; any other file only with `force`.
 
-    `texts`: measure growth on these instead of on the run's own chunks. `how`: how they are read.
+    `texts`: measure growth on these instead of on the run's own chunks. `how`: how they are read. `beside`: a MODEL
+    whose tokens are laid beside these. `others`: (RUN, training) of those drawn on the same axes. `playground`: also a
+    box to type into, which splits text in the browser. `meter` is told how far it is.
     """
     if not texts and (how.lines or how.text_column):
         raise UsageError("--lines and --text-column say how --text FILE is read: name one, or leave them out.")
+    if len(others) >= MOST_RUNS:
+        raise UsageError(f"{len(others) + 1} RUNs on the same axes: at most {MOST_RUNS} can be told apart.")
     path = Path(output)
     refuse_existing(path, force or _is_page(path))
-    facts = gather(Run.open(run), name, texts, resources or Resources.from_options(), how)
+    meter = meter or Meter("measuring")
+    resources = resources or Resources.from_options()
+    opened = [(Run.open(folder), training) for folder, training in [(run, name), *others]]
+    box = playground_html(opened[0][0], name, beside) if playground else ""
+    facts = gather(opened[0][0], name, texts, resources, how, meter, beside)
+    facts["others"] = [gather(folder, training, texts, resources, how, meter) for folder, training in opened[1:]]
     with whole_output(path) as temporary:
-        temporary.write_text(render(facts), encoding="utf-8")
+        temporary.write_text(render(facts, box), encoding="utf-8")
     return facts
 
 
@@ -83,236 +81,24 @@ def _is_page(path: Path) -> bool:
     return head.startswith(b"<!doctype html>") and (_MARK.encode() in head or b": a vocabulary</title>" in head)
 
 
-# ---------------------------------------------------------------------------------------------------------
-# the panels
-
-
-def panels(facts: Facts) -> list[Panel]:
-    """The page's cards, in order; those without data say why."""
-    return [
-        _merge_counts(facts),
-        _supermerge_share(facts),
-        _frequencies(facts),
-        _growth_panel(facts, "used", "Vocabulary used", "share of the ids", [("used_share", "share used")],
-                      "Share of the ids that occur at all, by the size of the vocabulary."),
-        _growth_panel(facts, "renyi", "Rényi efficiency", "efficiency", [("renyi", "over ids that occur"),
-                      ("renyi_vocab", "over all ids")],
-                      "How evenly the ids are used (alpha 2.5): 1 if all alike, near 0 if a few do everything."),
-        _growth_panel(facts, "compression", "Bytes per token", "bytes per token", [("bytes_per_token", "bytes")],
-                      "How much text a token holds on average, by the size of the vocabulary."),
-        _deletions(facts),
-        _batch_sizes(facts),
-        _speed(facts),
-        _token_list(facts, "longest_superwords", "Longest superwords",
-                    "This model has no superwords (--superwords none)."),
-        _token_list(facts, "longest_tokens", "Longest tokens", "Nothing was learned yet."),
-        _left_out(facts),
-    ]  # fmt: skip
-
-
-def _merge_counts(facts: Facts) -> Panel:
-    lines = [Series("merges", facts["merges"])]
-    if facts["supermerges"]:
-        lines.append(Series("supermerges", facts["supermerges"]))
-    chart = line_chart("merge-counts", lines, x="event", y="count", log_x=True, log_y=True)
-    says = "How often the merged pair occurred when it was chosen. Where the line lies low, tokens are rarities."
-    if not facts["merges"]:
-        says = "Nothing was learned yet."
-    rows = [[kind, i, n] for kind in ("merges", "supermerges") for i, n in thinned(facts[kind], log_x=True)]
-    return Panel("merge-counts", "Merge counts", says, chart, [s.name for s in lines], ["", "event", "count"], rows)
-
-
-def supermerge_shares(facts: Facts) -> list[list[float]]:
-    """[(event, share of supermerges among the merges so far)]."""
-    made = sorted([(i, 0) for i, _ in facts["merges"]] + [(i, 1) for i, _ in facts["supermerges"]])
-    sums = accumulate(is_super for _, is_super in made)
-    return [[i, so_far / number] for number, ((i, _), so_far) in enumerate(zip(made, sums, strict=True), 1)]
-
-
-def _supermerge_share(facts: Facts) -> Panel:
-    title = "Share of superwords"
-    if not facts["supermerges"]:
-        return Panel("super-share", title, "This model has no superwords (--superwords none).")
-    shares = supermerge_shares(facts)
-    chart = line_chart("super-share", [Series("share", [(i, s) for i, s in shares])], x="event", y="share")
-    return Panel("super-share", title, "Supermerges among all merges so far.", chart,
-                 heads=["event", "share"], rows=thinned([(i, s) for i, s in shares]))  # fmt: skip
-
-
-def _no_growth(facts: Facts) -> str:
-    if facts["state"] != "done":
-        return "Not measured while the run still learns."
-    return (
-        "Superwords reach across chunks, and the tables hold only chunks: give `--text FILE` to measure this on a text."
-    )
-
-
-def _measured(facts: Facts) -> str:
-    where = facts["measured_on"]
-    return "Measured on all chunks of the corpus." if isinstance(where, str) else f"Measured on {', '.join(where)}."
-
-
-def _frequencies(facts: Facts) -> Panel:
-    title, points = "Token frequencies", list(enumerate(facts["frequencies"], 1))
-    if not points:
-        return Panel("frequencies", title, _no_growth(facts))
-    chart = line_chart("frequencies", [Series("uses", points)], x="rank", y="uses", log_x=True, log_y=True)
-    return Panel("frequencies", title, f"Uses of every token, the most used first. {_measured(facts)}", chart,
-                 heads=["rank", "uses"], rows=thinned(points, log_x=True))  # fmt: skip
-
-
-def _growth_panel(
-    facts: Facts, name: str, title: str, y: str, shown: Sequence[tuple[GrowthKey, str]], says: str
-) -> Panel:
-    if not facts["growth"]:
-        return Panel(name, title, _no_growth(facts))
-    series = []
-    for key, label in shown:
-        series.append(Series(label, [(s["size"], share) for s in facts["growth"] if (share := s[key]) is not None]))
-    chart = line_chart(name, series, x="ids", y=y, log_x=True)
-    rows = [[s["size"], *(s[key] for key, _ in shown)] for s in facts["growth"]]
-    return Panel(name, title, f"{says} {_measured(facts)}", chart, [s.name for s in series],
-                 ["ids", *(label for _, label in shown)], rows)  # fmt: skip
-
-
-def _deletions(facts: Facts) -> Panel:
-    title = "Deletions"
-    if not facts["deletions"]:
-        return Panel("deletions", title, "This model takes no token back (it was learned without --tau).")
-    points = [(i, number) for number, (i, _) in enumerate(facts["deletions"], 1)]
-    chart = line_chart("deletions", [Series("deleted", points)], x="event", y="tokens taken back")
-    return Panel("deletions", title, "Tokens taken back so far, by event.", chart,
-                 heads=["event", "deleted so far"], rows=thinned(points))  # fmt: skip
-
-
-def grouped(passes: Sequence[PointFacts]) -> list[PointFacts]:
-    """The passes; where there are very many, means of groups of neighbouring passes, placed at each group's last."""
-    size = -(-len(passes) // _MOST_PASSES) or 1
-    found: list[PointFacts] = []
-    before = 0.0
-    for start in range(0, len(passes), size):
-        some = passes[start : start + size]
-        events = sum(one["events"] for one in some)
-        last = some[-1]
-        found.append(
-            {
-                "events_so_far": last["events_so_far"],
-                "seconds_so_far": last["seconds_so_far"],
-                "events": events / len(some),
-                "events_per_second": events / (last["seconds_so_far"] - before),
-            }
-        )
-        before = last["seconds_so_far"]
-    return found
-
-
-def _means(passes: Sequence[PointFacts]) -> str:
-    size = -(-len(passes) // _MOST_PASSES) or 1
-    return f" A point is the mean of {size} passes." if size > 1 else ""
-
-
-def _no_passes(facts: Facts) -> str:
-    joined = facts["config"].get("superwords", "none") != "none"
-    return (
-        "With superwords passes are not kept: words and superwords are put in one order."
-        if joined
-        else ("No pass is in the tables.")
-    )
-
-
-def _batch_sizes(facts: Facts) -> Panel:
-    passes = facts["passes"]
-    if not passes:
-        return Panel("batches", "Events per pass", _no_passes(facts))
-    points = [(p["events_so_far"], p["events"]) for p in grouped(passes)]
-    chart = line_chart("batches", [Series("events", points)], x="event", y="events per pass", log_y=True)
-    mean = sum(p["events"] for p in passes) / len(passes)
-    says = f"Merges proved and made together: {mean:,.1f} per pass over {len(passes):,} passes.{_means(passes)}"
-    return Panel("batches", "Events per pass", says, chart, heads=["event", "events per pass"], rows=points)
-
-
-def _speed(facts: Facts) -> Panel:
-    passes = facts["passes"]
-    if not passes:
-        return Panel("speed", "Events per second", _no_passes(facts))
-    points = [(p["seconds_so_far"], p["events_per_second"]) for p in grouped(passes)]
-    chart = line_chart("speed", [Series("events/s", points)], x="seconds", y="events per second", log_y=True)
-    last = passes[-1]
-    took = last["seconds_so_far"]
-    most = max(p["memory_bytes"] for p in passes)
-    says = (
-        f"{last['events_so_far']:,} events in {f'{took:.1f} s' if took < 60 else clock(took)} of passes; at most "
-        f"{format_size(most)} of arrays.{_means(passes)}"
-    )
-    return Panel("speed", "Events per second", says, chart, heads=["seconds", "events per second"], rows=points)
-
-
-def _token_list(facts: Facts, key: TokenKey, title: str, nothing: str) -> Panel:
-    name = key.replace("_", "-")
-    if not facts[key]:
-        return Panel(name, title, nothing)
-    rows = [[_shortened(text), length, n] for text, length, n in facts[key]]
-    return Panel(name, title, "With the count they were learned at.", heads=["token", "bytes", "count"], rows=rows,
-                 is_list=True)  # fmt: skip
-
-
-def _shortened(text: str) -> str:
-    """A token as it is shown, even one of 512 spaces."""
-    return f"{text[0]} × {len(text)}" if len(text) > 8 and len(set(text)) == 1 else text
-
-
-def _left_out(facts: Facts) -> Panel:
-    cut, stops = facts["cutoff"], facts["stop_words"]
-    says = []
-    if stops:
-        n = sum(row[1] for row in stops)
-        says.append(
-            f"The stop list gives {len(stops):,} chunks an id of their own: {_percent(n, cut['occurrences'])} of all "
-            f"occurrences."
-        )
-    else:
-        says.append("There is no stop list.")
-    if cut["chunks_left_out"]:
-        says.append(
-            f"--freq-cutoff {cut['freq_cutoff']} leaves out {cut['chunks_left_out']:,} of {cut['chunks']:,} distinct "
-            f"chunks, {_percent(cut['occurrences_left_out'], cut['occurrences'])} of all occurrences."
-        )
-    else:
-        says.append("The cut-off leaves nothing out.")
-    if facts["vetoed"]:
-        says.append(f"--block-token vetoed {facts['vetoed']:,} pairs.")
-    rows = [[_shortened(shown(chunk.encode())), n] for chunk, n in stops[:LISTED]]
-    heads = ["stop word", "occurrences"] if rows else []
-    return Panel("left-out", "Left out", " ".join(says), heads=heads, rows=rows, is_list=True)
-
-
-def _percent(part: float, whole: float) -> str:
-    return f"{100 * part / whole:.2f} %" if whole else "none"
-
-
-# ---------------------------------------------------------------------------------------------------------
-# HTML
-
-
 def _shown_option(value: Any) -> str:
     if isinstance(value, dict):
         return " ".join(f"{name}={number}" for name, number in value.items())
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def render(facts: Facts) -> str:
-    """The page as HTML."""
-    title = f"{Path(facts['run']).name}" + ("" if facts["training"] == "main" else f":{facts['training']}")
+def render(facts: Facts, playground: str = "") -> str:
+    """The page as HTML; `playground`: its box to type into, as playground_html has made it."""
+    title = " and ".join(map(label, [facts, *facts["others"]]))
     every = panels(facts)
-    cards = "\n".join(_card(panel) for panel in every if panel.chart or panel.rows)
-    empty = "\n".join(_card(panel) for panel in every if not panel.chart and not panel.rows)
-    tiles = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in _tiles(facts))
-    data = json.dumps(facts, ensure_ascii=False).replace("</", "<\\/")
-    options = ", ".join(
-        f"{key.replace('_', '-')} {_shown_option(value)}"
-        for key, value in facts["config"].items()
-        if value not in (None, [], False)
+    cards = "\n".join(card(panel) for panel in every if panel.chart or panel.rows)
+    empty = "\n".join(
+        f'<p id="{panel.name}"><b>{escape(panel.title)}</b>: {escape(panel.says)}</p>'
+        for panel in every
+        if not panel.chart and not panel.rows
     )
+    tiles = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in _tiles(facts))
+    data = packed(json.dumps(facts, ensure_ascii=False, separators=(",", ":")).encode())
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -323,32 +109,92 @@ def render(facts: Facts) -> str:
 <title>{escape(title)}: a vocabulary</title>
 <link rel="icon" href="data:,">
 <style>
-{_read("page.css")}</style>
+{read_asset("page.css")}</style>
 </head>
 <body>
 <header>
 <h1>{escape(title)}</h1>
-<p>{escape(options)}</p>
+{_head(facts)}
 <dl class="tiles">{tiles}</dl>
 </header>
-<main>
+<script>
+{read_asset("unpack.js")}</script>
+{playground}{_vocabulary(facts)}<main>
 {cards}
 </main>
-<aside>
+<aside aria-label="Not in this page">
 {empty}
 </aside>
 <footer>Made by streambpe from {escape(facts["run"])}{_digest(facts)}</footer>
 <div id="tip" hidden></div>
-<script type="application/json" id="facts">{data}</script>
+<script type="text/plain" id="facts">{data}</script>
 <script>
-{_read("page.js")}</script>
+{read_asset("page.js")}{read_asset("vocabulary.js")}</script>
 </body>
 </html>
 """
 
 
-def _read(name: str) -> str:
-    return package.files("streambpe").joinpath("inspect", name).read_text(encoding="utf-8")
+def _head(facts: Facts) -> str:
+    """What was learned, from what, when and by which version."""
+    head = facts["head"]
+    rows = [("pattern", head["pattern"]), ("special tokens", " ".join(head["specials"]) or "none")]
+    if head["reserved"]:
+        rows.append(("reserved ids", f"{head['reserved']:,}"))
+    more = head["n_sources"] - len(head["sources"])
+    rows.append(("sources", ", ".join(head["sources"]) + (f" and {more:,} more" if more else "")))
+    rows.append(("options", ", ".join(
+        f"{key.replace('_', '-')} {_shown_option(value)}"
+        for key, value in facts["config"].items()
+        if value not in (None, [], False) and key != "pattern"
+    )))  # fmt: skip
+    rows.append(("written", ", ".join(filter(None, (head["date"], f"streambpe {head['version']}".strip())))))
+    cells = "".join(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in rows if value)
+    return f'<dl class="head">{cells}</dl>'
+
+
+def _vocabulary(facts: Facts) -> str:
+    """All ids, to be searched and sorted; the first few stand there without a script too."""
+    vocabulary = facts["vocabulary"]
+    size = len(vocabulary["shown"])
+    if not size:
+        return ""
+    heads = [("id", "id"), ("token", "token"), ("kind", "kind"), ("length", "bytes"), ("n", "learned at")]
+    if vocabulary["uses"] is not None:
+        heads.append(("uses", "uses"))
+    head = "".join(
+        f'<th scope="col" data-key="{key}"{_sorted(key)}><button type="button">{name}</button></th>'
+        for key, name in heads
+    )
+    rows = []
+    for place in range(min(size, _FIRST_TOKENS)):
+        cells: list[Any] = [vocabulary["first_id"] + place, vocabulary["shown"][place]]
+        cells += [KINDS[vocabulary["kind"][place]], vocabulary["length"][place], vocabulary["n"][place]]
+        if vocabulary["uses"] is not None:
+            cells.append(vocabulary["uses"][place])
+        rows.append("<tr>" + "".join(_td(cell) for cell in cells) + "</tr>")
+    options = "".join(
+        f'<option value="{letter}">{escape(name)} ({n:,})</option>' for letter, name, n in kinds_counted(vocabulary)
+    )
+    return f"""<section class="card wide" id="vocabulary" aria-labelledby="vocabulary-title">
+<h2 id="vocabulary-title">Vocabulary</h2>
+<div class="asked">
+<label>Find <input type="search" id="sought" placeholder="text, or an id" autocomplete="off" disabled></label>
+<label>Kind <select id="kind" disabled><option value="">all ({size:,})</option>{options}</select></label>
+<span id="found" role="status">The first {min(size, _FIRST_TOKENS)} of {size:,} ids.</span>
+</div>
+<div class="scroll" tabindex="0" role="region" aria-label="Ids"><table id="ids">
+<thead><tr>{head}</tr></thead>
+<tbody>{"".join(rows)}</tbody>
+</table></div>
+<button type="button" id="more" hidden>Show more</button>
+<script type="application/json" id="kinds-named">{json.dumps(KINDS)}</script>
+</section>
+"""
+
+
+def _sorted(key: str) -> str:
+    return ' aria-sort="ascending"' if key == "id" else ""
 
 
 def _digest(facts: Facts) -> str:
@@ -375,17 +221,23 @@ def _tiles(facts: Facts) -> list[tuple[str, str]]:
     return tiles
 
 
-def _card(panel: Panel) -> str:
+def card(panel: Panel) -> str:
+    """A panel as HTML."""
     parts = [f'<section class="card" id="{panel.name}">', f"<h2>{escape(panel.title)}</h2>"]
+    if panel.verdict:
+        parts.append(f'<p class="verdict">{escape(panel.verdict)}</p>')
     parts.append(f"<p>{escape(panel.says)}</p>")
     if len(panel.legend) > 1:
         keys = "".join(f'<li class="s{i}">{escape(name)}</li>' for i, name in enumerate(panel.legend))
         parts.append(f'<ul class="legend">{keys}</ul>')
     parts.append(panel.chart)
     if panel.rows:
-        head = "".join(f"<th>{escape(str(h))}</th>" for h in panel.heads)
+        head = "".join(f'<th scope="col">{escape(str(h))}</th>' for h in panel.heads)
         body = "".join("<tr>" + "".join(_td(cell) for cell in row) + "</tr>" for row in panel.rows)
-        table = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        table = (
+            f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(panel.title)}"><table>'
+            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        )
         parts.append(table if panel.is_list else f"<details><summary>Numbers</summary>{table}</details>")
     return "".join(parts) + "</section>"
 
@@ -394,5 +246,5 @@ def _td(cell: Any) -> str:
     if isinstance(cell, str):
         return f"<td><code>{escape(cell)}</code></td>"
     if cell is None:
-        return "<td>–</td>"
+        return '<td class="n">–</td>'
     return f'<td class="n">{cell:,}</td>' if isinstance(cell, int) else f'<td class="n">{cell:,.4g}</td>'

@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any, Literal, TypedDict
 
+import duckdb
+
 from streambpe.count_config import SourceOptions
-from streambpe.errors import RunError
-from streambpe.inspect.curves import GrowthFacts, Stop, growth_on_chunks, growth_on_texts
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import RunError, typed
+from streambpe.inspect.curves import GrowthFacts, Stop, growth_on_chunks, growth_on_documents, growth_on_texts
+from streambpe.inspect.difference import BesideFacts, beside
+from streambpe.inspect.page_vocabulary import VocabularyFacts, uses_by_model_id, vocabulary_of, vocabulary_so_far
+from streambpe.inspect.sample_text import ColouredFacts, beginning, coloured
 from streambpe.model.corpus_facts import CorpusFacts
-from streambpe.model.eventlog import Op, read_event_log
-from streambpe.resources import Resources
-from streambpe.store.database import list_trainings, open_store, use_training
+from streambpe.model.eventlog import EventLog, Op, read_event_log
+from streambpe.progress import Meter
+from streambpe.resources import Resources, release_memory
+from streambpe.store.chunks import open_counts, range_bytes
+from streambpe.store.database import list_trainings, use_training
 from streambpe.store.identity import refuse_other_log
 from streambpe.store.passes import PassRow
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.training_files import log_path
 from streambpe.store.trainings import list_batches, read_facts
-from streambpe.text.shown import shown
+from streambpe.text.shown import harmless, shown
 
+ON_CHUNKS, ON_DOCUMENTS = "all chunks of the corpus", "the stored documents"
 LISTED = 20  # how many of the longest tokens, and of the stop words, are listed
 
 
@@ -52,6 +62,18 @@ class CutoffFacts(TypedDict):
     occurrences_left_out: int
 
 
+class HeadFacts(TypedDict):
+    """What stands at the top of the page."""
+
+    pattern: str
+    specials: list[str]
+    reserved: int
+    sources: list[str]  # the first LISTED
+    n_sources: int
+    date: str  # when the training was done, or last wrote its status
+    version: str  # of streambpe, which counted
+
+
 TokenKey = Literal["longest_tokens", "longest_superwords"]
 
 
@@ -74,15 +96,28 @@ class Facts(TypedDict):
     stop_words: list[tuple[str, int]]  # (chunk, count)
     cutoff: CutoffFacts
     vetoed: int
+    head: HeadFacts
+    vocabulary: VocabularyFacts
     measured_on: list[str] | str
     growth: list[GrowthFacts]
     frequencies: list[int]
+    beside: BesideFacts | None
+    coloured: list[ColouredFacts]  # the beginning of a text that was given: this model, and the one beside it
+    others: list[Facts]  # of other runs, which are drawn on the same axes
 
 
-def gather(run: Run, name: str, texts: Sequence[str], resources: Resources, how: SourceOptions) -> Facts:
-    """Everything the page says."""
+def gather(
+    run: Run,
+    name: str,
+    texts: Sequence[str],
+    resources: Resources,
+    how: SourceOptions,
+    meter: Meter,
+    other: str | None = None,
+) -> Facts:
+    """Everything the page says; `other`: a MODEL that this one is laid beside. `meter` is told how far it is."""
     run.refuse_old()
-    with contextlib.closing(open_store(run.state, read_only=True)) as con:
+    with contextlib.closing(open_counts(run, resources)) as con:
         trainings = list_trainings(con)
         known = {}
         if name in trainings:
@@ -90,8 +125,8 @@ def gather(run: Run, name: str, texts: Sequence[str], resources: Resources, how:
             known = read_facts(con)
         if not known:
             raise RunError(
-                f"{run.path} has nothing of a training {name} in its tables yet. `streambpe train {run.path}` learns "
-                f"one; another is named with --name ({', '.join(trainings)})."
+                f"{run.path} has nothing of a training {name} in its tables yet. `streambpe train "
+                f"{typed(run.path)}` learns one; another is named with --name ({', '.join(trainings)})."
             )
         events = run_sql(con, "list_event_counts")
         batches = list_batches(con)
@@ -99,7 +134,7 @@ def gather(run: Run, name: str, texts: Sequence[str], resources: Resources, how:
         cutoff = int(config.get("freq_cutoff") or 0)
         ((chunks, occurrences, chunks_below, occurrences_below),) = run_sql(con, "steps/sum_left_out")
         facts: Facts = {
-            "run": str(run.path),
+            "run": harmless(str(run.path)),
             "training": name,
             "state": known.get("state", "unfinished"),
             "sha256": known.get("sha256"),
@@ -118,25 +153,79 @@ def gather(run: Run, name: str, texts: Sequence[str], resources: Resources, how:
                 "chunks_left_out": chunks_below, "occurrences_left_out": occurrences_below,
             },
             "vetoed": len(run_sql(con, "get_vetoed")),
-            "measured_on": list(texts) or "the run's chunks",
+            "head": _head(con, run, name, known),
+            "vocabulary": vocabulary_so_far([]),
+            "measured_on": [harmless(text) for text in texts] or ON_CHUNKS,
             "growth": [],
             "frequencies": [],
+            "beside": None,
+            "coloured": [],
+            "others": [],
         }  # fmt: skip
-    growth = _growth(run, name, texts, resources, facts, how) if facts["state"] == "done" else []
+        rows = run_sql(con, "list_vocabulary")
+    if other is not None:
+        if facts["state"] != "done":
+            raise RunError(
+                f"--beside {other}: training {name} of {run.path} still learns. Leave it out until it is done."
+            )
+        facts["beside"] = beside(f"{run.path}:{name}", other, LISTED)
+    release_memory()
+    if facts["state"] != "done":
+        facts["vocabulary"] = vocabulary_so_far(rows)
+        return facts
+    refuse_other_log(log_path(run, name))
+    log = read_event_log(log_path(run, name))
+    growth = _growth(run, log, texts, resources, facts, how, meter)
     facts["growth"] = [stop.values() for stop in growth]
     facts["frequencies"] = sorted((int(n) for n in growth[-1].n if n), reverse=True) if growth else []
+    uses = uses_by_model_id(log, growth[-1].n, facts["measured_on"] == ON_CHUNKS) if growth else None
+    facts["vocabulary"] = vocabulary_of(log, rows, uses)
+    if texts:
+        text = beginning(texts, how)
+        facts["coloured"] = [coloured(text, Tokenizer.from_event_log(log), run.path.name or str(run.path))]
+        if other is not None:
+            facts["coloured"].append(coloured(text, Tokenizer.load(other), other))
     return facts
 
 
 def _growth(
-    run: Run, name: str, texts: Sequence[str], resources: Resources, facts: Facts, how: SourceOptions
+    run: Run,
+    log: EventLog,
+    texts: Sequence[str],
+    resources: Resources,
+    facts: Facts,
+    how: SourceOptions,
+    meter: Meter,
 ) -> list[Stop]:
-    refuse_other_log(log_path(run, name))
-    log = read_event_log(log_path(run, name))
     if texts:
-        return growth_on_texts(log, texts, resources, how)
-    joins = facts["supermerges"] or log.header.config.get("superwords", "none") != "none"
-    return [] if joins else growth_on_chunks(run, log)
+        return growth_on_texts(log, texts, resources, how, meter)
+    if facts["supermerges"] or log.header.config.get("superwords", "none") != "none":
+        stops, (taken, every) = growth_on_documents(run, log, resources, meter)
+        facts["measured_on"] = ON_DOCUMENTS if taken == every else f"{taken:,} of {every:,} stretches of {ON_DOCUMENTS}"
+        return stops
+    if facts["corpus"]:
+        meter.begin("measuring", facts["corpus"]["distinct"], "chunks")
+    # replaying takes a multiple of what is read at once
+    return growth_on_chunks(run, log, meter, range_bytes(resources) // 4)
+
+
+def _head(con: duckdb.DuckDBPyConnection, run: Run, name: str, known: Mapping[str, str]) -> HeadFacts:
+    config = json.loads(known["config"])
+    counted = dict(run_sql(con, "get_run"))
+    sources = sorted({harmless(path) for path, *_ in run_sql(con, "list_stretches")})
+    path = log_path(run, name)
+    date = ""
+    if path.is_file():
+        date = datetime.fromtimestamp(path.stat().st_mtime, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return {
+        "pattern": config["config"].get("pattern") or json.loads(counted.get("config", "{}")).get("pattern", ""),
+        "specials": [harmless(special) for special in config.get("specials", [])],
+        "reserved": int(config.get("reserve") or 0),
+        "sources": sources[:LISTED],
+        "n_sources": len(sources),
+        "date": date,
+        "version": json.loads(counted.get("versions", "{}")).get("streambpe", ""),
+    }
 
 
 def _tokens(rows: Sequence[tuple[bytes, int]]) -> list[tuple[str, int, int]]:

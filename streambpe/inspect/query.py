@@ -6,7 +6,10 @@ import contextlib
 import csv
 import json
 import math
-from collections.abc import Iterator, Sequence
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -16,15 +19,18 @@ import pyarrow.parquet as pq
 
 from streambpe.errors import LimitError, QueryRefused, RunError, StreambpeError, UsageError
 from streambpe.inspect.asked import judge, parse, returns_rows, spill_folder
+from streambpe.inspect.committed import Committed, look_up_committed
 from streambpe.outputs import refuse_existing, whole_output
+from streambpe.progress import Meter
 from streambpe.resources import SMALLEST_MEMORY_BYTES, Resources, format_size
-from streambpe.store.database import SCHEMA, VIEWS, list_trainings, open_store, seal, use_training
+from streambpe.store.database import SCHEMA, VIEWS, list_trainings, open_store, seal, use_committed, use_training
 from streambpe.store.identity import refuse_earlier_tables
 from streambpe.store.run import Run
-from streambpe.store.sqlfiles import described, file_damaged, run_query, run_sql, says_damaged, show_query
+from streambpe.store.sqlfiles import described, draw_query, file_damaged, run_query, run_sql, says_damaged
 
 FILE_FORMS = ("csv", "json", "jsonl", "parquet")
 _ROWS_AT_ONCE = 10_000
+_EXTENSION = re.compile(r"\b(?:exists in|loading) the (\w+) extension")
 
 
 def list_names() -> list[tuple[str, str, str]]:
@@ -34,8 +40,8 @@ def list_names() -> list[tuple[str, str, str]]:
     return sorted(views) + sorted(tables)
 
 
-def print_names(form: str, out: TextIO) -> None:
-    """Write `list_names` to `out` as table, json, jsonl or csv."""
+def print_names(form: str, out: TextIO, columns: int | None = None) -> None:
+    """Write `list_names` to `out` as table, json, jsonl or csv. `columns`: of a terminal; long lines are broken."""
     names = list_names()
     if form == "table":
         width = max(len(name) for name, _, _ in names)
@@ -43,7 +49,8 @@ def print_names(form: str, out: TextIO) -> None:
             out.write(f"{kind}s\n")
             for name, what, text in names:
                 if what == kind:
-                    out.write(f"  {name:{width}}  {text}\n")
+                    line, indent = f"  {name:{width}}  {text}", " " * (width + 4)
+                    out.write((textwrap.fill(line, columns, subsequent_indent=indent) if columns else line) + "\n")
         return
     _write(form, ["name", "kind", "one row is"], iter([names]), out)
 
@@ -57,24 +64,29 @@ def print_query(
     *,
     files: bool = False,
     resources: Resources | None = None,
+    tell: Callable[[str], None] | None = None,
+    meter: Meter | None = None,
+    columns: int | None = None,
 ) -> None:
     """Write a query's rows to `out` as table (also of several statements), json, jsonl or csv, a block at a time.
 
     `query`: SQL, or nothing but the name of a view or table. `name`: the training whose tables are meant. `files`: the
-    query's statements may use files; without it they may only read tables.
+    query's statements may use files; without it they may only read tables. `tell`: told how far a count is, if RUN is
+    not counted to its end: then chunk_counts and sources are what is committed. `meter` is told how many rows came.
+    `columns`: of the terminal that a table is drawn for.
     """
     statements = _asked(query, files)
     if form != "table":
         _refuse_several(statements, f"--{form}")
-    with _sealed(run, name, files, resources) as con:
+    with _sealed(run, name, files, resources, tell) as con:
         for statement in statements:
             if form == "table":
-                show_query(con, statement.query)
+                out.write(draw_query(con, statement.query, columns))
                 continue
             blocks = run_query(con, statement.query)
             names = next(blocks, None)
             if names is not None and statement is statements[-1]:
-                _write(form, names, blocks, out)
+                _write(form, names, _counted(blocks, meter), out)
 
 
 def write_query(
@@ -86,6 +98,8 @@ def write_query(
     force: bool = False,
     files: bool = False,
     resources: Resources | None = None,
+    tell: Callable[[str], None] | None = None,
+    meter: Meter | None = None,
 ) -> int:
     """As print_query, to a .csv, .json, .jsonl or .parquet file, whole or not at all; returns how many rows."""
     path = Path(output)
@@ -99,22 +113,34 @@ def write_query(
     _refuse_several(statements, f"-o {path}")
     if not returns_rows(statements[-1]):
         raise QueryRefused(f"-o {path}: the query gives no rows to write. Nothing was run.")
-    with _sealed(run, name, files, resources) as con, whole_output(path) as temporary:
+    with _sealed(run, name, files, resources, tell) as con, whole_output(path) as temporary:
         for statement in statements[:-1]:
             con.execute(statement.query)
         if form == "parquet":
-            return _write_parquet(con, statements[-1].query, temporary)
-        blocks = _Counted(run_query(con, statements[-1].query))
+            return _write_parquet(con, statements[-1].query, temporary, meter)
+        meter = meter or Meter("asking", unit="rows")
+        blocks = run_query(con, statements[-1].query)
         with open(temporary, "w", encoding="utf-8", newline="") as out:
-            _write(form, next(blocks), blocks, out)
-        return blocks.rows
+            _write(form, next(blocks), _counted(blocks, meter), out)
+        return meter.done
 
 
 def _asked(query: str, files: bool) -> list[duckdb.Statement]:
     """The statements of a query; an error if one may not run."""
-    if query in [entry[0] for entry in list_names()]:
+    names = [entry[0] for entry in list_names()]
+    if query in names:
         query = f"FROM {query}"
-    statements = parse(query)
+    try:
+        statements = parse(query)
+    except StreambpeError:
+        if not query.isidentifier():
+            raise
+        near = get_close_matches(query, names, 1)
+        meant = f" Is this meant: `streambpe sql RUN {near[0]}`?" if near else ""
+        raise UsageError(
+            f"There is no view or table {query}.{meant} `streambpe sql RUN --list` says which there are; anything else "
+            f"is SQL, in quotes."
+        ) from None
     judge(statements, files=files)
     return statements
 
@@ -128,18 +154,26 @@ def _refuse_several(statements: Sequence[duckdb.Statement], asked: str) -> None:
 
 
 @contextlib.contextmanager
+def _opened(run: Run, bounds: Resources, spill: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, Committed | None]]:
+    """The tables, read-only, and what is committed beside them. While they are open nobody writes to them."""
+    while True:
+        committed = look_up_committed(run)
+        limits = {"memory_bytes": bounds.memory_bytes, "threads": bounds.threads}
+        with contextlib.closing(open_store(run.state, read_only=True, temp_dir=spill, **limits)) as con:
+            if committed is None or committed.facts == dict(run_sql(con, "get_run")):
+                yield con, committed
+                return  # else a fold came between: look again
+
+
+@contextlib.contextmanager
 def _sealed(
-    run: Path | str, name: str, files: bool, resources: Resources | None
+    run: Path | str, name: str, files: bool, resources: Resources | None, tell: Callable[[str], None] | None = None
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A read-only connection for the user's own statements, whose errors become clear messages."""
     folder = Run.open(run)
     bounds = resources or Resources(SMALLEST_MEMORY_BYTES, 2)
-    limits = {"memory_bytes": bounds.memory_bytes, "threads": bounds.threads}
     try:
-        with (
-            spill_folder(folder, bounds.temp_dir) as spill,
-            contextlib.closing(open_store(folder.state, read_only=True, temp_dir=spill, **limits)) as con,
-        ):
+        with spill_folder(folder, bounds.temp_dir) as spill, _opened(folder, bounds, spill) as (con, committed):
             facts = dict(run_sql(con, "get_run"))
             folder.refuse_other_tables(facts)
             refuse_earlier_tables(folder.state, facts.get("written", ""))
@@ -147,7 +181,11 @@ def _sealed(
             if name != "main" and name not in trainings:
                 raise RunError(f"{run} has no training {name} in its tables; it has {', '.join(trainings)}.")
             use_training(con, name)
-            seal(con, files=files)
+            if committed is not None and committed.files:
+                use_committed(con, committed.parts.spans.table(), committed.files, held=committed.held)
+            if committed is not None and tell is not None:
+                tell(committed.told)
+            seal(con, files=files, parts=committed.files if committed else ())
             yield con
     except duckdb.PermissionException as why:
         if files:
@@ -163,6 +201,11 @@ def _sealed(
         ) from None
     except duckdb.Error as why:
         folder.refuse_old()
+        if isinstance(why, duckdb.IOException) and re.search(r"[/\\]counts[/\\][\w-]+\.parquet", str(why)):
+            raise RunError(
+                f"{run}: counts were added up while the query read them ({_first_line(why)}). Nothing was changed. "
+                f"Give the same command again."
+            ) from None
         if says_damaged(why):
             raise file_damaged(why) from None
         if "'pytz'" in str(why):
@@ -170,28 +213,23 @@ def _sealed(
                 "A column holds times with a time zone, and Python needs `pip install pytz` for them. "
                 "Or cast it: column::VARCHAR."
             ) from None
+        if extension := _EXTENSION.search(str(why)):
+            raise QueryRefused(
+                f"The query needs DuckDB's extension {extension[1]}, and `streambpe sql` loads none. Nothing was "
+                f"changed. The duckdb shell can do it: duckdb -readonly RUN/state.duckdb."
+            ) from None
         raise StreambpeError(f"The query does not run: {why}") from None
 
 
-class _Counted:
-    """Passes on blocks of rows and counts them; the first item is the names of the columns."""
-
-    def __init__(self, blocks: Iterator[list[Any]]) -> None:
-        self._blocks = blocks
-        self.rows = -1
-        self._first = True
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        block = next(self._blocks)
-        self.rows = 0 if self._first else self.rows + len(block)
-        self._first = False
-        return block
+def _counted(blocks: Iterator[list[Any]], meter: Meter | None) -> Iterator[list[Any]]:
+    """The blocks of rows; the meter is told how many rows there were so far."""
+    for rows in blocks:
+        if meter is not None:
+            meter.advance(len(rows))
+        yield rows
 
 
-def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path) -> int:
+def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path, meter: Meter | None) -> int:
     """Write rows through Arrow, a batch at a time; sums above 64 bits become decimals of 38 digits."""
     reader = con.sql(query).to_arrow_reader(_ROWS_AT_ONCE)
     _refuse_equal_names(reader.schema.names)
@@ -201,6 +239,8 @@ def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path) -> in
             for batch in reader:
                 table.write_batch(batch)
                 rows += batch.num_rows
+                if meter is not None:
+                    meter.done = rows
     except pa.ArrowNotImplementedError as why:
         raise QueryRefused(
             f"Parquet cannot hold a column of this kind ({_first_line(why)}). Nothing was written. Cast it, as with "

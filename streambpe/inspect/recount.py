@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ from streambpe.model.eventlog import Event, Op
 _NEVER = np.iinfo(np.int64).max
 _COVERED = -2  # a place that a merge covered; -1 is a symbol outside the alphabet
 _LONG = 2048  # symbols; a longer chunk has too many rounds and is encoded by itself
-_SYMBOLS = 1 << 20  # symbols encoded side by side
+_SYMBOLS = 1 << 16  # symbols encoded side by side
 
 
 class _Times:
@@ -54,6 +55,15 @@ class _Times:
         return np.where(there, found % self._events, _NEVER)
 
 
+@dataclass(frozen=True)
+class Made:
+    """What events find in words, added up by event: the pairs, and how many of them merge (aaa: two, and one)."""
+
+    pairs: Int64
+    merges: Int64
+    weights: Int64  # of the words: how often each stands
+
+
 class Replay:
     """The events as look-ups by pair and by deleted token. Supermerges keep their numbers but never apply here."""
 
@@ -74,8 +84,10 @@ class Replay:
         self._many = len(self.events) < len(merges)  # some pair is merged twice, or something is deleted
         self._length = len(events)
 
-    def encode(self, tokens: Int64, word: Int64, before: int | None = None) -> Iterator[tuple[Int64, Int64]]:
-        """Blocks (tokens, word): the encoded words, each word in one block; `word` ascends.
+    def encode(
+        self, tokens: Int64, word: Int64, before: int | None = None, made: Made | None = None
+    ) -> Iterator[tuple[Int64, Int64]]:
+        """Blocks (tokens, word): the encoded words, each word in one block; `word` ascends. `made` is added to.
 
         Only events below `before` apply. In each round every word applies its next event, at all places at once. Events
         0: 1 1 -> 300, 1: 300 2 -> 301, 2: 301 is taken apart into 300 2. The word 1 1 2 1:
@@ -103,7 +115,11 @@ class Replay:
             hits = np.flatnonzero(when == last)
             split = self._size[last[hits]] > 0
             dead, hits = hits[split], hits[~split]
+            if made is not None:
+                np.add.at(made.pairs, last[hits], made.weights[word[hits]])
             hits = hits[_every_other(hits)]
+            if made is not None:
+                np.add.at(made.merges, last[hits], made.weights[word[hits]])
             tokens[hits] = self._id[last[hits]]
             size = np.ones(len(tokens), np.int64)
             size[hits + 1] = 0
@@ -116,10 +132,13 @@ class Replay:
             tokens, word, last = np.repeat(tokens, size), np.repeat(word, size), np.repeat(last, size)
             tokens[into] = self._parts[at[into]]
 
-    def encode_one(self, tokens: list[int], before: int | None = None) -> list[int]:
-        """Encode one word by the events below `before`; by a heap if no pair is merged twice and nothing is deleted."""
+    def encode_one(
+        self, tokens: list[int], before: int | None = None, made: Made | None = None, word: int = 0
+    ) -> list[int]:
+        """Encode one word by the events below `before`; by a heap if no pair is merged twice and nothing is deleted.
+        `made` is added to, with the weight of this word."""
         if self._many:
-            blocks = self.encode(np.array(tokens, np.int64), np.zeros(len(tokens), np.int64), before)
+            blocks = self.encode(np.array(tokens, np.int64), np.full(len(tokens), word), before, made)
             return [token for block, _ in blocks for token in block.tolist()]
         stop = self._length if before is None else before
         after = list(range(1, len(tokens) + 1))
@@ -136,10 +155,14 @@ class Replay:
         for i in range(len(tokens)):
             look(i)
         while heap:
-            _, i, left, right = heapq.heappop(heap)
+            seq, i, left, right = heapq.heappop(heap)
             j = after[i]
             if j >= len(tokens) or tokens[i] != left or tokens[j] != right:
                 continue
+            if made is not None:  # of a run of one token, the pair behind this one too
+                behind = left == right and after[j] < len(tokens) and tokens[after[j]] == left
+                made.pairs[seq] += made.weights[word] * (2 if behind else 1)
+                made.merges[seq] += made.weights[word]
             tokens[i], tokens[j] = self.events[left, right][1], _COVERED
             after[i] = after[j]
             if after[i] < len(tokens):
@@ -177,8 +200,11 @@ def pair_counts(tokens: Int64, word: Int64, weights: Int64, *, disjoint: bool) -
     return frame.group_by("left_id", "right_id").agg(pl.col("n").sum())
 
 
-def encode_words(replay: Replay, tokens: Int64, sizes: Int64) -> Iterator[tuple[Int64, Int64]]:
-    """Blocks (tokens, word) of encoded words, each word in one block. The words are given as base symbols in a row."""
+def encode_words(
+    replay: Replay, tokens: Int64, sizes: Int64, made: Made | None = None
+) -> Iterator[tuple[Int64, Int64]]:
+    """Blocks (tokens, word) of encoded words, each word in one block. The words are given as base symbols in a row.
+    `made` is added to."""
     ends = np.cumsum(sizes)
     start = 0
     while start < len(sizes):
@@ -189,10 +215,11 @@ def encode_words(replay: Replay, tokens: Int64, sizes: Int64) -> Iterator[tuple[
         word = np.repeat(mine, sizes[start:stop])
         block = tokens[begin : int(ends[stop - 1])]
         short = ~np.isin(word, long)
-        for encoded, whose in replay.encode(block[short], word[short]):
-            if len(encoded):
-                yield encoded, whose
+        rounds = list(replay.encode(block[short], word[short], made=made))
+        if rounds:  # together: whoever counts them has a fixed cost for each block
+            yield np.concatenate([encoded for encoded, _ in rounds]), np.concatenate([whose for _, whose in rounds])
         for i in long.tolist():
-            encoded = np.array(replay.encode_one(tokens[ends[i] - sizes[i] : ends[i]].tolist()), np.int64)
+            symbols = tokens[ends[i] - sizes[i] : ends[i]].tolist()
+            encoded = np.array(replay.encode_one(symbols, made=made, word=i), np.int64)
             yield encoded, np.full(len(encoded), i)
         start = stop

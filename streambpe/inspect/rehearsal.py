@@ -15,6 +15,7 @@ from pathlib import Path
 from streambpe.disk import folder_bytes
 from streambpe.errors import Stopped, StreambpeError
 from streambpe.model.corpus_facts import CorpusFacts
+from streambpe.progress import Meter
 from streambpe.store.database import open_store, use_training
 from streambpe.store.job import Job, put_job
 from streambpe.store.passes import PassRow
@@ -46,8 +47,10 @@ class Rehearsal:
     from_disk: Rehearsal | None = None  # learning once more, with memory in proportion to the sample
 
 
-def rehearse(run: Path, job: Job, stop: threading.Event, name: str = "main") -> Rehearsal:
-    """Run a job in a process of its own; measure its memory and disk often, and read its status as it prints it."""
+def rehearse(run: Path, job: Job, stop: threading.Event, name: str = "main", meter: Meter | None = None) -> Rehearsal:
+    """Run a job in a process of its own; measure its memory and disk often, and read its status as it prints it.
+
+    `meter` is told how far it is."""
     put_job(Run(run), name, job)
     found = Rehearsal()
     counting = not job.counted
@@ -64,6 +67,8 @@ def rehearse(run: Path, job: Job, stop: threading.Event, name: str = "main") -> 
                 told.append(line.decode(errors="replace").strip())
                 continue
             status = json.loads(line)
+            if meter is not None:
+                meter.begin(f"rehearsal: {status['stage']}", status["total"] or 0, status["unit"], status["done"])
             found.stages.update(status["stage_seconds"])
             found.corpus = status.get("corpus", found.corpus)
             counting = counting and "learning" not in found.stages and "preparing" not in found.stages
@@ -99,6 +104,7 @@ def rehearse(run: Path, job: Job, stop: threading.Event, name: str = "main") -> 
     if child.returncode:
         raise _refused(told, child.returncode)
     found.end_disk_bytes = folder_bytes(run)
+    found.peak_disk_bytes = max(found.peak_disk_bytes, found.end_disk_bytes)  # the last look may have been earlier
     found.parts_bytes, found.sequence_bytes = folder_bytes(run / "counts"), folder_bytes(run / "sequences")
     with contextlib.closing(open_store(run / "state.duckdb", read_only=True)) as con:
         use_training(con, name)
@@ -114,6 +120,6 @@ def _refused(told: Sequence[str], code: int) -> StreambpeError:
         why = told[-1]
     else:
         why = " ".join(told).removeprefix("streambpe: ")
-    error = StreambpeError(f"The sample cannot be trained: {why}")
+    error = StreambpeError(f"What was read cannot be trained: {why}")
     error.exit_code = max(code, 1)
     return error

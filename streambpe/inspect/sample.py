@@ -22,11 +22,9 @@ from pathlib import Path
 from typing import cast
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from streambpe.errors import UsageError
-from streambpe.sources.read import Reader, not_parquet
+from streambpe.sources.read import Reader, open_parquet
 from streambpe.sources.source import Block, Source
 from streambpe.sources.streams import compression_of, open_bytes
 from streambpe.text.patterns import Pattern
@@ -129,10 +127,8 @@ def _front(source: Source, wanted: int, pattern: Pattern) -> Iterator[tuple[Bloc
 
 def _rows(source: Source, many: int, pattern: Pattern) -> Iterator[tuple[Block, float]]:
     """Rows of a Parquet file at even distances, each time as many as a window of the file holds."""
-    try:
-        rows = pq.read_metadata(source.path).num_rows
-    except (OSError, pa.ArrowException) as why:
-        raise not_parquet(source.path, why) from None
+    with open_parquet(source) as file:
+        rows = file.metadata.num_rows
     each = max(1, -(-rows * WINDOW_BYTES // source.bytes))
     reader, done = Reader(pattern, WINDOW_BYTES, _MOST_LINE), 0
     for number in range(many):

@@ -7,7 +7,9 @@ from pathlib import Path
 import psutil
 
 from streambpe.disk import folder_bytes
-from streambpe.progress import Status
+from streambpe.errors import typed
+from streambpe.plurals import counted
+from streambpe.progress import Status, WorkerFacts
 from streambpe.resources import format_size
 from streambpe.store.run import Run
 
@@ -36,19 +38,36 @@ def describe_more(status: RunStatus) -> list[str]:
     lines = []
     if status.get("passes"):
         lines.append(
-            f"{status['events']:,} events in {status['passes']:,} passes, {status['batch_events']:,} in the last, "
+            f"{counted(status['events'], 'event')} in "
+            f"{counted(status['passes'], 'pass', 'passes')}, {status['batch_events']:,} in the last, "
             f"by {status['mode']}; {status['recent_per_second']:,.0f} a second of late"
         )
-    lines += [
-        f"process {busy['pid']}: {busy['task']}, {format_size(busy['done'])} of it so far"
-        for busy in status.get("workers", ())
-        if status["state"] == "running"
-    ]
+    workers = status.get("workers", []) if status["state"] == "running" else []
+    if workers:
+        nodes = {busy["node"] for busy in workers if "node" in busy}
+        on = f" on {counted(len(nodes), 'node')}" if nodes else ""
+        lines.append(f"{counted(len(workers), 'process', 'processes')} at work on {status['stage']}{on}:")
+    lines += [_worker_line(busy, status) for busy in workers]
+    if status.get("bad_lines"):
+        lines.append(f"left out (--bad-lines skip): {counted(status['bad_lines'], 'line')} that cannot be read")
     limit = status.get("memory_limit_bytes")
     share = f" ({100 * status['peak_memory_bytes'] / limit:.0f} % of --memory {format_size(limit)})" if limit else ""
     lines.append(f"at most {format_size(status['peak_memory_bytes'])} of memory{share}")
     lines.append(f"{format_size(status['run_bytes'])} on disk, {format_size(status['free_bytes'])} free there")
     return lines
+
+
+def _worker_line(busy: WorkerFacts, status: Status) -> str:
+    if not busy["pid"]:
+        return f"waiting for a worker: {busy['task']}"
+    name = f"process {busy['pid']}" + (f" on {busy['node']}" if "node" in busy else "")
+    holds = f", {format_size(busy['memory_bytes'])}" if busy.get("memory_bytes") else ""
+    return f"{name}: {busy['task']}, {_told(busy, status)} of it so far{holds}"
+
+
+def _told(busy: WorkerFacts, status: Status) -> str:
+    """How far a worker is, in the job's unit."""
+    return format_size(busy["done"]) if status["unit"] == "bytes" else f"{busy['done']:,} {status['unit']}"
 
 
 def running_state(status: Status, run: Path) -> Status:
@@ -57,6 +76,6 @@ def running_state(status: Status, run: Path) -> Status:
         return {
             **status,
             "state": "killed",
-            "message": f"The process is gone; `streambpe resume {run}` goes on from here.",
+            "message": f"The process is gone; `streambpe resume {typed(run)}` goes on from here.",
         }
     return status

@@ -1,4 +1,4 @@
-"""A live view of a run on the terminal. Reads status.json, and the tables when nobody holds them.
+"""A live view of a run on the terminal. Reads status.json, the write-ahead log, and the tables when nobody holds them.
 
     learning: running, process 4711                           12:30 since it began
     tokens    ━━━━━━━━━━━━━━╺━━━━━━━━━ 18 224 of 31 744        0:40 to 1:10 left
@@ -20,19 +20,22 @@ from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.markup import escape
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from streambpe.errors import RunError
+from streambpe.inspect.latest import Latest
 from streambpe.inspect.status import RunStatus, describe_run, look_at
 from streambpe.progress import clock, describe_range
 from streambpe.resources import format_size
 from streambpe.store.database import list_trainings, open_store, use_training
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
-from streambpe.text.shown import shown
+from streambpe.store.training_files import journal_path
+from streambpe.text.shown import harmless, shown
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 32  # of bars and sparklines, in characters
@@ -50,6 +53,7 @@ class View:
     passes: list[tuple[int, float]] = field(default_factory=list)  # (events, seconds) of each
     latest: list[tuple[str, int]] = field(default_factory=list)  # (token, count), the newest first
     _tables_seen: float = -_TABLES_SECONDS
+    _journal: Latest | None = None
 
     def look(self) -> RunStatus:
         """The status now; the tables every few seconds, and once more when the run has ended."""
@@ -59,7 +63,17 @@ class View:
         if time.monotonic() - self._tables_seen >= _TABLES_SECONDS or status["state"] != "running":
             self._look_at_tables(self.name or status.get("training", "main"))
             self._tables_seen = time.monotonic()
+        if status["state"] == "running":
+            self._look_at_journal(self.name or status.get("training", "main"))
         return status
+
+    def _look_at_journal(self, name: str) -> None:
+        """The tokens that were committed since the tables were written."""
+        path = journal_path(self.run, name)
+        if self._journal is None or self._journal.path != path:
+            self._journal = Latest(path, _LATEST)
+        if newest := self._journal.look():
+            self.latest = [(shown(data), n) for data, n in newest]
 
     def _look_at_tables(self, name: str) -> None:
         with (
@@ -82,8 +96,12 @@ def watch(
     `name`: whose tokens to show (else those of the training at work).
     """
     view = View(Run(run), name)
+    if view.run.path.is_file():
+        view.run.refuse_missing()
     if not once and not view.run.status_file.exists():
-        with console.status(f"waiting for {run}: nothing runs there yet (Ctrl-C ends the waiting)"):
+        with console.status(
+            f"waiting for {escape(harmless(str(run)))}: nothing runs there yet (Ctrl-C ends the waiting)"
+        ):
             while not view.run.status_file.exists():
                 time.sleep(every)
     status = view.look()
@@ -140,10 +158,10 @@ def draw(view: View, status: RunStatus) -> RenderableType:
             text.append(f" {n:,}   ", style="dim")
         parts.append(text)
     if status.get("message"):
-        parts.append(Text(f"\n{status['message']}"))
+        parts.append(Text(harmless(f"\n{status['message']}")))
     style = {"running": "green", "done": "blue"}.get(status["state"], "yellow")
     title = f"{describe_run(view.run.path, status)}: {status['stage']}, {status['state']}"
-    return Panel(Group(*parts), title=Text(title), subtitle=Text(str(status["updated"])), border_style=style)
+    return Panel(Group(*parts), title=Text(harmless(title)), subtitle=Text(str(status["updated"])), border_style=style)
 
 
 def _bar(part: float, whole: float | None) -> RenderableType:

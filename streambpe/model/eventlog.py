@@ -19,6 +19,7 @@ Unicode normalisation can change the file unnoticed.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -26,20 +27,46 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
+from streambpe.arrays import Bool, Int64
 from streambpe.errors import EventLogError
 from streambpe.files import whole_file
-from streambpe.model.events import Event, Op, delete_event, event_line, lines_of, merge_event, supermerge_event
+from streambpe.model.events import (
+    DELETE,
+    OPS,
+    Event,
+    Events,
+    Op,
+    delete_event,
+    event_line,
+    lines_of,
+    merge_event,
+    supermerge_event,
+)
 from streambpe.model.line_shapes import (
     FORMAT,
-    VERSION,
+    VERSIONS,
     DeleteLine,
+    ExtendedHeaderLine,
+    HeaderLine,
+    MergeLine,
     SupermergeLine,
     check_alphabet,
+    check_config,
     read_event,
     read_format,
     read_header,
 )
+from streambpe.resources import uncollected
 
+# Base symbols in all tokens together: a token takes part in the next, so sixty lines could name one of 2^60 bytes.
+MOST_SYMBOLS = 1 << 24
+MOST_SYMBOLS_A_LINE = 64  # ... and so many more for each line: beyond the average of any vocabulary
+
+_OP_OF = {MergeLine: OPS.index(Op.MERGE), SupermergeLine: OPS.index(Op.SUPERMERGE), DeleteLine: DELETE}
+
+Line = MergeLine | SupermergeLine | DeleteLine
 Given = TypeVar("Given")
 Shape = TypeVar("Shape")
 
@@ -60,6 +87,18 @@ class Special:
     id: int
 
 
+@dataclass(frozen=True, slots=True)
+class FixedIds:
+    """Ids that stay where they are however many tokens there are: the header has these facts in version 2.
+
+    Special tokens have the ids that the header says; tokens take, in their order, the ids that are neither those nor
+    free. So the ids of a model that was extended are those it had before.
+    """
+
+    inherited: int  # the first events, whose counts are not of this corpus; no cut goes below them
+    free: tuple[tuple[int, int], ...] = ()  # (first, how many) ids of no token, as many as are reserved
+
+
 @dataclass(frozen=True)
 class Header:
     """Everything about a model except its events; see docs/event-log.md for each field."""
@@ -73,6 +112,12 @@ class Header:
     stop_words: tuple[StopWord, ...] = ()
     specials: tuple[Special, ...] = ()
     reserved: int = 0
+    fixed: FixedIds | None = None  # of version 2
+
+    @property
+    def inherited(self) -> int:
+        """How many of the first events another model brought."""
+        return 0 if self.fixed is None else self.fixed.inherited
 
 
 @dataclass(frozen=True)
@@ -105,9 +150,9 @@ def _sorted_deep(value: Any) -> Any:
 
 def header_line(header: Header, count: int, sha256: str) -> bytes:
     """The header as its line, line feed included."""
-    record = {
+    record: dict[str, Any] = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": 1 if header.fixed is None else 2,
         "config": _sorted_deep(header.config),
         "unicode": header.unicode,
         "corpus": _sorted_deep(header.corpus),
@@ -116,8 +161,10 @@ def header_line(header: Header, count: int, sha256: str) -> bytes:
         "stop_words": [{"id": word.id, "bytes": word.content.hex()} for word in header.stop_words],
         "specials": [{"text": special.text, "id": special.id} for special in header.specials],
         "reserved": header.reserved,
-        "events": {"count": count, "sha256": sha256},
     }
+    if header.fixed is not None:
+        record |= {"inherited": header.fixed.inherited, "free": header.fixed.free}
+    record["events"] = {"count": count, "sha256": sha256}
     return _compact(record).encode() + b"\n"
 
 
@@ -158,7 +205,11 @@ def _shaped(read: Callable[[Given], Shape], given: Given, where: str) -> Shape:
     try:
         return read(given)
     except ValueError as why:
-        raise EventLogError(f"{where}: the file is damaged, or was changed by hand ({why})") from None
+        raise _damaged(where, why) from None
+
+
+def _damaged(where: str, why: ValueError) -> EventLogError:
+    return EventLogError(f"{where}: the file is damaged, or was changed by hand ({why})")
 
 
 def _hex(where: str, name: str, value: str) -> bytes:
@@ -172,13 +223,15 @@ def _parse_header(line: bytes, where: str) -> tuple[Header, int, str]:
     found = _shaped(read_format.decode, line, where)
     if found.format != FORMAT:
         raise EventLogError(f"{where}: not a streambpe event log (format is {found.format!r})")
-    if found.version != VERSION:
+    if found.version not in VERSIONS or isinstance(found.version, bool):
         raise EventLogError(
-            f"{where}: version {found.version!r} of the format; this program reads version {VERSION} "
-            f"and would misread another. Use the streambpe that wrote it, or a newer one."
+            f"{where}: version {found.version!r} of the format; this program reads versions "
+            f"{' and '.join(map(str, VERSIONS))} and would misread another. Use the streambpe that wrote it, or a "
+            f"newer one."
         )
-    read = _shaped(read_header.decode, line, where)
+    read = _shaped(read_header[found.version].decode, line, where)
     _shaped(check_alphabet, read.alphabet, where)
+    _shaped(check_config, read.config, where)
     header = Header(
         alphabet=_check_symbols(where, read.alphabet),
         config=read.config,
@@ -188,11 +241,45 @@ def _parse_header(line: bytes, where: str) -> tuple[Header, int, str]:
         stop_words=tuple(StopWord(word.id, _hex(where, "stop word", word.bytes)) for word in read.stop_words),
         specials=tuple(Special(special.text, special.id) for special in read.specials),
         reserved=read.reserved,
+        fixed=_fixed_ids(where, read),
     )
     base = header.alphabet["first_id"] + alphabet_size(header.alphabet)
     if [word.id for word in header.stop_words] != list(range(base, base + len(header.stop_words))):
         raise EventLogError(f"{where}: stop words must be numbered from {base}, right after the alphabet")
+    if header.unk is not None and header.unk not in {special.text for special in header.specials}:
+        raise EventLogError(f"{where}: unk is {header.unk!r}, which is none of the special tokens")
     return header, read.events.count, read.events.sha256
+
+
+def _fixed_ids(where: str, read: HeaderLine) -> FixedIds | None:
+    """What version 2 says of ids; None in version 1."""
+    if not isinstance(read, ExtendedHeaderLine):
+        return None
+    if sum(many for _, many in read.free) != read.reserved:
+        raise EventLogError(f"{where}: {read.reserved} ids are reserved, and as many must be free")
+    taken = [special.id for special in read.specials]
+    taken += [number for first, many in read.free for number in range(first, first + many)]
+    if len(set(taken)) != len(taken):
+        raise EventLogError(f"{where}: two special tokens or free ids have the same id")
+    return FixedIds(read.inherited, tuple(read.free))
+
+
+def _check_fixed(where: str, header: Header, events: Sequence[Event], first_learned: int) -> None:
+    """The fixed ids of version 2 lie among those of the inherited tokens, so that no id is left out."""
+    fixed, first = header.fixed, header.alphabet["first_id"]
+    if fixed is None:
+        return
+    if fixed.inherited > len(events):
+        raise EventLogError(f"{where}: {fixed.inherited} events are inherited, and the file holds {len(events)}")
+    if any(event.op is Op.DELETE for event in events):
+        raise EventLogError(f"{where}: ids are fixed in version 2, so it has no deletions, and the file holds some")
+    tokens = max((event.id + 1 for event in events[: fixed.inherited]), default=first_learned) - first
+    end = first + tokens + len(header.specials) + header.reserved
+    ids = [special.id for special in header.specials]
+    ids += [number for low, many in fixed.free for number in (low, low + many - 1)]
+    for number in ids:
+        if not first <= number < end:
+            raise EventLogError(f"{where}: id {number} is fixed, and the inherited ids are {first} to {end - 1}")
 
 
 def alphabet_size(alphabet: dict[str, Any]) -> int:
@@ -203,33 +290,67 @@ def alphabet_size(alphabet: dict[str, Any]) -> int:
 def _check_symbols(where: str, alphabet: dict[str, Any]) -> dict[str, Any]:
     symbols = alphabet.get("symbols", [])
     for symbol in symbols:
-        _hex(where, "alphabet symbol", symbol)
+        if not _hex(where, "alphabet symbol", symbol):
+            raise EventLogError(f"{where}: the alphabet lists a symbol that is empty")
     if len(set(symbols)) != len(symbols):
         raise EventLogError(f"{where}: the alphabet lists a symbol twice")
     return alphabet
 
 
-def _check_ids(where: str, event: Event, next_id: int, learnable: range, first_learned: int) -> int:
-    """Ids may only name what exists; a new one is the next number. Returns the next free id."""
-    if event.op is Op.DELETE:
-        if not first_learned <= event.id < next_id:
-            raise EventLogError(f"{where}: deletes id {event.id}, which no merge before it made")
-        parts: tuple[int, ...] = event.into
-        made = next_id - 1
-    else:
-        parts, made = event.pair, event.id
-    for part in parts:
+def _check_ids(name: str, events: Events, learnable: range, first_learned: int) -> None:
+    """Ids may only name what exists there, and a new one is the next number; `name` and the line begin the message.
+
+    With symbols 0 to 9:  1 2 -> 10, 10 3 -> 11   before: 10, 11: neither uses nor makes more than there is
+                          1 2 -> 10, 11 3 -> 11   before: 10, 11: the second uses 11, which is yet to come
+    """
+    made = np.where(events.column("op") == DELETE, first_learned - 1, events.column("id"))
+    before = np.maximum.accumulate(np.concatenate([[first_learned], made + 1]))[:-1]
+
+    def exist(parts: Int64, before: Int64 | int) -> Bool:
+        learned = (parts >= first_learned) & (parts < before)
+        return learned | ((parts >= learnable.start) & (parts < learnable.stop))
+
+    good = exist(events.column("left"), before) & exist(events.column("right"), before)
+    good |= events.column("op") == DELETE
+    good &= (events.column("id") >= first_learned) & (events.column("id") <= before)
+    for at, into in events.into.items():
+        good[at] = first_learned <= events.column("id")[at] < before[at] and exist(np.array(into), before[at]).all()
+    if good.all():
+        return
+    at = int(np.argmin(good))
+    where, event, next_id = f"{name}: line {at + 2}", events[at], int(before[at])
+    if event.op is Op.DELETE and not first_learned <= event.id < next_id:
+        raise EventLogError(f"{where}: deletes id {event.id}, which no merge before it made")
+    for part in event.into if event.op is Op.DELETE else event.pair:
         if not (first_learned <= part < next_id or part in learnable):
             raise EventLogError(f"{where}: uses id {part}, which does not exist there")
-    if not first_learned <= made <= next_id:
-        raise EventLogError(f"{where}: makes id {made}; the next new id is {next_id}")
-    return max(next_id, made + 1)
+    raise EventLogError(f"{where}: makes id {event.id}; the next new id is {next_id}")
+
+
+def _check_sizes(name: str, events: Events, first_learned: int, most: int) -> None:
+    """All tokens together may have so many base symbols: their sum is what a reader has to hold."""
+    left = most
+    sizes: list[int] = []  # of the learned tokens
+    columns = (events.column(column).tolist() for column in ("left", "right", "id"))
+    for at, (a, b, made) in enumerate(zip(*columns, strict=True)):
+        if made - first_learned != len(sizes):
+            continue  # it is known already, or taken away
+        size = 1 if a < first_learned else sizes[a - first_learned]
+        size += 1 if b < first_learned else sizes[b - first_learned]
+        sizes.append(size)
+        left -= size
+        if left < 0:
+            raise EventLogError(
+                f"{name}: line {at + 2}: the tokens up to here have more than {most:,} base symbols together, which is "
+                f"more than any vocabulary; it was made to fill the memory, or was learned from text that repeats "
+                f"itself for megabytes. Learn it again with --max-token-length."
+            )
 
 
 def read_event_log(path: str | os.PathLike[str]) -> EventLog:
     """Read and check a whole log; EventLogError names file and line of the first thing wrong.
 
-    Cost: about 3 us per line; memory: the file and its events.
+    Cost: about 2 us per line; memory: the file and its lines as objects meanwhile, then 40 bytes for each event.
     """
     with Path(path).open("rb") as file:
         lines = file.read().split(b"\n")
@@ -251,31 +372,55 @@ def read_event_lines(lines: Sequence[bytes], name: str) -> EventLog:
     header, count, sha256 = _parse_header(lines[0], f"{name}: line 1")
     first_learned = header.alphabet["first_id"] + alphabet_size(header.alphabet) + len(header.stop_words)
     learnable = range(header.alphabet["first_id"], first_learned - len(header.stop_words))
-    next_id = first_learned
-    events = []
-    digest = hashlib.sha256()
-    for number, line in enumerate(lines[1:], 2):
-        where = f"{name}: line {number}"
-        event = parse_event(line, where)
-        next_id = _check_ids(where, event, next_id, learnable, first_learned)
-        events.append(event)
-        digest.update(line + b"\n")
+    with uncollected():
+        read, damaged = _read_lines(lines, name)
+        events = _as_columns(read)
+    _check_ids(name, events, learnable, first_learned)
+    _check_sizes(name, events, first_learned, MOST_SYMBOLS + MOST_SYMBOLS_A_LINE * last)
+    if damaged is not None:
+        raise damaged
     if len(events) != count:
         raise EventLogError(
             f"{name}: line {last}: the header promises {count} events, the file holds {len(events)}; "
             f"it was cut off or added to"
         )
-    if digest.hexdigest() != sha256:
+    if hashlib.sha256(b"\n".join([*lines[1:], b""])).hexdigest() != sha256:
         raise EventLogError(
             f"{name}: lines 2 to {last}: the events do not match the header's sha256 {sha256[:12]}...; "
             f"a line was changed after the log was written"
         )
-    return EventLog(header, tuple(events))
+    _check_fixed(f"{name}: line 1", header, events, first_learned)
+    return EventLog(header, events)
+
+
+def _read_lines(lines: Sequence[bytes], name: str) -> tuple[list[Line], EventLogError | None]:
+    """The event lines up to the first that is none, and what is wrong with that one."""
+    read: list[Line] = []
+    try:
+        for line in itertools.islice(lines, 1, None):
+            read.append(read_event.decode(line))
+    except ValueError as why:
+        return read, _damaged(f"{name}: line {len(read) + 2}", why)
+    return read, None
+
+
+def _as_columns(read: Sequence[Line]) -> Events:
+    """Lines as events."""
+    into = {at: line.into for at, line in enumerate(read) if isinstance(line, DeleteLine)}
+    return Events.of_columns(
+        [_OP_OF[type(line)] for line in read],
+        [-1 if isinstance(line, DeleteLine) else line.left for line in read],
+        [-1 if isinstance(line, DeleteLine) else line.right for line in read],
+        [line.id for line in read],
+        [line.n for line in read],
+        into,
+    )
 
 
 __all__ = [
     "Event",
     "EventLog",
+    "FixedIds",
     "Header",
     "Op",
     "Special",

@@ -5,7 +5,7 @@ merge 101 32 -> 256, chosen by count 2359     {"op":"merge","left":101,"right":3
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import overload
@@ -63,7 +63,7 @@ def delete_event(number: int, into: Iterable[int], n: int) -> Event:
 
 
 OPS = tuple(Op)  # a column of events holds their places in it
-_DELETE = OPS.index(Op.DELETE)
+DELETE = OPS.index(Op.DELETE)
 _JOINING = {op: f'{{"op":"{op}","left":%d,"right":%d,"id":%d,"n":%d}}\n' for op in (Op.MERGE, Op.SUPERMERGE)}
 
 
@@ -92,6 +92,23 @@ class Events(Sequence[Event]):
         for event in events:
             made.append(event)
         return made
+
+    @classmethod
+    def of_columns(
+        cls,
+        op: npt.ArrayLike,
+        left: npt.ArrayLike,
+        right: npt.ArrayLike,
+        made: npt.ArrayLike,
+        n: npt.ArrayLike,
+        into: Mapping[int, tuple[int, ...]],
+    ) -> Events:
+        """Events given as what `column` gives, and the parts of the deletions by their places."""
+        events = cls()
+        events._rows = np.array([op, left, right, made, n], np.int64)
+        events._size = events._rows.shape[1]
+        events.into = dict(into)
+        return events
 
     def append(self, event: Event) -> None:
         """Add one event."""
@@ -146,12 +163,12 @@ class Events(Sequence[Event]):
         found = Events()
         found._rows = self._rows[:, places] if places.step != 1 else self._rows[:, places.start : places.stop].copy()
         found._size = len(places)
-        found.into = {at: self.into[places[at]] for at in np.flatnonzero(found._rows[0] == _DELETE).tolist()}
+        found.into = {at: self.into[places[at]] for at in np.flatnonzero(found._rows[0] == DELETE).tolist()}
         return found
 
     def _event(self, at: int, row: Sequence[int]) -> Event:
         op, left, right, number, n = row
-        if op == _DELETE:
+        if op == DELETE:
             return Event(Op.DELETE, number, n, into=self.into[at])
         return Event(OPS[op], number, n, left, right)
 
@@ -173,7 +190,7 @@ class Events(Sequence[Event]):
 
     def _lines(self, low: int, high: int) -> bytes:
         ops = self._rows[0, low:high].tolist()
-        if _DELETE in ops:
+        if DELETE in ops:
             return b"".join(map(event_line, self[low:high]))
         numbers = self._rows[1:, low:high].T.ravel().tolist()
         return ("".join(_JOINING[OPS[op]] for op in ops) % tuple(numbers)).encode()

@@ -11,9 +11,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 FORMAT = "streambpe-events"
-VERSION = 1
+VERSIONS = (1, 2)  # 2: a header that says which ids are fixed and how many events are inherited
+
+MOST_EMPTY_IDS = 1 << 20  # ids before the first symbol, and reserved ones: a few bytes in a file, much memory in tables
+MOST_SCRIPT_SYMBOLS = 1 << 16  # two bytes hold the number of each
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+EmptyIds = Annotated[int, msgspec.Meta(ge=0, le=MOST_EMPTY_IDS)]
 
 
 class MergeLine(msgspec.Struct, tag_field="op", tag="merge", forbid_unknown_fields=True, gc=False):
@@ -70,15 +74,23 @@ class HeaderLine(msgspec.Struct, forbid_unknown_fields=True):
     unk: str | None
     stop_words: list[StopWordShape]
     specials: list[SpecialShape]
-    reserved: Count
+    reserved: EmptyIds
     events: EventsShape
+
+
+class ExtendedHeaderLine(HeaderLine, forbid_unknown_fields=True):
+    """The first line of version 2."""
+
+    version: Literal[2]  # type: ignore[assignment]
+    inherited: Count
+    free: list[tuple[Count, Annotated[int, msgspec.Meta(ge=1, le=MOST_EMPTY_IDS)]]]
 
 
 class ListedAlphabet(msgspec.Struct, forbid_unknown_fields=True):
     """Base symbols by their bytes, in hex."""
 
     kind: str
-    first_id: Count
+    first_id: EmptyIds
     symbols: list[str]
 
 
@@ -86,8 +98,18 @@ class NumberedAlphabet(msgspec.Struct):
     """SCRIPT's base symbols are numbers; which table made them stands beside these fields."""
 
     kind: Literal["script"]
-    first_id: Count
-    size: Count
+    first_id: EmptyIds
+    size: Annotated[int, msgspec.Meta(ge=0, le=MOST_SCRIPT_SYMBOLS)]
+
+
+class ConfigShape(msgspec.Struct):
+    """What a header's config says of how text becomes chunks; its other fields are told, not followed."""
+
+    pattern: str = "none"
+    gaps: str = "refuse"
+    normalize: str = "none"
+    unencodable: str = "bytes"
+    token_order: str = "latest-birth"
 
 
 class FormatShape(msgspec.Struct):
@@ -102,8 +124,16 @@ def check_alphabet(alphabet: dict[str, Any]) -> None:
     msgspec.convert(alphabet, NumberedAlphabet if alphabet.get("kind") == "script" else ListedAlphabet)
 
 
+def check_config(config: dict[str, Any]) -> None:
+    """ValidationError if a field that is followed is of another kind."""
+    msgspec.convert(config, ConfigShape)
+
+
 read_event: msgspec.json.Decoder[MergeLine | SupermergeLine | DeleteLine] = msgspec.json.Decoder(
     MergeLine | SupermergeLine | DeleteLine
 )
 read_format = msgspec.json.Decoder(FormatShape)
-read_header = msgspec.json.Decoder(HeaderLine)
+read_header: dict[int, msgspec.json.Decoder[HeaderLine]] = {
+    1: msgspec.json.Decoder(HeaderLine),
+    2: msgspec.json.Decoder(ExtendedHeaderLine),
+}

@@ -18,7 +18,8 @@ A chunk that is a stop word is its id, and no supermerge reaches across it.
 Log ids are what events speak of. Model ids, the dense numbers encoders hand out, cover the
 living tokens only: base alphabet, stop words, learned tokens by latest birth, then special
 tokens, then reserved places. Config may say otherwise: `"token_order": "first-birth"` numbers
-by log id and `"specials_first": true` puts special tokens before the alphabet (both PickyBPE).
+by log id and `"specials_first": true` puts special tokens before the alphabet (both PickyBPE). In a log of
+version 2 special tokens and reserved places have the ids that the header says, and tokens take the others in order.
 """
 
 from __future__ import annotations
@@ -27,13 +28,17 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 
-from streambpe.errors import UnknownSymbol
+from streambpe.errors import EventLogError, UnknownSymbol
 from streambpe.model.alphabet import UNKNOWN, Alphabet, Unknown
 from streambpe.model.codecs import shown_content
 from streambpe.model.eventlog import Event, EventLog, Header, Op
+from streambpe.model.events import DELETE, OPS, Events
 from streambpe.model.vocabulary import Vocabulary
+from streambpe.resources import uncollected
 
 Pair = tuple[int, int]
+
+_MERGE = OPS.index(Op.MERGE)
 
 
 def merge(sequence: Sequence[int], pair: Pair, new: int) -> list[int]:
@@ -76,8 +81,7 @@ def sizes(header: Header, events: Iterable[Event]) -> list[int]:
     model = Vocabulary(Alphabet.from_header(header.alphabet), [word.content for word in header.stop_words])
     extra = len(header.specials) + header.reserved
     result = []
-    for event in events:
-        _apply(model, event)
+    for _ in _replayed(model, Events.of(events)):
         result.append(model.size + extra)
     return result
 
@@ -92,13 +96,20 @@ def events_for_size(header: Header, events: Sequence[Event], vocab_size: int) ->
     size = base + len(header.specials) + header.reserved
     if size > vocab_size:
         raise ValueError(f"before any event the model has {size} ids already; it cannot be cut to {vocab_size}")
-    if size == vocab_size:
+    if size == vocab_size and not header.inherited:
         return 0
     after = sizes(header, events)
+    if "holes" in header.config and vocab_size < max([size, *after]):
+        raise ValueError("its ids have holes (prune --keep-ids), and it cannot be cut; prune it to fewer")
+    if header.inherited and vocab_size < after[header.inherited - 1]:
+        raise ValueError(
+            f"its first {after[header.inherited - 1]} ids came from another model, and it cannot be cut below them; "
+            f"cut that model instead"
+        )
     kept = 0
     for step in steps(events):
         kept += len(step)
-        if after[kept - 1] >= vocab_size:
+        if after[kept - 1] >= vocab_size and kept >= header.inherited:
             return kept
     largest = max([size, *after])
     raise ValueError(
@@ -107,39 +118,54 @@ def events_for_size(header: Header, events: Sequence[Event], vocab_size: int) ->
     )
 
 
-def _apply(vocabulary: Vocabulary, event: Event) -> None:
-    if event.op is Op.DELETE:
-        vocabulary.delete(event.id)
-        return
-    number = vocabulary.learn(*event.pair)
-    if number != event.id:
-        raise ValueError(f"{event} makes {vocabulary[number].content!r}, which has id {number} here")
+def _replayed(vocabulary: Vocabulary, events: Events) -> Iterator[tuple[int, int, int, int]]:
+    """Apply the events one after the other; of each that was applied (its op's place in OPS, left, right, id)."""
+    learn = vocabulary.learn
+    columns = (events.column(name).tolist() for name in ("op", "left", "right", "id"))
+    for event in zip(*columns, strict=True):
+        op, left, right, made = event
+        if op == DELETE:
+            vocabulary.delete(made)
+        elif (number := learn(left, right)) != made:
+            raise EventLogError(
+                f"The event log contradicts itself: its {OPS[op]} of {left} and {right} makes "
+                f"{vocabulary[number].content!r:.80}, which has id {number} here, not {made}. It was changed after it "
+                f"was written; write it anew from its RUN with `streambpe export`."
+            )
+        yield event
 
 
 class Model:
     """The meaning of an event log, or of the first `vocab_size` ids of it."""
 
     def __init__(self, log: EventLog, vocab_size: int | None = None) -> None:
-        events = log.events
+        events = Events.of(log.events)
         if vocab_size is not None:
             events = events[: events_for_size(log.header, events, vocab_size)]
         self.header = log.header
         self.events = events
         self.alphabet = Alphabet.from_header(log.header.alphabet)
         self.vocabulary = Vocabulary(self.alphabet, [word.content for word in log.header.stop_words])
-        self.merges: dict[Pair, list[int]] = {}  # pair -> growing event indices
+        # pair -> growing event indices; nearly all have one, and a tuple is nothing that garbage is looked for in
+        self.merges: dict[Pair, Sequence[int]] = {}
         self.deletions: dict[int, list[int]] = {}  # token -> growing event indices
         self.supermerges: dict[Pair, int] = {}  # pair -> its first event index
-        for index, event in enumerate(events):
-            _apply(self.vocabulary, event)
-            if event.op is Op.MERGE:
-                self.merges.setdefault(event.pair, []).append(index)
-            elif event.op is Op.DELETE:
-                self.deletions.setdefault(event.id, []).append(index)
-            else:
-                self.supermerges.setdefault(event.pair, index)
+        made = events.column("id")
+        with uncollected():
+            for index, (op, left, right, number) in enumerate(_replayed(self.vocabulary, events)):
+                if op == _MERGE:
+                    pair = left, right
+                    known = self.merges.get(pair)
+                    if isinstance(known, list):
+                        known.append(index)
+                    else:
+                        self.merges[pair] = (index,) if known is None else [*known, index]
+                elif op == DELETE:
+                    self.deletions.setdefault(number, []).append(index)
+                else:
+                    self.supermerges.setdefault((left, right), index)
         # A deletion takes a token's id away, so a superword that spells this token does not form.
-        self.supermerges = {pair: i for pair, i in self.supermerges.items() if events[i].id in self.vocabulary.living}
+        self.supermerges = {pair: i for pair, i in self.supermerges.items() if int(made[i]) in self.vocabulary.living}
         self.model_id = self._model_ids()
         self.log_id = {model: log for log, model in self.model_id.items()}
 
@@ -150,10 +176,18 @@ class Model:
         living = sorted(self.vocabulary.living) if first_birth else list(self.vocabulary.living)
         texts = [special.text for special in self.header.specials]
         start = self.alphabet.first_id
+        self.n_vocab = len(living) + len(texts) + self.header.reserved
+        if self.header.fixed is not None:
+            self.special_ids = {special.text: special.id for special in self.header.specials}
+            self.reserved_ids = [low + i for low, many in self.header.fixed.free for i in range(many)]
+            taken = {*self.special_ids.values(), *self.reserved_ids}
+            others = (number for number in range(start, start + self.n_vocab) if number not in taken)
+            return dict(zip(living, others, strict=True))
         first_token = start + len(texts) if specials_first else start
         first_special = start if specials_first else start + len(living)
         self.special_ids = {text: number for number, text in enumerate(texts, first_special)}
-        self.n_vocab = len(living) + len(texts) + self.header.reserved
+        end = start + self.n_vocab
+        self.reserved_ids = list(range(end - self.header.reserved, end))
         return {log: model for model, log in enumerate(living, first_token)}
 
     # Encoding, in log ids.

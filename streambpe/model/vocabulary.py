@@ -18,13 +18,14 @@ same bytes makes a token of its own, because the stop word must never enter a me
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from streambpe.model.alphabet import Alphabet
 
 
-class Token(NamedTuple):
-    """A log id with what it stands for."""
+class Token(msgspec.Struct, frozen=True, gc=False):
+    """A log id with what it stands for. Python's garbage collector does not look at it: there are as many as ids."""
 
     id: int
     base: tuple[int, ...]  # log ids of its base symbols
@@ -71,11 +72,14 @@ class Vocabulary:
 
     def learn(self, left: int, right: int) -> int:
         """The id of left + right: a new one, its old one back, or a living token's own."""
-        base = self[left].base + self[right].base
+        tokens, first = self.tokens, self.first_id
+        a = tokens[left - first] if left >= first else self[left]
+        b = tokens[right - first] if right >= first else self[right]
+        base = a.base + b.base
         number = self.id_of.get(base)
         if number is None:
-            number = self._next_id()
-            self.tokens.append(Token(number, base, self[left].content + self[right].content))
+            number = first + len(tokens)
+            tokens.append(Token(number, base, a.content + b.content))
             self.id_of[base] = number
             self.first_pair[number] = (left, right)
         # Setting a key that is there keeps its place: a living token does not get younger.

@@ -1,1 +1,1 @@
-"""Who runs tasks: threads of this process, or processes beside it."""
+"""Who runs tasks: threads of this process, processes beside it, or a Ray cluster."""

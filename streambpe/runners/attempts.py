@@ -44,6 +44,17 @@ def _close(folder: Path) -> None:
         remove_folder(gone)
 
 
+def remove_place(place: Path) -> None:
+    """Remove a folder of attempts, and at once their way to commit anything, though one may still write somewhere."""
+    gone = place.with_name(place.name + ".gone")
+    with contextlib.suppress(OSError):  # a file came while it was removed: it goes the next time
+        remove_folder(gone)
+        if place.exists():
+            rename(place, gone)
+            remove_folder(gone)
+    remove_folder(place)
+
+
 def commit_first(made: Path, target: Path) -> bool:
     """Give a finished file its name, unless another attempt's has it: then False. On disk when this returns."""
     sync_file(made)

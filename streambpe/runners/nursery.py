@@ -20,8 +20,8 @@ import sys
 
 from streambpe.resources import prepare_allocators
 from streambpe.runners.messages import Channel
-from streambpe.runners.worker import ignore_stop_signals, serve
-from streambpe.system import end_child, fork
+from streambpe.runners.worker import serve
+from streambpe.system import end_child, fork, ignore_stop_signals
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from streambpe.errors import WorkerLost
 from streambpe.runners.messages import Channel
 from streambpe.runners.runner import Busy, Calls, Halted, Kept, Lanes
-from streambpe.system import forks_well
+from streambpe.system import born_deaf, forks_well
 
 RETRIES = 3  # of a task whose worker died
 # Memory of the parent of all and of each worker, before any work: what they do not share with each other.
@@ -63,7 +63,7 @@ class _Nursery:
         self._lock = threading.Lock()
         self._control, its = socket.socketpair()
         command = [sys.executable, "-m", "streambpe.runners.nursery", str(memory_bytes), *preload]
-        with its:
+        with its, born_deaf():
             self._process = subprocess.Popen(command, stdin=its.fileno(), env=_environment())
 
     def fork(self, its: socket.socket) -> int:
@@ -101,7 +101,8 @@ class _Spawned:
 
     def __init__(self, memory_bytes: int) -> None:
         command = [sys.executable, "-m", "streambpe.runners.worker", str(memory_bytes)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment())
+        with born_deaf():
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment())
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self.pid = self._process.pid

@@ -14,6 +14,7 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -39,6 +40,7 @@ class Attempt:
     values: Sequence[Any]
     is_stopping: Callable[[], bool]
     on_advance: Callable[[int], None]
+    own_process: bool = False  # it runs in the main thread of a process that does nothing else
 
     def value(self, kept: Kept) -> Any:
         """What was `put`."""
@@ -64,6 +66,8 @@ class Busy:
     task: str
     pid: int = 0
     done: int = 0
+    node: str = ""  # the machine, if it may be another one
+    memory_bytes: int = 0  # of the worker, if the runner is told; else the job's own look at its processes has it
 
 
 @dataclass
@@ -116,7 +120,8 @@ class Lanes(Generic[Argument, Result]):
     def run(self, lanes: Sequence[Callable[[Argument], Result]], on_halt: Callable[[], None]) -> None:
         """Run everything on these lanes. `on_halt` is called when the job is to stop while tasks are at work."""
         threads = [
-            threading.Thread(target=self._lane, args=(run,), name="streambpe-lane", daemon=True) for run in lanes
+            threading.Thread(target=copy_context().run, args=(self._lane, run), name="streambpe-lane", daemon=True)
+            for run in lanes
         ]
         for thread in threads:
             thread.start()

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import pickle
 import queue
-import signal
 import sys
 import threading
 import time
@@ -23,7 +22,7 @@ from streambpe.errors import StreambpeError
 from streambpe.resources import prepare_allocators
 from streambpe.runners.messages import Channel
 from streambpe.runners.runner import Attempt
-from streambpe.system import stop_signals
+from streambpe.system import ignore_stop_signals
 
 _TELL_SECONDS = 0.2  # between two messages of how far a task is
 
@@ -61,12 +60,12 @@ class _Served:
             task, argument, number, memory_bytes = self.tasks.get()
             told = _Told(self.channel)
             try:
-                attempt = Attempt(number, memory_bytes, self.values, lambda: self.stopping, told.advance)
+                attempt = Attempt(number, memory_bytes, self.values, lambda: self.stopping, told.advance, True)
                 answer: tuple[str, Any] = ("done", task(argument, attempt))
             except BaseException as why:
-                answer = ("failed", why if isinstance(why, StreambpeError) else _with_place(why))
+                answer = ("failed", why if isinstance(why, StreambpeError) else with_place(why))
             told.flush()
-            _send(self.channel, _pickled(answer))
+            _send(self.channel, pickled(answer))
             del task, argument, answer
 
 
@@ -95,13 +94,14 @@ class _Told:
         self._done, self._next = 0, time.monotonic() + _TELL_SECONDS
 
 
-def _with_place(why: BaseException) -> BaseException:
+def with_place(why: BaseException) -> BaseException:
     """An error that nobody foresaw, with the place in the worker where it came up: tracebacks are not pickled."""
     why.add_note("in a worker process:\n" + "".join(traceback.format_tb(why.__traceback__)))
     return why
 
 
-def _pickled(answer: tuple[str, Any]) -> bytes:
+def pickled(answer: tuple[str, Any]) -> bytes:
+    """("done", result) or ("failed", error) as bytes, whatever they hold."""
     try:
         body = pickle.dumps(answer, protocol=5)
         if answer[0] == "failed":  # an error whose class cannot be made again from its arguments
@@ -110,12 +110,6 @@ def _pickled(answer: tuple[str, Any]) -> bytes:
         what = f"{type(answer[1]).__name__}: {answer[1]}"
         return pickle.dumps(("failed", RuntimeError(what)), protocol=5)
     return body
-
-
-def ignore_stop_signals() -> None:
-    """Ctrl-C is the coordinator's business; a worker ends when that is gone."""
-    for number in stop_signals():
-        signal.signal(number, signal.SIG_IGN)
 
 
 def serve(channel: Channel) -> None:

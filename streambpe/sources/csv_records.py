@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _LONGEST_FIELD = 2**31 - 1  # a C long on every system
 _LONGEST_HEADER = 1 << 24
+_WINDOW = 1 << 20  # bytes in which line breaks are looked at together
 _NAMED = 20  # at most so many columns in a message, and so many characters of each
 
 
@@ -79,20 +80,31 @@ def two_columns(name: str, column: str) -> str:
 
 
 def last_record_end(held: bytes) -> int:
-    """The end of the last whole csv record: a line break outside quotes. 0 if there is none.
+    """The end of the last whole csv record: a line break outside quotes. 0 if there is none. `held` begins with one.
 
-    `held` begins with a record. Quotes pair up only if each opens or closes a whole field; with
-    others among them (`5" pipe`) the csv reader itself is asked, which costs five times as much.
+    With quotes that do not pair up the csv reader itself is asked, which costs five times as much.
     """
+    end = paired_record_end(held)
+    return _last_record_read(held) if end is None else end
+
+
+def paired_record_end(held: bytes) -> int | None:
+    """The same; None if its quotes do not pair up: they do if each opens or closes a whole field (unlike `5" pipe`)."""
+    last = held.rfind(b"\n")
+    if last < 0 or b'"' not in held:
+        return last + 1
     data = np.frombuffer(held, np.uint8)
-    breaks = np.flatnonzero(data == 0x0A)
-    if not len(breaks):
-        return 0
     quotes = np.flatnonzero(data == 0x22)
     if not _are_field_quotes(data, quotes):
-        return _last_record_read(held)
-    outside = breaks[np.searchsorted(quotes, breaks) % 2 == 0]
-    return int(outside[-1]) + 1 if len(outside) else 0
+        return None
+    if np.searchsorted(quotes, last) % 2 == 0:
+        return last + 1
+    for begin in range(last // _WINDOW * _WINDOW, -1, -_WINDOW):  # from the end: eight bytes for each break
+        breaks = begin + np.flatnonzero(data[begin : begin + _WINDOW] == 0x0A)
+        outside = breaks[np.searchsorted(quotes, breaks) % 2 == 0]
+        if len(outside):
+            return int(outside[-1]) + 1
+    return 0
 
 
 def _are_field_quotes(data: npt.NDArray[np.uint8], quotes: npt.NDArray[np.int64]) -> bool:

@@ -6,20 +6,80 @@ import contextlib
 import csv
 import hashlib
 import io
-import json
+import itertools
+import operator
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
 from streambpe.core.binding import lines_as_documents
-from streambpe.errors import SourceError
-from streambpe.sources.csv_records import csv_reader, listed_names
+from streambpe.errors import PatternTooSlow, SourceError
+from streambpe.sources.csv_records import csv_reader
+from streambpe.sources.json_lines import BadLine, TooDeep, read_line, read_lines
 from streambpe.sources.source import BadUtf8, Block, BlockText, name_of
 from streambpe.sources.streams import BOM, open_bytes
+
+
+@contextlib.contextmanager
+def naming_documents(
+    block: Block, bad_utf8: BadUtf8 = "replace", chosen: Sequence[int] | None = None
+) -> Iterator[None]:
+    """A pattern that takes too long on a document of this block becomes an error that says where the document is.
+
+    `chosen`: the documents that are in the text, if not all are."""
+    try:
+        yield
+    except PatternTooSlow as why:
+        number = chosen[why.document] if chosen else why.document
+        raise SourceError(f"{_place_of(block, number, bad_utf8 == 'error')}: {why}") from None
+
+
+def _place_of(block: Block, document: int, strict: bool) -> str:
+    """Where a document of a block is; those that are null, empty lines or left out have no number.
+
+    `strict`: what holds a byte or half of a character that is not UTF-8 was left out, too.
+    """
+    if isinstance(block.data, list):
+        places = [
+            place for place, value in enumerate(block.data) if value is not None and not (strict and _is_cut(value))
+        ]
+        return f"{name_of(block.source)} document {block.start_at + places[document] + 1}"
+    if block.source.kind == "txt":
+        return name_of(block.source)
+    return _at_line(block, next(itertools.islice(_lines_of_documents(block, block.data, strict), document, None), 0))
+
+
+def _is_cut(value: str) -> bool:
+    return not value.isascii() and _SURROGATE.search(value) is not None
+
+
+def _lines_of_documents(block: Block, data: bytes, strict: bool) -> Iterator[int]:
+    """The line of each document of a block, from 0."""
+    column = block.source.column
+    if block.source.kind == "csv":
+        index = block.header.index(column)
+        reader = _records(data, block)
+        yield from (reader.line_num - 1 for row in reader if row and len(row) > index and not (strict and _bad(row)))
+        return
+    for number, line in enumerate(data.removeprefix(BOM).split(b"\n") if not block.start_at else data.split(b"\n")):
+        if strict and not is_valid_utf8(line):
+            continue
+        if block.source.kind == "lines":
+            if line or (block.inside_document and not number):
+                yield number
+        elif line.strip():
+            with contextlib.suppress(BadLine):
+                value = read_line(line.decode(errors="replace").encode(), column)
+                if value is not None and not (strict and _is_cut(value)):
+                    yield number
+
+
+def _bad(row: list[str]) -> bool:
+    return any(map(_is_cut, row))
 
 
 def digest_values(values: Iterable[str | None]) -> str:
@@ -35,20 +95,43 @@ def digest_values(values: Iterable[str | None]) -> str:
     return digest.hexdigest()
 
 
-def block_text(block: Block, bad_utf8: BadUtf8) -> BlockText:
+BadLines = Literal["error", "skip"]
+_HAVE_LINES = ("lines", "jsonl", "csv")  # kinds of source of which one line, or record, can be left out
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What becomes of what cannot be read."""
+
+    bad_utf8: BadUtf8
+    bad_lines: BadLines | None = None  # None: of a command that has no such option
+
+    @property
+    def skips(self) -> bool:
+        """Whether lines that cannot be read are left out."""
+        return self.bad_lines == "skip"
+
+    @property
+    def advice(self) -> str:
+        """How such a line is left out, where that can be said."""
+        return " --bad-lines skip leaves out such lines, and counts them." if self.bad_lines == "error" else ""
+
+
+def block_text(block: Block, bad_utf8: BadUtf8, bad_lines: BadLines | None = None) -> BlockText:
     """The counting buffer of a block, with what was repaired and skipped on the way."""
+    how = Policy(bad_utf8, bad_lines)
     if isinstance(block.data, list):
-        return _text_of_values(block.data, block, bad_utf8, digest_values(block.data))
+        return _text_of_values(block.data, block, how, digest_values(block.data))
     data = block.data
     digest = hashlib.sha256(data).hexdigest()
     boms = 0
     if block.start_at == 0 and data.startswith(BOM):
         data, boms = data[3:], 1
-    data, bad = _repair(data, block, bad_utf8)
+    data, bad, left_out = _repair(data, block, how)
     if block.source.kind == "jsonl":
-        made = _text_of_jsonl(data, block, bad_utf8, digest)
+        made = _text_of_jsonl(data, block, how, digest)
     elif block.source.kind == "csv":
-        made = _text_of_csv(data, block, bad_utf8, digest)
+        made = _text_of_csv(data, block, how, digest)
     elif block.source.kind == "lines":
         text = lines_as_documents(data, block.inside_document)
         if block.ends_source and data and not data.endswith(b"\n"):
@@ -58,6 +141,7 @@ def block_text(block: Block, bad_utf8: BadUtf8) -> BlockText:
         text = data + b"\xff" if block.ends_source else data
         made = BlockText(text, int(block.ends_source), digest)
     made.bad_utf8 += bad
+    made.bad_lines += left_out
     made.boms += boms
     return made
 
@@ -74,100 +158,98 @@ def is_valid_utf8(data: bytes) -> bool:
     return True
 
 
-def _repair(data: bytes, block: Block, policy: BadUtf8) -> tuple[bytes, int]:
-    """Valid UTF-8, and how many invalid sequences were replaced by U+FFFD or left out."""
+def _repair(data: bytes, block: Block, how: Policy) -> tuple[bytes, int, int]:
+    """(valid UTF-8, how many invalid sequences were replaced by U+FFFD or left out, how many lines were left out).
+
+    A line that is left out becomes an empty one, which is no document. Of a csv, the records are looked at later.
+    """
     if is_valid_utf8(data):
-        return data, 0
-    if policy == "error":
+        return data, 0, 0
+    if how.bad_utf8 == "error":
+        if how.skips and block.source.kind == "csv":
+            return data, 0, 0
+        if how.skips and block.source.kind in _HAVE_LINES:
+            lines = data.split(b"\n")
+            valid = [line if is_valid_utf8(line) else b"" for line in lines]
+            return b"\n".join(valid), 0, sum(map(operator.ne, lines, valid))
         try:
             data.decode()
         except UnicodeDecodeError as why:
+            advice = how.advice if block.source.kind in _HAVE_LINES else ""
             raise SourceError(
                 f"{name_of(block.source)} is not UTF-8: byte {block.start_at + why.start} is 0x{data[why.start]:02X} "
-                f"({why.reason}). Everything before it is kept. Give --bad-utf8 replace or skip, or repair it."
+                f"({why.reason}). Everything before it is kept. Give --bad-utf8 replace or skip, or repair it.{advice}"
             ) from None
     replaced = data.decode("utf-8", "replace")
     # a lead byte 0xEF never ends inside another sequence, so each of these was valid
     bad = replaced.count("\ufffd") - data.count(b"\xef\xbf\xbd")
-    text = replaced if policy == "replace" else data.decode("utf-8", "ignore")
-    return text.encode(), bad
+    text = replaced if how.bad_utf8 == "replace" else data.decode("utf-8", "ignore")
+    return text.encode(), bad, 0
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def _text_of_values(values: Iterable[str | None], block: Block, policy: BadUtf8, digest: str) -> BlockText:
-    """One document per value; null is skipped and counted, lone surrogates fall under the policy."""
+def _text_of_values(values: Iterable[str | None], block: Block, how: Policy, digest: str, before: int = 0) -> BlockText:
+    """One document per value; null is skipped and counted, lone surrogates fall under the policy. `before`: how many
+    values of the block there were before these."""
     texts: list[bytes] = []
-    nulls = bad = 0
-    for i, value in enumerate(values):
+    nulls = bad = left_out = 0
+    for i, value in enumerate(values, before):
         if value is None:
             nulls += 1
             continue
         try:
             texts.append(value.encode())
         except UnicodeEncodeError as why:
-            if policy == "error":
+            if how.bad_utf8 == "error" and how.skips:
+                left_out += 1
+                continue
+            if how.bad_utf8 == "error":
                 raise SourceError(
                     f"{name_of(block.source)}: document {i} after position {block.start_at} holds the lone surrogate "
                     f"U+{ord(value[why.start]):04X}, which is no character. Everything before it is kept. "
-                    f"Give --bad-utf8 replace or skip, or repair it."
+                    f"Give --bad-utf8 replace or skip, or repair it.{how.advice}"
                 ) from None
-            fixed, n = _SURROGATE.subn("\ufffd" if policy == "replace" else "", value)
+            fixed, n = _SURROGATE.subn("\ufffd" if how.bad_utf8 == "replace" else "", value)
             bad += n
             texts.append(fixed.encode())
     text = b"\xff".join(texts) + b"\xff" if texts else b""
-    return BlockText(text, len(texts), digest, bad_utf8=bad, nulls=nulls)
+    return BlockText(text, len(texts), digest, bad_utf8=bad, nulls=nulls, bad_lines=left_out)
 
 
-def _text_of_jsonl(data: bytes, block: Block, policy: BadUtf8, digest: str) -> BlockText:
-    row = _row_type(block.source.column)
-    try:
-        values = [r.text for r in msgspec.json.Decoder(row).decode_lines(data)]
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        values = list(_values_line_by_line(data, block))
-    return _text_of_values(values, block, policy, digest)
+def _text_of_jsonl(data: bytes, block: Block, how: Policy, digest: str) -> BlockText:
+    made = BlockText(b"", 0, digest)
+    first_half: SourceError | None = None  # told only if every line can be read
 
+    def on_bad(number: int, why: BadLine) -> None:
+        if how.skips and not isinstance(why, TooDeep):
+            made.bad_lines += 1
+            return
+        told = str(why) if isinstance(why, TooDeep) else f"{why}{how.advice}"
+        space = "" if told.startswith(":") else " "
+        raise SourceError(f"{_at_line(block, number)}{space}{told}") from None
 
-def _row_type(column: str) -> Any:
-    """What msgspec reads of a line: the one field, everything else skipped unread."""
-    return msgspec.defstruct("Row", [("text", str | None)], rename={"text": column})
-
-
-def _values_line_by_line(data: bytes, block: Block) -> Iterator[str | None]:
-    """The slow way, for blocks with a lone surrogate or an error: each error names its line."""
-    column = block.source.column
-    for number, line in enumerate(data.split(b"\n")):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line, parse_int=_parse_int)
-        except RecursionError:
-            raise SourceError(
-                f"{_at_line(block, number)} has brackets in brackets deeper than is read (some hundreds). Everything "
-                f"before it is kept. Leave the line out, or write the field apart."
-            ) from None
-        except ValueError as why:
-            raise SourceError(f"{_at_line(block, number)} is not JSON ({why}). Everything before it is kept.") from None
-        if not isinstance(row, dict):
-            raise SourceError(f"{_at_line(block, number)} is not a JSON object. Everything before it is kept.")
-        if column not in row:
-            raise SourceError(
-                f"{_at_line(block, number)} has no field {column!r}; it has {listed_names(list(row))}. "
-                f"Everything before it is kept. Pick the field with --text-column, or FILE:FIELD."
-            )
-        value = row[column]
-        if value is not None and not isinstance(value, str):
-            raise SourceError(
-                f"{_at_line(block, number)}: field {column!r} is {type(value).__name__}, not a string. "
-                f"Everything before it is kept."
-            )
-        yield value
-
-
-def _parse_int(digits: str) -> int | float:
-    """Python refuses integers of more than 4 300 digits; the fast reader skips them unread, so they are legal."""
-    return int(digits) if len(digits) < 4000 else float(digits)
+    texts: list[bytes] = []
+    for piece in read_lines(data, block.source.column, on_bad):
+        if isinstance(piece, tuple):
+            text, documents, nulls = piece
+        else:
+            try:
+                one = _text_of_values([piece], block, how, "", made.documents + made.nulls)
+            except SourceError as why:
+                first_half = first_half or why
+                continue
+            text, documents, nulls = one.text, one.documents, 0
+            made.bad_utf8 += one.bad_utf8
+            made.bad_lines += one.bad_lines
+        texts.append(text)
+        made.documents += documents
+        made.nulls += nulls
+    if first_half is not None:
+        raise first_half
+    made.text = texts[0] if len(texts) == 1 else b"".join(texts)
+    return made
 
 
 def _at_line(block: Block, number: int) -> str:
@@ -185,22 +267,35 @@ def _at_line(block: Block, number: int) -> str:
     return f"{name_of(block.source)} line {before + number + 1}"
 
 
-def _text_of_csv(data: bytes, block: Block, policy: BadUtf8, digest: str) -> BlockText:
+def _text_of_csv(data: bytes, block: Block, how: Policy, digest: str) -> BlockText:
     index = block.header.index(block.source.column)
     values: list[str | None] = []
-    reader = csv_reader(io.StringIO(data.decode(), newline=""))
-    if block.start_at == 0:
-        next(reader, None)  # the header
+    bad = 0
+    reader = _records(data, block)
+    strict = how.skips and how.bad_utf8 == "error"
     try:
         for row in reader:
             if not row:
                 continue
-            if len(row) <= index:
+            if len(row) > index and not (strict and _bad(row)):
+                values.append(row[index])
+            elif how.skips:
+                bad += 1
+            else:
                 raise SourceError(
-                    f"{_at_line(block, reader.line_num - 1)} has {len(row)} fields; column "
-                    f"{block.source.column!r} is number {index + 1}. Everything before it is kept."
+                    f"{_at_line(block, reader.line_num - 1)} has {len(row)} fields; column {block.source.column!r} is "
+                    f"number {index + 1}. Everything before it is kept.{how.advice}"
                 )
-            values.append(row[index])
     except csv.Error as why:
         raise SourceError(f"{_at_line(block, reader.line_num)}: {why}. Everything before it is kept.") from None
-    return _text_of_values(values, block, policy, digest)
+    made = _text_of_values(values, block, how, digest)
+    made.bad_lines += bad
+    return made
+
+
+def _records(data: bytes, block: Block) -> Any:
+    """A reader of the records of a block of csv, behind the header. Bytes that are not UTF-8 become lone surrogates."""
+    reader = csv_reader(io.StringIO(data.decode("utf-8", "surrogateescape"), newline=""))
+    if block.start_at == 0:
+        next(reader, None)  # the header
+    return reader

@@ -11,14 +11,14 @@ from streambpe.errors import SourceError
 from streambpe.sources.decode import digest_values
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Source
-from streambpe.sources.streams import open_bytes, read_exactly
+from streambpe.sources.streams import open_bytes, open_file, read_exactly
 from streambpe.text.patterns import Pattern
 
 
 def digest_file(source: Source) -> str:
     """sha256 of a file as it stands on disk."""
     try:
-        with open(source.path, "rb") as file:
+        with open_file(source) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as why:
         raise SourceError(f"{source.path} cannot be read: {why.strerror}.") from None

@@ -14,11 +14,16 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from streambpe.count_config import SourceOptions
-from streambpe.errors import SourceError, UsageError
-from streambpe.sources.source import Kind, Source
+from streambpe.count_config import Counting, SourceOptions
+from streambpe.errors import SourceError, UsageError, typed
+from streambpe.options import options_of
+from streambpe.sources.remote.address import checked, is_remote
+from streambpe.sources.remote.place import place_of
+from streambpe.sources.shards import share_of
+from streambpe.sources.source import Kind, Source, name_of
 from streambpe.sources.streams import strip_compression
 from streambpe.system import NamesOnDisk, name_order
 
@@ -31,14 +36,21 @@ _KIND_OF_SUFFIX: dict[str, Kind] = {
     ".csv": "csv",
     ".parquet": "parquet",
 }
+_WITH_FIELDS = ("jsonl", "csv", "parquet")
+_READ_AS = {"txt": "plain text", "lines": "lines of text"} | {kind: kind for kind in (*_WITH_FIELDS, "counts")}
 _COUNT_SUFFIXES = (".csv", ".tsv", ".txt", ".vocab", ".dict", ".parquet")
 
 
-def find_sources(arguments: Sequence[str], how: SourceOptions = SourceOptions()) -> tuple[list[Source], list[str]]:
-    """The inputs behind the SOURCE arguments, sorted by path, each once; and warnings for the user."""
+def find_sources(
+    arguments: Sequence[str], how: SourceOptions = SourceOptions(), *, in_part: bool = False
+) -> tuple[list[Source], list[str]]:
+    """The inputs behind the SOURCE arguments, sorted by path, each once; and warnings for the user.
+
+    `in_part`: these are not all that `how` was said of, so what they do not need is not refused.
+    """
     if how.counts and (how.lines or how.text_column or how.kind != "auto"):
         raise UsageError("--counts: a table of counts has no lines, field or format to choose. Leave that option out.")
-    if how.lines and how.kind in ("jsonl", "csv", "parquet"):
+    if how.lines and how.kind in _WITH_FIELDS:
         raise UsageError(f"--lines with --format {how.kind}: lines are documents in text files only. Leave one out.")
     found: dict[str, Source] = {}
     warnings: list[str] = []
@@ -46,7 +58,7 @@ def find_sources(arguments: Sequence[str], how: SourceOptions = SourceOptions())
     for argument in arguments:
         for source in _expand(argument, how, name_on_disk, warnings):
             if source.path in found:
-                if source.kind in ("jsonl", "csv", "parquet") and source.column != found[source.path].column:
+                if source.kind in _WITH_FIELDS and source.column != found[source.path].column:
                     raise UsageError(
                         f"{source.path} is named with two fields, {found[source.path].column!r} and "
                         f"{source.column!r}; a run counts one of a file. Count the other into another RUN, and "
@@ -54,28 +66,101 @@ def find_sources(arguments: Sequence[str], how: SourceOptions = SourceOptions())
                     )
                 warnings.append(f"{source.path} is named more than once; it is counted once.")
             found[source.path] = source
-    return [found[path] for path in sorted(found, key=name_order)], warnings
+    sources = [found[path] for path in sorted(found, key=name_order)]
+    if sources and not in_part:
+        refuse_idle(sources, how)
+    return share_of(sources, how.shard) if how.shard is not None else sources, warnings
+
+
+def refuse_idle(sources: Sequence[Source], how: SourceOptions) -> None:
+    """An error if an option says how sources are read, and none of these is read so."""
+    given = how.given()
+    if sources and all(source.texts is not None for source in sources):
+        for name in ("lines", "text_column", "kind", "counts", "shard"):
+            if name in given:
+                raise UsageError(
+                    f"{options_of(SourceOptions)[name].flag} is about files, and the texts come from none."
+                )
+    if how.shard is not None:  # these may be one share of the sources, and another share needs the option
+        return
+    first = sources[0]
+    if "text_column" in given:
+        columns = {source.column for source in sources if source.kind in _WITH_FIELDS}
+        if not columns:
+            raise UsageError(
+                f"--text-column {how.text_column} names a field of jsonl, csv or parquet, and no source is one of "
+                f"these: {shown(name_of(first))} is read as {_READ_AS[first.kind]}. Nothing was changed. Leave it out, "
+                f"or say with --format what the sources are."
+            )
+        if how.text_column not in columns:
+            raise UsageError(
+                f"--text-column {how.text_column}: every source names a field of its own, by FILE:FIELD. Nothing was "
+                f"changed. Leave it out."
+            )
+    if how.lines and all(source.kind != "lines" for source in sources):
+        raise UsageError(
+            f"--lines is about text files, and no source is one: {shown(name_of(first))} is read as "
+            f"{_READ_AS[first.kind]}. Nothing was changed. Leave it out, or say with --format what the sources are."
+        )
+
+
+def without_idle(how: Counting, sources: Sequence[Source]) -> Counting:
+    """The same without what `refuse_idle` would refuse, where other texts are read so (--balance-text)."""
+    if how.lines and all(source.kind != "lines" for source in sources):
+        how = replace(how, lines=False)
+    if all(source.kind not in _WITH_FIELDS or source.column != how.text_column for source in sources):
+        how = replace(how, text_column=None)
+    return how
+
+
+def from_anywhere(argument: str) -> str:
+    """A SOURCE argument that means the same in any folder: relative ones begin with the present folder."""
+    if is_remote(argument):
+        return checked(argument)
+    if argument == "-" or os.path.isabs(argument):
+        return argument
+    if not argument:  # refused when it is looked for
+        return argument
+    here = os.getcwd()
+    if glob.has_magic(argument) and not _exists(Path(argument)):
+        here = glob.escape(here)
+    return os.path.join(here, argument)
+
+
+def refuse_addresses(arguments: Iterable[object]) -> None:
+    """Refuse addresses that cannot be read or may hold a secret, before any name is written or shown."""
+    for argument in arguments:
+        if isinstance(argument, str) and is_remote(argument):
+            checked(argument)
 
 
 def _expand(argument: str, how: SourceOptions, name_on_disk: NamesOnDisk, warnings: list[str]) -> Iterator[Source]:
     column = how.text_column or "text"
+    if not argument:  # as a path it would be the present folder
+        raise UsageError(
+            "A SOURCE is an empty word, perhaps a variable of the shell that is not set. Nothing was read. Name a file "
+            "or folder; the present folder is called '.'."
+        )
     if argument == "-":
         yield Source(how.stdin_name, _kind_of("-", how), column, is_stdin=True)
         return
-    path = Path(argument)
     match = re.fullmatch(r"(.+\.(?:jsonl|ndjson|csv|parquet)(?:\.gz|\.zst)?):(.+)", argument)
+    if is_remote(argument):
+        address, column = (match[1], match[2]) if match else (argument, column)
+        yield from _remote(address, column, how)
+        return
+    path = Path(argument)
     if not _exists(path) and match:
         path, column = Path(match.group(1)), match.group(2)
     if _exists(path) and path.is_dir():
         if (path / "state.duckdb").is_file():
             raise SourceError(
                 f"{argument} is a RUN, not a folder of sources. Nothing was changed. RUN comes first; the counts of "
-                f"another one are added by `streambpe merge-counts RUN {argument}`."
+                f"another one are added by `streambpe merge-counts RUN {typed(argument)}`."
             )
         names = sorted(_sources_in(path, how.counts, warnings))
         if not names:
-            wanted = " ".join(_COUNT_SUFFIXES if how.counts else _KIND_OF_SUFFIX)
-            raise SourceError(f"{argument} is a folder without sources. Looked for: {wanted} (each also .gz .zst).")
+            raise _no_sources(argument, how)
     elif _exists(path) or not glob.has_magic(str(path)):
         names = [path]
     else:
@@ -86,10 +171,29 @@ def _expand(argument: str, how: SourceOptions, name_on_disk: NamesOnDisk, warnin
         try:
             status = name.stat()
         except (OSError, ValueError) as why:  # of a name with a NUL in it
-            raise SourceError(f"{shown(name)} cannot be read: {getattr(why, 'strerror', why)}.") from None
+            text, hint = str(name).rpartition(":")[0], ""
+            if text and _exists(Path(text)):
+                hint = f" FILE:FIELD is for jsonl, csv and parquet, and {shown(Path(text))} is none of them."
+            raise SourceError(f"{shown(name)} cannot be read: {getattr(why, 'strerror', why)}.{hint}") from None
         refuse_what_is_no_file(name, status)
         real = str(name_on_disk(name))
         yield Source(real, _kind_of(real, how), column, status.st_size, status.st_mtime_ns)
+
+
+def _remote(argument: str, column: str, how: SourceOptions) -> Iterator[Source]:
+    """What lies at an address: a file, or those of a folder or glob."""
+    address = checked(argument)
+    none = True
+    for found in place_of(address).find(address, lambda name: _is_source_name(name, how.counts)):
+        none = False
+        yield Source(found.name, _kind_of(found.name, how), column, found.bytes, found.stamp)
+    if none:
+        raise SourceError(f"No file matches {address}.") if glob.has_magic(address) else _no_sources(address, how)
+
+
+def _no_sources(argument: str, how: SourceOptions) -> SourceError:
+    wanted = " ".join(_COUNT_SUFFIXES if how.counts else _KIND_OF_SUFFIX)
+    return SourceError(f"{argument} is a folder without sources. Looked for: {wanted} (each also .gz .zst).")
 
 
 def _exists(path: Path) -> bool:

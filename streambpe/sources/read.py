@@ -20,10 +20,12 @@ from streambpe.sources.csv_records import last_record_end, listed_names, read_he
 from streambpe.sources.decode import digest_values
 from streambpe.sources.not_text import SAMPLE_BYTES, refuse_if_not_text
 from streambpe.sources.source import Block, Source, Stream, name_of
-from streambpe.sources.streams import DAMAGE, Prefixed, compression_of, open_bytes, read_exactly
+from streambpe.sources.streams import DAMAGE, Prefixed, compression_of, open_bytes, open_file, read_exactly
 from streambpe.text.patterns import Pattern
 
 Gap = tuple[int, int | None]
+_ROWS, _ROWS_OF_DICTIONARY = 256, 32  # of a Parquet file, decoded at once
+_WHOLE = {"lines": "line", "jsonl": "line", "parquet": "value"}
 
 
 def gaps_between(done: Iterable[tuple[int, int]]) -> list[Gap]:
@@ -45,12 +47,16 @@ def gaps_before(end: int | None, done: Iterable[tuple[int, int]]) -> list[Gap]:
     return [(start, end if stop is None else min(stop, end)) for start, stop in gaps if start < end]
 
 
-def open_parquet(source: Source) -> pq.ParquetFile:
+@contextlib.contextmanager
+def open_parquet(source: Source) -> Iterator[pq.ParquetFile]:
     """A Parquet file; an error that names it if it is none."""
-    try:
-        return pq.ParquetFile(source.path, pre_buffer=False, buffer_size=1 << 20)
-    except (OSError, pa.ArrowException) as why:
-        raise not_parquet(source.path, why) from None
+    with contextlib.ExitStack() as opened:
+        stored = opened.enter_context(open_file(source)) if source.is_remote else source.path
+        try:
+            file = opened.enter_context(pq.ParquetFile(stored, pre_buffer=False, buffer_size=1 << 20))
+        except (OSError, pa.ArrowException) as why:
+            raise not_parquet(source.path, why) from None
+        yield file
 
 
 def row_group_starts(file: pq.ParquetFile) -> npt.NDArray[np.int64]:
@@ -68,6 +74,8 @@ class Reader:
     verify: Callable[[Source, int, int, str], None] | None = None  # told the digest of skipped stretches
     on_read: Callable[[int], None] | None = None  # told how many bytes of the files on disk were read
     take_anyway: str = ""  # how the user says that a source is to be read though it is mostly no UTF-8
+    whole_lines: bool = False  # no block of lines ends inside one
+    tells_skipped: bool = True  # `on_read` is told of what is passed by, too; of packed files always
 
     def blocks(self, source: Source, done: Sequence[tuple[int, int]] = (), stop: int | None = None) -> Iterator[Block]:
         """The stretches of a source that are not `done`, in order, one after another; up to `stop` if it has one."""
@@ -80,7 +88,7 @@ class Reader:
 
     def _from_bytes(self, source: Source, done: Sequence[tuple[int, int]], end: int | None) -> Iterator[Block]:
         stream, told = open_bytes(source)
-        told_before = 0
+        told_before, by_place = 0, not (self.tells_skipped or compression_of(source.path))
         try:
             at = 0
             header: tuple[str, ...] = ()
@@ -92,12 +100,14 @@ class Reader:
             covered = sorted(done)
             for start, stop in gaps_before(end, covered):
                 self._skip(stream, source, at, start, covered)
+                told_before = start if by_place else told_before
                 at = start
                 for block in self._gap(stream, source, start, stop, header):
                     at = block.stop_at
                     if self.on_read:
-                        self.on_read(told() - told_before)
-                        told_before = told()
+                        now = at if by_place else told()
+                        self.on_read(now - told_before)
+                        told_before = now
                     yield block
         finally:
             if not source.is_stdin:
@@ -172,20 +182,35 @@ class Reader:
         """The last place in `held` at which a block may end, or 0."""
         if source.kind in ("lines", "jsonl"):
             end = held.rfind(b"\n") + 1
-            if end or source.kind == "jsonl":
+            if end or source.kind == "jsonl" or self.whole_lines:
                 return end
         if source.kind == "csv":
             return last_record_end(held)
         return find_border(held, self.pattern)
 
-    def _refuse(self, source: Source, at: int, size: int) -> None:
+    def _rows_at_once(self, file: pq.ParquetFile, source: Source, group: int) -> int:
+        """How many values of a row group are decoded together: about a block of them."""
+        rows = file.metadata.row_group(group)
+        columns = (rows.column(number) for number in range(rows.num_columns))
+        column = next((column for column in columns if column.path_in_schema == source.column), None)
+        if column is None:  # named otherwise in the file than in its schema
+            return 1
+        mean = column.total_uncompressed_size // max(rows.num_rows, 1)
+        if rows.num_rows == 1 and mean > 4 * self.most_bytes:  # its page may name it as least and largest, too
+            starts = row_group_starts(file)
+            self._refuse(source, int(starts[group]), mean, "row")
+        # in a dictionary, a long value stands once for many rows, and writers let one grow to 1 MB
+        most = _ROWS_OF_DICTIONARY if column.has_dictionary_page else _ROWS
+        return int(min(most, max(self.block_bytes // max(mean, 1), 1)))
+
+    def _refuse(self, source: Source, at: int, size: int, place: str = "byte") -> None:
         why = (
             "the pattern has no place where it can be cut"
-            if source.kind in ("txt", "lines")
-            else f"one {'line' if source.kind == 'jsonl' else 'record'} has to be read whole"
+            if source.kind == "txt" or (source.kind == "lines" and not self.whole_lines)
+            else f"one {_WHOLE.get(source.kind, 'record')} has to be read whole"
         )
         raise LimitError(
-            f"{name_of(source)} holds a document of more than {size >> 20} MB at byte {at}, and {why}; "
+            f"{name_of(source)} holds a document of more than {size >> 20} MB at {place} {at}, and {why}; "
             f"with this --memory at most {self.most_bytes >> 20} MB of it can be held. "
             f"Everything else is kept. Give more --memory, or leave that document out."
         )
@@ -234,7 +259,8 @@ class Reader:
         values: list[str | None] = []
         size, begin = 0, low
         try:
-            for batch in file.iter_batches(256, row_groups=[group], columns=[source.column], use_threads=False):
+            at_once = self._rows_at_once(file, source, group)
+            for batch in file.iter_batches(at_once, row_groups=[group], columns=[source.column], use_threads=False):
                 batch_start, at = at, at + len(batch)
                 if at <= low or batch_start >= high:
                     continue
@@ -242,6 +268,8 @@ class Reader:
                 for text in _strings(rows):
                     values.append(text)
                     size += len(text) if text else 0
+                    if text and len(text) > self.most_bytes:
+                        self._refuse(source, begin + len(values) - 1, len(text), "row")
                     if size >= self.block_bytes:
                         yield Block(source, begin, begin + len(values), values, begin + len(values) == last)
                         begin, values, size = begin + len(values), [], 0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
+
+from streambpe.sources.remote.address import is_remote
 
 
 class Stream(Protocol):
@@ -28,11 +30,11 @@ BadUtf8 = Literal["replace", "skip", "error"]
 class Source:
     """One input: what it is and where."""
 
-    path: str  # absolute; the name of standard input ("-" unless given another) or of an iterator
+    path: str  # absolute, or an address; the name of standard input ("-" unless given another) or of an iterator
     kind: Kind
     column: str = "text"
     bytes: int = 0  # on disk; 0 if unknown
-    mtime_ns: int = 0
+    mtime_ns: int = 0  # of a remote one, what its server tells of its content, as a number; 0 if it tells nothing
     texts: Iterable[str | None] | None = field(default=None, compare=False, repr=False)
     is_stdin: bool = False
     group: str | None = field(default=None, compare=False)  # the group of sources it belongs to; None: not asked for
@@ -42,6 +44,11 @@ class Source:
     def is_stream(self) -> bool:
         """Whether it can be read only once, from the front."""
         return self.is_stdin or self.texts is not None
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it lies on another machine."""
+        return not self.is_stream and is_remote(self.path)
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,8 @@ class BlockText:
     boms: int = 0
     nulls: int = 0
     dropped: int = 0  # characters, by --unencodable drop
+    bad_lines: int = 0  # left out, by --bad-lines skip
+    chosen: Sequence[int] | None = None  # by --sample: which of the documents of the block are in `text`
 
 
 def name_of(source: Source) -> str:

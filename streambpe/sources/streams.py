@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import sys
 import zlib
 from collections.abc import Callable
@@ -15,6 +16,8 @@ if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
+from streambpe.sources.remote.address import is_remote
+from streambpe.sources.remote.place import open_remote, place_of
 from streambpe.sources.source import Source, Stream
 
 BOM = b"\xef\xbb\xbf"
@@ -33,14 +36,30 @@ def compression_of(path: str) -> str:
     return strip_compression(path)[1]
 
 
+def open_file(source: Source) -> io.BufferedReader:
+    """The bytes of a source as they are stored, here or elsewhere; they can be read from any place."""
+    if is_remote(source.path):
+        return open_remote(source.path, source.bytes, source.mtime_ns)
+    try:
+        return open(source.path, "rb")
+    except OSError as why:
+        raise SourceError(f"{source.path} cannot be read: {why.strerror}.") from None
+
+
+def look_at(path: str) -> tuple[int, int]:
+    """(size, time stamp) of a source that is a file, here or elsewhere, as it is now."""
+    if is_remote(path):
+        found = place_of(path).look(path)
+        return found.bytes, found.stamp
+    status = os.stat(path)
+    return status.st_size, status.st_mtime_ns
+
+
 def open_bytes(source: Source) -> tuple[Stream, Callable[[], int]]:
     """The decompressed bytes of a source, and a function that says how far the file on disk was read."""
     if source.is_stdin:
         return sys.stdin.buffer, lambda: 0
-    try:
-        raw = open(source.path, "rb")  # noqa: SIM115  closed by the reader of the stream
-    except OSError as why:
-        raise SourceError(f"{source.path} cannot be read: {why.strerror}.") from None
+    raw = open_file(source)
     suffix = compression_of(source.path)
     if suffix == ".gz":
         return _Decompressed(gzip.GzipFile(fileobj=raw), raw), raw.tell

@@ -1,24 +1,32 @@
-"""Sources cut into stretches that different workers read: at ends of documents, so that no worker needs another's text.
+"""Sources cut into stretches that different workers read: where no worker needs another's text.
 
 big.jsonl        0 to 67 109 121, 67 109 121 to 134 218 004, ...      bytes, behind a line break
 big.parquet      0 to 81 920, 81 920 to 163 840, ...                  rows, between row groups
-text.jsonl.gz    all of it: a compression cannot be entered; the same for csv and plain text
+big.csv          likewise behind a record: to know whether a line break is in quotes, all before it is looked at here
+big.txt          0 to 67 108 870, ...                                 bytes, where the pattern has a border in any case
+text.jsonl.gz    all of it: a compression cannot be entered
 a.txt, b.txt     together, if they are small
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from streambpe.sources.borders import find_border
+from streambpe.sources.csv_records import paired_record_end, read_header
 from streambpe.sources.not_text import SAMPLE_BYTES, refuse_if_not_text
 from streambpe.sources.read import gaps_between, open_parquet, row_group_starts
-from streambpe.sources.source import Source, name_of
-from streambpe.sources.streams import compression_of, open_bytes, read_exactly
+from streambpe.sources.source import Source, Stream, name_of
+from streambpe.sources.streams import DAMAGE, compression_of, open_bytes, read_exactly
+from streambpe.text.patterns import Pattern
 
 Done = Sequence[tuple[int, int]]
-_LOOKED = 1 << 20  # bytes in which a line break is looked for
+_LOOKED = 1 << 20  # bytes in which a line break or a border is looked for
+_SCANNED = 8 << 20  # bytes of a csv, of which the last whole record is found at once
+_MOST_RECORD = 64 << 20  # a csv with larger ones is not cut any more
 
 
 @dataclass(frozen=True)
@@ -44,14 +52,28 @@ class Stretch:
         return self.stop is None or any(start < self.stop for start, _ in gaps_between(self.done))
 
 
-def cut(source: Source, done: Done, size: int, take_anyway: str = "") -> Iterator[Stretch]:
+def bytes_between(kind: str, path: str, start: int, stop: int) -> int:
+    """Bytes of the file between two places of a source, if places are bytes there; else 0."""
+    return 0 if kind == "parquet" or compression_of(path) else stop - start
+
+
+def can_be_cut(source: Source, pattern: Pattern) -> bool:
+    """Whether a large source is more than one stretch."""
+    if compression_of(source.path) or source.is_stream:
+        return False
+    if source.kind == "csv" and source.is_remote:  # finding where its records end is to read all of it once more
+        return False
+    return source.kind in ("jsonl", "lines", "csv", "parquet") or (source.kind == "txt" and pattern.has_cuts)
+
+
+def cut(source: Source, done: Done, size: int, pattern: Pattern, take_anyway: str = "") -> Iterator[Stretch]:
     """The rest of a source in stretches of about `size` bytes on disk. An error if it is not what its name says."""
-    if compression_of(source.path) or source.kind not in ("jsonl", "lines", "parquet"):
+    if not can_be_cut(source, pattern):
         yield Stretch(source, tuple(done))
         return
-    cuts = _row_cuts(source, size) if source.kind == "parquet" else _line_cuts(source, done, size, take_anyway)
+    cuts = _row_cuts(source, size) if source.kind == "parquet" else _byte_cuts(source, done, size, pattern, take_anyway)
     begin = 0
-    for stop in [*cuts, None]:
+    for stop in itertools.chain(cuts, [None]):
         low = [(0, begin)] if begin else []
         inside = [(start, end) for start, end in done if end > begin and (stop is None or start < stop)]
         stretch = Stretch(source, (*low, *inside), stop)
@@ -60,20 +82,46 @@ def cut(source: Source, done: Done, size: int, take_anyway: str = "") -> Iterato
         begin = stop or 0
 
 
-def _line_cuts(source: Source, done: Done, size: int, take_anyway: str) -> Iterator[int]:
-    """Places right behind a line break, about `size` bytes apart."""
+def _byte_cuts(source: Source, done: Done, size: int, pattern: Pattern, take_anyway: str) -> Iterator[int]:
+    """Places where a stretch may end, about `size` bytes apart."""
     stream, _ = open_bytes(source)
     with contextlib.closing(stream):
         if not done and not source.any_bytes:
             refuse_if_not_text(read_exactly(stream, SAMPLE_BYTES, source, 0), name_of(source), take_anyway)
-        before = 0
-        for wanted in range(size, source.bytes, size):
-            stream.seek(wanted - 1)
-            found = read_exactly(stream, _LOOKED, source, wanted - 1).find(b"\n")
-            place = wanted + found
-            if found >= 0 and before < place < source.bytes:
-                yield place
-                before = place
+        if source.kind == "csv":
+            yield from _record_cuts(stream, source, done, size)
+        else:
+            yield from _text_cuts(stream, source, size, pattern)
+
+
+def _text_cuts(stream: Stream, source: Source, size: int, pattern: Pattern) -> Iterator[int]:
+    """Places right behind a line break; in plain text, borders of the pattern that are certain whatever is around."""
+    before = 0
+    for wanted in range(size, source.bytes, size):
+        stream.seek(wanted - 1)
+        held = read_exactly(stream, _LOOKED if source.kind != "txt" else min(_LOOKED, size), source, wanted - 1)
+        place = wanted + held.find(b"\n") if source.kind != "txt" else wanted - 1 + find_border(held, pattern)
+        if place >= wanted and before < place < source.bytes:
+            yield place
+            before = place
+
+
+def _record_cuts(stream: Stream, source: Source, done: Done, size: int) -> Iterator[int]:
+    """Places right behind a record of a csv, as far as its quotes pair up. What is counted already is not read."""
+    stream.seek(0)
+    _, header = read_header(stream, name_of(source), source.column, DAMAGE)
+    at = before = gaps_between(done)[0][0] or len(header)
+    stream.seek(at)
+    held = b""
+    while more := read_exactly(stream, min(_SCANNED, size), source, at + len(held)):
+        held += more
+        end = paired_record_end(held)
+        if end is None or len(held) > _MOST_RECORD:
+            return
+        at, held = at + end, held[end:]
+        if at - before >= size and at < source.bytes:
+            yield at
+            before = at
 
 
 def _row_cuts(source: Source, size: int) -> list[int]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from streambpe.arrays import MAX_COUNT
 from streambpe.errors import SourceError
@@ -23,7 +22,7 @@ if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
-from streambpe.sources.read import is_text, not_parquet
+from streambpe.sources.read import is_text, not_parquet, open_parquet
 from streambpe.sources.source import Source
 from streambpe.sources.streams import open_bytes, strip_compression
 
@@ -71,7 +70,7 @@ def _as_table(chunks: Sequence[str], counts: Sequence[int]) -> pa.Table:
 
 def _read_count_parquet(source: Source, most_rows: int) -> Iterator[CountTable]:
     try:
-        with pq.ParquetFile(source.path, pre_buffer=False, buffer_size=1 << 20) as file:
+        with open_parquet(source) as file:
             names = file.schema_arrow.names
             if names[:2] not in (["chunk", "count"], ["chunk", "n"]):
                 raise SourceError(f"{source.path} holds columns {', '.join(names)}; a count table has chunk and count.")

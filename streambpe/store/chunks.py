@@ -29,7 +29,7 @@ from streambpe.later import compute as pc
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.store.counted import CorpusDigest, as_list, digest_counts, list_ranges, too_many_chunks
-from streambpe.store.database import GROUP_COUNTS_FORMAT, append, incoming, open_store, put_facts
+from streambpe.store.database import GROUP_COUNTS_FORMAT, append, commit, incoming, open_store, put_facts
 from streambpe.store.identity import tables_written
 from streambpe.store.merge import compact, give_out, lists_of_range, opened, ranges
 from streambpe.store.parts import Part, Parts, list_parts, parts_by_group
@@ -92,7 +92,7 @@ def fold(run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None, ag
         failpoint("fold-filled")
         with tables_written(run.state) as written:
             put_facts(con, "run", {**told, "written": written})
-            con.commit()
+            commit(con)
     if anew or new:
         run.keep(_FOLDED, run.written_at())
     failpoint("fold-committed")
@@ -102,10 +102,18 @@ def fold(run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None, ag
 
 def open_counts(run: Run, resources: Resources) -> duckdb.DuckDBPyConnection:
     """Open the tables for reading; to be called while nothing else is in memory."""
-    spare = max(resources.memory_bytes - BASE_BYTES, 48 << 20)
     return open_store(
-        run.state, read_only=True, memory_bytes=spare // 2, threads=resources.threads, temp_dir=resources.temp_dir
+        run.state,
+        read_only=True,
+        memory_bytes=half_of_spare(resources),
+        threads=resources.threads,
+        temp_dir=resources.temp_dir,
     )
+
+
+def half_of_spare(resources: Resources) -> int:
+    """What DuckDB gets where rows are given to it: half of what is left when the program is loaded."""
+    return max(resources.memory_bytes - BASE_BYTES, 48 << 20) // 2
 
 
 def range_bytes(resources: Resources) -> int:
@@ -209,7 +217,7 @@ class _Addition:
         """Do all of it; returns the digest of the new chunk_counts."""
         run_sql(self._con, "make_new_counts")
         digest = CorpusDigest()
-        give_out(self._sums(), [digest.add, self._put], threads)
+        give_out(self._sums(threads), [digest.add, self._put], threads)
         run_sql(self._con, "take_new_counts")
         if digest.chunks > MAX_COUNT:
             raise too_many_chunks(digest.chunks)
@@ -218,13 +226,13 @@ class _Addition:
     def _put(self, rows: ChunkList) -> None:
         append(self._con, "new_chunk_counts", rows.table())
 
-    def _sums(self) -> Iterator[ChunkList]:
+    def _sums(self, threads: int) -> Iterator[ChunkList]:
         """The new rows of chunk_counts, a range at a time."""
         ((holds_some,),) = run_sql(self._con, "has_chunk_counts")
         held = [(low, self._at_once) for low, _ in list_ranges(self._con, self._at_once)] if holds_some else []
         with opened(self._new) as files:
             for low, high in ranges(self._new, self._at_once, held):
-                lists = lists_of_range(self._new, files, low, high)
+                lists = lists_of_range(self._new, files, low, high, threads)
                 if self._grouped:
                     self._add_groups(lists, low, high)
                 added = merge([rows for rows in lists if rows is not None])

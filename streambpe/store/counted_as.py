@@ -38,6 +38,17 @@ def refuse_other_counting(run: Run, counting: Counting) -> None:
             )
 
 
+def may_skip_from_now_on(run: Run, saved: Mapping[str, Any]) -> bool:
+    """Whether a run that was counted with --bad-lines error may go on with skip: what is counted has no such line.
+
+    Not if a line of text may be counted in half: with --bad-utf8 error, its other half may leave all of it out.
+    """
+    if saved.get("bad_lines", "error") != "error" or saved.get("bad_utf8") != "error":
+        return True
+    spans = list_parts(run).by_path
+    return all(path in spans.complete for path in spans if spans[path][0].kind == "lines")
+
+
 def refuse_like(run: Run, like: str, options: Mapping[str, Any] | None) -> None:
     """An error if an option that `--like` sets for counting is not the run's; `options` (None: none) override it."""
     saved = asdict(CountConfig()) | json.loads(run.facts()["config"])
@@ -90,6 +101,10 @@ def _groups(spans: Sequence[Span], _value: Any, asked: Counting) -> str:
     return f"{other.path} in source group {other.group_name or 'none'!r}" if other else ""
 
 
+def _shard(_spans: Sequence[Span], _value: str, _asked: Counting) -> str:
+    return "its sources are chosen already, and none is named here that --shard could choose from"
+
+
 _DIFFERENCES: dict[str, Callable[[Sequence[Span], Any, Counting], str]] = {
     "lines": _lines,
     "text_column": _text_column,
@@ -98,4 +113,5 @@ _DIFFERENCES: dict[str, Callable[[Sequence[Span], Any, Counting], str]] = {
     "stdin_name": _stdin_name,
     "groups": _groups,
     "group_by": _groups,
+    "shard": _shard,
 }

@@ -11,7 +11,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal
@@ -20,14 +20,17 @@ import duckdb
 import pyarrow as pa
 
 from streambpe.disk import disk_full, says_disk_full
-from streambpe.errors import RunError, Stopped, StoreHeld
+from streambpe.errors import RunError, Stopped, StoreHeld, typed
+from streambpe.failpoints import failpoint
 from streambpe.later import polars as pl
 from streambpe.store.sqlfiles import run_sql, sql_root
+from streambpe.text.shown import harmless
 from streambpe.threads import stopped_by
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 GROUP_COUNTS_FORMAT = 4  # tables of an older format that nobody has written to since have no group_counts
-NEIGHBOURS_FORMAT = 5  # and those of an older one than this have neighbours as text
+NEIGHBOURS_FORMAT = 5  # those of an older one than this have neighbours as text
+BAD_LINES_FORMAT = 6  # and the sources of an older one than this have no bad_lines
 # Files must open in the DuckDB 1.x shells that people have; these refuse the default format of DuckDB 2.0.
 _STORAGE_VERSION = "v1.4.0"
 _BYTES_A_THREAD = 16 << 20  # of DuckDB's buffers, at least: with less it runs out of memory (300 threads in 150 MB)
@@ -74,7 +77,8 @@ class _Patience:
             )
         if waited > _TELL_SECONDS and not self._told:
             self._told = True
-            print(f"{path} is held open by {who}; waiting until it is closed there (Ctrl-C stops)", file=sys.stderr)
+            told = f"{path} is held open by {who}; waiting until it is closed there (Ctrl-C stops)"
+            print(harmless(told), file=sys.stderr)
 
 
 _patience: ContextVar[_Patience | None] = ContextVar("patience", default=None)
@@ -149,14 +153,14 @@ def _wait(path: Path | str, who: str, began: float, wait_seconds: float | None) 
 
 def _refill(path: Path | str) -> str:
     return (
-        f"Nothing was changed. Put the right one back, or remove it: `streambpe count {Path(path).parent} SOURCE...` "
-        f"fills it again from counts/."
+        f"Nothing was changed. Put the right one back, or remove it: `streambpe count "
+        f"{typed(Path(path).parent)} SOURCE...` fills it again from counts/."
     )
 
 
-def seal(con: duckdb.DuckDBPyConnection, *, files: bool = False) -> None:
-    """Restrict a connection for the user's own statements: they reach no file but the database (unless `files`), no
-    extension, and no variable of the Python program; and no statement can change that.
+def seal(con: duckdb.DuckDBPyConnection, *, files: bool = False, parts: Sequence[str] = ()) -> None:
+    """Restrict a connection for the user's own statements: they reach no file but the database and `parts` (unless
+    `files`), no extension, and no variable of the Python program; and no statement can change that.
 
     DuckDB still lets statements, even COPY, use its log's name beside the database, and its temporary folder. So the
     caller judges which statements may run at all (inspect/asked.py), and gives a temporary folder of its own.
@@ -164,6 +168,8 @@ def seal(con: duckdb.DuckDBPyConnection, *, files: bool = False) -> None:
     settings = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     settings |= {"python_enable_replacements": False, "allow_persistent_secrets": False}
     if not files:
+        if parts:
+            con.execute("SET allowed_paths = ?", [list(parts)])
         settings["enable_external_access"] = False
     settings["lock_configuration"] = True  # must be set last
     for name, value in settings.items():
@@ -247,6 +253,12 @@ def create_schema(con: duckdb.DuckDBPyConnection) -> None:
         run_sql(con, f"macros/{macro}")
     for view in VIEWS:
         run_sql(con, f"views/{view}")
+    commit(con)
+
+
+def commit(con: duckdb.DuckDBPyConnection) -> None:
+    """End a transaction: what it wrote survives a kill from here on."""
+    failpoint("boundary")
     con.commit()
 
 
@@ -272,6 +284,23 @@ def use_private_training(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("SET VARIABLE training = 'private'")
     for view in ("weighed_chunks", "training_chunks"):  # a file of an older version has other views, or none
         run_sql(con, f"views/{view}")
+
+
+def use_committed(con: duckdb.DuckDBPyConnection, sources: pa.Table, parts: Sequence[str], *, held: bool) -> None:
+    """Make chunk_counts and sources mean all that is committed, also what no fold has put into the tables yet, for this
+    connection alone. `sources`: all counted stretches. `parts`: files of counts, beside what the tables hold (`held`).
+    """
+    (path,) = con.execute("SELECT current_setting('search_path')").fetchone() or ("",)
+    con.execute("ATTACH IF NOT EXISTS ':memory:' AS private (READ_WRITE)")
+    con.execute("SET search_path = 'private'")
+    run_sql(con, "schema/sources")
+    run_sql(con, "make_no_counts")
+    table = f"{_file_name(con)}.main.chunk_counts" if held else "private.main.no_counts"
+    run_sql(con, "steps/show_committed", held=table, part_files=list(parts))
+    append(con, "sources", sources)
+    for view in ("source_files", "chunk_frequencies", "rare_chunks"):
+        run_sql(con, f"views/{view}")
+    con.execute("SET search_path = ?", [f"private,{path}"])
 
 
 def _file_name(con: duckdb.DuckDBPyConnection) -> str:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import itertools
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.count_config import CountConfig
-from streambpe.disk import disk_full_explained
+from streambpe.disk import disk_full_explained, says_disk_full
 from streambpe.errors import RunMismatch, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.model.corpus_facts import CorpusFacts
@@ -21,13 +23,15 @@ from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources
 from streambpe.store.chunks import fold
+from streambpe.store.counted_as import may_skip_from_now_on
 from streambpe.store.groups import MOST_GROUPS, group_parts
 from streambpe.store.job import left_to_count, refuse_half_counted
 from streambpe.store.merge import merge_ranges, merged_lists
 from streambpe.store.parts import Part, PartWriter, check_total, list_parts, next_number, parts_by_group
 from streambpe.store.run import Run, program_versions
+from streambpe.store.sequences import copy_documents
 from streambpe.store.spans import Span, Spans
-from streambpe.store.unfinished import read_record, refuse_unfinished, write_record
+from streambpe.store.unfinished import read_record, refuse_leaving, refuse_unfinished, write_record
 from streambpe.text.patterns import find_pattern
 
 _RANGE_BYTES = 32 << 20
@@ -40,11 +44,12 @@ def export_counts(
     *,
     allow_partial: bool = False,
     force: bool = False,
+    meter: Meter | None = None,
 ) -> int:
     """Write a run's committed counts to a .parquet or .csv file, streaming in byte order; how many rows.
 
     `group`: only those of one source group. `allow_partial`: also export a run that is not counted to its
-    end; a .parquet file says what was left out. `force`: overwrite a file that is there.
+    end; a .parquet file says what was left out. `force`: overwrite a file that is there. `meter` is told how far it is.
     """
     folder, target = Run.open(run), Path(output)
     left, runs = left_to_count(folder)
@@ -57,6 +62,9 @@ def export_counts(
     expression = find_pattern(config.pattern, gaps=config.gaps).expression
     parts = list_parts(folder) if group is None else group_parts(folder, group)
     rows = 0
+    meter = meter or Meter("exporting")
+    distinct = json.loads(folder.facts().get("corpus", "{}")).get("distinct", 0)
+    meter.begin("exporting", 0 if left or group is not None else distinct, "chunks")
     with whole_output(target) as temporary:
         if target.suffix == ".csv":
             with open(temporary, "w", encoding="utf-8", newline="") as out:
@@ -65,6 +73,7 @@ def export_counts(
                 for frame in merge_ranges(parts, _RANGE_BYTES):
                     writer.writerows(frame.iter_rows())
                     rows += frame.height
+                    meter.done = rows
                 writer.writerow((expression, 0))
         else:
             facts = {
@@ -81,57 +90,93 @@ def export_counts(
                 for frame in merge_ranges(parts, _RANGE_BYTES):
                     table.write_table(pa.table([frame["chunk"].to_arrow(), frame["n"].to_arrow()], schema=schema))
                     rows += frame.height
+                    meter.done = rows
     return rows
 
 
 def merge_runs(
     run: Path | str, others: Sequence[Path | str], resources: Resources, progress: str = "none"
 ) -> CorpusFacts:
-    """Add the counts of other runs to a run. Each source group of a run is added whole or not at all. A run that was
-    added before is refused; one that a kill left half added is completed. After a kill the same call goes on."""
+    """Add the counts of other runs to a run, and their documents: a new run keeps them if all others have them. Each
+    source group of a run is added whole or not at all. A run that was added before is refused; one that a kill left
+    half added is completed. After a kill the same call goes on."""
     target = Run(run)
     target.refuse_other_content("merge-counts", [str(other) for other in others])
     opened = [Run.open(other) for other in others]
     for other in opened:
+        if other.path.resolve() == target.path.resolve():
+            raise UsageError(
+                f"{other.path} is the RUN that the others are added to; it cannot be added to itself. Nothing was "
+                f"changed. Name the others alone."
+            )
         refuse_half_counted(other)
     configs = [CountConfig(**json.loads(other.facts()["config"])) for other in opened]
     if target.state.exists():
+        refuse_leaving(target)
         mine = CountConfig(**json.loads(target.facts()["config"]))
     else:
-        mine = replace(configs[0], sequences=False)
+        mine = replace(configs[0], sequences=all(config.sequences for config in configs))
+    before = mine.bad_lines
+    if not target.state.exists() or may_skip_from_now_on(target, vars(mine)):  # where none is bad, none is left out
+        skips = any(config.bad_lines == "skip" for config in (mine, *configs))
+        mine = replace(mine, bad_lines="skip" if skips else "error")
     for other, config in zip(opened, configs, strict=True):
-        if replace(config, sequences=mine.sequences) != mine:
+        bad_lines = mine.bad_lines if config.bad_lines == "error" else config.bad_lines
+        if replace(config, sequences=mine.sequences, bad_lines=bad_lines) != mine:
             raise RunMismatch(
                 f"{other.path} was counted with {_told(config)}, {target.path} with {_told(mine)}; such counts do "
                 f"not add up. Nothing was changed."
             )
     tables = _common_tables(opened, target)
-    if mine.sequences:
-        raise UsageError(f"{target.path} keeps sequences; merge-counts adds counts only. Merge into another RUN.")
+    without = [str(other.path) for other, config in zip(opened, configs, strict=True) if not config.sequences]
+    if mine.sequences and without:
+        raise UsageError(
+            f"{target.path} keeps documents, {', '.join(without)} {'has' if len(without) == 1 else 'have'} none: "
+            f"counted without --sequences. Nothing was changed. Count again with --sequences, or merge into another "
+            f"RUN, which then holds counts alone."
+        )
     with target.lock(), disk_full_explained(target.path):
+        target.tidy()
         versions = json.dumps(program_versions())
         target.create({"config": json.dumps(mine.as_facts()), "versions": versions, **tables})
+        if before != mine.bad_lines:
+            target.put_config(json.dumps(mine.as_facts()))
         meter = Meter("merging", total=len(opened), unit="runs")
-        before = read_record(target).runs
+        added = read_record(target).runs
         asked = [str(other.path.resolve()) for other in opened]
-        _remember(target, [*before, *(path for path in asked if path not in before)])
+        _remember(target, [*added, *(path for path in asked if path not in added)])
         failpoint("merge-recorded")
         with Reporter(meter, target.write_status, progress):
             for other, path in zip(opened, asked, strict=True):
                 try:
-                    _add_run(target, other, resources, again=path in before)
+                    _add_run(target, other, resources, again=path in added, documents=mine.sequences)
                 except StreambpeError:  # this run is not to be added any more; those after it still are
                     here = {str(o.path.resolve()) for o in opened if o is other or not _missing_groups(target, o)}
                     _remember(target, [name for name in read_record(target).runs if name not in here])
                     raise
-                _remember(target, [name for name in read_record(target).runs if name != path])
                 meter.done += 1
-            return fold(
+            corpus = fold(
                 target,
                 memory_bytes=resources.memory_bytes,
                 threads=resources.threads,
                 temp_dir=resources.temp_dir,
             )
+        # Last of all: what fails before it leaves a record by which the same command goes on. A disk that is full when
+        # that record is gone is no error any more: all is merged.
+        try:
+            _remember(target, [name for name in read_record(target).runs if name not in asked])
+        except OSError as why:
+            if not says_disk_full(why) or set(read_record(target).runs) & set(asked):
+                raise
+        return corpus
+
+
+def without_documents(run: Path | str, others: Sequence[Path | str]) -> list[str]:
+    """Those of the runs that were merged for which the sum keeps no documents, though others of them have some."""
+    kept = {str(other): bool(json.loads(Run.open(other).facts()["config"]).get("sequences")) for other in others}
+    if json.loads(Run.open(run).facts()["config"]).get("sequences") or not any(kept.values()):
+        return []
+    return [other for other, has in kept.items() if not has]
 
 
 def _common_tables(others: Sequence[Run], target: Run) -> dict[str, str]:
@@ -164,9 +209,9 @@ def _missing_groups(target: Run, other: Run) -> list[list[Part]]:
     return [group for group in groups if not _contents(group).keys() <= held]
 
 
-def _add_run(target: Run, other: Run, resources: Resources, *, again: bool) -> None:
-    """Add one run; `again`: an earlier merge was killed, so the run may have been added already."""
-    parts, mine = list_parts(other), list_parts(target)
+def _add_run(target: Run, other: Run, resources: Resources, *, again: bool, documents: bool) -> None:
+    """Add one run, with its documents or without; `again`: an earlier merge was killed, so it may have been added."""
+    parts, mine = list_parts(other), list_parts(target, clean=True)
     size = sum(part.spans.total("text_bytes") for part in parts)
     check_total(mine, sum(part.total for part in parts), size, str(other.path))
     paths = set(Spans.of_parts(mine).values("path"))
@@ -178,7 +223,7 @@ def _add_run(target: Run, other: Run, resources: Resources, *, again: bool) -> N
     if again and not left:
         return
     for group in left or groups.values():
-        _add_group(target, other, group, resources, paths, contents)
+        _add_group(target, other, group, resources, paths, contents, documents)
 
 
 def _add_group(
@@ -188,18 +233,26 @@ def _add_group(
     resources: Resources,
     paths: set[str],
     contents: Collection[tuple[str, ...]],
+    documents: bool,
 ) -> None:
-    name = f"part-{next_number(target):05d}"
+    number = next_number(target)
+    name = f"part-{number:05d}"
     for content, path in _contents(parts).items():
         if content in contents:
             raise UsageError(
-                f"{path} is counted in {target.path} already, and in {other.path}; merging would count it "
-                f"twice. Runs merged before this one are kept, nothing of this one was added."
+                f"{path} was counted in both {other.path} and {target.path}: together it would count twice. Nothing of "
+                f"{other.path} was added; RUNs that stand before it in the command were."
             )
     # a path that both runs have is another file, on another machine
     of_other = str(other.path.resolve())
-    spans = Spans.of_parts(parts).with_texts("path", lambda path: f"{of_other}:{path}" if path in paths else path)
-    spans = spans.with_texts("part", lambda _: name)
+    theirs = Spans.of_parts(parts)
+    spans = theirs.with_texts("path", lambda path: f"{of_other}:{path}" if path in paths else path)
+    if documents:  # their part is the one whose file of documents holds them
+        names = {part: f"part-{number + 1 + i:05d}" for i, part in enumerate(sorted(set(theirs.values("part"))))}
+        spans = spans.with_texts("part", lambda part: names.get(part, part))
+        _copy_documents(other, target, theirs, spans)
+    else:
+        spans = spans.with_texts("part", lambda _: name)
     writer = PartWriter(target.counts / f"{name}.parquet", run=target.number)
     try:
         for rows in merged_lists(parts, max(resources.memory_bytes // 12, 4 << 20)):
@@ -208,6 +261,17 @@ def _add_group(
     finally:
         with contextlib.suppress(OSError):
             writer.abandon()
+
+
+def _copy_documents(other: Run, target: Run, theirs: Spans, ours: Spans) -> None:
+    """Copy the documents of these stretches, part after part. They count once a part of counts names them."""
+    by_place = theirs.order()
+    by_part = by_place[np.argsort(theirs.column("part")[by_place], kind="stable")]
+    pairs = zip(theirs.where(by_part), ours.where(by_part), strict=True)
+    for _, both in itertools.groupby(pairs, key=lambda pair: pair[0].part):
+        old, new = zip(*both, strict=True)
+        copy_documents(other, target, old, new)
+    failpoint("merge-documents")
 
 
 def _contents(parts: Sequence[Part]) -> dict[tuple[str, ...], str]:

@@ -12,9 +12,10 @@ import contextlib
 import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 from streambpe.errors import UsageError
+from streambpe.sources.remote.address import has_place
 from streambpe.store.database import open_store
 from streambpe.store.parts import Part, list_parts, parts_by_group
 from streambpe.store.run import Run
@@ -59,7 +60,7 @@ class GroupRules:
         of the path. A glob that matches a folder takes everything below it. é is é, whether a file system writes it
         as one character or as two.
         """
-        absolute = Path(path).is_absolute()
+        absolute = has_place(path)
         path = portable_path(path)
         for name, glob in self.rules:
             glob = glob.removeprefix("./").rstrip("/")

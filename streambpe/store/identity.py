@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from streambpe.errors import ModelError, RunError
+from streambpe.errors import ModelError, RunError, typed
 from streambpe.files import replace_file
 from streambpe.system import sync_folder
 
@@ -64,7 +64,8 @@ def read_identity(folder: Path) -> Identity | None:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as why:
         raise RunError(
-            f"{path} is damaged ({why}). Nothing was changed. Remove it; `streambpe count {folder}` makes it again."
+            f"{path} is damaged ({why}). Nothing was changed. Remove it; `streambpe count {typed(folder)}` makes "
+            f"it again."
         ) from None
 
 
@@ -82,7 +83,7 @@ def refuse_other_run(folder: Path, number: str, what: Path, then: str = "") -> N
     if not mine:
         raise RunError(
             f"{identity_path(folder)} is lost, and {what} belongs to a RUN that has one. Nothing was changed. Put it "
-            f"back, or `streambpe count {folder}` makes it again from state.duckdb."
+            f"back, or `streambpe count {typed(folder)}` makes it again from state.duckdb."
         )
     raise RunError(
         f"{what} and {identity_path(folder)} belong to different RUNs: one of them was put there from elsewhere. "
@@ -166,8 +167,8 @@ def refuse_earlier_tables(state: Path, written: str) -> None:
     if known is not None and written not in known:
         raise RunError(
             f"{state} is that of an earlier time. Nothing was changed. Put the right one back, or fill it again: "
-            f"`streambpe count {state.parent}` does it with the counts, the `train` command of each training with the "
-            f"rest."
+            f"`streambpe count {typed(state.parent)}` does it with the counts, the `train` command of each training "
+            f"with the rest."
         )
 
 

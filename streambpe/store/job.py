@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import msgspec
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, Counting
 from streambpe.disk import disk_full_explained
-from streambpe.errors import RunError, StreambpeError
+from streambpe.errors import RunError, StreambpeError, typed
 from streambpe.options import options_of
 from streambpe.resources import ResourceFacts
 from streambpe.sources.find import find_sources
@@ -87,7 +87,7 @@ def read_jobs(run: Run, *, lost: bool = False) -> Jobs:
 def _refuse_unknown_options(path: Path, trainings: dict[str, Any]) -> None:
     """msgspec ignores fields that the class does not have; but without one of its options a training would differ."""
     for name, job in trainings.items():
-        unknown = job["config"].keys() - options_of(TrainConfig).keys()
+        unknown = job["config"].keys() - {field.name for field in fields(TrainConfig)}
         unknown |= job.get("counting", {}).get("options", {}).keys() - options_of(CountConfig).keys()
         if unknown:
             raise RunError(
@@ -120,7 +120,10 @@ def left_to_count(run: Run, parts: Parts | None = None) -> tuple[list[Unfinished
         refuse_lost_record(run)
         found |= {source.path: source for source in lost_sources(run, parts)}
     found |= {source.path: source for source in record.sources}
-    return unfinished(found.values(), parts), record.runs
+    leaving = {source.path for source in record.leaving}
+    left = [source for source in unfinished(found.values(), parts) if source.path not in leaving]
+    left += [Unfinished(path, 0, "", "", refused=False, leaving=True) for path in sorted(leaving)]
+    return left, record.runs
 
 
 def _of_old_jobs(run: Run) -> list[Wanted]:
@@ -131,7 +134,7 @@ def _of_old_jobs(run: Run) -> list[Wanted]:
             continue
         for argument in job.sources:
             try:
-                found += map(Wanted.of, find_sources([argument], job.counting)[0])
+                found += map(Wanted.of, find_sources([argument], job.counting, in_part=True)[0])
             except StreambpeError:
                 found.append(Wanted(argument, ""))
     return found
@@ -152,12 +155,15 @@ def find_work(run: Run, name: str | None) -> tuple[str | None, ResourceFacts | N
     Without a name it is what was started last. An unfinished count is taken to be later than a training that has
     counted its sources, unless that training was begun on half the counts.
     """
+    if run.path.is_file():
+        run.refuse_missing()
     record, jobs = read_record(run), read_jobs(run)
     last = jobs.trainings[jobs.last] if jobs.last is not None else None
     if name is None and (record or last is None) and run.counts.is_dir():
         left, runs = left_to_count(run)
         learning = last is not None and (not last.counted or (last.allow_partial and _goes_on(run, str(jobs.last))))
-        if (left or runs) and not learning:
+        behind = bool(record) and last is None  # all is counted, and a kill came before the tables were filled
+        if (left or runs or behind) and not learning:
             return None, record.resources
     chosen, job = find_job(run, name)
     return chosen, job.resources
@@ -174,9 +180,14 @@ def find_job(run: Run, name: str | None) -> tuple[str, Job]:
     chosen = name or jobs.last
     if chosen is None or chosen not in jobs.trainings:
         known = ", ".join(jobs.trainings)
+        if not known and not run.state.exists():
+            raise RunError(
+                f"{run.path} has no training to go on with: it is no run, or was stopped before anything was begun. "
+                f"Give its first command again."
+            )
         raise RunError(
             f"{run.path} has no training{f' {name}' if name else ''} to go on with"
             + (f"; it has {known}. " if known else ". ")
-            + f"`streambpe train {run.path}` learns from its counts."
+            + f"`streambpe train {typed(run.path)}` learns from its counts."
         )
     return chosen, jobs.trainings[chosen]

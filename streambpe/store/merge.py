@@ -19,6 +19,7 @@ from streambpe.later import polars as pl
 from streambpe.store.parts import GROUP_ROWS, LEAST_GROUP_ROWS, Part, PartWriter, next_number
 from streambpe.store.run import Run
 from streambpe.store.spans import Spans
+from streambpe.threads import in_order
 
 _Use = Callable[[ChunkList], None]
 MERGE_FILES = 64  # open at once in a merge
@@ -39,10 +40,14 @@ def merged_lists(parts: Sequence[Part], range_bytes: int) -> Iterator[ChunkList]
 
 
 def lists_of_range(
-    parts: Sequence[Part], files: Sequence[pq.ParquetFile], low: str, high: str | None
+    parts: Sequence[Part], files: Sequence[pq.ParquetFile], low: str, high: str | None, threads: int = 1
 ) -> list[ChunkList | None]:
-    """What each part holds of a range, if anything."""
-    return [_read_range(part, file, low, high) for part, file in zip(parts, files, strict=True)]
+    """What each part holds of a range, if anything; so many parts are read at a time."""
+
+    def read(one: tuple[Part, pq.ParquetFile]) -> ChunkList | None:
+        return _read_range(*one, low, high)
+
+    return list(in_order(read, zip(parts, files, strict=True), max(1, min(threads, len(parts)))))
 
 
 def merge_ranges(parts: Sequence[Part], range_bytes: int) -> Iterator[pl.DataFrame]:

@@ -1,6 +1,6 @@
 """Finding a model and reading what its header says about splitting text.
 
-A MODEL is an event log (`.jsonl`, or its Parquet twin), a RUN (its `model.events.jsonl`), or
+A MODEL is an event log (`.jsonl`, or its Parquet twin), a RUN (its `model.events.jsonl`; `RUN:main` says the same), or
 `RUN:NAME` (its `NAME.events.jsonl`).
 """
 
@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from streambpe.errors import ModelError
+from streambpe.errors import ModelError, typed
 from streambpe.model.eventlog import EventLog, read_event_log
 from streambpe.store.identity import refuse_other_log
+from streambpe.store.run import Run
+from streambpe.store.training_files import log_path
 from streambpe.text.patterns import Pattern, find_pattern
 
 
@@ -21,7 +23,7 @@ def find_log(model: str | os.PathLike[str]) -> Path:
     """The event log behind a MODEL argument."""
     path = Path(model)
     if path.is_dir():
-        return _log_of_run(path, "model")
+        return _log_of_run(path, "main")
     if path.exists():
         return path
     run, colon, name = str(model).rpartition(":")
@@ -31,17 +33,18 @@ def find_log(model: str | os.PathLike[str]) -> Path:
 
 
 def _log_of_run(run: Path, name: str) -> Path:
-    log = run / f"{name}.events.jsonl"
+    log = log_path(Run(run), name)
     if log.is_file():
         return log
     others = sorted(p.name.removesuffix(".events.jsonl") for p in run.glob("*.events.jsonl"))
+    others = ["main" if other == "model" else other for other in others]
     if others:
         raise ModelError(
             f"{run} holds no model {name!r}; it holds {', '.join(others)}. Write it {run}:{others[0]}, for example."
         )
     raise ModelError(
-        f"{run} holds no {log.name}: no training was finished there. `streambpe train {run}` learns one, "
-        f"`streambpe status {run}` says how far it is."
+        f"{run} holds no {log.name}: no training was finished there. `streambpe train {typed(run)}` learns one, "
+        f"`streambpe status {typed(run)}` says how far it is."
     )
 
 
@@ -59,7 +62,19 @@ def read_model(model: str | os.PathLike[str]) -> EventLog:
 
         return read_parquet(path)
     refuse_other_log(path)
+    _refuse_what_is_no_log(path)
     return read_event_log(path)
+
+
+def _refuse_what_is_no_log(path: Path) -> None:
+    """An error if a file does not begin as an event log does, even a damaged one."""
+    with path.open("rb") as file:
+        line = file.readline(1 << 10).strip()
+    if line and (line == b"{" or not line.startswith(b"{")):
+        raise ModelError(
+            f"{path} is no model: neither an event log nor a RUN. A vocabulary of another program becomes an event log "
+            f"by `streambpe import {typed(path)} -o NAME.events.jsonl`."
+        )
 
 
 def encoding_pattern(config: Mapping[str, Any]) -> Pattern:

@@ -12,6 +12,7 @@ RUN/
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -28,10 +29,11 @@ from typing import Any, TypeVar, cast
 import duckdb
 
 from streambpe.disk import disk_full, says_disk_full
-from streambpe.errors import RunError, RunLocked
+from streambpe.errors import RunError, RunLocked, Stopped, UsageError, typed
 from streambpe.failpoints import failpoint
 from streambpe.files import put_in_place
 from streambpe.progress import Status
+from streambpe.sources.remote.address import is_remote
 from streambpe.store.database import FORMAT_VERSION, create_schema, migrations_from, open_store, put_facts
 from streambpe.store.identity import (
     Identity,
@@ -47,7 +49,8 @@ from streambpe.system import lock_handle, patiently, rename, unlock_handle
 
 # What a RUN may hold before there is a state.duckdb; files that begin with a dot are nobody's.
 _OURS = re.compile(
-    r"\.|(lock|tmp|counts|sequences|training|converge)$|(run|job|status|counting)\.json|state\.(new\.)?duckdb"
+    r"\.|(lock|tmp|counts|sequences|training|converge|balance)$|(run|job|status|counting)\.json|state\.(new\.)?duckdb"
+    r"|([a-z][a-z0-9_]*\.)?extended\.jsonl"
 )
 
 
@@ -83,6 +86,11 @@ class Run:
     """
 
     def __init__(self, path: Path | str) -> None:
+        if is_remote(str(path)):
+            raise UsageError(
+                "RUN is an address. Nothing was changed: a run is a folder of this machine; only sources may lie "
+                "elsewhere."
+            )
         self.path = Path(path)
         self.state = self.path / "state.duckdb"
         self.counts = self.path / "counts"
@@ -104,10 +112,12 @@ class Run:
         if path.is_file():
             raise RunError(
                 f"{path} is a file, and RUN is a folder that comes first. Nothing was changed. "
-                f"`streambpe train RUN {path}` counts it and learns."
+                f"`streambpe train RUN {typed(path)}` counts it and learns."
             )
         if not self.state.is_file():
-            raise RunError(f"{path} is no run: it holds no state.duckdb. `streambpe count {path} SOURCE...` makes one.")
+            raise RunError(
+                f"{path} is no run: it holds no state.duckdb. `streambpe count {typed(path)} SOURCE...` makes one."
+            )
 
     def once(self, what: str, read: Callable[[], _Value]) -> _Value:
         """What `read` gives. While the lock is held it is kept under the name `what`."""
@@ -142,6 +152,15 @@ class Run:
             yield con
             self._tables_change(con)
 
+    def tidy(self) -> None:
+        """Remove what a kill left and nobody needs: files on their way to their names, and DuckDB's log, which the
+        tables take up when they are opened. Locked by the caller."""
+        for leftover in self.path.glob("*.new"):
+            leftover.unlink()
+        if self.state.exists() and self.state.with_name(f"{self.state.name}.wal").exists():
+            with self.writing():
+                pass
+
     def _tables_change(self, con: duckdb.DuckDBPyConnection | None = None) -> None:
         """Forget what was read of the tables; with `con`, read it again."""
         if self._seen is not None:
@@ -168,7 +187,7 @@ class Run:
             return
         meant = "Give a folder of its own, which is made"
         if sources and not Path(sources[0]).is_file():
-            meant = f"Is this meant: `streambpe {command} {sources[0]} {self.path}`"
+            meant = f"Is this meant: `streambpe {command} {typed(sources[0])} {typed(self.path)}`"
         raise RunError(
             f"{self.path} {what}. RUN is a folder for what is counted and learned, and stands before the sources. "
             f"Nothing was changed. {meant}{'?' if meant.startswith('Is') else '.'}"
@@ -229,6 +248,14 @@ class Run:
         with self.writing() as con:
             put_facts(con, "run", facts)
 
+    def put_config(self, config: str) -> None:
+        """Replace how text is counted. Locked by the caller. First in run.json, from which lost tables are made."""
+        identity = read_identity(self.path)
+        if identity is not None:
+            write_identity(self.path, replace(identity, facts={**identity.facts, "config": config}))
+        failpoint("config-kept")
+        self.put_facts({"config": config})
+
     def upgrade(self) -> None:
         """Carry the database of an older version forward; a later one is refused. Locked by the caller."""
         if self.facts().get("format_version") != str(FORMAT_VERSION):
@@ -251,7 +278,9 @@ class Run:
 
     def refuse_other_tables(self, facts: Mapping[str, str]) -> None:
         """An error if table run is another run's."""
-        refill = f"remove {self.state.name}, and `streambpe count {self.path} SOURCE...` fills it again from counts/."
+        refill = (
+            f"remove {self.state.name}, and `streambpe count {typed(self.path)} SOURCE...` fills it again from counts/."
+        )
         refuse_other_run(self.path, facts.get("run", ""), self.state, refill)
 
     @contextlib.contextmanager
@@ -275,7 +304,8 @@ class Run:
                 holder = os.read(handle, 4096).decode(errors="replace")
                 raise RunLocked(
                     f"{self.path} is being written by {_describe(holder)}. Nothing was changed. "
-                    f"Wait for it, or stop it: it commits what it has and can be resumed."
+                    f"Wait for it (`streambpe watch {typed(self.path)}` shows how far it is), or stop it: it commits "
+                    f"what it has and can be resumed."
                 )
             entry = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
             _tell_holder(handle, json.dumps(entry).encode())
@@ -283,11 +313,25 @@ class Run:
             try:
                 yield
                 _tell_holder(handle, b"")
+            except Exception as why:
+                if self._is_elsewhere(handle) and not isinstance(why, Stopped):
+                    raise RunError(
+                        f"{self.path} is not there any more: it was moved or removed while this command wrote to it. "
+                        f"What was committed is kept where it is now; give the same command with its new name."
+                    ) from why
+                raise
             finally:
                 self._seen = None
                 unlock_handle(handle)
         finally:
             os.close(handle)
+
+    def _is_elsewhere(self, handle: int) -> bool:
+        """Whether the folder whose lock this process has is no longer the one of this name."""
+        try:
+            return not os.path.samestat(os.fstat(handle), os.stat(self.path / "lock"))
+        except OSError:
+            return True
 
     def _take_lock(self, handle: int) -> bool:
         try:
@@ -314,8 +358,13 @@ class Run:
         """What status.json says, or an error that names the run."""
         try:
             status: Status = json.loads(patiently(lambda: self.status_file.read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            raise RunError(f"{self.path} has no status.json: nothing ran there yet.") from None
+        except (FileNotFoundError, NotADirectoryError):
+            if self.path.is_file():
+                self.refuse_missing()
+            raise RunError(
+                f"{self.path} has no status.json: nothing ran there yet. `streambpe train {typed(self.path)} "
+                f"SOURCE...` counts and learns; `streambpe watch {typed(self.path)}` waits for it."
+            ) from None
         except ValueError as why:
             raise RunError(f"{self.status_file} is damaged ({why}); the next run replaces it.") from None
         return status
@@ -341,6 +390,7 @@ def _describe(holder: str) -> str:
         return "another process"
 
 
+@functools.cache
 def program_versions() -> dict[str, str]:
     """Versions of this program and of what it counts with; for table run and benchmark results."""
     from importlib.metadata import version  # not above: it loads slowly, and only a new RUN needs it

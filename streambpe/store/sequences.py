@@ -15,29 +15,33 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from streambpe.arrays import Int64
 from streambpe.errors import RunError
 from streambpe.files import whole_file
 from streambpe.later import polars as pl
 from streambpe.store.checksums import add_checksum, refuse_damaged
+from streambpe.store.database import append
 from streambpe.store.made_of import fingerprint, has_note, parquet_note
 from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import Part
 from streambpe.store.run import Run
 from streambpe.store.spans import Span, Spans
+from streambpe.store.sqlfiles import run_sql
 from streambpe.text.chunker import END_OF_DOCUMENT, Ids, Lengths
 
 _Made = TypeVar("_Made")
 _PLACES = "streambpe-places"  # in a file's metadata: how many rows each of its stretches has
+_PLACES_AT_ONCE, _CHUNKS_AT_ONCE = 1 << 20, 1 << 16  # read at once where all of a file is read
 _KEPT = 8  # parts of which OfChunks keeps what was made
 
 
@@ -48,7 +52,8 @@ def unreadable() -> tuple[type[Exception], ...]:
 
 def sequence_made_of(run: Run, spans: Sequence[Span]) -> str:
     """What the documents of a part were made of: stretches of inputs, in this run."""
-    return fingerprint(run.number, *map(asdict, spans))
+    facts = [{key: value for key, value in asdict(span).items() if value or key != "bad_lines"} for span in spans]
+    return fingerprint(run.number, *facts)  # as before there were lines to be left out, where none is
 
 
 def by_place(span: Span) -> tuple[str, int, int]:
@@ -98,6 +103,58 @@ def _write_ids(stretches: Iterator[Ids], places: list[int], target: Path, made_o
         add_checksum(temporary)
 
 
+def copy_documents(source: Run, target: Run, old: Sequence[Span], new: Sequence[Span]) -> None:
+    """Write the documents of one part of another run as documents of this one. `old`: its stretches as they are called
+    there, in the order of the part's file; `new`: each of them as it is called here, all of one part.
+
+    They are stored in the order of their new names. Memory: the part's chunks, and one stretch.
+    """
+    places = _places_of(source, old)
+    order = sorted(range(len(new)), key=lambda i: by_place(new[i]))
+    made_of = sequence_made_of(target, [new[i] for i in order])
+    target.sequences.mkdir(exist_ok=True)
+    name, part = new[0].part, old[0].part
+    _write_chunks(
+        read_chunks(source.sequences, part).to_frame("chunk"), target.sequences / f"{name}.chunks.parquet", made_of
+    )
+    stretches = [SequencePart(part, rows, follows=False, begin=begin) for _, begin, rows in (places[i] for i in order)]
+    ids = (read_ids(source.sequences, stretch) for stretch in stretches)
+    _write_ids(ids, [stretch.places for stretch in stretches], target.sequences / f"{name}.parquet", made_of)
+
+
+def documents_without(run: Run, spans: Spans, path: str, number: int) -> Spans:
+    """The stretches of all sources but one. Documents that lie in one file with its own are written again without
+    them, as parts of the numbers from `number` on, and their stretches name those. `spans`: in order.
+
+    Memory: the chunks and ids of one part, as when it was counted.
+    """
+    kept = []
+    for name, all_of_them in _by_part(spans).items():
+        mine = [span for span in all_of_them if span.path != path]
+        if mine and len(mine) < len(all_of_them):
+            kept += _write_some(run, name, all_of_them, path, f"part-{number:05d}")
+            number += 1
+        else:
+            kept += mine
+    return Spans.of(kept).in_order()
+
+
+def _write_some(run: Run, name: str, spans: Sequence[Span], without: str, new_name: str) -> list[Span]:
+    """Write a part's documents again, without those of one source; the stretches as they are then."""
+    places = [place for span, place in zip(spans, _places_of(run, spans), strict=True) if span.path != without]
+    kept = [replace(span, part=new_name) for span in spans if span.path != without]
+    chunks = read_chunks(run.sequences, name)
+    ids = [read_ids(run.sequences, SequencePart(name, rows, follows=False, begin=begin)) for _, begin, rows in places]
+    n = sum((np.bincount(some[some >= 0], minlength=len(chunks)) for some in ids), np.zeros(len(chunks), np.int64))
+    there = np.flatnonzero(n)
+    in_order = there[chunks.gather(there).arg_sort().to_numpy()]  # Polars compares bytes
+    place = np.full(len(chunks) + 1, END_OF_DOCUMENT, np.int32)
+    place[in_order] = np.arange(len(in_order), dtype=np.int32)
+    rows = [place[some] for some in ids]  # the end of a document, -1, is looked up as the last entry
+    write_sequence(run.sequences, new_name, chunks.gather(in_order), rows, n[in_order], sequence_made_of(run, kept))
+    return kept
+
+
 @dataclass(frozen=True)
 class SequencePart:
     """One stretch of the input: what its documents are, and where in a part's file they stand."""
@@ -134,13 +191,6 @@ def read_ids(folder: Path, part: SequencePart) -> Ids:
         first = part.begin - int(ends[wanted[0]] - sizes[wanted[0]])
         ids: Ids = file.read_row_groups(wanted, use_threads=False)["chunk_id"].to_numpy()
     return ids[first : first + part.places]
-
-
-def read_sequence(folder: Path, name: str) -> tuple[pl.Series, Ids]:
-    """(a part's chunks by id, the documents of all its stretches as ids)."""
-    refuse_damaged(folder / f"{name}.parquet")
-    ids: Ids = pq.read_table(folder / f"{name}.parquet", use_threads=False)["chunk_id"].to_numpy()
-    return read_chunks(folder, name), ids
 
 
 class OfChunks(Generic[_Made]):
@@ -242,32 +292,53 @@ def _stranger(run: Run, spans: Sequence[Span], places: Sequence[int]) -> Path | 
     return next((file for file in files if run.number and not has_note(file, made_of, whole=False)), None)
 
 
-def check_sequences(run: Run, parts: Sequence[Part]) -> list[tuple[str, str, int | None, int | None]]:
-    """Rows (part, chunk, in sequence, in counts) where a part's documents do not hold its counts.
+def check_sequences(
+    run: Run, parts: Sequence[Part], con: duckdb.DuckDBPyConnection, range_bytes: int, most: int
+) -> list[tuple[str, str, int | None, int | None]]:
+    """Rows (part, chunk, in documents, in counts), at most so many, where a part's documents do not hold its counts.
 
-    Parts that were merged have only their sum left, so all sequences together are compared with all counts.
+    Parts that were merged have only their sum left, so all sequences together are compared with all counts, in a
+    temporary table of `con`. Memory: `range_bytes`, one stretch's ids, eight bytes for each distinct chunk of one part.
     """
-    total: Counter[str] = Counter()
     problems: list[tuple[str, str, int | None, int | None]] = []
+    run_sql(con, "make_document_recount")
     for name, spans in sorted(_by_part(Spans.of_parts(parts).in_order()).items()):
         try:
             if _stranger(run, spans, _stored_places(run.sequences / f"{name}.parquet")):
                 problems.append((name, "a sequence file is missing, damaged, or of another part", None, None))
                 continue
-            chunks, ids = read_sequence(run.sequences, name)
+            n, largest = _count_ids(run.sequences, name)
+            for frame in _with_counts(run.sequences / f"{name}.chunks.parquet", n):
+                append(con, "recounted_documents", frame.rename({"n": "in_documents"}))
         except unreadable():
             problems.append((name, "the sequence file is missing or damaged", None, None))
             continue
-        inside = ids[ids >= 0]
-        if len(inside) and int(inside.max()) >= len(chunks):
-            problems.append((name, "an id is beyond the part's chunks", int(inside.max()), len(chunks)))
-            continue
-        n = np.bincount(inside, minlength=len(chunks))
-        total.update(dict(zip(chunks.to_list(), n.tolist(), strict=True)))
+        if largest >= len(n):
+            problems.append((name, "an id is beyond the part's chunks", largest, len(n)))
     if problems:
-        return problems
-    for frame in merge_ranges(parts, 32 << 20):
-        for chunk, n in frame.iter_rows():
-            if total.pop(chunk, 0) != n:
-                problems.append(("all", chunk, None, n))
-    return problems + [("all", chunk, n, None) for chunk, n in total.items() if n]
+        return problems[:most]
+    for rows in merge_ranges(parts, range_bytes):
+        append(con, "recounted_documents", rows.rename({"n": "in_counts"}))
+    return run_sql(con, "checks/sequences", max_rows=most)
+
+
+def _count_ids(folder: Path, name: str) -> tuple[Int64, int]:
+    """(how often each chunk of a part occurs in its documents, the largest id in them)."""
+    refuse_damaged(folder / f"{name}.parquet")
+    refuse_damaged(folder / f"{name}.chunks.parquet")
+    n, largest = np.zeros(pq.read_metadata(folder / f"{name}.chunks.parquet").num_rows, np.int64), -1
+    with pq.ParquetFile(folder / f"{name}.parquet", pre_buffer=False) as file:
+        for batch in file.iter_batches(_PLACES_AT_ONCE, columns=["chunk_id"], use_threads=False):
+            ids = batch.column(0).to_numpy()
+            largest = max(largest, int(ids.max(initial=-1)))
+            n += np.bincount(ids[(ids >= 0) & (ids < len(n))], minlength=len(n))
+    return n, largest
+
+
+def _with_counts(chunks: Path, n: Int64) -> Iterator[pl.DataFrame]:
+    """The chunks of a part, some at a time, each with its entry in `n`."""
+    at = 0
+    with pq.ParquetFile(chunks, pre_buffer=False) as file:
+        for batch in file.iter_batches(_CHUNKS_AT_ONCE, columns=["chunk"], use_threads=False):
+            yield pl.DataFrame({"chunk": pl.from_arrow(batch.column(0)), "n": n[at : at + len(batch)]})
+            at += len(batch)

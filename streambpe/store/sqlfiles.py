@@ -36,6 +36,7 @@ from streambpe.later import polars as pl
 from streambpe.text.shown import OBEYED
 
 _BATCH_ROWS = 1 << 15
+MOST_SHOWN_ROWS = 1_000_000  # in a table for people
 
 
 @functools.cache
@@ -120,7 +121,7 @@ def _failure_told() -> Iterator[None]:
             raise
         raise file_damaged(why) from None
     except duckdb.Error as why:
-        if not says_damaged(why):
+        if not (says_damaged(why) or _is_another_file(why)):
             raise
         raise file_damaged(why) from None
 
@@ -128,6 +129,11 @@ def _failure_told() -> Iterator[None]:
 def says_damaged(why: duckdb.Error) -> bool:
     """Whether DuckDB found that the bytes of its file are not those that it wrote."""
     return bool(re.search("orrupt database|computed checksum|ailed to load metadata|ailed to deserialize", str(why)))
+
+
+def _is_another_file(why: duckdb.Error) -> bool:
+    """Whether a table of ours is not there: the file is a whole database, and not the one that was written here."""
+    return isinstance(why, duckdb.CatalogException) and "Table with name" in str(why)
 
 
 def file_damaged(why: duckdb.Error) -> RunError:
@@ -192,16 +198,20 @@ def run_query(con: duckdb.DuckDBPyConnection, query: str, at_once: int = 10_000)
         yield rows
 
 
-def show_query(con: duckdb.DuckDBPyConnection, query: str) -> None:
-    """Run a query of the user's own and print its rows as a table for people."""
+def draw_query(con: duckdb.DuckDBPyConnection, query: str, width: int | None = None) -> str:
+    """Run a query of the user's own; its rows as a table for people, or nothing if it gives none.
+
+    `width`: of the terminal. There long cells are broken over lines and cut, and columns without room left out; …
+    stands for both. Without it, all is there.
+    """
     relation = con.sql(query)
     if relation is None:
-        return
+        return ""
     drawn = io.StringIO()
     try:
         with contextlib.redirect_stdout(drawn):
-            relation.show(max_width=10_000, max_rows=1_000_000, max_col_width=100)
+            relation.show(max_width=width or 10_000, max_rows=MOST_SHOWN_ROWS, max_col_width=20 if width else 100)
     finally:
         relation.close()  # otherwise an error's traceback would keep the database open
     # DuckDB spells most of these out; the others have no width for it, so columns stay where they are
-    print(OBEYED.sub("", drawn.getvalue()), end="")
+    return OBEYED.sub("", drawn.getvalue())

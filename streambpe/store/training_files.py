@@ -2,6 +2,8 @@
 
 training main     RUN/model.events.jsonl    RUN/pending.events
 training small    RUN/small.events.jsonl    RUN/small.pending.events
+
+and, of a training that extends a model, that model: RUN/extended.jsonl, RUN/small.extended.jsonl
 """
 
 from __future__ import annotations
@@ -24,6 +26,11 @@ def log_path(run: Run, name: str) -> Path:
 def journal_path(run: Run, name: str) -> Path:
     """Where the write-ahead log of a training is, while it is not finished."""
     return run.path / ("pending.events" if name == "main" else f"{name}.pending.events")
+
+
+def extended_path(run: Run, name: str) -> Path:
+    """Where a training keeps the event log of the model that it extends."""
+    return run.path / ("extended.jsonl" if name == "main" else f"{name}.extended.jsonl")
 
 
 def check_name(name: str) -> None:

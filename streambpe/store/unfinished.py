@@ -17,10 +17,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from streambpe.errors import CountUnfinished, RunError
+from streambpe.errors import CountUnfinished, RunError, typed
 from streambpe.model.corpus_facts import LeftOut
 from streambpe.resources import ResourceFacts
+from streambpe.sources.remote.address import has_place, is_remote
 from streambpe.sources.source import Source
+from streambpe.sources.streams import look_at
 from streambpe.store.identity import is_known, remove_known, replace_known
 from streambpe.store.run import Run
 from streambpe.store.spans import Spans, SpansByPath
@@ -52,9 +54,8 @@ class Wanted:
     def source(self) -> Source:
         """The source to be counted, with its file's size and time as they are now."""
         size = mtime_ns = 0
-        if Path(self.path).is_file():
-            stat = Path(self.path).stat()
-            size, mtime_ns = stat.st_size, stat.st_mtime_ns
+        if is_remote(self.path) or Path(self.path).is_file():
+            size, mtime_ns = look_at(self.path)
         return Source(
             self.path, self.kind, self.column, size, mtime_ns,  # type: ignore[arg-type]
             group=self.group, any_bytes=self.any_bytes,
@@ -62,15 +63,25 @@ class Wanted:
 
 
 @dataclass(frozen=True)
+class Leaving:
+    """A source whose counts are being taken back, and what it held."""
+
+    path: str
+    documents: int
+    text_bytes: int
+
+
+@dataclass(frozen=True)
 class Record:
     """The content of counting.json."""
 
     sources: tuple[Wanted, ...] = ()
-    runs: tuple[str, ...] = ()  # runs that merge-counts was given and that are still to be added
+    runs: tuple[str, ...] = ()  # that merge-counts was given, until all of them are added
     resources: ResourceFacts | None = None  # those of the last count
+    leaving: tuple[Leaving, ...] = ()  # sources that are being taken back, until the tables are without them
 
     def __bool__(self) -> bool:
-        return bool(self.sources or self.runs)
+        return bool(self.sources or self.runs or self.leaving)
 
 
 def record_path(run: Run) -> Path:
@@ -88,7 +99,8 @@ def read_record(run: Run) -> Record:
     try:
         facts = json.loads(path.read_text())
         sources = tuple(Wanted(**source) for source in facts["sources"])
-        return Record(sources, tuple(facts["runs"]), facts["resources"] or None)
+        leaving = tuple(Leaving(**source) for source in facts.get("leaving", ()))
+        return Record(sources, tuple(facts["runs"]), facts["resources"] or None, leaving)
     except FileNotFoundError:
         return Record()
     except (ValueError, KeyError, TypeError) as why:
@@ -115,22 +127,24 @@ def refuse_lost_record(run: Run) -> None:
 
 def sources_in_tables(run: Run) -> list[Wanted]:
     """The inputs that the tables hold counts of; none in tables of an older version."""
-    run.refuse_other_tables(run.tables().facts)
     return list(_in_tables(run, frozenset()))
 
 
 def _in_tables(run: Run, without: Collection[str]) -> Iterator[Wanted]:
+    tables = run.tables()
+    run.refuse_other_tables(tables.facts)
     return (
         Wanted(path, kind, column or "text", group or "", _stream_of(path, kind))
-        for path, kind, column, group in run.tables().sources
+        for path, kind, column, group in tables.sources
         if path not in without
     )
 
 
 def lost_sources(run: Run, parts: Parts) -> list[Wanted]:
-    """The inputs whose counts are in the tables, but not, or not to the end, in the parts: parts were lost."""
-    run.refuse_other_tables(run.tables().facts)
-    return list(_in_tables(run, parts.by_path.complete))
+    """The inputs whose counts are in the tables, but not, or not to the end, in the parts: parts were lost, and were
+    not taken back."""
+    leaving = {source.path for source in read_record(run).leaving}
+    return list(_in_tables(run, parts.by_path.complete | leaving))
 
 
 def note_lost(run: Run, parts: Parts) -> None:
@@ -151,8 +165,11 @@ class Unfinished:
     unit: str
     stream: str
     refused: bool
+    leaving: bool = False  # it is being taken back
 
     def __str__(self) -> str:
+        if self.leaving:
+            return f"{self.path} (it is not wholly taken back)"
         if self.counted:
             return f"{self.path} ({self.counted:,} {self.unit} of it are counted)"
         return f"{self.path} (an error ended it)" if self.refused else f"{self.path} (nothing of it is counted)"
@@ -183,7 +200,7 @@ def _stream_of(path: str, kind: str) -> str:
     """Wanted.stream of a source without a record, as in a run from before there were records."""
     if kind == "iterator":
         return kind
-    return "" if Path(path).is_absolute() else "stdin"
+    return "" if has_place(path) else "stdin"
 
 
 def refuse_unfinished(run: Run, left: Sequence[Unfinished], runs: Sequence[str], or_else: str) -> None:
@@ -196,6 +213,12 @@ def refuse_unfinished(run: Run, left: Sequence[Unfinished], runs: Sequence[str],
             f"{run.path} is not counted to its end: {listed(left, runs)}. Nothing was changed. "
             f"{ending_command(run, left, runs)}{or_else}."
         )
+
+
+def refuse_leaving(run: Run) -> None:
+    """An error if a stopped command left sources half taken back: nothing else is counted before that ends."""
+    leaving = [Unfinished(one.path, 0, "", "", refused=False, leaving=True) for one in read_record(run).leaving]
+    refuse_unfinished(run, leaving, (), "")
 
 
 def listed(left: Sequence[Unfinished], runs: Sequence[str] = ()) -> str:
@@ -211,15 +234,19 @@ def listed(left: Sequence[Unfinished], runs: Sequence[str] = ()) -> str:
 def ending_command(run: Run, left: Sequence[Unfinished], runs: Sequence[str] = ()) -> str:
     """Which command ends the count, as the beginning of a sentence."""
     if runs:
-        return f"End it with `streambpe merge-counts {run.path} {' '.join(runs)}`"
+        return f"End it with `streambpe merge-counts {typed(run.path)} {' '.join(map(typed, runs))}`"
+    leaving = [source for source in left if source.leaving]
+    if leaving:
+        given = " ".join(f"--take-back {typed(source.path)}" for source in leaving)
+        return f"End that with `streambpe count {typed(run.path)} {given}`"
     streams = [source for source in left if source.stream]
     if left and all(source.refused for source in left):
-        return f"Count it as it should be counted, or leave it out for good with `streambpe count {run.path}`"
+        return f"Count it as it should be counted, or leave it out for good with `streambpe count {typed(run.path)}`"
     if len(streams) < len(left):
-        return f"End the count with `streambpe resume {run.path}`"
+        return f"End the count with `streambpe resume {typed(run.path)}`"
     if all(source.stream == "iterator" for source in streams):
         return "End the count by giving the iterator again, with the same call"
-    return f"End the count by giving the stream again, with the same `streambpe count {run.path}` command"
+    return f"End the count by giving the stream again, with the same `streambpe count {typed(run.path)}` command"
 
 
 class Watch:

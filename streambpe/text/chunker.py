@@ -11,6 +11,7 @@ The definition of every split is Pattern.split; tests compare both ways with it 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ import numpy.typing as npt
 from streambpe.core.binding import PRESETS, Bytes, ChunkTable, Split, categories
 from streambpe.core.classes import INHERITED, OTHER, SPACE, TAKES_SPACE, FixedClasses
 from streambpe.core.strings import ChunkList, as_buffers, as_strings, merge
+from streambpe.errors import PatternTooSlow
 from streambpe.later import polars as pl
 from streambpe.text.marks import DOCUMENT_END, SCRIPT_RUN_END
 from streambpe.text.patterns import SCRIPT_SPECIFIC_GPT4O, Pattern
@@ -136,35 +138,42 @@ class Chunker:
         texts = [text[a:b].decode() for a, b in zip([0, *(end + 1 for end in ends)], ends, strict=False)]
         plain = [i for i, kind in enumerate(kinds) if kind != SCRIPT_RUN_END]
         special = [i for i, kind in enumerate(kinds) if kind == SCRIPT_RUN_END]
-        lengths = np.zeros(len(texts) + 1, np.int64)
+        sizes = np.zeros((len(texts), 2), np.int64)  # of each text: chunks, and a place behind one that ends a document
+        sizes[:, 1] = [kind == DOCUMENT_END for kind in kinds]
         halves = []
         for which in (plain, special):
-            found = self._run([texts[i] for i in which], which is special) if which else ([], [], [])
-            lengths[which] = np.asarray(found[2], np.int64)
+            try:
+                found = self._run([texts[i] for i in which], which is special) if which else ([], [], [])
+            except PatternTooSlow as why:
+                why.document = kinds[: which[why.document]].count(DOCUMENT_END)
+                raise
+            sizes[which, 0] = np.asarray(found[2], np.int64)
             halves.append((found[0], np.asarray(found[1], np.int32)))
+        del texts
         names = pl.Series("chunk", [*halves[0][0], *halves[1][0]], dtype=pl.String)
         numbers = [halves[0][1], halves[1][1] + np.int32(len(halves[0][0]))]
+        del halves, found
         chunks = names.unique().sort()
         row = chunks.search_sorted(names).to_numpy().astype(np.int32) if len(names) else np.zeros(0, np.int32)
-        # Put every text's chunks where they belong, with one place more behind a text that ends a document. Texts of
-        # 2, 1 and 1 chunks, the last two ending documents: starts 0 2 4 6; the chunks of the first and third text go
-        # to 0 1 and 4, that of the second to 2, and 3 and 5 stay END_OF_DOCUMENT.
-        ended = np.array([kind == DOCUMENT_END for kind in kinds], np.int64)
-        starts = np.concatenate([[0], np.cumsum(lengths[:-1] + ended)])
-        ids = np.full(int(starts[-1]), END_OF_DOCUMENT, np.int32)
-        for which, own in zip((plain, special), numbers, strict=True):
-            size = lengths[which]
-            inside = np.arange(len(own)) - np.repeat(np.cumsum(size) - size, size)
-            ids[np.repeat(starts[which], size) + inside] = row[own]
+        # Whose each place is: of a plain text (0), of a script run (1), of the end of a document (2).
+        whose = np.full(sizes.shape, 2, np.int8)
+        whose[:, 0] = 0
+        whose[special, 0] = 1
+        places = np.repeat(whose.ravel(), sizes.ravel())
+        ids = np.full(len(places), END_OF_DOCUMENT, np.int32)
+        for number, own in enumerate(numbers):
+            ids[places == number] = row[own]
         return Numbered(chunks, ids)
 
     def _run(self, texts: Sequence[str], script_runs: bool) -> tuple[Sequence[str], Sequence[int], Sequence[int]]:
         pattern = self.pattern
         if not self._beside:
             compiled = pattern.script_compiled if script_runs else pattern.compiled
-            return split_texts(compiled, texts, pattern.keep_gaps)
+            return split_texts(compiled, texts, pattern.keep_gaps, pattern.document_seconds)
         if self._process is None:
-            self._process = SplitProcess(pattern.expression, pattern.script_expression, pattern.keep_gaps)
+            self._process = SplitProcess(
+                pattern.expression, pattern.script_expression, pattern.keep_gaps, pattern.document_seconds
+            )
         return self._process.split(texts, script_runs)
 
 
@@ -226,8 +235,9 @@ class NumberedTexts:
 
     def _forget(self) -> None:
         self._table = ChunkTable(_NUMBERED_BYTES)
-        self._known: defaultdict[str, int] = defaultdict()  # in place of the table, for a pattern of the user's own
-        self._known.default_factory = self._known.__len__
+        # in place of the table, for a pattern of the user's own; its own length as the next number would be a circle,
+        # which keeps all chunks until the garbage collector comes by
+        self._known: defaultdict[str, int] = defaultdict(itertools.count().__next__)
         self._ids: list[Ids] = []  # of each buffer, by first occurrence in any
 
     @property

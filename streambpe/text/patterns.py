@@ -15,6 +15,7 @@ import numpy as np
 import regex
 
 from streambpe.errors import PatternError
+from streambpe.resources import DOCUMENT_SECONDS
 from streambpe.text.aliases import ALIASES, canonical
 from streambpe.text.characters import code_point_class, unicode_version
 from streambpe.text.cuts import (
@@ -88,6 +89,7 @@ class Pattern:
     # how it splits if not by `expression` (which is then its name); `rules` finds all its borders
     definition: Callable[[str], list[str]] | None = field(default=None, repr=False)
     prepared: bool = False  # the text is normalised or thinned before it is split (text/prepare.py)
+    document_seconds: float = field(default=DOCUMENT_SECONDS, compare=False)  # that `expression` may take, if "regex"
     word_mark: str = ""  # stands before every chunk; pieces of white space are no chunks
 
     def __post_init__(self) -> None:
@@ -112,12 +114,14 @@ class Pattern:
         """The chunks of one whole document (or script run): what `regex` finds, by definition."""
         if self.definition is not None:
             return self.definition(text)
+        seconds = self.document_seconds if self.name == "regex" else None
         if self.script_expression:
             chunks: list[str] = []
             for run, spaceless in split_script_runs(text):
-                chunks += find_chunks(self.script_compiled if spaceless else self.compiled, run, self.keep_gaps)
+                compiled = self.script_compiled if spaceless else self.compiled
+                chunks += find_chunks(compiled, run, self.keep_gaps, seconds)
             return chunks
-        return find_chunks(self.compiled, text, self.keep_gaps)
+        return find_chunks(self.compiled, text, self.keep_gaps, seconds)
 
 
 _SCRIPT_WORD = r" ?\p{L}\p{M}*"
@@ -172,9 +176,15 @@ PRESETS: dict[str, Pattern] = {
 
 
 def find_pattern(
-    name_or_regex: str, *, gaps: str = "refuse", split_scripts: bool = False, prepared: bool = False
+    name_or_regex: str,
+    *,
+    gaps: str = "refuse",
+    split_scripts: bool = False,
+    prepared: bool = False,
+    document_seconds: float = DOCUMENT_SECONDS,
 ) -> Pattern:
-    """The pattern behind --pattern: a preset by name, else a regular expression of the user's own."""
+    """The pattern behind --pattern: a preset by name, else a regular expression of the user's own, which may take
+    `document_seconds` of processor time on one document."""
     name_or_regex = canonical(name_or_regex)
     pattern = PRESETS[name_or_regex] if name_or_regex in PRESETS else _own_pattern(name_or_regex, gaps)
     if split_scripts:
@@ -184,6 +194,8 @@ def find_pattern(
             )
         special = SCRIPT_SPECIFIC_GPT4O if "/]*" in pattern.expression else SCRIPT_SPECIFIC
         pattern = replace(pattern, script_expression=special)
+    if pattern.name == "regex":
+        pattern = replace(pattern, document_seconds=document_seconds)
     return replace(pattern, prepared=True) if prepared else pattern
 
 

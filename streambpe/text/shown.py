@@ -21,6 +21,7 @@ HIDDEN = (
 )
 # What a terminal obeys: controls other than the line feed, and what turns around the text beside it.
 OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_OBEYED_IN_SENTENCES = re.compile(OBEYED.pattern.replace("\x00-\x09", "\x00-\x08"))
 _HIDDEN = re.compile(f"[{HIDDEN} \\\\]")
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 _BROKEN = re.compile("[\udc80-\udcff]+")
@@ -38,3 +39,12 @@ def shown(content: bytes, space: str = "␠") -> str:
         return f"<{match.group().encode('utf-8', 'surrogateescape').hex(' ').upper()}>"
 
     return _BROKEN.sub(hexed, _HIDDEN.sub(named, text))
+
+
+def harmless(sentence: str) -> str:
+    """A sentence for a terminal or a page, in which the names of files and what others wrote may stand: what would be
+    obeyed is spelled out.
+
+    "\x1b[31mred.txt: 3 rows"     <U+001B>[31mred.txt: 3 rows
+    """
+    return _OBEYED_IN_SENTENCES.sub(lambda match: f"<U+{ord(match.group()):04X}>", sentence)

@@ -3,14 +3,13 @@
     python -m streambpe.text.split_worker
 
 Reads pickled requests from stdin, each behind its length (8 bytes, little-endian), and writes the
-answers to stdout the same way. First request: (expression, expression for script runs, keep_gaps);
+answers to stdout the same way. First request: (expression, expression for script runs, keep_gaps, seconds for a text);
 then (texts, whether they are script runs), answered with what `split_texts` gives. Ends at end of
-input, so it never outlives its parent; Ctrl-C is the parent's business. About 25 MB of memory.
+input, so it never outlives its parent; Ctrl-C and SIGTERM are the parent's business. About 25 MB of memory.
 """
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 from array import array
@@ -19,8 +18,10 @@ from collections.abc import Sequence
 import regex
 
 from streambpe.errors import StreambpeError
+from streambpe.resources import DOCUMENT_SECONDS
 from streambpe.runners.messages import Channel
-from streambpe.text.split import split_texts
+from streambpe.system import born_deaf, ignore_stop_signals
+from streambpe.text.split import alarm, split_texts
 
 
 class SplitProcess:
@@ -31,14 +32,16 @@ class SplitProcess:
         expression: str,
         script_expression: str | None,
         keep_gaps: bool,
+        document_seconds: float = DOCUMENT_SECONDS,
     ) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "streambpe.text.split_worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+        with born_deaf():
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "streambpe.text.split_worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._channel = Channel(self._process.stdout, self._process.stdin)
-        self._channel.send((expression, script_expression, keep_gaps))
+        self._channel.send((expression, script_expression, keep_gaps, document_seconds))
 
     def split(self, texts: Sequence[str], script_runs: bool) -> tuple[list[str], array[int], array[int]]:
         """As `split_texts`. A worker that dies (killed for memory, say) raises BrokenPipeError."""
@@ -59,9 +62,10 @@ class SplitProcess:
 
 def main() -> None:
     """Serve requests until the input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ignore_stop_signals()
     channel = Channel(sys.stdin.buffer, sys.stdout.buffer)
-    expression, script_expression, keep_gaps = channel.receive()
+    alarm.turn_on()
+    expression, script_expression, keep_gaps, seconds = channel.receive()
     compiled = regex.compile(expression) if expression else None
     script_compiled = regex.compile(script_expression) if script_expression else None
     while True:
@@ -70,7 +74,7 @@ def main() -> None:
         except EOFError:
             return
         try:
-            answer: object = split_texts(script_compiled if script_runs else compiled, texts, keep_gaps)
+            answer: object = split_texts(script_compiled if script_runs else compiled, texts, keep_gaps, seconds)
         except StreambpeError as why:
             answer = why
         channel.send(answer)

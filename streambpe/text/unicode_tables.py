@@ -39,6 +39,7 @@ def asks_tables(pattern: Pattern) -> bool:
     return pattern.compiled is not None and pattern.definition is None
 
 
+@functools.cache  # it is read from a file, and a command asks many times
 def regex_version() -> str:
     """The version of the installed package."""
     return version("regex")

@@ -2,7 +2,7 @@
 
 unfinished             its own
 finished and smaller   a new one that begins with the events of the log
-new                    an empty one
+new                    an empty one; with --extend, one that begins with the events of that model
 """
 
 from __future__ import annotations
@@ -36,8 +36,17 @@ def open_journal(training: Training, corpus: Corpus) -> Journal:
     remove_folder(training.private)  # what an earlier training of this name left belongs to other events
     # a log of uw has the words with their counts in stage 2, so no training can go on from it
     if not training.log.exists() or training.config.superwords == "uw":
-        return Journal.start(training.journal, identity)
+        return _new(training, identity)
     return _from_log(training, read_log(training), identity)
+
+
+def _new(training: Training, identity: Identity) -> Journal:
+    """A journal without events, or with those of the model that is extended."""
+    if training.inherited is None:
+        return Journal.start(training.journal, identity)
+    events = training.inherited.log.events[:]  # a copy: the journal grows
+    passes = [pass_carried_over(len(events), "inherited")] if events else []
+    return Journal.start(training.journal, identity, events, passes)
 
 
 def _going_on(training: Training, journal: Journal, identity: Identity) -> Journal:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -10,35 +11,48 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from streambpe.arguments import TrainArguments, split_arguments
-from streambpe.config import LIKE_COUNTING, TrainConfig
+from streambpe.config import BALANCE_FIELDS, LIKE_COUNTING, UW_PATTERN, TrainConfig
 from streambpe.count_config import Counting, CountOptions
 from streambpe.disk import disk_full_explained
 from streambpe.errors import ResumeMismatch, RunError, Stopped, UsageError
 from streambpe.failpoints import failpoint
+from streambpe.idle import refuse_idle_options
+from streambpe.model.eventlog import EventLog
+from streambpe.progress import refuse_mode
 from streambpe.resources import Resources
-from streambpe.sources.find import find_sources
+from streambpe.runners.ray import refuse_missing_engine
+from streambpe.runners.ray_own import one_ray
+from streambpe.sources.find import find_sources, from_anywhere, refuse_addresses, refuse_idle, without_idle
 from streambpe.sources.source import Source
+from streambpe.store.chunks import range_bytes
 from streambpe.store.counted_as import refuse_like, refuse_other_counting
 from streambpe.store.database import waiting_for_tables
 from streambpe.store.job import Job, find_job, find_work, put_job, read_jobs, write_jobs
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
-from streambpe.store.training_files import check_name, journal_path, log_path
+from streambpe.store.training_files import check_name, extended_path, journal_path, log_path
+from streambpe.train.as_model import with_options_as
+from streambpe.train.balance_texts import Given, counted_texts
 from streambpe.train.counting.count import count, resume_count
 from streambpe.train.counting.job import CountResult
 from streambpe.train.disk_bound import refuse_too_little_disk, source_bytes
 from streambpe.train.engine.engine import Batch
+from streambpe.train.extension import Extension, refuse_too_little_memory
 from streambpe.train.identity import refuse_started_otherwise
 from streambpe.train.made_with import keep_options
 from streambpe.train.trainer import CHECKPOINT_SECONDS, Trainer
 from streambpe.train.training import Training, TrainResult
 
 
+@one_ray()
 def train(
     run: Path | str,
     sources: Sequence[str | Source] = (),
     *,
     like: str | None = None,
+    as_model: str | os.PathLike[str] | EventLog | None = None,
+    extend: str | os.PathLike[str] | EventLog | None = None,
+    balance_texts: Given = (),
     name: str = "main",
     counting: Counting | Mapping[str, Any] | None = None,
     resources: Resources | None = None,
@@ -54,55 +68,97 @@ def train(
         train("runs/en", ["corpus/"], vocab_size=32_000, pattern="gpt4", lines=True, memory="2GB")
 
     `options`: those of the command line (arguments.py), on top of what `like` sets. `counting`, `resources`: the same
-    as objects. A training that was started has the options it was started with where others are not given; only a
-    larger vocab_size may be. `allow_partial`: learn even if other sources that were given to the run are not counted
-    to their end.
+    as objects. `as_model`: options that are not given are those of this model, whose merges are not taken
+    (as_model.py). `extend`: the vocabulary begins with that of this model, and vocab_size is larger (extension.py).
+    `balance_texts`: by group, or as GROUP=FILE each, what the groups are measured on (balance_texts.py). A training
+    that was started has the options it was started with where others are not given; only a larger vocab_size may be.
+    `allow_partial`: learn even if other sources that were given to the run are not counted to their end.
     """
+    refuse_mode(progress)
     learning, asked, resources = split_arguments(options, counting, resources)
-    learning = taken_over(Run(run), name, like) | learning
+    if as_model is not None:
+        if like is not None:
+            raise UsageError("as_model and like: each sets what is not given. Leave one of the two out.")
+        learning, asked = with_options_as(as_model, learning, asked)
+    extension = None
+    if extend is not None:
+        if like is not None or as_model is not None:
+            raise UsageError("extend sets all that like and as_model set. Leave the other out.")
+        extension = Extension.of(extend)
+        learning, asked = extension.options(learning, asked)
+    asked_now = learning
+    before = taken_over(Run(run), name, like)
+    if learning.get("balance") is False and before.get("balance"):  # told as one difference, not as five
+        before = {name: value for name, value in before.items() if name not in BALANCE_FIELDS}
+    if extension is None or before.get("extends") == learning["extends"]:  # else it is refused: it is another training
+        learning = before | learning
+    if extension is not None and "vocab_size" not in learning:
+        raise UsageError(f"--extend {extension.name} needs --vocab-size N: the ids that there are to be in all.")
     like = like or "hf"
     config = TrainConfig.from_options(like, **learning)
+    refuse_idle_options(config, asked_now)
     check_name(name)
+    if extension is not None:
+        extension.refuse_other_specials(config)
+        refuse_too_little_memory(resources, extension.name, len(extension.log.events))
     folder = Run(run)
     folder.refuse_other_content("train", [source for source in sources if isinstance(source, str)])
     if not sources:
         folder.refuse_missing()
     resources.check_superwords(config.superwords)
-    counting = counting_for(like, config, asked)
-    trainer = Trainer(
-        folder,
-        config,
-        name=name,
-        resources=resources,
-        progress=progress,
-        stop=stop,
-        on_batch=on_batch,
-        checkpoint_seconds=checkpoint_seconds,
-        allow_partial=allow_partial,
-    )
-    if counting.options.get("sequences"):
-        named = find_sources([source for source in sources if isinstance(source, str)], counting)[0]
-        refuse_too_little_disk(resources, source_bytes(named), config.superwords)
-    new = not folder.path.is_dir()
-    with folder.lock(), disk_full_explained(folder.path), waiting_for_tables(trainer.stop):
-        if folder.state.exists():
-            refuse_like(folder, like, asked.options)
-        if not sources:
-            refuse_other_counting(folder, asked)
-        if not new:
-            _refuse_before_counting(trainer, sources, counting)
-        job = describe_job(sources, counting, config, resources, checkpoint_seconds, allow_partial)
-        before = put_job(folder, name, job)
-        failpoint("job-written")
-        try:
-            warnings = _count(trainer.training, job, sources, progress, stop) if sources else ()
-            result = trainer.run()
-            result = replace(result, warnings=(*warnings, *result.warnings))
-        except UsageError:
-            write_jobs(folder, before)  # `resume` must not go on with what was refused
-            raise
-        if result.folded:
-            keep_options(folder, name, config, counting)
+    refuse_addresses(sources)
+    refuse_missing_engine(resources.engine)
+    counting = counting_for(like, config, asked, folder)
+    if balance_texts and not config.balance:
+        raise UsageError("--balance-text belongs to --balance.")
+    with counted_texts(folder, balance_texts, counting, resources) as texts:
+        if texts is not None:
+            config = replace(config, balanced_on=dict(texts.digests))
+            config.check()
+            counting = without_idle(counting, _find(sources, counting))
+        trainer = Trainer(
+            folder,
+            config,
+            name=name,
+            resources=resources,
+            progress=progress,
+            stop=stop,
+            on_batch=on_batch,
+            checkpoint_seconds=checkpoint_seconds,
+            allow_partial=allow_partial,
+        )
+        new = not folder.path.is_dir()
+        named = [source for source in sources if isinstance(source, str)]
+        if sources and not named:
+            refuse_idle([source for source in sources if isinstance(source, Source)], counting)
+        if named and (new or counting.options.get("sequences")):  # what cannot be found leaves no RUN behind
+            found = find_sources(named, counting)[0]
+            if counting.options.get("sequences"):
+                refuse_too_little_disk(resources, source_bytes(found), config.superwords)
+        with folder.lock(), disk_full_explained(folder.path), waiting_for_tables(trainer.stop):
+            if folder.state.exists():
+                refuse_like(folder, like, asked.options)
+            if not sources:
+                refuse_other_counting(folder, asked)
+            if not new:
+                _refuse_before_counting(trainer, sources, counting)
+            job = describe_job(sources, counting, config, resources, checkpoint_seconds, allow_partial)
+            kept = [extended_path(folder, name)] if extension is not None and extension.keep(folder, name) else []
+            kept += [] if texts is None else texts.keep(folder, range_bytes(resources))
+            extension = None  # it is read again from there
+            jobs_before = put_job(folder, name, job)
+            failpoint("job-written")
+            try:
+                warnings = _count(trainer.training, job, sources, progress, stop) if sources else ()
+                result = trainer.run()
+                result = replace(result, warnings=(*warnings, *result.warnings))
+            except UsageError:
+                write_jobs(folder, jobs_before)  # `resume` must not go on with what was refused
+                for path in kept:
+                    path.unlink()
+                raise
+            if result.folded:
+                keep_options(folder, name, config, counting)
     return result
 
 
@@ -128,6 +184,7 @@ def train_from_iterator(
     return train(run, [Source(source_name, "iterator", texts=texts)], **arguments)
 
 
+@one_ray()
 def resume(
     run: Path | str,
     *,
@@ -150,6 +207,7 @@ def resume(
     name, job = find_job(folder, name)
     resources = resources or Resources.from_options()
     resources.check_superwords(job.config.superwords)
+    refuse_missing_engine(resources.engine)
     if not job.counted and job.streams:
         raise RunError(
             f"{folder.path} was counting {job.streams[0]}, which only its program can give again: call "
@@ -185,7 +243,7 @@ def describe_job(
 ) -> Job:
     """What `resume` needs to know of a training."""
     return Job(
-        sources=tuple(source for source in sources if isinstance(source, str)),
+        sources=tuple(from_anywhere(source) for source in sources if isinstance(source, str)),
         streams=tuple(source.path for source in sources if not isinstance(source, str)),
         counting=counting,
         counted=not sources,
@@ -196,9 +254,14 @@ def describe_job(
     )
 
 
-def counting_for(like: str, config: TrainConfig, counting: Counting) -> Counting:
-    """How to count: as `like` says, unless something else is asked for. Superwords need the documents stored."""
+def counting_for(like: str, config: TrainConfig, counting: Counting, run: Run | None = None) -> Counting:
+    """How to count: as `like` says, unless something else is asked for.
+
+    Superwords need the documents stored, and uw has a pattern of its own unless `run` is counted with another.
+    """
     options: CountOptions = {**LIKE_COUNTING.get(like, {}), **counting.options}
+    if config.superwords == "uw" and (run is None or not (run.state.exists() or run.facts_kept())):
+        options = {"pattern": UW_PATTERN, **options}
     if config.superwords != "none":
         if options.get("sequences") is False:
             raise UsageError(f"--superwords {config.superwords} needs the documents; leave --no-sequences out.")
@@ -206,17 +269,33 @@ def counting_for(like: str, config: TrainConfig, counting: Counting) -> Counting
     return replace(counting, options=options)
 
 
+def superwords_told(run: Run, like: str | None, asked: Mapping[str, Any], counting: Counting) -> str:
+    """What --superwords sets by itself, as options to be given; nothing where all of it is given."""
+    config = TrainConfig.from_options(like or "hf", **asked)
+    found = []
+    pattern = counting_for(like or "hf", config, counting, run).options.get("pattern")
+    if pattern != counting.options.get("pattern") and pattern == UW_PATTERN:
+        found.append(f"--pattern {pattern}")
+    if config.transition is not None and asked.get("transition") is None:
+        found.append(f"--transition {config.transition}")
+    return " ".join(found)
+
+
 def _refuse_before_counting(trainer: Trainer, sources: Sequence[str | Source], counting: Counting) -> None:
     """Refuse now what would otherwise be refused only after the sources are counted."""
-    found = _find_named([source for source in sources if isinstance(source, str)], counting)
+    found = _find(sources, counting)
+    if found:
+        refuse_idle(found, counting)
     if refuse_started_otherwise(trainer.training):
-        _refuse_new_sources(trainer.training, found)
-    trainer.refuse_half_counted({*found, *(source.path for source in sources if isinstance(source, Source))})
+        _refuse_new_sources(trainer.training, [source.path for source in found if source.texts is None])
+    trainer.refuse_half_counted({source.path for source in found})
 
 
-def _find_named(sources: Sequence[str], counting: Counting) -> list[str]:
-    """The paths of the sources that are named."""
-    return [source.path for source in find_sources(list(sources), counting)[0]] if sources else []
+def _find(sources: Sequence[str | Source], counting: Counting) -> list[Source]:
+    """The sources that are named, and those that are given."""
+    named = [source for source in sources if isinstance(source, str)]
+    found = find_sources(named, counting, in_part=True)[0] if named else []
+    return found + [source for source in sources if isinstance(source, Source)]
 
 
 def _refuse_new_sources(training: Training, found: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,10 +20,10 @@ import duckdb
 import pyarrow as pa
 
 from streambpe.config import TrainConfig
-from streambpe.errors import RunError
+from streambpe.errors import RunError, typed
 from streambpe.store.chunks import fold, open_counts, range_bytes, read_totals
 from streambpe.store.counted import copy_rows
-from streambpe.store.database import append, put_facts, use_private_training
+from streambpe.store.database import append, incoming, put_facts, use_private_training
 from streambpe.store.groups import read_groups
 from streambpe.store.job import left_to_count
 from streambpe.store.parts import Part, list_parts
@@ -42,23 +42,26 @@ def find_corpus(training: Training) -> Corpus:
         if "corpus" in run.facts():
             raise RunError(
                 f"{run.counts} holds no part, and the tables were filled from some: the files are lost. Nothing was "
-                f"changed. Put them back, or count the sources again: `streambpe count {run.path} SOURCE...`."
+                f"changed. Put them back, or count the sources again: `streambpe count {typed(run.path)} SOURCE...`."
             )
-        raise RunError(f"{run.path} has no counts yet. `streambpe train {run.path} SOURCE...` counts and learns.")
+        raise RunError(
+            f"{run.path} has no counts yet. `streambpe train {typed(run.path)} SOURCE...` counts and learns."
+        )
     fold(run, memory_bytes=resources.memory_bytes, threads=resources.threads, temp_dir=resources.temp_dir)
     written_at = run.written_at()
     totals, found = read_totals(run, resources)
-    if found and training.config.weights:
+    option = "--weight" if training.config.weights else "--balance" if training.config.balance else ""
+    if found and option:
         raise RunError(
-            f"{run.path}: counts were edited in state.duckdb, and --weight adds up the counts of groups, where edits "
-            f"are not followed. Nothing was changed. `streambpe count {run.path}` takes the edits back; without "
-            f"--weight the edited chunk_counts is learned from."
+            f"{run.path}: counts were edited in state.duckdb, and {option} takes the counts of groups, where edits "
+            f"are not followed. Nothing was changed. `streambpe count {typed(run.path)}` takes the edits back; without "
+            f"{option} the edited chunk_counts is learned from."
         )
     edited = found.before or found.counts
     if not totals["chunks"]:
         raise RunError(
             f"{run.path} holds no text: all its sources are empty. Nothing was changed. "
-            f"`streambpe train {run.path} SOURCE...` counts others into it."
+            f"`streambpe train {typed(run.path)} SOURCE...` counts others into it."
         )
     parts = list_parts(run)
     left, runs = left_to_count(run, parts)
@@ -71,7 +74,7 @@ def find_corpus(training: Training) -> Corpus:
         edited,
         written_at,
         left_out=[*left, *(Unfinished(name, 0, "chunks", "", False) for name in runs)],
-        groups=read_groups(run) if training.config.weights else {},
+        groups=read_groups(run) if option else {},
     )
 
 
@@ -96,7 +99,8 @@ def _read(training: Training, corpus: Corpus) -> Corpus:
             raise RunError(
                 f"{run.state}: chunk_counts was edited just now. Nothing was changed. Give the command again."
             )
-        part, stop_words = copy_training_chunks(con, config, training.counts / "chunks.parquet", size)
+        given = None if training.inherited is None else training.inherited.stop_words
+        part, stop_words = copy_training_chunks(con, config, training.counts / "chunks.parquet", size, given)
         weighed: list[Part] = []
         if config.weights:
             weighed.append(copy_rows(con, "weighed_chunks", training.counts / "weighed.parquet", size))
@@ -104,16 +108,20 @@ def _read(training: Training, corpus: Corpus) -> Corpus:
 
 
 def copy_training_chunks(
-    con: duckdb.DuckDBPyConnection, config: TrainConfig, target: Path, size: int
+    con: duckdb.DuckDBPyConnection, config: TrainConfig, target: Path, size: int, given: Sequence[str] | None = None
 ) -> tuple[Part, dict[str, int]]:
     """What view training_chunks shows for these options, as one part; and the stop words with their counts. Afterwards
-    unqualified names mean the tables that only this connection sees."""
+    unqualified names mean the tables that only this connection sees. `given`: stop words that are not to be chosen."""
     use_private_training(con)
     put_facts(con, "facts", {"config": json.dumps({"config": config.as_facts()})})
     if config.weights:
         weigh_groups(con, config.weights, size)
     stop_words: dict[str, int] = {}
-    if config.stop_list:
+    if given is None and config.stop_list:
         stop_words = dict(run_sql(con, "steps/choose_stop_words", stop_list=config.stop_list))
+    elif given:
+        with incoming(con, pa.table({"chunk": given})):
+            stop_words = dict.fromkeys(given, 0) | dict(run_sql(con, "steps/count_stop_words"))
+    if stop_words:
         append(con, "stop_words", pa.table({"id": list(range(len(stop_words))), "chunk": list(stop_words)}))
     return copy_rows(con, "training_chunks", target, size), stop_words

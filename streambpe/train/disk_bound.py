@@ -40,17 +40,23 @@ def disk_needed(text_bytes: int, superwords: str) -> dict[str, int]:
     return needed
 
 
-def refuse_too_little_disk(resources: Resources, text_bytes: int, superwords: str) -> None:
-    """Refuse a job that keeps its documents, if these and what is made of them cannot fit --max-disk."""
+def refuse_too_little_disk(resources: Resources, text_bytes: int, superwords: str, counted: str | None = None) -> None:
+    """Refuse a job that keeps its documents, if these and what is made of them cannot fit --max-disk.
+
+    `counted`: the command that goes on, if the text is counted already.
+    """
     needed = disk_needed(text_bytes, superwords)
     whole, limit = sum(needed.values()), resources.max_disk_bytes
     if limit is None or whole <= limit:
         return
     parts = ", ".join(f"{what} {format_size(size)}" for what, size in needed.items())
+    then = "Nothing was changed. Give more, or fewer sources; `streambpe plan` measures a sample of them."
+    if counted is not None:
+        then = f"All counts and documents are kept. Go on with more: {counted} --max-disk SIZE"
     raise LimitError(
         f"--max-disk {format_size(limit)} is too small: {format_size(text_bytes)} of text need about "
         f"{format_size(whole)} or more at the peak, if it is like English ({parts}), and distinct chunks come on top. "
-        f"Nothing was changed. Give more, or fewer sources; `streambpe plan` measures a sample of them."
+        f"{then}"
     )
 
 
@@ -69,14 +75,14 @@ def within_disk(
     bound = _Bound(limit, run, blocks, resources.temp_dir, stop)
     bound.look()
     if bound.reached:
-        raise LimitError(bound.told("Nothing was changed. Give more"))
+        raise LimitError(bound.told())
     watching = threading.Thread(target=bound.watch, name="streambpe-disk", daemon=True)
     watching.start()
     try:
         yield bound.stop
     except Stopped:
         if bound.reached:
-            raise LimitError(bound.told("Everything committed is kept. Go on with more")) from None
+            raise LimitError(bound.told()) from None
         raise
     finally:
         bound.ended.set()
@@ -117,11 +123,12 @@ class _Bound:
                 now = time.monotonic()
                 due = now + max(_LOOK_SECONDS, _LOOK_SHARE * (now - began))
 
-    def told(self, then: str) -> str:
+    def told(self) -> str:
         """What the user is told."""
         return (
             f"--max-disk {format_size(self.limit)} is reached: {self.run} and its temporary files take "
-            f"{format_size(self.reached)}. {then}: streambpe resume {self.run} --max-disk SIZE, or the same command."
+            f"{format_size(self.reached)}. Everything committed is kept. Go on with more: streambpe resume {self.run} "
+            f"--max-disk SIZE, or the same command."
         )
 
 

@@ -13,9 +13,10 @@ from dataclasses import fields
 from typing import Any, NotRequired, TypedDict
 
 from streambpe.config import TrainConfig
-from streambpe.errors import EventLogError, ResumeMismatch, RunError
+from streambpe.errors import EventLogError, ResumeMismatch, RunError, typed
 from streambpe.model.corpus_facts import LeftOut
 from streambpe.model.eventlog import EventLog, Op, alphabet_size, events_digest, read_event_log
+from streambpe.options import options_of
 from streambpe.store import job
 from streambpe.store.database import list_trainings, open_store, use_training
 from streambpe.store.identity import accept, refuse_other_log
@@ -97,8 +98,24 @@ def refuse_changes(training: Training, before: Mapping[str, Any], corpus_sha256:
     if before["corpus"] != now["corpus"]:
         raise ResumeMismatch(
             f"{training}, was learned from other counts: sources were added since, chunk_counts was edited, or parts "
-            f"of its counts are gone. It was not changed. `streambpe count {training.run.path} SOURCE...` reads again "
-            f"what is gone. Learn from all of them beside it with --name NAME."
+            f"of its counts are gone. It was not changed. `streambpe count {typed(training.run.path)} SOURCE...` reads "
+            f"again what is gone. Learn from all of them beside it with --name NAME."
+        )
+    saved, asked = (one["config"].get("extends") for one in (before, now))
+    if saved != asked:
+        how = "to extend another model" if saved and asked else "to extend a model" if saved else "without --extend"
+        raise ResumeMismatch(
+            f"{training}, was started {how}; nothing was changed. Go on with `{training.resume_command}`, or learn "
+            f"beside it with --name NAME."
+        )
+    saved, asked = (one["config"].get("balanced_on") for one in (before, now))
+    if saved != asked:
+        how = (
+            "with other texts of --balance-text" if saved and asked else f"with{'' if saved else 'out'} --balance-text"
+        )
+        raise ResumeMismatch(
+            f"{training}, was started {how}; nothing was changed. Go on with `{training.resume_command}`, or learn "
+            f"beside it with --name NAME."
         )
     flat_before = {**before["config"], "special": before["specials"], "reserve": before["reserve"]}
     flat_now = {**now["config"], "special": now["specials"], "reserve": now["reserve"]}
@@ -108,17 +125,29 @@ def refuse_changes(training: Training, before: Mapping[str, Any], corpus_sha256:
             _refuse_size(training, saved, asked)
         elif saved != asked:
             raise ResumeMismatch(
-                f"{training}, was started with --{key.replace('_', '-')} {saved}, not {asked}; nothing was changed. "
+                f"{training}, was started {_told(key, saved, asked)}; nothing was changed. "
                 f"Go on with `{training.resume_command}`; leave the option out to grow it; or learn beside it with "
                 f"--name NAME."
             )
+
+
+def _told(key: str, saved: Any, asked: Any) -> str:
+    """with --tau 0.9, not 0.8;  with --balance, not without it."""
+    known = options_of(TrainConfig).get(key)
+    flag = known.flag if known else f"--{key.replace('_', '-')}"
+    if all(value is None or isinstance(value, bool) for value in (saved, asked)):
+        return f"{'with' if saved else 'without'} {flag}, not {'with' if asked else 'without'} it"
+    if saved is None or asked is None:
+        return f"without {flag}, not with {asked}" if saved is None else f"with {flag} {saved}, not without it"
+    return f"with {flag} {saved}, not {asked}"
 
 
 def _refuse_size(training: Training, saved: int | None, asked: int | None) -> None:
     if saved is not None and asked is not None and asked < saved:
         raise ResumeMismatch(
             f"{training}, was started with --vocab-size {saved}; {asked} is smaller. Nothing was changed. "
-            f"Every smaller vocabulary can be cut from it, or learned beside it with --name NAME."
+            f"Cut it from the larger one: `streambpe export {training.model} --to events --vocab-size {asked} -o "
+            f"NAME.events.jsonl`; or learn it beside it with --name NAME."
         )
     if saved != asked and training.config.batch == "paper":
         raise ResumeMismatch(

@@ -22,8 +22,12 @@ from streambpe.options import options_of
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.spans import WITH_FIELDS, Spans
+from streambpe.train.as_model import SPLITTING
+from streambpe.train.extension import OF_MODEL
 
 _HEAD = "# Options of a training: streambpe train RUN SOURCE... --config THIS_FILE\n\n"
+_EXTENDED = "# MODEL: extended.jsonl beside this file, or NAME.extended.jsonl\n\n"
+_MEASURED = "# GROUP=FILE: what each group was measured on; its counts are in the folder balance beside this file\n\n"
 _PARTS = {
     "How sources are read": options_of(SourceOptions).values(),
     "How text becomes chunks": options_of(CountConfig).values(),
@@ -53,13 +57,25 @@ def describe_options(run: Run, config: TrainConfig, counting: Counting) -> str:
         spans = list_parts(run).spans
     else:
         counted, spans = asdict(CountConfig(**counting.options)), Spans.of(())
-    for name in ("bad_utf8", "sequences"):  # given by hand, even their default says more than leaving them out
+    # given by hand, even the default of these says more than leaving them out
+    for name in ("bad_utf8", "bad_lines", "sequences", "sample"):
         if counted[name] == getattr(CountConfig, name):
             del counted[name]
-    return _HEAD + format_options({**_of_sources(spans, counting), **counted, **config.as_options()}, _PARTS)
+    learned = config.as_options()
+    head = _HEAD
+    if learned.pop("extends", None) is not None:  # the model is in the RUN
+        head = head.replace("--config", "--extend MODEL --config") + _EXTENDED
+        learned = {key: value for key, value in learned.items() if key not in OF_MODEL}
+        second = counted["pattern"] if learned.pop("extends_pattern", None) is not None else None
+        counted = {key: value for key, value in counted.items() if key not in SPLITTING}
+        if second is not None:
+            learned |= {"superwords": "uw", "stage2_pattern": second}
+    if learned.pop("balanced_on", None) is not None:
+        head = head.replace("--config", "--balance-text GROUP=FILE --config") + _MEASURED
+    return head + format_options({**of_sources(spans, counting), **counted, **learned}, _PARTS)
 
 
-def _of_sources(spans: Spans, given: SourceOptions) -> dict[str, Any]:
+def of_sources(spans: Spans, given: SourceOptions) -> dict[str, Any]:
     """How the sources were read: as was given, else as the counted stretches show if they are all alike."""
     kinds = set(spans.values("kind"))
     fields = {span.text_column for span in spans.firsts("kind", "text_column") if span.kind in WITH_FIELDS}

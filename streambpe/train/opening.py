@@ -14,15 +14,17 @@ from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, LEFT_BEHIND_BYTES, TRANSIENT_SHARE, release_memory, room_for_arrays
 from streambpe.store.journal import Journal
 from streambpe.system import remove_folder
+from streambpe.train.balancing import balanced_engine
 from streambpe.train.engine.deletion import Deletion, Deletions
 from streambpe.train.engine.engine import LEAST_BYTES, Engine, EngineOptions
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.engine.whole_characters import WholeCharacterRule
+from streambpe.train.extension import TOKEN_BYTES, EncodedChunks
 from streambpe.train.snapshots import find_snapshot
 from streambpe.train.tables import FOLD_BYTES
 from streambpe.train.training import Corpus, Symbols, Training
-from streambpe.train.words import training_codec, write_words
+from streambpe.train.words import Cutter, training_codec, write_words
 
 
 def open_engine(
@@ -30,8 +32,8 @@ def open_engine(
 ) -> Engine:
     """An engine from a snapshot if there is one, else from the words; what was learned since then is replayed."""
     remove_folder(training.blocks)
-    training.blocks.mkdir(parents=True, exist_ok=True)
-    merges, deleted = merges_and_deletions(journal.events)
+    training.blocks.mkdir(0o700, parents=True, exist_ok=True)
+    merges, deleted = merges_and_deletions(journal.events[symbols.brought :])
     engine, at = _from_snapshot(training, corpus, symbols, journal, tuning, merges), 0
     if engine is None:
         engine = _from_words(training, corpus, symbols, tuning, meter)
@@ -49,17 +51,26 @@ def open_engine(
 
 
 def _from_words(training: Training, corpus: Corpus, symbols: Symbols, tuning: EngineTuning, meter: Meter) -> Engine:
-    """The engine before the first event."""
+    """The engine before the first event that is learned here."""
     meter.stage = "words"
     codec = training_codec(symbols.alphabet, corpus.counting.unencodable)
-    files = write_words(corpus.chunks, codec, training.private / "words", lambda rows: None)
+    cutter: Cutter = codec
+    if symbols.inherited is not None:
+        cutter = EncodedChunks(symbols.inherited.log)
+    options = _engine_options(training, corpus, symbols, tuning)
+    files = write_words(corpus.chunks, cutter, training.private / "words", lambda rows: None)
+    del cutter
     release_memory()
+    tokens, lengths = _base_tokens(symbols)
     try:
+        if training.config.balance:
+            return balanced_engine(training, corpus, symbols, files, codec, tokens, options)
         return Engine(
             files.open(),
-            _base_tokens(symbols),
-            _engine_options(training, corpus, symbols, tuning),
-            first_id=symbols.first_learned,
+            tokens,
+            options,
+            first_id=len(tokens) if symbols.inherited is not None else symbols.first_learned,
+            base_lengths=lengths,
             rule=_rule(training.config, symbols),
         )
     except CountOverflow as why:
@@ -79,13 +90,15 @@ def _from_snapshot(
     if found is None:
         return None
     snapshot, events = found
-    at = sum(event.op is not Op.DELETE for event in journal.events[:events])
+    at = sum(event.op is not Op.DELETE for event in journal.events[symbols.brought : events])
+    tokens, lengths = _base_tokens(symbols)
     with contextlib.suppress(ValueError):  # the snapshot is of a version that this one does not read
         return Engine.restore(
             snapshot,
-            _base_tokens(symbols),
+            tokens,
             _engine_options(training, corpus, symbols, tuning),
-            first_id=symbols.first_learned,
+            first_id=len(tokens) if symbols.inherited is not None else symbols.first_learned,
+            base_lengths=lengths,
             rule=_rule(training.config, symbols),
             events=merges[:at],
         )
@@ -128,18 +141,26 @@ def merges_and_deletions(events: Sequence[Event]) -> tuple[list[tuple[int, int, 
     return merges, deleted
 
 
-def _base_tokens(symbols: Symbols) -> list[bytes]:
-    """The bytes of the ids before those of the stop words."""
-    return [b""] * symbols.alphabet.first_id + list(symbols.alphabet.symbols)
+def _base_tokens(symbols: Symbols) -> tuple[list[bytes], list[int] | None]:
+    """(the bytes of the ids before those of the stop words, how many symbols each has); of a model that is extended,
+    those of all its ids."""
+    if symbols.inherited is not None:
+        return symbols.inherited.base_tokens()
+    return [b""] * symbols.alphabet.first_id + list(symbols.alphabet.symbols), None
 
 
 def _rule(config: TrainConfig, symbols: Symbols) -> WholeCharacterRule | None:
-    return WholeCharacterRule(symbols.alphabet, symbols.first_learned) if config.whole_characters else None
+    if not config.whole_characters:
+        return None
+    brought = () if symbols.inherited is None else symbols.inherited.log.events
+    first = max((event.id + 1 for event in brought), default=symbols.first_learned)
+    return WholeCharacterRule.of_words(symbols.alphabet, first, brought)
 
 
 def _engine_options(training: Training, corpus: Corpus, symbols: Symbols, tuning: EngineTuning) -> EngineOptions:
     config, resources = training.config, training.resources
     codec = training_codec(symbols.alphabet, corpus.counting.unencodable)
+    known = TOKEN_BYTES * symbols.brought
     deletions = None
     if config.tau is not None:
         deletions = Deletions(Fraction(config.tau), config.delete_to, config.delete_test)
@@ -153,7 +174,7 @@ def _engine_options(training: Training, corpus: Corpus, symbols: Symbols, tuning
         min_frequency=config.min_frequency,
         max_token_length=config.max_token_length,
         blocked=frozenset(map(codec.content, config.block_tokens)),
-        memory_bytes=max(room_for_arrays(resources.memory_bytes, BASE_BYTES) - FOLD_BYTES, LEAST_BYTES),
+        memory_bytes=max(room_for_arrays(resources.memory_bytes, BASE_BYTES, known) - FOLD_BYTES, LEAST_BYTES),
         deletions=deletions,
         threads=resources.threads,
         work_dir=training.blocks,

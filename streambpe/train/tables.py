@@ -21,7 +21,7 @@ from streambpe.errors import StoreHeld
 from streambpe.failpoints import failpoint
 from streambpe.model.eventlog import Event, EventLog
 from streambpe.resources import BASE_BYTES
-from streambpe.store.database import append, put_facts, use_training
+from streambpe.store.database import append, commit, put_facts, use_training
 from streambpe.store.identity import tables_written
 from streambpe.store.journal import Journal
 from streambpe.store.merge import merged_lists
@@ -34,6 +34,7 @@ from streambpe.store.trainings import (
     read_facts,
 )
 from streambpe.train.engine.engine import Engine, HotPairs
+from streambpe.train.extension import TOKEN_BYTES
 from streambpe.train.pace import Pace
 from streambpe.train.superwords.runs import RunTable
 from streambpe.train.superwords.sums import Adjacency
@@ -112,7 +113,8 @@ class Tables:
         the end there is no engine beside DuckDB, which may then take more memory.
         """
         resources = self.training.resources
-        memory_bytes = max(FOLD_BYTES, (resources.memory_bytes - BASE_BYTES) // 2) if finished else FOLD_BYTES
+        known = BASE_BYTES + TOKEN_BYTES * self.symbols.brought
+        memory_bytes = max(FOLD_BYTES, (resources.memory_bytes - known) // 2) if finished else FOLD_BYTES
         writing = self.training.run.writing(
             memory_bytes=memory_bytes,
             threads=resources.threads,
@@ -154,7 +156,7 @@ class Tables:
         counts = standing.tokens if standing is not None else None
         if joined is not None:
             facts |= _fill_superwords(con, joined)
-        elif counts is not None and self.training.config.unk:
+        elif counts is not None and (self.training.config.unk or self.symbols.inherited):
             counts = self._count_in_chunks(journal, book)
         self._fill_token_counts(con, counts)
         facts["token_counts_at"] = "" if counts is None else facts["events"]
@@ -162,7 +164,7 @@ class Tables:
         failpoint("tables-filled")
         with tables_written(self.training.run.state) as written:
             put_facts(con, "run", {"written": written})
-            con.commit()
+            commit(con)
 
     def _fill_weighted_counts(self, con: duckdb.DuckDBPyConnection) -> None:
         """Fill them once, from what the training learns from: group_counts may have been edited since it was read."""
@@ -199,13 +201,13 @@ class Tables:
             con,
             *counts,
             freq_cutoff=config.freq_cutoff,
-            symbols_spell_chunks=config.encoding == "bytes",
-            deletions=config.tau is not None or config.unk is not None,
+            symbols_spell_chunks=config.encoding == "bytes" and not self.symbols.inherited,
+            deletions=config.tau is not None or config.unk is not None or self.symbols.inherited is not None,
         )
 
     def _count_in_chunks(self, journal: Journal, book: TokenTable) -> TokenCounts:
-        """The tokens in all chunks but stop words. The engine knows only what stands between unknown characters, so
-        the chunks are encoded."""
+        """The tokens in all chunks but stop words. The engine knows only what stands between unknown characters, and
+        not the chunks that are one token of a model that is extended, so the chunks are encoded."""
         header = header_of(self.training.config, self.corpus, None, self.symbols, book.learned)
         encoder = Encoder(EventLog(header, tuple(journal.events)))
         return count_tokens(self.corpus.chunks, encoder)

@@ -41,11 +41,13 @@ from streambpe.store.parts import parts_by_group
 from streambpe.store.run import Run
 from streambpe.store.trainings import TokenTable
 from streambpe.store.weights import check_weights
+from streambpe.train.balancing import refuse_groups
 from streambpe.train.beginning import open_journal
 from streambpe.train.counts import EDITED, find_corpus, read_counts
 from streambpe.train.disk_bound import disk_needed, refuse_too_little_disk, within_disk
 from streambpe.train.engine.engine import Batch, Engine
 from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.extension import refuse_too_little_memory
 from streambpe.train.identity import finished, refuse_half_counted
 from streambpe.train.joining import SuperwordLearning, find_documents, join_superwords, superwords_folder
 from streambpe.train.opening import open_engine
@@ -102,16 +104,21 @@ class Trainer:
         training = self.training
         with training.run.lock(), disk_full_explained(training.run.path), waiting_for_tables(self.stop):
             self.refuse_half_counted()
+            if training.inherited is not None:
+                refuse_too_little_memory(training.resources, str(training), training.inherited.events)
             corpus = find_corpus(training)
             warnings = (f"{EDITED}.",) if corpus.edited else ()
             done = finished(training, corpus.totals["sha256"])
             if done is not None:
                 training.remove_work()  # killed at its very end, it left its files
+                training.run.tidy()
                 return replace(done, warnings=warnings)
             check_weights(training.run.path, parts_by_group(corpus.parts), self.config.weights)
+            if self.config.balance:
+                refuse_groups(training.run.path, parts_by_group(corpus.parts), self.config)
             if self.config.superwords != "none":
                 text, kind = corpus.totals["bytes"], self.config.superwords
-                refuse_too_little_disk(training.resources, text, kind)
+                refuse_too_little_disk(training.resources, text, kind, training.resume_command)
                 self.meter.facts["disk_needed_bytes"] = sum(disk_needed(text, kind).values())
             callers = self.stop
             try:
@@ -132,7 +139,7 @@ class Trainer:
     def _learn(self, corpus: Corpus) -> TrainResult:
         """Learn from the counts; write the log and the tables."""
         training = self.training
-        symbols = Symbols.of(self.config, corpus)
+        symbols = Symbols.of(self.config, corpus, training.inherited)
         goal = Goal.of(self.config, symbols)
         documents = find_documents(training, corpus) if self.config.superwords != "none" else None
         journal = open_journal(training, corpus)
@@ -185,25 +192,26 @@ class Trainer:
     ) -> None:
         """Learn pass after pass, with a checkpoint every few seconds."""
         self.meter.stage, self.meter.total = "learning", goal.words
-        self.meter.done = self.meter.resumed_from = engine.learned
+        self.meter.done = self.meter.resumed_from = book.learned
         self.meter.started = last_checkpoint = time.monotonic()
-        snapshots = Snapshots(self.training.private, self.snapshot_seconds)
-        for batch in engine.batches(goal.words - engine.learned):
+        snapshots = None if self.config.balance else Snapshots(self.training.private, self.snapshot_seconds)
+        for batch in engine.batches(goal.words - book.learned):
             _record(batch, journal, book)
-            self._tell(batch, engine, journal)
+            self._tell(batch, book, journal)
             if time.monotonic() - last_checkpoint >= self.checkpoint_seconds or self.stop.is_set():
                 journal.commit()
                 self.meter.facts["checkpoint"] = time.strftime("%Y-%m-%dT%H:%M:%S%z")
                 if self.stop.is_set():
                     break
                 publisher.publish(engine, journal, book)
-                snapshots.write_if_due(engine, journal)
+                if snapshots is not None:  # which group chooses next is known by replaying all choices
+                    snapshots.write_if_due(engine, journal)
                 last_checkpoint = time.monotonic()
         journal.commit()
 
-    def _tell(self, batch: Batch, engine: Engine, journal: Journal) -> None:
+    def _tell(self, batch: Batch, book: TokenTable, journal: Journal) -> None:
         """Tell how far learning is."""
-        self.meter.done = engine.learned
+        self.meter.done = book.learned
         self.meter.facts.update(
             {
                 "events": len(journal.events),

@@ -14,10 +14,11 @@ from pathlib import Path
 
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig
-from streambpe.errors import Stopped, UsageError
+from streambpe.errors import Stopped, UsageError, typed
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.model.eventlog import Header, Special, StopWord
+from streambpe.plurals import counted
 from streambpe.resources import Resources
 from streambpe.store.parts import Part
 from streambpe.store.run import Run
@@ -26,7 +27,8 @@ from streambpe.store.trainings import TokenTable
 from streambpe.store.unfinished import Unfinished
 from streambpe.text.patterns import Pattern, find_pattern
 from streambpe.threads import stopped_by
-from streambpe.train.words import Uncovered, choose_alphabet
+from streambpe.train.extension import Inherited
+from streambpe.train.words import Uncovered, choose_alphabet, uncovered_by
 
 _CORPUS_FACTS = ("documents", "bytes", "chunks", "sha256", "documents_sum", "edited", "left_out")  # in a log's header
 
@@ -73,6 +75,12 @@ class Training:
         """The write-ahead log, until then."""
         return journal_path(self.run, self.name)
 
+    @cached_property
+    def inherited(self) -> Inherited | None:
+        """The model that it extends."""
+        digest = self.config.extends
+        return None if digest is None else Inherited.read(self.run, self.name, digest)
+
     @property
     def private(self) -> Path:
         """Words, snapshots and the superwords' files; gone when it is finished."""
@@ -97,9 +105,14 @@ class Training:
         return self.resources.temp_dir / f"streambpe-{run}-{self.name}"
 
     @property
+    def model(self) -> str:
+        """How a command names what it learned."""
+        return typed(f"{self.run.path}" + ("" if self.name == "main" else f":{self.name}"))
+
+    @property
     def resume_command(self) -> str:
         """The command that goes on with it."""
-        return f"streambpe resume {self.run.path}" + ("" if self.name == "main" else f" --name {self.name}")
+        return f"streambpe resume {typed(self.run.path)}" + ("" if self.name == "main" else f" --name {self.name}")
 
     @property
     def full_size(self) -> int:
@@ -109,7 +122,7 @@ class Training:
     def stopped(self, events: int, stop: threading.Event) -> Stopped:
         """The end of a training that was asked to stop."""
         return Stopped(
-            f"Stopped after {events:,} events, all kept. Go on with: {self.resume_command}",
+            f"Stopped after {counted(events, 'event')}, all kept. Go on with: {self.resume_command}",
             stopped_by(stop),
         )
 
@@ -127,7 +140,7 @@ class Corpus:
     stop_words: Sequence[str] = ()  # chosen when that is read
     weighed: Sequence[Part] = ()  # what view weighed_chunks shows, if there are weights
     left_out: Sequence[Unfinished] = ()  # sources not counted to their end
-    # With weights: what was counted in each source group.
+    # With weights or --balance: what was counted in each source group.
     groups: dict[str, dict[str, int | str]] = field(default_factory=dict)
 
     @cached_property
@@ -149,10 +162,14 @@ class Symbols:
     stop_words: Sequence[str]
     alphabet: Alphabet
     uncovered: Uncovered  # characters outside the alphabet
+    inherited: Inherited | None = None  # the model that is extended, with its tokens
 
     @classmethod
-    def of(cls, config: TrainConfig, corpus: Corpus) -> Symbols:
+    def of(cls, config: TrainConfig, corpus: Corpus, inherited: Inherited | None = None) -> Symbols:
         """The symbols that the options ask for; takes at most one pass over the counts."""
+        if inherited is not None:
+            alphabet = Alphabet.from_header(inherited.header.alphabet)
+            return cls(inherited.stop_words, alphabet, uncovered_by(corpus.chunks, alphabet), inherited)
         return cls(corpus.stop_words, *choose_alphabet(corpus.chunks, config, corpus.counting.unencodable))
 
     def __len__(self) -> int:
@@ -167,6 +184,11 @@ class Symbols:
     def first_learned(self) -> int:
         """The id of the first merge."""
         return self.alphabet.first_id + len(self)
+
+    @property
+    def brought(self) -> int:
+        """How many of the first events are those of a model that is extended."""
+        return 0 if self.inherited is None else self.inherited.events
 
     def book(self) -> TokenTable:
         """All tokens that are there before the first event."""
@@ -205,22 +227,31 @@ def header_of(
     config: TrainConfig, corpus: Corpus, totals: CorpusFacts | None, symbols: Symbols, learned: int
 ) -> Header:
     """The header of a log with so many learned tokens. totals: what to say of the corpus, if anything."""
+    inherited = symbols.inherited
     next_id = symbols.first_learned + learned
     said: Mapping[str, object] = totals or {}
     first_special = symbols.alphabet.first_id if config.specials_first else next_id
     how = corpus.counting
-    counted = {key: value for key, value in how.as_facts().items() if key not in ("bad_utf8", "sequences")}
+    untold = ("bad_utf8", "bad_lines", "sequences", *(["sample"] if how.sample == "all" else []))
+    counted = {key: value for key, value in how.as_facts().items() if key not in untold}
     pattern = find_pattern(how.pattern, gaps=how.gaps)
+    if inherited is not None and inherited.drops:
+        counted["unknown"] = "drop"
     return Header(
         alphabet=symbols.alphabet.to_header(),
         config={**counted, "expression": pattern.expression, **config.as_facts()},
         unicode=json.loads(corpus.facts.get("unicode", "{}")).get("version", pattern.unicode),
         corpus={key: said[key] for key in _CORPUS_FACTS if key in said}
-        | ({"groups": corpus.groups} if config.weights else {}),
+        | ({"groups": corpus.groups} if config.weights or config.balance else {}),
         unk=config.unk,
         stop_words=tuple(
             StopWord(number, word.encode()) for number, word in enumerate(symbols.stop_words, symbols.first_stop_word)
         ),
-        specials=tuple(Special(text, number) for number, text in enumerate(config.specials, first_special)),
+        specials=(
+            tuple(Special(text, number) for number, text in enumerate(config.specials, first_special))
+            if inherited is None
+            else inherited.ids[0]
+        ),
         reserved=config.reserve,
+        fixed=None if inherited is None else inherited.ids[1],
     )

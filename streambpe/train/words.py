@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -97,6 +97,15 @@ def cover(counts: npt.NDArray[np.int64], coverage: Fraction) -> tuple[Alphabet, 
     return chars_alphabet(map(chr, kept)), Uncovered(kinds, int(running[kinds - 1]) if kinds else 0)
 
 
+def uncovered_by(parts: Sequence[Part], alphabet: Alphabet) -> Uncovered:
+    """The characters outside an alphabet of characters that is given."""
+    if alphabet.kind != "chars":
+        return Uncovered()
+    counts = count_characters(parts)
+    counts[[ord(symbol.decode()) for symbol in alphabet.symbols]] = 0
+    return Uncovered(int(np.count_nonzero(counts)), int(counts.sum()))
+
+
 def choose_alphabet(parts: Sequence[Part], config: TrainConfig, unencodable: Unencodable) -> tuple[Alphabet, Uncovered]:
     """The alphabet for these counts, and the characters it leaves out; `unencodable`: how the text was counted."""
     if config.encoding == "chars":
@@ -138,9 +147,9 @@ def count_whole(parts: Sequence[Part], contents: Collection[bytes]) -> dict[byte
     return found
 
 
-def training_codec(alphabet: Alphabet, unencodable: Unencodable) -> Codec:
-    """How a training cuts chunks into symbols."""
-    unknown: Unknown = "error"
+def training_codec(alphabet: Alphabet, unencodable: Unencodable, *, drops: bool = False) -> Codec:
+    """How a training cuts chunks into symbols. `drops`: bytes outside the alphabet are left out."""
+    unknown: Unknown = "drop" if drops else "error"
     if alphabet.kind == "chars":
         unknown = "unk"
     elif alphabet.kind == "script" and unencodable == "drop":
@@ -174,8 +183,17 @@ class WordFiles:
         )
 
 
+class Cutter(Protocol):
+    """What cuts chunks into symbols: a codec, or a model that is extended, whose tokens are the symbols then."""
+
+    def split_many(
+        self, offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8], /
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+        """See Codec."""
+
+
 def word_symbols(
-    rows: ChunkList, codec: Codec
+    rows: ChunkList, codec: Cutter
 ) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
     """Chunks as base symbols, in slices: (symbols, how many each chunk has, how often each stands)."""
     for some in _slices(rows):
@@ -212,7 +230,7 @@ def known_stretches(
     return symbols[known], np.bincount(stretch, minlength=int(begins.sum())), n[word[begins]]
 
 
-def write_words(parts: Sequence[Part], codec: Codec, folder: Path, advance: Callable[[int], None]) -> WordFiles:
+def write_words(parts: Sequence[Part], codec: Cutter, folder: Path, advance: Callable[[int], None]) -> WordFiles:
     """Write the words of a training; `advance` is told how many chunks were looked at."""
     folder.mkdir(parents=True, exist_ok=True)
     files = WordFiles(folder)

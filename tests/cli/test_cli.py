@@ -5,13 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from streambpe.cli.main import main
+from streambpe.encode.tokenizer import Tokenizer
 from streambpe.store.run import Run
+from tests.runs import cli
 
 MEMORY = ["--memory", "300MB"]
 
@@ -100,7 +104,7 @@ def test_wrong_invocations_give_one_message(tmp_path, monkeypatch, code, argumen
         assert result.stderr.strip()
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     "query",
     ["SELECT nonsense", "SELEC 1", "SELECT * FROM nothing", "DELETE FROM chunk_counts", "DROP TABLE run", "", ";"],
@@ -196,6 +200,7 @@ def test_standard_input_is_counted_once(tmp_path):
     assert again.exit_code == 2
     assert "--stdin-name" in again.stderr
     assert invoke("count", run, "-", "--stdin-name", "second", *MEMORY, stdin=b"three").exit_code == 0
+    assert invoke("check", run, "--sources", *MEMORY).exit_code == 0  # it looks for no file of that name
     rows = json.loads(invoke("sql", run, "SELECT path, documents FROM source_files", "--json").stdout)
     assert rows == [{"path": "-", "documents": 1}, {"path": "second", "documents": 1}]
 
@@ -213,3 +218,43 @@ def test_version():
     from streambpe import __version__
 
     assert __version__ in invoke("--version").stdout
+
+
+def test_a_view_that_is_misspelt_is_told_with_the_one_that_is_meant(tmp_path):
+    """One word that is no view or table is not called an error of syntax."""
+    told = cli("sql", tmp_path, "vocabluary", expect=2).stderr
+    assert "There is no view or table vocabluary. Is this meant: `streambpe sql RUN vocabulary`?" in told
+    assert "--list" in cli("sql", tmp_path, "zzzz", expect=2).stderr
+
+
+@pytest.mark.parametrize("command", [["watch"], ["watch", "--once"], ["status"]])
+def test_a_file_is_no_run_to_be_waited_for(tmp_path, command):
+    """A source in the place of RUN is named, and so is what was meant."""
+    path = tmp_path / "a.txt"
+    path.write_text("the cat")
+    assert f"`streambpe train RUN {path}` counts it and learns" in cli(*command, path, expect=1).stderr
+
+
+def test_a_file_that_is_no_model(tmp_path):
+    """Not called a damaged log; where MODEL and FILE are swapped, the command that is meant can be copied."""
+    text, run = tmp_path / "a text.txt", tmp_path / "my run"
+    text.write_text("the cat and the dog\n" * 20)
+    cli("train", run, text, "-s", "262", "--progress", "none")
+    for command in (["decode", text], ["explain", text, "the"], ["encode", text]):
+        assert f"{text} is no model: neither an event log nor a RUN" in cli(*command, expect=1).stderr
+    swapped = cli("encode", text, run, expect=2).stderr
+    assert f"Is this meant: `streambpe encode {shlex.quote(str(run))} {shlex.quote(str(text))}`?" in swapped
+    assert "RUN is a folder that comes first" in cli("resume", text, expect=1).stderr
+    smaller = cli("train", run, "-s", "260", expect=2).stderr
+    command = re.search("`streambpe (.*?)`", smaller)[1].replace("NAME", shlex.quote(str(tmp_path / "small")))
+    cli(*shlex.split(command))
+    assert len(Tokenizer.load(tmp_path / "small.events.jsonl")) == 260
+
+
+def test_the_folder_one_stands_in_is_a_place_for_an_export(run, tmp_path):
+    """ "." has no name of its own; where a file is wanted it is refused."""
+    cli("train", run, "-s", "260", "--progress", "none")
+    made = cli("export", run, "--to", "gpt2", "-o", ".", folder=tmp_path)
+    assert (tmp_path / "vocab.json").is_file()
+    assert str(tmp_path / "vocab.json") in made.stderr
+    assert "is a folder" in cli("export", run, "--to", "tiktoken", "-o", ".", folder=tmp_path, expect=2).stderr

@@ -41,7 +41,7 @@ def corpus(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(8)
 @pytest.mark.parametrize("name", TRAININGS)
 def test_the_file_that_a_run_keeps_learns_the_same_again(corpus, tmp_path, name):
     """And it is what --save-config wrote before anything was counted."""

@@ -243,7 +243,7 @@ def test_a_page_of_report_is_replaced_and_nothing_else(learned, tmp_path):
     assert page.read_text() == first
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(7)
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize("point", ["encoded-beside", "encoded"])
 @pytest.mark.parametrize("suffix", ["npy", "bin", "parquet"])
@@ -269,7 +269,7 @@ def test_an_encoding_killed_while_its_file_was_made_is_finished(learned, tmp_pat
     assert files_in(broken) == files_in(unbroken)
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("point", ["encoded-beside", "encoded-training", "encoded"])
 @pytest.mark.parametrize("suffix", ["npy", "bin", "parquet"])
 def test_a_split_killed_while_its_files_were_made_is_finished(learned, tmp_path, suffix, point):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
-import runpy
 import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from tests.runs import cli
 
@@ -24,22 +26,52 @@ def run(arguments: list[str], folder: Path) -> str:
     return (done.stdout + done.stderr).replace(os.sep, "/")  # paths are shown as each system writes them
 
 
-def test_readme_commands_print_what_it_shows(tmp_path):
-    """Every console block, in order, in a folder that holds the bundled sample; then the Python blocks."""
-    shutil.copytree(ROOT / "tests/data/sample", tmp_path / "tests/data/sample")
+def type_out(page: str, folder: Path, without: str = "") -> int:
+    """Every console block, in order, in a folder that holds the bundled sample; then the Python blocks.
+
+    How many commands there were. without: Python blocks that need this module are left out.
+    """
+    shutil.copytree(ROOT / "tests/data/sample", folder / "tests/data/sample")
     commands = 0
-    for block in re.findall(r"```console\n(.*?)```", README, re.S):
+    for block in re.findall(r"```console\n(.*?)```", page, re.S):
         for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
             line, _, shown = part.partition("\n")
             program, *arguments = shlex.split(line)
             assert program == "streambpe"
-            done = cli(*arguments, folder=tmp_path)
+            done = cli(*arguments, folder=folder)
             printed = (done.stdout + done.stderr).replace(os.sep, "/")
             assert not shown or printed == shown
             commands += 1
-    assert commands >= 5
-    for code in re.findall(r"```python\n(.*?)```", README, re.S):
-        run([sys.executable, "-c", code], tmp_path)
+    for code in re.findall(r"```python\n(.*?)```", page, re.S):
+        if not without or without not in code:
+            run([sys.executable, "-c", code], folder)
+    return commands
+
+
+def test_readme_commands_print_what_it_shows(tmp_path):
+    """Its commands, and its Python."""
+    assert type_out(README, tmp_path) >= 5
+
+
+@pytest.mark.long
+def test_the_ten_jobs_go_as_they_are_typed(tmp_path):
+    """docs/jobs.md: numbered 1 to 10; the block for transformers is left out where that is not installed."""
+    page = (ROOT / "docs/jobs.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (\d+)\. ", page, re.M) == [str(n) for n in range(1, 11)]
+    without = "" if importlib.util.find_spec("transformers") else "transformers"
+    assert type_out(page, tmp_path, without) > 12
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "commands", "library"), [
+    ("tutorial", 12, "transformers"), ("python", 0, "datasets"), ("event-log", 2, ""),
+])  # fmt: skip
+def test_other_pages_go_as_they_are_typed(tmp_path, name, commands, library):
+    """Commands with the output that is shown, then the Python, but for blocks whose library is not installed."""
+    page = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
+    without = "" if library and importlib.util.find_spec(library) else library
+    assert type_out(page, tmp_path, without) == commands
+    assert "```python" in page
 
 
 def test_readme_names_files_that_exist():
@@ -71,15 +103,6 @@ def test_make_finds_the_environment_where_windows_puts_it():
     for system, folder in (("Windows_NT", "Scripts"), ("", "bin")):
         command = ["make", "--dry-run", "lint", f"OS={system}", "PYTHON=python"]
         assert f".venv/{folder}/ruff check" in run(command, ROOT)
-
-
-def test_the_picture_shows_the_table():
-    """tools/make_picture.py draws it from the README's own numbers."""
-    drawn = runpy.run_path(str(ROOT / "tools/make_picture.py"))
-    row = drawn["read_row"](README)
-    assert row[0][0] == "streambpe"
-    assert len(row) == 4
-    assert (ROOT / "docs/beside.svg").read_text(encoding="utf-8") == drawn["draw"](row)
 
 
 def test_the_demo_says_what_each_step_shows_and_needs_no_test_tools():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -14,10 +15,13 @@ import pytest
 import regex
 from click.testing import CliRunner
 
+from streambpe import Tokenizer
 from streambpe.cli.help import GROUPS, PanelCommand
 from streambpe.cli.main import main
 from streambpe.errors import LimitError, NotExact, PatternError, StreambpeError, UsageError
+from streambpe.inspect.query import print_names, print_query
 from streambpe.options import parse_amount
+from streambpe.plurals import counted
 from streambpe.text.aliases import ALIASES
 from streambpe.text.patterns import PRESETS, find_pattern
 from tests.runs import cli
@@ -111,6 +115,7 @@ def test_run_and_name_in_one_word(learned):
     run = learned / "run"
     query = "SELECT count(*) AS n FROM vocabulary"
     assert cli("sql", f"{run}:small", query, "--csv").stdout == "n\n260\n"
+    assert Tokenizer.load(f"{run}:main").get_vocab() == Tokenizer.load(run).get_vocab()
     assert cli("sql", run, query, "--csv").stdout == "n\n265\n"
     assert cli("sql", f"{run}:small", query, "--name", "small", "--csv").stdout == "n\n260\n"
     assert "two trainings" in cli("sql", f"{run}:small", query, "--name", "main", expect=2).stderr
@@ -135,6 +140,7 @@ def test_json_is_one_object_on_stdout(learned):
         "encode": (["encode", run, text, "-o", learned / "ids.npy"], {"documents": 1, "dtype": "uint16"}),
         "export-counts": (["export-counts", run, "-o", learned / "counts.csv"], {"chunks": 10}),
         "merge-counts": (["merge-counts", learned / "merged", run], {"documents": 1}),
+        "prune": (["prune", run, "--to", "260", "-o", learned / "p.events.jsonl"], {"ids": 260, "ids_before": 265}),
     }
     cli("export", run, "--to", "tiktoken", "-o", learned / "x.tiktoken")
     for name, (command, expected) in commands.items():
@@ -142,7 +148,7 @@ def test_json_is_one_object_on_stdout(learned):
         told = json.loads(done.stdout)
         assert done.stdout.count("\n") == 1
         assert {key: told[key] for key in expected} == expected, name
-    reporting = {"plan", "converge", "status", "sql", "explain", "evaluate", "diff", *commands}
+    reporting = {"plan", "converge", "status", "sql", "explain", "evaluate", "diff", "extend-report", *commands}
     for name, command in main.commands.items():
         has_it = any("--json" in option.opts for option in command.params)
         assert has_it == (name in reporting), name
@@ -178,3 +184,79 @@ def test_completion_as_documented(shell):
         environment["COMP_CWORD"] = "tr"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=ROOT)
     assert "train" in done.stdout
+
+
+WRONG = [
+    (["sql", "SELECT 1", "RUN"], 2, "Is this meant: `streambpe sql {run} 'SELECT 1'`?"),
+    (["explain", "the cat", "RUN:main"], 2, "Is this meant: `streambpe explain {run}:main 'the cat'`?"),
+    (["count", "NEW", "a.txt", "--memory", "1"], 3, "--memory 1 is too small"),
+    (["watch", "RUN", "--port", "abc"], 2, "'abc' is no whole number"),
+    (["watch", "RUN", "--every", "soon"], 2, "'soon' is no number of seconds"),
+    (["watch", "RUN", "--every", "0"], 2, "at least 0.1"),
+    (["converge", "RUN", "--steps", "21"], 2, "21 is too large: at most 20"),
+    (["train", "NEW", "a.txt", "--special", "x", "--special", "x"], 2, "--special x: it is given twice"),
+    (["sql", "RUN", "DROP TABLE events"], 1, "this one is DROP (DROP TABLE events;). Nothing was run."),
+    (["decode", "RUN", "none.npy"], 1, "none.npy cannot be read: No such file or directory."),
+    (["import", "cut.json", "-o", "new.events.jsonl"], 1, "cut.json is no JSON: line 1, column 2"),
+    (["count", "NEW", "a.txt:text"], 1, "FILE:FIELD is for jsonl, csv and parquet, and a.txt is none of them."),
+    (["count", "NEW", "a.txt", "--shard", "1/2"], 2, "there is 1 source, and shares are whole files"),
+    (["docs", "trainign"], 2, "Is this meant: `streambpe docs training`?"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"), WRONG, ids=lambda value: value[0] if isinstance(value, list) else ""
+)
+def test_wrong_commands_are_told_what_is_wrong(words, code, told, learned, monkeypatch):
+    """What was tried by hand and answered badly once."""
+    monkeypatch.chdir(learned)
+    Path("cut.json").write_text("{")
+    places = {"RUN": str(learned / "run"), "RUN:main": f"{learned}/run:main", "NEW": str(learned / "new")}
+    done = CliRunner().invoke(main, [places.get(word, word) for word in words])
+    assert done.exit_code == code, done.output
+    assert told.format(run=learned / "run") in done.output
+
+
+def test_a_place_that_may_not_be_read_is_no_defect(learned, monkeypatch):
+    """Root may read everything, so the system's answer is made here."""
+
+    def refused(*_: object, **more: object) -> None:
+        raise PermissionError(13, "Permission denied", "/there/run")
+
+    monkeypatch.setattr("streambpe.inspect.status.look_at", refused)
+    done = CliRunner().invoke(main, ["status", str(learned / "run")])
+    assert done.exit_code == 1
+    assert "/there/run cannot be read or written: Permission denied." in done.output
+
+
+def test_pages_of_the_docs_are_shown():
+    """All of them are listed; those that help and messages name are there."""
+    listed = CliRunner().invoke(main, ["docs"]).output
+    names = {path.stem for path in (ROOT / "docs").glob("*.md")}
+    assert {line.split()[0] for line in listed.splitlines()} == names
+    assert CliRunner().invoke(main, ["docs", "jobs"]).output == (ROOT / "docs/jobs.md").read_text(encoding="utf-8")
+    named = set()
+    for file in (ROOT / "streambpe").rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        named.update(re.findall(r"streambpe docs ([a-z-]+)", text))
+        told = re.findall(r"^[^#]*[\"'(]docs/[a-z-]+\.md", text, re.M)
+        assert not told, (file, told)
+    assert named - {"trainign"} <= names
+
+
+def test_tables_keep_to_the_width_of_a_terminal(learned):
+    """A long cell is broken and cut there; without a width everything is shown."""
+    query = "SELECT repeat('x', 300) AS long, 7 AS n"
+    for columns, widest in ((80, 80), (None, 312)):
+        out = io.StringIO()
+        print_query(learned / "run", query, "table", out, columns=columns)
+        assert max(map(len, out.getvalue().splitlines())) == widest
+    out = io.StringIO()
+    print_names("table", out, 80)
+    assert max(map(len, out.getvalue().splitlines())) <= 80
+
+
+def test_numbers_with_what_they_count():
+    """One is one."""
+    assert [counted(0, "id"), counted(1, "id"), counted(1000, "id")] == ["0 ids", "1 id", "1,000 ids"]
+    assert [counted(1, "pass", "passes"), counted(2, "pass", "passes")] == ["1 pass", "2 passes"]

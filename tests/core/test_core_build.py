@@ -18,6 +18,7 @@ SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover
 # what runs under the sanitizers: every test that gives the core hostile input
 CORE_TESTS = (
     "tests/text/test_chunker.py",
+    "tests/sources/test_json_lines.py",
     "tests/core/test_chunk_lists.py",
     "tests/core/test_pairs.py",
     "tests/core/test_sweep.py",
@@ -45,7 +46,7 @@ def digest_in(library: Path) -> str:
 def checkout(target: Path) -> Path:
     """What a build reads, without what it leaves behind."""
     ignored = shutil.ignore_patterns("_core.*", "__pycache__")
-    for name in ("streambpe", "sql"):
+    for name in ("streambpe", "sql", "docs"):
         shutil.copytree(ROOT / name, target / name, ignore=ignored)
     for name in ("hatch_build.py", "pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, target / name)
@@ -115,9 +116,10 @@ def test_zig_builds_where_no_compiler_is(zig, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("target", sorted(load_hook().TARGETS))
+@pytest.mark.parametrize("target", ["linux-aarch64", "macos-arm64", "windows-x64"])
 def test_a_wheel_for_every_system(zig, target, tmp_path):
-    """One for each platform of `make wheels`: its name says for what, and its library is of that system's format."""
+    """Of each system one of those that `make wheels` makes: its name says for what, and its library is of that
+    system's format."""
     place = checkout(tmp_path)
     command = [zig, "-m", "hatchling", "build", "-t", "wheel", "-d", "dist"]
     env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | {"STREAMBPE_TARGET": target}

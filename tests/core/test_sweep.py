@@ -80,6 +80,7 @@ def test_any_merges_in_any_order(overlaps):
     assert overlapping > 100
 
 
+@pytest.mark.long
 def test_a_word_of_a_million_letters_is_merged_in_linear_time():
     """Long runs of one pair, and a chain of pairs that all overlap."""
     word = [97] * 500_000 + [97, 98, 99, 100] * 125_000

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from streambpe.cli.main import main
-from streambpe.encode import corpus, streams
+from streambpe.encode import blocks, corpus
 from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.decode import decode_array
 from streambpe.encode.streams import count_ids
@@ -30,8 +30,8 @@ RESOURCES = Resources(1 << 30, 2)
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of a kilobyte or two, so that these small texts are many blocks."""
-    monkeypatch.setattr(streams, "_MOST_BLOCK", 1500)
-    monkeypatch.setattr(streams, "_LEAST_BLOCK", 1500)
+    monkeypatch.setattr(blocks, "_MOST_BLOCK", 1500)
+    monkeypatch.setattr(blocks, "_LEAST_BLOCK", 1500)
 
 
 def write_jsonl(path, documents):
@@ -190,7 +190,7 @@ def test_shell_round_trip(tmp_path, json):
     out = tmp_path / "ids.npy"
     run = CliRunner().invoke(main, ["encode", str(tmp_path), str(tmp_path / "a.txt"), "-o", str(out)])
     assert run.exit_code == 0, run.output
-    assert "1 documents" in run.stderr
+    assert "1 document" in run.stderr
     assert CliRunner().invoke(main, ["decode", str(tmp_path), str(out)]).stdout == text
     (tmp_path / "bad.txt").write_bytes(b"a\xffb")
     asked = ["encode", str(tmp_path), str(tmp_path / "bad.txt")]
@@ -293,7 +293,7 @@ def test_a_side_without_documents_is_told(tmp_path):
     asked = ["encode", str(tmp_path), str(tmp_path / "a.txt"), "-o", str(out), "--validation", "1e-9"]
     run = CliRunner().invoke(main, asked)
     assert run.exit_code == 0, run.output
-    assert f"warning: {tmp_path / 'ids.validation.npy'} holds no document: all 1 are for training" in run.stderr
+    assert f"warning: {tmp_path / 'ids.validation.npy'} holds no document: the only one is for training" in run.stderr
     assert split_of(out)[1] == []
     again = CliRunner().invoke(main, [*asked[:-3], str(tmp_path / "new.npy"), "--json"])
     assert "validation" not in json.loads(again.stdout)
@@ -318,7 +318,7 @@ def test_counted_only_in_the_shell(tmp_path):
     write_event_log(tmp_path / "model.events.jsonl", trained("plain"))
     asked = ["encode", str(tmp_path), "--count-only"]
     told = CliRunner().invoke(main, asked, input="the end\n")
-    assert (told.exit_code, " of 1 documents, 8 bytes: " in told.stdout) == (0, True), told.output
+    assert (told.exit_code, " of 1 document, 8 bytes: " in told.stdout) == (0, True), told.output
     facts = json.loads(CliRunner().invoke(main, [*asked, "--json"], input="the end\n").stdout)
     assert facts["bytes_per_token"] == facts["bytes"] / facts["ids"]
     assert json.loads(CliRunner().invoke(main, [*asked, "--json"], input="").stdout)["bytes_per_token"] == 0

@@ -164,7 +164,7 @@ def test_a_mark_and_a_chunk_without_one_are_told_apart():
         assert core.block_of_rows(offsets, data, np.array([1], np.int32), 0).body.tolist() == wanted[1]
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(5)
 @pytest.mark.parametrize(("kind", "step"), [*((kind, 1 << 16) for kind in KINDS), long("plain", 1 << 12)])
 def test_every_character_encodes_as_replay_says(kind, step):
     """All of Unicode, or beyond U+3000 a sixteenth, in texts of 4 096 characters: those outside the alphabet too."""

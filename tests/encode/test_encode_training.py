@@ -49,7 +49,7 @@ def counted(run: Path, documents: list[str], **options: object) -> Path:
     return run
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_tokens_occur_as_often_as_training_left_them(tmp_path, name):
     """Every token of table token_counts, by the tokenizer text by text and by the way of corpora."""
@@ -71,7 +71,7 @@ def test_tokens_occur_as_often_as_training_left_them(tmp_path, name):
     assert {log_id[number]: n for number, n in zip(ids.tolist(), times.tolist(), strict=True)} == left
 
 
-@pytest.mark.every(4)
+@pytest.mark.long
 @pytest.mark.parametrize("superwords", [{"superwords": "boundless"}, {"superwords": "superbpe", "transition": 500}])
 @pytest.mark.parametrize("like", ["hf", "kensho"])
 def test_superwords_join_as_often_as_training_counted(tmp_path, superwords, like):

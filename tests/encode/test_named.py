@@ -60,3 +60,14 @@ def test_an_encoding_of_tiktoken(model, monkeypatch):
     assert Tokenizer(import_file("tiktoken:ours")).encode(text) == encoding.encode(text)
     with pytest.raises(ModelError, match="tiktoken:none"):
         import_file("tiktoken:none")
+
+
+def test_tiktoken_is_never_made_to_download(tmp_path, monkeypatch):
+    """What its cache has not got is refused with the command that fetches it; the library is left as it was."""
+    load = pytest.importorskip("tiktoken.load")
+    asked: list[str] = []
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(load, "read_file", asked.append)
+    told = cli("import", "tiktoken:r50k_base", "-o", tmp_path / "x", expect=1).stderr
+    assert "tiktoken.get_encoding('r50k_base')" in told
+    assert (asked, load.read_file) == ([], asked.append)

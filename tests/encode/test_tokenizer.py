@@ -251,7 +251,7 @@ def test_loading_finds_logs_runs_and_names(tmp_path):
     wanted = Tokenizer(log).encode_ordinary(TEXT)
     for model in (tmp_path, f"{tmp_path}:small", tmp_path / "m.parquet", tmp_path / "model.events.jsonl"):
         assert Tokenizer.load(model).encode_ordinary(TEXT) == wanted
-    with pytest.raises(ModelError, match="it holds model, small"):
+    with pytest.raises(ModelError, match="it holds main, small"):
         Tokenizer.load(f"{tmp_path}:other")
     with pytest.raises(ModelError, match="There is no model"):
         Tokenizer.load(tmp_path / "nothing")

@@ -86,7 +86,7 @@ WRITING = {
 }
 
 
-@pytest.mark.every(6)
+@pytest.mark.every(12)
 @pytest.mark.parametrize("command", WRITING.values(), ids=list(WRITING))
 def test_a_disk_that_is_full_from_the_start(command, made, tmp_path):
     """Not one byte can be written: one message and no half file; with room the same command succeeds."""

@@ -1,5 +1,6 @@
 """--memory holds for the whole process tree, and what the status says of it is so."""
 
+import ctypes
 import gc
 import random
 import subprocess
@@ -92,11 +93,18 @@ def test_parts_of_a_large_limit_are_merged_few_at_a_time_under_a_small_one(tmp_p
     assert pl.concat(merge_ranges(list_parts(run), 1 << 20)).equals(before)
 
 
+def touch_library_pages() -> None:
+    """All of them are resident then (Linux 5.14), whatever was called or given back before."""
+    for start, size in library_pages():
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), 22)  # MADV_POPULATE_READ
+
+
 @pytest.mark.skipif(not library_pages(), reason="this system does not tell what is mapped")
 def test_idle_library_pages_go_back_and_come_again():
     """Code that stands idle is unmapped, and what is called afterwards works as before."""
     frame = pl.DataFrame({"a": [3, 1, 2] * 1000})
     expected = frame.group_by("a").len().sort("a")
+    touch_library_pages()
     (me, *_) = tree_pids()
     before = resident_bytes(me)
     unmap(library_pages())
@@ -108,6 +116,7 @@ def test_idle_library_pages_go_back_and_come_again():
 def test_between_two_stages_library_pages_go_back():
     """Each stage uses other libraries."""
     pl.DataFrame({"a": [3, 1, 2] * 1000}).sort("a")
+    touch_library_pages()
     time.sleep(0.2)  # or they went back a moment ago
     (me, *_) = tree_pids()
     before = resident_bytes(me)
@@ -185,6 +194,7 @@ def test_a_small_limit_holds_for_the_whole_command(tmp_path):
     assert 100 * MB < resident_at_most(process) < 1.05 * 256 * MB
 
 
+@pytest.mark.long
 def test_the_largest_chunk_of_256_mb_is_learned_from(tmp_path):
     """Letters without a place to cut, as many as are allowed: counted, learned from and put in the tables."""
     size = Sizes.of(Resources(256 * MB, 2)).most
@@ -208,6 +218,7 @@ def test_the_tables_of_131072_ids_are_filled_with_the_least_memory(tmp_path):
     assert rows(run, "SELECT count(*) FROM tokens WHERE born IS NOT NULL") == [(131_072 - 256,)]
 
 
+@pytest.mark.long
 def test_a_count_table_larger_than_the_limit_is_read_some_at_a_time(tmp_path):
     """A million rows in one row group, as other programs write them, with the least memory."""
     numbers = np.arange(1_000_000)
@@ -240,6 +251,7 @@ Engine(WordFiles(folder).open(), [bytes([b]) for b in range(256)], options).clos
 """
 
 
+@pytest.mark.long
 def test_words_larger_than_the_limit_are_read_some_at_a_time(tmp_path):
     """6 million words in files, 144 MB: what is resident on their way to blocks does not grow with them."""
     files = WordFiles(tmp_path)
@@ -279,3 +291,17 @@ def test_encoding_below_the_least_ends_at_once(tmp_path):
     cli_process("encode", tmp_path / "run", source, "-o", tmp_path / "ids.npy", "--memory", "255MB", expect=3)
     assert not list(tmp_path.glob("ids.npy*"))
     cli_process("encode", tmp_path / "run", source, "-o", tmp_path / "ids.npy", "--memory", "256MB")
+
+
+@pytest.mark.long
+def test_check_of_a_run_with_documents_keeps_to_the_limit(tmp_path):
+    """Two million distinct chunks: check held them all as Python objects, whatever --memory said."""
+    source = tmp_path / "many.txt"
+    letters = np.random.default_rng(5).integers(97, 123, (2_000_000, 9), np.uint8)
+    letters[:, 0], letters[::100, 0] = ord(" "), ord("\n")
+    source.write_bytes(letters.tobytes())
+    run = tmp_path / "run"
+    cli_process("count", run, source, "--sequences", "--lines", "--pattern", "gpt2", "--memory", "400MB")
+    command = [sys.executable, "-m", "streambpe", "check", str(run), "--memory", "256MB", "--progress", "none"]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    assert 100 * MB < resident_at_most(process) < 1.05 * 256 * MB

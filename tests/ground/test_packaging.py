@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 import tarfile
@@ -30,14 +31,20 @@ def wheel(tmp_path_factory) -> zipfile.ZipFile:
         yield file
 
 
+@pytest.mark.long
 def test_the_wheel_holds_all_sql(wheel):
     """sql/ of the checkout is streambpe/sql/ of the wheel, file for file and byte for byte."""
     ours = {f"streambpe/{p.relative_to(ROOT)}": p.read_bytes() for p in (ROOT / "sql").rglob("*.*")}
     theirs = {n: wheel.read(n) for n in wheel.namelist() if n.startswith("streambpe/sql/")}
+    pages = {
+        n.removeprefix("streambpe/docs/") for n in wheel.namelist() if re.fullmatch(r"streambpe/docs/[^/]+\.md", n)
+    }
+    assert pages == {page.name for page in (ROOT / "docs").glob("*.md")}  # `streambpe docs` shows them
     assert len(ours) > 10
     assert theirs == ours
 
 
+@pytest.mark.long
 def test_the_wheel_holds_the_package_and_its_data(wheel):
     """Every module, the typing mark and the script table are there; no test is."""
     names = set(wheel.namelist())
@@ -51,6 +58,7 @@ def test_the_wheel_holds_the_package_and_its_data(wheel):
     assert not any(name.startswith("tests/") for name in names)
 
 
+@pytest.mark.long
 def test_the_source_archive_holds_no_golden_vectors(tmp_path):
     """What is published stays small: the vectors and their judges are in clones only, every other test goes along."""
     if importlib.util.find_spec("hatchling") is None:
@@ -69,6 +77,7 @@ def test_the_golden_vectors_of_a_clone_are_small():
     assert sum(path.stat().st_size for path in (ROOT / "tests" / "golden").rglob("*")) < 3 * 10**6
 
 
+@pytest.mark.long
 def test_an_unpacked_wheel_counts(wheel, tmp_path):
     """From the wheel alone, without the checkout, a count finds its SQL and its tables."""
     wheel.extractall(tmp_path / "site")

@@ -14,7 +14,7 @@ import pytest
 
 from streambpe.cli.main import main
 from streambpe.progress import Meter, progress_line
-from tests.runs import cli
+from tests.runs import cli, text_run
 from tests.samples import natural_text
 
 ROOT = Path(__file__).parents[2]
@@ -53,8 +53,8 @@ def test_an_estimate_is_told_when_it_means_something(monkeypatch):
         now[0] = float(second)
         told.append(meter.snapshot("running")["eta_range_seconds"])
         meter.done += 200
-    assert told[:5] == [None] * 5  # 1 % is there after five seconds
-    assert all(told[6:])
+    assert told[:25] == [None] * 25  # one part in twenty is there after 25 seconds
+    assert all(told[26:])
     meter.stage, meter.done = "replaying", 99_990
     assert meter.snapshot("running")["eta_range_seconds"] is None
 
@@ -85,13 +85,18 @@ def test_the_total_is_the_same_after_a_stop(corpus, tmp_path):
 SLOW = """
 import sys, time
 from streambpe import progress
-progress._STATUS_SECONDS = 0.05
-whole = progress.Reporter.__enter__
+progress._STATUS_SECONDS = 0.01
+whole, report, told = progress.Reporter.__enter__, progress.Reporter.report, []
+def counted(self, state):
+    report(self, state)
+    told.append(state)
 def slow(self):
-    self._after_seconds = 0.0
+    self._after_seconds, before = 0.0, len(told)
     entered = whole(self)
-    time.sleep(0.3)
+    while len(told) < before + 3:  # drawn three times before it begins
+        time.sleep(0.01)
     return entered
+progress.Reporter.report = counted
 progress.Reporter.__enter__ = slow
 from streambpe.cli.main import main
 main(sys.argv[1:], prog_name="streambpe")
@@ -108,7 +113,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(8)
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="no pseudo-terminals there")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_line_on_a_terminal_of_80_columns(corpus, tmp_path, name):
@@ -147,7 +152,8 @@ def test_the_line_on_a_terminal_of_80_columns(corpus, tmp_path, name):
 
 def test_every_command_that_may_last_has_the_option():
     """--progress, which also writes JSON lines."""
-    lasting = {*COMMANDS, "resume", "merge-counts"}
+    lasting = {*COMMANDS, "resume", "merge-counts", "export-counts", "converge", "explain", "prune", "extend-report"}
+    lasting |= {"sql", "decode", "import"}
     assert {name for name, c in main.commands.items() if any("--progress" in p.opts for p in c.params)} == lasting
 
 
@@ -155,17 +161,96 @@ def test_watch_waits_for_a_run_that_has_not_begun(corpus, tmp_path):
     """On a terminal; and it lists the stages of what it then sees."""
     import io
     import shutil
-    import threading
 
     from rich.console import Console
 
     from streambpe.inspect.watch import watch
 
-    out = io.StringIO()
+    class Begins(io.StringIO):
+        """The run begins when its being waited for is shown."""
+
+        def write(self, text: str) -> int:
+            if "waiting for " in text and (tmp_path / "ready").exists():
+                (tmp_path / "ready").rename(tmp_path / "run")
+            return super().write(text)
+
+    out = Begins()
     console = Console(file=out, width=100, force_terminal=True, color_system=None)
     shutil.copytree(corpus / "model", tmp_path / "ready")
-    threading.Timer(0.5, lambda: (tmp_path / "ready").rename(tmp_path / "run")).start()
-    watch(tmp_path / "run", console, every=0.1)
+    watch(tmp_path / "run", console, every=0.01)
     shown = ESCAPES.sub("", out.getvalue())
     assert "waiting for " in shown
     assert re.search(r"stages .*learning \d:\d\d", shown)
+
+
+def test_no_time_is_left_where_all_is_done():
+    """What comes behind the last byte, such as adding up, is in no estimate: the time since the start is shown."""
+    meter = Meter("counting", total=100)
+    meter._first = ("counting", meter.started - 60, 0)
+    meter.started -= 60
+    meter.done = 50
+    assert meter.snapshot("running")["eta_range_seconds"] is not None
+    meter.done = 100
+    assert meter.snapshot("running")["eta_range_seconds"] is None
+
+
+def test_a_stage_begins_anew():
+    """What was done of another stage is no part of it, nor of its speed."""
+    meter = Meter("sampling", total=9, done=9)
+    meter.begin("learning", 40, "tokens", 10)
+    assert (meter.stage, meter.total, meter.unit, meter.done, meter.resumed_from) == ("learning", 40, "tokens", 10, 10)
+    meter.begin("learning", 40, "tokens", 15)
+    assert (meter.done, meter.resumed_from) == (15, 10)
+
+
+def test_commands_that_may_last_tell_how_far_they_are(tmp_path):
+    """Each says what it is at, and at its end as much is done as there was to do."""
+    run = text_run(tmp_path / "run", "the cat sat on the mat\n" * 20)
+    cli("train", run, "--vocab-size", 270)
+    text = str(run.with_suffix(".txt"))
+    lasting = {
+        "measuring": ["report", run, "-o", tmp_path / "page.html"],
+        "reading sources": ["check", run, "--sources"],
+        "comparing documents": ["check", run, "--repeats"],
+        "verifying": ["export", run, "--to", "hf", "-o", tmp_path / "t.json", "--verify", text],
+        "exporting": ["export-counts", run, "-o", tmp_path / "counts.csv"],
+        "learning": ["converge", run, "--vocab-size", 260, "--by", "share", "--steps", 2],
+        "evaluating": ["evaluate", run, "--text", text],
+        "merging": ["merge-counts", tmp_path / "all", run],
+    }
+    for stage, command in lasting.items():
+        lines = [line for line in cli(*command, "--progress", "jsonl").stderr.splitlines() if line.startswith("{")]
+        last = json.loads(lines[-1])
+        assert (last["stage"], last["state"]) == (stage, "done")
+        assert last["done"] == last["total"] > 0, command
+
+
+def test_what_asks_decodes_and_imports_tells_how_far_it_is(tmp_path):
+    """On stderr, with what is done at the end; the data on stdout are those of a command without a line."""
+    run = text_run(tmp_path / "run", natural_text(5, 5_000))
+    cli("train", run, "-s", "300")
+    (tmp_path / "a.txt").write_text("the cat sat on the mat\nand so on\n")
+    cli("encode", run, tmp_path / "a.txt", "--lines", "-o", tmp_path / "ids.npy")
+    cli("encode", run, tmp_path / "a.txt", "--lines", "-o", tmp_path / "ids.parquet")
+    (tmp_path / "ids.txt").write_text(cli("encode", run, tmp_path / "a.txt", "--lines").stdout)
+    cli("export", run, "--to", "hf", "-o", tmp_path / "tokenizer.json")
+    query = "SELECT n FROM chunk_counts ORDER BY chunk LIMIT 7"
+    size = (tmp_path / "ids.txt").stat().st_size
+    ids = len((tmp_path / "ids.txt").read_text().split())
+    commands = {
+        ("sql", run, query, "--csv"): ("asking", 7, "rows"),
+        ("sql", run, query): ("asking", 0, "rows"),
+        ("sql", run, query, "-o", tmp_path / "rows.csv"): ("asking", 7, "rows"),
+        ("sql", run, query, "-o", tmp_path / "rows.parquet"): ("asking", 7, "rows"),
+        ("decode", run, tmp_path / "ids.npy"): ("decoding", ids, "ids"),
+        ("decode", run, tmp_path / "ids.parquet"): ("decoding", 2, "documents"),
+        ("decode", run, tmp_path / "ids.txt"): ("decoding", size, "bytes"),
+        ("import", tmp_path / "tokenizer.json", "-o", tmp_path / "m.events.jsonl"): ("importing", 0, "bytes"),
+    }
+    for command, wanted in commands.items():
+        again = ["--force"] if "-o" in command else []
+        plain = cli(*command).stdout
+        told = cli(*command, *again, "--progress", "jsonl")
+        assert told.stdout == plain
+        last = json.loads([line for line in told.stderr.splitlines() if line.startswith("{")][-1])
+        assert (last["stage"], last["done"], last["unit"], last["state"]) == (*wanted, "done"), command

@@ -162,10 +162,10 @@ def test_a_plan_whose_sample_cannot_be_trained_says_why(learned, tmp_path, monke
     (tmp_path / "a.txt").write_text(" ".join(chr(0x4E00 + i) for i in range(500)) * 3)
     refused = cli("plan", tmp_path / "a.txt", "--encoding", "chars", "-s", "260", "--memory", "300MB")
     assert refused.exit_code == 2
-    assert refused.stderr.startswith("streambpe: The sample cannot be trained: --vocab-size 260 is less than the ")
+    assert refused.stderr.startswith("streambpe: What was read cannot be trained: --vocab-size 260 is less than the ")
     assert refused.stderr.count("streambpe:") == 1
     monkeypatch.setenv("STREAMBPE_FAILPOINT", "part-written")
     killed = cli("plan", learned / "a.txt", "-s", "260", "--memory", "300MB")
     assert killed.exit_code == 1
-    assert killed.stderr == "streambpe: The sample cannot be trained: its process was ended by signal 9\n"
-    assert cli("plan", learned / "a.txt", "--sample", "0").exit_code == 2
+    assert killed.stderr == "streambpe: What was read cannot be trained: its process was ended by signal 9\n"
+    assert cli("plan", learned / "a.txt", "--rehearse", "0").exit_code == 2

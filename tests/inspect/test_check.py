@@ -80,7 +80,9 @@ def test_a_damaged_table_is_found_and_filled_again(counted, table, damage):
 
 @pytest.mark.long
 @pytest.mark.every(3)
-@pytest.mark.parametrize("damage", ["changed", "deleted", "added", "beyond", "missing", "garbage", "no chunks"])
+@pytest.mark.parametrize(
+    "damage", ["changed", "deleted", "added", "beyond", "missing", "garbage", "no chunks", "empty"]
+)
 def test_damaged_sequences_are_found(counted, damage):
     """An id changed, taken out, put in, out of range, and a file that is gone or not Parquet."""
     path = sorted(p for p in (counted / "sequences").glob("part-*.parquet") if "chunks" not in p.name)[-1]
@@ -98,6 +100,9 @@ def test_damaged_sequences_are_found(counted, damage):
         path.unlink()
     elif damage == "garbage":
         path.write_bytes(b"nothing")
+    elif damage == "empty":
+        chunks = path.with_name(path.name.replace(".parquet", ".chunks.parquet"))
+        pl.read_parquet(chunks).clear().write_parquet(chunks)
     elif damage == "no chunks":
         path.with_name(path.name.replace(".parquet", ".chunks.parquet")).unlink()
     else:
@@ -105,6 +110,7 @@ def test_damaged_sequences_are_found(counted, damage):
     assert "sequences" in {problem.table for problem in check(counted, resources=SMALL)}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("change", ["other bytes", "longer", "shorter", "gone"])
 def test_changed_source_files_are_found(made, counted, request, change):
     """Only when asked: `--sources` reads every file again."""

@@ -66,6 +66,7 @@ def counted(*names: str) -> Counter[str]:
     return Counter(chunk for name in names for chunk in SPLIT(TEXTS[name] * 40))
 
 
+@pytest.mark.long
 def test_by_group_equals_training_on_each(run, tmp_path):
     """Groups a and a+b, measured on c."""
     found = converge(run, TrainConfig.from_options(vocab_size=SIZE), by="group", resources=SMALL)
@@ -105,9 +106,9 @@ def test_by_share_draws_nested_prefixes(run, tmp_path):
         parts.append(np.random.RandomState(20_000 + level).binomial(parts[-1], 0.5))
     assert all((small <= large).all() for large, small in pairwise(parts))
     config = TrainConfig.from_options(vocab_size=SIZE)
-    found = converge(run, config, steps=3, resources=SMALL)
+    found = converge(run, config, by="share", steps=3, resources=SMALL)
     assert [step.what for step in found.steps] == ["1/4", "1/2", "all"]
-    assert converge(run, config, steps=3, resources=Resources(300 * 10**6, 2)) == found
+    assert converge(run, config, by="share", steps=3, resources=Resources(300 * 10**6, 2)) == found
     assert list(run.glob("converge*")) == []
     for i, (step, part) in enumerate(zip(found.steps, parts[::-1], strict=True)):
         assert (step.chunks, step.distinct) == (part.sum(), np.count_nonzero(part))
@@ -118,7 +119,9 @@ def test_by_share_draws_nested_prefixes(run, tmp_path):
         assert math.isclose(step.bytes_per_token, by_hand(tokenizer, held))
     other = tmp_path / "other.txt"
     other.write_text(TEXTS["c"] * 3 + "and something else")
-    shown = json.loads(cli("converge", run, "--vocab-size", SIZE, "--steps", 3, "--text", other, "--json").stdout)
+    shown = json.loads(
+        cli("converge", run, "--vocab-size", SIZE, "--by", "share", "--steps", 3, "--text", other, "--json").stdout
+    )
     expected = by_hand(tokenizer, Counter(SPLIT(other.read_text())))
     assert math.isclose(shown["steps"][-1]["bytes_per_token"], expected)
     assert [step["chunks"] for step in shown["steps"]] == [step.chunks for step in found.steps]
@@ -145,11 +148,12 @@ def test_rank_correlation():
 
 def test_the_command_prints_a_table(run):
     """One line per part, and the answer in words."""
-    shown = cli("converge", run, "--vocab-size", SIZE, "--steps", 3).stdout.splitlines()
+    shown = cli("converge", run, "--vocab-size", SIZE, "--by", "share", "--steps", 3).stdout.splitlines()
     assert shown[0].split()[:3] == ["prefix", "chunks", "distinct"]
     assert [line.split()[0] for line in shown[1:4]] == ["1/4", "1/2", "all"]
     assert "one chunk in 16" in shown[5]
-    assert "bytes/token" in shown[6]
+    assert "--by documents is nearer" in shown[6]
+    assert "bytes/token" in shown[7]
 
 
 def test_what_cannot_be_compared_is_said(run, tmp_path):
@@ -160,15 +164,15 @@ def test_what_cannot_be_compared_is_said(run, tmp_path):
     with pytest.raises(UsageError, match="named source groups"):
         converge(tmp_path / "plain", config, by="group", resources=SMALL)
     with pytest.raises(UsageError, match="no source group 'xx'"):
-        converge(run, TrainConfig.from_options(vocab_size=SIZE, weights=["xx=2"]), resources=SMALL)
+        converge(run, TrainConfig.from_options(vocab_size=SIZE, weights=["xx=2"]), by="share", resources=SMALL)
     other = Run(run / "converge")
     with other.lock():
         (other.path / "kept").write_text("another's")
         with pytest.raises(RunLocked):
-            converge(run, config, resources=SMALL)
+            converge(run, config, by="share", resources=SMALL)
         assert (other.path / "kept").exists()
     stop = threading.Event()
     stop.set()
     with pytest.raises(Stopped, match="keeps nothing"):
-        converge(run, config, resources=SMALL, stop=stop)
+        converge(run, config, by="share", resources=SMALL, stop=stop)
     assert not other.path.exists()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import gzip
 import io
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from streambpe.encode.tokenizer import Tokenizer
+from streambpe.inspect.page import report
 from streambpe.train.commands import train
 from tests.runs import SMALL, cli, text_run
 from tests.samples import natural_text
@@ -55,10 +59,61 @@ def test_people_see_numbers_and_examples(run):
 
 def test_the_query_of_the_docs_says_the_same(run):
     """As log ids, and without special tokens, which the tables do not hold."""
-    (query,) = re.findall(r"```sql\n(.*?)```", PAGE, re.S)
+    query, _ = re.findall(r"```sql\n(.*?)```", PAGE, re.S)
     rows = json.loads(cli("sql", run, query, "--json").stdout)
     mine, theirs = (Tokenizer.load(model).encoder.model for model in (run, f"{run}:small"))
     here = {mine.content(number): number for number in mine.model_id}
     there = {theirs.content(number): number for number in theirs.model_id}
     expected = {(here.get(token), there.get(token)) for token in here.keys() | there.keys()}
     assert {(row["id_here"], row["id_there"]) for row in rows} == {(a, b) for a, b in expected if a != b}
+
+
+def test_two_runs_in_sql_and_on_the_page(run, tmp_path):
+    """The query of the docs, with the other RUN's path; the panel, whose numbers are those of `diff`."""
+    other = text_run(tmp_path / "other", natural_text(5, 20_000))
+    train(other, resources=SMALL, vocab_size=420)
+    _, query = re.findall(r"```sql\n(.*?)```", PAGE, re.S)
+    rows = json.loads(cli("sql", run, query.replace("runs/other", str(other)), "--files", "--json").stdout)
+    found = json.loads(cli("diff", run, other, "--json").stdout)
+    assert {(row["token"], row["id_here"], row["id_there"]) for row in rows} == {
+        (row["token"], row["id_here"], row["id_there"]) for row in found["differences"]
+    }
+    facts = report(run, tmp_path / "r.html", resources=SMALL, beside=str(other))
+    said = facts["beside"]
+    assert said is not None
+    kinds = Counter(row["difference"] for row in found["differences"])
+    assert (said["same"], said["only_here"], said["only_there"], said["other_ids"]) == (
+        found["same"], kinds["only here"], kinds["only there"], kinds["other id"]
+    )  # fmt: skip
+    mine, theirs = (Tokenizer.load(model).get_vocab() for model in (run, other))
+    assert said["shared_here"][-1] == (len(mine), len(mine.keys() & theirs.keys()) / len(mine))
+    assert said["shared_there"][419] == (420, sum(token in mine for token in theirs) / 420)
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert 'id="chart-beside"' in page
+    assert f"{other}: {found['same']:,} tokens have the same id in both" in page
+    assert cli("report", run, "-o", tmp_path / "r.html", "--beside", tmp_path, expect=1).stderr.count("\n") == 1
+    assert (tmp_path / "r.html").read_text(encoding="utf-8") == page
+
+
+def test_a_text_as_both_cut_it(run, tmp_path):
+    """On the page its beginning, with the ids of each; in the box to type into, the log of each."""
+    text = tmp_path / "text.txt"
+    text.write_text("\n\n" + "the end of </script><img src=x> é 中 " * 40, encoding="utf-8")
+    facts = report(run, tmp_path / "r.html", resources=SMALL, texts=[str(text)], beside=f"{run}:small", playground=True)
+    here, there = facts["coloured"]
+    assert (here["model"], there["model"]) == (run.name, f"{run}:small")
+    for one, model in ((here, run), (there, f"{run}:small")):
+        tokenizer = Tokenizer.load(model)
+        shown = tokenizer.decode(one["ids"])
+        assert one["ids"] == tokenizer.encode(shown)
+        assert text.read_text(encoding="utf-8").startswith(shown)
+        assert one["bytes"] == len(shown.encode())
+    assert 500 < len(shown) <= 600
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert page.count("<figure>") == 2
+    assert f"{len(here['ids']):,} tokens, {here['bytes'] / len(here['ids']):.2f} bytes per token" in page
+    assert "<img src" not in page
+    logs = [
+        gzip.decompress(base64.b64decode(re.search(rf'id="{name}">(.*?)<', page)[1])) for name in ("log", "log-second")
+    ]
+    assert logs == [(run / f"{name}.events.jsonl").read_bytes() for name in ("model", "small")]

@@ -16,6 +16,7 @@ import pytest
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect import evaluate as module
+from streambpe.inspect import measures
 from streambpe.inspect.evaluate import ALL, evaluate
 from streambpe.inspect.measures import MEASURES, renyi_efficiency, renyi_entropy
 from streambpe.model.eventlog import write_event_log
@@ -94,11 +95,12 @@ def by_sql(tokenizer: Tokenizer, documents: list[str]) -> dict[str, Any]:
 
 
 def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert found.keys() - {"parity"} == expected.keys()
+    assert found.keys() - set(measures.APART) == expected.keys()
     for name, value in expected.items():
         assert float(found[name]) == pytest.approx(float(value), rel=1e-9), name
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "pairs"])
 def test_every_measure_equals_counting_with_sql(kind, sources, tmp_path, monkeypatch):
     """All kinds of models, superwords, deletions and unknown tokens too; in blocks and tables of any size."""
@@ -110,7 +112,7 @@ def test_every_measure_equals_counting_with_sql(kind, sources, tmp_path, monkeyp
     for block in (16 << 20, 700):
         monkeypatch.setattr(module, "_MOST_BLOCK", block)
         monkeypatch.setattr(module, "_LEAST_BLOCK", block)
-        monkeypatch.setattr(module, "_SLICE", block)
+        monkeypatch.setattr(measures, "_SLICE", block)
         found = evaluate([model], sources, by="source", resources=SMALL)
         assert [one.source for one in found] == [*sources, ALL]
         assert_equal(found[-1].values, expected)
@@ -197,6 +199,16 @@ def test_rivals_are_measured_beside(sources, tmp_path):
     assert ours.values["tokens"] == theirs.values["tokens"]
 
 
+def test_gini():
+    """Half of the mean difference, beside the mean; nothing of fewer than two."""
+    assert measures.gini([2, 2, 2]) == 0
+    assert measures.gini([0, 0, 0, 5]) == 0.75
+    for values in ([3, 1], [1, 2, 9], [4, 1, 7, 7, 2]):
+        mean = sum(abs(a - b) for a in values for b in values) / len(values) ** 2
+        assert measures.gini(values) == pytest.approx(mean * len(values) / (2 * sum(values)))
+    assert measures.gini([1]) is measures.gini([]) is measures.gini([0, 0]) is None
+
+
 def test_the_command_prints_tables_json_and_csv(sources, tmp_path):
     """The same numbers three ways; parity stands beside the file named first, wherever it sorts."""
     models = [save("plain", tmp_path), save("boundless", tmp_path)]
@@ -205,6 +217,9 @@ def test_the_command_prints_tables_json_and_csv(sources, tmp_path):
     assert [(row["model"], row["source"]) for row in rows] == [(m, s) for m in models for s in [*sources, ALL]]
     assert rows[1]["parity"] == 1
     assert rows[0]["parity"] == rows[0]["tokens"] / rows[1]["tokens"]
+    n, each = ([row[name] for row in rows[:2]] for name in ("tokens", "bytes_per_token"))
+    assert rows[2]["gini_tokens"] == pytest.approx(abs(n[0] - n[1]) / (2 * sum(n)))  # of two, half the difference
+    assert rows[2]["gini"] == pytest.approx(abs(each[0] - each[1]) / (2 * sum(each)))
     table = list(csv.DictReader(io.StringIO(cli("evaluate", *models, *texts, "--by", "source", "--csv").stdout)))
     assert [int(row["tokens"]) for row in table] == [row["tokens"] for row in rows]
     assert set(table[0]) == {"model", "source", *MEASURES}
@@ -213,7 +228,7 @@ def test_the_command_prints_tables_json_and_csv(sources, tmp_path):
     assert shown[1].split()[:2] == ["plain.events.jsonl", "a.jsonl"]
     together = cli("evaluate", *models, *texts).stdout
     for name in MEASURES:
-        assert (name in together) == (name != "parity")
+        assert (name in together) == (name not in measures.APART)
     assert f"{rows[2]['tokens']:,}" in together
 
 
@@ -244,6 +259,8 @@ def test_groups_are_their_files_put_together(kind, tmp_path):
         assert row["parity"] == row["tokens"] / found[1]["tokens"]
     by_folder = json.loads(cli("evaluate", model, *texts, "--by", "group", "--group-by", "folder", "--json").stdout)
     assert by_folder == found
+    n = [row["tokens"] for row in found[1:-1]]  # files of no group are none
+    assert found[-1]["gini_tokens"] == pytest.approx(abs(n[0] - n[1]) / (2 * sum(n)))
     assert cli("evaluate", model, *texts, "--by", "group", *rules).stdout.splitlines()[0].split()[:2] == [
         "model",
         "group",

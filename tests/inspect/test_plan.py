@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import fields, replace
 from pathlib import Path
 
+import mmh3
 import polars as pl
 import pytest
 from backports import zstd
@@ -22,6 +23,7 @@ from streambpe.inspect.forecast import Grown, Growth, forecast, memory_in_propor
 from streambpe.inspect.plan import Plan, grow, plan, print_plan
 from streambpe.inspect.rehearsal import Rehearsal
 from streambpe.inspect.sample import SUBSETS, WINDOW_BYTES, SampleFiles, draw_windows
+from streambpe.progress import Meter
 from streambpe.resources import Resources
 from streambpe.sources.find import find_sources
 from streambpe.text.patterns import find_pattern
@@ -95,7 +97,7 @@ def test_files_like_those_of_the_corpus(tmp_path):
     sources, _ = find_sources([str(folder)], SourceOptions(text_column="body"))
     (tmp_path / "sample").mkdir()
     files = SampleFiles(tmp_path / "sample")
-    grown = grow(sources, 10**9, GPT4, CountConfig(pattern="gpt4"), TrainConfig(), files)
+    grown = grow(sources, 10**9, GPT4, CountConfig(pattern="gpt4"), TrainConfig(), files, Meter("sampling"))
     assert len(files.arguments) == 5
     assert grown.share == 1.0
     wanted = count(tmp_path / "run", [str(folder)], text_column="body", resources=SMALL, **OPTIONS).corpus
@@ -103,6 +105,10 @@ def test_files_like_those_of_the_corpus(tmp_path):
     assert counted == wanted
     assert grown.distinct.seen[-1] == wanted["distinct"]
     assert (grown.text_bytes, grown.documents) == (wanted["bytes"], wanted["documents"])
+    table = [source for source in sources if source.kind == "parquet"]  # of these, the documents of the sample
+    half = CountConfig(pattern="gpt4", sample="1/2")
+    grown = grow(table, 10**9, GPT4, half, TrainConfig(), SampleFiles(tmp_path / "sample"), Meter("sampling"))
+    assert grown.documents == sum(mmh3.hash64(text.encode(), signed=False)[0] < 2**63 for text in texts)
 
 
 @pytest.mark.long
@@ -111,7 +117,8 @@ def test_growth_is_counted(large):
     sources, _ = find_sources([str(large)])
     files = SampleFiles(large.parent / "nothing")
     files.write = lambda: None
-    grown = grow(sources, 10**9, GPT4, CountConfig(pattern="gpt4"), TrainConfig(freq_cutoff=3), files)
+    config, meter = TrainConfig(freq_cutoff=3), Meter("sampling")
+    grown = grow(sources, 10**9, GPT4, CountConfig(pattern="gpt4"), config, files, meter)
     subsets: list[Counter[str]] = [Counter() for _ in range(SUBSETS)]
     for window in drawn(large, 10**9):
         for line in window.block.data.splitlines():
@@ -147,7 +154,7 @@ def test_a_corpus_as_small_as_its_sample(tmp_path):
     resources = replace(SMALL, temp_dir=tmp_path / "tmp")
     made = plan([str(source)], TrainConfig(vocab_size=400), counting=OPTIONS, resources=resources)
     corpus = count(tmp_path / "run", [str(source)], resources=SMALL, **OPTIONS).corpus
-    assert (made.sources, made.source_bytes, made.sample_share) == (1, source.stat().st_size, 1.0)
+    assert (made.sources, made.source_bytes, made.read_share) == (1, source.stat().st_size, 1.0)
     assert (made.text_bytes, made.chunks, made.distinct) == tuple(
         corpus[key] for key in ("bytes", "chunks", "distinct")
     )
@@ -161,21 +168,22 @@ def test_a_corpus_as_small_as_its_sample(tmp_path):
     assert made.learns_in_memory
     assert made.processes == 0, "starting them would take longer than the count"
     out = io.StringIO()
-    print_plan(replace(made, processes=8), out)
+    print_plan(replace(made, processes=8, superword_processes={"stage 2": 8, "chains": 4}), out)
     assert "workers 8 processes will count" in out.getvalue()
+    assert "workers processes for superwords: stage 2 by 8, chains by 4\n" in out.getvalue()
     assert made.memory_suits_bytes >= memory_for(made.places)
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
 def test_the_command(tmp_path, large):
     """As lines and as JSON; what does not hang on the machine is the same both times."""
-    options = (large, "--vocab-size", 400, "--pattern", "gpt4", "--sample", "5MB", "--memory", "256MB")
+    options = (large, "--vocab-size", 400, "--pattern", "gpt4", "--rehearse", "5MB", "--memory", "256MB")
     shown = cli("plan", *options).stdout.splitlines()
     assert [line.split()[0] for line in shown[:6]] == ["corpus", "chunks", "time", "memory", "disk", "suits"]
     made = json.loads(cli("plan", *options, "--json").stdout)
     assert list(made) == [f.name for f in fields(Plan)]
     assert f"{made['distinct']:,} distinct" in shown[1]
-    assert f"{made['sample_share']:.1%} of it sampled" in shown[0]
+    assert f"{made['read_share']:.1%} of it read" in shown[0]
     corpus = count(tmp_path / "run", [str(large)], resources=SMALL, **OPTIONS).corpus
     assert made["distinct"] == pytest.approx(corpus["distinct"], rel=0.1)
     assert made["text_bytes"] == pytest.approx(corpus["bytes"], rel=0.05)

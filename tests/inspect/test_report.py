@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import math
 import re
-import shutil
-import subprocess
 from collections import Counter
-from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,22 @@ from typing import Any
 import pytest
 
 from streambpe.config import TrainConfig
+from streambpe.count_config import SourceOptions
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect import curves
 from streambpe.inspect.charts import Series, line_chart, linear_ticks, log_ticks, short, thinned
 from streambpe.inspect.curves import choose_stops, growth_on_chunks, growth_on_texts
-from streambpe.inspect.page import grouped, panels, render, report, supermerge_shares
+from streambpe.inspect.page import render, report
+from streambpe.inspect.page_panels import grouped, panels, supermerge_shares
+from streambpe.inspect.page_vocabulary import KINDS, kind_of, kinds_counted, lengths_counted
 from streambpe.model.eventlog import EventLog, Op
+from streambpe.progress import Meter
 from streambpe.store.run import Run
+from streambpe.text.shown import shown
 from streambpe.train.commands import train
 from streambpe.train.trainer import Trainer
+from tests.inspect.browser import Browser, needs_chromium
 from tests.runs import SMALL, cli, log_of, rows, text_run
 from tests.samples import natural_text
 from tests.trained import DOCUMENTS, trained
@@ -69,8 +74,8 @@ def test_what_the_tables_say_is_what_the_page_says(run, made):
         (so_far, events, memory) for so_far, events, _, memory in passes
     ]
     assert facts["passes"][-1]["seconds_so_far"] == pytest.approx(sum(row[2] for row in passes))
-    for shown, row in zip(facts["passes"], passes, strict=True):
-        assert shown["events_per_second"] == pytest.approx(row[1] / row[2])
+    for one, row in zip(facts["passes"], passes, strict=True):
+        assert one["events_per_second"] == pytest.approx(row[1] / row[2])
     chunks = dict(rows(run, "SELECT chunk, n FROM chunk_counts"))
     stops = {word.content.decode(): chunks[word.content.decode()] for word in log_of(run).header.stop_words}
     assert stops
@@ -82,8 +87,9 @@ def test_what_the_tables_say_is_what_the_page_says(run, made):
         "chunks_left_out": len(below), "occurrences_left_out": sum(below.values()),
     }  # fmt: skip
     assert facts["vetoed"] == len(rows(run, "FROM vetoed")) > 0
-    longest = rows(run, "SELECT text, length FROM vocabulary WHERE kind = 'learned' ORDER BY length DESC, id LIMIT 20")
-    assert [length for _, length, _ in facts["longest_tokens"]] == [length for _, length in longest]
+    learned = rows(run, "SELECT text, length FROM vocabulary WHERE kind = 'learned' ORDER BY length DESC, id")
+    longest = [length for text, length in learned if text is None or not text.isspace()]
+    assert [length for _, length, _ in facts["longest_tokens"]] == longest[:20]
     assert facts["sha256"] == dict(rows(run, "FROM facts"))["sha256"]
 
 
@@ -136,7 +142,9 @@ def test_growth_of_every_kind_of_model(kind, tmp_path, monkeypatch):
     text = tmp_path / "run.jsonl"
     text.write_text("".join(json.dumps({"text": document}) + "\n" for document in DOCUMENTS[:30]), encoding="utf-8")
     if any(event.op is Op.SUPERMERGE for event in log.events) or kind == "uw":
-        for stop, (events, size) in zip(growth_on_texts(log, [str(text)], SMALL), stops, strict=True):
+        for stop, (events, size) in zip(
+            growth_on_texts(log, [str(text)], SMALL, SourceOptions(), Meter("measuring")), stops, strict=True
+        ):
             tokenizer = Tokenizer.from_event_log(EventLog(log.header, log.events[:events]))
             uses = Counter(number for document in DOCUMENTS[:30] for number in tokenizer.encode_ordinary(document))
             assert stop.size == size == tokenizer.n_vocab
@@ -147,7 +155,7 @@ def test_growth_of_every_kind_of_model(kind, tmp_path, monkeypatch):
     run = tmp_path / "run"
     cli("count", run, text, "--pattern", pattern, "--memory", "300MB")
     chunks = rows(run, "SELECT chunk, n FROM chunk_counts")
-    for stop, (events, size) in zip(growth_on_chunks(Run(run), log), stops, strict=True):
+    for stop, (events, size) in zip(growth_on_chunks(Run(run), log, Meter("measuring")), stops, strict=True):
         encoder = Encoder(EventLog(log.header, log.events[:events]))
         uses = Counter()
         for chunk, n in chunks:
@@ -170,19 +178,25 @@ def test_a_page_with_superwords_and_deletions(made, tmp_path):
     by_name = {panel.name: panel for panel in panels(facts)}
     for name in ("merge-counts", "super-share", "deletions"):
         assert by_name[name].chart.startswith("<svg"), name
-    assert by_name["deletions"].rows == [(10, 1), (20, 2)]
+    assert by_name["deletions"].rows == [[10, 1], [20, 2]]
     for name in ("frequencies", "used", "renyi", "compression"):
         assert not by_name[name].chart
-        assert "--text FILE" in by_name[name].says
+        assert "nothing to measure it on" in by_name[name].says
     page = render(facts)
     assert "&lt;end&gt;" in page
     assert ">supermerges</li>" in page
 
 
+def facts_in(page: str) -> Any:
+    """The facts in a page, as docs/watching.md says they are read."""
+    (data,) = re.findall(r'<script type="text/plain" id="facts">(.*?)</script>', page, re.S)
+    return json.loads(gzip.decompress(base64.b64decode(data)))
+
+
 class Structure(HTMLParser):
     """Tags that are open, ids, and what is fetched."""
 
-    VOID = ("meta", "link")
+    VOID = ("meta", "link", "input")
 
     def __init__(self) -> None:
         super().__init__()
@@ -213,14 +227,13 @@ def test_the_page_is_whole_and_fetches_nothing(made):
     assert len(structure.ids) == len(set(structure.ids))
     assert structure.fetched == ["data:,"]
     assert not re.search(r"https?://|@import|url\(", page)
-    (data,) = re.findall(r'<script type="application/json" id="facts">(.*?)</script>', page, re.S)
-    assert json.loads(data) == json.loads(json.dumps(facts))
+    assert facts_in(page) == json.loads(json.dumps(facts))
     for panel in panels(facts):
         assert panel.chart or panel.rows or panel.says, panel.name
         assert f'id="{panel.name}"' in page
         if panel.name in EMPTY_WORDS:
             assert EMPTY_WORDS[panel.name] in panel.says
-    assert page.count("<svg") == 7
+    assert page.count("<svg") == 9
 
 
 def test_an_unfinished_run_has_a_page_too(tmp_path):
@@ -282,64 +295,154 @@ def test_charts_scale_and_thin():
     assert all(p["events"] == 2 and p["events_per_second"] == pytest.approx(4) for p in means)
 
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-PROBE = """
-<script>
-addEventListener("load", () => {
-  const frame = document.querySelector("iframe"), page = frame.contentDocument, found = {};
-  found.charts = [...page.querySelectorAll("svg.chart")].map(c => c.id);
-  found.drawn = [...page.querySelectorAll(".line")].every(l => l.getTotalLength() > 50);
-  found.wide = page.documentElement.scrollWidth;
-  found.page = frame.contentWindow.getComputedStyle(page.body).backgroundColor;
-  found.line = frame.contentWindow.getComputedStyle(page.querySelector(".line")).stroke;
-  const chart = page.getElementById("chart-renyi"), box = chart.getBoundingClientRect();
-  chart.dispatchEvent(new PointerEvent("pointermove", {clientX: box.left + box.width - 20, clientY: box.top + 40}));
-  found.tip = page.getElementById("tip").textContent;
-  chart.dispatchEvent(new PointerEvent("pointerleave"));
-  found.hidden = page.getElementById("tip").hidden;
-  document.title = JSON.stringify(found);
-});
-</script>
-"""
-
-
-def browse(folder: Path, page: str, width: int, *options: str) -> dict[str, Any]:
-    """Open the page in a frame so wide; what the probe saw. Any word on the console fails."""
-    assert CHROMIUM is not None
-    outer = folder / "outer.html"
-    outer.write_text(
-        f'<!doctype html><meta charset="utf-8"><iframe style="width:{width}px;height:900px;border:0" '
-        f'srcdoc="{escape(page)}"></iframe>{PROBE}',
-        encoding="utf-8",
-    )
-    done = subprocess.run(
-        [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom",
-         f"--user-data-dir={folder / 'profile'}", *options, outer.as_uri()],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert "CONSOLE" not in done.stderr, done.stderr
-    title = re.search(r"<title>(.*?)</title>", done.stdout, re.S)
-    assert title is not None, done.stderr[-2000:]
-    found: dict[str, Any] = json.loads(title[1].replace("&amp;", "&"))
-    return found
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: the page is not opened in a browser")
+@needs_chromium
+@pytest.mark.long
 def test_the_page_in_a_browser(made, tmp_path):
     """Wide and light, narrow as a phone and dark: all charts are drawn, nothing is too wide, no console message."""
     facts, page = made
-    light = browse(tmp_path, page, 1300, "--blink-settings=preferredColorScheme=1")
-    dark = browse(tmp_path, page, 375, "--blink-settings=preferredColorScheme=0")
-    charts = [
-        f"chart-{name}" for name in ("merge-counts", "frequencies", "used", "renyi", "compression", "batches", "speed")
-    ]
-    for seen, width in ((light, 1300), (dark, 375)):
-        assert seen["charts"] == charts
-        assert seen["drawn"]
-        assert seen["wide"] <= width
-        last = facts["growth"][-1]
-        efficiency = float(f"{last['renyi']:.4g}")
-        assert f"over ids that occur  {last['size']:,}: {efficiency}" in seen["tip"]
-        assert seen["hidden"]
-    assert light["page"] != dark["page"]
-    assert light["line"] != dark["line"]
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    names = ("lengths", "compression", "used", "renyi", "frequencies", "merge-counts", "batches", "speed")
+    colours = []
+    with Browser(tmp_path) as browser:
+        for width, dark in ((1300, False), (375, True), (3840, False)):
+            browser.open((tmp_path / "page.html").as_uri(), width=width, dark=dark)
+            charts = browser.run("[...document.querySelectorAll('svg.chart')].map(chart => chart.id)")
+            assert charts == [f"chart-{name}" for name in names]
+            assert browser.run("[...document.querySelectorAll('.line')].every(line => line.getTotalLength() > 50)")
+            assert browser.run("document.documentElement.scrollWidth") <= width
+            script = """(() => {
+                const chart = document.getElementById("chart-renyi"), box = chart.getBoundingClientRect();
+                const at = {clientX: box.left + box.width - 20, clientY: box.top + 40};
+                chart.dispatchEvent(new PointerEvent("pointermove", at));
+                const text = tip.textContent;
+                chart.dispatchEvent(new PointerEvent("pointerleave"));
+                return [text, tip.hidden];
+            })()"""
+            last = facts["growth"][-1]
+            told, hidden = browser.run(script)
+            efficiency = float(f"{last['renyi']:.4g}")
+            assert f"over ids that occur  {last['size']:,}: {efficiency}" in told
+            assert hidden
+            colours.append(browser.run("getComputedStyle(document.body).backgroundColor"))
+        assert browser.complaints == []
+    assert colours[0] == colours[2] != colours[1]
+
+
+@needs_chromium
+@pytest.mark.long
+def test_the_vocabulary_in_a_browser(made, tmp_path):
+    """Searched by text and by id, by kind, sorted by every column, listed a hundred at a time."""
+    facts, page = made
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    vocabulary = facts["vocabulary"]
+    with Browser(tmp_path) as browser:
+        browser.open((tmp_path / "page.html").as_uri(), width=390)
+        browser.wait_for("document.getElementById('vocabulary').dataset.ready")
+
+        def listed(column: int) -> list[str]:
+            found: list[str] = browser.run(
+                f"[...document.querySelectorAll('#ids tbody tr')].map(row => row.children[{column}].textContent)"
+            )
+            return found
+
+        def look(text: str, kind: str = "") -> None:
+            browser.run(f"sought.value = {json.dumps(text)}; kind.value = {json.dumps(kind)}; "
+                        "kind.dispatchEvent(new Event('change'))")  # fmt: skip
+
+        def sort(key: str) -> None:
+            browser.run(f"document.querySelector('th[data-key={key}] button').click()")
+
+        assert listed(0) == [str(number) for number in range(100)]
+        browser.run("more.click()")
+        assert len(listed(0)) == 200
+        look(" th")
+        assert listed(1) == [text for text in vocabulary["shown"] if "␠th" in text.lower()]
+        look("77")
+        assert "77" in listed(0)
+        look("", "W")
+        assert browser.run("found.textContent").startswith(f"{vocabulary['kind'].count('W'):,} ids")
+        look("")
+        sort("uses")
+        assert listed(5) == [f"{n:,}" for n in sorted(vocabulary["uses"], reverse=True)[:100]]
+        sort("uses")
+        assert listed(5) == [f"{n:,}" for n in sorted(vocabulary["uses"])[:100]]
+        assert browser.run("document.querySelector('th[data-key=uses]').getAttribute('aria-sort')") == "ascending"
+        sort("token")
+        assert listed(1) == sorted(vocabulary["shown"], key=lambda text: text.encode("utf-16-be"))[:100]
+        sort("n")
+        assert listed(4)[0] == f"{max(n for n in vocabulary['n'] if n is not None):,}"
+        assert browser.run("document.images.length") == 0
+        assert browser.complaints == []
+
+
+def test_the_vocabulary_is_that_of_the_tokenizer(run, made):
+    """Every id with its text, and uses that add up; kinds and lengths counted once each."""
+    facts, _ = made
+    vocabulary, tokenizer = facts["vocabulary"], Tokenizer.load(run)
+    size = tokenizer.n_vocab
+    assert len(vocabulary["shown"]) == len(vocabulary["kind"]) == len(vocabulary["n"]) == size
+    assert vocabulary["shown"] == [shown(tokenizer.id_to_token(number)) for number in range(size)]
+    assert sorted((n for n in vocabulary["uses"] if n), reverse=True) == facts["frequencies"]
+    chunks = dict(rows(run, "SELECT chunk, n FROM chunk_counts"))
+    uses: Counter[int] = Counter()
+    for chunk, n in chunks.items():
+        for number in tokenizer.encode_ordinary(chunk):
+            uses[number] += n
+    assert vocabulary["uses"] == [uses[number] for number in range(size)]
+    assert sum(n for _, _, n in kinds_counted(vocabulary)) == size == sum(n for _, n in lengths_counted(vocabulary))
+    learned = dict(rows(run, "SELECT id, n FROM vocabulary WHERE kind = 'learned'"))
+    model_id = tokenizer.encoder.model.model_id
+    assert {model_id[number]: n for number, n in learned.items()} == {
+        number: n for number, n in enumerate(vocabulary["n"]) if n is not None
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "letter"),
+    [(" the", "W"), ("ing", "i"), (" नि", "W"), ("don't", "i"), (" 12", "d"), ("--", "c"), (" (", "c"), ("  \n", "z"),
+     ("a1", "m"), ("▁w", "W"), (b"\xe2\x80", "p"), ("\u0301", "i"), (" ", "z")],
+)  # fmt: skip
+def test_kinds_of_tokens(content, letter):
+    """By what a token holds."""
+    content = content if isinstance(content, bytes) else content.encode()
+    assert kind_of(content, "learned", False) == letter
+    assert kind_of(content, "base", False) == "b"
+    assert kind_of(content, "learned", True) == "w"
+    assert set("WidczmpswbxR".replace("R", "r")) == set(KINDS)
+
+
+def test_superwords_are_measured_on_the_stored_documents(tmp_path):
+    """Without --text: as if the documents had been given as text, at every size."""
+    text = natural_text(4, 12_000)
+    run = tmp_path / "run"
+    (tmp_path / "t.txt").write_text(text, encoding="utf-8")
+    options = ("--lines", "--pattern", "boundless", "--superwords", "boundless", "--vocab-size", 900)
+    cli("train", run, tmp_path / "t.txt", *options, "--memory", "400MB")
+    facts = report(run, tmp_path / "r.html", resources=SMALL)
+    told = report(
+        run, tmp_path / "s.html", resources=SMALL, texts=[str(tmp_path / "t.txt")], how=SourceOptions(lines=True)
+    )
+    assert facts["supermerges"]
+    assert facts["measured_on"] == "the stored documents"
+    assert facts["growth"] == told["growth"]
+    assert facts["vocabulary"] == told["vocabulary"]
+    assert "w" in facts["vocabulary"]["kind"]
+
+
+def test_several_runs_on_the_same_axes(run, made, tmp_path):
+    """A line of each in every picture; the lists are the first one's; a wrong name and too many are refused."""
+    other = text_run(tmp_path / "other", natural_text(9, 20_000))
+    train(other, resources=SMALL, vocab_size=400)
+    done = cli("report", run, other, "-o", tmp_path / "r.html")
+    assert "events of" in done.stderr
+    page = (tmp_path / "r.html").read_text()
+    facts = facts_in(page)
+    assert [one["run"] for one in facts["others"]] == [str(other)]
+    assert facts["others"][0]["growth"] == report(other, tmp_path / "o.html", resources=SMALL)["growth"]
+    for panel in panels(facts):
+        if panel.chart and panel.name != "kinds":
+            assert list(panel.legend) == ["run", "other"], panel.name
+            assert panel.chart.count("<polyline") == 2
+    assert "<h1>run and other</h1>" in page
+    assert "--name is for one RUN" in cli("report", run, other, "--name", "x", expect=2).stderr
+    assert "at most 6" in cli("report", *[run] * 7, "-o", tmp_path / "r.html", expect=2).stderr

@@ -9,6 +9,7 @@ import os
 import socket
 from pathlib import Path
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
@@ -16,7 +17,7 @@ from click.testing import CliRunner, Result
 from streambpe.cli.main import main
 from streambpe.errors import LimitError, QueryRefused
 from streambpe.inspect.asked import judge, parse
-from streambpe.inspect.query import print_query, write_query
+from streambpe.inspect.query import _sealed, print_query, write_query
 from streambpe.resources import Resources
 from streambpe.train.commands import train
 from tests.runs import SMALL, text_run
@@ -103,6 +104,44 @@ FROM enable_profiling(save_location = '{out}/profile.json')
 WITH a AS (INSERT INTO chunk_counts VALUES ('x', 1) RETURNING *) FROM a
 EXPLAIN SELECT * FROM read_csv('{out}/secret.csv')
 """.strip().splitlines()
+# What is no file of RUN's either: the environment, settings, secrets, memory addresses, programs, other tables' names.
+REACHES_FURTHER = {
+    "SELECT getenv('HIDDEN_TOKEN')": "getenv does not exist",
+    "FROM read_text('/proc/self/environ')": "reaches for a file",
+    "FROM '/proc/self/environ'": "does not run",
+    "FROM read_csv('/dev/stdin')": "reaches for a file",
+    "FROM query_table('{out}/secret.csv')": "reaches for a file",
+    "FROM duckdb_extensions()": "reaches for a file",
+    "FROM force_checkpoint()": "does not run",
+    "FROM disable_logging()": "locked",
+    "FROM arrow_scan(1, 2, 3)": "does not run",
+    "FROM arrow_scan('1'::POINTER, '2'::POINTER, '3'::POINTER)": "does not run",
+    "FROM 's3://bucket/x.parquet'": "reaches for a file",
+    "FROM read_parquet('https://127.0.0.1:1/x.parquet')": "reaches for a file",
+    "FROM sqlite_scan('{out}/secret.csv', 'x')": "extension sqlite_scanner",
+    "FROM postgres_scan('host=127.0.0.1', 'public', 'x')": "does not run",
+    "FROM st_read('{out}/secret.csv')": "extension spatial",
+    "FROM read_xlsx('{out}/secret.xlsx')": "extension excel",
+    "FROM load_aws_credentials()": "extension aws",
+    "FROM dbgen(sf = 1)": "extension tpch",
+    "SELECT set_config('threads', '1')": "does not run",
+    "SELECT pg_read_file('{out}/secret.csv')": "does not run",
+    "SELECT 1; SET enable_external_access = true; FROM '{out}/secret.csv'": "is SET",
+    "SELECT 1 /* ; */; ATTACH '{out}/x.duckdb' -- SELECT": "is ATTACH",
+    "/* SELECT */ COPY run TO '{out}/x.csv'": "is COPY",
+    "SET lock_configuration = false": "is SET",
+    "RESET lock_configuration": "is SET",
+    "SET disabled_filesystems = ''": "is SET",
+    "SET extension_directory = '{out}'": "is SET",
+    "SET allow_unsigned_extensions = true": "is SET",
+    "ATTACH 'https://127.0.0.1:1/x.duckdb' AS x": "is ATTACH",
+    "INSTALL spatial FROM community": "is LOAD",
+    "COPY (SELECT 1) TO '/dev/stdout'": "is COPY",
+    "SELECT * INTO mine FROM run": "does not run",
+    "SELECT (SELECT content FROM read_text('{out}/secret.csv'))": "reaches for a file",
+    "SELECT * FROM (SUMMARIZE '{out}/secret.csv')": "reaches for a file",
+    "FROM run.csv": "reaches for a file",
+}
 READS = [
     "FROM chunk_counts LIMIT 1",
     "chunk_frequencies",
@@ -172,27 +211,65 @@ def test_the_parser_alone_refuses_them_too(statement, around):
         judge(parse(statement.format(run=around, out=around)))
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(5)
+@pytest.mark.parametrize("form", [[], ["--json"]])
 @pytest.mark.parametrize("statement", READS_FILES)
-def test_a_query_that_reaches_for_files_is_refused(learned, around, statement):
+def test_a_query_that_reaches_for_files_is_refused(learned, around, statement, form):
     """Nothing of them is printed, nothing is written, in a form for people or for programs."""
     before = files_of(learned, around)
-    for form in ([], ["--json"]):
-        result = sql(learned, statement.format(run=learned, out=around), *form)
-        assert result.exit_code == 1, result.output
-        assert "hidden" not in result.output
-        assert "secret.csv" not in result.stdout
-        assert result.stderr.startswith("streambpe: The query")
+    result = sql(learned, statement.format(run=learned, out=around), *form)
+    assert result.exit_code == 1, result.output
+    assert "hidden" not in result.output
+    assert "secret.csv" not in result.stdout
+    assert result.stderr.startswith("streambpe: The query")
     assert files_of(learned, around) == before
 
 
+@pytest.mark.long
+def test_nothing_else_is_reached(learned, around, monkeypatch):
+    """The environment, secrets, standard input, the network, extensions, memory by address, several statements."""
+    monkeypatch.setenv("HIDDEN_TOKEN", "hidden")
+    before = files_of(learned, around)
+    for statement, why in REACHES_FURTHER.items():
+        result = sql(learned, statement.format(out=around), "--csv", stdin="a,b\n1,hidden\n")
+        assert (result.exit_code, result.stdout) == (1, ""), statement
+        assert why in result.stderr, (statement, result.stderr)
+        assert "hidden" not in result.stderr
+    assert files_of(learned, around) == before
+    assert sql(learned, "FROM duckdb_secrets()", "--jsonl").stdout == ""
+
+
+def test_no_function_that_duckdb_has_opens_a_file(learned, around):
+    """Every table function, and every function of a value, is given the name of a file where it takes a text."""
+    secret = around / "secret.csv"
+    with _sealed(learned, "main", False, None) as con:
+        functions = con.execute(
+            "SELECT DISTINCT function_name, function_type, parameter_types FROM duckdb_functions() "
+            "WHERE function_type IN ('table', 'scalar') AND list_contains(parameter_types[:1], 'VARCHAR') "
+            "AND regexp_full_match(function_name, '[a-z_0-9]+') ORDER BY ALL"
+        ).fetchall()
+        assert {"read_csv", "read_text", "glob", "read_blob"} <= {name for name, _, _ in functions}
+        for name, kind, parameters in functions:
+            values = ", ".join([f"'{secret}'", *["NULL"] * (len(parameters) - 1)])
+            call = f"{name}({values})"
+            query = f"SELECT {call}" if kind == "scalar" else f"FROM {call}"
+            try:
+                rows = con.execute(query).fetchall()
+            except duckdb.Error:
+                continue
+            assert "hidden" not in str(rows), query
+            assert kind == "scalar" or "secret.csv" not in str(rows), query
+    assert os.listdir(around) == ["secret.csv"]
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize("form", [[], ["--json"]])
 @pytest.mark.parametrize("query", READS)
-def test_queries_that_read_run(learned, query):
+def test_queries_that_read_run(learned, query, form):
     """Whatever the statement is called."""
-    for form in ([], ["--json"]):
-        result = sql(learned, query, *form)
-        assert result.exit_code == 0, result.stderr
-        assert result.stdout.strip() not in ("", "[\n]")
+    result = sql(learned, query, *form)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.strip() not in ("", "[\n]")
 
 
 def test_a_variable_of_the_program_is_no_table(learned):
@@ -255,6 +332,7 @@ def test_files_are_allowed_when_asked_for(learned, around):
 QUERY = "SELECT chunk, n, sum(n) OVER () AS total FROM chunk_counts ORDER BY chunk"
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("form", ["csv", "json", "jsonl", "parquet"])
 def test_rows_go_to_a_file_by_its_name(learned, around, form):
     """Equal to what is printed; what is there is kept without --force, and when the query fails."""

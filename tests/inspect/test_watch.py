@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from streambpe.inspect.latest import Latest
 from streambpe.inspect.query import print_query
 from streambpe.inspect.status import look_at
 from streambpe.inspect.watch import sparkline, watch
@@ -91,9 +92,15 @@ def test_status_names_what_each_process_is_at(trained):
     run = Run(trained)
     status = run.read_status()
     workers = [{"pid": 4711, "task": "counting big.jsonl from 1,000,000", "done": 12_300_000}]
-    run.write_status({**status, "state": "running", "pid": os.getpid(), "workers": workers})
-    shown = cli("status", trained).stdout
-    assert "process 4711: counting big.jsonl from 1,000,000, 12.3 MB of it so far" in shown
+    at_work = {**status, "state": "running", "stage": "counting", "pid": os.getpid(), "workers": workers}
+    run.write_status({**at_work, "unit": "bytes"})
+    told = cli("status", trained).stdout
+    assert "1 process at work on counting:" in told
+    assert "process 4711: counting big.jsonl from 1,000,000, 12.3 MB of it so far" in told
+    run.write_status({**at_work, "unit": "chunks", "workers": [*workers, *workers]})
+    told = cli("status", trained).stdout
+    assert "2 processes at work on counting:" in told
+    assert "12,300,000 chunks of it so far" in told
     run.write_status({**status, "workers": workers})
     assert "process 4711" not in cli("status", trained).stdout
     run.write_status(status)
@@ -195,3 +202,27 @@ def test_sparklines_scale_to_the_largest():
     assert sparkline([1, 2, 4]) == "▂▄█"
     assert sparkline([]) == sparkline([0, 0]) == ""
     assert len(sparkline([1.0] * 500)) == 32
+
+
+def test_the_latest_tokens_come_from_the_journal_as_it_grows(tmp_path):
+    """Whole lines only, those since the last look; another file is read from its start; what cannot be told is not."""
+    path = tmp_path / "pending.events"
+    latest = Latest(path, 2)
+    assert latest.look() is None
+    first = '{"op":"training","journal":"1","begins":0,"config":{"encoding":"bytes","alphabet":"%s"}}\n'
+    merge = '{"op":"merge","left":%d,"right":%d,"id":%d,"n":%d}\n'
+    path.write_text(
+        first % "bytes" + merge % (116, 104, 256, 9) + '{"op":"batch","batch":0}\n' + merge % (256, 101, 257, 8)
+    )
+    assert latest.look() == [(b"the", 8), (b"th", 9)]
+    with path.open("a") as file:
+        file.write(merge % (32, 257, 258, 7) + (merge % (1, 2, 259, 6))[:-3])
+    assert latest.look() == [(b" the", 7), (b"the", 8)]
+    assert latest.look() == [(b" the", 7), (b"the", 8)]
+    path.write_text(first % "bytes1" + merge % (117, 105, 257, 9))
+    assert latest.look() == [(b"th", 9)]
+    for unknown in (first % "seen", first.replace("bytes", "chars", 1) % "bytes", "{}\n", "no JSON\n"):
+        path.write_text(unknown + merge % (1, 2, 256, 9))
+        assert Latest(path, 2).look() is None
+    path.write_text(first % "bytes" + merge % (1, 300, 256, 9))
+    assert Latest(path, 2).look() is None

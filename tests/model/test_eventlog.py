@@ -93,13 +93,61 @@ pairs = st.tuples(st.integers(0, 3), st.integers(0, 3))
 @given(st.lists(pairs, max_size=8), st.text(max_size=5), st.integers(0, 2**63 - 1))
 def test_any_log_survives_the_round_trip(tmp_path_factory, joined, text, n):
     """Whatever the texts, options and counts, reading gives back what was written."""
-    header = Header(chars_alphabet("abñ☃").to_header(), config={"pattern": text}, unk=text or None)
+    specials = (Special(text, 4),) if text else ()
+    config = {"pattern": text}
+    header = Header(chars_alphabet("abñ☃").to_header(), config=config, unk=text or None, specials=specials)
     events = [merge_event(left, right, 4 + i, n) for i, (left, right) in enumerate(joined)]
     if events:
         events.append(delete_event(4, [0, 1], n))
     path = tmp_path_factory.mktemp("log") / "log.jsonl"
     write_event_log(path, EventLog(header, tuple(events)))
     assert read_event_log(path) == EventLog(header, tuple(events))
+
+
+IDS = st.sampled_from([0, 1, 2, 3, 4, 5, 6, 7, 8, 2**31, 2**63 - 1])
+
+
+def first_wrong(events) -> int | None:
+    """The line of the first event that names what is not there, over three symbols and the stop word 3."""
+    next_id = 4
+    for number, event in enumerate(events, 2):
+        there = {0, 1, 2, *range(4, next_id)}
+        if event.op == "delete":
+            good = 4 <= event.id < next_id and there.issuperset(event.into)
+        else:
+            good = there.issuperset(event.pair) and 4 <= event.id <= next_id
+            next_id = max(next_id, event.id + 1)
+        if not good:
+            return number
+    return None
+
+
+@given(
+    st.lists(
+        st.builds(merge_event, IDS, IDS, IDS, st.just(1))
+        | st.builds(
+            merge_event, st.sampled_from([0, 1, 4]), st.sampled_from([1, 2]), st.sampled_from([4, 5]), st.just(1)
+        )
+        | st.builds(supermerge_event, IDS, IDS, IDS, st.just(1))
+        | st.builds(delete_event, IDS, st.lists(IDS, min_size=2, max_size=3), st.just(1)),
+        max_size=6,
+    ),
+    st.booleans(),
+)
+def test_the_first_line_that_names_what_is_not_there_is_named(tmp_path_factory, events, cut):
+    """All ids are looked at together; what is said is what a look at one after the other says. A line that is no event
+    is told after wrong ids before it."""
+    path = tmp_path_factory.mktemp("log") / "model.events.jsonl"
+    header = Header({"kind": "bytes", "first_id": 0, "symbols": ["61", "62", "63"]}, stop_words=(StopWord(3, b"a"),))
+    write_event_log(path, EventLog(header, events))
+    if cut:
+        path.write_bytes(path.read_bytes() + b"{}\n")
+    wrong = first_wrong(events) or (len(events) + 2 if cut else None)
+    if wrong is None:
+        assert read_event_log(path).events == events
+    else:
+        with pytest.raises(EventLogError, match=f": line {wrong}: "):
+            read_event_log(path)
 
 
 @pytest.mark.parametrize("keep", [1, 40, -1, -10])
@@ -166,13 +214,16 @@ def test_a_damaged_event_is_named(tmp_path, lines, line, message):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (b'"version":1', b'"version":2', "line 1: version 2 of the format; this program reads version 1"),
+        (b'"version":1', b'"version":3', "line 1: version 3 of the format; this program reads versions 1 and 2"),
         (b'"format":"streambpe-events"', b'"format":"BoundlessBPE v2"', "line 1: not a streambpe event log"),
         (b'"reserved":3', b'"reserved":-3', r"line 1: .*Expected `int` >= 0 - at `\$\.reserved`"),
         (b'"reserved":3,', b"", "line 1: .*missing required field `reserved`"),
         (b'"bytes":"206f66"', b'"bytes":"206f6"', "line 1: stop word is '206f6', not bytes in hex"),
         (b'"id":256,', b'"id":255,', "line 1: stop words must be numbered from 256"),
         (b'"symbols":["00","01"', b'"symbols":["00","00"', "line 1: the alphabet lists a symbol twice"),
+        (b'"symbols":["00","01"', b'"symbols":["00",""', "line 1: the alphabet lists a symbol that is empty"),
+        (b'"unk":null', b'"unk":"<UNK>"', "line 1: unk is '<UNK>', which is none of the special tokens"),
+        (b'"pattern":"gpt4o"', b'"pattern":["gpt4o"]', r"line 1: .*Expected `str`, got `array` - at `\$\.pattern`"),
     ],
 )
 def test_a_damaged_header_is_named(tmp_path, lines, old, new, message):

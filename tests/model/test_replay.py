@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -55,6 +56,15 @@ def test_a_token_learned_again_is_used_again():
     events = [merge_event(A, B, 256, 9), delete_event(256, (A, B), 2), merge_event(A, B, 256, 2)]
     assert model(*events[:2]).encode_chunk(b"ab") == [A, B]
     assert model(*events).encode_chunk(b"ab") == [256]
+
+
+def test_no_token_and_no_merge_is_kept_for_the_garbage_collector():
+    """There are as many as ids, and none can be part of a cycle: a full collection must not look at each."""
+    m = model(*(merge_event(A, byte, 256 + byte, 1) for byte in range(256)))
+    gc.collect()  # which is how Python finds out that tuples of numbers cannot either
+    assert len(m.vocabulary.tokens) == 512
+    assert not any(map(gc.is_tracked, m.vocabulary.tokens))
+    assert not any(map(gc.is_tracked, m.merges.values()))
 
 
 def test_superwords_join_only_whole_chunks():

@@ -37,12 +37,13 @@ Make = Callable[[int], Runner]
 
 @contextlib.contextmanager
 def closing(make: Make, workers: int = 2) -> Iterator[Any]:
+    others = set(psutil.Process().children(recursive=True))  # of other tests' fixtures
     runner = make(workers)
     try:
         yield runner
     finally:
         runner.close()
-    assert not psutil.Process().children(recursive=True) or isinstance(runner, Here)
+    assert not set(psutil.Process().children(recursive=True)) - others or isinstance(runner, Here)
 
 
 def results(runner: Runner, task: Any, arguments: Any, **more: Any) -> list[Any]:
@@ -129,7 +130,7 @@ def test_a_task_that_kills_every_worker_is_one_message(make: Make) -> None:
 def test_a_killed_nursery_is_replaced() -> None:
     with closing(lambda n: Processes(n, MEMORY, fork=True)) as runner:
         assert sorted(results(runner, tasks.square, range(4))) == [0, 1, 4, 9]
-        nursery = psutil.Process().children()[0]
+        nursery = max(psutil.Process().children(), key=lambda child: child.create_time())
         for process in [nursery, *nursery.children()]:
             process.kill()
         assert sorted(results(runner, tasks.square, range(4))) == [0, 1, 4, 9]
@@ -182,7 +183,14 @@ finally:
 
 
 def _gone(pids: list[int]) -> bool:
-    return not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie" for pid in pids)
+    return not any(_runs(pid) for pid in pids)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @pytest.mark.parametrize("how", ["forked", "spawned"])

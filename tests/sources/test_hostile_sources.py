@@ -254,6 +254,7 @@ def test_patterns_that_cannot_be_compiled_or_run(tmp_path, expression):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_a_pattern_that_overflows_on_the_text_only(tmp_path):
     """It passes what patterns are tried on, and calls itself without end where the text has an x."""
     expression = r"(?s)x(?<again>(?&again))|."
@@ -313,7 +314,7 @@ NO_TEXT = {
 }
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(9)
 @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl", "-"])
 @pytest.mark.parametrize("kind", NO_TEXT)
 def test_what_is_mostly_no_utf8_is_refused_by_name(tmp_path, kind, name):
@@ -360,6 +361,7 @@ def test_text_with_few_bad_bytes_is_counted_and_told(tmp_path):
     assert not count(tmp_path / "run", [f"{tmp_path}/*.txt"], resources=SMALL).warnings
 
 
+@pytest.mark.long
 def test_the_verdict_does_not_hang_on_blocks_threads_or_memory(tmp_path):
     """Text for a megabyte, then bytes: passed by all. Bytes within it that are just too many: refused by all."""
     text = b"the cat " * (1 << 17)
@@ -407,3 +409,15 @@ def test_a_run_that_keeps_no_record_of_bad_utf8(tmp_path):
         del source["any_bytes"]
     replace_known(record, json.dumps(facts).encode())
     assert resume_count(tmp_path / "run", resources=SMALL).counted == 1
+
+
+@pytest.mark.parametrize("words", [["RUN", ""], ["RUN", "text.txt", ""], ["", "text.txt"]])
+def test_an_empty_word_is_not_the_present_folder(words, tmp_path, monkeypatch):
+    """`count RUN "$UNSET"` counted all of the present folder, and `count "$UNSET" text.txt` made a RUN of it."""
+    (tmp_path / "text.txt").write_text("some text", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for command in (["count", *words], ["train", *words, "--vocab-size", "300"]):
+        result = CliRunner().invoke(main, [*command, *MEMORY])
+        assert result.exit_code == 2
+        assert "is an empty word" in result.stderr
+        assert os.listdir() == ["text.txt"]

@@ -91,6 +91,7 @@ def source_of(path: Path, kind: str = "auto", column: str = "text") -> Source:
     (source,), _ = find_sources(
         [str(path)],
         SourceOptions(lines=kind == "lines", kind="auto" if kind == "lines" else kind, text_column=column),
+        in_part=True,
     )
     return source
 
@@ -511,6 +512,7 @@ BAD = [
 ]  # fmt: skip
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("policy", ["replace", "skip"])
 @pytest.mark.parametrize("kind", ["txt", "lines"])
 @pytest.mark.parametrize("seed", range(8))

@@ -46,6 +46,7 @@ def test_what_a_training_reads_is_not_sorted_where_it_lies_in_order(run, tmp_pat
     assert held(part) == [("a", 1), *((f"b{i:06d}", i + 1) for i in range(ROWS - 1))]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "rows",
     [

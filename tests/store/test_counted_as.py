@@ -13,8 +13,8 @@ from streambpe.config import TrainConfig
 from streambpe.errors import RunMismatch, UsageError
 from streambpe.inspect.converge import converge
 from streambpe.resources import Resources
-from streambpe.train.commands import train
-from streambpe.train.counting.count import count
+from streambpe.train.commands import train, train_from_iterator
+from streambpe.train.counting.count import count, count_from_iterator
 from tests.runs import SMALL, cli, counted_run, log_of
 from tests.samples import natural_text
 
@@ -70,6 +70,7 @@ SAME = [
 ]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("run", "options"), OTHER, ids=str)
 @pytest.mark.parametrize("command", ["train", "count"])
 def test_a_counted_run_with_another_option_of_counting(runs, command, run, options):
@@ -115,13 +116,35 @@ def test_superwords_on_a_run_without_documents_keep_their_message(runs):
         (["count", "NEW", "IN", "--stdin-name", "web"], "--stdin-name"),
         (["count", "NEW", "IN", "--counts", "--lines"], "--counts"),
         (["count", "NEW", "IN", "--lines", "--format", "csv"], "--lines"),
+        (["count", "NEW", "IN", "--text-column", "body"], "a.txt is read as plain text"),
+        (["count", "NEW", "FIELDS", "--lines"], "a.jsonl is read as jsonl"),
+        (["count", "NEW", "FIELDS:body", "--text-column", "text"], "by FILE:FIELD"),
+        (["train", "NEW", "IN", "-s", "300", "--text-column", "body"], "--text-column body"),
+        (["train", "NEW", "IN", "-s", "300", "--max-batch", "9"], "--batch paper"),
+        (["train", "NEW", "IN", "-s", "300", "--cap-divisor", "9"], "--batch paper"),
+        (["train", "NEW", "IN", "-s", "300", "--token-order", "first-birth"], "without --tau"),
+        (["train", "NEW", "IN", "-s", "300", "--specials-first"], "--special)"),
+        (["plan", "IN", "--max-batch", "9"], "--batch paper"),
+        (["plan", "IN", "--text-column", "body"], "--text-column body"),
+        (["converge", "whole", "--specials-first"], "--special)"),
         (["plan", "IN", "--group-by", "folder"], "--group-by"),
         (["plan", "IN", "--stdin-name", "web"], "--stdin-name"),
         (["converge", "whole", "--by", "group", "--steps", "3"], "--steps"),
         (["report", "whole", "--lines"], "--lines"),
         (["report", "whole", "--text-column", "text"], "--text-column"),
         (["encode", "whole", "IN/a.txt", "--memory", "300MB"], "--memory"),
+        (["encode", "whole", "IN/a.txt", "--threads", "1"], "--threads"),
+        (["encode", "whole", "IN/a.txt", "--text-column", "body"], "--text-column body"),
+        (["encode", "whole", "IN/a.txt", "--text-column", "body", "-o", "NEW.npy"], "--text-column body"),
+        (["encode", "whole", "IN/a.txt", "--text-column", "body", "--count-only"], "--text-column body"),
         (["evaluate", "whole", "--text", "IN", "--pattern", "gpt2"], "--pattern"),
+        (["evaluate", "whole", "--text", "IN", "--pattern", "gpt2", "--tokenizer", "LOG.json"], "--pattern"),
+        (["evaluate", "whole", "--text", "IN", "--text-column", "body"], "--text-column body"),
+        (["evaluate", "whole", "--text", "IN", "--csv", "--json"], "--json and --csv"),
+        (["diff", "whole", "whole", "--csv", "--json"], "--json and --csv"),
+        (["sql", "whole", "FROM chunk_frequencies", "--csv", "--jsonl"], "--jsonl and --csv"),
+        (["sql", "whole", "FROM chunk_frequencies", "--list"], "--list"),
+        (["watch", "whole", "--once", "--every", "1"], "--every"),
         (["import", "LOG.json", "-o", "NEW.jsonl", "--pattern", "gpt2"], "--pattern"),
         (["import", "LOG.json", "-o", "NEW.jsonl", "--special", "<s>"], "--special"),
     ],
@@ -134,10 +157,32 @@ def test_options_that_have_nothing_to_act_on(runs, tmp_path, arguments: list[Any
     cli("export", runs["whole"], "--to", "hf", "-o", tmp_path / "LOG.json")
     places = {"NEW": "new", "NEW.npy": "n.npy", "NEW.jsonl": "n.jsonl", "LOG.json": "LOG.json"}
     places = {word: tmp_path / name for word, name in places.items()}
+    places["FIELDS"] = runs["in"].parent / "a.jsonl"
+    places["FIELDS:body"] = f"{places['FIELDS']}:body"
     places |= {"IN": runs["in"], "IN/a.txt": runs["in"] / "a.txt", "whole": runs["whole"]}
     done = cli(*(places.get(word, word) for word in arguments), expect=2)
     assert message in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["LOG.json"]
+
+
+def test_options_that_some_sources_need_are_taken(runs, tmp_path):
+    """A field beside plain text, lines beside jsonl, also where the text of the one comes alone."""
+    for name in ("a.txt", "b.jsonl"):
+        (tmp_path / name).write_text('{"body": "some words"}\n')
+    train(tmp_path / "run", [str(tmp_path)], vocab_size=260, text_column="body", lines=True, resources=SMALL)
+    texts = ("--text", tmp_path / "a.txt", "--text", tmp_path / "b.jsonl")
+    done = cli("evaluate", runs["whole"], *texts, "--text-column", "body", "--lines", "--by", "source", "--csv")
+    assert len(done.stdout.splitlines()) == 4
+
+
+def test_texts_from_python_are_no_files(tmp_path):
+    """What is about files is refused there too."""
+    for option in ({"lines": True}, {"text_column": "body"}, {"kind": "jsonl"}, {"counts": True}, {"shard": "1/2"}):
+        with pytest.raises(UsageError, match="the texts come from none"):
+            train_from_iterator(tmp_path / "run", ["some words"], vocab_size=260, resources=SMALL, **option)
+    with pytest.raises(UsageError, match="the texts come from none"):
+        count_from_iterator(tmp_path / "run", ["some words"], resources=SMALL, lines=True)
+    assert not (tmp_path / "run").exists()
 
 
 def test_api_options_of_counting(runs):

@@ -58,7 +58,7 @@ def test_something_is_kept_of_the_first_commit_that_promised() -> None:
     assert len([name for commit, name in MADE if commit == "6206052"]) >= 18
 
 
-@pytest.mark.every(8)
+@pytest.mark.every(16)
 @pytest.mark.parametrize(("commit", "name"), MADE)
 @pytest.mark.skipif(sys.platform != "linux", reason="the runs name their sources by a path of Linux")
 @pytest.mark.usefixtures("corpus")
@@ -83,6 +83,7 @@ def test_a_finished_run_of_older_code_is_read_as_it_is(run: Path, commit: str, n
     assert hashlib.sha256((run / "state.duckdb").read_bytes()).hexdigest() == before
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("commit", "name"), [("6206052", "plain"), ("6206052", "boundless"), ("28080ff", "boundless")])
 def test_more_is_learned_from_a_run_of_older_code(run: Path, commit: str, name: str, tmp_path: Path) -> None:
     """Another training from its counts equals the one that was learned then."""

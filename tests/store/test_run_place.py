@@ -61,7 +61,8 @@ def test_a_run_as_a_source(corpus, tmp_path):
 
 def test_what_is_taken_as_a_run(corpus, tmp_path):
     """An empty folder, one with files that begin with a dot, one that a kill left without a database."""
-    for name, files in (("empty", []), ("hidden", [".gitkeep"]), ("killed", ["lock", "job.json", "counting.json"])):
+    killed = ["lock", "job.json", "counting.json", "extended.jsonl.new", "a.extended.jsonl", "balance"]
+    for name, files in (("empty", []), ("hidden", [".gitkeep"]), ("killed", killed)):
         folder = tmp_path / name
         folder.mkdir()
         for file in files:
@@ -69,9 +70,23 @@ def test_what_is_taken_as_a_run(corpus, tmp_path):
         Run(folder).refuse_other_content("count", [])
     (tmp_path / "killed" / "job.json").unlink()
     (tmp_path / "killed" / "counting.json").unlink()
+    (tmp_path / "killed" / "balance").unlink()  # it is a folder
     for name in ("empty", "hidden", "killed"):
         assert train(tmp_path / name, [str(corpus)], vocab_size=260, resources=SMALL).size == 260
     (tmp_path / "hidden" / "notes.md").write_text("mine")  # beside a database anything may lie
     assert resume(tmp_path / "hidden").size == 260
     assert count(tmp_path / "hidden", [str(corpus)], resources=SMALL).skipped == 1
     merge_runs(tmp_path / "sum", [tmp_path / "hidden"], SMALL)
+
+
+def test_a_run_where_sources_are_planned_or_added_to_itself(corpus, tmp_path):
+    """`plan RUN`, `merge-counts RUN RUN`, and counts of one file in two RUNs: which one, and what is left."""
+    for name in ("one", "two"):
+        count(tmp_path / name, [str(corpus)], resources=SMALL)
+    done = cli("plan", tmp_path / "one", expect=2)
+    assert f"`streambpe sql {tmp_path / 'one'} source_files` lists" in done.stderr
+    done = cli("merge-counts", tmp_path / "one", tmp_path / "two", tmp_path / "one", expect=2)
+    assert "cannot be added to itself. Nothing was changed" in done.stderr
+    done = cli("merge-counts", tmp_path / "one", tmp_path / "two", expect=2)
+    assert f"in both {tmp_path / 'two'} and {tmp_path / 'one'}" in done.stderr
+    assert f"Nothing of {tmp_path / 'two'} was added" in done.stderr

@@ -120,7 +120,7 @@ def test_a_part_of_format_2_is_read_and_merged(tmp_path: Path) -> None:
     pq.write_table(pq.read_table(file).replace_schema_metadata({"streambpe": msgspec.json.encode(footer)}), file)
     assert list(read_part(file).spans) == spans
     (tmp_path / "b.txt").write_text("three\n")
-    assert "1 sources counted, 1 skipped" in cli("count", tmp_path / "run", text, tmp_path / "b.txt").stderr
+    assert "1 source counted, 1 skipped" in cli("count", tmp_path / "run", text, tmp_path / "b.txt").stderr
     assert "everything adds up" in cli("check", tmp_path / "run").stderr
 
 

@@ -14,6 +14,7 @@ from streambpe.errors import LimitError, SqlInputError
 from streambpe.store import sqlfiles
 from streambpe.store.database import SCHEMA, VIEWS, create_schema, open_store, use_private_training
 from streambpe.store.sqlfiles import declared_inputs, named_statements, read_sql, run_sql, sql_root
+from tests.runs import cli, counted_run
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(str(p.relative_to(ROOT / "sql"))[:-4] for p in (ROOT / "sql").rglob("*.sql"))
@@ -46,6 +47,7 @@ EXAMPLES = {
     "denominator": 2,
     "least_rest": 0,
     "places": 1,
+    "held": "state.main.chunk_counts",
 }
 LEARNING = ("get_sum_note", "put_sum_note", "list_neighbours", "list_neighbour_counts")  # on the private database
 
@@ -80,7 +82,14 @@ def one_con(made, tmp_path_factory):
 @pytest.fixture(scope="module")
 def examples(made):
     """Inputs of every name there is; files and databases that are really there."""
-    return {**EXAMPLES, "files": [str(made / "part.parquet")], "database": str(made / "learning.duckdb")}
+    counts = made / "counts.parquet"
+    pl.DataFrame({"chunk": ["a"], "n": [1]}).write_parquet(counts)
+    return {
+        **EXAMPLES,
+        "part_files": [str(counts)],
+        "files": [str(made / "part.parquet")],
+        "database": str(made / "learning.duckdb"),
+    }
 
 
 def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
@@ -88,7 +97,7 @@ def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
         run_sql(con, "learning/tables")
     if name == "migrations/0004_to_0005":
         con.execute("DROP VIEW superword_adjacency")  # it was a table
-    if name == "append":
+    if name in ("append", "steps/count_stop_words"):
         con.execute("CREATE TEMP TABLE incoming AS FROM chunk_counts LIMIT 0")
     if name in ("checks/events", "checks/batches"):
         con.execute("CREATE TEMP TABLE logged_events AS FROM events LIMIT 0")
@@ -120,6 +129,8 @@ def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
         run_sql(con, "make_rests")
     if name == "take_new_counts":
         run_sql(con, "make_new_counts")
+    if name == "steps/show_committed":
+        use_private_training(con)
     if name == "recount_weighted":
         run_sql(con, "make_recount")
         use_private_training(con)
@@ -129,6 +140,8 @@ def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
         con.execute("CREATE TEMP TABLE recounted_token_counts AS FROM token_counts LIMIT 0")
     if name == "checks/group_counts":
         run_sql(con, "make_group_recount")
+    if name == "checks/sequences":
+        run_sql(con, "make_document_recount")
     if name == "checks/source_groups":
         con.execute("CREATE TEMP TABLE recounted_groups AS FROM source_groups LIMIT 0")
     if name == "checks/sources":
@@ -226,3 +239,11 @@ def test_too_little_memory_is_one_message(monkeypatch):
     told = pytest.raises(LimitError, match=r"need more memory than --memory leaves them.*Nothing that was counted")
     with duckdb.connect(config={"memory_limit": "8MB", "max_temp_directory_size": "0B", "threads": 1}) as con, told:
         run_sql(con, "get_facts")
+
+
+def test_another_database_in_its_place_is_told(tmp_path):
+    """A whole database without the tables of a RUN: one message that names the file, not a traceback."""
+    run = counted_run(tmp_path / "run", {"ab": 3})
+    (run / "state.duckdb").unlink()
+    duckdb.connect(str(run / "state.duckdb")).close()
+    assert "state.duckdb cannot be read" in cli("train", run, "--vocab-size", 257, expect=1).stderr

@@ -123,6 +123,7 @@ def test_damaged_files_are_named(counted):
         Run(counted).facts()
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("change", "told"),
     [

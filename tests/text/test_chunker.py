@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import random
 import shutil
+import sys
 import time
 from collections import Counter
+from unicodedata import category
 
 import numpy as np
 import pytest
@@ -19,7 +21,7 @@ from streambpe.core.classes import PAGES
 from streambpe.errors import CoreError
 from streambpe.sources.borders import find_border
 from streambpe.text.characters import code_point_class
-from streambpe.text.chunker import ChunkCounts, Chunker, core_split
+from streambpe.text.chunker import ChunkCounts, Chunker, NumberedTexts, core_split
 from streambpe.text.patterns import PRESETS, find_pattern
 from streambpe.text.split_worker import SplitProcess
 from tests.hostile import ATOMS, buffer_of, fast_documents, hostile_text, preset_patterns, random_text
@@ -32,6 +34,7 @@ STREAMED = [(name, p) for name, p in PATTERNS if p.has_cuts and name != "superbp
 # whose chunks are stretches of the text, so that their lengths add up to borders
 PLAIN = [(name, p) for name, p in STREAMED if not p.word_mark]
 PLAIN_CORE = [(name, p) for name, p in PATTERNS if p.expression and p.definition is None and not p.script_expression]
+WITH_SCRIPTS = ("gpt2-scripts", "gpt4o-scripts", "boundless-scripts", "word-level-scripts")  # where all is too long
 OWN = r"(?s)\w+| +|."  # a pattern of the user's own
 
 
@@ -74,6 +77,7 @@ def all_characters() -> list[str]:
     return [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("name", "pattern"), PLAIN_CORE, ids=[n for n, _ in PLAIN_CORE])
 def test_characters_of_every_kind(name, pattern):
     """Characters from all of Unicode, assigned or not, are split as `regex` splits them."""
@@ -108,16 +112,34 @@ def test_white_space_before_the_end_and_elsewhere():
             assert fast_documents(buffer_of(text), pattern) == [pattern.split(text)]
 
 
+def test_chunks_that_are_taken_are_gone():
+    """Nothing keeps the table of a pattern of one's own: a circle would, until the garbage collector comes by."""
+    texts = NumberedTexts(Chunker(find_pattern(OWN)))
+    for _ in range(2):
+        texts.add(b"some words and others")
+        known = texts._known
+        chunks, (ids,) = texts.take()
+        assert sys.getrefcount(known) == 2, "this name and the argument"
+        assert b"".join(chunks[int(row)].encode() for row in ids if row >= 0) == b"some words and others"
+
+
 @pytest.mark.long
-@pytest.mark.parametrize(("name", "pattern"), PATTERNS, ids=NAMES)
+@pytest.mark.parametrize(
+    ("name", "pattern"), [(n, p) for n, p in PATTERNS if n in WITH_SCRIPTS or not n.endswith("-scripts")]
+)
 def test_every_code_point(name, pattern):
-    """Every character there is, between letters: the fast route equals find-all."""
-    characters = all_characters()
-    for start in range(0, len(characters), 1 << 16):
-        texts = [f"a{c}b {c}'s" for c in characters[start : start + (1 << 16)]]
-        assert fast_documents(buffer_of(*texts), pattern) == [pattern.split(text) for text in texts]
+    """Every character there is, between letters: the fast route equals find-all. Those without a meaning (unassigned,
+    private) stand together in longer texts."""
+    alone, together = [], []
+    for character in all_characters():
+        (together if category(character) in ("Cn", "Co") else alone).append(f"a{character}b {character}'s")
+    texts = alone + [" ".join(together[start : start + 100]) for start in range(0, len(together), 100)]
+    for start in range(0, len(texts), 1 << 15):
+        some = texts[start : start + (1 << 15)]
+        assert fast_documents(buffer_of(*some), pattern) == [pattern.split(text) for text in some]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("name", "pattern"), STREAMED, ids=[n for n, _ in STREAMED])
 def test_blocks_give_the_chunks_of_the_whole(name, pattern):
     """A document read in blocks, each ended where a border is certain, has the chunks of the whole document."""
@@ -159,6 +181,7 @@ def test_script_blocks_before_inherited_marks():
             assert chunks == pattern.split(text), (text, stop, border)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("name", "pattern"), PLAIN, ids=[n for n, _ in PLAIN])
 def test_a_border_ignores_what_follows(name, pattern):
     """A border found in a prefix is a border whatever the rest of the document says."""

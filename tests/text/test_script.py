@@ -394,7 +394,7 @@ def test_the_command_line_counts_and_reports_drops(tmp_path):
     arguments = ["--pattern", "script", "--unencodable", "drop", "--normalize", "nfc"]
     result = CliRunner().invoke(main, ["count", str(tmp_path / "run"), str(tmp_path / "a.txt"), *arguments])
     assert result.exit_code == 0, result.output
-    assert "a.txt: 2 characters outside the SCRIPT table were dropped" in result.stderr
+    assert "a.txt: dropped: 2 characters outside the SCRIPT table" in result.stderr
     assert counts_of(tmp_path / "run") == {"abc": 1}
 
 

@@ -60,7 +60,7 @@ def assert_same_chunks(text: str, pattern) -> None:
         pytest.fail(f"chunk {at} after {wanted[max(0, at - 3) : at]}: {found[at : at + 3]}, not {wanted[at : at + 3]}")
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(16)
 @pytest.mark.parametrize(("name", "pattern"), PATTERNS, ids=NAMES)
 def test_two_megabytes_equal_find_all(name, pattern):
     """Two documents of a megabyte."""

@@ -122,6 +122,13 @@ def test_flat_keywords_are_what_objects_say(source, tmp_path):
         ({"pattern": "gpt4", "counting": {"lines": True}}, UsageError, "pattern and counting"),
         ({"memory": "1GB", "resources": SMALL}, UsageError, "memory and resources"),
         ({"memory": "lots"}, UsageError, "memory"),
+        ({"progress": "maybe"}, UsageError, "progress maybe"),
+        ({"vocab_size": "x"}, TypeError, "vocab_size='x': int is wanted"),
+        ({"vocab_size": True}, TypeError, "vocab_size=True"),
+        ({"specials": "<s>"}, TypeError, r"specials='<s>': Sequence\[str\]"),
+        ({"lines": "yes"}, TypeError, "lines='yes': bool"),
+        ({"pattern": 4}, TypeError, "pattern=4: str"),
+        ({"threads": "two"}, TypeError, "threads='two': int"),
         ({"ties": "first"}, UsageError, "ties"),
         ({"vocab_size": 3}, UsageError, "vocab-size"),
     ],
@@ -133,6 +140,7 @@ def test_errors_name_the_argument(source, tmp_path, given, error, told):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_mypy_knows_them(tmp_path):
     """A wrong name, a wrong kind and a wrong choice are found before the program runs."""
     pytest.importorskip("mypy")

@@ -15,7 +15,7 @@ from streambpe.train import reference
 from streambpe.train.engine.deletion import Deletions
 from streambpe.train.engine.engine import Engine, EngineOptions, ReplayMismatch, Words
 from tests.sequential import BASE, hard_words, text_words
-from tests.tiers import examples, seeds, share
+from tests.tiers import examples, long, seeds, share
 
 TAUS = ["0.34", "0.5", "0.6", "0.75", "0.9", "1"]
 RULES = [(to, test) for to in ("bytes", "walk") for test in ("before", "after")]
@@ -73,7 +73,7 @@ def learn(words, size, tau, to, test, check=False, **options):
     return told(batches), batches
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [long(way) if way in ("scan", "forgetful", "few") else way for way in WAYS])
 def test_deletions_equal_the_slow_trainer(way):
     """Ties, runs, both parts, both tests, every tau: all events are those of one merge at a time."""
     deleted = back = together = 0

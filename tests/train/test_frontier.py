@@ -9,6 +9,7 @@ import numpy as np
 
 from streambpe.train.engine.frontier import SHORT_LIST, FloorRequest, Frontier, best_pairs
 from streambpe.train.engine.pair_counter import PairCounter
+from tests.tiers import seeds
 
 
 def filled(count, floor=1, right=None):
@@ -23,7 +24,7 @@ def filled(count, floor=1, right=None):
 def test_best_is_what_sorting_everything_gives():
     """Under random additions, losses and retirements, the k best and the floor key are those of a full
     sort."""
-    for seed in range(60):
+    for seed in seeds(60):
         rng = random.Random(seed)
         n = rng.randint(1, 6000)
         frontier = filled([rng.randint(1, rng.choice([5, 3000])) for _ in range(n)])
@@ -85,7 +86,7 @@ def test_floor_requests():
 
 def test_best_of_a_counter_is_everything_above_its_floor(tmp_path):
     """Chosen table by table, the pairs kept are exactly those that count at least the floor, filters obeyed."""
-    for seed in range(20):
+    for seed in seeds(20):
         rng = np.random.default_rng(seed)
         rows = np.stack((rng.integers(0, 300, 1000), rng.integers(1, 10, 1000)), axis=1)
         total = Counter()

@@ -62,7 +62,6 @@ WORDS = {
 @pytest.mark.parametrize(
     ("mode", "tuning"),
     [
-        ("plain", FROM_DISK),
         *(long(mode, tuning) for mode, tuning in itertools.product(WORDS, ({}, FROM_DISK))),
     ],
 )  # fmt: skip
@@ -118,8 +117,8 @@ MODES = {
 @pytest.mark.parametrize(
     ("mode", "tuning"),
     [
-        ("boundless", {}),
-        *(long(mode, tuning) for mode, tuning in itertools.product(MODES, ({}, FROM_DISK))),
+        *((mode, {}) for mode in MODES),
+        *((mode, FROM_DISK) for mode in ("boundless", "uw")),
     ],
 )  # fmt: skip
 def test_the_next_superword_is_on_top(mode, tuning, counted, tmp_path):

@@ -89,7 +89,7 @@ def learn(run: Path, *, stop_at: int | None = None, how: str = "raise", **argume
 # How it is run changes nothing
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(7)
 @pytest.mark.parametrize(
     ("arguments", "mode"),
     [
@@ -226,7 +226,7 @@ def kill_and_go_on(counted: Path, folder: Path, rng: random.Random, kills: int, 
     for _ in range(kills):
         tuning = rng.choice([{}, {"force_scan": True}, {"candidates": 4}])
         driver = Driver(
-            run=run, options=OPTIONS, rest=0.05,
+            run=run, options=OPTIONS, rest=0.2,  # of more than 20 passes: a late kill still finds it at work
             trainer={"checkpoint_seconds": rng.choice([0, 0.2]), "snapshot_seconds": rng.choice([0, 1000]),
                      "tuning": tuning},
         )  # fmt: skip
@@ -246,16 +246,6 @@ def test_killed_at_random_moments(counted, unbroken, tmp_path):
     """SIGKILL four times while it learns or makes ready to: the same bytes, every table adds up at each kill."""
     assert kill_and_go_on(counted, tmp_path, random.Random(1), 4, least=2) == unbroken
     assert check(tmp_path / "run", resources=SMALL) == []
-
-
-@pytest.mark.long
-def test_killed_thirty_times(counted, unbroken, tmp_path):
-    """Thirty SIGKILLs over ten trainings."""
-    rng = random.Random(2)
-    for i in range(10):
-        (tmp_path / f"{i}").mkdir()
-        assert kill_and_go_on(counted, tmp_path / f"{i}", rng, 3) == unbroken
-        assert check(tmp_path / f"{i}" / "run", resources=SMALL) == []
 
 
 PLACES = [
@@ -620,6 +610,29 @@ def test_tables_can_be_read_while_it_learns(counted, unbroken, tmp_path):
 # resume without work
 
 
+def test_resume_from_another_folder(tmp_path, monkeypatch):
+    """Sources and --temp-dir that were named from where the job began: a folder, a glob, a file with a field."""
+    here = tmp_path / "with [brackets]"
+    (here / "texts").mkdir(parents=True)
+    (here / "spill").mkdir()
+    (here / "texts" / "a.txt").write_text("the cat sat " * 50)
+    (here / "b1.txt").write_text("on the mat " * 50)
+    (here / "c.jsonl").write_text('{"body": "the rat sat"}\n' * 50)
+    monkeypatch.chdir(here)
+    sources = ["texts", "b*.txt", "c.jsonl:body"]
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Stopped, match="Go on with"):
+        train("run", sources, vocab_size=270, memory="400MB", temp_dir="spill", stop=stop)
+    monkeypatch.chdir(tmp_path)
+    cli("resume", here / "run", folder=tmp_path)
+    counted = rows(here / "run", "SELECT path FROM source_files ORDER BY path")
+    assert [Path(path).name for (path,) in counted] == ["b1.txt", "c.jsonl", "a.txt"]
+    monkeypatch.chdir(here)
+    train("again", sources, vocab_size=270, memory="400MB")
+    assert log_of(here / "run").events == log_of(here / "again").events
+
+
 def test_resume_with_nothing_to_resume(counted, tmp_path):
     """No run, no training, no such name: an error each that says what to do; a finished one is said to be done."""
     with pytest.raises(RunError, match="has no training to go on with"):
@@ -638,6 +651,7 @@ def test_resume_with_nothing_to_resume(counted, tmp_path):
         resume(run)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("change", "told"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +12,21 @@ import polars as pl
 import pytest
 
 from streambpe.errors import RunError
+from streambpe.train.superwords import ranges
 from streambpe.train.superwords import sums as module
+from streambpe.train.superwords.ranges import key_ranges, keys_note, some_keys
 from streambpe.train.superwords.sums import Sums
+from streambpe.train.superwords.work import Work
+from tests.tiers import long
 
 CHUNKS = pl.DataFrame(
     {"symbol": range(300), "chunk": [f" {i}" for i in range(300)]}, schema_overrides={"symbol": pl.Int32}
 )
 
 
-def neighbour_files(folder: Path, seed: int, files: int, rows: int) -> tuple[list[Path], Counter[int]]:
+def neighbour_files(
+    folder: Path, seed: int, files: int, rows: int, *, noted: bool = True
+) -> tuple[list[Path], Counter[int]]:
     """Part files as count_neighbours writes them, and their sum."""
     rng, total = random.Random(seed), Counter[int]()
     paths = []
@@ -29,19 +36,39 @@ def neighbour_files(folder: Path, seed: int, files: int, rows: int) -> tuple[lis
             mine[7 << 32 | 7] += 2**61  # counts are 64-bit
         total.update(mine)
         paths.append(folder / f"neighbours-{number}.parquet")
-        pl.DataFrame({"key": sorted(mine), "n": [mine[key] for key in sorted(mine)]}).write_parquet(paths[-1])
+        keys = np.array(sorted(mine), np.int64)
+        note = keys_note(some_keys(keys)) if noted else {}
+        pl.DataFrame({"key": keys, "n": [mine[key] for key in sorted(mine)]}).write_parquet(paths[-1], metadata=note)
     return paths, total
 
 
-@pytest.mark.parametrize("rows_at_once", [1, 700, 1 << 20])
-def test_neighbours(tmp_path, monkeypatch, rows_at_once):
+def processes(folder: Path) -> Work:
+    """Two of them."""
+    return Work(folder, 1 << 30, 2, "these", "processes")
+
+
+@pytest.mark.parametrize(
+    ("rows_at_once", "by"),
+    [
+        long(1, "threads"), (700, "threads"), (1 << 20, "threads"),
+        long(700, "processes"), long(1 << 20, "processes"), long(700, "killed"),
+    ],
+)  # fmt: skip
+def test_neighbours(tmp_path, monkeypatch, rows_at_once, by):
     """Every threshold, in whatever ranges they are added up; their files go when the sum is there."""
     monkeypatch.setattr(module, "_NEIGHBOUR_BYTES", module.LEAST_BYTES // rows_at_once)
+    monkeypatch.setattr(ranges, "STEP", 16)
     files, wanted = neighbour_files(tmp_path, 1, 3, 2000)
-    sums = Sums(tmp_path / "learning.duckdb", 0, 2, None)
+    work = None if by == "threads" else processes(tmp_path)
+    if work is not None:
+        monkeypatch.setattr(module, "buffer_bytes", lambda crew: module.LEAST_BYTES)
+    if by == "killed":
+        monkeypatch.setenv("STREAMBPE_FAILPOINT", "sum-0-written")
+    sums = Sums(tmp_path / "learning.duckdb", 0, 2, None, work)
     assert not sums.hold("these")
     sums.add_up_neighbours(files, CHUNKS, "these")
     assert not any(path.exists() for path in files)
+    assert not (tmp_path / "sums").exists()
     assert sums.hold("these")
     assert not sums.hold("others")
     for least in (1, 2, 3, 2**61, 2**62):
@@ -51,6 +78,22 @@ def test_neighbours(tmp_path, monkeypatch, rows_at_once):
     assert sums.counts_at([*ranks, len(counts)], 1) == [counts[rank] for rank in ranks]
     many = [n for n in counts if n >= 2]
     assert sums.counts_at([0, len(many) - 1, len(many)], 2) == [many[0], many[-1]]
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_ranges_hold_about_so_many_rows(tmp_path, monkeypatch, noted):
+    """Whatever the keys; each key is in one range. Files of older versions do not say which keys they hold."""
+    monkeypatch.setattr(ranges, "STEP", 16)
+    files, wanted = neighbour_files(tmp_path, 3, 4, 5000, noted=noted)
+    rows = pl.concat([pl.read_parquet(file) for file in files])["key"].to_numpy()
+    for at_once in (1, 500, 3000):
+        found = key_ranges(files, at_once)
+        held = [int(((rows >= low) & (rows <= high)).sum()) for low, high in found]
+        assert sum(held) == len(rows)
+        assert max(held) <= max(at_once, 16) + 16 * len(files)
+        assert len(found) >= len(wanted) // (at_once + 16 * len(files))
+        assert all(high + 1 == low for (_, high), (low, _) in pairwise(found))
+    assert key_ranges([], 5) == []
 
 
 def test_no_neighbours(tmp_path):
@@ -78,8 +121,8 @@ def test_a_damaged_database_is_told_and_made_again(tmp_path):
     assert len(sums.keys(1)) == len(wanted)
 
 
-@pytest.mark.parametrize("bytes_a_run", [1, 1 << 16])
-def test_runs(tmp_path, monkeypatch, bytes_a_run):
+@pytest.mark.parametrize(("bytes_a_run", "by"), [(1, "threads"), (1 << 16, "threads"), (1 << 16, "processes")])
+def test_runs(tmp_path, monkeypatch, bytes_a_run, by):
     """Each run once, with the sum of its counts; one of a million symbols among them."""
     monkeypatch.setattr(module, "_RUN_BYTES", bytes_a_run)
     rng, wanted, files = random.Random(3), Counter[bytes](), []
@@ -95,7 +138,8 @@ def test_runs(tmp_path, monkeypatch, bytes_a_run):
         files.append(tmp_path / f"runs-{number}.parquet")
         frame.write_parquet(files[-1])
     found: Counter[bytes] = Counter()
-    for data, ends, n in Sums(tmp_path / "learning.duckdb", 0, 2, None).runs(files):
+    work = None if by == "threads" else processes(tmp_path)
+    for data, ends, n in Sums(tmp_path / "learning.duckdb", 0, 2, None, work).runs(files):
         start = 0
         for end, count in zip(ends.tolist(), n.tolist(), strict=True):
             run = data[start:end].tobytes()

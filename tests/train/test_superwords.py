@@ -161,7 +161,7 @@ def assert_runs(run: Path, documents: list[str], pattern: str, name: str = "main
     assert len(dict(stored)) == len(stored)
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(10)
 @pytest.mark.parametrize("seed", range(10))
 def test_equals_the_slow_reference(seed, tmp_path):
     """Ties, filters, cut-offs, vetoes, exhausted words: same events, and every table adds up."""
@@ -185,9 +185,9 @@ def test_equals_the_slow_reference(seed, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(100, 300))
+@pytest.mark.parametrize("seed", range(100, 160))
 def test_equals_the_slow_reference_on_many_more(seed, tmp_path):
-    """The same for 200 corpora; make soak tries others."""
+    """The same for more corpora; make soak tries others."""
     test_equals_the_slow_reference(seed, tmp_path)
 
 
@@ -357,6 +357,7 @@ class Pieces(Reader):
         return np.array([-1 if one is None or one < 0 else one for one in self.held[part.name]], np.int32)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_parts_may_be_cut_anywhere(seed, tmp_path, monkeypatch):
     """Neighbours and runs of documents whose parts are cut at random, empty ones among them, by one thread and more,
@@ -743,8 +744,7 @@ KILLS = [
     [
         ("boundless", None, KILLS[1::7]),
         long("boundless", "0.6", KILLS[::3]),
-        long("boundless", None, KILLS),
-        long("superbpe", "0.6", KILLS),
+        long("superbpe", "0.6", KILLS[1::3]),
     ],
 )
 def test_a_kill_anywhere_changes_nothing(mode, tau, failpoints, prose, tmp_path):
@@ -779,7 +779,7 @@ def test_a_kill_anywhere_changes_nothing(mode, tau, failpoints, prose, tmp_path)
     assert stored_runs(run) == stored_runs(whole) != []
 
 
-@pytest.mark.every(4)
+@pytest.mark.long
 @pytest.mark.parametrize("size", [100, 4_000, 60_000, 100_000], ids=["job", "words", "journal", "fold"])
 def test_a_full_disk_is_one_message(size, prose, tmp_path):
     """Whatever cannot be written: one message, exit 1; with room, the same command gives what it gives without that."""
@@ -844,7 +844,6 @@ def test_train_counts_with_sequences_by_itself_or_says_what_to_do(tmp_path):
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"superwords": "superbpe"}, "--transition"),
         ({"superwords": "boundless", "transition": 300}, "--transition"),
         ({"superwords": "superbpe", "transition": 900, "vocab_size": 800}, "--transition 900"),
         ({"superwords": "boundless", "batch": "paper"}, "--batch paper"),

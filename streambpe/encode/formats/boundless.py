@@ -83,8 +83,11 @@ def export_boundless(encoder: Encoder, path: Path) -> tuple[list[Path], list[str
     listed = [log_id for log_id in model.model_id if log_id not in stops]
     lines += [f"{i} {shown(model.content(log_id))} 0 {int(log_id in supers)}" for i, log_id in enumerate(listed)]
     lines += ["special_tokens", str(len(model.special_ids))]
-    lines += [f"{number - len(stops)} {text}" for text, number in model.special_ids.items()]
-    if model.alphabet.first_id or header.config.get("specials_first"):
+    if header.fixed is None:
+        lines += [f"{number - len(stops)} {text}" for text, number in model.special_ids.items()]
+    else:
+        lines += [f"{number} {text}" for number, text in enumerate(model.special_ids, len(listed))]
+    if model.alphabet.first_id or header.config.get("specials_first") or header.fixed is not None:
         lost.append("ids: a .model file numbers from 0, special tokens last.")
     words = [event for event in model.events if event.op is not Op.SUPERMERGE]
     lines += ["words", json.dumps(config), *_operations(model, words)]

@@ -13,28 +13,36 @@ import importlib
 import json
 import os
 import runpy
-import tempfile
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from streambpe.count_config import SourceOptions
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.boundless import export_boundless, import_model
 from streambpe.encode.formats.gguf import export_gguf
-from streambpe.encode.formats.gpt2 import export_gpt2
+from streambpe.encode.formats.gpt2 import FILES as GPT2_FILES
+from streambpe.encode.formats.gpt2 import export_gpt2, gpt2_folder, import_gpt2
 from streambpe.encode.formats.hf import export_hf, import_hf
 from streambpe.encode.formats.hf_folder import Roles, export_folder, folder_files, names_folder
 from streambpe.encode.formats.named import HF, TIKTOKEN, find_tokenizer_json, log_of_encoding
+from streambpe.encode.formats.onto import Old
 from streambpe.encode.formats.papers_json import import_picky, import_script
-from streambpe.encode.formats.tiktoken_ranks import export_tiktoken, import_tiktoken
+from streambpe.encode.formats.sentencepiece_file import looks_like_one
+from streambpe.encode.formats.sentencepiece_out import export_sentencepiece
+from streambpe.encode.formats.tiktoken_ranks import export_tiktoken, import_tiktoken, looks_like_ranks, read_ranks
+from streambpe.encode.joins import Joins, symbols_of_ids
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import ModelError, UsageError
+from streambpe.errors import ModelError, StreambpeError, UsageError
 from streambpe.files import put_in_place
 from streambpe.model.eventlog import EventLog, Special, write_event_log
 from streambpe.model.parquet import read_parquet, write_parquet
 from streambpe.model.replay import Model, events_for_size
 from streambpe.outputs import not_written, parents_made, refuse_existing, refuse_no_place
+from streambpe.plurals import counted
+from streambpe.progress import Meter
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import find_sources
 from streambpe.sources.read import Reader
@@ -43,7 +51,7 @@ from streambpe.system import sync_folder
 from streambpe.text.cuts import NO_CUTS
 from streambpe.text.patterns import Pattern
 
-FORMATS = ("hf", "tiktoken", "gpt2", "boundless", "gguf", "events", "parquet")
+FORMATS = ("hf", "tiktoken", "gpt2", "boundless", "gguf", "sentencepiece", "events", "parquet")
 ROLES = tuple(field.name for field in fields(Roles))
 _EXAMPLES = 5
 
@@ -110,6 +118,7 @@ class ExportResult:
     lost: list[str]
     checked_by: str = ""  # which library encoded
     comparison: Comparison | None = None
+    joins: Joins | None = None  # beside the old file of --onto
 
     @property
     def exact(self) -> bool:
@@ -125,6 +134,7 @@ class ExportResult:
             "exact": self.exact,
             "checked_by": self.checked_by or None,
             "comparison": vars(self.comparison) if self.comparison else None,
+            "joins": self.joins.as_json() if self.joins else None,
         }
 
     def lines(self) -> Iterator[str]:
@@ -141,12 +151,15 @@ class ExportResult:
             return
         c = self.comparison
         if c.exact:
-            yield f"  exact: {c.spans:,} ids of {c.documents:,} texts are equal in {self.checked_by}"
+            yield f"  exact: {c.spans:,} ids of {counted(c.documents, 'text')} are equal in {self.checked_by}"
+        if self.joins is not None:
+            yield f"  beside the old file: {self.joins.told()}"
+        if c.exact:
             return
         share = 100 * c.spans_lost / max(c.spans, 1)
         yield (
-            f"  not exact: {share:.2f} % of {c.spans:,} token spans are not found by {self.checked_by}; "
-            f"{c.documents_that_differ:,} of {c.documents:,} texts differ"
+            f"  not exact: {share:.2f} % of {counted(c.spans, 'token span')} are not found by {self.checked_by}; "
+            f"{c.documents_that_differ:,} of {counted(c.documents, 'text')} differ"
         )
         for example in c.examples:
             yield f"    {example}"
@@ -177,34 +190,49 @@ def export(
     vocab_sizes: Sequence[int] = (),
     verify: str | None = None,
     force: bool = False,
+    onto: str | os.PathLike[str] | None = None,
     roles: Roles | None = None,
+    meter: Meter | None = None,
 ) -> list[ExportResult]:
     """Write a model in one format, once for each size (none: as it is); verify: a source to compare on.
 
     With several sizes the size goes into the name: tok.json -> tok-8000.json, tok-16000.json. force: overwrite files
     that are there; without it nothing is written if one is. `roles`: what special tokens are for, where hf
-    writes a folder: an output that ends with a slash, or is one already.
+    writes a folder: an output that ends with a slash, or is one already. `onto`: a file of that format that was
+    extended; it is written again with what is new behind it (formats/onto.py). `meter` is told how far it is.
     """
     if to not in FORMATS:
         raise UsageError(f"--to {to}: one of {', '.join(FORMATS)}.")
     path, roles = Path(output), roles or Roles()
+    path = path if path.name else path.absolute()  # "." has no name
     folder = roles if to == "hf" and names_folder(output) else None
     if roles.given and folder is None:
         raise UsageError(
             f"What special tokens are for, and a chat template, stand in a folder that transformers loads: give --to "
             f"hf and -o {path.with_suffix('')}/. Nothing was written."
         )
+    old = None if onto is None else Old.of(onto, to, output)
+    if old is not None:
+        if roles.given:
+            raise UsageError(
+                f"--onto {onto} and options about the roles of special tokens or chat: the old files say that, and are "
+                f"kept. Nothing was written. Leave those options out."
+            )
+        folder = None
     several = len(vocab_sizes) > 1
     targets = [path.with_name(f"{path.stem}-{n}{path.suffix}") for n in vocab_sizes] if several else [path]
     for target in targets:
-        for file in files_of(to, target, folder):
+        for file in files_of(to, target, folder) if old is None or old.beside is None else old.files(target):
             refuse_existing(file, force, parents=True)
     log = model if isinstance(model, EventLog) else read_model(model)
     logs = [cut_log(log, size) for size in vocab_sizes] or [log]
     if folder is not None:
         folder.settle({special.text: special.id for special in log.header.specials})
         folder.chat_text()
-    return [_export_one(one, to, target, verify, folder) for one, target in zip(logs, targets, strict=True)]
+    return [
+        _export_one(one, to, target, verify, folder, old, meter or Meter("exporting"))
+        for one, target in zip(logs, targets, strict=True)
+    ]
 
 
 def files_of(to: str, path: Path, folder: Roles | None = None) -> list[Path]:
@@ -219,17 +247,21 @@ def files_of(to: str, path: Path, folder: Roles | None = None) -> list[Path]:
         refuse_no_place(path, parents=True)
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path} is a file, and gpt2 writes a folder. Nothing was changed; give another name.")
-        return [path / "vocab.json", path / "merges.txt"] if path.is_dir() else []
+        return [path / name for name in GPT2_FILES] if path.is_dir() else []
     return [path, path.with_name(path.name + ".py")] if to == "tiktoken" else [path]
 
 
 @contextlib.contextmanager
 def _written_aside(path: Path) -> Iterator[Path]:
-    """The same name in a folder beside `path`; what was written there moves to its place when all of it is written."""
+    """The same name in a folder beside `path`; what was written there moves to its place when all of it is written.
+
+    A kill may leave the folder behind, which the next export to `path` removes.
+    """
+    place = path.absolute().with_name(f".export-{path.name}")
     try:
-        with parents_made(path), tempfile.TemporaryDirectory(prefix=".export-", dir=path.absolute().parent) as place:
-            yield Path(place) / path.name
-            for file in sorted(file for file in Path(place).rglob("*") if file.is_file()):
+        with parents_made(path), _new_folder(place):
+            yield place / path.name
+            for file in sorted(file for file in place.rglob("*") if file.is_file()):
                 target = path.parent / file.relative_to(place)
                 target.parent.mkdir(exist_ok=True)
                 put_in_place(file, target)
@@ -238,10 +270,26 @@ def _written_aside(path: Path) -> Iterator[Path]:
         raise not_written(path, why) from None
 
 
-def _export_one(log: EventLog, to: str, path: Path, verify: str | None, folder: Roles | None) -> ExportResult:
+@contextlib.contextmanager
+def _new_folder(path: Path) -> Iterator[None]:
+    """An empty folder, for the length of a block."""
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir()
+    try:
+        yield
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _export_one(
+    log: EventLog, to: str, path: Path, verify: str | None, folder: Roles | None, old: Old | None, meter: Meter
+) -> ExportResult:
     tokenizer = Tokenizer.from_event_log(log)
+    lost: list[str] = []
     with _written_aside(path) as aside:
-        if folder is not None:
+        if old is not None:
+            files = old.write(tokenizer.encoder, aside)
+        elif folder is not None:
             files, lost = export_folder(tokenizer.encoder, aside, folder)
         else:
             files, lost = _write(tokenizer, log, to, aside)
@@ -249,7 +297,10 @@ def _export_one(log: EventLog, to: str, path: Path, verify: str | None, folder: 
     result = ExportResult(files, tokenizer.n_vocab, lost)
     if verify is not None:
         encode, content, result.checked_by = _reader(to, files)
-        result.comparison = compare(tokenizer, encode, documents(verify), content)
+        also = None
+        if old is not None:
+            also = _beside_old(result, tokenizer, _old_reader(to, old, files))
+        result.comparison = compare(tokenizer, encode, documents(verify, meter), content, also)
     return result
 
 
@@ -266,6 +317,7 @@ def _write(tokenizer: Tokenizer, log: EventLog, to: str, path: Path) -> tuple[li
             "gpt2": export_gpt2,
             "boundless": export_boundless,
             "gguf": export_gguf,
+            "sentencepiece": export_sentencepiece,
         }
         return write[to](tokenizer.encoder, path)
     return [path], []
@@ -276,8 +328,9 @@ def compare(
     encode: Callable[[str], list[int]],
     texts: Iterable[str],
     their_content: Callable[[int], bytes] | None = None,
+    also: Callable[[str, list[int]], None] | None = None,
 ) -> Comparison:
-    """Encode texts both ways."""
+    """Encode texts both ways. `also` is given each text, and its ids there."""
     comparison = Comparison()
 
     def content(number: int) -> bytes:
@@ -287,14 +340,32 @@ def compare(
             return b"?"  # an id that only the other knows, for a byte the model lacks
 
     for text in texts:
-        comparison.add(tokenizer.encode_ordinary(text), encode(text), content, their_content)
+        theirs = encode(text)
+        comparison.add(tokenizer.encode_ordinary(text), theirs, content, their_content)
+        if also is not None:
+            also(text, theirs)
     return comparison
 
 
-def documents(source: str) -> Iterator[str]:
+def _beside_old(
+    result: ExportResult, tokenizer: Tokenizer, encode: Callable[[str], list[int]]
+) -> Callable[[str, list[int]], None]:
+    """Counts, in `result.joins`, how texts are encoded by a file now and by the one that it was before."""
+    joins = result.joins = Joins()
+    sizes = symbols_of_ids(tokenizer.encoder.model)
+
+    def add(text: str, ids: list[int]) -> None:
+        joins.add(encode(text), ids, sizes)
+
+    return add
+
+
+def documents(source: str, meter: Meter | None = None, how: SourceOptions = SourceOptions()) -> Iterator[str]:
     """The documents of a source; a .txt file is cut into paragraphs, so that examples and counts say more."""
-    reader = Reader(Pattern("none", "", NO_CUTS), 1 << 24, 1 << 30)
-    found, _ = find_sources([source])
+    found, _ = find_sources([source], how, in_part=True)
+    meter = meter or Meter("verifying")
+    meter.begin("verifying", sum(one.bytes for one in found))
+    reader = Reader(Pattern("none", "", NO_CUTS), 1 << 20, 1 << 30, on_read=meter.advance)
     for one in found:
         for block in reader.blocks(one):
             for document in block_text(block, "replace").text.split(b"\xff"):
@@ -315,6 +386,8 @@ def _reader(to: str, files: list[Path]) -> tuple[Callable[[str], list[int]], Cal
         tokenizers = _need("tokenizers")
         if to == "hf":
             loaded = tokenizers.Tokenizer.from_file(str(files[0]))
+            loaded.no_truncation()
+            loaded.no_padding()
             loaded.encode_special_tokens = True  # special tokens in the text are ordinary text on both sides
         else:
             loaded = tokenizers.Tokenizer(tokenizers.models.BPE.from_file(str(files[0]), str(files[1])))
@@ -324,6 +397,9 @@ def _reader(to: str, files: list[Path]) -> tuple[Callable[[str], list[int]], Cal
         back = Tokenizer.from_event_log(import_model(files[0]))
         by = "the file read back by streambpe (fastboundlessbpe was not run)"
         return back.encode_ordinary, back.decode_single_token_bytes, by
+    if to == "sentencepiece":
+        loaded = _need("sentencepiece").SentencePieceProcessor(model_file=str(files[0]))
+        return lambda text: list(loaded.encode(text)), None, "sentencepiece"
     if to == "gguf":
         raise UsageError(
             f"{files[0]} was written and read back, but only llama.cpp can encode with it: leave --verify out, and "
@@ -331,6 +407,16 @@ def _reader(to: str, files: list[Path]) -> tuple[Callable[[str], list[int]], Cal
         )
     back = Tokenizer.load(files[0])
     return back.encode_ordinary, None, "the file read back by streambpe"
+
+
+def _old_reader(to: str, old: Old, files: list[Path]) -> Callable[[str], list[int]]:
+    """Text -> ids as the file of --onto encodes it."""
+    if to == "tiktoken":
+        new, tiktoken = runpy.run_path(str(files[1]))["encoding"], _need("tiktoken")
+        made = tiktoken.Encoding("old", pat_str=new._pat_str, mergeable_ranks=read_ranks(old.file), special_tokens={})
+        encode: Callable[[str], list[int]] = made.encode_ordinary
+        return encode
+    return _reader(to, old.read_from)[0]
 
 
 def _need(name: str) -> Any:
@@ -346,44 +432,114 @@ def _need(name: str) -> Any:
 def import_file(
     path: str | os.PathLike[str], *, pattern: str | None = None, specials: Sequence[str] = (), if_needed: bool = False
 ) -> EventLog:
-    """A vocabulary made elsewhere as an event log: tokenizer.json, tiktoken ranks, a .model file, research JSON; or by
-    name, `hf:NAME` and `tiktoken:NAME`.
+    """A vocabulary made elsewhere as an event log: tokenizer.json, GPT-2's two files, tiktoken ranks, a .model file,
+    research JSON; or by name, `hf:NAME` and `tiktoken:NAME`.
 
-    pattern and specials are for tiktoken ranks, which carry neither; for other files they are refused, or ignored
-    with `if_needed`.
+    pattern and specials are for tiktoken ranks, which carry neither, and pattern for GPT-2's files; for others they are
+    refused, or ignored with `if_needed`.
     """
     file = Path(path)
     if str(path).startswith(TIKTOKEN):
         return log_of_encoding(str(path))
     if str(path).startswith(HF):
         file = find_tokenizer_json(str(path))
+    elif (folder := gpt2_folder(file)) is not None:
+        if specials and not if_needed:
+            raise UsageError(
+                f"--special is for tiktoken ranks, which carry none; {folder / GPT2_FILES[0]} names its own. Leave it "
+                f"out."
+            )
+        return _read(lambda place: import_gpt2(place, pattern), folder, path)
     try:
         with open(file, "rb") as opened:
             head = opened.read(512)
     except OSError as why:
-        raise ModelError(f"{path} cannot be read: {why.strerror}.") from None
+        raise ModelError(f"{path} cannot be read: {why.strerror}.{_folder(file)}") from None
+    if file.name == GPT2_FILES[1] and head.startswith(b"#version"):
+        raise ModelError(f"{path}: {GPT2_FILES[0]}, which has the ids, is to lie beside it, and does not.")
+    if head.startswith(b'{"format":"streambpe-events"'):
+        raise UsageError(f"{path} is an event log of streambpe, and needs no import: give it where MODEL is asked for.")
     if head.startswith(b"GGUF"):
         raise ModelError(f"{path} is a gguf file, which is not read here. Import the tokenizer.json it was made from.")
-    reader: Callable[[Path], EventLog] | None = None
-    if head.startswith(b"PAR1"):
-        reader = read_parquet
-    elif file.suffix == ".model" or head.startswith((b"BoundlessBPE v2", b"word v1", b"minbpe v1", b"BatchBPE v1")):
-        reader = import_model
-    elif head.lstrip().startswith(b"{") or head.startswith(b"\x1f\x8b"):
-        reader = _import_json
+    if looks_like_one(head):
+        raise ModelError(
+            f"{path} is a .model of sentencepiece. An event log cannot hold it: its ids stand in another order, and it "
+            f"changes text before it cuts it. `evaluate --tokenizer {path}` measures it."
+        )
+    reader = _reader_of(file, head)
     if reader is not None:
         if (pattern or specials) and not if_needed:
             raise UsageError(
                 f"--pattern and --special are for tiktoken ranks, which carry neither; {path} says itself how its text "
                 f"is split and which special tokens it has. Leave them out."
             )
-        return reader(file)
+        return _read(reader, file, path)
+    if not looks_like_ranks(head):
+        raise ModelError(
+            f"{path} is no tokenizer that is read here: it {_looks(head)}. Read are tokenizer.json of Hugging Face "
+            f"(byte-level BPE), vocab.json with merges.txt as of GPT-2, tiktoken ranks, .model files "
+            f"(fastboundlessbpe, BoundlessBPE, minbpe, BatchBPE), JSON of PickyBPE and SCRIPT-BPE, Parquet twins of "
+            f"event logs, hf:NAME and tiktoken:NAME."
+        )
     if pattern is None:
         raise UsageError(
             f"{path} looks like tiktoken ranks, which carry no pattern; say how its text is split with --pattern, "
             f"for instance --pattern cl100k."
         )
     return import_tiktoken(file, pattern, tuple(specials))
+
+
+def _reader_of(file: Path, head: bytes) -> Callable[[Path], EventLog] | None:
+    """What reads a file that begins so; None for ranks, and for what nobody reads."""
+    if head.startswith(b"PAR1"):
+        return read_parquet
+    if (file.suffix == ".model" and not looks_like_ranks(head)) or head.startswith(
+        (b"BoundlessBPE v2", b"word v1", b"minbpe v1", b"BatchBPE v1")
+    ):
+        return import_model
+    return _import_json if head.lstrip().startswith(b"{") or head.startswith(b"\x1f\x8b") else None
+
+
+def takes_pattern(path: str | os.PathLike[str]) -> bool:
+    """Whether a tokenizer is of a kind that carries no pattern: tiktoken ranks, or GPT-2's files."""
+    if str(path).startswith((HF, TIKTOKEN)):
+        return False
+    file = Path(path)
+    if not file.is_file() or gpt2_folder(file) is not None:
+        return True  # what is not there is told when it is read
+    with file.open("rb") as opened:
+        return looks_like_ranks(opened.read(512))
+
+
+def _folder(path: Path) -> str:
+    """What to give instead of a folder."""
+    if (path / "state.duckdb").is_file():
+        return " It is a RUN: give it where MODEL is asked for."
+    if (path / "tokenizer.json").is_file():
+        return f" `hf:{path}` reads the tokenizer.json in it."
+    return ""
+
+
+def _looks(head: bytes) -> str:
+    """What a file that nobody reads looks like, for a message."""
+    if not head:
+        return "is empty"
+    if b"\0" in head:
+        return f"holds bytes that are no text, and begins with {head[:8]!r}"
+    return f"is text that begins with {head.lstrip()[:40].decode('utf-8', 'replace').splitlines()[0]!r}"
+
+
+def _read(reader: Callable[[Path], EventLog], file: Path, path: str | os.PathLike[str]) -> EventLog:
+    """What a reader makes of a file; whatever trips it over values of another kind than it looks for is damage."""
+    try:
+        return reader(file)
+    except StreambpeError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as why:
+        raise ModelError(
+            f"{path} is damaged, or was changed by hand: what it holds is not what files that begin like it hold "
+            f"({why!r:.200}). Nothing was written; import a whole copy of it."
+        ) from None
 
 
 def _import_json(file: Path) -> EventLog:
@@ -395,11 +551,15 @@ def _import_json(file: Path) -> EventLog:
             return import_script(document, str(file))
         if "id2int" in document and "splits" in document:
             return import_picky(document, str(file))
+        if file.name == GPT2_FILES[0] and all(type(number) is int for number in document.values()):
+            raise ModelError(f"{file}: {GPT2_FILES[1]}, which has the merges, is to lie beside it, and does not.")
     except ModelError:
         raise
+    except json.JSONDecodeError as why:
+        raise ModelError(f"{file} is no JSON: line {why.lineno}, column {why.colno}: {why.msg}. Was it cut?") from None
     except (OSError, EOFError, KeyError, TypeError, ValueError) as why:
         raise ModelError(f"{file} is no tokenizer.json, nor a model of PickyBPE or SCRIPT-BPE: {why!r:.200}.") from None
     return import_hf(file)
 
 
-__all__ = ["FORMATS", "Comparison", "ExportResult", "compare", "cut_log", "export", "import_file"]
+__all__ = ["FORMATS", "Comparison", "ExportResult", "compare", "cut_log", "export", "import_file", "takes_pattern"]

@@ -14,16 +14,18 @@ Plain BPE without stop words and `uw` models are exactly that. Other models lose
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import regex
 
 from streambpe.encode.encoder import Encoder
 from streambpe.errors import ModelError
 from streambpe.model.alphabet import BYTE_KINDS
-from streambpe.model.eventlog import Op
+from streambpe.model.eventlog import Event, Op
 from streambpe.text.expressions import alternatives, code_points_spelled_out, tokens
 from streambpe.text.patterns import Pattern
 
@@ -83,6 +85,11 @@ def flatten(encoder: Encoder, to: str) -> FlatModel:
             f"{deleted} deletions: merge lists cannot take a token back. Deleted tokens are left out; {behind} living "
             f"ones were made through them and are found only where they are a whole chunk."
         )
+    elif again := again_after_use(model.events):
+        lost.append(
+            f"{len(again)} tokens that a merge makes again behind one that uses them "
+            f"({shown_tokens(encoder, again)}): a list of merges takes the earlier one then, too."
+        )
     if stops:
         ignore_merges = True
         lost.append(
@@ -104,7 +111,7 @@ def flatten(encoder: Encoder, to: str) -> FlatModel:
         tokens,
         ranked,
         dict(model.special_ids),
-        _reserved(encoder),
+        list(model.reserved_ids),
         expression,
         pattern.name != "regex",
         pattern.keep_gaps,
@@ -113,6 +120,38 @@ def flatten(encoder: Encoder, to: str) -> FlatModel:
         model.n_vocab,
         lost,
     )
+
+
+def again_after_use(events: Sequence[Event]) -> list[int]:
+    """Tokens that a merge makes although a merge before it has them as a part, by log id.
+
+    An event log goes through its merges once, so the earlier one is over for them; whoever takes the first of a list of
+    merges that applies goes back to it. Without such tokens both take the same merges: a pair that comes to stand
+    somewhere has the token that was just made, and every merge of that token is still to come.
+    """
+    used: set[int] = set()
+    again = {}
+    for event in events:
+        if event.op is not Op.DELETE:
+            if event.id in used:
+                again[event.id] = True
+            used.update(event.pair)
+    return list(again)
+
+
+def not_made_of_their_bytes(encoder: Encoder) -> list[int]:
+    """Learned tokens that are not what the merges make of their bytes, by log id."""
+    learned = [encoder.model.vocabulary[number] for number in dict.fromkeys(e.id for e in encoder.model.events)]
+    symbols = np.array([symbol for token in learned for symbol in token.base], np.int32)
+    ids, counts = encoder.encode_many(symbols, np.array([len(token.base) for token in learned], np.int64))
+    firsts = ids[np.cumsum(counts) - counts].tolist()
+    same = zip(learned, firsts, counts.tolist(), strict=True)
+    return [token.id for token, first, count in same if (first, count) != (token.id, 1)]
+
+
+def shown_tokens(encoder: Encoder, ids: Sequence[int]) -> str:
+    """The first few of some tokens, for a message."""
+    return ", ".join(repr(encoder.model.content(number)) for number in ids[:3])
 
 
 def refuse_rules(encoder: Encoder, to: str) -> None:
@@ -173,12 +212,6 @@ def _merges_of_the_living(encoder: Encoder, alive: set[bytes]) -> list[tuple[byt
             if len(parts) == 2:
                 ranks.setdefault((parts[0], parts[1]), len(ranks))
     return list(ranks)
-
-
-def _reserved(encoder: Encoder) -> list[int]:
-    first = encoder.model.alphabet.first_id
-    end = first + encoder.model.n_vocab
-    return list(range(end - encoder.header.reserved, end))
 
 
 # Chunks that a pattern's alternatives are tried on, to find those that match words.

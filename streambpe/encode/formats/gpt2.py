@@ -1,19 +1,138 @@
-"""vocab.json and merges.txt, as GPT-2 had them. The two files hold no pattern: readers use GPT-2's own."""
+"""vocab.json and merges.txt, as GPT-2 had them. The two files hold no pattern: readers use GPT-2's own.
+
+    vocab.json    {"!": 0, ..., "\u0120the": 262, ..., "<|endoftext|>": 50256}
+    merges.txt    #version: 0.2, and a merge a line: \u0120 t
+
+A token that is no byte, and that no merge makes, is a special token; so are those of added_tokens.json beside them.
+"""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.flat import flatten
-from streambpe.encode.formats.hf import token_text
-from streambpe.errors import ModelError
+from streambpe.encode.formats.flat import FlatModel, flatten
+from streambpe.encode.formats.hf import log_from_merges, lost_names, token_text, unshown
+from streambpe.errors import ModelError, typed
+from streambpe.model.eventlog import EventLog
+
+FILES = ("vocab.json", "merges.txt")
+# Classes of transformers that split these files' text by GPT-2's pattern; a class of another name may split otherwise.
+_CLASSES = ("GPT2Tokenizer", "RobertaTokenizer", "BartTokenizer", "LongformerTokenizer")
+
+
+def gpt2_folder(path: Path) -> Path | None:
+    """The folder of the two files, if `path` is that folder (and no tokenizer.json says more) or one of them."""
+    folder = path.parent if path.name in FILES else path
+    if folder is path and (path / "tokenizer.json").is_file():
+        return None
+    return folder if all((folder / name).is_file() for name in FILES) else None
+
+
+def import_gpt2(folder: Path, pattern: str | None = None) -> EventLog:
+    """Read FOLDER/vocab.json and FOLDER/merges.txt; without a pattern it is GPT-2's."""
+    vocab, merges = _vocabulary(folder / FILES[0]), _merges(folder / FILES[1])
+    specials = _vocabulary(folder / "added_tokens.json") if (folder / "added_tokens.json").is_file() else {}
+    _refuse_class(folder, pattern)
+    try:
+        pairs = [(unshown(left), unshown(right)) for left, right in merges]
+        made = {left + right for left, right in pairs}
+        contents: dict[bytes, int] = {}
+        for text, number in vocab.items():
+            content = _content(text)
+            if content is not None and (len(content) == 1 or content in made) and text not in specials:
+                contents[content] = number
+            else:
+                specials[text] = number
+    except KeyError as error:
+        raise ModelError(f"{folder / FILES[1]} is not byte-level: it holds the character {error.args[0]!r}.") from None
+    return log_from_merges(
+        contents, pairs, specials, {"pattern": pattern or "gpt2", "gaps": "refuse"}, str(folder), drop_unknown=True
+    )
+
+
+def _vocabulary(file: Path) -> dict[str, int]:
+    """Tokens and their ids."""
+    found = _json(file)
+    if not isinstance(found, dict) or not all(type(number) is int for number in found.values()):
+        raise ModelError(f"{file} is to hold a JSON object of tokens and their ids, and holds something else.")
+    return found
+
+
+def _json(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, RecursionError) as why:
+        raise ModelError(f"{file} cannot be read: {why}.") from None
+    except json.JSONDecodeError as why:
+        raise ModelError(f"{file} is no JSON: line {why.lineno}, column {why.colno}: {why.msg}. Was it cut?") from None
+
+
+def _merges(file: Path) -> list[tuple[str, str]]:
+    """The merges in their order."""
+    try:
+        lines = file.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as why:
+        raise ModelError(f"{file} cannot be read: {why}.") from None
+    found = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or (number == 1 and line.startswith("#version")):
+            continue
+        left, space, right = line.rstrip("\r").partition(" ")
+        if not (left and space and right) or " " in right:
+            raise ModelError(f"{file} line {number} is {line[:80]!r}: a merge is two tokens with one space between.")
+        if right.endswith("</w>"):
+            raise ModelError(
+                f"{file} line {number}: words end with </w>, and byte-level event logs have no such mark. Only files "
+                f"as GPT-2 had them are read."
+            )
+        found.append((left, right))
+    return found
+
+
+def _content(text: str) -> bytes | None:
+    """The bytes that a token stands for; None if it is not byte-level."""
+    try:
+        return unshown(text)
+    except KeyError:
+        return None
+
+
+def _refuse_class(folder: Path, pattern: str | None) -> None:
+    """What tokenizer_config.json, where there is one, says against reading the files as GPT-2's."""
+    file = folder / "tokenizer_config.json"
+    facts = _json(file) if file.is_file() else {}
+    if not isinstance(facts, dict):
+        return
+    if facts.get("add_prefix_space"):
+        raise ModelError(f"{file} puts a space before every text (add_prefix_space); an event log has no such rule.")
+    name = str(facts.get("tokenizer_class") or _CLASSES[0])
+    if pattern is None and name.removesuffix("Fast") not in _CLASSES:
+        raise ModelError(
+            f"{file} names {name}, which may split text otherwise than GPT-2, and the files beside it hold no pattern. "
+            f"Nothing was written. Say it: `streambpe import {typed(folder)} --pattern PATTERN -o old.events.jsonl`, "
+            f"and give that file where MODEL is asked for."
+        )
 
 
 def export_gpt2(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
     """Write PATH/vocab.json and PATH/merges.txt; (files, what is lost)."""
     flat = flatten(encoder, "gpt2")
+    vocab = {token_text(flat, content): number for number, content in flat.tokens.items()}
+    lost = lost_in_gpt2(encoder, flat) + lost_names(vocab, flat.specials)
+    path.mkdir(parents=True, exist_ok=True)
+    vocab.update(flat.specials)
+    vocab_file, merges_file = (path / name for name in FILES)
+    vocab_file.write_text(json.dumps(vocab, ensure_ascii=False), encoding="utf-8")
+    lines = [f"{token_text(flat, left)} {token_text(flat, right)}\n" for left, right in flat.merges]
+    merges_file.write_text("#version: 0.2\n" + "".join(lines), encoding="utf-8")
+    return [vocab_file, merges_file], lost
+
+
+def lost_in_gpt2(encoder: Encoder, flat: FlatModel) -> list[str]:
+    """What the two files cannot say. ModelError if they can say nothing."""
     if flat.kind == "chars":
         raise ModelError("vocab.json and merges.txt are read as bytes; this model's symbols are characters. Use hf.")
     lost = list(flat.lost)
@@ -24,11 +143,4 @@ def export_gpt2(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
         )
     if flat.ignore_merges:
         lost.append("ignore_merges cannot be said in the two files either: no chunk is taken as a whole.")
-    path.mkdir(parents=True, exist_ok=True)
-    vocab = {token_text(flat, content): number for number, content in flat.tokens.items()}
-    vocab.update(flat.specials)
-    vocab_file, merges_file = path / "vocab.json", path / "merges.txt"
-    vocab_file.write_text(json.dumps(vocab, ensure_ascii=False), encoding="utf-8")
-    lines = [f"{token_text(flat, left)} {token_text(flat, right)}\n" for left, right in flat.merges]
-    merges_file.write_text("#version: 0.2\n" + "".join(lines), encoding="utf-8")
-    return [vocab_file, merges_file], lost
+    return lost

@@ -5,21 +5,32 @@ Written: `Split` before `ByteLevel`, merges as pairs, every part and result of a
 `PreTrainedTokenizerFast(tokenizer_file=...)`. Models of characters have no ByteLevel.
 
 Read: byte-level BPE files whose ids can be kept, that is: alphabet, merged tokens in the order of the
-merges, and special tokens before or behind them.
+merges, and special tokens and ids of nothing anywhere between them.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any  # tokenizer.json is JSON of another program: dict[str, Any], checked where it is read
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.flat import FlatModel, flatten, portable
+from streambpe.encode.formats.flat import (
+    FlatModel,
+    again_after_use,
+    flatten,
+    not_made_of_their_bytes,
+    portable,
+    shown_tokens,
+)
 from streambpe.errors import ModelError
 from streambpe.model.alphabet import Alphabet, byte_to_character, bytes_alphabet, gpt2_alphabet
-from streambpe.model.eventlog import EventLog, Header, Special, merge_event
+from streambpe.model.eventlog import EventLog, FixedIds, Header, Special, merge_event
+from streambpe.model.line_shapes import MOST_EMPTY_IDS
 from streambpe.model.replay import Model
 from streambpe.model.vocabulary import Vocabulary
 from streambpe.text.aliases import canonical
@@ -45,6 +56,13 @@ def token_text(flat: FlatModel, content: bytes) -> str:
     return content.decode() if flat.kind == "chars" else shown(content)
 
 
+def lost_names(vocab: dict[str, int], specials: dict[str, int]) -> list[str]:
+    """What is lost where a token is written as a special token is: a vocabulary in JSON has one id for both."""
+    both = sorted(vocab.keys() & specials.keys())
+    names = ", ".join(both[:3])
+    return [f"{len(both)} learned tokens that are spelled as special tokens ({names}): one id is left."] if both else []
+
+
 def tokenizer_json(encoder: Encoder) -> tuple[dict[str, Any], list[str]]:
     """(the content of tokenizer.json, what is lost)."""
     flat = flatten(encoder, "hf")
@@ -63,6 +81,7 @@ def tokenizer_json(encoder: Encoder) -> tuple[dict[str, Any], list[str]]:
         }
         for text, number in flat.specials.items()
     ]
+    lost += lost_names(vocab, flat.specials)
     vocab.update(flat.specials)
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     steps: list[dict[str, Any]] = []
@@ -132,11 +151,6 @@ def import_hf(path: str | os.PathLike[str]) -> EventLog:
     for name in ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"):
         if model.get(name):
             raise ModelError(f"{path} uses {name}, which byte-level event logs do not have.")
-    if model.get("ignore_merges"):
-        raise ModelError(
-            f"{path} says ignore_merges: whole chunks that are tokens are taken without merging. An event log has no "
-            f"such rule, so some chunks would encode otherwise."
-        )
     pattern, keep = _read_split(document, path)
     config: dict[str, Any] = {"pattern": pattern, "gaps": "keep" if keep else "refuse"}
     normalizer = document.get("normalizer")
@@ -152,7 +166,48 @@ def import_hf(path: str | os.PathLike[str]) -> EventLog:
         contents = {unshown(text): number for text, number in vocab.items()}
     except KeyError as error:
         raise ModelError(f"{path} is not byte-level: its tokens hold the character {error.args[0]!r}.") from None
-    return log_from_merges(contents, merges, added, config, str(path), drop_unknown=True)
+    single = one_merge_each(contents, merges, str(path))
+    log = log_from_merges(contents, single or merges, added, config, str(path), drop_unknown=True)
+    if single is not None and (others := not_made_of_their_bytes(encoder := Encoder(log))):
+        raise ModelError(
+            f"{path} has several merges for one token, and {len(others)} tokens are not what the merges make of their "
+            f"bytes ({shown_tokens(encoder, others)}), so more than one of them may be used. Nothing was written."
+        )
+    if model.get("ignore_merges"):
+        refuse_whole_chunks(Encoder(log), str(path))
+    return log
+
+
+def one_merge_each(
+    contents: dict[bytes, int], merges: list[tuple[bytes, bytes]], name: str
+) -> list[tuple[bytes, bytes]] | None:
+    """The merges used of a file made of ranks (Llama 3's), which has every pair that spells a token, by its id.
+
+    None if the file is of another kind. When all merges of the tokens before one are done, neighbours that spell it are
+    what those make of its bytes, if they make two tokens of them and no merge reached across its ends: one pair. It
+    becomes the token there and then, so pairs with a token behind it never come to stand in its place.
+    """
+    made = [contents.get(left + right, -1) for left, right in merges]
+    if len(set(made)) == len(made) or made != sorted(made):
+        return None
+    tokens = sorted((number, content) for content, number in contents.items() if len(content) > 1)
+    try:
+        used = [last_merge(content, number, contents, name) for number, content in tokens]
+    except ModelError:
+        return None
+    return used if set(used) <= set(merges) else None
+
+
+def refuse_whole_chunks(encoder: Encoder, name: str) -> None:
+    """For files that say ignore_merges (Llama 3's): chunks that are tokens are taken without merging. An event log has
+    no such rule, and needs none where the merges make every token of its own bytes; a ModelError if they do not."""
+    others = not_made_of_their_bytes(encoder)
+    if others:
+        raise ModelError(
+            f"{name} says ignore_merges: whole chunks that are tokens are taken without merging. An event log has no "
+            f"such rule, and {len(others)} tokens are not what the merges make of their bytes "
+            f"({shown_tokens(encoder, others)}), so those chunks would encode otherwise. Nothing was written."
+        )
 
 
 def _read_split(document: dict[str, Any], path: object) -> tuple[str, bool]:
@@ -199,6 +254,18 @@ def named_alphabet(symbols: tuple[bytes, ...]) -> Alphabet:
     return Alphabet("seen", symbols)
 
 
+def _with_fixed_ids(header: Header, contents: dict[bytes, int], specials: dict[str, int], events: int) -> Header:
+    """The header where special tokens stand between tokens, or ids are left out; unchanged if there are too many or one
+    is given twice."""
+    taken = sorted([-1, *contents.values(), *specials.values()])
+    free = tuple((low + 1, high - low - 1) for low, high in pairwise(taken) if high > low + 1)
+    many = sum(size for _, size in free)
+    if len(set(taken)) < len(taken) or many > MOST_EMPTY_IDS:
+        return header
+    config = {key: value for key, value in header.config.items() if key != "specials_first"}
+    return replace(header, config=config, reserved=many, fixed=FixedIds(events, free))
+
+
 def log_from_merges(
     contents: dict[bytes, int],
     merges: list[tuple[bytes, bytes]],
@@ -212,6 +279,12 @@ def log_from_merges(
     alphabet = named_alphabet(symbols)
     vocabulary = Vocabulary(alphabet)
     number_of = {symbol: i for i, symbol in enumerate(symbols)}
+    if len(set(merges)) < len(merges):
+        twice = Counter(merges).most_common(1)[0][0]
+        raise ModelError(
+            f"{name}: the merge {twice[0]!r} + {twice[1]!r} stands twice, and which place counts is not the same "
+            f"everywhere. Leave all but one out."
+        )
     events = []
     for rank, (left, right) in enumerate(merges):
         if left not in number_of or right not in number_of or left + right not in contents:
@@ -219,6 +292,13 @@ def log_from_merges(
         number = vocabulary.learn(number_of[left], number_of[right])
         number_of[left + right] = number
         events.append(merge_event(number_of[left], number_of[right], number, 0))
+    again = again_after_use(events)
+    if again:
+        raise ModelError(
+            f"{name}: the token {vocabulary[again[0]].content!r} is made again by a merge that stands behind one "
+            f"that uses it. Programs that take the first of all merges that apply go back to that one, and an event "
+            f"log goes through its merges once, so some texts would encode otherwise."
+        )
     if drop_unknown and len(symbols) < 256:
         config = {**config, "unknown": "drop"}
     ordered = sorted(specials.items(), key=lambda item: item[1])
@@ -232,6 +312,10 @@ def log_from_merges(
     )
     log = EventLog(header, tuple(events))
     model = Model(log)
+    as_they_are = model.special_ids == specials and set(model.model_id.values()) == set(contents.values())
+    if not as_they_are and len(model.model_id) == len(contents):
+        log = EventLog(_with_fixed_ids(header, contents, specials, len(events)), tuple(events))
+        model = Model(log)
     ours = {model.content(log_id): number for log_id, number in model.model_id.items()}
     for content, number in contents.items():
         if ours.get(content) != number:
@@ -246,3 +330,18 @@ def log_from_merges(
                 f"have {model.special_ids[text]}. Its ids cannot be kept in an event log."
             )
     return log
+
+
+def last_merge(content: bytes, rank: int, ranks: dict[bytes, int], name: str) -> tuple[bytes, bytes]:
+    """The two tokens that the ranks below `rank` make of a token's bytes."""
+    parts = [content[i : i + 1] for i in range(len(content))]
+    while len(parts) > 2:
+        found = [(ranks[parts[i] + parts[i + 1]], i) for i in range(len(parts) - 1) if parts[i] + parts[i + 1] in ranks]
+        if not found or min(found)[0] >= rank:
+            raise ModelError(
+                f"{name}: the token {content!r} (rank {rank}) is {len(parts)} tokens under the ranks below it, "
+                f"not two; these ranks are no list of merges."
+            )
+        i = min(found)[1]
+        parts[i : i + 2] = [parts[i] + parts[i + 1]]
+    return parts[0], parts[1]

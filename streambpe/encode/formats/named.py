@@ -1,13 +1,16 @@
 """Vocabularies by name: `hf:NAME` from a folder or the cache of Hugging Face, `tiktoken:NAME` from tiktoken.
 
-Nothing is downloaded here; tiktoken fetches an encoding that it does not have in its own cache.
+Nothing is downloaded: what is not on this machine is refused with the command that fetches it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from streambpe.encode.formats.tiktoken_ranks import log_of_ranks
 from streambpe.errors import ModelError
@@ -39,12 +42,43 @@ def find_tokenizer_json(name: str) -> Path:
 
 
 def log_of_encoding(name: str) -> EventLog:
-    """An encoding of tiktoken, as `tiktoken:o200k_base`, without its special tokens, whose ids have gaps."""
+    """An encoding of tiktoken, as `tiktoken:o200k_base`."""
     wanted = name.removeprefix(TIKTOKEN)
     try:
-        encoding = importlib.import_module("tiktoken").get_encoding(wanted)
+        tiktoken, load = importlib.import_module("tiktoken"), importlib.import_module("tiktoken.load")
     except ImportError:
         raise ModelError(f"{name} needs the library: `pip install tiktoken`.") from None
-    except Exception as why:  # an unknown name, or a download that fails in a way of the network library's own
+    try:
+        with _no_downloads(load):
+            encoding = tiktoken.get_encoding(wanted)
+    except _Absent:
+        fetch = f"import tiktoken; tiktoken.get_encoding('{wanted}')"
+        raise ModelError(
+            f"{name}: tiktoken has not got it in its cache, and nothing is downloaded unasked. "
+            f'`python -c "{fetch}"` fetches it.'
+        ) from None
+    except Exception as why:  # an unknown name, a plugin that fails in a way of its own
         raise ModelError(f"{name}: tiktoken does not give it: {why!s:.200}.") from None
-    return log_of_ranks(encoding._mergeable_ranks, encoding._pat_str, (), name)
+    return log_of_ranks(encoding._mergeable_ranks, encoding._pat_str, dict(encoding._special_tokens), name)
+
+
+class _Absent(Exception):
+    pass
+
+
+@contextlib.contextmanager
+def _no_downloads(load: Any) -> Iterator[None]:
+    """tiktoken reads its cache and files, but no address, for the length of a block."""
+    read = load.read_file
+
+    def read_here(path: str) -> bytes:
+        if "://" in path:
+            raise _Absent
+        content: bytes = read(path)
+        return content
+
+    load.read_file = read_here
+    try:
+        yield
+    finally:
+        load.read_file = read

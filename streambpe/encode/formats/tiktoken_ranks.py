@@ -14,14 +14,13 @@ import base64
 import binascii
 import json
 import os
+import re
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
-
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.flat import flatten, portable
-from streambpe.encode.formats.hf import log_from_merges, preset_of
+from streambpe.encode.formats.flat import flatten, not_made_of_their_bytes, portable
+from streambpe.encode.formats.hf import last_merge, log_from_merges, preset_of
 from streambpe.errors import ModelError
 from streambpe.model.eventlog import EventLog
 from streambpe.text.patterns import PRESETS
@@ -35,7 +34,7 @@ def ranks_and_pattern(encoder: Encoder) -> tuple[dict[bytes, int], str, dict[str
             "tiktoken's tokens are bytes; this model's symbols are characters. Nothing was written. Use --to hf."
         )
     lost = list(flat.lost)
-    if not lost and (otherwise := _made_otherwise(encoder)):
+    if not lost and (otherwise := made_otherwise(encoder)):
         lost.append(
             f"tokens that several pairs make, or that are not what the merges make of their bytes: {otherwise}. "
             f"tiktoken makes them wherever their bytes come together."
@@ -57,16 +56,10 @@ def ranks_and_pattern(encoder: Encoder) -> tuple[dict[bytes, int], str, dict[str
     return ranks, expression, flat.specials, lost
 
 
-def _made_otherwise(encoder: Encoder) -> int:
+def made_otherwise(encoder: Encoder) -> int:
     """How many learned tokens are made by more than one pair, or are not what the merges make of their bytes."""
-    model = encoder.model
-    makers = Counter(event.id for event in model.events)
-    learned = [model.vocabulary[number] for number in makers]
-    symbols = np.array([symbol for token in learned for symbol in token.base], np.int32)
-    ids, counts = encoder.encode_many(symbols, np.array([len(token.base) for token in learned], np.int64))
-    firsts = ids[np.cumsum(counts) - counts].tolist()
-    same = zip(learned, firsts, counts.tolist(), strict=True)
-    return sum(makers[token.id] > 1 or (first, count) != (token.id, 1) for token, first, count in same)
+    makers = Counter(event.id for event in encoder.model.events)
+    return len({number for number, many in makers.items() if many > 1}.union(not_made_of_their_bytes(encoder)))
 
 
 def export_tiktoken(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
@@ -74,6 +67,11 @@ def export_tiktoken(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]
     ranks, expression, specials, lost = ranks_and_pattern(encoder)
     ordered = sorted(ranks.items(), key=lambda item: item[1])
     path.write_bytes(b"".join(base64.b64encode(content) + b" %d\n" % rank for content, rank in ordered))
+    return [path, write_snippet(path, expression, specials)], lost
+
+
+def write_snippet(path: Path, expression: str, specials: dict[str, int]) -> Path:
+    """Beside ranks: a Python file that makes the Encoding."""
     snippet = path.with_name(path.name + ".py")
     snippet.write_text(
         f'''"""{path.name} as a tiktoken Encoding: `from {snippet.stem.replace(".", "_")} import encoding`."""
@@ -94,7 +92,12 @@ encoding = tiktoken.Encoding(
 ''',
         encoding="utf-8",
     )
-    return [path, snippet], lost
+    return snippet
+
+
+def looks_like_ranks(head: bytes) -> bool:
+    """Whether a file that begins so may hold ranks: its first line is base64, a blank, a number."""
+    return re.match(rb"\s*[A-Za-z0-9+/]+={0,2} \d+\s", head + b"\n") is not None
 
 
 def import_tiktoken(path: str | os.PathLike[str], pattern: str, specials: tuple[str, ...] = ()) -> EventLog:
@@ -102,6 +105,13 @@ def import_tiktoken(path: str | os.PathLike[str], pattern: str, specials: tuple[
 
     `specials` get the ids behind the last rank, in their order.
     """
+    ranks = read_ranks(path)
+    last = max(ranks.values(), default=-1)
+    return log_of_ranks(ranks, pattern, {text: last + 1 + i for i, text in enumerate(specials)}, str(path))
+
+
+def read_ranks(path: str | os.PathLike[str]) -> dict[bytes, int]:
+    """The ranks in a file."""
     ranks: dict[bytes, int] = {}
     try:
         for line in Path(path).read_bytes().splitlines():
@@ -110,31 +120,15 @@ def import_tiktoken(path: str | os.PathLike[str], pattern: str, specials: tuple[
                 ranks[base64.b64decode(token, validate=True)] = int(number)
     except (OSError, ValueError, binascii.Error) as why:
         raise ModelError(f"{path} is no file of tiktoken ranks (`base64 rank` lines): {why}.") from None
-    return log_of_ranks(ranks, pattern, specials, str(path))
+    return ranks
 
 
-def log_of_ranks(ranks: dict[bytes, int], pattern: str, specials: tuple[str, ...], path: str) -> EventLog:
+def log_of_ranks(ranks: dict[bytes, int], pattern: str, specials: dict[str, int], path: str) -> EventLog:
     """The event log of ranks that are in memory; `path` is for messages."""
     merges = []
     for content, rank in sorted(ranks.items(), key=lambda item: item[1]):
         if len(content) > 1:
-            merges.append(_last_merge(content, rank, ranks, path))
-    last = max(ranks.values(), default=-1)
+            merges.append(last_merge(content, rank, ranks, path))
     name, _ = preset_of(pattern)
     config = {"pattern": name, "gaps": "refuse" if name in PRESETS else "drop"}
-    return log_from_merges(ranks, merges, {t: last + 1 + i for i, t in enumerate(specials)}, config, path)
-
-
-def _last_merge(content: bytes, rank: int, ranks: dict[bytes, int], name: str) -> tuple[bytes, bytes]:
-    """The two tokens that the ranks below `rank` make of a token's bytes."""
-    parts = [content[i : i + 1] for i in range(len(content))]
-    while len(parts) > 2:
-        found = [(ranks[parts[i] + parts[i + 1]], i) for i in range(len(parts) - 1) if parts[i] + parts[i + 1] in ranks]
-        if not found or min(found)[0] >= rank:
-            raise ModelError(
-                f"{name}: the token {content!r} (rank {rank}) is {len(parts)} tokens under the ranks below it, "
-                f"not two; these ranks are no list of merges."
-            )
-        i = min(found)[1]
-        parts[i : i + 2] = [parts[i] + parts[i + 1]]
-    return parts[0], parts[1]
+    return log_from_merges(ranks, merges, specials, config, path)

@@ -82,4 +82,6 @@ class Committer:
                 for totals, n in ((self.dropped, span.dropped), (self.bad_utf8, span.bad_utf8)):
                     if n:
                         totals[span.path] = totals.get(span.path, 0) + n
+            if bad := sum(span.bad_lines for span in spans):
+                self.meter.facts["bad_lines"] = self.meter.facts.get("bad_lines", 0) + bad
         self.meter.facts["distinct_chunks"] = self._sketch.estimate()

@@ -14,12 +14,13 @@ from streambpe.arguments import CountKeywords, split_count_arguments
 from streambpe.count_config import CountConfig, CountOptions, reconcile
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunError, UsageError
-from streambpe.progress import Meter, Reporter
+from streambpe.progress import Meter, Reporter, refuse_mode
 from streambpe.resources import Resources
-from streambpe.sources.find import find_sources, refuse_names_that_are_no_text
+from streambpe.sources.find import find_sources, refuse_addresses, refuse_idle, refuse_names_that_are_no_text
+from streambpe.sources.samples import refuse_streams
 from streambpe.sources.source import Source
 from streambpe.store.chunks import fold, read_totals
-from streambpe.store.counted_as import refuse_other_counting
+from streambpe.store.counted_as import may_skip_from_now_on, refuse_other_counting
 from streambpe.store.database import waiting_for_tables
 from streambpe.store.groups import GroupRules
 from streambpe.store.job import left_to_count
@@ -32,11 +33,14 @@ from streambpe.store.unfinished import (
     listed,
     note_lost,
     read_record,
+    refuse_leaving,
     sources_in_tables,
 )
 from streambpe.text.patterns import find_pattern
 from streambpe.text.unicode_tables import tables_fact
 from streambpe.train.counting.job import CountJob, CountResult, told_left_out
+from streambpe.train.counting.spread import refuse_engine
+from streambpe.train.counting.take_back import take_back
 from streambpe.train.disk_bound import refuse_too_little_disk, source_bytes
 
 
@@ -60,19 +64,25 @@ def count(
     (NAME=GLOB each) and `group_by` ("folder") keep the counts of groups of sources apart (store/groups.py). Setting
     `stop` commits and raises Stopped.
     """
+    refuse_mode(progress)
     asked, resources = split_count_arguments(arguments, options, resources)
     rules = GroupRules.from_options(asked.groups, asked.group_by)
     folder = run if isinstance(run, Run) else Run(run)
+    refuse_addresses(sources)
     folder.refuse_other_content("count", [source for source in sources if isinstance(source, str)])
+    if folder.state.exists():
+        refuse_leaving(folder)
     if not sources and folder.state.exists():
         refuse_other_counting(folder, asked)
         return _fold_again(folder, resources, progress)
     names = [s for s in sources if isinstance(s, str)]
-    found, warnings = find_sources(names, asked)
+    found, warnings = find_sources(names, asked, in_part=True)
     found += [s for s in sources if isinstance(s, Source)]
     if not found:
         raise UsageError("Nothing to count: name at least one SOURCE.")
+    refuse_idle(found, asked)
     refuse_names_that_are_no_text(found)
+    refuse_engine(found, resources)
     if "bad_utf8" in asked.options:
         found = [replace(source, any_bytes=True) for source in found]
     if rules:
@@ -81,16 +91,26 @@ def count(
     warnings += [f"--group {name}: no source is in it." for name in dict.fromkeys(unused)]
     facts = folder.facts() if folder.state.exists() else folder.facts_kept()
     if facts:
-        config = reconcile(json.loads(facts["config"]), asked.options, folder.path)
+        saved = json.loads(facts["config"])
+        if asked.options.get("bad_lines") == "skip" and may_skip_from_now_on(folder, saved):
+            saved["bad_lines"] = "skip"
+        config = reconcile(saved, asked.options, folder.path)
     else:
         config = CountConfig(**asked.options)
     pattern = find_pattern(
-        config.pattern, gaps=config.gaps, split_scripts=config.split_scripts, prepared=config.prepares
+        config.pattern,
+        gaps=config.gaps,
+        split_scripts=config.split_scripts,
+        prepared=config.prepares,
+        document_seconds=resources.document_seconds,
     )
     if asked.stdin_name != "-" and not any(source.is_stdin for source in found):
         raise UsageError(f"--stdin-name {asked.stdin_name} names standard input, and `-` is not among the sources.")
+    if asked.counts and asked.options.get("bad_lines") == "skip":
+        raise UsageError("--bad-lines skip leaves out lines of text; a row of a count table is never left out.")
     if asked.counts and config.sequences:
         raise UsageError("--sequences needs documents; count tables have none.")
+    refuse_streams(found, config.one_in)
     if config.sequences:
         refuse_too_little_disk(resources, source_bytes(found), "none")
     stop = stop or threading.Event()
@@ -99,6 +119,9 @@ def count(
         if not folder.state.exists():
             list_parts(folder)  # strangers among them are told before tables are made
         folder.create({**made_with, "config": json.dumps(config.as_facts())})
+        if facts and json.loads(facts["config"]).get("bad_lines", "error") != config.bad_lines:
+            folder.put_config(json.dumps(config.as_facts()))
+            warnings.append(f"{folder.path} is counted with --bad-lines {config.bad_lines} from now on.")
         if facts and "unicode" not in facts and not list_parts(folder):  # an old run in which nothing is counted yet
             folder.put_facts(tables_fact(pattern))
         job = CountJob(folder, config, pattern, resources, stop)
@@ -151,6 +174,12 @@ def resume_count(
     left.
     """
     folder = Run.open(run)
+    if leaving := read_record(folder).leaving:
+        paths = [one.path for one in leaving]
+        result = take_back(folder, paths, resources=resources, progress=progress, stop=stop)
+        left, runs = left_to_count(folder)
+        if not left and not runs:
+            return result
     left, runs = left_to_count(folder)
     wanted = {source.path: source for source in read_record(folder).sources}
     known = list_parts(folder).by_path

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from streambpe.resources import BASE_BYTES, Resources
 
-BYTES_A_BYTE = 26  # peak memory of cutting and counting a block by a pattern of the user's own, for each byte of it
+BYTES_A_BYTE = 52  # peak memory of cutting and counting a block: documents of 60 bytes, by a pattern of one's own
 # What a limit leaves for each byte of the largest chunk, while no other worker works. Counting it takes 5 in the core,
 # 9 with --sequences, 11 by a pattern of the user's own (in two processes). Learning from it takes more: 19 as a word on
 # its way to disk, and when the tables are filled, 9.5 of DuckDB's half of the limit were not always enough.

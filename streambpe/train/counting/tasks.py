@@ -19,17 +19,20 @@ from streambpe.count_config import CountConfig
 from streambpe.errors import LimitError, RunError, StreambpeError
 from streambpe.failpoints import failpoint
 from streambpe.later import polars as pl
-from streambpe.runners.attempts import commit_first, own_folder
+from streambpe.resources import DOCUMENT_SECONDS
+from streambpe.runners.attempts import commit_first, own_folder, remove_place
 from streambpe.runners.runner import Attempt, Kept
 from streambpe.sources.read import Reader
-from streambpe.sources.stretches import Stretch
+from streambpe.sources.stretches import Stretch, bytes_between
 from streambpe.store import sequences
 from streambpe.store.parts import PartWriter, read_part
 from streambpe.store.run import Run
 from streambpe.store.spans import Span
-from streambpe.system import remove_folder, rename, sync_folder
+from streambpe.system import rename, sync_folder
 from streambpe.text.chunker import Ids, Lengths
 from streambpe.text.patterns import Pattern, find_pattern
+from streambpe.text.split import alarm
+from streambpe.threads import ending_waits
 from streambpe.train.counting.committer import NAMES, part_name
 from streambpe.train.counting.sizes import Sizes
 from streambpe.train.counting.sketch import DistinctSketch, Hashes
@@ -44,6 +47,7 @@ class CountShared:
     number: str  # Run.number
     config: CountConfig
     take_anyway: str
+    document_seconds: float = DOCUMENT_SECONDS
 
 
 @dataclass(frozen=True)
@@ -126,8 +130,14 @@ class _AttemptParts:
 
 
 @lru_cache(maxsize=4)
-def _pattern(config: CountConfig) -> Pattern:
-    return find_pattern(config.pattern, gaps=config.gaps, split_scripts=config.split_scripts, prepared=config.prepares)
+def _pattern(config: CountConfig, document_seconds: float) -> Pattern:
+    return find_pattern(
+        config.pattern,
+        gaps=config.gaps,
+        split_scripts=config.split_scripts,
+        prepared=config.prepares,
+        document_seconds=document_seconds,
+    )
 
 
 def attempts_folder(run: Run) -> Path:
@@ -137,7 +147,7 @@ def attempts_folder(run: Run) -> Path:
 
 def remove_attempts(run: Run) -> None:
     """Remove what attempts left, and with it their way to commit anything."""
-    remove_folder(attempts_folder(run))
+    remove_place(attempts_folder(run))
     with contextlib.suppress(OSError):  # something else is in it, or it is not there
         attempts_folder(run).parent.rmdir()
 
@@ -145,16 +155,21 @@ def remove_attempts(run: Run) -> None:
 def count_stretches(task: CountTask, attempt: Attempt) -> Counted:
     """Count stretches of sources. Everything counted is committed, whatever ends the task."""
     shared: CountShared = attempt.value(task.shared)
-    run, pattern = Run(shared.run), _pattern(shared.config)
+    run, pattern = Run(shared.run), _pattern(shared.config, shared.document_seconds)
     sizes = Sizes.of_task(attempt.memory_bytes)
-    with own_folder(attempts_folder(run), part_name(task.first_name), attempt.number) as folder:
+    if attempt.own_process:
+        alarm.turn_on()
+    attempts = own_folder(attempts_folder(run), part_name(task.first_name), attempt.number)
+    with attempts as folder, ending_waits(lambda: attempt.stopping):
         failpoint(f"attempt-{attempt.number}-begun")
         parts = _AttemptParts(run, shared.number, folder, task.first_name, attempt.number)
         parts.skip_committed()
+        attempt.advance(sum(bytes_between(s.kind, s.path, s.start_at, s.stop_at) for s in parts.spans))
         counted = Counted()
         sums = BlockSums(shared.config, pattern, sizes, parts, beside=False)
         left = list(_without(task.stretches, parts.spans))
-        reader = Reader(pattern, sizes.block, sizes.most, None, attempt.advance, shared.take_anyway)
+        whole_lines = shared.config.reads_whole_lines
+        reader = Reader(pattern, sizes.block, sizes.most, None, attempt.advance, shared.take_anyway, whole_lines, False)
         try:
             while left and not (attempt.stopping or parts.used_up):
                 if _count(reader, left[0], sums, attempt, parts):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from streambpe.errors import SourceChanged, UsageError
+from streambpe.errors import SourceChanged, UsageError, typed
 from streambpe.sources.digests import digest_stretches
 from streambpe.sources.source import Source
 from streambpe.store.groups import MOST_GROUPS
@@ -38,7 +38,7 @@ def find_todo(run: Run, pattern: Pattern, found: Sequence[Source], parts: Parts)
             _refuse_another_way(source, first)
             source = replace(source, group=first.group_name)
             if not source.is_stream:
-                _refuse_changed(source, known, pattern)
+                _refuse_changed(run, source, known, pattern)
         else:
             source = replace(source, group=source.group or "")
         complete = source.path in spans.complete
@@ -83,22 +83,23 @@ def _refuse_another_way(source: Source, known: Span) -> None:
         )
 
 
-def _refuse_changed(source: Source, known: Spans, pattern: Pattern) -> None:
-    """Refuse a changed source. Same size and time stamp: it is unchanged. Same size only: its stretches are hashed
-    again."""
+def _refuse_changed(run: Run, source: Source, known: Spans, pattern: Pattern) -> None:
+    """Refuse a changed source. Same size and time stamp: it is unchanged. Same size only, or a server that tells no
+    more: its stretches are hashed again."""
     first = known[0]
-    if source.bytes == first.file_bytes and source.mtime_ns == first.mtime_ns:
+    if source.bytes == first.file_bytes and source.mtime_ns == first.mtime_ns and source.mtime_ns:
         return
-    if source.bytes == first.file_bytes and _has_digests(source, known, pattern):
+    if source.bytes == first.file_bytes and has_digests(source, known, pattern):
         return
     raise SourceChanged(
         f"{source.path} was counted when it had {first.file_bytes} bytes; now its content is another "
-        f"({source.bytes} bytes). Nothing was changed. Put the old file back, or count the new one under "
-        f"another name or into another RUN: counts cannot be taken back."
+        f"({source.bytes} bytes). Nothing was changed. Put the old file back (`streambpe count "
+        f"{typed(run.path)} --take-back {typed(source.path)}` then takes its counts out), or count the new one under "
+        f"another name or into another RUN."
     )
 
 
-def _has_digests(source: Source, known: Spans, pattern: Pattern) -> bool:
+def has_digests(source: Source, known: Spans, pattern: Pattern) -> bool:
     """Read the counted stretches of a source again: whether each has the digest that it had."""
     same = (
         (span.start_at, span.stop_at, span.digest) == again

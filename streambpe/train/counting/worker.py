@@ -24,7 +24,9 @@ from streambpe.count_config import CountConfig
 from streambpe.errors import SourceError, StreambpeError
 from streambpe.failpoints import failpoint
 from streambpe.later import polars as pl
-from streambpe.sources.decode import block_text
+from streambpe.resources import release_memory
+from streambpe.sources.decode import block_text, naming_documents
+from streambpe.sources.samples import sampled
 from streambpe.sources.source import BadUtf8, Block, BlockText, Source
 from streambpe.store.run import Run
 from streambpe.store.sequences import by_place, sequence_made_of
@@ -124,11 +126,14 @@ class BlockSums:
     def take(self, block: Block) -> None:
         """Add a block's chunks."""
         policy: BadUtf8 = self._config.bad_utf8  # type: ignore[assignment]
-        made = prepared(block, block_text(block, policy), self._config)
+        read = sampled(block, block_text(block, policy, self._config.bad_lines), self._config.one_in, policy)
+        made = prepared(block, read, self._config)
+        del read
         span = _span(block, made, "")
         if self._spans and self._spans[0].group_name != span.group_name:
             self.commit()
-        self._counts.add(made.text)
+        with naming_documents(block, policy, made.chosen):
+            self._counts.add(made.text)
         # the text itself is not kept: only its chunks, and what its span says of it
         self._spans.append(span)
 
@@ -147,6 +152,9 @@ class BlockSums:
         counts = self._counts
         rows = counts.take() if isinstance(counts, ChunkCounts) else self._write_sequence(counts, spans)
         self._parts.commit(name, rows, spans)
+        if self._chunker.split is None:  # its many small objects leave pages behind that nothing else would fill
+            del rows
+            release_memory()
 
     def _write_sequence(self, ordered: NumberedTexts, spans: list[Span]) -> ChunkList:
         """Write the chunks of these stretches in order, as ids of the part's own dictionary; returns their counts."""
@@ -223,7 +231,7 @@ def _span(block: Block, made: BlockText, part: str) -> Span:
         start_at=block.start_at,
         stop_at=block.stop_at,
         documents=made.documents,
-        text_bytes=len(made.text) - made.text.count(b"\xff"),
+        text_bytes=len(made.text) - made.documents,  # each ended by a mark
         bad_utf8=made.bad_utf8,
         boms=made.boms,
         nulls=made.nulls,
@@ -234,6 +242,7 @@ def _span(block: Block, made: BlockText, part: str) -> Span:
         state="last" if block.ends_source else "part",
         dropped=made.dropped,
         group_name=source.group or "",
+        bad_lines=made.bad_lines,
     )
 
 

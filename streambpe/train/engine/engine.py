@@ -82,14 +82,14 @@ class Engine:
         """Refuse words whose pair counts could pass 2^63 - 1: a count would wrap unnoticed. The words may be more
         than memory holds, so they are looked at some at a time."""
         symbols = 0.0
-        for _, offsets, weights in _slices(words):
+        for _, offsets, weights in word_slices(words):
             least = int(weights.min())
             if least < 0:
                 raise ValueError(f"a word has a negative count ({least}); counts are 0 or more")
             symbols += float(np.dot(weights.astype(np.float64), np.diff(offsets)))
         if symbols < 2.0**62:
             return
-        total = sum(_count_pairs(offsets, weights) for _, offsets, weights in _slices(words))
+        total = sum(_count_pairs(offsets, weights) for _, offsets, weights in word_slices(words))
         if total > MAX_COUNT:
             raise CountOverflow(
                 f"the words hold {total} pairs, more than 2^63 - 1 = {MAX_COUNT}: a count could overflow "
@@ -137,7 +137,7 @@ class Engine:
         self.learning: Learning
         options = self.options
         self._fitting = options.memory_bytes // BYTES_PER_PLACE if not options.force_scan else options.index_below
-        if not (not options.force_scan and self._to_memory(lambda: _slices(words))):
+        if not (not options.force_scan and self._to_memory(lambda: word_slices(words))):
             self.learning = DiskLearning(self.state, [(words.symbols, words.offsets, words.weights)], self.folder)
 
     def _to_memory(self, parts: Callable[[], Parts]) -> bool:
@@ -328,7 +328,7 @@ class Engine:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _slices(words: Words) -> Iterator[tuple[Int32, Int64, Int64]]:
+def word_slices(words: Words) -> Iterator[tuple[Int32, Int64, Int64]]:
     for at in range(0, len(words.weights), _WORDS):
         stop = min(at + _WORDS, len(words.weights))
         yield words.symbols, words.offsets[at : stop + 1], words.weights[at:stop]

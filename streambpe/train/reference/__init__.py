@@ -7,6 +7,7 @@ Read in this order:
     words.py       BPE with its knobs; deletions (PickyBPE); whole characters
     batch.py       BatchBPE: stop words, cut-off, many merges per pass
     picky.py       PickyBPE's words and alphabet
+    balanced.py    parity-aware BPE: groups of words that choose in turn
     superwords.py  BoundlessBPE in two phases and in one pass; SuperBPE, both kinds
     original.py    BoundlessBPE as first published
 
@@ -14,6 +15,7 @@ Plain Python throughout, counts are Python integers, nothing here is fast: a few
 on a few hundred kilobytes take seconds.
 """
 
+from streambpe.train.reference.balanced import learn_balanced
 from streambpe.train.reference.batch import BatchTraining, choose_stop_words, cut_off, train_batches
 from streambpe.train.reference.original import train_boundless_original
 from streambpe.train.reference.picky import covering_alphabet, marked_words
@@ -49,6 +51,7 @@ __all__ = [
     "count_pairs",
     "covering_alphabet",
     "cut_off",
+    "learn_balanced",
     "learn_plain",
     "marked_words",
     "text_matches",

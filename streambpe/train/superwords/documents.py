@@ -4,12 +4,13 @@
     Texts       the documents as symbols: neighbours counted, runs cut and counted
 
 Numbers, arrays, tables and paths of files pass between the two sides, so the side of the documents may be other
-processes. LocalDocuments reads the stored sequences of a RUN in threads of this process.
+processes. LocalDocuments reads the stored sequences of a RUN: in threads of this process, or by tasks (tasks.py,
+stage2.py) where work.py finds a crew for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,21 +25,20 @@ from streambpe.store.sequences import SequencePart
 from streambpe.text.patterns import Pattern
 from streambpe.train.superwords.neighbours import PART_BYTES, Reader, SymbolReader, count_neighbours
 from streambpe.train.superwords.runs import FoundRuns, OpenChunks, collect_runs, kept_pairs
-from streambpe.train.superwords.stage2 import StageTwo
+from streambpe.train.superwords.stage2 import StageTwo, stage_two_crew
+from streambpe.train.superwords.tasks import (
+    NEIGHBOUR_SECONDS,
+    RUN_SECONDS,
+    DigestShards,
+    RunShards,
+    neighbour_shards,
+    shard_neighbours,
+    shard_runs,
+)
+from streambpe.train.superwords.work import Advance, Work
 
 _TABLE_SHARE = 2  # of the free memory: the table of neighbours or runs takes one part
 _REST_SHARE = 64  # and so does a document without a certain border
-Advance = Callable[[int], None]  # told how many places were read; may raise to stop between two parts
-
-
-@dataclass(frozen=True)
-class Work:
-    """Where answers are left, and what they may take."""
-
-    folder: Path  # files in it that were made of the same are used again
-    memory_bytes: int
-    threads: int
-    made_of: str  # what all answers follow from
 
 
 @dataclass(frozen=True)
@@ -109,11 +109,21 @@ class LocalTexts:
 
     def neighbours(self, work: Work, advance: Advance) -> list[Path]:
         """See Texts."""
+        shards = neighbour_shards(self.reader, work.folder.absolute(), work.made_of)
+        crew = shards.crew(work, NEIGHBOUR_SECONDS)
+        if crew is not None:
+            return shards.answer(shard_neighbours, crew, advance)
         threads, table_bytes = _readers(self.reader.parts, work), work.memory_bytes // _TABLE_SHARE
         return count_neighbours(self.reader, work.folder, threads, table_bytes, advance, work.made_of)
 
     def runs(self, kept: Kept, name: str, work: Work, advance: Advance) -> FoundRuns:
         """See Texts."""
+        shards = RunShards(
+            "runs", work.folder.absolute(), work.made_of, self.reader, name, kept.keys, kept.open_chunks, kept.symbols
+        )
+        crew = shards.crew(work, RUN_SECONDS)
+        if crew is not None:
+            return FoundRuns(shards.answer(shard_runs, crew, advance))
         threads, table_bytes = _readers(self.reader.parts, work), work.memory_bytes // _TABLE_SHARE
         pairs = kept_pairs(kept.keys, kept.open_chunks, kept.symbols)
         return collect_runs(self.reader, pairs, work.folder, name, threads, table_bytes, advance, work.made_of)
@@ -121,7 +131,7 @@ class LocalTexts:
 
 @dataclass(frozen=True)
 class LocalDocuments:
-    """The stored documents of a RUN, read in threads of this process."""
+    """The stored documents of a RUN."""
 
     run: Run
     parts: Sequence[SequencePart]
@@ -138,11 +148,15 @@ class LocalDocuments:
 
     def digest(self, work: Work) -> str:
         """See Documents."""
+        shards = DigestShards(self.run.sequences.absolute(), self.parts)
+        crew = shards.crew(work)
+        if crew is not None:
+            return shards.answer(crew)
         return documents_digest(self.run, self.parts, _readers(self.parts, work))
 
     def as_chunks(self, eligible: pl.DataFrame) -> Texts:
         """See Documents."""
-        return LocalTexts(SymbolReader(self.run.sequences, self.parts, eligible))
+        return LocalTexts(SymbolReader(self.run.sequences.absolute(), self.parts, eligible))
 
     def as_tokens(self, how: SecondStage, work: Work, advance: Advance) -> tuple[Int64, Bool, Texts]:
         """See Documents."""
@@ -150,7 +164,7 @@ class LocalDocuments:
             self.run.sequences, self.parts, how.pattern, how.alphabet, how.contents, how.words, how.disjoint,
             work.folder / "stage2", work.memory_bytes // _REST_SHARE, work.made_of,
         )  # fmt: skip
-        reader = stage.write(advance)
+        reader = stage.write_by(stage_two_crew(self.parts, work), advance)
         return *stage.counted(), LocalTexts(reader)
 
 

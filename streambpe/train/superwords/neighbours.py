@@ -19,8 +19,10 @@ Memory: a part for each thread (about PART_BYTES per chunk of it) and the table.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +37,9 @@ from streambpe.model.eventlog import Event, Op
 from streambpe.store.checksums import add_checksum
 from streambpe.store.made_of import has_note, parquet_note
 from streambpe.store.sequences import OfChunks, SequencePart, read_stretch
+from streambpe.store.shards import stretches_from
 from streambpe.threads import in_order
+from streambpe.train.superwords.ranges import keys_note, some_keys
 
 BARRIER = -1  # a chunk that takes no part, or the end of a document
 PART_BYTES = 64  # of a part's chunk while it is read
@@ -97,15 +101,7 @@ class Reader(ABC):
     def read_from(self, start: int, threads: int) -> Iterator[tuple[int, Int32, bool]]:
         """All places from this one on, part after part: (where they begin, symbols, whether they go on from what is in
         front of them)."""
-        todo: list[tuple[int, SequencePart, bool]] = []
-        begin, follows = 0, True
-        for part in self.parts:
-            follows = follows and part.follows
-            if part.places and begin + part.places > start:
-                todo.append((begin, part, follows))
-            if part.places:  # an empty part is no border
-                follows = True
-            begin += part.places
+        todo = list(stretches_from(self.parts, start))
         texts = in_order(self.read, [part for _, part, _ in todo], threads)
         for (begin, _, follows), symbols in zip(todo, texts, strict=True):
             if begin < start:
@@ -120,6 +116,10 @@ class SymbolReader(Reader):
     def __init__(self, folder: Path, parts: Sequence[SequencePart], eligible: pl.DataFrame) -> None:
         self.folder, self.parts, self.eligible = folder, parts, eligible
         self._symbols = OfChunks(folder, self._look_up)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For another process: what was looked up is looked up again there."""
+        return SymbolReader, (self.folder, self.parts, self.eligible)
 
     def _look_up(self, chunks: pl.Series) -> Int32:
         joined = chunks.to_frame("chunk").join(self.eligible, on="chunk", how="left", maintain_order="left")["symbol"]
@@ -177,7 +177,9 @@ class _Neighbours:
     def write(self, stop: int) -> None:
         """Write a file with the pairs whose left symbols are in front of this place."""
         keys, n = self.table.take()
-        write_whole(pl.DataFrame({"key": keys, "n": n}), self.files.next(stop), self.made_of)
+        write_whole(
+            pl.DataFrame({"key": keys, "n": n}), self.files.next(stop), self.made_of, keys_note(some_keys(keys))
+        )
         self.files.add(stop)
         failpoint("neighbours-written")
         self.table = PairTable(self.table_bytes)
@@ -208,9 +210,12 @@ def count_neighbours(
     return files.files
 
 
-def write_whole(frame: pl.DataFrame, target: Path, made_of: str = "") -> None:
-    """A Parquet file that appears whole or not at all, with a note of what it was made of (store/made_of.py)."""
-    note = parquet_note(made_of, target.name)
+def write_whole(
+    frame: pl.DataFrame, target: Path, made_of: str = "", facts: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """A Parquet file that appears whole or not at all, with a note of what it was made of (store/made_of.py), and these
+    facts in its footer."""
+    note = {**parquet_note(made_of, target.name), **facts}
     with whole_file(target) as temporary:
         frame.write_parquet(temporary, compression="zstd", compression_level=1, row_group_size=1 << 16, metadata=note)
         add_checksum(temporary)

@@ -53,7 +53,7 @@ from streambpe.text.eligible import text_test
 from streambpe.text.patterns import Pattern
 from streambpe.train.engine.engine import LEAST_BYTES, Batch, Engine, EngineOptions, HotPairs, TieOrder
 from streambpe.train.engine.rules import EngineTuning
-from streambpe.train.superwords.documents import Documents, Kept, SecondStage, Texts, Work
+from streambpe.train.superwords.documents import Documents, Kept, SecondStage, Texts
 from streambpe.train.superwords.interleave import Interleaved, InterleavedTies, interleave
 from streambpe.train.superwords.neighbours import find_eligible
 from streambpe.train.superwords.rules import Spellings, join_rule, symbol_contents
@@ -66,6 +66,7 @@ from streambpe.train.superwords.runs import (
     write_run_words,
 )
 from streambpe.train.superwords.sums import Adjacency, Sums
+from streambpe.train.superwords.work import Work
 from streambpe.train.words import WordFiles
 
 _TABLE_SHARE = 2  # of the free memory: the table of runs that are cut again takes one part
@@ -111,8 +112,14 @@ def phase_folder(private: Path, words: Sequence[Event], words_target: int, confi
     more tokens and is not complete."""
     facts = f"{events_digest(words)} {words_target} {config.superwords} {config.superword_pattern}"
     if config.superwords == "uw":
-        facts += f" {config.stage2_pattern} stood"  # "stood": what stage2.py counts; older versions counted less
+        # what stage2.py counts, and where parts end; older versions counted less, and ended elsewhere
+        facts += f" {config.stage2_pattern} stood alone"
     return private / f"superwords-{hashlib.sha256(facts.encode()).hexdigest()[:16]}"
+
+
+def room_of(memory_bytes: int, known_bytes: int) -> int:
+    """What questions about documents may take."""
+    return max(sure_room(memory_bytes, BASE_BYTES, known_bytes), _LEAST_ROOM)
 
 
 class SuperwordPhase:
@@ -133,7 +140,7 @@ class SuperwordPhase:
         self.on_batch = on_batch
         self.on_checkpoint = on_checkpoint
         self.known_bytes = TOKEN_BYTES * len(job.contents)
-        self.spare = max(sure_room(job.resources.memory_bytes, BASE_BYTES, self.known_bytes), _LEAST_ROOM)
+        self.spare = room_of(job.resources.memory_bytes, self.known_bytes)
         self.least = max(1, job.config.min_frequency)
         self.seconds: dict[str, float] = {}  # by stage, for benchmarks and table run
         self.cut_again = 0  # times that a double spelling was not foreseen (runs.py)
@@ -265,12 +272,18 @@ class SuperwordPhase:
     def _sums(self, memory_bytes: int) -> Sums:
         """The private database, with so much memory."""
         resources = self.job.resources
-        return Sums(self.job.folder / "learning.duckdb", memory_bytes, resources.threads, resources.temp_dir)
+        path = self.job.folder / "learning.duckdb"
+        return Sums(path, memory_bytes, resources.threads, resources.temp_dir, self.work)
 
     @property
     def work(self) -> Work:
         """Where the answers about documents are left."""
-        return Work(self.job.folder, self.spare, self.job.resources.threads, self.made_of)
+        resources = self.job.resources
+        tell = self.meter.tell_workers
+        return Work(
+            self.job.folder, self.spare, resources.threads, self.made_of, resources.engine, tell, resources.address,
+            resources.temp_dir,
+        )  # fmt: skip
 
     def _whole_chunks(self) -> Texts:
         """The documents as chunks that may join."""
@@ -455,7 +468,7 @@ class SuperwordPhase:
         began = time.monotonic()
         self.meter.stage, self.meter.unit, self.meter.total = "superwords", "tokens", job.target
         shutil.rmtree(job.blocks, ignore_errors=True)
-        job.blocks.mkdir(parents=True, exist_ok=True)
+        job.blocks.mkdir(0o700, parents=True, exist_ok=True)
         base = symbol_contents(job.alphabet, job.contents, len(job.stop_words))
         config = job.config
         room = room_for_arrays(job.resources.memory_bytes, BASE_BYTES, known_bytes) - _EVENTS_BYTES

@@ -179,12 +179,14 @@ class FoundRuns:
             yield from ((some.data, some.ends, some.n) for some in self.once.take())
 
 
-class _Counting:
+class RunCounting:
     """Counts runs of texts; a full table goes to `add`, with the place up to which it was counted."""
 
     def __init__(self, kept: KeptPairs, table_bytes: int, add: Callable[[int, RunCounter], None]) -> None:
         self.kept, self.table_bytes, self.add = kept, table_bytes, add
         self.counter = RunCounter(table_bytes)
+        self.border = 0  # the place where the run begins that is not ended yet
+        self._pieces: list[Int32] = []  # of that run, so that a giant one costs no copies
 
     def count(self, begin: int, symbols: Int32, ends: Int64, weights: Int64, *, open_end: bool = False) -> int:
         """Count the texts that begin at a place; returns how far that came: to the end, or to a run that may go on
@@ -204,17 +206,41 @@ class _Counting:
         """Do what `count` does with a single text."""
         return self.count(begin, symbols, np.array([len(symbols)]), np.ones(1, np.int64), open_end=open_end)
 
+    def go_on(self, begin: int, symbols: Int32, follows: bool) -> None:
+        """Count the next symbols of the documents, which begin at a place; whether they go on from the last ones."""
+        pieces = self._pieces
+        head = self.kept.goes_on(int(pieces[-1][-1]), symbols) if pieces and follows else 0
+        pieces += [symbols[:head].copy()] if head else []
+        if head < len(symbols):
+            self.end()
+            head += self.count_text(begin + head, symbols[head:], open_end=True)
+            self._pieces, self.border = [symbols[head:].copy()] if head < len(symbols) else [], begin + head
+
+    def end(self) -> None:
+        """End the run that is open."""
+        if self._pieces:
+            self.count_text(self.border, np.concatenate(self._pieces))
+        self._pieces = []
+
+
+RUNS = pa.schema([("run", pa.large_binary()), ("by", pa.int64()), ("n", pa.int64())])
+
+
+def taken_runs(counter: RunCounter) -> Iterator[pa.Table]:
+    """Rows (run, by, n), some at a time: each distinct run as its symbols' bytes, a number that spreads runs evenly,
+    how often. Nothing is left in the counter."""
+    for runs in counter.take():
+        buffers = [None, pa.py_buffer(np.concatenate(([0], runs.ends))), pa.py_buffer(runs.data)]
+        array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(runs.n), buffers)
+        yield pa.table([array, runs.by, runs.n], RUNS)
+
 
 def _write_runs(counter: RunCounter, target: Path, made_of: str) -> None:
-    """Rows (run, by, n): each distinct run as its symbols' bytes, a number that spreads runs evenly, how often."""
-    schema = pa.schema([("run", pa.large_binary()), ("by", pa.int64()), ("n", pa.int64())])
-    schema = schema.with_metadata(parquet_note(made_of, target.name))
+    schema = RUNS.with_metadata(parquet_note(made_of, target.name))
     with whole_file(target) as temporary:
         with pq.ParquetWriter(temporary, schema, compression="lz4", use_dictionary=False) as out:
-            for runs in counter.take():
-                buffers = [None, pa.py_buffer(np.concatenate(([0], runs.ends))), pa.py_buffer(runs.data)]
-                array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(runs.n), buffers)
-                out.write_table(pa.table([array, runs.by, runs.n], schema))
+            for table in taken_runs(counter):
+                out.write_table(table)
         add_checksum(temporary)
 
 
@@ -237,22 +263,14 @@ def collect_runs(
         failpoint("runs-written")
 
     advance(files.stop)
-    counting = _Counting(kept, table_bytes, add)
-    pieces: list[Int32] = []  # of the run that is not ended yet, so that a giant one costs no copies
-    border = files.stop  # where that run begins
+    counting = RunCounting(kept, table_bytes, add)
+    counting.border = files.stop
     for begin, symbols, follows in reader.read_from(files.stop, threads):
-        head = kept.goes_on(int(pieces[-1][-1]), symbols) if pieces and follows else 0
-        pieces += [symbols[:head].copy()] if head else []
-        if head < len(symbols):
-            if pieces:
-                counting.count_text(border, np.concatenate(pieces))
-            head += counting.count_text(begin + head, symbols[head:], open_end=True)
-            pieces, border = [symbols[head:].copy()] if head < len(symbols) else [], begin + head
-        if files.long(border):
-            add(border, counting.counter)
+        counting.go_on(begin, symbols, follows)
+        if files.long(counting.border):
+            add(counting.border, counting.counter)
         advance(len(symbols))
-    if pieces:
-        counting.count_text(border, np.concatenate(pieces))
+    counting.end()
     if not files.files:
         return FoundRuns([], counting.counter)
     if files.stop < reader.places:
@@ -294,7 +312,7 @@ def cut_again(
         files.append(folder / f"{prefix}-{len(files):05d}.parquet")
         _write_runs(counter, files[-1], "")
 
-    counting = _Counting(kept, table_bytes, add)
+    counting = RunCounting(kept, table_bytes, add)
     for symbols, lengths, n in _in_slices(words, _SLICE_PLACES):
         counting.count(0, symbols, np.cumsum(lengths), n)
         advance(len(symbols))

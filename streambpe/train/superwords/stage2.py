@@ -13,9 +13,13 @@ passed over. No chunk is replayed as a whole: it is cut between two bytes wherev
 bytes side by side, because no merge can ever reach across, and each distinct piece is replayed once per part.
 
 Every part leaves three files that appear whole or not at all: the unfinished end of its last document (`.rest`, text),
-the counts of the merges, and last the tokens. Places where tests let the process die: tokens-written.
+the counts of the merges, and last the tokens. What a part leaves follows from its own text, and only where that has no
+certain border from the text before. So parts are done by tasks, in threads or in processes, each of some parts that
+follow each other; it reads the part before its first one to know what that left. Places where tests let a process die:
+stage2-N-begun and stage2-N-written for attempt N at a task, tokens-written.
 
-Memory: about 40 times a part's text (8 MB when it was counted), and the rest of a document without a certain border.
+Memory of each worker: about 40 times a part's text (8 MB when it was counted), and the rest of a document without a
+certain border.
 """
 
 from __future__ import annotations
@@ -25,7 +29,9 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,19 +42,29 @@ from streambpe.core.strings import as_buffers
 from streambpe.encode.bulk import BulkReplay, Tally
 from streambpe.errors import LimitError
 from streambpe.failpoints import failpoint
-from streambpe.files import replace_file
 from streambpe.later import polars as pl
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event
+from streambpe.runners.attempts import own_folder
+from streambpe.runners.here import Here
+from streambpe.runners.runner import Attempt, Kept
+from streambpe.runners.worth import Cost
 from streambpe.sources.borders import find_border
 from streambpe.store.made_of import fingerprint, has_note
 from streambpe.store.sequences import OfChunks, SequencePart, read_stretch
+from streambpe.system import remove_folder, rename, sync_file, sync_folder
 from streambpe.text.chunker import Chunker
 from streambpe.text.marks import DOCUMENT_END
 from streambpe.text.patterns import Pattern
+from streambpe.text.split import alarm
 from streambpe.train.superwords.neighbours import BARRIER, Reader, write_whole
+from streambpe.train.superwords.work import Crew, Work
 
 _MARK = bytes([DOCUMENT_END])
+_TASKS_A_WORKER = 8
+_MOST_PARTS = 16  # of a task
+_PLACE_BYTES = 200  # of a part's place, at the peak (226 was the most, with libraries loaded)
+_PLACE_SECONDS = 0.5e-6  # of a processor, for each place: docs/scale.md
 
 
 @dataclass
@@ -67,7 +83,7 @@ class StageTwo:
     made_of: str = ""  # what all parts follow from
 
     def __post_init__(self) -> None:
-        self.chunker = Chunker(self.pattern)
+        self.merges = len(self.words)
         self.n_ids = self.alphabet.first_id + len(self.contents)
         self.replay = BulkReplay(self.words, self.n_ids)
         self.symbol_of = np.full(256, self.replay.unknown, np.int32)
@@ -79,29 +95,104 @@ class StageTwo:
         self.sticks[learned[:-1], learned[1:]] = True
         self.sticks[DOCUMENT_END, :] = self.sticks[:, DOCUMENT_END] = False
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: the arrays made of words and contents, not these."""
+        return {**vars(self), "words": (), "contents": (), "_pieces": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        del state["_pieces"]
+        vars(self).update(state)
+
     def write(self, advance: Callable[[int], None]) -> TokenReader:
-        """Write all parts; those that are there are kept. `advance` is told how many places were read, and may
-        raise."""
-        rest = b""
-        parts = self.parts
+        """Write all parts in this thread; those that are there are kept. `advance` is told how many places were read,
+        and may raise."""
+        return self.write_by(Crew(Here(1), 0), advance)
+
+    def write_by(self, crew: Crew, advance: Callable[[int], None]) -> TokenReader:
+        """The same by tasks."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        for part, behind in zip(parts, [*parts[1:], None], strict=True):
-            goes_on = behind is not None and behind.follows
+        remove_folder(self.attempts)  # first, so that what a dead command left cannot commit any more
+        size = min(max(1, len(self.parts) // (_TASKS_A_WORKER * crew.runner.workers)), _MOST_PARTS)
+        borders = [*range(0, len(self.parts), size), len(self.parts)]
+
+        def tasks(stage: Kept) -> list[TokenTask]:
+            return [TokenTask(stage, first, stop) for first, stop in pairwise(borders)]
+
+        try:
+            crew.do(shard_tokens, self, tasks, advance)
+        finally:
+            remove_folder(self.attempts)
+        return TokenReader(self.folder, [part.name for part in self.parts])
+
+    @property
+    def attempts(self) -> Path:
+        """Where attempts at tasks write."""
+        return self.folder / "attempts"
+
+    def write_some(self, first: int, stop: int, folder: Path, advance: Callable[[int], None]) -> None:
+        """Write some parts by way of an attempt's own folder; those that are there are kept."""
+        rest: bytes | None = None
+        chunker = Chunker(self.pattern)
+        for at in range(first, stop):
+            part = self.parts[at]
             tokens, held = self._paths(part)
             kept = self._kept_rest(tokens, held)
             if kept is not None:
                 rest = kept
             else:
-                text = rest + self._text(part)
-                rest = self._unfinished(text, part) if goes_on else b""
+                before, own = self._rest_before(at) if rest is None else rest, self._text(part)
+                rest = self._left_by(before, own, at)
+                text = before + own
                 text = text[: len(text) - len(rest)]
-                if text and not goes_on and not text.endswith(_MARK):
+                if text and not self._goes_on(at) and not text.endswith(_MARK):
                     text += _MARK
-                replace_file(held, rest)
-                self._write(text, tokens, rest)
+                del before, own
+                self._write(chunker, text, folder / tokens.name, rest)
+                del text
+                (folder / held.name).write_bytes(rest)
+                sync_file(folder / held.name)
+                for target in (held, _counts_of(tokens), tokens):
+                    rename(folder / target.name, target)
+                sync_folder(self.folder)
                 failpoint("tokens-written")
             advance(part.places)
-        return TokenReader(self.folder, [part.name for part in parts])
+
+    def _goes_on(self, at: int) -> bool:
+        """Whether the last document of a part may go on in the next one."""
+        return at + 1 < len(self.parts) and self.parts[at + 1].follows
+
+    def _rest_before(self, at: int) -> bytes:
+        """What the parts in front of this one left for it."""
+        rest = b""
+        while at and self._goes_on(at - 1):
+            at -= 1
+            own = self._text(self.parts[at])
+            border = self._border(own)
+            rest = own[border:] + rest
+            self._refuse_long(rest, at)
+            if border:
+                break
+        return rest
+
+    def _left_by(self, before: bytes, own: bytes, at: int) -> bytes:
+        """What a part leaves for the next one: everything behind the last certain border in its own text."""
+        if not self._goes_on(at):
+            return b""
+        border = self._border(own)
+        rest = own[border:] if border else before + own
+        self._refuse_long(rest, at)
+        return rest
+
+    def _border(self, text: bytes) -> int:
+        return max(find_border(text, self.pattern), text.rfind(_MARK) + 1)
+
+    def _refuse_long(self, rest: bytes, at: int) -> None:
+        if len(rest) > self.most_bytes:
+            raise LimitError(
+                f"A document in {self.parts[at].name} has more than {self.most_bytes // 10**6} MB without a place "
+                f"where --stage2-pattern certainly cuts; that does not fit --memory. Everything learned so far is "
+                f"kept. Give more memory, or split such documents and count again."
+            )
 
     def _kept_rest(self, tokens: Path, held: Path) -> bytes | None:
         """What a part left for the next; None if one of its three files is not there as it was written."""
@@ -116,7 +207,7 @@ class StageTwo:
 
     def counted(self) -> tuple[Int64, Bool]:
         """(what each merge of phase one counts in stage 2, whether its pair ever stood there)."""
-        n, stood = np.zeros(len(self.words), np.int64), np.zeros(len(self.words), bool)
+        n, stood = np.zeros(self.merges, np.int64), np.zeros(self.merges, bool)
         for part in self.parts:
             counts = pl.read_parquet(self._paths(part)[0].with_suffix(".counts.parquet"))
             n += counts["n"].to_numpy()
@@ -138,19 +229,8 @@ class StageTwo:
         mark = pl.Series([_MARK], dtype=pl.Binary)
         return OfChunks(self.sequences, lambda chunks: chunks.cast(pl.Binary).append(mark))
 
-    def _unfinished(self, text: bytes, part: SequencePart) -> bytes:
-        """What is left for the next part: everything behind the last certain border."""
-        border = max(find_border(text, self.pattern), text.rfind(_MARK) + 1)
-        if len(text) - border > self.most_bytes:
-            raise LimitError(
-                f"A document in {part.name} has more than {self.most_bytes // 10**6} MB without a place where "
-                f"--stage2-pattern certainly cuts; that does not fit --memory. Everything learned so far is kept. "
-                f"Give more memory, or split such documents and count again."
-            )
-        return text[border:]
-
-    def _write(self, text: bytes, target: Path, rest: bytes) -> None:
-        numbered = self.chunker.number(text)
+    def _write(self, chunker: Chunker, text: bytes, target: Path, rest: bytes) -> None:
+        numbered = chunker.number(text)
         tokens, lengths, tally = self._encode(numbered.chunks, numbered.n)
         sequence = numbered.ids[numbered.ids >= 0]
         # every chunk ends with a barrier
@@ -182,14 +262,44 @@ class StageTwo:
         weights = np.zeros(len(atoms), np.int64)
         np.add.at(weights, codes, np.repeat(n, np.diff(atoms_before)))
         text = np.frombuffer(b"".join(atoms), np.uint8)
-        merges = len(self.words)
-        tally = Tally(weights, np.zeros(merges, np.int64), self.disjoint, np.zeros(merges, bool))
+        tally = Tally(weights, np.zeros(self.merges, np.int64), self.disjoint, np.zeros(self.merges, bool))
         sizes = atoms.bin.size().to_numpy().astype(np.int64)
         ids, many = self.replay.replay(self.symbol_of[text], sizes, tally)
         ids[ids == self.replay.unknown] = BARRIER
         tokens = gather(ids, np.cumsum(many) - many, many, codes)
         before = np.append(0, np.cumsum(many[codes]))
         return tokens, np.diff(before[atoms_before]), tally
+
+
+def stage_two_crew(parts: Sequence[SequencePart], work: Work) -> Crew:
+    """Who does the second stage. Threads mostly wait for each other there: numpy on small arrays holds the
+    interpreter's lock."""
+    each = max((part.places for part in parts), default=0) * _PLACE_BYTES
+    seconds = sum(part.places for part in parts) * _PLACE_SECONDS
+    return work.crew(Cost(seconds, seconds), len(parts), each, __name__) or work.alone()
+
+
+@dataclass(frozen=True)
+class TokenTask:
+    """Parts that one task writes the tokens of."""
+
+    stage: Kept  # a StageTwo
+    first: int
+    stop: int
+
+    def __str__(self) -> str:
+        return f"stage 2 of parts {self.first:,} to {self.stop - 1:,}"
+
+
+def shard_tokens(task: TokenTask, attempt: Attempt) -> None:
+    """Write the stage-2 tokens of some parts; each is committed by itself."""
+    stage: StageTwo = attempt.value(task.stage)
+    if attempt.own_process:
+        alarm.turn_on()
+    with own_folder(stage.attempts, f"tokens-{task.first}", attempt.number) as folder:
+        failpoint(f"stage2-{attempt.number}-begun")
+        stage.write_some(task.first, task.stop, folder, attempt.advance)
+        failpoint(f"stage2-{attempt.number}-written")
 
 
 def _counts_of(tokens: Path) -> Path:

@@ -8,9 +8,9 @@ Runs that all fit in memory need no files. A threshold T is a WHERE over the tab
 state.duckdb is filled from it: no pair goes through Python to get there. Nobody but the training opens this database,
 so nobody can hold it.
 
-What is added up at once fits the memory: neighbours by ranges of their left symbols, runs by ranges of a number that
-spreads them evenly (column `by`). One GROUP BY over everything would spill, and it needs more memory the more there is:
-in 48 MB it ended without a result on 6.3 million distinct runs. By ranges that is done in 32 MB.
+What is added up at once fits the memory: neighbours by ranges of their keys (ranges.py), runs by ranges of a number
+that spreads them evenly (column `by`). One GROUP BY over everything would spill, and it needs more memory the more
+there is: in 48 MB it ended without a result on 6.3 million distinct runs. By ranges that is done in 32 MB.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
 import duckdb
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.arrays import Int64
@@ -31,16 +33,19 @@ from streambpe.core.strings import arrow_buffers
 from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
 from streambpe.later import polars as pl
-from streambpe.store.database import append, open_store
+from streambpe.store.database import append, commit, open_store
 from streambpe.store.sqlfiles import query_batches, query_frame, run_sql
+from streambpe.system import remove_folder
+from streambpe.train.superwords.range_tasks import LEAST_BYTES, RangeSums, buffer_bytes, sum_crew
+from streambpe.train.superwords.ranges import key_ranges
+from streambpe.train.superwords.work import Crew, Work
 
 _Found = TypeVar("_Found")
 
-LEAST_BYTES = 32 << 20  # of DuckDB's buffers
 _NEIGHBOUR_BYTES = 200  # of one pair of one file while pairs are grouped and ordered
 _RUN_BYTES = 300  # of one run of one file while runs are grouped, and twice its symbols
+_RUNS_AT_ONCE = 1 << 14  # read from what tasks left
 _SPREAD = 1 << 63  # column `by` is below this
-_ANY_RIGHT = (1 << 32) - 1
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,7 @@ class Sums:
     memory_bytes: int
     threads: int
     temp_dir: Path | None
+    work: Work | None = None  # who may add up beside this process
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -87,19 +93,33 @@ class Sums:
         """Make table neighbours from part files (key, n) and remove them; chunks: the text of the symbols, as rows
         (symbol, chunk)."""
         self.forget()
-        listed = [str(path) for path in files]
+        crew = self._crew(sum(pq.read_metadata(path).num_rows for path in files))
+        at_once = max(buffer_bytes(crew) if crew else self.memory_bytes, LEAST_BYTES)
+        ranges = key_ranges(files, at_once // _NEIGHBOUR_BYTES)
+        listed = [[str(path) for path in files]] * len(ranges)
+        sums = self._sums_of("neighbours", files) if crew else None
+        if crew and sums:
+            listed = [[str(path)] for path in sums.answer(ranges, crew)]
         with self._open() as con:
             con.begin()
             append(con, "symbols", chunks)
-            rows_at_once = max(self.memory_bytes, LEAST_BYTES) // _NEIGHBOUR_BYTES
-            for low, high in _ranges(run_sql(con, "count_left_symbols", files=listed) if files else [], rows_at_once):
-                run_sql(con, "learning/sum_neighbours", files=listed, low=low, high=high)
+            for (low, high), some in zip(ranges, listed, strict=True):
+                run_sql(con, "learning/sum_neighbours", files=some, low=low, high=high)
             run_sql(con, "put_sum_note", made_of=made_of)
             failpoint("adjacency-filled")
-            con.commit()
+            commit(con)
         failpoint("adjacency-written")
         for path in files:
             path.unlink()
+        if sums:
+            remove_folder(sums.folder)
+
+    def _crew(self, rows: int, least: int = LEAST_BYTES) -> Crew | None:
+        return sum_crew(rows, self.work, least) if self.work and rows else None
+
+    def _sums_of(self, kind: str, files: Sequence[Path]) -> RangeSums:
+        assert self.work is not None
+        return RangeSums.of(kind, files, self.work, self.temp_dir)
 
     def keys(self, least: int) -> Int64:
         """left << 32 | right of the neighbours that stand in at least so many places, ascending."""
@@ -136,19 +156,30 @@ class Sums:
             return
         listed = [str(path) for path in files]
         groups = [size for path in files for size in _group_sizes(path)]
-        memory_bytes = max(
-            self.memory_bytes, LEAST_BYTES + 4 * max((size for _, size in groups), default=0)
-        )  # a run is held whole
+        least = LEAST_BYTES + 4 * max((size for _, size in groups), default=0)  # a run is held whole
+        crew = self._crew(sum(rows for rows, _ in groups), least)
+        memory_bytes = max(buffer_bytes(crew) if crew else self.memory_bytes, least)
         needed = sum(rows * _RUN_BYTES + 2 * size for rows, size in groups)
         pieces = max(1, -(-needed // memory_bytes))
+        borders = [_SPREAD * at // pieces for at in range(pieces + 1)]
+        ranges = [(low, high - 1) for low, high in pairwise(borders)]
+        if crew:
+            sums = self._sums_of("runs", files)
+            for path in sums.answer(ranges, crew):
+                with pq.ParquetFile(path, pre_buffer=False) as file:
+                    yield from map(_as_runs, file.iter_batches(_RUNS_AT_ONCE, use_threads=False))
+            remove_folder(sums.folder)
+            return
         with contextlib.closing(
             open_store(":memory:", memory_bytes=memory_bytes, threads=self.threads, temp_dir=self.temp_dir)
         ) as con:
-            for piece in range(pieces):
-                low, high = (_SPREAD * at // pieces for at in (piece, piece + 1))
-                for batch in query_batches(con, "learning/sum_runs", files=listed, low=low, high=high - 1):
-                    offsets, symbols = arrow_buffers(batch.column("run"))
-                    yield symbols, offsets[1:] - offsets[0], batch.column("n").to_numpy()
+            for low, high in ranges:
+                yield from map(_as_runs, query_batches(con, "learning/sum_runs", files=listed, low=low, high=high))
+
+
+def _as_runs(batch: pa.RecordBatch) -> tuple[npt.NDArray[np.uint8], Int64, Int64]:
+    offsets, symbols = arrow_buffers(batch.column("run"))
+    return symbols[offsets[0] : offsets[-1]], offsets[1:] - offsets[0], batch.column("n").to_numpy()
 
 
 def _group_sizes(path: Path) -> list[tuple[int, int]]:
@@ -156,21 +187,3 @@ def _group_sizes(path: Path) -> list[tuple[int, int]]:
     footer = pq.read_metadata(path)
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     return [(group.num_rows, group.column(0).total_uncompressed_size) for group in groups]
-
-
-def _ranges(counts: Sequence[tuple[int, int]], rows_at_once: int) -> Iterator[tuple[int, int]]:
-    """(lowest, highest key) of consecutive left symbols with about so many rows together, or of one that has more.
-
-    (5, 3 rows) (6, 4 rows) (9, 8 rows) with 8 at once -> keys of 5 and 6, keys of 9
-    """
-    first = last = -1
-    held = 0
-    for left, rows in counts:
-        if held and held + rows > rows_at_once:
-            yield first << 32, last << 32 | _ANY_RIGHT
-            held = 0
-        if not held:
-            first = left
-        last, held = left, held + rows
-    if held:
-        yield first << 32, last << 32 | _ANY_RIGHT

@@ -219,7 +219,7 @@ def test_a_source_keeps_its_format_and_field(tmp_path):
         count(run, [f"{path}:body"], resources=SMALL)
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     "changed",
     [{"pattern": "gpt2"}, {"gaps": "keep"}, {"split_scripts": True}, {"bad_utf8": "skip"}, {"sequences": True}],
@@ -303,6 +303,7 @@ def test_a_corpus_without_text_is_refused(tmp_path):
     assert train(run, vocab_size=260, resources=SMALL).size == 260
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("suffix", ["txt", "jsonl"])
 def test_chunks_of_many_megabytes(tmp_path, suffix):
     """A chunk of 5 MB, and lines of many, count right under the smallest memory."""
@@ -516,6 +517,7 @@ def test_a_table_of_another_pattern_is_refused(tmp_path):
     assert table_of(tmp_path / "run") == {"the": 5}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", ["tsv", "parquet"])
 def test_counts_beyond_64_bits_are_refused(tmp_path, kind):
     """Near 2^62 counts are exact; a table that would pass 2^63-1 is refused before it is added."""
@@ -589,9 +591,9 @@ def test_merged_runs_are_a_run_over_all(tmp_path):
     assert merged == whole
     assert table_of(tmp_path / "all") == tallies(documents)
     assert check(tmp_path / "all", resources=SMALL) == []
-    for again in (tmp_path / "node1", tmp_path / "whole", tmp_path / "all"):
-        with pytest.raises(UsageError, match="twice"):
-            merge_runs(tmp_path / "all", [again], SMALL)
+    for again, told in (("node1", "twice"), ("whole", "twice"), ("all", "added to itself")):
+        with pytest.raises(UsageError, match=told):
+            merge_runs(tmp_path / "all", [tmp_path / again], SMALL)
     assert table_of(tmp_path / "all") == tallies(documents)
 
 

@@ -16,7 +16,8 @@ from streambpe.inspect.status import running_state
 from streambpe.resources import Resources
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
-from tests.runs import Driver
+from streambpe.train.counting.count import count, resume_count
+from tests.runs import Driver, rows
 from tests.samples import sample_text
 
 PLACES = ["run-made", "sequence-written", "part-written", "part-committed", "fold-filled", "fold-committed"]
@@ -55,23 +56,20 @@ def unbroken(corpus, tmp_path_factory):
     return finish(tmp_path_factory.mktemp("unbroken"), corpus, 20_000, False)
 
 
-def kill_until_done(run: Path, corpus: Path, rng: random.Random, kills: int, sequences: bool) -> int:
-    """Start and kill; how many kills hit a process that was still at work."""
-    hits = 0
+def kill_until_done(run: Path, corpus: Path, rng: random.Random, kills: int, sequences: bool) -> None:
+    """Start and kill."""
     for _ in range(kills):
         block = rng.choice([5_000, 20_000, 100_000])
         driver = start(run, corpus, block, sequences)
         driver.wait_for("ready")
         time.sleep(rng.random() ** 2)
         code, _ = driver.end(signal.SIGKILL)
-        hits += code == -signal.SIGKILL
         if (run / "status.json").exists() and code == -signal.SIGKILL:
             found = running_state(Run(run).read_status(), run)
             assert found["state"] in ("killed", "done"), "a killed run does not say that it runs"
-    return hits
 
 
-@pytest.mark.every(2)
+@pytest.mark.long
 @pytest.mark.parametrize("sequences", [False, True])
 def test_killed_twice_and_resumed(tmp_path, corpus, unbroken, sequences):
     """SIGKILL at random moments: same table, same digest, and everything checks out."""
@@ -80,19 +78,7 @@ def test_killed_twice_and_resumed(tmp_path, corpus, unbroken, sequences):
     assert check(tmp_path, rehash_sources=True, resources=Resources(256 << 20, 2)) == []
 
 
-@pytest.mark.long
-def test_killed_twenty_times(tmp_path, corpus, unbroken):
-    """Ten runs, two kills each, with sequences and without."""
-    rng = random.Random("long")
-    hits = 0
-    for i in range(10):
-        hits += kill_until_done(tmp_path / f"{i}", corpus, rng, 2, i % 2 == 1)
-        assert finish(tmp_path / f"{i}", corpus, 20_000, i % 2 == 1) == unbroken
-        assert check(tmp_path / f"{i}", rehash_sources=True, resources=Resources(256 << 20, 2)) == []
-    assert hits > 5, "kills that come too late show nothing"
-
-
-@pytest.mark.every(3)
+@pytest.mark.every(10)
 @pytest.mark.parametrize("place", [*PLACES, "part-written:20", "merge-committed", "merge-committed:2"])
 def test_killed_at_every_commit(tmp_path, corpus, unbroken, place):
     """Right before and right after each rename and each commit, going on gives the unbroken result."""
@@ -105,3 +91,35 @@ def test_killed_at_every_commit(tmp_path, corpus, unbroken, place):
     assert check(tmp_path, rehash_sources=True, resources=Resources(256 << 20, 2)) == []
     leftovers = [p for p in tmp_path.rglob("*") if ".new" in p.name]
     assert leftovers == [], "unfinished files do not stay"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("lines", [False, True])
+@pytest.mark.parametrize(
+    ("place", "engine"),
+    [
+        ("part-committed:3", "threads"),
+        ("sequence-written:2", "threads"),
+        ("fold-filled", "threads"),
+        ("task-done:2", "processes"),
+    ],
+)
+def test_a_sample_that_was_killed_is_resumed(tmp_path, corpus, lines, place, engine):
+    """The same documents, also of a file that is one document and was counted in half: a run keeps its sample."""
+    sequences = place.startswith("sequence")
+    for i in range(8):  # about half of them are in the sample
+        (tmp_path / f"{i}.txt").write_text(f"file {i}\n" + sample_text(i, words=3_000))
+    sources = [corpus, *tmp_path.glob("*.txt")]
+    counting = {"lines": lines, "options": {"sample": "1/2", "sequences": sequences}}
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    given = {"run": killed, "sources": sources, "counting": counting, "engine": engine}
+    driver = Driver({"STREAMBPE_FAILPOINT": place}, **given, block=5_000, task=20_000)
+    assert driver.end()[0] == -signal.SIGKILL, "the place was reached"
+    resume_count(killed, resources=Resources(400 * 10**6, 2))
+    count(
+        whole, list(map(str, sources)), lines=lines, sample="1/2", resources=Resources(400 * 10**6, 1, engine="threads")
+    )
+    documents = "SELECT path, sum(documents)::INT, sum(text_bytes)::INT FROM source_files GROUP BY path ORDER BY path"
+    for query in ("SELECT chunk, n FROM chunk_counts ORDER BY chunk", documents):
+        assert rows(killed, query) == rows(whole, query)
+    assert check(killed, rehash_sources=True, resources=Resources(400 * 10**6, 2)) == []

@@ -19,7 +19,7 @@ from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from tests.hostile import random_text
 from tests.runs import SMALL, plain_events, stored_ids
-from tests.tiers import long
+from tests.tiers import long, share
 
 OWN = r"\w+|\s+|[^\w\s]+"  # a pattern that the core does not know
 
@@ -31,8 +31,8 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(sizes, "LEAST_BLOCK", 2048)
     rng = random.Random(3)
     words = ["the", "end", "of", "the", "day", "at", "the", "end", "of", "the", "line"]
-    (tmp_path / "a.txt").write_text(" ".join(rng.choice(words) for _ in range(6000)))
-    texts = [random_text(rng, 200) + " the end of the day" for _ in range(150)]
+    (tmp_path / "a.txt").write_text(" ".join(rng.choice(words) for _ in range(share(6000, 3000))))
+    texts = [random_text(rng, 200) + " the end of the day" for _ in range(share(150, 75))]
     (tmp_path / "b.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     return [str(tmp_path / "a.txt"), str(tmp_path / "b.jsonl")]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
+import random
 import signal
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,27 +18,32 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streambpe.errors import SourceError, Stopped, WorkerLost
+from streambpe.errors import SourceError, Stopped, UsageError, WorkerLost
 from streambpe.inspect.check import check
 from streambpe.resources import Resources
 from streambpe.runners.here import Here
 from streambpe.runners.runner import Attempt, Kept
 from streambpe.sources.source import Source
 from streambpe.sources.stretches import Stretch, cut
+from streambpe.store.documents import documents_digest
+from streambpe.store.job import find_work
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
+from streambpe.store.sequences import order_parts
 from streambpe.text.patterns import find_pattern
 from streambpe.train.counting import sizes, spread, worker
-from streambpe.train.counting.count import count
-from streambpe.train.counting.spread import workers_for
-from streambpe.train.counting.tasks import CountShared, CountTask, attempts_folder, count_stretches
-from tests.runs import Driver, rows
+from streambpe.train.counting.count import count, count_from_iterator
+from streambpe.train.counting.spread import Spread, workers_for
+from streambpe.train.counting.tasks import Counted, CountShared, CountTask, attempts_folder, count_stretches
+from tests.hostile import random_text
+from tests.runs import Driver, cli, rows
 from tests.samples import sample_text
 from tests.tiers import long
 
 OWN = r"\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+"
+GPT4O = find_pattern("gpt4o")
 Tables = tuple[Any, ...]
-THREADS = Resources(400 * 10**6, 2, engine="here")
+THREADS = Resources(400 * 10**6, 2, engine="threads")
 BESIDE = replace(THREADS, engine="processes")
 
 
@@ -97,7 +103,7 @@ def test_processes_count_what_threads_count(tmp_path: Path, corpus: Path, expect
 
 
 @pytest.mark.parametrize(
-    "options", [{"sequences": True}, long({"pattern": OWN}), long({"pattern": OWN, "sequences": True})]
+    "options", [long({"sequences": True}), long({"pattern": OWN}), {"pattern": OWN, "sequences": True}]
 )
 def test_with_documents_and_a_pattern_of_ones_own(tmp_path: Path, corpus: Path, options: dict[str, Any]) -> None:
     ones = counted(tmp_path / "threads", corpus, THREADS, options=options)
@@ -105,7 +111,7 @@ def test_with_documents_and_a_pattern_of_ones_own(tmp_path: Path, corpus: Path, 
     clean(tmp_path / "tasks")
 
 
-@pytest.mark.parametrize("sequences", [False, True])
+@pytest.mark.parametrize("sequences", [long(False), True])
 def test_tasks_in_threads_with_many_parts_each(
     tmp_path: Path, corpus: Path, expected: Tables, monkeypatch: pytest.MonkeyPatch, sequences: bool
 ) -> None:
@@ -119,6 +125,7 @@ def test_tasks_in_threads_with_many_parts_each(
     clean(tmp_path)
 
 
+@pytest.mark.long
 def test_groups_stay_apart(tmp_path: Path, corpus: Path) -> None:
     groups = ["small=**/small-*", "rows=**/*.parquet"]
     ones = counted(tmp_path / "threads", corpus, THREADS, groups=groups)
@@ -128,7 +135,7 @@ def test_groups_stay_apart(tmp_path: Path, corpus: Path) -> None:
     clean(tmp_path / "tasks")
 
 
-@pytest.mark.parametrize("place", ["begun", "written", long("committed")])
+@pytest.mark.parametrize("place", ["written", long("begun"), long("committed")])
 @pytest.mark.parametrize("sequences", [False, long(True)])
 def test_a_worker_is_killed_in_every_task(
     tmp_path: Path,
@@ -144,6 +151,7 @@ def test_a_worker_is_killed_in_every_task(
     clean(tmp_path)
 
 
+@pytest.mark.long
 def test_a_task_that_no_worker_survives(tmp_path: Path, corpus: Path, expected: Tables, monkeypatch: Any) -> None:
     monkeypatch.setenv("STREAMBPE_FAILPOINT", "part-written")
     with pytest.raises(WorkerLost, match=r"counting a\.jsonl from 0.* killed by SIGKILL"):
@@ -173,7 +181,7 @@ class Zombie(threading.Thread):
             self.error = why
 
 
-@pytest.mark.parametrize("sequences", [False, True])
+@pytest.mark.parametrize("sequences", [long(False), True])
 def test_a_dead_worker_that_still_writes_harms_nothing(
     tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch, sequences: bool
 ) -> None:
@@ -233,23 +241,22 @@ def _config(run: Path) -> Any:
     return CountConfig(**json.loads(Run(run).facts()["config"]))
 
 
-def test_a_stop_is_kept_and_gone_on_from(tmp_path: Path, corpus: Path, expected: Tables) -> None:
-    stop = threading.Event()
+def test_a_stop_is_kept_and_gone_on_from(
+    tmp_path: Path, corpus: Path, expected: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes when the first task is done, and others are not begun."""
+    stop, note = threading.Event(), Spread._note
 
-    def stop_soon() -> None:
-        give_up = time.monotonic() + 60
-        while not list(tmp_path.glob("counts/*.parquet")) and time.monotonic() < give_up:
-            time.sleep(0.005)
+    def note_and_stop(self: Spread, task: CountTask, done: Counted) -> list[CountTask]:
         stop.set()
+        return note(self, task, done)
 
-    waiting = threading.Thread(target=stop_soon)
-    waiting.start()
-    try:
+    others = set(psutil.Process().children(recursive=True))  # of other tests' fixtures
+    with monkeypatch.context() as patched:
+        patched.setattr(Spread, "_note", note_and_stop)
         with pytest.raises(Stopped, match="kept"):
             counted(tmp_path, corpus, BESIDE, stop=stop)
-    finally:
-        waiting.join()
-    assert not psutil.Process().children(recursive=True)
+    assert not set(psutil.Process().children(recursive=True)) - others
     assert list_parts(Run(tmp_path))
     assert counted(tmp_path, corpus, BESIDE) == expected
     clean(tmp_path)
@@ -264,6 +271,7 @@ def test_the_coordinator_is_killed(tmp_path: Path, corpus: Path, expected: Table
     clean(tmp_path)
 
 
+@pytest.mark.long
 def test_a_document_too_large_for_a_worker_is_counted_here(tmp_path: Path) -> None:
     source = tmp_path / "large.jsonl"
     word = "abcdefgh " * 900_000
@@ -277,21 +285,21 @@ def test_a_document_too_large_for_a_worker_is_counted_here(tmp_path: Path) -> No
     ("name", "data"),
     [
         ("bad.jsonl", b'{"text": "good"}\n' * 9000 + b'{"text": 7}\n' + b'{"text": "good"}\n' * 9000),
-        ("none.jsonl", b"\x00\x01\xff\xfe" * 100_000),
-        ("none.parquet", b"this is no Parquet file"),
-        ("short.jsonl.gz", gzip.compress(b"".join(b'{"text": "%d"}\n' % (i * i) for i in range(9000)))[:-500]),
+        long("none.jsonl", b"\x00\x01\xff\xfe" * 100_000),
+        long("none.parquet", b"this is no Parquet file"),
+        long("short.jsonl.gz", gzip.compress(b"".join(b'{"text": "%d"}\n' % (i * i) for i in range(9000)))[:-500]),
     ],
 )
 def test_an_error_is_the_one_that_threads_give(tmp_path: Path, name: str, data: bytes) -> None:
     (tmp_path / "good.jsonl").write_text('{"text": "good"}\n', encoding="utf-8")
     (tmp_path / name).write_bytes(data)
-    told = []
+    told, others = [], set(psutil.Process().children(recursive=True))  # of other tests' fixtures
     for resources in (THREADS, BESIDE):
         run = tmp_path / resources.engine
         with pytest.raises(SourceError) as error:
             count(run, [str(tmp_path / "good.jsonl"), str(tmp_path / name)], resources=resources)
         told.append(str(error.value))
-        assert not psutil.Process().children(recursive=True)
+        assert not set(psutil.Process().children(recursive=True)) - others
         count(run, [str(tmp_path / "good.jsonl")], resources=resources)
     assert told[0] == told[1]
 
@@ -299,18 +307,91 @@ def test_an_error_is_the_one_that_threads_give(tmp_path: Path, name: str, data: 
 def test_a_source_is_cut_where_lines_and_row_groups_end(corpus: Path) -> None:
     data = (corpus / "a.jsonl").read_bytes()
     source = Source(str(corpus / "a.jsonl"), "jsonl", bytes=len(data))
-    cuts = [stretch.stop for stretch in cut(source, (), 40_000)]
+    cuts = [stretch.stop for stretch in cut(source, (), 40_000, GPT4O)]
     assert len(cuts) > 10
     assert cuts[-1] is None
     assert all(data[place - 1 : place] == b"\n" for place in cuts[:-1])
-    rest = list(cut(source, [(0, 100_000), (150_000, 200_000)], 40_000))
+    rest = list(cut(source, [(0, 100_000), (150_000, 200_000)], 40_000, GPT4O))
     assert rest[0].at == 100_000
     assert rest[0].stop is not None
     rows_ = Source(str(corpus / "d.parquet"), "parquet", bytes=(corpus / "d.parquet").stat().st_size)
     starts = _starts(corpus / "d.parquet")
-    assert [s.stop for s in cut(rows_, (), 1)] == [*starts[1:-1], None]
+    assert [s.stop for s in cut(rows_, (), 1, GPT4O)] == [*starts[1:-1], None]
     packed = Source(str(corpus / "c.jsonl.gz"), "jsonl", bytes=10**9)
-    assert list(cut(packed, ((0, 10),), 1000)) == [Stretch(packed, ((0, 10),))]
+    assert list(cut(packed, ((0, 10),), 1000, GPT4O)) == [Stretch(packed, ((0, 10),))]
+
+
+def _hostile_csv(line_end: bytes) -> bytes:
+    """Records with line breaks, commas and quotes inside quotes, a huge one, empty lines, invalid bytes."""
+    odd = [
+        b"plain",
+        b'"quo""ted"',
+        b'"two\nlines"',
+        b'"three\r\n\r\nlines, and ""more"""',
+        b'""',
+        b"",
+        b"\xff\xfe",
+        "\ud55c".encode(),
+    ]
+    records = [b"%d,%s" % (i, odd[i % len(odd)]) for i in range(20_000)]
+    records[7_000] = b'7,"' + b"large,\n" * 30_000 + b'"'
+    records[9_000:9_000] = [b"", b""]
+    return b"\xef\xbb\xbfid,text" + line_end + line_end.join(records)
+
+
+def _hostile_text() -> bytes:
+    """Everything that breaks splitters, bytes that are not UTF-8, and a giant line."""
+    text = random_text(random.Random(5), 60_000).encode()
+    return b"\xef\xbb\xbf" + text + b" \xff\xc3 bad \xe2\x82\n" + b"word " * 40_000 + text + b"\r\n  "
+
+
+HOSTILE = {
+    "lf.csv": _hostile_csv(b"\n"),
+    "crlf.csv": _hostile_csv(b"\r\n"),
+    "unpaired.csv": b"id,text\n" + b"1,a word\n" * 20_000 + b'2,5" pipe\n' * 20_000,
+    "open.csv": b"id,text\n" + b"1,a word\n" * 20_000 + b'2,"never closed\n' * 3,
+    "a.txt": _hostile_text(),
+    "blank.txt": b" \n" * 90_000 + b"\t" * 90_000 + b"end",
+    "letters.txt": "\u3042".encode() * 90_000,
+    "lines.jsonl": b"\n\n".join(json.dumps({"text": "a line\n" * (i % 90)}).encode() for i in range(3000)),
+}
+
+
+_PATTERNS = ["gpt4o", "none", "whitespace", "script", OWN]
+_FAST = [("lf.csv", "gpt4o")]
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern"), [*_FAST, *(long(*case) for case in itertools.product(HOSTILE, _PATTERNS) if case not in _FAST)]
+)
+def test_whatever_a_file_holds_its_stretches_are_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, pattern: str
+) -> None:
+    monkeypatch.setattr(spread, "Processes", lambda workers, memory, preload: Here(workers))
+    source = tmp_path / name
+    source.write_bytes(HOSTILE[name])
+    options = {"pattern": pattern, "sequences": True}
+    ones = counted(tmp_path / "threads", source, THREADS, options=options)
+    assert counted(tmp_path / "tasks", source, BESIDE, options=options) == ones
+    run = Run(tmp_path / "tasks")
+    threads = Run(tmp_path / "threads")
+    assert documents_digest(run, order_parts(run, list_parts(run))) == documents_digest(
+        threads, order_parts(threads, list_parts(threads))
+    )
+    whole = name in ("blank.txt", "letters.txt") or (pattern in ("none", OWN) and name.endswith(".txt"))
+    assert (len(list_parts(run)) == 1) == whole, "one task"
+
+
+@pytest.mark.parametrize("workers", [long(1), long(2), long(4)])
+def test_hostile_files_in_processes(tmp_path: Path, workers: int) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for name, data in HOSTILE.items():
+        (folder / name).write_bytes(data)
+    ones = counted(tmp_path / "threads", folder, THREADS, options={"sequences": True})
+    beside = replace(BESIDE, threads=workers)
+    assert counted(tmp_path / "tasks", folder, beside, options={"sequences": True}) == ones
+    clean(tmp_path / "tasks")
 
 
 def _starts(path: Path) -> list[int]:
@@ -318,6 +399,48 @@ def _starts(path: Path) -> list[int]:
     for group in range(pq.read_metadata(path).num_row_groups):
         found.append(found[-1] + pq.read_metadata(path).row_group(group).num_rows)
     return found
+
+
+def test_who_counts_is_said_on_the_command_line(tmp_path: Path, corpus: Path, monkeypatch: Any) -> None:
+    begun = []
+    monkeypatch.setattr(spread, "Processes", lambda workers, memory, preload: begun.append(workers) or Here(workers))
+    for options in ((), ("--engine", "threads"), ("--engine", "processes", "--threads", 2)):
+        run = tmp_path / str(len(options))
+        cli("train", run, corpus / "a.jsonl", "--vocab-size", 300, *options)
+        assert begun == [2] * (len(options) == 4)
+    kept = find_work(Run(run), None)[1]
+    assert kept is not None
+    assert Resources.from_facts(kept).engine == "processes", "what `resume` goes on with"
+    cli("resume", run, "--engine", "threads")
+
+
+def test_an_engine_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--engine processes: iterator is a stream"):
+        count_from_iterator(tmp_path / "run", ["a text"], engine="processes")
+    with pytest.raises(UsageError, match="one of auto, threads, processes"):
+        count_from_iterator(tmp_path / "run", ["a text"], engine="here")  # type: ignore[arg-type]
+    assert not (tmp_path / "run").exists()
+    tight = Resources(256 * 10**6, 8, engine="processes")
+    assert 0 < workers_for(_files(("a.jsonl", 10**11)), find_pattern("gpt4o"), tight) < 8, "as many as have room"
+
+
+def test_progress_is_told_once_whatever_is_cut(tmp_path: Path, corpus: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(spread, "Processes", lambda workers, memory, preload: Here(workers))
+    asked = [0]
+
+    class Stopping(threading.Event):
+        """Set when it has been looked at for the tenth time."""
+
+        def is_set(self) -> bool:
+            asked[0] += 1
+            return asked[0] > 10 or super().is_set()
+
+    with pytest.raises(Stopped):
+        count(tmp_path, [str(corpus / "a.jsonl")], resources=BESIDE, stop=Stopping())
+    assert sum(part.total for part in list_parts(Run(tmp_path))) > 0
+    count(tmp_path, [str(corpus / name) for name in ("a.jsonl", "b.txt")], resources=BESIDE)
+    status = Run(tmp_path).read_status()
+    assert status["done"] == status["total"] == sum((corpus / name).stat().st_size for name in ("a.jsonl", "b.txt"))
 
 
 def _files(*named: tuple[str, int]) -> Sequence[Source]:
@@ -345,12 +468,12 @@ def _files(*named: tuple[str, int]) -> Sequence[Source]:
 def test_processes_are_taken_where_they_pay(named: Any, threads: int, memory: int, own: bool, wanted: int) -> None:
     pattern = find_pattern(OWN if own else "gpt4o")
     assert workers_for(_files(*named), pattern, Resources(memory, threads)) == wanted
-    assert workers_for(_files(*named), pattern, Resources(memory, threads, engine="here")) == 0
+    assert workers_for(_files(*named), pattern, Resources(memory, threads, engine="threads")) == 0
     assert workers_for([Source("-", "jsonl", is_stdin=True)], pattern, Resources(memory, threads)) == 0
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("workers", "memory"), [(2, 512), (4, 512), (4, 1000)])
+@pytest.mark.parametrize(("workers", "memory"), [(2, 512), (4, 512)])
 @pytest.mark.parametrize("sequences", [False, True])
 def test_the_memory_of_all_processes_stays_within_the_limit(
     tmp_path: Path, workers: int, memory: int, sequences: bool

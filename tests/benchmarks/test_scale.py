@@ -2,38 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import json
-import sys
 from collections import Counter
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from tests.samples import natural_text
-
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-pytestmark = pytest.mark.skipif(not BENCHMARKS.is_dir(), reason="an sdist has no benchmarks")
-
-
-@pytest.fixture
-def benchmark(monkeypatch):
-    """A module of benchmarks/, which is no package: its scripts are run from there."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    loaded: set[str] = set()
-
-    def load(name: str) -> ModuleType:
-        before = set(sys.modules)
-        module = importlib.import_module(name)
-        loaded.update(set(sys.modules) - before)
-        return module
-
-    yield load
-    for name in loaded:
-        if getattr(sys.modules[name], "__file__", None) and str(BENCHMARKS) in str(sys.modules[name].__file__):
-            del sys.modules[name]
 
 
 def test_exponents_of_known_curves(benchmark):

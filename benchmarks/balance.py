@@ -1,0 +1,124 @@
+"""Bytes per token of each source group, and how unequal they are: plain, --weight, --balance.
+
+    python benchmarks/balance.py multi_60.txt     # results/balance-multi_60.tsv and .md
+
+Lines of the text are grouped by the script that most of their letters are of (a stand-in for the language, which the
+text does not say). Each tenth line is held out; the rest is counted into a RUN with a group for each script. Every
+training learns from the same counts. Gini is that of the tokens that the groups take for each byte (0: all take as
+many). Bytes of scripts hold more or less content, so a second table balances with ratios: the bytes of a letter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness import RESULTS, preamble, scratch
+
+import streambpe
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.inspect.measures import gini
+from streambpe.model.eventlog import read_event_log
+
+_LEAST = 20_000  # bytes of a group
+_HELD_OUT = 10
+
+
+def script_of(line: str) -> str:
+    """The script of most of its letters, by their names in Unicode; "" if it has none."""
+    letters = Counter(unicodedata.name(letter, "").split(" ")[0] for letter in line[:200] if letter.isalpha())
+    return letters.most_common(1)[0][0].lower() if letters else ""
+
+
+def grouped(path: Path, size: int) -> dict[str, list[str]]:
+    """The lines of so much of a text, by group."""
+    found: dict[str, list[str]] = {}
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if size <= 0:
+                break
+            size -= len(line.encode())
+            if name := script_of(line):
+                found.setdefault(name, []).append(line)
+    return {name: some for name, some in sorted(found.items()) if sum(len(line.encode()) for line in some) >= _LEAST}
+
+
+def measure(log: Path, held_out: Mapping[str, list[str]]) -> dict[str, float]:
+    """Bytes per token of each group."""
+    tokenizer = Tokenizer.from_event_log(read_event_log(log))
+    return {
+        name: sum(len(line.encode()) for line in lines) / sum(map(len, tokenizer.encode_batch(lines)))
+        for name, lines in held_out.items()
+    }
+
+
+def main() -> None:
+    """Count, learn, report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("text", type=Path)
+    parser.add_argument("--mb", type=int, default=4)
+    parser.add_argument("--vocab-size", type=int, default=8_000)
+    parser.add_argument("--memory", default="1GB")
+    parser.add_argument("--name", help="of the result files (default: balance- and the text)")
+    parser.add_argument("--work", help="folder for the RUN")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=scratch(arguments.work), prefix="balance-") as folder:
+        lines = compared(arguments, Path(folder))
+    name = arguments.name or f"balance-{arguments.text.stem}"
+    about = preamble(
+        {"text": f"{arguments.text.name}, the first {arguments.mb} MB", "ids": f"{arguments.vocab_size:,}"}
+    )
+    table = "\n".join("\t".join(line) for line in lines)
+    (RESULTS / f"{name}.tsv").write_text("\n".join([*(f"# {line}" for line in about), table]) + "\n")
+    shown = [f"| {' | '.join(line)} |" for line in [lines[0], ["---"] * len(lines[0]), *lines[1:]]]
+    report = "\n".join([f"# {name}", "", *(f"- {line}" for line in about), "", "Bytes per token.", "", *shown]) + "\n"
+    (RESULTS / f"{name}.md").write_text(report)
+    print(report)
+
+
+def compared(arguments: argparse.Namespace, folder: Path) -> list[list[str]]:
+    """The table: a column for each way, a row for each group, then Gini."""
+    groups = grouped(arguments.text, arguments.mb * 10**6)
+    held_out = {name: lines[::_HELD_OUT] for name, lines in groups.items()}
+    size: dict[str, int] = {}
+    for name, lines in groups.items():
+        kept = [line for i, line in enumerate(lines) if i % _HELD_OUT]
+        (folder / f"{name}.txt").write_text("".join(kept), encoding="utf-8")
+        size[name] = sum(len(line.encode()) for line in kept)
+    run = folder / "run"
+    sources = [str(folder / f"{name}.txt") for name in groups]
+    named = [f"{name}={source}" for name, source in zip(groups, sources, strict=True)]
+    streambpe.count(run, sources, groups=named, lines=True, memory=arguments.memory)
+    letters = {name: sum(map(len, lines)) for name, lines in held_out.items()}
+    per_letter = {n: sum(len(line.encode()) for line in lines) / letters[n] for n, lines in held_out.items()}
+    equal = {name: f"{min(max(size.values()) / n, 10**5):.3f}" for name, n in size.items()}
+    ratios = {name: f"{value:.3f}" for name, value in per_letter.items()}
+    most = arguments.vocab_size
+    ways = {
+        "plain": {},
+        "--weight, groups of equal size": {"weights": equal},
+        "--balance": {"balance": True},
+        "--balance-from, half": {"balance": True, "balance_from": most // 2},
+        "--balance-window 100": {"balance": True, "balance_window": 100},
+        "--balance-ratio, bytes of a letter": {"balance": True, "balance_ratios": ratios},
+    }
+    found = {}
+    for number, (way, options) in enumerate(ways.items()):
+        log = streambpe.train(run, name=f"way_{number}", vocab_size=most, memory=arguments.memory, **options).log
+        found[way] = measure(log, held_out)
+    lines = [["group", "MB counted", *found]]
+    for name in groups:
+        lines.append([name, f"{size[name] / 1e6:.2f}", *(f"{rate[name]:.3f}" for rate in found.values())])
+    bytes_gini = [gini([1 / rate[name] for name in groups]) for rate in found.values()]
+    letters_gini = [gini([per_letter[name] / rate[name] for name in groups]) for rate in found.values()]
+    lines.append(["Gini", "", *(f"{value:.4f}" for value in bytes_gini)])
+    lines.append(["Gini of letters", "", *(f"{value:.4f}" for value in letters_gini)])
+    return lines
+
+
+if __name__ == "__main__":
+    main()

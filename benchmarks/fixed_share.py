@@ -1,0 +1,94 @@
+"""What a process of streambpe takes before it holds any text, and which libraries that is.
+
+    python benchmarks/fixed_share.py
+
+For each list of modules a new Python imports them; then the fork server of counting (runners/nursery.py) and one of two
+workers forked from it, idle. MB: resident; private (of no other process, not even as a file: what a further process of
+this kind adds); PSS (a page that n processes share counts a nth for each). Writes results/fixed_share.md.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from harness import RESULTS, preamble
+
+STEPS = {
+    "Python and streambpe.resources": [],
+    "the command line, for --help": ["streambpe.cli.main"],
+    "the regex module, as a process that splits by a pattern": ["streambpe.text.split_worker"],
+    "numpy": ["numpy"],
+    "Polars": ["polars"],
+    "pyarrow": ["pyarrow.parquet"],
+    "DuckDB": ["duckdb"],
+    "counting by tasks (numpy, pyarrow, the core)": ["streambpe.train.counting.tasks"],
+    "training (all of it)": ["streambpe.train.commands", "duckdb", "polars", "pyarrow.parquet"],
+}
+_LOAD = """
+import importlib, sys
+from streambpe.resources import prepare_allocators
+prepare_allocators(256 * 10**6)
+for module in sys.argv[1:]:
+    importlib.import_module(module)
+print("loaded", flush=True)
+sys.stdin.read()
+"""
+
+
+def held(pid: int) -> tuple[float, float, float]:
+    """(resident, private, PSS) of a process, in MB."""
+    lines = (line.split() for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
+    size = {name.rstrip(":"): int(n) * 1024 / 1e6 for name, n, *_ in lines}
+    return size["Rss"], size["Private_Clean"] + size["Private_Dirty"], size["Pss"]
+
+
+def of_modules(modules: list[str]) -> tuple[float, float, float]:
+    """Of a new Python that has imported these."""
+    command = [sys.executable, "-c", _LOAD, *modules]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        return held(process.pid)
+
+
+def of_workers() -> dict[str, tuple[float, float, float]]:
+    """Of the fork server and of one of two workers that wait for a task."""
+    here, there = socket.socketpair()
+    command = [sys.executable, "-m", "streambpe.runners.nursery", str(256 * 10**6), *STEPS_OF_TASKS]
+    process = subprocess.Popen(command, stdin=there.fileno(), stdout=subprocess.DEVNULL)
+    workers, channels = [], []
+    for _ in range(2):
+        mine, its = socket.socketpair()
+        socket.send_fds(here, [b"s"], [its.fileno()])
+        workers.append(int.from_bytes(here.recv(8), "little"))
+        its.close()
+        channels.append(mine)
+    time.sleep(0.5)
+    found = {"the fork server": held(process.pid), "each of two workers that it forked": held(workers[0])}
+    here.close()
+    there.close()
+    process.wait()
+    return found
+
+
+STEPS_OF_TASKS = ["streambpe.train.counting.tasks"]
+
+
+def main() -> int:
+    """Measure and write."""
+    rows = {name: of_modules(modules) for name, modules in STEPS.items()} | of_workers()
+    RESULTS.mkdir(exist_ok=True)
+    lines = ["# fixed_share", "", *(f"- {line}" for line in preamble({})), ""]
+    lines += ["| loaded | resident, MB | private, MB | PSS, MB |", "|---|---|---|---|"]
+    lines += [f"| {name} | {a:.1f} | {b:.1f} | {c:.1f} |" for name, (a, b, c) in rows.items()]
+    (RESULTS / "fixed_share.md").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

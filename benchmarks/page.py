@@ -1,0 +1,293 @@
+"""docs/benchmarks.md and its pictures, made of the tables in results/, and tables of other pages (quoted.py).
+
+    python benchmarks/page.py
+
+Every row of a table has an address, which the README's figures link to; a test compares them (measured.py). The picture
+of the README is made here too, from the rows that its first table shows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+import quoted
+import scale
+import scaling
+from measured import HERE, Result, Row, everything
+
+DOCS = HERE.parent / "docs"
+PICTURES = "benchmarks"  # a folder beside the page
+OURS, OTHERS, WORDS = "#2a7de1", "#9a9a9a", "#777"  # to be read on white and on black
+BESIDE = ("train-en_100-131072", ("streambpe", "rustbpe", "tokenizers", "bpeasy"))
+_LEFT, _WIDTH, _ROW = 200, 320, 30  # no wider, so that a phone can show it
+_COMPARED = ("job", "corpus", "table", "difference")
+_FIGURES = {"wall_s": "seconds", "cpu_s": "processor seconds", "peak_MB": "memory, MB"}
+
+
+class Section(NamedTuple):
+    """A heading, and the results below it: those whose names begin so."""
+
+    title: str
+    begins: tuple[str, ...]
+    told: str
+    pictured: bool = False
+
+
+SECTIONS = (
+    Section(
+        "Text to a vocabulary", ("train-",),
+        "From files to a vocabulary file. Where `tokens` are equal, the vocabularies are equal to the last token. Our "
+        "time has the durable tables of the counts in it; `streambpe-learn` begins from counts that are there.", True,
+    ),
+    Section("The same merges", ("equal-",), "Whether the merges of `--like hf` or `rustbpe` are equal, part by part."),
+    Section(
+        "Counting", ("count-",),
+        "Distinct chunks alone. The others cannot just count: they are told to learn nothing, and `counted` is when "
+        "their logs say that counting was over.", True,
+    ),
+    Section("Superwords", ("superwords-",), "BoundlessBPE and SuperBPE, the documents stored on the way.", True),
+    Section(
+        "Extended", ("extend-",),
+        "A vocabulary of 50 257 ids made elsewhere, with 8 000 more of other text: [extend](extend.md). Where "
+        "`learned` is equal, the new merges are.",
+    ),
+    Section("Deletions", ("picky-",), "PickyBPE at several tau, and what a deletion costs."),
+    Section("SCRIPT and whole characters", ("script-",), "SCRIPT-BPE beside bytes, with and without the constraint."),
+    Section(
+        "Encoding", ("encode",),
+        "Megabytes of text a second, with one vocabulary for all; `digest` tells whose ids are equal. `-corpus` is "
+        "from file to file, `-batch` a list of texts in one call, `-text` one text after another, `-short` lines.",
+    ),
+    Section(
+        "Memory", ("memory", "limits"),
+        "The peak of the whole process tree, beside the limit that was given: [limits](limits.md).",
+    ),
+    Section("Killed again and again", ("soak",), "A long training from kill to kill, after one that nobody disturbed."),
+    Section("Many distinct chunks", ("many-chunks",), "Learning alone, from more distinct chunks than a limit holds."),
+    Section("What it costs to be asked", ("queried-",), "A training that is queried with SQL ten times a second."),
+    Section(
+        "More cores", ("scaling", "task-costs"),
+        "What a second core brings, beside the libraries that have threads too.",
+    ),
+    Section("Balance", ("balance-",), "Bytes per token of groups, and how unequal they are: [balance](training.md)."),
+    Section("Growth", ("scale", "neighbours"), "How time, memory and disk grow with the corpus: [scale](scale.md)."),
+    Section("Forecasts", ("plan",), "What `plan` said, beside what the training took."),
+    Section("One version beside another", ("versions-",), "This version and an older one, in turns."),
+    Section(
+        "The papers' tables", ("papers-",),
+        "A paper's own figure beside ours on another text, with what makes them differ; made by benchmarks/papers.py.",
+    ),
+    Section("Giant chunks", ("giant",), "One chunk of 50 MB."),
+)  # fmt: skip
+
+
+def page(results: Sequence[Result]) -> str:
+    """The whole page."""
+    lines = [
+        "# Benchmarks", "",
+        "Made by `python benchmarks/page.py` from the tables in [benchmarks/results](../benchmarks/results), where "
+        "every run is. Whole processes, start-up included, contenders in turns; memory: the peak of the process tree. "
+        "Figures of several runs are least / **median** / most; *x* is the ratio of medians to the first row. Machines "
+        "differ and are noisy: compare within a table, not between them. What is measured, and how to repeat it: "
+        "[benchmarks](../benchmarks/README.md).", "",
+    ]  # fmt: skip
+    shown = [(section, [result for result in results if _is_in(section, result)]) for section in SECTIONS]
+    lines += [f"- [{section.title}](#{_heading(section.title)})" for section, found in shown if found]
+    for section, found in shown:
+        if found:
+            lines += ["", f"## {section.title}", "", section.told]
+        for result in found:
+            lines += ["", f"### {result.name}", "", *_described(result)]
+            if section.pictured and len(result.rows) > 1:
+                lines += [f"![{escape(result.name)}: seconds, memory at most]({PICTURES}/{result.name}.svg)", ""]
+            if result.columns[:2] == ["job", "vocabulary"]:  # scale.py's own report, then its rows
+                lines += scale.report([row.facts for row in result.rows], result.about["memory"].split()[-1])
+            if result.columns[:2] == ["job", "corpus"]:  # likewise scaling.py's
+                lines += [*_gains(result.rows), ""]
+            lines += _own_table(result) if result.columns else _table(result)
+            lines += ["", *_verdict(result), *_made_by(result)]
+    return "\n".join(lines) + "\n"
+
+
+def pictures(results: Sequence[Result]) -> dict[str, str]:
+    """File names below docs/ -> pictures."""
+    found = {}
+    for result in results:
+        if len(result.rows) > 1 and not result.columns and any(s.pictured and _is_in(s, result) for s in SECTIONS):
+            found[f"{PICTURES}/{result.name}.svg"] = draw(result.about.get("job", result.name), result.rows)
+        if result.name == BESIDE[0]:
+            rows = [row for name in BESIDE[1] for row in result.rows if row.name == name]
+            found["beside.svg"] = draw("100 MB of English to 131 072 ids, two cores", rows)
+    return found
+
+
+def draw(title: str, rows: Sequence[Row]) -> str:
+    """A bar for each row: its median time; its memory in words."""
+    longest = max(row.median("wall_s") for row in rows)
+    height = _ROW * len(rows) + 40
+    heading = f"{escape(title)}: seconds, memory at most"
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _WIDTH} {height}" '
+        f'width="{_LEFT + _WIDTH}" height="{height}" font-family="sans-serif" '
+        f'font-size="14" role="img">',
+        f"<title>{heading}</title>",
+        f'<text x="0" y="18" fill="{WORDS}">{heading}</text>',
+    ]
+    for place, row in enumerate(rows):
+        top, seconds = 30 + _ROW * place, row.median("wall_s")
+        length = max(1, round((_WIDTH - 130) * seconds / longest))
+        colour = OURS if _is_ours(row) else OTHERS
+        lines += [
+            f'<text x="{_LEFT - 8}" y="{top + 16}" text-anchor="end" fill="{WORDS}">{escape(row.name)}</text>',
+            f'<rect x="{_LEFT}" y="{top}" width="{length}" height="22" rx="3" fill="{colour}"/>',
+            f'<text x="{_LEFT + length + 8}" y="{top + 16}" fill="{WORDS}">{_short(seconds)} s, '
+            f"{max(row.figures['peak_MB']):.0f} MB</text>",
+        ]
+    return "\n".join([*lines, "</svg>\n"])
+
+
+def _is_in(section: Section, result: Result) -> bool:
+    return result.name.startswith(section.begins)
+
+
+def _heading(title: str) -> str:
+    return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+
+
+def _described(result: Result) -> list[str]:
+    told = [f"{key}: {value.rstrip('.')}" for key, value in result.about.items() if key in _COMPARED]
+    return ["; ".join(told) + ".", ""] if told else []
+
+
+def _table(result: Result) -> list[str]:
+    lines = [
+        "| | " + " | ".join(f"{title} | x" for title in _FIGURES.values()) + " |",
+        "|---|" + "---|---|" * len(_FIGURES),
+    ]
+    for row in result.rows:
+        cells = []
+        for column in _FIGURES:
+            cells += [
+                _spread(row.figures[column]),
+                f"{row.median(column) / max(1e-9, result.rows[0].median(column)):.2f}",
+            ]
+        lines.append(f'| <a id="{row.anchor}"></a>{escape(row.name)} | ' + " | ".join(cells) + " |")
+    inside = [(row, _inside(row)) for row in result.rows]
+    if any(moments for _, moments in inside):
+        lines += [
+            "",
+            "Inside, in seconds:",
+            "",
+            *(f"- {escape(row.name)}: {moments}" for row, moments in inside if moments),
+        ]
+    return lines
+
+
+def _inside(row: Row) -> str:
+    marks = [name for name in row.figures if name not in ("wall_s", "cpu_s", "peak_MB", "maxrss_MB")]
+    return ", ".join(f"{name} {_spread(row.figures[name])}" for name in marks)
+
+
+def _own_table(result: Result) -> list[str]:
+    columns = [column for column in result.columns if column != "run"]
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    for row in result.rows:
+        name, *cells = (
+            _spread(row.figures[column]) if len(row.figures.get(column, ())) > 1 else escape(row.facts.get(column, ""))
+            for column in result.columns
+            if column != "run"
+        )
+        lines.append(f'| <a id="{row.anchor}"></a>{name} | ' + " | ".join(cells) + " |")
+    return lines
+
+
+def _gains(rows: Sequence[Row]) -> list[str]:
+    """What more threads bring: the table of scaling.py."""
+    measured: dict[tuple[str, str, str], dict[int, list[scaling.Took]]] = {}
+    for row in rows:
+        job = row.name, row.facts["corpus"], row.facts["contender"]
+        figures = zip(row.figures["seconds"], row.figures["cpu_s"], row.figures["peak_MB"], strict=True)
+        measured.setdefault(job, {})[int(row.facts["threads"])] = [scaling.Took(*took, load=0) for took in figures]
+    return scaling.table(measured, sorted(next(iter(measured.values()))))
+
+
+def _verdict(result: Result) -> list[str]:
+    """Who was quicker, and by how much: losses as plain as wins."""
+    ours = next((row for row in result.rows if row.name.split()[0] == "streambpe"), None)
+    others = [row for row in result.rows if not _is_ours(row) and row.name != "read_only"]
+    if result.columns or not ours or not others or not result.name.startswith(("train-", "count-")):
+        return []
+    at = min(others, key=lambda row: row.median(_job(row)))
+    ratio = at.median(_job(at)) / ours.median("wall_s")
+    smaller = min(others, key=lambda row: row.median("peak_MB"))
+    memory = smaller.median("peak_MB") / ours.median("peak_MB")
+    time = (
+        f"{at.name} takes {ratio:.2f} times as long"
+        if ratio >= 1
+        else f"**{at.name} is quicker: {ratio:.2f} of our time**"
+    )
+    space = (
+        f"{smaller.name} needs {memory:.2f} times the memory"
+        if memory >= 1
+        else f"**{smaller.name} needs less memory: {memory:.2f} of ours**"
+    )
+    return [f"Of the others, {time}; {space}.", ""]
+
+
+def _job(row: Row) -> str:
+    """Which moment ends what is compared."""
+    return "counted" if "counted" in row.figures and "merged" not in row.figures else "wall_s"
+
+
+def _made_by(result: Result) -> list[str]:
+    facts = [f"{key}: {escape(value.strip('`'))}" for key, value in result.about.items() if key not in _COMPARED]
+    once = ["one run each, without a warm-up"] if any(not row.warm for row in result.rows) else []
+    said = [
+        f"{escape(row.name)}: " + ", ".join(f"{k} {escape(v)}" for k, v in row.facts.items())
+        for row in result.rows
+        if row.facts and not result.columns
+    ]
+    return [
+        "<details><summary>command, machine, versions, what was learned</summary>", "",
+        *(f"- {line}" for line in [*facts, *once, *said]), "", "</details>",
+    ]  # fmt: skip
+
+
+def _is_ours(row: Row) -> bool:
+    return row.name.startswith(("streambpe", "now", "before", "plain", "tau", "bytes", "script", "boundless"))
+
+
+def _spread(values: Sequence[float]) -> str:
+    least, most = min(values), max(values)
+    if least == most:
+        return f"**{_short(least)}**"
+    middle = (
+        sorted(values)[len(values) // 2] if len(values) % 2 else sum(sorted(values)[len(values) // 2 - 1 :][:2]) / 2
+    )
+    return f"{_short(least)} / **{_short(middle)}** / {_short(most)}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def write() -> None:
+    """Everything anew; pictures of results that are gone go too."""
+    results = everything()
+    folder = DOCS / PICTURES
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("*.svg"):
+        old.unlink()
+    for name, picture in pictures(results).items():
+        (DOCS / name).write_text(picture, encoding="utf-8")
+    (DOCS / "benchmarks.md").write_text(page(results), encoding="utf-8")
+    for name in quoted.PAGES:
+        text = (DOCS / name).read_text(encoding="utf-8")
+        (DOCS / name).write_text(quoted.filled(text, results), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

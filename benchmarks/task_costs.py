@@ -1,0 +1,182 @@
+"""The constants that decide whether tasks go to processes: seconds of a processor, all and what one thread does alone.
+
+    python benchmarks/task_costs.py --corpus en_100.txt --threads 4 --name task-costs
+
+    encode, encode own   a MB of text                        streambpe/encode/spread.py  _ENCODE, _ENCODE_OWN
+    stage 2              a place (a chunk or the end of a    streambpe/train/superwords/stage2.py  _PLACE_SECONDS
+                         document)
+    neighbours, chains,  a place                             streambpe/train/superwords/tasks.py
+    digest
+
+`all` is processor time on one thread. `alone` is found from the wall time on N threads: it is what the model of
+streambpe/runners/worth.py needs to come to that time. So N cores must be free; a busy machine makes `alone` too large.
+Encoding is a whole command, less the same command on an empty text. Writes results/NAME.tsv with --name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import RESULTS, preamble, scratch, streambpe
+
+from streambpe.model.alphabet import Alphabet
+from streambpe.model.eventlog import read_event_log
+from streambpe.runners.here import Here
+from streambpe.runners.worth import Cost
+from streambpe.store.documents import documents_digest
+from streambpe.store.parts import list_parts
+from streambpe.store.run import Run
+from streambpe.store.sequences import order_parts
+from streambpe.store.trainings import TokenTable
+from streambpe.text.eligible import text_test
+from streambpe.text.patterns import find_pattern
+from streambpe.train.superwords.neighbours import SymbolReader, count_neighbours, find_eligible
+from streambpe.train.superwords.runs import OpenChunks, collect_runs, kept_pairs
+from streambpe.train.superwords.stage2 import StageTwo
+from streambpe.train.superwords.sums import Sums
+from streambpe.train.superwords.work import Crew
+
+OWN = r"(?s) ?[^\W\d_]+|."
+LEAST = 20  # a neighbour's count, for chains
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One kind of work."""
+
+    name: str
+    units: float
+    all: float  # seconds of a processor
+    wall: float  # seconds on all threads
+
+    def alone(self, threads: int) -> float:
+        """What one thread must do alone, for the wall time to be what it was."""
+        low, high = 0.0, self.all
+        for _ in range(50):
+            middle = (low + high) / 2
+            low, high = (middle, high) if Cost(self.all, middle).in_threads(threads) < self.wall else (low, middle)
+        return low
+
+    def row(self, threads: int) -> str:
+        """Of the table."""
+        alone = self.alone(threads)
+        cells = [f"{self.all:.2f}", f"{self.wall:.2f}", f"{self.all / self.units:.3g}", f"{alone / self.units:.3g}"]
+        return "\t".join([self.name, f"{self.units:.0f}", *cells])
+
+
+def both(name: str, units: float, threads: int, work: Callable[[int], object]) -> Measured:
+    """Work on one thread, then on all."""
+    began = time.process_time()
+    work(1)
+    spent, began = time.process_time() - began, time.perf_counter()
+    work(threads)
+    return Measured(name, units, spent, time.perf_counter() - began)
+
+
+def encoding(name: str, run: Path, corpus: Path, place: Path, threads: int) -> Measured:
+    """Encoding by threads."""
+    nothing = place / "nothing.txt"
+    nothing.write_text("")
+
+    def seconds(text: Path, many: int) -> tuple[float, float]:
+        before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        command = streambpe(
+            "encode", str(run), str(text), "-o", str(place / "ids.npy"), "--engine", "threads", "--threads", str(many)
+        )
+        subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        for left in place.glob("ids*"):
+            left.unlink()
+        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return spent, time.perf_counter() - began
+
+    empty, whole = seconds(nothing, 1), seconds(corpus, 1)
+    wall = seconds(corpus, threads)[1] - seconds(nothing, threads)[1]
+    return Measured(name, corpus.stat().st_size / 1e6, whole[0] - empty[0], wall)
+
+
+def trained(corpus: Path, run: Path, memory: str, *options: str) -> None:
+    """A RUN with documents and a plain vocabulary."""
+    for command in (
+        ("count", str(run), str(corpus), "--sequences", *options),
+        ("train", str(run), "--vocab-size", "16000", *options),
+    ):
+        subprocess.run(
+            [*streambpe(*command), "--memory", memory, "--progress", "none"], check=True, stderr=subprocess.DEVNULL
+        )
+
+
+def asked_of_documents(folder: Path, place: Path, threads: int) -> Iterator[Measured]:
+    """What superwords ask."""
+    run, log = Run(folder), read_event_log(folder / "model.events.jsonl")
+    parts = order_parts(run, list_parts(run))
+    places = sum(part.places for part in parts)
+    alphabet = Alphabet.from_header(log.header.alphabet)
+    book = TokenTable.of(alphabet, [])
+    book.add(log.events, 0)
+    eligible = find_eligible(alphabet, book.contents, log.events, [], text_test("improved", "--superword-pattern"))
+    table, nobody = 1 << 29, lambda places: None
+
+    def new(name: str) -> Path:
+        shutil.rmtree(place / name, ignore_errors=True)
+        (place / name).mkdir(parents=True)
+        return place / name
+
+    def reader() -> SymbolReader:
+        return SymbolReader(run.sequences, parts, eligible)
+
+    def stage_two(many: int) -> None:
+        stage = StageTwo(
+            run.sequences, parts, find_pattern("superbpe2", gaps="keep"), alphabet, book.contents, log.events, False,
+            new("stage2"), 1 << 30,
+        )  # fmt: skip
+        stage.write_by(Crew(Here(many), 0), nobody)
+
+    yield both("stage 2", places, threads, stage_two)
+    yield both("neighbours", places, threads, lambda many: count_neighbours(reader(), new("n"), many, table, nobody))
+    sums = Sums(new("sums") / "learning.duckdb", 1 << 28, threads, None)
+    files = sorted((place / "n").glob("*.parquet"))
+    sums.add_up_neighbours(files, eligible.select("symbol", "chunk"), "benchmark")
+    kept = kept_pairs(sums.keys(LEAST), OpenChunks(), len(book.contents) + alphabet.first_id)
+    yield both(
+        "chains", places, threads, lambda many: collect_runs(reader(), kept, new("r"), "runs", many, table, nobody)
+    )
+    yield both("digest", places, threads, lambda many: documents_digest(run, parts, many))
+
+
+def main() -> None:
+    """Measure, and write what came out."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", type=Path, required=True)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--memory", default="1GB")
+    parser.add_argument("--work", help="a folder for RUNs")
+    parser.add_argument("--name", help="of a file in results/ to write it to as well")
+    given = parser.parse_args()
+    place = scratch(given.work) / "task-costs"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    about = preamble({"job": f"costs of tasks, {given.corpus.name}, 1 and {given.threads} threads"})
+    lines = ["work\tunits\tcpu_s\twall_s\tall\talone"]
+    try:
+        trained(given.corpus, place / "run", given.memory)
+        trained(given.corpus, place / "own", given.memory, "--pattern", OWN)
+        for name, run in (("encode", "run"), ("encode own", "own")):
+            lines.append(encoding(name, place / run, given.corpus, place, given.threads).row(given.threads))
+        lines += [made.row(given.threads) for made in asked_of_documents(place / "run", place, given.threads)]
+    finally:
+        shutil.rmtree(place)
+    if given.name:
+        (RESULTS / f"{given.name}.tsv").write_text("\n".join([*(f"# {line}" for line in about), *lines]) + "\n")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,304 @@
+"""export --onto OLD: a file that exists, plus the tokens that a model has beyond it.
+
+    tokenizer.json     "vocab": {..., "Ġthe": 262},     ->  "vocab": {..., "Ġthe": 262,
+                                                                       "Ġkazi": 50257},
+    merges.txt, ranks  the old lines                    ->  the old lines, and the new ones
+
+Only what is new is written; every other byte is the old file's, and so are templates, post-processors and the like. New
+entries are written as the file's last ones are: as far apart, and the merges as pairs or with a blank between.
+
+What is refused: a model that does not have all tokens of OLD under their ids, OLD's merges before its own, and OLD's
+way to split text; and one that the format does not hold exactly.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from streambpe.encode.encoder import Encoder
+from streambpe.encode.formats.flat import flatten
+from streambpe.encode.formats.gpt2 import FILES as GPT2_FILES
+from streambpe.encode.formats.gpt2 import lost_in_gpt2
+from streambpe.encode.formats.hf import import_hf, refuse_whole_chunks, tokenizer_json
+from streambpe.encode.formats.hf_folder import CHAT_FILE, names_folder
+from streambpe.encode.formats.hf_folder import FILES as HF_FILES
+from streambpe.encode.formats.named import HF, find_tokenizer_json
+from streambpe.encode.formats.tiktoken_ranks import ranks_and_pattern, read_ranks, write_snippet
+from streambpe.errors import ModelError, UsageError
+
+FORMATS = ("hf", "tiktoken", "gpt2")
+# What lies beside a tokenizer.json and speaks of the tokenizer, but has no list of its tokens.
+_BESIDE = (*HF_FILES[1:], CHAT_FILE, "added_tokens.json")
+
+Key = TypeVar("Key", str, bytes)
+
+
+@dataclass(frozen=True)
+class Old:
+    """The file, or folder, that an export is added to."""
+
+    name: str
+    to: str
+    file: Path  # tokenizer.json, the ranks, or the folder of gpt2
+    beside: tuple[str, ...] | None = None  # files that are copied into a folder; None: one file is written
+
+    @classmethod
+    def of(cls, name: str | os.PathLike[str], to: str, output: str | os.PathLike[str]) -> Old:
+        """Find it; an error if there is nothing, or if `to` or `output` is something else."""
+        text, path = str(name), Path(name)
+        if to not in FORMATS:
+            raise UsageError(f"--onto {text} with --to {to}: one of {', '.join(FORMATS)}. Nothing was written.")
+        wants_folder = to == "hf" and names_folder(output)
+        if to == "gpt2":
+            if not all((path / file).is_file() for file in GPT2_FILES):
+                raise UsageError(
+                    f"--onto {text}: for gpt2 a folder with vocab.json and merges.txt. Nothing was written."
+                )
+            return cls(text, to, path)
+        if to == "hf" and (text.startswith(HF) or path.is_dir()):
+            file = find_tokenizer_json(text)
+            if not wants_folder:
+                return cls(text, to, file)
+            return cls(text, to, file, tuple(other for other in _BESIDE if (file.parent / other).is_file()))
+        if not path.is_file():
+            raise UsageError(f"--onto {text}: there is no such file. Nothing was written.")
+        if wants_folder:
+            raise UsageError(
+                f"-o {output} is a folder, and --onto {text} a file. Nothing was written. Give the folder that "
+                f"tokenizer.json lies in, or a file for -o."
+            )
+        return cls(text, to, path)
+
+    @property
+    def read_from(self) -> list[Path]:
+        """The files that say what it is."""
+        return [self.file / name for name in GPT2_FILES] if self.to == "gpt2" else [self.file]
+
+    def files(self, output: Path) -> list[Path]:
+        """What is written, where a folder is."""
+        if self.beside is None:
+            return []
+        pair = [name for name in GPT2_FILES if (self.file.parent / name).is_file()]
+        return [output / name for name in (HF_FILES[0], *self.beside, *(pair if len(pair) == 2 else ()))]
+
+    def write(self, encoder: Encoder, path: Path) -> list[Path]:
+        """The old file plus what is new, at `path`; the files."""
+        if self.to == "tiktoken":
+            return self._ranks(encoder, path)
+        if self.to == "gpt2":
+            self._refuse_lost(lost_in_gpt2(encoder, flatten(encoder, "gpt2")))
+        split, vocab, merges, lost = self._shown(encoder)
+        self._refuse_lost(lost)
+        if self.to == "gpt2":
+            return self._gpt2(self.file, path, vocab, merges)
+        old = Encoder(import_hf(self.file))
+        then, old_vocab, old_merges, _ = self._shown(old)
+        if (then, old.model.special_ids) != (split, encoder.model.special_ids):
+            what = "splits or prepares text otherwise" if then != split else "has other special tokens"
+            raise ModelError(f"--onto {self.name}: the model {what}. Nothing was written. {_EXTEND}")
+        self._refuse_other(old_vocab, vocab, old_merges, merges)
+        text = _read(self.file)
+        model = json.loads(text)["model"]
+        if model.get("ignore_merges"):
+            refuse_whole_chunks(encoder, f"--onto {self.name}: the file")
+        new = _beyond(model["vocab"], vocab)
+        target = path if self.beside is None else path / HF_FILES[0]
+        target.parent.mkdir(exist_ok=True)
+        _write(target, _with_more(text, new, merges[len(old_merges) :]))
+        if self.beside is None:
+            return [target]
+        for name in self.beside:
+            shutil.copyfile(self.file.parent / name, path / name)
+        if all((self.file.parent / name).is_file() for name in GPT2_FILES):
+            self._gpt2(self.file.parent, path, vocab, merges)
+        return self.files(path)
+
+    def _shown(self, encoder: Encoder) -> tuple[tuple[Any, ...], dict[str, int], list[tuple[str, str]], list[str]]:
+        """(how text is split and prepared, ids, merges, what is lost), as a tokenizer.json has them."""
+        document, lost = tokenizer_json(encoder)
+        model = document["model"]
+        split = (encoder.pattern.expression, encoder.pattern.keep_gaps, encoder.normalize, model["ignore_merges"])
+        return split, model["vocab"], [(left, right) for left, right in model["merges"]], lost
+
+    def _refuse_lost(self, lost: Sequence[str]) -> None:
+        if lost:
+            raise ModelError(
+                f"--onto {self.name}: {self.to} does not hold this model exactly, so it cannot be the old one and "
+                f"more. Nothing was written. Lost were: {' '.join(lost)}"
+            )
+
+    def _refuse_other(
+        self, old: Mapping[Key, int], new: Mapping[Key, int], old_merges: Sequence[Any], merges: Sequence[Any]
+    ) -> None:
+        """An error if the model lacks a token or merge of the old file, or has it in another place."""
+        for token, number in old.items():
+            if new.get(token) != number:
+                has = f"id {new[token]}" if token in new else "no such token"
+                raise ModelError(
+                    f"--onto {self.name}: its token {token!r} has id {number}, and the model has {has}. Nothing was "
+                    f"written. {_EXTEND}"
+                )
+        for rank, pair in enumerate(old_merges):
+            if rank >= len(merges) or merges[rank] != pair:
+                raise ModelError(
+                    f"--onto {self.name}: its merge {rank} is {' + '.join(map(repr, pair))}, and the model's is "
+                    f"another. Nothing was written. {_EXTEND}"
+                )
+
+    def _gpt2(
+        self,
+        folder: Path,
+        path: Path,
+        vocab: Mapping[str, int],
+        merges: Sequence[tuple[str, str]],
+    ) -> list[Path]:
+        texts = [_read(folder / name) for name in GPT2_FILES]
+        try:
+            old = json.loads(texts[0])
+            lines = texts[1].splitlines()
+            pairs = [tuple(line.split(" ", 1)) for line in lines if line and not line.startswith("#version")]
+            new = _beyond(old, vocab)
+        except (ValueError, TypeError) as why:
+            raise ModelError(f"--onto {folder} does not hold what GPT-2's files do: {why!r:.200}.") from None
+        self._refuse_other(old, vocab, pairs, merges)
+        path.mkdir(parents=True, exist_ok=True)
+        _write(path / GPT2_FILES[0], _more_members(texts[0], _past_blank(texts[0], 0), new, texts[0].isascii()))
+        more = [f"{left} {right}" for left, right in merges[len(pairs) :]]
+        _write(path / GPT2_FILES[1], _more_lines(texts[1], more))
+        return [path / name for name in GPT2_FILES]
+
+    def _ranks(self, encoder: Encoder, path: Path) -> list[Path]:
+        ranks, expression, specials, lost = ranks_and_pattern(encoder)
+        self._refuse_lost(lost)
+        old = read_ranks(self.file)
+        self._refuse_other(old, ranks, [], [])
+        new = sorted((number, token) for token, number in ranks.items() if token not in old)
+        lines = [f"{base64.b64encode(token).decode()} {number}" for number, token in new]
+        _write(path, _more_lines(_read(self.file), lines))
+        return [path, write_snippet(path, expression, specials)]
+
+
+_EXTEND = "Give the file that was extended: `streambpe train RUN SOURCE... --extend FILE` makes such a model."
+
+
+def _beyond(old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, int]:
+    """What stands in the new vocabulary alone, by id. Added tokens that an old file has in its list of them only are
+    there too: `tokenizers` numbers those anew, behind the vocabulary, whatever the list says."""
+    return dict(sorted(((t, number) for t, number in new.items() if t not in old), key=lambda item: item[1]))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as why:
+        raise ModelError(f"--onto {path} cannot be read: {why}. Nothing was written.") from None
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_bytes(text.encode())
+
+
+# JSON, as text.
+
+_BLANK = re.compile(r"[ \t\r\n]*")
+_value: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().raw_decode
+
+
+def _past_blank(text: str, at: int) -> int:
+    found = _BLANK.match(text, at)
+    return at if found is None else found.end()
+
+
+def _members(text: str, at: int) -> Iterator[tuple[str, int, int, int]]:
+    """(key, where it begins, where its value begins and ends) for each member of the object at `at`."""
+    at = _past_blank(text, at + 1)
+    while text[at] != "}":
+        key, end = _value(text, at)
+        begin = _past_blank(text, _past_blank(text, end) + 1)
+        _, stop = _value(text, begin)
+        yield key, at, begin, stop
+        at = _past_blank(text, stop)
+        if text[at] == ",":
+            at = _past_blank(text, at + 1)
+
+
+def _elements(text: str, at: int) -> Iterator[tuple[int, int]]:
+    """(where it begins, where it ends) for each element of the array at `at`."""
+    at = _past_blank(text, at + 1)
+    while text[at] != "]":
+        _, stop = _value(text, at)
+        yield at, stop
+        at = _past_blank(text, stop)
+        if text[at] == ",":
+            at = _past_blank(text, at + 1)
+
+
+def _with_more(text: str, tokens: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> str:
+    """A tokenizer.json with more entries behind those of model.vocab and model.merges."""
+    model = {key: begin for key, _, begin, _ in _members(text, _past_blank(text, 0))}["model"]
+    places = {key: begin for key, _, begin, _ in _members(text, model)}
+    ascii_only = text.isascii()
+    changes: list[tuple[int, Callable[[str], str]]] = [
+        (places["vocab"], lambda done: _more_members(done, places["vocab"], tokens, ascii_only)),
+        (places["merges"], lambda done: _more_merges(done, places["merges"], merges, ascii_only)),
+    ]
+    for _, change in sorted(changes, key=lambda one: -one[0]):  # the later one first: the other stays in its place
+        text = change(text)
+    return text
+
+
+def _more_members(text: str, at: int, tokens: Mapping[str, int], ascii_only: bool) -> str:
+    """The object at `at` with more members, written as its last one is."""
+    before, last = at, None
+    for _, key_at, begin, stop in _members(text, at):
+        before, last = last[2] if last else at, (key_at, begin, stop)
+    if last is None:
+        more = ", ".join(f"{json.dumps(token, ensure_ascii=ascii_only)}: {n}" for token, n in tokens.items())
+        return text[: at + 1] + more + text[at + 1 :]
+    key_at, begin, stop = last
+    gap = _gap(text, at, before, key_at)
+    _, key_end = _value(text, key_at)
+    colon = text[key_end:begin]
+    entries = (f"{gap}{json.dumps(token, ensure_ascii=ascii_only)}{colon}{n}" for token, n in tokens.items())
+    return text[:stop] + "".join(entries) + text[stop:]
+
+
+def _more_merges(text: str, at: int, merges: Sequence[tuple[str, str]], ascii_only: bool) -> str:
+    """The array of merges at `at` with more of them, written as its last one is."""
+
+    def quoted(token: str) -> str:
+        return json.dumps(token, ensure_ascii=ascii_only)
+
+    before, last = at, None
+    for begin, stop in _elements(text, at):
+        before, last = last[1] if last else at, (begin, stop)
+    if last is None:
+        return text[: at + 1] + ", ".join(f"[{quoted(a)}, {quoted(b)}]" for a, b in merges) + text[at + 1 :]
+    begin, stop = last
+    gap = _gap(text, at, before, begin)
+    if text[begin] == '"':
+        entries = [f"{gap}{quoted(f'{left} {right}')}" for left, right in merges]
+    else:
+        (a, a_end), (b, b_end) = _elements(text, begin)
+        head, middle, tail = text[begin:a], text[a_end:b], text[b_end:stop]
+        entries = [f"{gap}{head}{quoted(left)}{middle}{quoted(right)}{tail}" for left, right in merges]
+    return text[:stop] + "".join(entries) + text[stop:]
+
+
+def _gap(text: str, opened: int, before: int, begin: int) -> str:
+    """What stands between two entries: what is before the last; before the only one, a comma and what is there."""
+    return text[before:begin] if before > opened else "," + text[opened + 1 : begin]
+
+
+def _more_lines(text: str, lines: Sequence[str]) -> str:
+    """A file of lines with more of them, ended as its own are."""
+    end = "\r\n" if "\r\n" in text else "\n"
+    return text + ("" if not text or text.endswith("\n") else end) + "".join(line + end for line in lines)

@@ -1,0 +1,234 @@
+"""Encoding by tasks in processes or on Ray: when that pays, the plan of the tasks, their files in order.
+
+    sources  ->  stretches (sources/stretches.py)  ->  tasks (encode/tasks.py)  ->  files  ->  OUT.part
+
+No text passes through this process. What comes from a document that is too large for a worker is left, and encoded
+here, where all of the memory is for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from streambpe.encode.packed import PackedEncoder
+from streambpe.encode.split import DocumentHash
+from streambpe.encode.tasks import Encoded, EncodeShared, EncodeTask, encode_stretches, stop_of
+from streambpe.errors import LimitError, UsageError
+from streambpe.failpoints import failpoint
+from streambpe.resources import BASE_BYTES, Resources, format_size, release_memory
+from streambpe.runners.attempts import remove_place
+from streambpe.runners.processes import NURSERY_BYTES, WORKER_BYTES, Processes
+from streambpe.runners.ray import OnRay, Ray, refuse_missing_engine
+from streambpe.runners.runner import Calls, Kept, Runner
+from streambpe.runners.worth import Cost, processes_pay
+from streambpe.sources.source import Source, name_of
+from streambpe.sources.streams import compression_of
+from streambpe.sources.stretches import Stretch, bytes_between, can_be_cut, cut
+from streambpe.system import remove_folder, tree_memory
+from streambpe.text.chunker import core_split
+from streambpe.text.patterns import Pattern
+
+_LEAST_TASK = 8 << 20  # bytes of a source
+_MOST_TASK = 32 << 20  # what a kill costs each worker, if sources can be cut
+_MOST_STRETCHES = 1000  # small sources in one task
+_TASKS_A_WORKER = 8
+_LEAST_TASK_MEMORY = 40 << 20
+_JOINING_BYTES = 8 << 20  # of this process, while workers are at work
+
+# Seconds of a processor for a MB of text: all of it, and how much of it holds the interpreter's lock or is done by one
+# thread only. Estimates: the first from the speeds on one thread and two that README tells, the second assumed;
+# benchmarks/task_costs.py measures both. They decide who works, never what comes out.
+_ENCODE, _ENCODE_OWN = (0.026, 0.012), (0.15, 0.025)
+_UNPACK = {".gz": 0.004, ".zst": 0.0012, "": 0.0}
+_PACKED = {".gz": 3.0, ".zst": 3.3, "": 1.0}  # bytes of text in a byte of the file, assumed
+
+
+def _cost(sources: Sequence[Source], pattern: Pattern) -> Cost:
+    total = alone = 0.0
+    each, locked = _ENCODE_OWN if core_split(pattern) is None else _ENCODE
+    for source in sources:
+        packed = compression_of(source.path)
+        size = source.bytes / 1e6 * (2.5 if source.kind == "parquet" else _PACKED[packed])
+        total += size * (each + _UNPACK[packed])
+        alone += size * (locked + _UNPACK[packed])
+    return Cost(total, alone)
+
+
+def refuse_engine(sources: Sequence[Source], resources: Resources) -> None:
+    """Refuse --engine processes and ray where a source can be read by this process only."""
+    refuse_missing_engine(resources.engine)
+    stream = next((source for source in sources if source.is_stream), None)
+    if resources.engine in ("processes", "ray") and stream is not None:
+        raise UsageError(
+            f"--engine {resources.engine}: {name_of(stream)} is a stream, which one process reads. Nothing was "
+            f"written. Leave --engine out, or give files."
+        )
+
+
+@dataclass(frozen=True)
+class Crew:
+    """How many processes encode, and what each may use for its tasks."""
+
+    workers: int
+    memory_bytes: int
+
+
+def crew_for(sources: Sequence[Source], encoder: PackedEncoder, resources: Resources, whole: bool) -> Crew | None:
+    """Who should encode; None: the threads of this process. `whole`: text files are not cut."""
+    if resources.engine in ("threads", "ray") or any(source.is_stream for source in sources) or not sources:
+        return None
+    tasks = {source.path: _tasks_of(source, encoder.pattern, whole) for source in sources}
+    workers = min(resources.threads, sum(tasks.values()))
+    largest = max(_cost([source], encoder.pattern).all / tasks[source.path] for source in sources)
+    pays = processes_pay(_cost(sources, encoder.pattern), resources.threads, workers, (largest,))
+    if resources.engine == "auto" and not pays:
+        return None
+    held = _held(encoder, resources) + NURSERY_BYTES
+    room = resources.memory_bytes - held
+
+    def memory_of_each() -> int:
+        return room // workers - WORKER_BYTES - 2 * encoder.tables.bytes
+
+    if resources.engine == "processes":
+        while workers > 1 and memory_of_each() < _LEAST_TASK_MEMORY:
+            workers -= 1
+        if memory_of_each() < _LEAST_TASK_MEMORY:
+            raise LimitError(
+                f"--engine processes: {format_size(resources.memory_bytes)} have no room for one beside this process "
+                f"({format_size(held)} with the model). Nothing was written. Give more --memory, or leave --engine out."
+            )
+        return Crew(workers, memory_of_each())
+    return Crew(workers, memory_of_each()) if memory_of_each() >= _LEAST_TASK_MEMORY else None
+
+
+def on_ray(sources: Sequence[Source], encoder: PackedEncoder, resources: Resources, folder: Path) -> OnRay:
+    """What an encoding wants of Ray. `folder`: shared by all nodes."""
+    return OnRay(
+        resources.address, resources.threads, resources.memory_bytes, _held(encoder, resources), _LEAST_TASK_MEMORY,
+        folder, [(source.path, source.bytes) for source in sources if not source.is_remote],
+        2 * encoder.tables.bytes, resources.temp_dir,
+    )  # fmt: skip
+
+
+def _held(encoder: PackedEncoder, resources: Resources) -> int:
+    """What this process holds while others encode."""
+    release_memory()
+    return max(BASE_BYTES, tree_memory()) + encoder.tables.bytes + _JOINING_BYTES + resources.memory_bytes // 16
+
+
+def _tasks_of(source: Source, pattern: Pattern, whole: bool) -> int:
+    """Into about how many tasks a source can be cut."""
+    return max(1, source.bytes // _LEAST_TASK) if _cuts(source, pattern, whole) else 1
+
+
+def _cuts(source: Source, pattern: Pattern, whole: bool) -> bool:
+    return can_be_cut(source, pattern) and not (whole and source.kind == "txt")
+
+
+@dataclass(frozen=True)
+class Place:
+    """How far sources are encoded."""
+
+    source: int
+    at: int
+    inside: bool  # in the middle of a document
+    unfinished: DocumentHash  # of that document
+
+
+class EncodeSpread:
+    """The tasks of one job; `take` gets what each did, in the order of the sources."""
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        shared: EncodeShared,
+        pattern: Pattern,
+        take: Callable[[EncodeTask, Encoded], None],
+        advance: Callable[[int], None],
+        stop: threading.Event,
+    ) -> None:
+        self._sources, self._shared, self._pattern = sources, shared, pattern
+        self._take, self._advance, self._stop = take, advance, stop
+        self._done: dict[int, tuple[EncodeTask, Encoded]] = {}  # behind one that is not done yet
+        self._next = 0
+
+    def encode(self, crew: Crew, place: Place) -> None:
+        """Encode in processes from a place on. What is not encoded then did not fit a worker, or a stop came."""
+        runner = Processes(crew.workers, crew.memory_bytes + WORKER_BYTES, ["streambpe.encode.tasks"])
+        try:
+            self.encode_by(runner, crew.memory_bytes, place)
+        finally:
+            runner.close()
+
+    def encode_on_ray(self, wanted: OnRay, place: Place) -> None:
+        """The same on Ray."""
+        try:
+            runner = Ray(wanted)
+        except BaseException:
+            remove_folder(self._shared.folder)
+            raise
+        try:
+            self.encode_by(runner, runner.memory_bytes, place)
+        finally:
+            runner.close()
+
+    def encode_by(self, runner: Runner, memory_bytes: int, place: Place) -> None:
+        """The same by any runner."""
+        folder: Path = self._shared.folder
+        folder.mkdir(exist_ok=True)
+        first = self._sources[place.source]
+        self._advance(bytes_between(first.kind, first.path, 0, place.at))
+        size = sum(source.bytes for source in self._sources[place.source :]) // (_TASKS_A_WORKER * runner.workers)
+        plan = self._plan(runner.put(self._shared), min(max(size, _LEAST_TASK), _MOST_TASK), place)
+        try:
+            runner.map(Calls(encode_stretches, plan, memory_bytes, self._note, self._advance, str, self._stop))
+        except LimitError:  # more than a worker may hold: this process has the memory of all
+            pass
+        except KeyboardInterrupt:
+            self._stop.set()
+        finally:
+            self._done.clear()
+            remove_place(folder)
+
+    def _plan(self, shared: Kept, size: int, place: Place) -> Iterator[EncodeTask]:
+        """Tasks of about `size` bytes of the sources, in their order."""
+        number, held, held_bytes = 0, [], 0  # type: tuple[int, list[tuple[int, Stretch]], int]
+        inside, unfinished = place.inside, place.unfinished
+        for at, source in enumerate(self._sources):
+            if at < place.source:
+                continue
+            done = ((0, place.at),) if at == place.source and place.at else ()
+            whole = not _cuts(source, self._pattern, self._shared.share is not None)
+            stretches = (
+                [Stretch(source, done)] if whole else cut(source, done, size, self._pattern, self._shared.take_anyway)
+            )
+            for stretch in stretches:
+                if held and (held_bytes + min(size, source.bytes) > size or len(held) >= _MOST_STRETCHES):
+                    task = _task(shared, number, held, inside, unfinished)
+                    inside, unfinished = stop_of(task.stretches, task.sources)[2], DocumentHash()
+                    yield task
+                    number, held, held_bytes = number + 1, [], 0
+                held.append((at, stretch))
+                held_bytes += min(size, source.bytes)
+        if held:
+            yield _task(shared, number, held, inside, unfinished)
+
+    def _note(self, task: EncodeTask, encoded: Encoded | None) -> list[EncodeTask]:
+        """Hand over what is done, as far as nothing before it is missing."""
+        failpoint("encode-task-done")
+        if encoded is not None:
+            self._done[task.number] = task, encoded
+        while self._next in self._done:
+            self._take(*self._done.pop(self._next))
+            self._next += 1
+        return []
+
+
+def _task(
+    shared: Kept, number: int, held: Sequence[tuple[int, Stretch]], inside: bool, unfinished: DocumentHash
+) -> EncodeTask:
+    sources, stretches = zip(*held, strict=True)
+    return EncodeTask(shared, number, stretches, sources, inside, (unfinished.so_far, unfinished.rest))

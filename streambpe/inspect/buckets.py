@@ -1,0 +1,159 @@
+"""The counts of a run's documents by buckets (sources/samples.py): its sources are read once more, by one thread.
+
+    blocks  ->  the documents of each bucket  ->  a table for each bucket  ->  files bucket-NN-*.parquet
+
+The tables together take what a worker's table takes while counting; when they are full, all are written and emptied.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from streambpe.count_config import CountConfig
+from streambpe.errors import RunError, SourceChanged, Stopped, UsageError
+from streambpe.progress import Meter
+from streambpe.resources import Resources
+from streambpe.sources.decode import block_text, naming_documents
+from streambpe.sources.read import Reader
+from streambpe.sources.samples import bucketed, sampled
+from streambpe.sources.source import BadUtf8, Source
+from streambpe.store.merge import merged_lists
+from streambpe.store.parts import Part, PartWriter, list_parts
+from streambpe.store.run import Run
+from streambpe.store.unfinished import sources_in_tables
+from streambpe.text.chunker import ChunkCounts, Chunker
+from streambpe.text.patterns import Pattern, find_pattern
+from streambpe.text.unicode_tables import refuse_other_tables
+from streambpe.threads import stopped_by
+from streambpe.train.counting.sizes import Sizes
+from streambpe.train.counting.todo import find_todo
+from streambpe.train.counting.worker import prepared
+
+_RANGE_BYTES = 8 << 20
+_MOST_FILES = 16  # of a bucket, before they become one
+
+
+def count_buckets(
+    run: Run, place: Path, of: int, resources: Resources, stop: threading.Event | None, meter: Meter
+) -> list[list[Part]]:
+    """The counts of each bucket, as files in `place`. The run is locked, and counted to its end."""
+    config = CountConfig(**json.loads(run.facts()["config"]))
+    pattern = find_pattern(
+        config.pattern,
+        gaps=config.gaps,
+        split_scripts=config.split_scripts,
+        prepared=config.prepares,
+        document_seconds=resources.document_seconds,
+    )
+    refuse_other_tables(run.path, run.facts(), pattern, "reading its documents again")
+    sources = _sources_again(run, pattern)
+    counting = _Counting(place, of, config, pattern, resources)
+    meter.begin("reading sources", sum(source.bytes for source in sources))
+    for source in sources:
+        for _ in counting.add(source, meter):
+            if stop is not None and stop.is_set():
+                raise Stopped("Stopped. A comparison keeps nothing: give the same command again.", stopped_by(stop))
+    counting.write()
+    parts = counting.parts
+    found = sum(part.total for mine in parts for part in mine)
+    counted = sum(part.total for part in list_parts(run))
+    if found != counted:
+        raise SourceChanged(
+            f"The sources of {run.path} hold {found:,} chunks now, and {counted:,} were counted. Nothing was changed. "
+            f"`streambpe check {run.path} --sources` says which is another; --by share needs no sources."
+        )
+    return parts
+
+
+def _sources_again(run: Run, pattern: Pattern) -> list[Source]:
+    """The sources of a run, all as they were when they were counted."""
+    wanted = sources_in_tables(run)
+    for one in wanted:
+        if one.stream or one.kind in ("counts", "iterator"):
+            what = "a table of counts" if one.kind == "counts" else "a stream"
+            raise UsageError(
+                f"--by documents reads the sources of {run.path} again, and {one.path} is {what}: its documents are "
+                f"not there any more. Nothing was changed. Draw chunks instead: --by share."
+            )
+    try:
+        sources = [replace(one.source(), any_bytes=True) for one in wanted]
+        gone = next((source.path for source in sources if not source.bytes and not Path(source.path).is_file()), None)
+    except OSError as why:
+        gone = str(why.filename)
+    if gone is not None:
+        raise RunError(
+            f"--by documents reads the sources of {run.path} again, and {gone} is gone. Nothing was changed. Put it "
+            f"back, or draw chunks instead: --by share."
+        )
+    find_todo(run, pattern, sources, list_parts(run))  # refuses what changed
+    return sources
+
+
+class _Counting:
+    def __init__(self, place: Path, of: int, config: CountConfig, pattern: Pattern, resources: Resources) -> None:
+        self.parts: list[list[Part]] = [[] for _ in range(of)]
+        self._place, self._of, self._config, self._pattern = place, of, config, pattern
+        self._sizes = Sizes.of(replace(resources, threads=1))
+        chunker = Chunker(pattern)
+        self._counts = [ChunkCounts(chunker, self._sizes.table) for _ in range(of)]
+        self._number = 0
+
+    def add(self, source: Source, meter: Meter) -> Iterator[None]:
+        """Count the documents of a source, one block after another."""
+
+        def advance(read: int) -> None:
+            meter.done += read
+
+        policy: BadUtf8 = self._config.bad_utf8  # type: ignore[assignment]
+        reader = Reader(
+            self._pattern, self._sizes.block, self._sizes.most, on_read=advance, whole_lines=True
+        )  # a document must be whole for its hash
+        for block in reader.blocks(source):
+            made = block_text(block, policy, self._config.bad_lines)
+            made = sampled(block, made, self._config.one_in, policy)
+            for number, some in bucketed(block, made, self._of, policy):
+                ready = prepared(block, some, self._config)
+                with naming_documents(block, policy, ready.chosen):
+                    self._counts[number].add(ready.text)
+            if sum(counts.held for counts in self._counts) > self._sizes.table:
+                self.write()
+            yield
+
+    def write(self) -> None:
+        """Write all tables, and empty them."""
+        self._number += 1
+        for number, counts in enumerate(self._counts):
+            if not counts.held:
+                continue
+            mine = self.parts[number]
+            mine.append(write_counts(self._place / f"bucket-{number:02d}-{self._number:05d}.parquet", [counts.take()]))
+            if len(mine) == _MOST_FILES:
+                target = self._place / f"bucket-{number:02d}-{self._number:05d}-all.parquet"
+                merged = write_counts(target, merged_lists(mine, _RANGE_BYTES))
+                for part in mine:
+                    part.path.unlink()
+                mine[:] = [merged]
+
+
+def write_counts(target: Path, pieces: Iterator[object] | Sequence[object]) -> Part:
+    """A file of counts."""
+    writer = PartWriter(target, run="")
+    try:
+        for rows in pieces:
+            writer.write(rows)  # type: ignore[arg-type]
+        return writer.commit([])
+    except BaseException:
+        writer.abandon()
+        raise
+
+
+def cyclic(parts: Sequence[Sequence[Part]], begin: int, many: int) -> list[Part]:
+    """The files of `many` buckets from one on; behind the last comes the first."""
+    chosen = np.arange(begin, begin + many) % len(parts)
+    return [part for number in chosen.tolist() for part in parts[number]]

@@ -1,0 +1,156 @@
+"""streambpe extend-report: what a vocabulary gained when it was extended (train --extend).
+
+    id 50257   made of 262 5813        stands for " kazi", used 812 times: 812 tokens less
+    bytes per token   2.91 before, 3.64 now
+
+The parts of a new id are ids of the model that was extended: its row in an embedding matrix may begin as their mean.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streambpe.count_config import SourceOptions
+from streambpe.encode.formats.export import documents
+from streambpe.encode.joins import Joins, symbols_of_ids
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import UsageError
+from streambpe.inspect.prune import Uses
+from streambpe.model.eventlog import EventLog
+from streambpe.model.replay import Model
+from streambpe.outputs import refuse_existing, whole_output
+from streambpe.progress import Meter
+from streambpe.resources import Resources
+from streambpe.store.models import read_model
+
+
+@dataclass(frozen=True)
+class NewId:
+    """A token that was learned."""
+
+    id: int
+    text: str
+    parts: list[int]  # ids that there were before
+    uses: int
+
+    @property
+    def saved(self) -> int:
+        """How many tokens less the text has because of it."""
+        return self.uses * (len(self.parts) - 1)
+
+
+@dataclass(frozen=True)
+class Extended:
+    """What came of it."""
+
+    ids: int
+    ids_before: int
+    bytes_per_token: float | None  # None where there is nothing to measure
+    bytes_per_token_before: float | None
+    new: list[NewId]  # by id
+    joins: Joins | None = None  # on texts
+
+    def best(self, many: int) -> list[NewId]:
+        """Those that save most; of equal ones, the lower id."""
+        return sorted(self.new, key=lambda one: (-one.saved, one.id))[:many]
+
+    def as_json(self) -> dict[str, Any]:
+        """For --json."""
+        new = [{**asdict(one), "saved": one.saved} for one in self.new]
+        return {**asdict(self), "new": new}
+
+
+def extend_report(
+    model: str,
+    *,
+    texts: Sequence[str] = (),
+    how: SourceOptions = SourceOptions(),
+    output: str | None = None,
+    force: bool = False,
+    resources: Resources | None = None,
+    meter: Meter | None = None,
+) -> Extended:
+    """Look at what an extended model gained, on texts, or on what its RUN has counted.
+
+    output: a .json or .npz file to write, from each new id to the old ids that it is made of. In .npz the parts of
+    ids[i] are parts[offsets[i]:offsets[i + 1]].
+    """
+    resources = resources or Resources.from_options()
+    if output is not None:
+        if Path(output).suffix not in (".json", ".npz"):
+            raise UsageError(f"-o {output}: a name that ends with .json or .npz. Nothing was written.")
+        refuse_existing(Path(output), force)
+    log = read_model(model)
+    if not log.header.inherited or "holes" in log.header.config:  # prune --keep-ids fixes ids, too
+        raise UsageError(f"{model} extends no model: it was not learned with --extend. Nothing was written.")
+    old = EventLog(log.header, log.events[: log.header.inherited])
+    first_pattern = log.header.config.get("extends_pattern")
+    if first_pattern is not None:
+        if not texts:
+            raise UsageError(
+                f"{model} cuts text otherwise than the model that it extends (--superwords uw), and its RUN has "
+                f"counted chunks of the new pattern alone. Nothing was written. Give texts to measure on: --text FILE."
+            )
+        config = {**log.header.config, "pattern": first_pattern, "gaps": "keep"}
+        old = EventLog(replace(log.header, config=config), old.events)
+    before = Uses(model, texts, how, resources, meter).of(old)
+    after = Uses(model, texts, how, resources, meter).of(log)
+    new = _new_ids(log, dict(enumerate(after.n.tolist())))
+    made = Extended(Model(log).n_vocab, Model(old).n_vocab, after.bytes_per_token, before.bytes_per_token, new)
+    if texts:
+        made = replace(made, joins=_joins(old, log, texts, how, meter))
+    if output is not None:
+        _write(Path(output), new)
+    return made
+
+
+def _joins(old: EventLog, new: EventLog, texts: Sequence[str], how: SourceOptions, meter: Meter | None) -> Joins:
+    """Every text, encoded by both."""
+    before, after = Tokenizer.from_event_log(old), Tokenizer.from_event_log(new)
+    found, sizes = Joins(), symbols_of_ids(after.encoder.model)
+    for source in texts:
+        for text in documents(source, meter, how):
+            one, other = (tokenizer.encode_to_numpy(text, disallowed_special=()) for tokenizer in (before, after))
+            found.add(one, other, sizes)
+    return found
+
+
+def _new_ids(log: EventLog, uses: dict[int, int]) -> list[NewId]:
+    """Every token that the inherited events do not make, with the inherited ones it is made of."""
+    tokenizer = Tokenizer.from_event_log(log)
+    model, first = tokenizer.encoder.model, log.header.inherited
+    inherited = {event.id for event in log.events[:first]}
+    parts: dict[int, list[int]] = {}
+    for event in log.events[first:]:
+        if event.id not in inherited and event.id not in parts:
+            parts[event.id] = [one for part in event.pair for one in parts.get(part, [part])]
+    return [
+        NewId(
+            model.model_id[number],
+            tokenizer.decode([model.model_id[number]]),
+            [model.model_id[part] for part in made_of],
+            uses.get(number, 0),
+        )
+        for number, made_of in parts.items()
+    ]
+
+
+def _write(path: Path, new: Sequence[NewId]) -> None:
+    with whole_output(path) as file:
+        if path.suffix == ".json":
+            file.write_text(json.dumps({one.id: one.parts for one in new}) + "\n", encoding="utf-8")
+            return
+        offsets = np.cumsum([0, *(len(one.parts) for one in new)])
+        with file.open("wb") as out:
+            np.savez(
+                out,
+                ids=np.array([one.id for one in new], np.int64),
+                offsets=offsets,
+                parts=np.array([part for one in new for part in one.parts], np.int64),
+            )

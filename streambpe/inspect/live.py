@@ -1,0 +1,329 @@
+"""The page of a run that goes on: served on this machine only, read-only, and growing while the run counts and learns.
+
+    http://127.0.0.1:PORT/TOKEN/       the page; TOKEN is drawn anew each time, and nothing else is answered
+    http://127.0.0.1:PORT/TOKEN/data   tiles and cards as they are now (JSON), which the page asks for every second
+
+The status and the latest tokens are looked at every half second, as `watch` does it; the tables less often, the longer
+that takes. Requests are answered from what was seen last and never touch the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from html import escape
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import accumulate
+from pathlib import Path
+
+from streambpe.count_config import SourceOptions
+from streambpe.errors import StreambpeError, UsageError
+from streambpe.inspect.charts import Series, line_chart, thinned
+from streambpe.inspect.embedded import read_asset
+from streambpe.inspect.page import card
+from streambpe.inspect.page_facts import Facts, gather
+from streambpe.inspect.page_panels import Panel, panels
+from streambpe.inspect.status import RunStatus, describe_run
+from streambpe.inspect.watch import View
+from streambpe.plurals import counted
+from streambpe.progress import Meter, clock, describe_range
+from streambpe.resources import Resources, format_size
+from streambpe.store.run import Run
+from streambpe.text.shown import harmless
+
+HOST = "127.0.0.1"
+_MOST_SAMPLES = 1200
+_TABLES_SECONDS, _TABLES_SHARE = 5.0, 20  # at least so long between two looks, and so many times what one takes
+_DONE_SECONDS = 0.25  # between two looks at whether the run has ended
+_RESOURCES = Resources(500 * 10**6, 1)
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:"
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>streambpe</title>
+<link rel="icon" href="data:,">
+<style>
+{css}</style>
+</head>
+<body>
+<header>
+<h1 id="title">streambpe</h1>
+<p id="note" role="status">Waiting for the first look at the run.</p>
+<dl class="tiles" id="tiles"></dl>
+</header>
+<main id="cards"></main>
+<aside id="lines" aria-label="Not in this page"></aside>
+<div id="tip" hidden></div>
+<script>
+{page}{live}</script>
+</body>
+</html>
+"""
+
+
+@dataclass
+class Sample:
+    """The run at one moment."""
+
+    seconds: float  # since the watching began
+    per_second: float
+    unit: str  # of which there are so many per second
+    memory: int
+    limit: int | None
+
+
+Drawn = tuple[str, str, bool]  # the name of a panel, its HTML, and whether it is a card; else it is a line
+
+
+def _drawn(panel: Panel) -> Drawn:
+    if panel.chart or panel.rows:
+        return panel.name, card(panel), True
+    return panel.name, f"<p><b>{escape(panel.title)}</b>: {escape(panel.says)}</p>", False
+
+
+@dataclass
+class LiveRun:
+    """What is known of a run from looking at it, and the JSON that the page asks for."""
+
+    view: View
+    began: float = field(default_factory=time.monotonic)
+    samples: list[Sample] = field(default_factory=list)
+    facts: Facts | None = None
+    answer: bytes = b""
+    state: str = "waiting"  # at the last look
+    _step: int = 1  # every so many looks one is kept
+    _looks: int = 0
+    _drawn_from: Facts | None = None
+    _drawn_tables: list[Drawn] = field(default_factory=list)
+
+    def look(self) -> str:
+        """Look at the status, and make the answer anew; returns the state."""
+        if not self.view.run.status_file.exists():
+            name = harmless(str(self.view.run.path))
+            self._answer(name, "waiting", "Nothing runs there yet; this page goes on when something does.", "", [], "")
+            return "waiting"
+        status = self.view.look()
+        self.state = status["state"]
+        if status["state"] == "running":
+            self._keep(status)
+        drawn = [*map(_drawn, (self._throughput(status), self._memory(), self._latest())), *self._of_tables()]
+        cards = [(name, html) for name, html, is_card in drawn if is_card]
+        lines = "".join(html for _, html, is_card in drawn if not is_card)
+        title = harmless(f"{describe_run(self.view.run.path, status)}: {status['stage']}, {status['state']}")
+        note = harmless(str(status.get("message") or f"As of {status['updated']}."))
+        self._answer(title, status["state"], note, _tiles(status), cards, lines)
+        return status["state"]
+
+    def _answer(self, title: str, state: str, note: str, tiles: str, cards: list[tuple[str, str]], lines: str) -> None:
+        data = {"title": title, "state": state, "note": note, "tiles": tiles, "cards": cards, "lines": lines}
+        self.answer = json.dumps(data, ensure_ascii=False).encode()
+
+    def _keep(self, status: RunStatus) -> None:
+        self._looks += 1
+        if self._looks % self._step:
+            return
+        seconds = time.monotonic() - self.began
+        rate = float(status.get("recent_per_second") or 0.0)
+        limit = status.get("memory_limit_bytes")
+        self.samples.append(Sample(seconds, rate, status["unit"], status["memory_bytes"], limit))
+        if len(self.samples) > _MOST_SAMPLES:  # of a long run, every second one is enough
+            self.samples = self.samples[::2]
+            self._step *= 2
+
+    def _of_tables(self) -> list[Drawn]:
+        """What the tables said last, drawn once."""
+        facts = self.facts
+        if facts is not None and facts is not self._drawn_from:
+            self._drawn_tables = [_drawn(panel) for panel in (compression(facts), *panels(facts))]
+            self._drawn_from = facts
+        return self._drawn_tables
+
+    def _throughput(self, status: RunStatus) -> Panel:
+        name, title = "throughput", "Throughput"
+        unit = status["unit"]
+        points = [(one.seconds, one.per_second) for one in self.samples if one.unit == unit]
+        if len(points) < 2:
+            return Panel(name, title, "Nothing was at work since the watching began.")
+        return Panel(name, title, f"{unit.capitalize()} per second over the last ten seconds.",
+                     f"{points[-1][1]:,.0f} of late.",
+                     line_chart(name, [Series(unit, points)], x="seconds watched", y=f"{unit} per second"),
+                     heads=["seconds", "per second"], rows=thinned(points))  # fmt: skip
+
+    def _memory(self) -> Panel:
+        name, title = "memory", "Memory"
+        if len(self.samples) < 2:
+            return Panel(name, title, "Nothing was at work since the watching began.")
+        lines = [Series("held", [(one.seconds, one.memory / 1e6) for one in self.samples])]
+        last = self.samples[-1]
+        verdict = f"{format_size(last.memory)} held."
+        if last.limit:
+            lines.append(Series("limit", [(one.seconds, (one.limit or 0) / 1e6) for one in self.samples]))
+            verdict = f"{format_size(last.memory)} held, {last.memory / last.limit:.0%} of the limit."
+        return Panel(name, title, "All processes of the run together.", verdict,
+                     line_chart(name, lines, x="seconds watched", y="MB"), [line.name for line in lines],
+                     ["seconds", "MB"], thinned(lines[0].points))  # fmt: skip
+
+    def _latest(self) -> Panel:
+        rows = [[token, n] for token, n in self.view.latest]
+        if not rows:
+            return Panel("latest", "Latest tokens", "None is in the tables yet.")
+        return Panel("latest", "Latest tokens", "The newest first, with the count they were learned at.",
+                     heads=["token", "count"], rows=rows, is_list=True)  # fmt: skip
+
+
+def compression(facts: Facts) -> Panel:
+    """Bytes per token so far, estimated from the counts that the merges were chosen by."""
+    name, title, corpus = "so-far", "Bytes per token so far", facts["corpus"]
+    joins = sorted([*facts["merges"], *facts["supermerges"]])
+    by_bytes = facts["config"].get("encoding", "bytes") == "bytes" and not facts["cutoff"]["chunks_left_out"]
+    if not joins or not corpus or not corpus["bytes"] or not by_bytes or facts["deletions"]:
+        return Panel(
+            name, title, "Shown for models of bytes without deletions and cut-off, once merges are in the tables."
+        )
+    left = [(i, corpus["bytes"] - so_far) for (i, _), so_far in
+            zip(joins, accumulate(n for _, n in joins), strict=True)]  # fmt: skip
+    points = [(i, corpus["bytes"] / tokens) for i, tokens in left if tokens > 0]
+    if not points:
+        return Panel(name, title, "The counts of the merges say nothing about it.")
+    return Panel(name, title, "Every merge takes as many tokens out of the text as the count it was chosen by.",
+                 f"About {points[-1][1]:.3f} bytes per token after {counted(points[-1][0], 'event')}.",
+                 line_chart(name, [Series("bytes per token", points)], x="event", y="bytes per token", log_x=True),
+                 heads=["event", "bytes per token"], rows=thinned(points, True))  # fmt: skip
+
+
+def _tiles(status: RunStatus) -> str:
+    def amount(n: float) -> str:
+        return format_size(int(n)) if status["unit"] == "bytes" else f"{n:,.0f}"
+
+    total, limit = status["total"], status.get("memory_limit_bytes")
+    tiles = [("stage", status["stage"]), ("state", status["state"])]
+    tiles.append((status["unit"], f"{amount(status['done'])}{f' of {amount(total)}' if total else ''}"))
+    tiles.append(("per second", amount(status["per_second"])))
+    tiles.append(("memory", f"{format_size(status['memory_bytes'])}{f' of {format_size(limit)}' if limit else ''}"))
+    tiles.append(("so far", clock(status["seconds"])))
+    left = status.get("eta_range_seconds")
+    if left and status["state"] == "running":
+        tiles.append(("left", describe_range(*left)))
+    tiles.append(("on disk", format_size(status["run_bytes"])))
+    return "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(harmless(value))}</dd></div>" for name, value in tiles)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers two addresses, to whoever knows them, under this machine's own name."""
+
+    server: _Server
+    server_version, sys_version = "streambpe", ""
+
+    def do_GET(self) -> None:
+        """The page, or what is new."""
+        port = self.server.server_address[1]
+        if self.headers.get("Host") not in (f"{HOST}:{port}", f"localhost:{port}"):
+            self._send(403, b"", "text/plain")  # another site's name that leads here
+            return
+        _, token, *rest = self.path.split("/") if self.path.count("/") == 2 else ["", "", ""]
+        if not hmac.compare_digest(token.encode(), self.server.token.encode()) or rest[0] not in ("", "data"):
+            self._send(404, b"", "text/plain")
+        elif rest[0] == "data":
+            self._send(200, self.server.answer(), "application/json")
+        else:
+            self._send(200, self.server.page, "text/html; charset=utf-8")
+
+    do_HEAD = do_GET
+
+    def _send(self, code: int, body: bytes, kind: str) -> None:
+        self.send_response(code)
+        for name, value in (
+            ("Content-Type", kind), ("Content-Length", str(len(body))), ("Cache-Control", "no-store"),
+            ("Content-Security-Policy", _POLICY), ("X-Content-Type-Options", "nosniff"),
+            ("X-Frame-Options", "DENY"), ("Referrer-Policy", "no-referrer"),
+        ):  # fmt: skip
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            with contextlib.suppress(ConnectionError):
+                self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing is written about requests."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, port: int, answer: Callable[[], bytes]) -> None:
+        self.token = secrets.token_urlsafe(18)
+        self.answer = answer
+        page = _PAGE.format(css=read_asset("page.css"), page=read_asset("page.js"), live=read_asset("live.js"))
+        self.page = page.encode()
+        super().__init__((HOST, port), _Handler)
+
+    def handle_error(self, *_: object) -> None:
+        """A browser that went away is no news."""
+
+
+def watch_page(
+    run: Path | str,
+    tell: Callable[[str], None],
+    *,
+    name: str | None = None,
+    every: float = 0.5,
+    port: int = 0,
+    stop: threading.Event | None = None,
+) -> None:
+    """Serve the page of a run until Ctrl-C (or `stop`). `tell` is given the address; `port` 0: any that is free."""
+    view = View(Run(run), name)
+    if view.run.path.is_file():
+        view.run.refuse_missing()
+    live, stop = LiveRun(view), stop or threading.Event()
+    live.look()
+    try:
+        server = _Server(port, lambda: live.answer)
+    except OSError as why:
+        raise UsageError(
+            f"--port {port}: nothing can be served there ({why.strerror}). Give another, or leave --port out."
+        ) from None
+    address = f"http://{HOST}:{server.server_address[1]}/{server.token}/"
+    threads = [
+        threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True),
+        threading.Thread(target=_read_tables, args=(live, stop), daemon=True),
+    ]
+    for thread in threads:
+        thread.start()
+    tell(f"{address} shows {harmless(str(run))}, on this machine only. Ctrl-C ends it.")
+    try:
+        while not stop.wait(every):
+            live.look()
+    finally:
+        stop.set()
+        server.shutdown()
+        server.server_close()
+
+
+def _read_tables(live: LiveRun, stop: threading.Event) -> None:
+    """Read the tables again and again while something changes, and once more when the run is done."""
+    seen: tuple[str, str] | None = None
+    while not stop.is_set():
+        took = 0.0
+        with contextlib.suppress(StreambpeError, OSError):
+            status = live.view.run.read_status()
+            now = (str(status["state"]), str(status["updated"]))
+            if now != seen:
+                began = time.monotonic()
+                name = live.view.name or status.get("training", "main")
+                live.facts = gather(
+                    Run.open(live.view.run.path), name, (), _RESOURCES, SourceOptions(), Meter("watching")
+                )
+                took, seen = time.monotonic() - began, now
+        ends = time.monotonic() + max(_TABLES_SECONDS, _TABLES_SHARE * took if seen and seen[0] == "running" else 0.0)
+        while time.monotonic() < ends and not stop.wait(_DONE_SECONDS):
+            if seen and seen[0] == "running" and live.state not in ("running", "waiting"):
+                break  # it ended: what the page shows last is looked at now

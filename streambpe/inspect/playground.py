@@ -1,0 +1,177 @@
+"""What a reader in a browser needs beside the event log: how the model splits text, all character classes spelled out.
+
+    splitting(log)  ->  {"kind": "expression", "source": ["'(?:[sdmt]|ll|ve|re)| ?[", 0, "]+| ?[", ...],
+                         "classes": ["1t,q,6,q,..."], "gaps": False, ...}
+
+`inspect/reader.js` reads it. A model that it could not follow exactly is refused with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from html import escape
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streambpe.errors import RunError, UsageError, typed
+from streambpe.inspect.embedded import packed, read_asset
+from streambpe.model.eventlog import EventLog, log_lines, read_event_log
+from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS, symbol_table
+from streambpe.store.identity import refuse_other_log
+from streambpe.store.models import encoding_pattern, read_model
+from streambpe.store.run import Run
+from streambpe.store.training_files import log_path
+from streambpe.text.javascript import CannotTranslate, Classes, base36, translate
+from streambpe.text.patterns import Pattern
+from streambpe.text.script_blocks import MOVED, character_groups
+from streambpe.text.script_rules import TAKE_SPACE
+from streambpe.text.script_runs import SPACELESS, script_table
+from streambpe.text.shown import HIDDEN, harmless
+from streambpe.text.whitespace import SPACES
+
+# Characters that Unicode 16.0.0 was the first to compose: a browser that does not know them is refused by the reader.
+_NFC_PROBE = [["\U000105d2\u0307", "\U000105c9"], ["\U00016d67\U00016d67", "\U00016d68"], ["e\u0301", "\xe9"]]
+
+
+def splitting(log: EventLog) -> dict[str, Any]:
+    """How a browser splits text as the model does; UsageError if it cannot."""
+    config = log.header.config
+    pattern = encoding_pattern(config)
+    how: dict[str, Any] = {
+        "gaps": pattern.keep_gaps,
+        "normalize": config.get("normalize", "none"),
+        "unencodable": config.get("unencodable", "bytes"),
+    }
+    if how["normalize"] == "nfc":
+        how["nfcProbe"] = _NFC_PROBE
+    if log.header.alphabet["kind"] == "script" or pattern.name == "script" or pattern.prepared:
+        how["characters"] = _characters()
+    if pattern.name == "script":
+        return {"kind": "script", **how}
+    if pattern.name == "whitespace":
+        return {"kind": "words", "mark": pattern.word_mark, "spaces": SPACES, **how}
+    if not pattern.expression:
+        return {"kind": "whole", **how}
+    try:
+        return {"kind": "expression", **_expressions(pattern), **how}
+    except CannotTranslate as why:
+        raise UsageError(
+            f"--playground: a browser cannot split as this model does, because its pattern {pattern.expression!r:.120} "
+            f"has {why}. Leave --playground out; nothing was written."
+        ) from None
+
+
+def _expressions(pattern: Pattern) -> dict[str, Any]:
+    classes = Classes()
+    found: dict[str, Any] = {"source": translate(pattern.expression, classes).source}
+    if pattern.script_expression:
+        table, _ = script_table()
+        found["runs"] = {
+            **_packed(table),
+            "spaceless": sorted(_codes_of_spaceless()),
+            "source": translate(pattern.script_expression, classes).source,
+        }
+    return {**found, "classes": classes.packed}
+
+
+def _codes_of_spaceless() -> set[int]:
+    _, spaceless = script_table()
+    codes = set(np.flatnonzero(spaceless).tolist())
+    assert len(codes) == len(SPACELESS)
+    return codes
+
+
+def _packed(table: npt.NDArray[Any]) -> dict[str, str]:
+    """What stands at each code point: where something new begins, as gaps, and what; both in base 36."""
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(table.astype(np.int64))) + 1])
+    gaps = np.diff(starts, prepend=0).tolist()
+    return {"gaps": ",".join(map(base36, gaps)), "values": ",".join(map(base36, table[starts].tolist()))}
+
+
+def _characters() -> dict[str, Any]:
+    """SCRIPT's table: the group of every character, and the first block of each group."""
+    names, group_of = character_groups()
+    block_of = {(b.script, b.supercategory): b.symbol for b in reversed(symbol_table().blocks)}
+    twins = {"Han": "Hiragana", "Hiragana": "Han"}
+    groups = []
+    for number, (script, category) in enumerate(names):
+        twin = (twins.get(script, ""), category)
+        groups.append(
+            {
+                "block": block_of.get((script, category), 0) if number else 0,
+                "moved": [point for point in MOVED if group_of[point] == number],
+                "takesSpace": (script, category) in TAKE_SPACE,
+                "inherited": script == "Inherited",
+                "twin": names.index(twin) if twin in names else -1,
+            }
+        )
+    return {**_packed(group_of), "groups": groups, "indexSymbols": INDEX_SYMBOLS, "firstEscape": FIRST_ESCAPE}
+
+
+_SAMPLE = "In the beginning 1,234 words were counted;\n\tnaïve tokens — 中文, 👋🏽 — came after."
+_LONG = re.compile(r"\\U([0-9a-fA-F]{8})")
+_MOST_TYPED = 20_000  # characters
+_BOX = """<section class="card wide" id="playground" aria-labelledby="playground-title">
+<h2 id="playground-title">Playground</h2>
+<p>Type, and this page tokenises the text from the model's event log, which is inside it whole. Choose a token to see
+the events that made it; the arrow keys go from token to token.</p>
+<label for="typed">Text</label>
+<textarea id="typed" rows="4" maxlength="{most}" spellcheck="false" disabled>{sample}</textarea>
+<p id="told" role="status">The event log is being read. This needs a browser with JavaScript.</p>
+<div id="pieces" role="listbox" aria-label="Tokens"></div>
+{second}<div id="steps" role="region" aria-live="polite" aria-label="Events of the chosen token"></div>
+<script type="application/json" id="hidden">{hidden}</script>
+<script type="text/plain" id="splitting">{splitting}</script>
+<script type="text/plain" id="log">{log}</script>
+<script>
+{reader}{playground}</script>
+</section>
+"""
+
+
+_SECOND = """<div id="second"><p id="told-second" role="status" data-model="{model}"></p>
+<div class="pieces" id="pieces-second" aria-label="Tokens of {model}" role="group"></div></div>
+<script type="text/plain" id="splitting-second">{splitting}</script>
+<script type="text/plain" id="log-second">{log}</script>
+"""
+
+
+def playground_html(run: Run, name: str, beside: str | None = None) -> str:
+    """The box to type into, with all that it needs; `beside`: a MODEL that splits the same text below.
+
+    RunError before a training is done.
+    """
+    path = log_path(run, name)
+    if not path.is_file():
+        raise RunError(
+            f"--playground: training {name} of {run.path} has no event log yet, so there is nothing to tokenise with. "
+            f"Leave it out, or finish the training: `streambpe resume {typed(run.path)}`. Nothing was written."
+        )
+    refuse_other_log(path)
+    how = splitting(read_event_log(path))
+    second = ""
+    if beside is not None:
+        other = read_model(beside)
+        second = _SECOND.format(
+            model=escape(harmless(beside)),
+            splitting=packed(json.dumps(splitting(other), separators=(",", ":")).encode()),
+            log=packed(b"".join(log_lines(other)[0])),
+        )
+    return _BOX.format(
+        most=_MOST_TYPED,
+        sample=_SAMPLE,
+        second=second,
+        hidden=json.dumps(_for_javascript(HIDDEN)),
+        splitting=packed(json.dumps(how, separators=(",", ":")).encode()),
+        log=packed(path.read_bytes()),
+        reader=read_asset("reader.js"),
+        playground=read_asset("playground.js"),
+    )
+
+
+def _for_javascript(ranges: str) -> str:
+    """Ranges of a set of Python's, as they are written in JavaScript: eight digits become braces."""
+    return _LONG.sub(lambda found: f"\\u{{{found[1]}}}", ranges)

@@ -1,0 +1,112 @@
+"""A smaller vocabulary out of a larger one: the learned tokens that are used least leave, all others stay.
+
+    a b -> ab, ab c -> abc, ab d -> abd; abc used 5 times, abd 9, ab 2    one token less: without abc
+
+Only a token that no other one is made of can leave, so every kept merge still finds its parts. The uses of one that
+leaves go to its parts. What is left is a log like any other: the same merges, in the same order. Its ids are numbered
+anew, or stay what they were; then those that left are free ids, as many as `holes` in its config says.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from streambpe.errors import UsageError
+from streambpe.model.eventlog import EventLog, FixedIds, Special
+from streambpe.model.events import Event, Op
+from streambpe.model.replay import Model
+
+
+def prune_log(
+    log: EventLog, uses: Mapping[int, int], size: int, *, keep_ids: bool = False
+) -> tuple[EventLog, dict[int, int]]:
+    """(the log of a model of `size` ids, which new id each old one has). uses: how often each log id is used.
+
+    Of equal uses the token that was learned last leaves first. `keep_ids`: nothing gets another id.
+    """
+    model = Model(log)
+    holes = log.header.config.get("holes", 0)
+    there = model.n_vocab - holes
+    too_many = there - size
+    if any(event.op is Op.DELETE for event in log.events):
+        raise UsageError(
+            "The model was learned with --tau: its tokens were deleted and made again, so none can be taken out of it. "
+            "Nothing was written. A smaller one can be cut from it: `streambpe export --to events --vocab-size N`."
+        )
+    learned = {event.id for event in log.events}
+    if not 0 <= too_many <= len(learned):
+        least = there - len(learned)
+        raise UsageError(f"--to {size}: the model has {there} ids, of which {least} were not learned. Nothing "
+                         f"was written. Give a number from {least} to {there}.")  # fmt: skip
+    gone = _least_used(log.events, uses, too_many)
+    first = log.events[0].id if log.events else 0
+    ids: dict[int, int] = {}
+    for event in log.events:
+        if event.id not in gone:
+            ids.setdefault(event.id, first + len(ids))
+
+    def renamed(number: int) -> int:
+        return ids.get(number, number)
+
+    events = tuple(
+        replace(event, id=renamed(event.id), left=renamed(event.pair[0]), right=renamed(event.pair[1]))
+        for event in log.events
+        if event.id not in gone
+    )
+    config = {**log.header.config, "pruned_from": model.n_vocab}
+    config.pop("extends", None)  # its events are not those that begin this log
+    if keep_ids:
+        config["holes"] = holes + too_many
+        free = sorted([*model.reserved_ids, *(model.model_id[number] for number in gone)])
+        specials = tuple(Special(text, number) for text, number in model.special_ids.items())
+        fixed = FixedIds(len(events), _ranges(free))
+        header = replace(log.header, config=config, specials=specials, reserved=len(free), fixed=fixed)
+    else:
+        config.pop("holes", None)
+        if "vocab_size" in config:
+            config["vocab_size"] -= too_many + holes
+        header = replace(log.header, config=config, reserved=log.header.reserved - holes, fixed=None)
+    made = Model(EventLog(header, events))
+    specials = tuple(Special(special.text, made.special_ids[special.text]) for special in log.header.specials)
+    moved = {old: made.model_id[renamed(number)] for old, number in model.log_id.items() if number not in gone}
+    moved |= {model.special_ids[text]: number for text, number in made.special_ids.items()}
+    return EventLog(replace(header, specials=specials), events), dict(sorted(moved.items()))
+
+
+def _ranges(numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Growing numbers as (first, how many) of each stretch without a gap."""
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if found and sum(found[-1]) == number:
+            found[-1] = (found[-1][0], found[-1][1] + 1)
+        else:
+            found.append((number, 1))
+    return tuple(found)
+
+
+def _least_used(events: Sequence[Event], uses: Mapping[int, int], many: int) -> set[int]:
+    """So many learned tokens, each taken when nothing that is left is made of it."""
+    makers: dict[int, list[Event]] = defaultdict(list)
+    needed: Counter[int] = Counter()
+    for event in events:
+        makers[event.id].append(event)
+        needed.update({*event.pair})
+    count = Counter(dict(uses))
+    free = [(count[number], -number) for number in makers if not needed[number]]
+    heapq.heapify(free)
+    gone: set[int] = set()
+    while len(gone) < many:
+        _, negative = heapq.heappop(free)
+        number = -negative
+        gone.add(number)
+        for part in makers[number][0].pair:
+            count[part] += count[number]
+        for event in makers[number]:
+            for part in {*event.pair}:
+                needed[part] -= 1
+                if not needed[part] and part in makers:
+                    heapq.heappush(free, (count[part], -part))
+    return gone

@@ -1,0 +1,297 @@
+"""Tasks on a Ray cluster, or on a Ray that is started on this machine for one command (ray_own.py).
+
+    this process  ->  driver (ray_driver.py)  ->  Ray  ->  workers on the nodes (ray_node.py)
+
+A worker or a node that is lost takes nothing along but what its attempts had not committed: the next attempt runs
+where Ray finds room. What tasks write lies on a file system that all nodes share, which is tried before any task.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import pickle
+import queue
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from streambpe.errors import LimitError, RunError, UsageError, WorkerLost
+from streambpe.resources import format_size
+from streambpe.runners.messages import Channel
+from streambpe.runners.processes import RETRIES
+from streambpe.runners.ray_node import Place, Told, versions
+from streambpe.runners.ray_own import OwnRay, Reached, end_apart, held_ray, start_apart
+from streambpe.runners.runner import Busy, Calls, Halted, Kept, Lanes
+from streambpe.system import remove_folder
+
+RAY_WORKER_BYTES = 112 << 20  # of a worker of Ray before any work: Python, Ray's library and ours
+_START_SECONDS = 300.0  # until Ray is up; its own patience ends before
+_MOST_SOURCES = 100  # that each node is asked for before the first task
+
+
+@dataclass(frozen=True)
+class OnRay:
+    """Which Ray, and what a job takes there."""
+
+    address: str | None  # None: a Ray of the command's own, on this machine
+    threads: int  # at a time, on a Ray of its own
+    memory_bytes: int  # of the job on each node
+    held_bytes: int  # of these, what the coordinator holds
+    least_bytes: int  # that a task needs
+    folder: Path | None  # that all nodes share; it is made. None: no tasks, just a look at the nodes
+    sources: Sequence[tuple[str, int]] = ()  # (path, bytes) of what tasks read
+    extra_bytes: int = 0  # that a worker holds besides, before any task
+    temp_dir: Path | None = None
+
+
+def refuse_missing_engine(engine: str) -> None:
+    """An error for --engine ray where the package is missing."""
+    if engine == "ray" and importlib.util.find_spec("ray") is None:
+        raise UsageError(
+            "--engine ray needs the package ray: pip install 'streambpe[ray]' installs it. Nothing was changed."
+        )
+
+
+@dataclass(frozen=True)
+class Room:
+    """How tasks are laid out on the nodes."""
+
+    cpus: int  # that a task asks for
+    workers: int
+    memory_bytes: int  # for each task
+
+
+def room_on(nodes: Sequence[int], wanted: OnRay) -> Room:
+    """How many tasks may run at a time. `nodes`: the CPUs of each. On no node they take more than the job may."""
+    most = max(nodes, default=0)
+    for cpus in range(1, most + 1):
+        at_a_time = most // cpus
+        each = (wanted.memory_bytes - wanted.held_bytes) // at_a_time - RAY_WORKER_BYTES - wanted.extra_bytes
+        if each >= wanted.least_bytes:
+            return Room(cpus, sum(node // cpus for node in nodes), each)
+    if not most:
+        raise RunError("--engine ray: no node of the cluster has a CPU for tasks. Nothing was begun.")
+    needs = wanted.held_bytes + RAY_WORKER_BYTES + wanted.extra_bytes + wanted.least_bytes
+    raise LimitError(
+        f"--engine ray: {format_size(wanted.memory_bytes)} have no room for one task on a node; that needs "
+        f"{format_size(needs)}. Nothing was begun. Give more --memory, or leave --engine out."
+    )
+
+
+def workers_on(wanted: OnRay) -> tuple[int, int]:
+    """(tasks at a time, nodes): those that Ray would have now. Only a cluster is asked."""
+    if wanted.address is None:
+        return room_on([wanted.threads], wanted).workers, 1
+    ray = Ray(replace(wanted, folder=None))
+    ray.close()
+    return ray.workers, len(ray.nodes)
+
+
+class Ray:
+    """Runs tasks on Ray. A Runner; `close` it."""
+
+    def __init__(self, wanted: OnRay) -> None:
+        refuse_missing_engine("ray")
+        self._wanted = wanted
+        token = secrets.token_hex(8)
+        sources = _spread_over(wanted.sources)
+        self._place = Place((wanted.folder or Path()) / f"ray-{token}", token, sources)
+        self._values = 0
+        self._calls: dict[int, tuple[Busy, Callable[[int], None], queue.SimpleQueue[Any]]] = {}
+        self._next_call = 0
+        self._lock = threading.Lock()
+        self._why_down = ""
+        self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._own: OwnRay | None = None  # that ends with this
+        self._open(self._reach())
+        try:
+            self.nodes: list[tuple[str, int]] = self._answer("up", _START_SECONDS)
+            room = room_on([cpus for _, cpus in self.nodes], wanted)
+            self.workers, self.memory_bytes = room.workers, room.memory_bytes  # the latter: of each task
+            if wanted.folder is not None:
+                self._look(room.cpus)
+        except BaseException:
+            self.close()
+            raise
+
+    # ------------------------------------------------------------------ starting and ending
+
+    def _reach(self) -> Reached:
+        """How the job gets to Ray, which is started if it has no address."""
+        if self._wanted.address is not None:
+            return Reached(self._wanted.address, None)
+        own = held_ray()
+        if own is None:
+            own = self._own = OwnRay()
+        try:
+            return own.reach(self._wanted.threads, self._wanted.temp_dir)
+        except RuntimeError as why:
+            self._why_down = str(why)
+            raise self._useless() from None
+
+    def _open(self, reached: Reached) -> None:
+        self._driver = start_apart("streambpe.runners.ray_driver")
+        assert self._driver.stdin is not None
+        assert self._driver.stdout is not None
+        self._channel = Channel(self._driver.stdout, self._driver.stdin)
+        with contextlib.suppress(OSError):
+            self._channel.send(reached)
+        threading.Thread(target=self._read, name="streambpe-ray", daemon=True).start()
+
+    def _look(self, cpus: int) -> None:
+        """Refuse a cluster whose nodes have other programs, or other files."""
+        self._place.folder.mkdir(parents=True)
+        self._place.file.write_text(self._place.token)
+        self._send(("look", self._place, versions(), cpus))
+        found: dict[str, tuple[str, str]] = self._answer("looked", _START_SECONDS)
+        for node, (name, problem) in found.items():
+            if not problem:
+                with contextlib.suppress(OSError):
+                    problem = "" if (self._place.folder / node).read_text() == self._place.token else "?"
+                    continue
+                problem = f"writes elsewhere than into the {self._place.folder.parent} that this command sees"
+            raise RunError(f"--engine ray: node {name} {problem}. Nothing was begun.")
+
+    def close(self) -> None:
+        """See Runner."""
+        self._channel.close()
+        end_apart(self._driver)
+        if self._own is not None:
+            self._own.close()
+        with contextlib.suppress(OSError):
+            remove_folder(self._place.folder)
+
+    # ------------------------------------------------------------------ messages
+
+    def _send(self, message: Any) -> None:
+        with contextlib.suppress(OSError, ValueError):  # whoever waits for an answer is told that there is none
+            self._channel.send(message)
+
+    def _read(self) -> None:
+        """Hand out what the driver says, until it ends."""
+        with contextlib.suppress(EOFError, OSError, ValueError):
+            while not self._why_down:
+                kind, *message = self._channel.receive()
+                if kind == "down":
+                    self._why_down = message[0]
+                elif kind in ("up", "looked"):
+                    self._answers.put((kind, message[0]))
+                else:
+                    self._hand_out(kind, *message)
+        self._why_down = self._why_down or "Ray ended the process that spoke with it"
+        self._answers.put(("down", None))
+        with self._lock:
+            for _, _, answers in self._calls.values():
+                answers.put(("down",))
+
+    def _hand_out(self, kind: str, number: int, *message: Any) -> None:
+        with self._lock:
+            call = self._calls.get(number)
+        if call is None:
+            return
+        busy, advance, answers = call
+        if kind == "told":
+            told: Told = message[0]
+            busy.pid, busy.node, busy.memory_bytes = told["pid"], told["node"], told["memory_bytes"]
+            busy.done, before = told["done"], busy.done
+            advance(busy.done - before)
+        else:
+            answers.put((kind, *message))
+
+    def _answer(self, wanted: str, seconds: float) -> Any:
+        try:
+            kind, answer = self._answers.get(timeout=seconds)
+        except queue.Empty:
+            kind, self._why_down = "down", f"no answer within {seconds:.0f} s"
+        if kind != wanted:
+            raise self._useless()
+        return answer
+
+    def _useless(self) -> WorkerLost:
+        return WorkerLost(
+            f"{self._name()} cannot be used: {self._why_down}. Nothing was begun. "
+            + (
+                "Is it running, and this machine one of its nodes? `ray status` says so."
+                if self._wanted.address
+                else "A busy machine may need a second try; --engine processes works without Ray."
+            )
+        )
+
+    def _name(self) -> str:
+        return f"The Ray cluster ({self._wanted.address})" if self._wanted.address else "Ray on this machine"
+
+    # ------------------------------------------------------------------ tasks
+
+    def put(self, value: object) -> Kept:
+        """See Runner."""
+        self._send(("put", pickle.dumps(value, protocol=5)))
+        self._values += 1
+        return Kept(self._values - 1)
+
+    def map(self, calls: Calls[Any, Any]) -> None:
+        """See Runner."""
+        lanes = Lanes(calls)
+        lanes.run([lambda argument: self._run(calls, lanes, argument)] * self.workers, lambda: self._send(("stop",)))
+
+    def _run(self, calls: Calls[Any, Any], lanes: Lanes[Any, Any], argument: Any) -> Any:
+        how = ""
+        for attempt in range(1 + RETRIES):
+            busy = Busy(calls.describe(argument))
+            kind, *answer = self._call(calls, lanes, argument, attempt, busy)
+            if kind == "done":
+                done, body = answer
+                lanes.advance(done - busy.done)
+                kind, value = pickle.loads(body)
+                if kind == "failed":
+                    raise value
+                return value
+            lanes.advance(-busy.done)
+            if lanes.halted:
+                raise Halted
+            if kind == "down":
+                raise WorkerLost(
+                    f"{self._name()} went away: {self._why_down}. Everything committed is kept; the same command "
+                    f"goes on where a cluster is, or without --engine ray."
+                )
+            how = f"{answer[0]}" + (f" on {busy.node}" if busy.node else "")
+        raise WorkerLost(
+            f"A worker of {self._name()} was lost {1 + RETRIES} times while it was at {calls.describe(argument)}; the "
+            f"last time: {how}. Everything committed is kept. If a node ran out of memory, give the same command "
+            f"again with a smaller --memory."
+        )
+
+    def _call(
+        self, calls: Calls[Any, Any], lanes: Lanes[Any, Any], argument: Any, attempt: int, busy: Busy
+    ) -> tuple[Any, ...]:
+        """("done", how much it did, pickled answer), ("lost", how) or ("down",)."""
+        body = pickle.dumps((calls.task, argument), protocol=5)
+        answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        with self._lock:
+            number = self._next_call = self._next_call + 1
+            self._calls[number] = busy, lanes.advance, answers
+        try:
+            if self._why_down:
+                return ("down",)
+            self._send(("run", number, attempt, calls.memory_bytes, self._place, busy.task, body))
+            if lanes.halted:  # a stop that was told before this was not meant for it
+                self._send(("stop",))
+            answer: tuple[Any, ...] = answers.get()
+            return answer
+        finally:
+            with self._lock:
+                del self._calls[number]
+
+    def busy(self) -> list[Busy]:
+        """See Runner."""
+        with self._lock:
+            return [busy for busy, _, _ in self._calls.values()]
+
+
+def _spread_over(sources: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    """At most so many sources, from all over the list."""
+    step = max(1, -(-len(sources) // _MOST_SOURCES))
+    return tuple(sources[::step])

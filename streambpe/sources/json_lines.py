@@ -1,0 +1,97 @@
+"""JSON lines: one object a line, of which one field is read.
+
+The core takes line after line where it is certain that each is one object with the field, and lets go of the
+interpreter's lock meanwhile. A line that it leaves is read here, by itself, and is a BadLine if it is not one object
+with the field. So what becomes of a line never depends on the lines around it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from streambpe.core.binding import JsonLines
+from streambpe.sources.csv_records import listed_names
+
+
+class BadLine(Exception):
+    """Why a line is not taken, as the end of a sentence that begins with its place."""
+
+
+class TooDeep(BadLine):
+    """Brackets in brackets, deeper than can be read; how deep that is depends on the Python."""
+
+
+def read_lines(
+    data: bytes, column: str, on_bad: Callable[[int, BadLine], None]
+) -> Iterator[tuple[bytes, int, int] | str]:
+    """The field of all lines in order: documents as a counting buffer, with how many they and the nulls among them are;
+    or the value of one line, which may hold half of a character. `on_bad` is told of a BadLine and the number of its
+    line, from 0; it may raise."""
+    fast = JsonLines(data, column.encode("utf-8", "surrogatepass"))
+    at = lines = lines_before = 0
+    while True:
+        text, at, documents, nulls = fast.read(at)
+        if documents or nulls:
+            yield text, documents, nulls
+        if at == len(data):
+            return
+        end = data.find(b"\n", at) + 1 or len(data)
+        line = data[at:end].removesuffix(b"\n")
+        if line.strip():
+            try:
+                value = read_line(line, column)
+            except BadLine as why:
+                lines, lines_before = lines + data.count(b"\n", lines_before, at), at
+                on_bad(lines, why)
+            else:
+                yield (b"", 0, 1) if value is None else value
+        at = end
+
+
+def read_line(line: bytes, column: str) -> str | None:
+    """The field of a line, or a BadLine."""
+    try:
+        decoder = _decoder(column)
+        if decoder is not None:
+            value: str | None = decoder.decode(line).text
+            return value
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass  # json takes more (lone surrogates, NaN), and says better what is wrong
+    try:
+        row = json.loads(line, parse_int=_parse_int)
+    except RecursionError:
+        raise TooDeep(
+            "has brackets in brackets deeper than is read (some hundreds). Everything before it is kept. "
+            "Leave the line out, or write the field apart."
+        ) from None
+    except ValueError as why:
+        raise BadLine(f"is not JSON ({why}). Everything before it is kept.") from None
+    if not isinstance(row, dict):
+        raise BadLine("is not a JSON object. Everything before it is kept.")
+    if column not in row:
+        raise BadLine(
+            f"has no field {column!r}; it has {listed_names(list(row))}. "
+            f"Everything before it is kept. Pick the field with --text-column, or FILE:FIELD."
+        )
+    value = row[column]
+    if value is not None and not isinstance(value, str):
+        raise BadLine(f": field {column!r} is {type(value).__name__}, not a string. Everything before it is kept.")
+    return value
+
+
+@lru_cache(maxsize=16)
+def _decoder(column: str) -> Any:
+    """What msgspec reads of a line: the one field, everything else skipped unread. None: not a field of this name."""
+    if not column.isprintable() or '"' in column or "\\" in column:
+        return None
+    return msgspec.json.Decoder(msgspec.defstruct("Row", [("text", str | None)], rename={"text": column}))
+
+
+def _parse_int(digits: str) -> int | float:
+    """Python refuses integers of more than 4 300 digits; the fast reader skips them unread, so they are legal."""
+    return int(digits) if len(digits) < 4000 else float(digits)

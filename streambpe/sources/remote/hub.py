@@ -1,0 +1,165 @@
+"""hf://: files of a repository of the Hugging Face Hub, listed by huggingface_hub and read in ranges.
+
+    hf://datasets/OWNER/NAME[@REVISION]/PATH      or models/, spaces/; without one of them it is a model
+
+A branch may move, so a file is opened at the commit that the branch names then, and has to be the one that was found.
+"""
+
+from __future__ import annotations
+
+import functools
+import glob
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from streambpe.errors import SourceError, UsageError
+from streambpe.sources.remote import web
+from streambpe.sources.remote.address import credentials_for
+from streambpe.sources.remote.place import Found, Ranges, changed, in_glob, missing, need, stamp_of, unreachable
+
+_KINDS = "datasets|models|spaces"
+_ADDRESS = re.compile(rf"hf://((?:(?:{_KINDS})/|(?!(?:{_KINDS}|buckets)/))[^/@]+/[^/@]+(?:@[^/]+)?)(?:/(.*))?")
+
+
+@dataclass(frozen=True)
+class _Address:
+    prefix: str  # hf://datasets/owner/name@revision
+    kind: str
+    repository: str
+    revision: str
+    path: str
+
+    @classmethod
+    def of(cls, address: str) -> _Address:
+        """The parts of an address."""
+        found = _ADDRESS.fullmatch(address)
+        if not found:
+            raise UsageError(
+                f"{address}: write hf://datasets/OWNER/NAME/PATH, or models/ or spaces/. Nothing was read."
+            )
+        first, _, _ = found[1].partition("/")
+        kind = first.removesuffix("s") if first in ("datasets", "models", "spaces") else "model"
+        rest = found[1].removeprefix(f"{kind}s/")
+        repository, _, revision = rest.partition("@")
+        return cls(f"hf://{found[1]}", kind, repository, revision.replace("%2F", "/") or "main", found[2] or "")
+
+
+class _Hub:
+    def find(self, address: str, wanted: Callable[[str], bool]) -> Iterator[Found]:
+        """See Place."""
+        asked = _Address.of(address)
+        path = asked.path.rstrip("/")
+        with _explaining(address):
+            commit = _commit(asked)
+            one = _files(asked, commit, path) if path else []
+            if one and not asked.path.endswith("/"):
+                yield _found(asked, one[0])
+                return
+            magic = glob.has_magic(path)
+            folder = re.split(r"[*?[]", path)[0].rpartition("/")[0] if magic else path
+            files = _tree(asked, commit, folder)
+            if not files and not magic:
+                raise missing(address)
+            for file in files:
+                if in_glob(file.path, path) if magic else wanted(file.path.rpartition("/")[2]):
+                    yield _found(asked, file)
+
+    def look(self, address: str) -> Found:
+        """See Place."""
+        return self._look(_Address.of(address), address)[0]
+
+    def _look(self, asked: _Address, address: str) -> tuple[Found, str]:
+        with _explaining(address):
+            commit = _commit(asked)
+            files = _files(asked, commit, asked.path)
+            if not files:
+                raise missing(address)
+            return _found(asked, files[0]), commit
+
+    def open(self, found: Found) -> Ranges:
+        """See Place."""
+        asked = _Address.of(found.name)
+        now, commit = self._look(asked, found.name)
+        if now != found:
+            raise changed(found.name)
+        hub = _library()
+        url = hub.hf_hub_url(
+            asked.repository, asked.path, repo_type=asked.kind, revision=commit, endpoint=os.environ.get("HF_ENDPOINT")
+        )
+        token = hub.get_token()
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        stored = web.look_elsewhere(found.name, url, headers)
+        if stored.bytes != found.bytes:
+            raise changed(found.name)
+        return web.WebRanges(stored, url, headers)
+
+
+PLACE = _Hub()
+
+
+def _commit(asked: _Address) -> str:
+    return str(_api().repo_info(asked.repository, revision=asked.revision, repo_type=asked.kind).sha)
+
+
+def _files(asked: _Address, commit: str, path: str) -> list[Any]:
+    infos = _api().get_paths_info(asked.repository, path, revision=commit, repo_type=asked.kind)
+    return [info for info in infos if hasattr(info, "blob_id")]
+
+
+def _tree(asked: _Address, commit: str, folder: str) -> list[Any]:
+    infos = _api().list_repo_tree(
+        asked.repository, folder or None, recursive=True, revision=commit, repo_type=asked.kind
+    )
+    return [info for info in infos if hasattr(info, "blob_id")]
+
+
+def _found(asked: _Address, file: Any) -> Found:
+    return Found(f"{asked.prefix}/{file.path}", file.size, stamp_of(file.lfs.sha256 if file.lfs else file.blob_id))
+
+
+class _explaining:
+    """Errors of the library as ours; its own texts name addresses, tokens' names and more."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def __enter__(self) -> None:
+        _library()
+
+    def __exit__(self, kind: object, why: BaseException | None, _: object) -> None:
+        if why is None or isinstance(why, (SourceError, UsageError, GeneratorExit, KeyboardInterrupt)):
+            return
+        answer = getattr(why, "response", None)
+        status = getattr(answer, "status_code", None)
+        names = {kind.__name__ for kind in type(why).__mro__}
+        if names & {"GatedRepoError"} or status in (401, 403):
+            raise SourceError(
+                f"{self._address} may not be read, or is not there: the Hub answers {status}. Nothing of it was read. "
+                f"Credentials come from {credentials_for('hf')}."
+            ) from None
+        if names & {"RepositoryNotFoundError", "RevisionNotFoundError", "EntryNotFoundError"} or status == 404:
+            raise missing(self._address) from None
+        if isinstance(why, ValueError) and status is None:
+            raise UsageError(
+                f"{self._address} is no address of a file or folder of the Hub. Nothing was read."
+            ) from None
+        told = f"the Hub answers {status}" if status else f"the Hub cannot be reached ({type(why).__name__})"
+        raise unreachable(self._address, told) from None
+
+
+@functools.lru_cache
+def _library() -> Any:
+    try:
+        import huggingface_hub
+    except ImportError:
+        raise need("huggingface_hub", "hf") from None
+    web.library()
+    return huggingface_hub
+
+
+@functools.lru_cache
+def _api() -> Any:
+    return _library().HfApi(endpoint=os.environ.get("HF_ENDPOINT"))

@@ -1,0 +1,177 @@
+"""What is asked of another machine, and the stream that is made of its answers."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import io
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Protocol, TypeVar, cast
+
+import mmh3
+
+from streambpe.errors import SourceChanged, SourceError, SourceUnreachable, UsageError
+from streambpe.sources.remote.address import scheme_of
+from streambpe.threads import wait
+
+Answer = TypeVar("Answer")
+BUFFER_BYTES = 4 << 20  # read at once: an answer takes its time, however small it is
+TRIES = 5
+WAIT = 0.5  # seconds until an answer that did not come is asked for again; twice as many each time
+
+
+@dataclass(frozen=True)
+class Found:
+    """A remote file as it was when it was looked at."""
+
+    name: str  # its address
+    bytes: int
+    stamp: int  # another one if its content is; 0 if the server does not tell
+
+
+class Ranges(Protocol):
+    """A remote file that is open."""
+
+    def fetch(self, at: int, size: int) -> bytes:
+        """Some bytes from `at` on, at least one and at most `size`, all of them of the file that was found."""
+
+    def close(self) -> None:
+        """Give back what it holds."""
+
+
+class Place(Protocol):
+    """A kind of address."""
+
+    def find(self, address: str, wanted: Callable[[str], bool]) -> Iterable[Found]:
+        """The file at an address, or those below a folder whose names are `wanted`, or those that match a glob."""
+
+    def look(self, address: str) -> Found:
+        """One file as it is now."""
+
+    def open(self, found: Found) -> Ranges:
+        """Open a file; an error if it is not what was found."""
+
+
+_MODULES = {"s3": "objects", "gs": "objects", "abfss": "objects", "hf": "hub", "https": "web", "http": "web"}
+
+
+def place_of(address: str) -> Place:
+    """Who reads addresses of this kind."""
+    return _place(_MODULES[str(scheme_of(address))])
+
+
+@functools.lru_cache
+def _place(module: str) -> Place:
+    return cast(Place, importlib.import_module(f"streambpe.sources.remote.{module}").PLACE)
+
+
+def open_remote(address: str, size: int, stamp: int) -> io.BufferedReader:
+    """A remote file as a stream that can be read from any place. `size`, `stamp`: as it was found; 0, 0: as it is."""
+    place = place_of(address)
+    found = Found(address, size, stamp) if size or stamp else place.look(address)
+    return io.BufferedReader(_Stream(place.open(found), found.bytes), BUFFER_BYTES)
+
+
+class _Stream(io.RawIOBase):
+    """Bytes of a remote file."""
+
+    def __init__(self, ranges: Ranges, size: int) -> None:
+        self._ranges, self._size, self._at = ranges, size, 0
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def tell(self) -> int:
+        """Where the next byte comes from."""
+        return self._at
+
+    def seek(self, to: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a place; nothing is asked for yet."""
+        self._at = to + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def readinto(self, into: memoryview) -> int:  # type: ignore[override]
+        """Fill some of `into`; 0 at the end."""
+        wanted = min(len(into), self._size - self._at)
+        if wanted <= 0:
+            return 0
+        data = self._ranges.fetch(self._at, wanted)
+        into[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        """Close it; also when it is forgotten."""
+        if not self.closed:
+            self._ranges.close()
+        super().close()
+
+
+class NoAnswer(Exception):
+    """What was asked for did not come; the same may come if it is asked for again. Its text ends a sentence."""
+
+
+def asked_again(address: str, ask: Callable[[], Answer], tries: int = TRIES) -> Answer:
+    """What `ask` gives, asked for again some times if it raises NoAnswer."""
+    for number in range(tries):
+        try:
+            return ask()
+        except NoAnswer as why:
+            if number == tries - 1:
+                raise unreachable(address, f"{why}, and it was asked {tries} times") from None
+            if wait(WAIT * 2**number):
+                raise unreachable(address, f"{why}, and a stop came before it was asked again") from None
+    raise AssertionError
+
+
+def unreachable(address: str, why: str) -> SourceUnreachable:
+    """An error that another try may not meet."""
+    return SourceUnreachable(
+        f"{address} cannot be read: {why}. Everything before it is kept; give the same command again to go on."
+    )
+
+
+def missing(address: str) -> SourceError:
+    """The error for what does not exist."""
+    return SourceError(f"{address} is not there. Nothing of it was read.")
+
+
+def changed(address: str) -> SourceChanged:
+    """The error for a file that is not the one that was found."""
+    return SourceChanged(
+        f"{address} was changed at its server while it was read: its content is another now. What was counted of it "
+        f"before is kept, and compared when the same command is given again."
+    )
+
+
+def stamp_of(mark: str) -> int:
+    """A number for what a server gives to tell one content from another; 0 for nothing."""
+    return int(mmh3.hash64(mark.encode(), signed=False)[0]) >> 1 or 1 if mark else 0
+
+
+def in_glob(path: str, glob: str) -> bool:
+    """Whether a path matches a glob: * and ? within a name, ** for any folders; hidden names only if they are named."""
+    return _matches(tuple(path.split("/")), tuple(glob.split("/")))
+
+
+def _matches(names: tuple[str, ...], globs: tuple[str, ...]) -> bool:
+    if not globs or not names:
+        return not globs and not names
+    if globs[0] == "**":
+        if len(globs) == 1:
+            return not any(name.startswith(".") for name in names)
+        return _matches(names, globs[1:]) or (not names[0].startswith(".") and _matches(names[1:], globs))
+    hidden = names[0].startswith(".") and not globs[0].startswith(".")
+    return not hidden and fnmatchcase(names[0], globs[0]) and _matches(names[1:], globs[1:])
+
+
+def need(package: str, scheme: str) -> UsageError:
+    """The error for a kind of address whose library is not installed."""
+    return UsageError(f"{scheme}:// needs the package {package}: pip install 'streambpe[remote]'.")

@@ -1,0 +1,266 @@
+"""https:// and http://: one file an address, read in ranges.
+
+A server that answers without ranges is refused: a count that is stopped could not go on where it was. Where an answer
+breaks off, the rest is asked for again. What a server says of its content (ETag, else Last-Modified) has to be the same
+in every answer.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import glob
+import netrc
+import os
+import re
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from streambpe.errors import SourceError, UsageError
+from streambpe.sources.remote.address import credentials_for
+from streambpe.sources.remote.place import Found, NoAnswer, Ranges, asked_again, changed, need, stamp_of
+
+_SECONDS = 30  # without a byte
+_AGAIN = (408, 425, 429, 500, 502, 503, 504)
+_FIRST, _MOST = 1 << 20, 64 << 20  # bytes asked for in one request: more and more while they are read one after another
+_PIECE = 1 << 20  # given on at once
+_JUMP = 1 << 18  # bytes that are read over rather than asked for anew
+_REDIRECTS = 8
+
+
+class _Web:
+    def find(self, address: str, wanted: Callable[[str], bool]) -> Iterator[Found]:
+        """See Place."""
+        if glob.has_magic(address.replace("[", "", address.count("://["))) or address.endswith("/"):
+            raise UsageError(
+                f"{address}: a web server does not list its files. Nothing was read. Name each file by its address."
+            )
+        yield self.look(address)
+
+    def look(self, address: str) -> Found:
+        """See Place."""
+        return look_elsewhere(address, address, {})
+
+    def open(self, found: Found) -> Ranges:
+        """See Place."""
+        return WebRanges(found, found.name, {})
+
+
+PLACE = _Web()
+
+
+def look_elsewhere(name: str, url: str, headers: Mapping[str, str]) -> Found:
+    """A file that is named otherwise than where it is read."""
+    return asked_again(name, lambda: _look(name, url, headers), 3)
+
+
+def _look(name: str, url: str, headers: Mapping[str, str]) -> Found:
+    answer = _ask(name, url, headers, 0, 1)
+    try:
+        if answer.status == 416 or (answer.status == 200 and answer.headers.get("Content-Length") == "0"):
+            return Found(name, 0, _stamp(answer))
+        return Found(name, _place_in(name, answer)[1], _stamp(answer))
+    finally:
+        _let_go(answer)
+
+
+class WebRanges:
+    """A file of a web server that is open."""
+
+    def __init__(self, found: Found, url: str, headers: Mapping[str, str]) -> None:
+        self._found, self._url, self._headers = found, url, headers
+        self._answer: Any = None
+        self._at = self._stop = 0  # of what is left of the answer
+        self._next = _FIRST  # how much to ask for
+
+    def fetch(self, at: int, size: int) -> bytes:
+        """See Ranges."""
+        return asked_again(self._found.name, lambda: self._once(at, min(size, _PIECE)))
+
+    def _once(self, at: int, size: int) -> bytes:
+        try:
+            if self._answer is not None and self._at < at <= min(self._stop, self._at + _JUMP):
+                self._at += len(_read(self._answer, at - self._at))
+            if self._answer is None or self._at != at or at == self._stop:
+                self._ask_from(at, size)
+            data = _read(self._answer, min(size, self._stop - at))
+        except NoAnswer:
+            self.close()
+            raise
+        if not data:
+            self.close()
+            raise NoAnswer("the answer breaks off before its end")
+        self._at += len(data)
+        return data
+
+    def _ask_from(self, at: int, size: int) -> None:
+        self._next = min(self._next * 4, _MOST) if at and at == self._stop else max(size, _FIRST)
+        self.close()
+        stop = min(at + self._next, self._found.bytes)
+        answer = _ask(self._found.name, self._url, self._headers, at, stop)
+        try:
+            if answer.status == 416:
+                raise changed(self._found.name)
+            (begin, end), whole = _place_in(self._found.name, answer)
+            if whole != self._found.bytes or _stamp(answer) != self._found.stamp:
+                raise changed(self._found.name)
+            if begin != at or end <= at:
+                raise SourceError(f"{self._found.name} cannot be read: its server answers with a range of its own.")
+        except BaseException:
+            _let_go(answer)
+            raise
+        self._answer, self._at, self._stop = answer, at, end
+
+    def close(self) -> None:
+        """See Ranges."""
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            _let_go(answer)
+
+
+def _let_go(answer: Any) -> None:
+    """Give the connection back if little of the answer is left, else close it."""
+    if answer.length_remaining is not None and answer.length_remaining <= _JUMP:
+        answer.drain_conn()
+    else:
+        answer.close()
+
+
+def _stamp(answer: Any) -> int:
+    return stamp_of(answer.headers.get("ETag") or answer.headers.get("Last-Modified") or "")
+
+
+def _place_in(name: str, answer: Any) -> tuple[tuple[int, int], int]:
+    """((begin, end), size of the whole file) of an answer."""
+    if answer.headers.get("Content-Encoding", "identity") != "identity":
+        raise SourceError(f"{name} cannot be read: its server compresses what it gives, though asked not to.")
+    found = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", answer.headers.get("Content-Range", ""))
+    if answer.status != 206 or not found:
+        raise SourceError(
+            f"{name} cannot be read: its server does not give ranges of a file, so a count that is stopped could not "
+            f"go on. Nothing of it was read. Download it."
+        )
+    first, last, whole = map(int, found.groups())
+    return (first, last + 1), whole
+
+
+def _read(answer: Any, size: int) -> bytes:
+    urllib3 = library()
+    try:
+        data: bytes = answer.read(size)
+        return data
+    except (urllib3.exceptions.HTTPError, OSError) as why:
+        raise NoAnswer(_said(why)) from None
+
+
+def _ask(name: str, url: str, headers: Mapping[str, str], begin: int, stop: int) -> Any:
+    """The answer to a request for a range. What the credentials are for is asked, and nobody it redirects to."""
+    urllib3 = library()
+    asked = {"Range": f"bytes={begin}-{stop - 1}", "Accept-Encoding": "identity", "User-Agent": "streambpe"}
+    asked |= headers or _login(url)
+    for _ in range(_REDIRECTS):
+        try:
+            answer = _pool(_proxy(url)).request(
+                "GET", url, headers=asked, preload_content=False, decode_content=False, retries=False, redirect=False
+            )
+        except urllib3.exceptions.SSLError as why:
+            raise SourceError(f"{name} cannot be read: {_said(why)}.") from None
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as why:
+            raise NoAnswer(_said(why)) from None
+        to = answer.get_redirect_location()
+        if not to:
+            break
+        _let_go(answer)
+        there = urljoin(url, to)
+        if urlsplit(there).netloc != urlsplit(url).netloc:
+            asked.pop("Authorization", None)
+        if urlsplit(url).scheme == "https" and urlsplit(there).scheme != "https":
+            raise SourceError(f"{name} cannot be read: its server sends on to an address that is not https.")
+        url = there
+    else:
+        raise SourceError(f"{name} cannot be read: its server sends on from address to address, without end.")
+    if answer.status in (200, 206, 416):
+        return answer
+    _let_go(answer)
+    answered = f"its server answers {answer.status} {answer.reason or ''}".rstrip()
+    if answer.status in _AGAIN:
+        raise NoAnswer(answered)
+    if answer.status in (401, 403, 407):
+        raise SourceError(
+            f"{name} may not be read: {answered}. Nothing of it was read. Credentials come from "
+            f"{credentials_for(name.partition(':')[0])}."
+        )
+    raise SourceError(f"{name} {'is not there' if answer.status in (404, 410) else 'cannot be read'}: {answered}.")
+
+
+def _said(why: Exception) -> str:
+    """What went wrong, as the end of a sentence. Never the text of the library: it names addresses with all in them."""
+    known = library().exceptions
+    causes: list[BaseException] = [why]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__ or getattr(causes[-1], "reason", None)) is not None:
+        if not isinstance(cause, BaseException):
+            break
+        causes.append(cause)
+
+    def is_any(*kinds: type[BaseException]) -> bool:
+        return any(isinstance(cause, kinds) for cause in causes)
+
+    for cause in causes:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"the certificate of its server is not trusted ({cause.verify_message})"
+    if is_any(known.SSLError, ssl.SSLError):
+        return "its server does not speak TLS as it should"
+    if is_any(known.NameResolutionError):
+        return "no address is known of its server (DNS)"
+    if is_any(known.NewConnectionError):
+        told = [cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror]
+        return f"no connection to its server{f': {told[-1]}' if told else ''}"
+    if is_any(known.TimeoutError, TimeoutError):
+        return f"its server does not answer for {_SECONDS} seconds"
+    if is_any(known.ProtocolError, ConnectionError):
+        return "the answer breaks off before its end"
+    return f"no connection to its server ({type(why).__name__})"
+
+
+@functools.lru_cache
+def library() -> Any:
+    """urllib3; an error that says how it is installed."""
+    try:
+        import urllib3
+    except ImportError:
+        raise need("urllib3", "https") from None
+    return urllib3
+
+
+@functools.lru_cache
+def _pool(proxy: str | None) -> Any:
+    urllib3 = library()
+    how = {"timeout": urllib3.Timeout(connect=_SECONDS, read=_SECONDS), "ssl_context": ssl.create_default_context()}
+    return urllib3.ProxyManager(proxy, **how) if proxy else urllib3.PoolManager(**how)
+
+
+def _proxy(url: str) -> str | None:
+    parts = urlsplit(url)
+    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
+
+
+def _login(url: str) -> dict[str, str]:
+    """The user and password that ~/.netrc (or $NETRC) has for the host of an address."""
+    try:
+        known = _netrc()
+        found = known.authenticators(urlsplit(url).hostname or "") if known else None
+    except (OSError, netrc.NetrcParseError):
+        return {}
+    if not found:
+        return {}
+    return {"Authorization": "Basic " + base64.b64encode(f"{found[0]}:{found[2]}".encode()).decode()}
+
+
+@functools.lru_cache
+def _netrc() -> netrc.netrc | None:
+    path = Path(os.environ.get("NETRC") or "~/.netrc").expanduser()
+    return netrc.netrc(str(path)) if path.is_file() else None

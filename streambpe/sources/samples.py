@@ -1,0 +1,127 @@
+"""Samples of documents: which are in the share 1/N, by a hash of their text alone.
+
+The hash is MurmurHash3 (x64, 128 bits, seed 0) of the document's text in UTF-8, as it is after --bad-utf8 and before
+--unencodable and --normalize. Its lower 64 bits choose samples, its upper 64 bits buckets. With the mmh3 package:
+
+    sample, bucket = mmh3.hash64(text.encode(), signed=False)
+    in_sample = sample * N < 2**64
+    number = bucket * B >> 64
+
+So the documents of 1/100 are among those of 1/10, repeated documents are all in or all out, and neither the order nor
+the files that they lie in play a part.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import mmh3
+import numpy as np
+import numpy.typing as npt
+
+from streambpe.core.documents import UInt64, chunk_hashes
+from streambpe.errors import UsageError
+from streambpe.sources.source import BadUtf8, Block, BlockText, Source
+from streambpe.sources.streams import BOM, open_bytes, read_exactly
+
+_MARK = 0xFF  # behind every document of a counting buffer
+_READ_BYTES = 1 << 20
+_one_reads = threading.Lock()
+
+
+def document_hashes(text: bytes) -> tuple[UInt64, npt.NDArray[np.int64]]:
+    """Of the documents of a counting buffer: rows (lower 64 bits, upper 64 bits), and where each ends."""
+    data = np.frombuffer(text, np.uint8)
+    ends = np.flatnonzero(data == _MARK)
+    offsets = np.concatenate([[0], ends - np.arange(len(ends))]).astype(np.int64)
+    return chunk_hashes(offsets, data[data != _MARK]), ends
+
+
+def is_chosen(hashes: UInt64, of: int) -> npt.NDArray[np.bool_]:
+    """Which of these lower 64 bits are in the share 1/of."""
+    return hashes <= np.uint64((2**64 - 1) // of)
+
+
+def sampled(block: Block, made: BlockText, of: int, bad_utf8: BadUtf8) -> BlockText:
+    """The documents of a block that are in the sample 1/of. Blocks of lines must end where a line does."""
+    if of == 1:
+        return made
+    if _is_a_piece(block):
+        chosen = bool(is_chosen(np.array([_hash_of_file(block, bad_utf8)[0]], np.uint64), of)[0])
+        return made if chosen else replace(made, text=b"", documents=0, chosen=())
+    hashes, ends = document_hashes(made.text)
+    return _only(made, ends, np.flatnonzero(is_chosen(hashes[:, 0], of)))
+
+
+def bucketed(block: Block, made: BlockText, of: int, bad_utf8: BadUtf8) -> Iterator[tuple[int, BlockText]]:
+    """The documents of a block by buckets: (number, those in it) for each that has any. `of`: a power of two."""
+    shift = np.uint64(64 - (of.bit_length() - 1))
+    if _is_a_piece(block):
+        if made.text:
+            yield _hash_of_file(block, bad_utf8)[1] >> int(shift), made
+        return
+    hashes, ends = document_hashes(made.text)
+    numbers = hashes[:, 1] >> shift if of > 1 else np.zeros(len(ends), np.uint64)
+    for number in np.unique(numbers).tolist():
+        yield number, _only(made, ends, np.flatnonzero(numbers == number))
+
+
+def _is_a_piece(block: Block) -> bool:
+    """Whether it is a part of a file that is one document."""
+    return block.source.kind == "txt" and not (block.start_at == 0 and block.ends_source)
+
+
+def _only(made: BlockText, ends: npt.NDArray[np.int64], which: npt.NDArray[np.int64]) -> BlockText:
+    """Some of the documents of a block; `ends`: where each of all ends."""
+    begins = np.concatenate([[0], ends + 1])
+    places = zip(begins[which].tolist(), ends[which].tolist(), strict=True)
+    text = b"".join(made.text[begin : end + 1] for begin, end in places)
+    before = made.chosen
+    chosen = which.tolist() if before is None else [before[number] for number in which.tolist()]
+    return replace(made, text=text, documents=len(chosen), chosen=chosen)
+
+
+def _hash_of_file(block: Block, bad_utf8: BadUtf8) -> tuple[int, int]:
+    with _one_reads:
+        return _read_hash(block.source, bad_utf8)
+
+
+@lru_cache(maxsize=64)
+def _read_hash(source: Source, bad_utf8: BadUtf8) -> tuple[int, int]:
+    return text_hash(source, bad_utf8)
+
+
+def text_hash(source: Source, bad_utf8: BadUtf8) -> tuple[int, int]:
+    """Both halves of the hash of a text file, read piece by piece."""
+    decoder = codecs.getincrementaldecoder("utf-8")("ignore" if bad_utf8 == "skip" else "replace")
+    hashed = mmh3.mmh3_x64_128()
+    stream, _ = open_bytes(source)
+    with contextlib.closing(stream):
+        at = 0
+        while data := read_exactly(stream, _READ_BYTES, source, at):
+            hashed.update(decoder.decode(data.removeprefix(BOM) if not at else data).encode())
+            at += len(data)
+    hashed.update(decoder.decode(b"", True).encode())
+    digest = hashed.digest()
+    return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
+
+
+def refuse_streams(sources: Sequence[Source], of: int) -> None:
+    """Refuse a sample of a text that is one document and can be read once only."""
+    stream = next((source for source in sources if source.is_stdin and source.kind == "txt"), None)
+    if of > 1 and stream is not None:
+        raise UsageError(
+            f"--sample 1/{of}: standard input is one document here, whose hash is known once it was read. Nothing was "
+            f"changed. Say what its documents are (--lines, --format jsonl), or leave --sample out."
+        )
+    table = next((source for source in sources if source.kind == "counts"), None)
+    if of > 1 and table is not None:
+        raise UsageError(
+            f"--sample 1/{of}: {table.path} is a table of counts, which has no documents. Nothing was changed. Leave "
+            f"the option out."
+        )

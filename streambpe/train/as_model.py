@@ -1,0 +1,117 @@
+"""train --as MODEL: everything of an existing tokenizer but its merges, as options of a new training.
+
+tokenizer.json of GPT-2  ->  vocab_size 50257, pattern gpt2, specials ("<|endoftext|>",)
+a model learned here     ->  all its options, except the weights of its own source groups
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, cast
+
+from streambpe.config import BALANCE_FIELDS, TrainConfig
+from streambpe.count_config import CountConfig, Counting, CountOptions
+from streambpe.encode.formats.export import import_file
+from streambpe.encode.formats.gpt2 import gpt2_folder
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import ModelError, UsageError
+from streambpe.idle import idle_options
+from streambpe.model.eventlog import EventLog
+from streambpe.options import Option, options_of
+from streambpe.store.models import read_model
+
+SPLITTING = ("pattern", "gaps", "split_scripts", "normalize", "unencodable")  # how text becomes chunks
+_KNOWN: dict[str, Option] = {**options_of(TrainConfig), **options_of(CountConfig)}
+
+
+def options_as(model: str | os.PathLike[str] | EventLog) -> dict[str, Any]:
+    """The options, by the names of their fields. MODEL: an event log, RUN, RUN:NAME, or another program's file."""
+    log, name = model_log(model), "The model" if isinstance(model, EventLog) else model
+    header, config = log.header, log.header.config
+    if "pattern" not in config:
+        raise ModelError(f"{name} does not say how text is split, so nothing can be learned as it was.")
+    splitting = {name: config[name] for name in SPLITTING if name in config}
+    if splitting.get("gaps") == "drop":  # text that no vocabulary has seen is not left out in silence
+        splitting["gaps"] = "refuse"
+    texts, reserve = tuple(special.text for special in header.specials), header.reserved
+    if "vocab_size" in config:  # learned here
+        ours = {field.name for field in fields(TrainConfig)} - {
+            "weights",
+            "extends",
+            "extends_pattern",
+            "balance",
+            *BALANCE_FIELDS,
+        }
+        held = {name: value for name, value in config.items() if name in ours}
+        held["block_tokens"] = tuple(held.get("block_tokens", ()))
+        made = TrainConfig(**held, specials=texts, reserve=reserve)
+        learning = {name: value for name, value in made.as_options().items() if name not in idle_options(made)}
+    else:
+        size = Tokenizer.from_event_log(log).n_vocab
+        learning = {"vocab_size": size, "alphabet": header.alphabet["kind"], "specials": texts, "reserve": reserve}
+        if config.get("specials_first") and texts:
+            learning["specials_first"] = True
+    return _without_defaults(learning) | splitting
+
+
+def with_options_as(
+    model: str | os.PathLike[str] | EventLog, learning: Mapping[str, Any], counting: Counting
+) -> tuple[dict[str, Any], Counting]:
+    """(options of learning, how to count): the model's, where they are not given."""
+    options = options_as(model)
+    learned = {name: value for name, value in options.items() if name not in SPLITTING}
+    splitting = {name: value for name, value in options.items() if name in SPLITTING}
+    return learned | dict(learning), replace(counting, options=cast(CountOptions, splitting | dict(counting.options)))
+
+
+def model_log(model: str | os.PathLike[str] | EventLog) -> EventLog:
+    """A MODEL of our own, or else a file of another program or a name (encode/formats/named.py)."""
+    if isinstance(model, EventLog):
+        return model
+    path = Path(model)
+    if path.is_dir() and (path / "tokenizer.json").is_file() and not (path / "state.duckdb").exists():
+        return import_file(path / "tokenizer.json")
+    if gpt2_folder(path) is not None:
+        return import_file(path)
+    is_log = path.is_dir() or path.name.endswith(".jsonl") or not path.exists()
+    if is_log and not str(model).startswith(("hf:", "tiktoken:")):
+        return read_model(model)
+    try:
+        return import_file(model)
+    except UsageError:  # ranks carry no pattern
+        raise ModelError(
+            f"{model} is no tokenizer that says how text is split. If it holds tiktoken ranks: `streambpe import "
+            f"{model} --pattern PATTERN -o ranks.events.jsonl`, and give that file. Nothing was changed."
+        ) from None
+
+
+def _without_defaults(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that change something, and the size."""
+    return {
+        name: value
+        for name, value in options.items()
+        if value is not None and (name == "vocab_size" or value != _KNOWN[name].default)
+    }
+
+
+def flag_of(name: str) -> str:
+    """The option that sets a field."""
+    return _KNOWN[name].flag
+
+
+def told_options(options: Mapping[str, Any]) -> str:
+    """The options as they are typed."""
+    words: list[str] = []
+    for name, value in options.items():
+        option = _KNOWN[name]
+        if option.switch:
+            words += [option.flag if value else option.off] if value != option.default else []
+        elif option.many:
+            words += [word for text in value for word in (option.flag, shlex.quote(text))]
+        elif value != option.default or name in ("vocab_size", "pattern"):
+            words += [option.flag, shlex.quote(str(value))]
+    return " ".join(words)

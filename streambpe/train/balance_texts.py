@@ -1,0 +1,203 @@
+"""train --balance-text GROUP=FILE: texts that the groups are measured on.
+
+    --balance-text de=dev/de.txt --balance-text en=dev/en.txt      they say the same: who needs most tokens is worst
+    RUN/balance/SHA256.parquet                                     the counts of each, cut as RUN cuts its text
+
+The counts are kept in the RUN from before anything is learned, so that a training that was stopped goes on without the
+files, and TrainConfig.balanced_on has for each group the sha256 of its counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from streambpe.count_config import Counting, CountOptions, SourceOptions
+from streambpe.errors import RunError, UsageError, typed
+from streambpe.resources import Resources
+from streambpe.sources.find import find_sources
+from streambpe.sources.source import Source
+from streambpe.store.chunks import range_bytes
+from streambpe.store.counted import CorpusDigest
+from streambpe.store.merge import merged_lists
+from streambpe.store.parts import Part, PartWriter, list_parts, parts_by_group, read_part
+from streambpe.store.run import Run
+from streambpe.system import compose_name, lock_handle, unlock_handle
+from streambpe.train.counting.count import count
+from streambpe.train.made_with import of_sources
+
+_PREFIX, _LOCK = "streambpe-balance-", "lock"  # of folders of their own
+_ALONE = {"counts": False, "groups": (), "group_by": None, "shard": None, "stdin_name": "-"}
+Given = Sequence[str] | Mapping[str, str | Sequence[str]]
+
+
+@dataclass(frozen=True)
+class BalanceTexts:
+    """Texts that were counted, by group."""
+
+    parts: Mapping[str, Sequence[Part]]
+    digests: Mapping[str, str]
+
+    def keep(self, run: Run, at_once: int) -> list[Path]:
+        """Write the counts into a RUN; returns the files that were not there."""
+        kept = []
+        for name, parts in self.parts.items():
+            path = _path(run, self.digests[name])
+            if path.is_file():
+                with contextlib.suppress(RunError):
+                    _, digest = _read(path, at_once)
+                    if digest.facts(0)["sha256"] == self.digests[name]:
+                        continue
+            path.parent.mkdir(exist_ok=True)
+            writer = PartWriter(path)
+            try:
+                for rows in merged_lists(parts, at_once):
+                    writer.write(rows)
+                writer.commit([])
+            except BaseException:
+                writer.abandon()
+                raise
+            kept.append(path)
+        return kept
+
+
+def parse_texts(given: Given) -> dict[str, list[str]]:
+    """Entries GROUP=FILE, or files by group -> files by group."""
+    found: dict[str, list[str]] = {}
+    if isinstance(given, Mapping):
+        given = [
+            f"{name}={file}" for name, some in given.items() for file in ([some] if isinstance(some, str) else some)
+        ]
+    for entry in given:
+        name, equals, file = entry.partition("=")
+        if not (name.strip() and equals and file):
+            raise UsageError(f"--balance-text {entry}: write GROUP=FILE, such as de=dev/de.txt.")
+        if file == "-":
+            raise UsageError(f"--balance-text {entry}: standard input is no text of a group. Give a file.")
+        found.setdefault(compose_name(name.strip()), []).append(file)
+    return found
+
+
+@contextlib.contextmanager
+def counted_texts(run: Run, given: Given, counting: Counting, resources: Resources) -> Iterator[BalanceTexts | None]:
+    """The texts, counted as a RUN counts, in a folder that is gone afterwards; None if none are given."""
+    files = parse_texts(given)
+    if not files:
+        yield None
+        return
+    facts = run.facts() if run.state.exists() else run.facts_kept()
+    options: dict[str, Any] = json.loads(facts["config"]) if facts else dict(counting.options)
+    read = of_sources(list_parts(run).spans, counting) if facts else {}  # as RUN's sources were read
+    sources = _sources(files, replace(counting, **(read | _ALONE)))
+    at_once = range_bytes(resources)
+    with own_folder(resources.temp_dir) as place:
+        counted = Run(place / "run")
+        local = (
+            resources if resources.engine in ("auto", "threads") else replace(resources, engine="threads", address=None)
+        )
+        count(counted, sources, options=cast(CountOptions, options | {"sequences": False}), resources=local)
+        parts = parts_by_group(list_parts(counted))
+        digests = {}
+        for name in sorted(files):
+            digest = _digest(parts.get(name, []), at_once)
+            if not digest.bytes:
+                raise UsageError(
+                    f"--balance-text {name}={files[name][0]}: there is no text in it. Nothing was changed. Give a text "
+                    f"that says the same as those of the other groups."
+                )
+            digests[name] = str(digest.facts(0)["sha256"])
+        yield BalanceTexts({name: parts[name] for name in digests}, digests)
+
+
+@contextlib.contextmanager
+def own_folder(temp_dir: Path | None) -> Iterator[Path]:
+    """A folder that is gone afterwards. Its lock file is held meanwhile: one that nobody holds was left by a kill, and
+    the next start takes that folder away."""
+    parent = Path(temp_dir or tempfile.gettempdir())
+    for left in parent.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):  # of somebody else, or just gone
+            handle = os.open(left / _LOCK, os.O_RDWR)
+            try:
+                free = lock_handle(handle)
+                if free:
+                    unlock_handle(handle)
+            finally:
+                os.close(handle)
+            if free:
+                shutil.rmtree(left, ignore_errors=True)
+    while True:
+        place = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+        held = os.open(place / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        if lock_handle(held) and (place / _LOCK).exists():
+            break
+        os.close(held)  # another start found it between the two calls, and takes it away
+    try:
+        yield place
+    finally:
+        unlock_handle(held)
+        os.close(held)
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _sources(files: Mapping[str, Sequence[str]], how: SourceOptions) -> list[Source]:
+    """The sources of all groups, each of one group."""
+    found: dict[str, Source] = {}
+    for name, some in files.items():
+        for source in find_sources(list(some), how, in_part=True)[0]:
+            if source.path in found and found[source.path].group != name:
+                raise UsageError(
+                    f"--balance-text: {source.path} is given for {found[source.path].group} and for {name}. Nothing "
+                    f"was changed. Every group has a text of its own."
+                )
+            found[source.path] = replace(source, group=name)
+    return list(found.values())
+
+
+def refuse_texts(run: Path, groups: Collection[str], texts: Collection[str]) -> None:
+    """An error unless there is a text for every one of these groups, and for no other."""
+    names = set(map(compose_name, groups))
+    for what, some in (("is no source group", set(texts) - names), ("has no text", names - set(texts))):
+        if texts and some:
+            raise UsageError(
+                f"--balance-text: {min(some)!r} {what} of {run}, which has {', '.join(sorted(names))}. Nothing was "
+                f"changed. Give one text, or more, for each group: --balance-text GROUP=FILE."
+            )
+
+
+def read_text(run: Run, digest: str, at_once: int) -> tuple[Part, int]:
+    """(the counts of a group's text, its bytes), as they were kept."""
+    path = _path(run, digest)
+    try:
+        part, found = _read(path, at_once)
+        why = "is not what was left there"
+    except FileNotFoundError:
+        part, found, why = None, CorpusDigest(), "is lost"
+    if part is None or found.facts(0)["sha256"] != digest:
+        raise RunError(
+            f"{path}, the counts of a text that groups are measured on, {why}. Nothing was changed. Put the right one "
+            f"back, or give the `streambpe train {typed(run.path)}` command again with every --balance-text."
+        )
+    return part, found.bytes
+
+
+def _path(run: Run, digest: str) -> Path:
+    return run.path / "balance" / f"{digest}.parquet"
+
+
+def _read(path: Path, at_once: int) -> tuple[Part, CorpusDigest]:
+    part = read_part(path)
+    return part, _digest([part], at_once)
+
+
+def _digest(parts: Sequence[Part], at_once: int) -> CorpusDigest:
+    digest = CorpusDigest()
+    for rows in merged_lists(parts, at_once):
+        digest.add(rows)
+    return digest

@@ -1,0 +1,65 @@
+"""--balance: the source groups of a run as the engine takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+from streambpe.config import TrainConfig
+from streambpe.errors import UsageError
+from streambpe.model.codecs import Codec
+from streambpe.store.chunks import range_bytes
+from streambpe.store.parts import parts_by_group
+from streambpe.store.weights import listed_groups
+from streambpe.system import compose_name
+from streambpe.train.balance_texts import read_text, refuse_texts
+from streambpe.train.engine.balanced import Balance, BalancedEngine, Group
+from streambpe.train.engine.rules import EngineOptions
+from streambpe.train.training import Corpus, Symbols, Training
+from streambpe.train.words import WordFiles, write_words
+
+
+def refuse_groups(run: Path, groups: Collection[str], config: TrainConfig) -> None:
+    """An error if these groups cannot be balanced, or a ratio is of none of them."""
+    if len(groups) < 2 or "" in groups:
+        rest = "; other sources are in none" if "" in groups and len(groups) > 1 else ""
+        raise UsageError(
+            f"--balance needs every source in one of two or more groups; {run} has {listed_groups(groups)}{rest}. "
+            f"Nothing was changed. Count into another RUN, with --group or --group-by."
+        )
+    for name, ratio in config.balance_ratios.items():
+        if name not in map(compose_name, groups):
+            raise UsageError(
+                f"--balance-ratio {name}={ratio}: {run} has no source group {name!r}; it has "
+                f"{listed_groups(groups)}. Nothing was changed."
+            )
+    refuse_texts(run, groups, config.balanced_on)
+
+
+def balanced_engine(
+    training: Training,
+    corpus: Corpus,
+    symbols: Symbols,
+    files: WordFiles,
+    codec: Codec,
+    base_tokens: Sequence[bytes],
+    options: EngineOptions,
+) -> BalancedEngine:
+    """The engine before the first event. `files`: the words of all groups together."""
+    config = training.config
+    groups = []
+    for i, (name, parts) in enumerate(parts_by_group(corpus.parts).items()):
+        size = int(corpus.groups[name]["bytes"])
+        if size:  # a group without text is never compressed badly
+            words = write_words(parts, codec, training.private / f"words-{i}", lambda rows: None)
+            ratio = Fraction(config.balance_ratios.get(compose_name(name), "1"))
+            group = Group(name, size, ratio, words.open)
+            if (digest := config.balanced_on.get(compose_name(name))) is not None:
+                part, text_size = read_text(training.run, digest, range_bytes(training.resources))
+                text = write_words([part], codec, training.private / f"text-{i}", lambda rows: None)
+                group = replace(group, text=text.open, text_size=text_size)
+            groups.append(group)
+    balance = Balance(groups, config.balance_from, config.balance_window, Fraction(config.balance_alpha or "2"))
+    return BalancedEngine(files.open(), base_tokens, options, first_id=symbols.first_learned, balance=balance)

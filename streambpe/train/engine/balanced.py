@@ -1,0 +1,328 @@
+"""Parity-aware BPE: each merge is the commonest pair of the source group that is compressed worst at that moment.
+
+    de  1 000 bytes, 900 tokens      rate 1.11
+    en  5 000 bytes, 4 000 tokens    rate 1.25      de is worst: its commonest pair merges, in the words of both
+
+A group's rate is its bytes divided by its tokens now, and by its ratio if it has one; the lowest is worst, ties go to
+the group whose name is first. Where texts are given that say the same in every group, the tokens of those are looked at
+instead: the group that needs most, times its ratio, is worst. The words of each group are in memory with all their
+pairs (core/learn.h), so that the pair that one group chooses is found in all others, or is known to be nowhere. The
+first merges may be those of plain BPE over the sum of the groups (`start`). With a window, a group that chose more than
+alpha / groups of the last so many merges is passed over; if all are, the worst chooses. A group that has no pair left
+chooses no more.
+
+Judge: train/reference/balanced.py, which counts everything anew for every merge.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from streambpe.arrays import Int32, Int64
+from streambpe.core.learner import FULL, Learner, NoRoom
+from streambpe.errors import LimitError, ReplayMismatch
+from streambpe.train.engine.column import write_column
+from streambpe.train.engine.deletion import Deletion
+from streambpe.train.engine.engine import Engine, word_slices
+from streambpe.train.engine.learning import Given
+from streambpe.train.engine.pair_counter import PairCounter
+from streambpe.train.engine.rules import Batch, BatchRecord, EngineOptions, Words
+from streambpe.train.engine.state import State
+
+_BATCH_SECONDS = 0.1
+_MOST_HOT = 1 << 20  # pairs that are told
+_PARTS = 16  # in which the pairs of all groups are added up
+_LEAST_BYTES = 1 << 21
+_SHARE = 0.6  # of the memory for words and pairs; the rest for telling the pairs
+
+
+@dataclass(frozen=True)
+class Group:
+    """One source group."""
+
+    name: str
+    size: int  # bytes of its text
+    ratio: Fraction
+    words: Callable[[], Words]
+    text: Callable[[], Words] | None = None  # words that it is measured on, in place of its own; all groups, or none
+    text_size: int = 0  # bytes of those
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Which group chooses."""
+
+    groups: Sequence[Group]  # sorted by name
+    start: int = 0  # so many tokens are learned from the sum of the groups
+    window: int | None = None
+    alpha: Fraction = Fraction(2)
+
+
+class Choice:
+    """Who chooses next, by how many tokens each group has now."""
+
+    def __init__(self, balance: Balance) -> None:
+        self._balance = balance
+        self.tokens = [group.size if group.text is None else group.text_size for group in balance.groups]
+        shares = [group.ratio / (group.size if group.text is None else 1) for group in balance.groups]
+        common = math.lcm(*(share.denominator for share in shares))
+        self._weights = [int(share * common) for share in shares]  # compared in whole numbers
+        self._last: deque[int] = deque()
+        self._chose: Counter[int] = Counter()
+        self._done: set[int] = set()
+
+    def next_group(self) -> int | None:
+        """The group that is worst; None if none has a pair left."""
+        left = [i for i in range(len(self.tokens)) if i not in self._done]
+        if not left:
+            return None
+        worst_first = sorted(left, key=lambda i: (-self.tokens[i] * self._weights[i], i))
+        window = self._balance.window
+        if window is None:
+            return worst_first[0]
+        most = self._balance.alpha * window / len(self.tokens)
+        chosen = next((i for i in worst_first if self._chose[i] <= most), worst_first[0])
+        self._last.append(chosen)
+        self._chose[chosen] += 1
+        if len(self._last) > window:
+            self._chose[self._last.popleft()] -= 1
+        return chosen
+
+    def has_none(self, group: int) -> None:
+        """This group has no pair left."""
+        self._done.add(group)
+
+
+class BalancedLearning:
+    """The words of all groups, in memory."""
+
+    kind = "index"
+
+    def __init__(self, state: State, balance: Balance, known: Sequence[tuple[int, int]], fresh: State) -> None:
+        """`known`: the merges so far; `fresh`: the state before them."""
+        self.state, self._balance = state, balance
+        self._choice = Choice(balance)
+        self._least = max(1, state.options.min_frequency)
+        held = [group.words for group in balance.groups] + [group.text for group in balance.groups if group.text]
+        sizes = [len(words().symbols) + len(words().weights) + 1 for words in held]
+        room = state.options.memory_bytes * _SHARE
+        self._all: list[Learner] = []
+        try:
+            for give, size in zip(held, sizes, strict=True):
+                limit = max(int(room * size / sum(sizes)), _LEAST_BYTES)
+                learner = fresh.learner(limit, 1, stage=False)
+                self._all.append(learner)
+                words = give()
+                learner.make_room(len(words.symbols), len(words.weights))
+                for part in word_slices(words):
+                    learner.add_words(*part, 2)
+            self._learners, texts = self._all[: len(balance.groups)], self._all[len(balance.groups) :]
+            self._measured = texts or self._learners
+            for left, right in known:
+                self._merge(left, right)
+        except NoRoom:
+            raise self._too_small() from None
+
+    def _too_small(self) -> LimitError:
+        groups = self._balance.groups
+        places = sum(len(group.words().symbols) + (len(group.text().symbols) if group.text else 0) for group in groups)
+        texts = ", those of the given texts too" if any(group.text for group in groups) else ""
+        return LimitError(
+            f"--balance keeps the words of all groups{texts}, and all their pairs in memory, {places:,} symbols at the "
+            f"start, and this --memory has too little room. What was learned is kept. Give more --memory, or leave out "
+            f"rare text while counting."
+        )
+
+    # ------------------------------------------------------------------ learning
+
+    def step(self, remaining: int, record: BatchRecord) -> Batch | None:
+        """Merges for a moment, one at a time; None when no group has a pair left."""
+        began = time.perf_counter()
+        target = self.state.learned + remaining
+        rows: list[Given] = []
+        try:
+            while self.state.learned < target and (not rows or time.perf_counter() - began < _BATCH_SECONDS):
+                row = self._next()
+                if row is None:
+                    break
+                rows.append(row)
+        except NoRoom:
+            raise self._too_small() from None
+        return self._batch(rows, record, began) if rows else None
+
+    def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
+        """Make known merges; each must be the one that is chosen."""
+        began = time.perf_counter()
+        rows = []
+        try:
+            for given in merges:
+                row = self._next()
+                if row != tuple(given):
+                    raise ReplayMismatch(f"event {self.state.merges} is {given}, and these words choose {row}.")
+                rows.append(row)
+        except NoRoom:
+            raise self._too_small() from None
+        return self._batch(rows, record, began)
+
+    def _next(self) -> Given | None:
+        """One merge: left, right, id, and its count in the group that chose it."""
+        while (group := self._choice.next_group()) is not None:
+            learner = self._learners[group]
+            learner.index()
+            left, right, n, _ = learner.best(1, force=False)
+            if len(n) and n[0] >= self._least:
+                a, b = int(left[0]), int(right[0])
+                state = self.state
+                known = state.known.get(state.spelled(a, b))
+                number = state.create_token(state.spelled(a, b), a, b) if known is None else known
+                self._merge(a, b)
+                state.placed(np.array([number]), n)
+                return a, b, number, int(n[0])
+            self._choice.has_none(group)
+        return None
+
+    def _merge(self, left: int, right: int) -> None:
+        """Merge a pair in the words of all groups, and in the texts that they are measured on."""
+        pair, least = np.array([[left, right]]), np.ones(1, np.int64)
+        made = [learner.figures.made for learner in self._measured]
+        for learner in self._all:
+            learner.index()
+            learned = learner.apply(pair, least)
+            if len(learned.id):
+                continue
+            if learned.why == FULL:
+                raise NoRoom
+            learner.name(left, right)
+        for i, learner in enumerate(self._measured):
+            self._choice.tokens[i] -= learner.figures.made - made[i]
+
+    def _batch(self, rows: list[Given], record: BatchRecord, began: float) -> Batch:
+        columns = np.array(rows, np.int64).reshape(-1, 4)
+        record.mode, record.merges, record.candidates = self.kind, len(rows), len(rows)
+        record.rounds, record.stopped_by = len(rows), "limit"
+        record.places, record.memory_bytes = self.places, self.nbytes
+        record.floor = 1
+        record.hot_pairs = sum(learner.figures.hot for learner in self._learners)
+        record.seconds += time.perf_counter() - began
+        return Batch(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3], record)
+
+    # ------------------------------------------------------------------ what there is
+
+    @property
+    def places(self) -> int:
+        """Places of the words of all groups."""
+        return sum(learner.figures.places for learner in self._learners)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes taken."""
+        return sum(learner.figures.bytes for learner in self._all)
+
+    def forbid(self, left: int, right: int) -> None:
+        """Nothing to do: --balance has no vetoes."""
+
+    def is_ready_to_move(self) -> bool:
+        """Never: the words are in memory already."""
+        return False
+
+    def words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
+        """The words of all groups as they are now."""
+        for learner in self._learners:
+            yield from learner.words()
+
+    def pair_counts(self, folder: Path) -> PairCounter:
+        """Every pair with its count in all groups, counted from scratch."""
+        counter = PairCounter(self.state.options.counter_bytes, folder)
+        for words in self.words():
+            counter.count(*write_column(*words), self.state.disjoint)
+        return counter
+
+    def next_at_most(self) -> int:
+        """No pair counts more than this."""
+        return int(self.hot_pairs()[2].max(initial=0))
+
+    def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
+        """(left, right, count, floor): the pairs that count most in all groups together, in parts of bounded size."""
+        kept_keys, kept, floor = np.empty(0, np.int64), np.empty(0, np.int64), 1
+        for part in range(_PARTS):
+            keys, n = [], []
+            for learner in self._learners:
+                left, right, count = learner.hot()
+                mine = (left + right) % _PARTS == part
+                keys.append(left[mine] << 32 | right[mine])
+                n.append(count[mine])
+            known, place = np.unique(np.concatenate(keys), return_inverse=True)
+            total = np.zeros(len(known), np.int64)
+            np.add.at(total, place, np.concatenate(n))
+            kept_keys = np.concatenate((kept_keys, known[total >= floor]))
+            kept = np.concatenate((kept, total[total >= floor]))
+            if len(kept) > _MOST_HOT:
+                floor = int(np.partition(kept, -_MOST_HOT)[-_MOST_HOT]) + 1
+                if not (kept >= floor).any():
+                    floor -= 1
+                kept_keys, kept = kept_keys[kept >= floor], kept[kept >= floor]
+        return kept_keys >> 32, kept_keys & 0xFFFFFFFF, kept, floor
+
+    def report_lives(self) -> None:
+        """Nothing to do: nothing is deleted."""
+
+    def close(self) -> None:
+        """Give the memory back."""
+        for learner in self._all:
+            learner.close()
+
+
+class BalancedEngine(Engine):
+    """An engine that learns `balance.start` tokens as any other, and then by groups."""
+
+    def __init__(
+        self, words: Words, base_tokens: Sequence[bytes], options: EngineOptions, *, first_id: int, balance: Balance
+    ) -> None:
+        """`words`: the sum of the groups."""
+        super().__init__(words, base_tokens, options, first_id=first_id)
+        self._balance = balance
+        self._fresh = State(base_tokens, options, first_id, None, None, None)
+        self._known: list[tuple[int, int]] = []
+        self._by_group = False
+
+    def _begin(self) -> None:
+        """From now on the groups choose."""
+        if not self._by_group:
+            self.learning.close()
+            self.learning = BalancedLearning(self.state, self._balance, self._known, self._fresh)
+            self._by_group, self._known = True, []
+
+    def step(self, remaining: int) -> Batch | None:
+        """See Engine.step."""
+        if not self._by_group and self.learned < self._balance.start:
+            batch = super().step(min(remaining, self._balance.start - self.learned))
+            if batch is not None:
+                self._known += zip(batch.left.tolist(), batch.right.tolist(), strict=True)
+            return batch
+        self._begin()
+        return super().step(remaining)
+
+    def replay(
+        self,
+        merges: Sequence[Given],
+        vetoed: Sequence[tuple[int, int, int]] = (),
+        deleted: Sequence[Deletion] = (),
+    ) -> None:
+        """See Engine.replay; the groups must choose the same merges again."""
+        at, tokens, next_id = 0, self.learned, self.next_id
+        while not self._by_group and at < len(merges) and tokens < self._balance.start:
+            new = merges[at][2] == next_id
+            tokens, next_id, at = tokens + new, next_id + new, at + 1
+        super().replay(merges[:at])
+        self._known += [(left, right) for left, right, _, _ in merges[:at]]
+        if at < len(merges):
+            self._begin()
+            self.learning.replay(merges[at:], len(merges), BatchRecord())

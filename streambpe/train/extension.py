@@ -1,0 +1,284 @@
+"""train --extend MODEL: learning goes on from an existing vocabulary, on other text.
+
+    MODEL            event log, RUN:NAME, tokenizer.json, ...: 50 257 ids
+    words            every chunk of the new corpus as tokens of MODEL                 (train/words.py)
+    engine           those tokens are its base tokens; the first new one is 50 257    (train/opening.py)
+    event log        the events of MODEL, and behind them the new ones; version 2 of the format
+
+A chunk that MODEL encodes is what replaying its merges in order leaves of it, so the words are what they would be if
+all of it had been learned from this text; nothing has to be replayed. From the same text with the same options the
+events equal those of one training to the larger size.
+
+The event log of MODEL is kept in the RUN (extended.jsonl) from before anything is counted, so that a training that was
+stopped or killed goes on without MODEL, and TrainConfig.extends is the sha256 of that file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
+
+from streambpe.arrays import Int64
+from streambpe.config import TrainConfig
+from streambpe.core.strings import as_strings
+from streambpe.count_config import Counting, CountOptions
+from streambpe.encode.encoder import Encoder
+from streambpe.errors import EventLogError, LimitError, ModelError, RunError, UsageError, typed
+from streambpe.files import whole_file
+from streambpe.model.alphabet import BYTE_KINDS, Alphabet
+from streambpe.model.eventlog import EventLog, FixedIds, Header, Op, Special, log_lines, read_event_lines
+from streambpe.model.events import Events
+from streambpe.model.replay import Model
+from streambpe.plurals import counted
+from streambpe.resources import BASE_BYTES, Resources, format_size
+from streambpe.store.models import encoding_pattern
+from streambpe.store.run import Run
+from streambpe.store.training_files import extended_path
+from streambpe.store.trainings import TokenTable
+from streambpe.text.patterns import Pattern
+from streambpe.train.as_model import SPLITTING, flag_of, model_log, options_as
+
+# What belongs to MODEL: options that must not be given beside --extend unless they say the same.
+OF_MODEL = (
+    "encoding", "coverage", "alphabet", "stop_list", "specials", "reserve", "token_order", "specials_first",
+)  # fmt: skip
+_STARTING_ANEW = ("batch", "cap_divisor", "max_batch", "tau", "delete_to", "delete_test", "superwords", "transition",
+                  "superword_pattern", "stage2_pattern", "max_superword_words", "forbid", "token_order",
+                  "specials_first")  # fmt: skip
+
+
+# What says how superwords are joined where whole chunks, or words and then superwords, are learned in one training.
+_ONE_TRAINING = ("transition", "superword_pattern", "max_superword_words", "forbid")
+
+TOKEN_BYTES = 1600  # of a token of the model, at most, while the model encodes
+_BESIDE = 32 << 20  # of chunks and what is read of them, then
+
+
+def refuse_too_little_memory(resources: Resources, name: str, tokens: int) -> None:
+    """An error if a model with so many tokens does not fit --memory."""
+    needed = BASE_BYTES + _BESIDE + TOKEN_BYTES * tokens
+    if needed > resources.memory_bytes:
+        least = -(-needed // 10**6)
+        raise LimitError(
+            f"{name} has {counted(tokens, 'merge')}, and encoding with it takes {least} MB; --memory is "
+            f"{format_size(resources.memory_bytes)}. Nothing was changed. Give --memory {least}MB."
+        )
+
+
+@dataclass(frozen=True)
+class Extension:
+    """A model that is extended."""
+
+    name: str  # for messages
+    log: EventLog
+
+    @classmethod
+    def of(cls, model: str | os.PathLike[str] | EventLog) -> Extension:
+        """Read a MODEL; an error if learning cannot go on from it."""
+        log, name = model_log(model), "the model" if isinstance(model, EventLog) else str(model)
+        ops = {event.op for event in log.events}
+        if Op.DELETE in ops:
+            raise ModelError(
+                f"{name} was learned with deletions: some of its ids change when tokens are learned after it, so they "
+                f"cannot all stay. Nothing was changed."
+            )
+        if Op.SUPERMERGE in ops:
+            raise ModelError(
+                f"{name} has superwords of whole chunks (boundless or superbpe): words learned after them would have "
+                f"to be counted together with them. Nothing was changed. A vocabulary of words alone can be extended, "
+                f"and so can one of --superwords uw."
+            )
+        return cls(name, log)
+
+    @property
+    def lines(self) -> bytes:
+        """The event log."""
+        return b"".join(log_lines(self.log)[0])
+
+    @property
+    def digest(self) -> str:
+        """TrainConfig.extends."""
+        return hashlib.sha256(self.lines).hexdigest()
+
+    def options(self, learning: Mapping[str, Any], counting: Counting) -> tuple[dict[str, Any], Counting]:
+        """(options of learning, how to count): the model's, where they are not given. An error if one is given that
+        belongs to the model, and differs."""
+        options = options_as(self.log)
+        size = options.pop("vocab_size")
+        if (kind := self.log.header.alphabet["kind"]) in ("chars", "script"):
+            options["encoding"] = kind
+            options.pop("alphabet", None)
+        options = {name: value for name, value in options.items() if name not in _STARTING_ANEW}
+        pattern = encoding_pattern(self.log.header.config)
+        if self.log.header.config.get("superwords") == "uw":  # a list of merges that is used with the second pattern
+            options |= {"pattern": self.log.header.config["stage2_pattern"], "gaps": "keep"}
+        elif self.log.header.config.get("gaps") == "drop" and not pattern.keep_gaps:
+            options["gaps"] = "drop"  # what MODEL leaves out is left out here
+        if learning.get("superwords") == "uw":
+            learning, changed = self._second_stage(learning, options, pattern)
+            options |= changed
+        for name, value in learning.items():
+            if name in OF_MODEL and value != options.get(name, TrainConfig.__dataclass_fields__[name].default):
+                self._refuse(name, value, options.get(name))
+        for name, value in counting.options.items():
+            if name in SPLITTING and name in options and value != options[name]:
+                self._refuse(name, value, options[name])
+        mine = {name: value for name, value in options.items() if name not in SPLITTING}
+        splitting = {name: value for name, value in options.items() if name in SPLITTING}
+        both = {**mine, **learning, "extends": self.digest}
+        wanted = both.get("vocab_size")
+        if wanted is not None and wanted <= size - (0 if both.get("count_specials", True) else self.extra_ids):
+            raise UsageError(
+                f"--vocab-size {wanted}: {self.name} has {size} ids already, all of which stay. Nothing was changed. "
+                f"Give a larger number: the ids that there are to be in all."
+            )
+        return both, replace(counting, options=cast(CountOptions, {**splitting, **counting.options}))
+
+    def _second_stage(
+        self, learning: Mapping[str, Any], options: Mapping[str, Any], pattern: Pattern
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """--superwords uw: (options of learning, options in place of the model's). All merges of the model are made in
+        text that is cut by the second pattern alone, and BPE goes on there: another pattern is all that changes."""
+        for name in _ONE_TRAINING:
+            if learning.get(name) is not None:
+                raise UsageError(
+                    f"{flag_of(name)} with --superwords uw and --extend {self.name}: no words are learned before the "
+                    f"superwords, and no chunks of theirs are known. Nothing was changed. Leave it out; to learn words "
+                    f"first, extend the model by them, and then what came of it with --superwords uw."
+                )
+        why = None
+        if self.log.header.alphabet["kind"] not in BYTE_KINDS:
+            why = "its symbols are no bytes"
+        elif self.log.header.stop_words:
+            why = "its stop words are chunks of its own pattern"
+        elif options.get("split_scripts") or pattern.definition is not None:
+            why = "it cuts text by more than an expression"
+        elif options.get("gaps") == "drop":
+            why = "it leaves out text that its pattern does not match"
+        if why is not None:
+            raise ModelError(f"--superwords uw with --extend {self.name}: {why}. Nothing was changed.")
+        second = learning.get("stage2_pattern") or TrainConfig.stage2_pattern
+        left = {name: value for name, value in learning.items() if name not in ("superwords", "stage2_pattern")}
+        return left | {"extends_pattern": options["pattern"]}, {"pattern": second, "gaps": "keep"}
+
+    @property
+    def extra_ids(self) -> int:
+        """Special and reserved ids."""
+        return len(self.log.header.specials) + self.log.header.reserved
+
+    def _refuse(self, name: str, given: Any, held: Any) -> None:
+        flag, shown = flag_of(name), " ".join(given) if isinstance(given, tuple | list) else given
+        has = f"it has {flag} {' '.join(held) if isinstance(held, tuple | list) else held}" if held else "it has none"
+        raise UsageError(
+            f"{flag} {shown} with --extend {self.name}: that belongs to the model, and {has}. Nothing was changed. "
+            f"Leave the option out."
+        )
+
+    def refuse_other_specials(self, config: TrainConfig) -> None:
+        """An error if the options made other special tokens than the model has."""
+        header = self.log.header
+        if config.specials != tuple(special.text for special in header.specials) or config.unk != header.unk:
+            raise ModelError(
+                f"{self.name} has symbols of characters and the unknown token {header.unk!r}; learning goes on only "
+                f"where that is <unk>, in any case. Nothing was changed."
+            )
+
+    def keep(self, run: Run, name: str) -> bool:
+        """Write the event log into a RUN; whether it was not there."""
+        path, lines = extended_path(run, name), self.lines
+        if path.is_file() and path.read_bytes() == lines:
+            return False
+        with whole_file(path) as temporary:
+            temporary.write_bytes(lines)
+        return True
+
+
+@dataclass(frozen=True)
+class Inherited:
+    """What a training has from the model that it extends."""
+
+    log: EventLog
+
+    @classmethod
+    def read(cls, run: Run, name: str, digest: str) -> Inherited:
+        """The model that a training of a RUN extends."""
+        path = extended_path(run, name)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            data = b""
+        if hashlib.sha256(data).hexdigest() != digest:
+            what = "is not what was left there" if data else "is lost"
+            raise RunError(
+                f"{path}, the model that is extended, {what}. Nothing was changed. Put the right one back, or give the "
+                f"`streambpe train {typed(run.path)}` command again with --extend MODEL."
+            )
+        try:
+            log = read_event_lines(data.split(b"\n")[:-1], str(path))
+        except EventLogError as why:
+            raise RunError(f"{why}.") from None
+        return cls(replace(log, events=Events.of(log.events)))
+
+    @property
+    def header(self) -> Header:
+        """Of the model's log."""
+        return self.log.header
+
+    @property
+    def events(self) -> int:
+        """How many there are."""
+        return len(self.log.events)
+
+    @property
+    def stop_words(self) -> list[str]:
+        """The model's stop words."""
+        return [word.content.decode() for word in self.header.stop_words]
+
+    @property
+    def drops(self) -> bool:
+        """Whether symbols outside the alphabet are left out."""
+        return self.header.config.get("unknown") == "drop"
+
+    @cached_property
+    def ids(self) -> tuple[tuple[Special, ...], FixedIds]:
+        """(the model's special tokens with the ids they have, the ids that stay): for the header of what is learned."""
+        model = Model(self.log)
+        free: list[tuple[int, int]] = []
+        for number in sorted(model.reserved_ids):
+            if free and sum(free[-1]) == number:
+                free[-1] = (free[-1][0], free[-1][1] + 1)
+            else:
+                free.append((number, 1))
+        specials = tuple(Special(special.text, model.special_ids[special.text]) for special in self.header.specials)
+        return specials, FixedIds(self.events, tuple(free))
+
+    def base_tokens(self) -> tuple[list[bytes], list[int]]:
+        """(what each id stands for, how many symbols it has), as the engine takes it. A stop word stands in no merge,
+        so nothing may be taken for it."""
+        alphabet = Alphabet.from_header(self.header.alphabet)
+        book = TokenTable.of(alphabet, [word.content for word in self.header.stop_words])
+        book.add(self.log.events, 0)
+        first = alphabet.first_id
+        lengths = [1] * (first + len(book.contents))
+        for event in self.log.events:
+            left, right = event.pair
+            lengths[event.id] = lengths[left] + lengths[right]
+        contents = [b""] * first + book.contents
+        for word in self.header.stop_words:
+            contents[word.id] = b""
+        return contents, lengths
+
+
+class EncodedChunks:
+    """Chunks as tokens of a model, cut as a codec cuts them into base symbols."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._encoder = Encoder(log)
+
+    def split_many(self, offsets: Int64, data: Any) -> tuple[Any, Any]:
+        """(ids of all chunks, how many each has); -1 is a symbol outside the alphabet."""
+        return self._encoder.encode_distinct(as_strings(offsets, data))

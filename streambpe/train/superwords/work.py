@@ -1,0 +1,108 @@
+"""What questions about documents may take, where their answers are left, and who works for them.
+
+    Work    of one phase two: a folder, memory, threads
+    Crew    the workers for one question, and how much memory each of their tasks may take
+
+A question is cut into tasks only if workers save time by it (runners/worth.py) and --memory has room for them;
+`--engine` decides it itself. Who works never changes an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from streambpe.errors import LimitError
+from streambpe.runners.here import Here
+from streambpe.runners.processes import NURSERY_BYTES, WORKER_BYTES, Processes
+from streambpe.runners.ray import OnRay, Ray
+from streambpe.runners.runner import Busy, Calls, Kept, Runner, Task
+from streambpe.runners.worth import Cost, processes_pay
+
+_SHARED_BYTES = 24 << 20  # of what all tasks have in common (words, eligible chunks), while a process gets it
+Advance = Callable[[int], None]  # told how many places were read; may raise to stop between two parts
+
+
+@dataclass(frozen=True)
+class Crew:
+    """Who does the tasks of one question. `do` ends it."""
+
+    runner: Runner
+    memory_bytes: int  # that each task may take
+    tell_workers: Callable[[Sequence[Busy]], None] = lambda busy: None
+
+    def do(
+        self,
+        task: Task[Any, Any],
+        shared: object,
+        arguments: Callable[[Kept], Iterable[Any]],
+        advance: Advance,
+        on_done: Callable[[Any, Any], None] = lambda argument, result: None,
+    ) -> None:
+        """Call a task with all arguments; `shared` is handed over once to each worker. `on_done` is told of results."""
+
+        def told(places: int) -> None:
+            self.tell_workers(self.runner.busy())
+            advance(places)
+
+        def done(argument: object, result: object) -> tuple[()]:
+            on_done(argument, result)
+            return ()
+
+        try:
+            kept = self.runner.put(shared)
+            self.runner.map(Calls(task, arguments(kept), self.memory_bytes, done, told))
+        finally:
+            self.tell_workers(())
+            self.runner.close()
+
+
+@dataclass(frozen=True)
+class Work:
+    """Where answers are left, and what they may take."""
+
+    folder: Path  # files in it that were made of the same are used again
+    memory_bytes: int
+    threads: int
+    made_of: str  # what all answers follow from
+    engine: str = "auto"  # Resources.engine
+    tell_workers: Callable[[Sequence[Busy]], None] = lambda busy: None  # told what processes are at
+    address: str | None = None  # Resources.address
+    temp_dir: Path | None = None  # Resources.temp_dir
+
+    def crew(self, cost: Cost, tasks: int, each_bytes: int, module: str) -> Crew | None:
+        """Processes for so many tasks of a module, each of which needs so much memory; None: this process is quicker,
+        or it alone has the room."""
+        if self.engine == "ray":
+            return self._on_ray(each_bytes)
+        most = min(self.threads, max(1, tasks))
+        workers = most
+        while workers > 1 and self._beside(workers) < each_bytes:
+            workers -= 1
+        memory_bytes = self._beside(workers)
+        pays = workers > 1 and processes_pay(cost, most, workers)
+        if memory_bytes < each_bytes or self.engine == "threads" or not (pays or self.engine == "processes"):
+            return None
+        runner = Processes(workers, memory_bytes + WORKER_BYTES, [module])
+        return Crew(runner, memory_bytes, self.tell_workers)
+
+    def _on_ray(self, each_bytes: int) -> Crew | None:
+        folder = self.folder.absolute() / "ray"
+        wanted = OnRay(
+            self.address, self.threads, self.memory_bytes, 0, each_bytes, folder, (), _SHARED_BYTES, self.temp_dir
+        )
+        try:
+            runner = Ray(wanted)
+        except LimitError:
+            return None
+        return Crew(runner, runner.memory_bytes, self.tell_workers)
+
+    def alone(self) -> Crew:
+        """This thread, with all of the memory."""
+        return Crew(Here(1), self.memory_bytes)
+
+    def _beside(self, workers: int) -> int:
+        """What each of so many processes may take, besides what it takes before any work."""
+        return (self.memory_bytes - NURSERY_BYTES) // workers - WORKER_BYTES - _SHARED_BYTES

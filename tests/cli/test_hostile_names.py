@@ -1,0 +1,146 @@
+"""Names of files, folders, groups and options that a terminal, a page or SQL would obey are spelled out everywhere."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import click
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from streambpe.cli.main import main
+from streambpe.cli.told import say
+from streambpe.config import TrainConfig
+from streambpe.inspect.asked import spill_folder
+from streambpe.inspect.watch import watch
+from streambpe.resources import Resources
+from streambpe.store.run import Run
+from streambpe.text.shown import harmless, shown
+from streambpe.train.trainer import Trainer
+from tests.hostile import hostile_text
+from tests.runs import SMALL, text_run
+from tests.tiers import examples
+
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+EVIL = "\x1b[31m\u202e<img src=x>'\";\x9b2J\x07[red] --"
+MEMORY = ("--memory", "400MB", "--threads", "1")
+
+
+@examples(300)
+@given(hostile_text | st.text(st.characters(codec="utf-8")))
+def test_no_sentence_is_obeyed(text):
+    """Whatever stands in it; what is harmless stays as it is, and no two sentences become one."""
+    told = harmless(text)
+    assert not OBEYED.search(told)
+    assert not OBEYED.search(shown(text.encode()))
+    assert OBEYED.search(text) or told == text
+
+
+def test_what_a_command_says_is_harmless_on_a_terminal():
+    """click takes colours out of what goes to a file, and leaves them for a terminal."""
+
+    @click.command()
+    def command() -> None:
+        say(EVIL)
+        say(EVIL, on_stdout=True)
+
+    result = CliRunner().invoke(command, color=True)
+    assert "<U+001B>[31m<U+202E><img" in result.stdout
+    assert result.stdout == result.stderr
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with sources whose names are hostile."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / f"{EVIL}.txt").write_text("the cat and the dog\n" * 200, encoding="utf-8")
+    (tmp_path / f"{EVIL}.jsonl").write_text('{"text": "\x1b[31m', encoding="utf-8")
+    return tmp_path
+
+
+def commands(run: str) -> list[list[str]]:
+    """Every command with a hostile RUN, source, output, name, option and query; half of them fail."""
+    text, gone = f"{EVIL}.txt", f"gone{EVIL}"
+    return [
+        ["train", run, text, "-s", "300", "--lines", "--group", f"a={text}", *MEMORY],
+        ["status", run], ["check", run, *MEMORY], ["resume", run],
+        ["sql", run, "FROM sources"], ["sql", run, "FROM group_counts"], ["sql", run, f"SELEC {EVIL}"],
+        ["sql", run, f"SELECT '{EVIL.replace(chr(39), '')}' AS \"\x1b[1m\u202e\""],
+        ["sql", run, 'FROM "\x1b[31m\u202e"'],
+        ["sql", run, "SELECT 1 AS a", "-o", f"{EVIL}.csv"], ["sql", run, "FROM run", "--name", EVIL],
+        ["explain", run, EVIL], ["explain", run, f"id:{EVIL}"],
+        ["encode", run, text, "-o", f"{EVIL}.npy", *MEMORY], ["encode", run, text, "-o", f"{EVIL}.npy", *MEMORY],
+        ["encode", run, gone, "-o", "o.npy", *MEMORY],
+        ["export", run, "--to", "hf", "-o", f"{EVIL}.json"], ["export", run, "--to", EVIL, "-o", "x"],
+        ["import", text, "-o", "x.events.jsonl"], ["import", f"{EVIL}.json", "-o", f"{EVIL}.events.jsonl"],
+        ["diff", run, f"{EVIL}.json"], ["diff", run, gone], ["diff", run, f"{EVIL}.events.jsonl"],
+        ["evaluate", run, "--text", text, "--tokenizer", f"{EVIL}.json"], ["evaluate", run, "--text", gone],
+        ["report", run, "-o", f"{EVIL}.html", "--text", text], ["report", run, "-o", f"{EVIL}.html"],
+        ["export-counts", run, "-o", f"{EVIL}.csv"], ["merge-counts", f"m{EVIL}", run, *MEMORY],
+        ["merge-counts", "m", gone, *MEMORY], ["plan", text, "--vocab-size", "400", *MEMORY],
+        ["count", "r", f"{EVIL}.jsonl", *MEMORY], ["count", "r", gone, *MEMORY],
+        ["count", "r", text, "--pattern", f"({EVIL}"],
+        ["count", "r", text, "--group", f"{EVIL}={gone}", *MEMORY], ["count", "r", text, f"--no{EVIL}"], [EVIL],
+        ["train", run, "-s", EVIL], ["train", run, "-s", "300", "--name", EVIL], ["train", run, "--like", EVIL],
+        ["resume", run, "--name", EVIL], ["status", gone],
+    ]  # fmt: skip
+
+
+@pytest.mark.long
+def test_no_command_shows_a_name_that_is_obeyed(place):
+    """On stdout and on stderr, as a terminal would get it; on the page; and in RUN's tables it is the name itself."""
+    run, codes = f"run{EVIL}", []
+    for command in commands(run):
+        result = CliRunner().invoke(main, command, color=True, env={"COLUMNS": "300"})
+        assert result.exception is None or isinstance(result.exception, SystemExit), (command, result.exception)
+        assert result.exit_code != 70, result.stderr
+        said = result.stdout + result.stderr
+        assert not OBEYED.search(said), (command, said)
+        codes.append(result.exit_code)
+    assert codes.count(0) > 15
+    assert len(codes) - codes.count(0) > 15
+    page = (place / f"{EVIL}.html").read_text(encoding="utf-8")
+    assert not OBEYED.search(page)
+    assert "<img" not in page
+    paths = CliRunner().invoke(main, ["sql", run, "SELECT path FROM sources", "--json"])
+    assert "<img src=x>" in paths.stdout
+
+
+def test_the_live_view_names_a_run_harmlessly(place):
+    """Drawn without colours, so that every escape in it would be the name's."""
+    run = text_run(place / f"run{EVIL}", "the cat\n" * 20)
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        console = Console(file=nowhere, width=200, record=True)
+        watch(run, console, once=True)
+    drawn = console.export_text()
+    assert "<U+001B>[31m" in drawn
+    assert "[red]" in drawn
+    assert not OBEYED.search(drawn)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
+def test_what_is_spilled_into_a_shared_folder_is_nobody_elses(place):
+    """Whatever the umask: blocks of a training and rows of a query hold text of the corpus."""
+    run = Run(text_run(place / "run", "the cat and the dog\n" * 20))
+    shared = place / "shared"
+    shared.mkdir()
+    modes = []
+
+    def look(_: object) -> None:
+        modes.extend(folder.stat().st_mode & 0o777 for folder in shared.iterdir())
+
+    before = os.umask(0)
+    try:
+        Trainer(
+            run.path, TrainConfig(vocab_size=262), resources=Resources(SMALL.memory_bytes, 1, shared), on_batch=look
+        ).run()
+        with spill_folder(run, shared) as folder:
+            look(folder)
+    finally:
+        os.umask(before)
+    assert len(modes) > 1
+    assert set(modes) == {0o700}

@@ -1,0 +1,224 @@
+"""Encoding by tasks: the same bytes as by threads, whoever runs the tasks and whatever dies on the way."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from streambpe.cli.main import main
+from streambpe.encode import blocks, corpus, spread, tasks
+from streambpe.encode.corpus import encode_corpus
+from streambpe.encode.packed import PackedEncoder
+from streambpe.encode.spread import crew_for
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import LimitError, Stopped, UsageError
+from streambpe.resources import Resources
+from streambpe.runners.here import Here
+from streambpe.runners.runner import Attempt, Kept
+from streambpe.sources.source import Source
+from streambpe.sources.stretches import Stretch
+from tests.runs import ROOT
+from tests.tiers import long
+from tests.trained import DOCUMENTS, HOSTILE, TEXT, trained
+
+THREADS = Resources(1 << 30, 2, engine="threads")
+BESIDE = Resources(1 << 30, 2, engine="processes")
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A source of every kind."""
+    folder = tmp_path_factory.mktemp("texts")
+    documents = [*DOCUMENTS, "", *(f"{i} the end of the day" * (i % 7) for i in range(300)), *HOSTILE]
+    lines = "".join(json.dumps({"text": d, "n": i}) + "\n" for i, d in enumerate(documents))
+    (folder / "a.txt").write_text(TEXT + " the end of the day" * 900 + TEXT, encoding="utf-8")
+    (folder / "b.jsonl").write_text(lines, encoding="utf-8")
+    (folder / "c.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    pq.write_table(pa.table({"text": documents}), folder / "d.parquet", row_group_size=40)
+    (folder / "e.csv").write_text("id,text\n" + "".join(f'{i},"the end, of\nday {i}"\n' for i in range(900)))
+    (folder / "f.txt").write_bytes(b"")
+    (folder / "g.txt").write_bytes(b"the end " * 500 + b"\xc3 of \xff the day " * 40)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spread, "_LEAST_TASK", 3000)
+    monkeypatch.setattr(blocks, "_MOST_BLOCK", 1500)
+    monkeypatch.setattr(blocks, "_LEAST_BLOCK", 1500)
+
+
+def encoded(source: Path, output: Path, resources: Resources, kind: str = "boundless", **more: Any) -> dict[str, bytes]:
+    """Encode; all files that came of it, by name."""
+    output.parent.mkdir(exist_ok=True)
+    encode_corpus(Tokenizer(trained(kind)), [str(source)], output, resources=resources, bad_utf8="replace", **more)
+    return {path.name: path.read_bytes() for path in output.parent.iterdir()}
+
+
+def by_threads_of_tasks(monkeypatch: pytest.MonkeyPatch, done: list[object]) -> None:
+    """Run the tasks here; `done` gets those that are joined."""
+    monkeypatch.setattr(spread, "Processes", lambda workers, memory, preload: Here(workers))
+    take = corpus._Job._take
+    monkeypatch.setattr(corpus._Job, "_take", lambda job, task, made: (done.append(task), take(job, task, made))[1])
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("boundless", {}),
+        ("superbpe", {"validation": 0.3}),
+        ("plain", {"eot": "<|endoftext|>", "lines": True}),
+        long("uw", {}),
+        long("plain", {"validation": "20%", "lines": True}),
+    ],
+)
+def test_tasks_make_what_threads_make(
+    tmp_path: Path, texts: Path, monkeypatch: pytest.MonkeyPatch, kind: str, options: dict[str, Any]
+) -> None:
+    ones = encoded(texts, tmp_path / "threads/ids.npy", THREADS, kind, **options)
+    done: list[object] = []
+    by_threads_of_tasks(monkeypatch, done)
+    assert encoded(texts, tmp_path / "tasks/ids.npy", BESIDE, kind, **options) == ones
+    assert len(done) > 6
+
+
+@pytest.mark.parametrize("workers", [2, long(1), long(4)])
+def test_processes_make_what_threads_make(tmp_path: Path, texts: Path, workers: int) -> None:
+    ones = encoded(texts, tmp_path / "threads/ids.bin", THREADS)
+    resources = Resources(1 << 30, workers, engine="processes")
+    assert encoded(texts, tmp_path / "tasks/ids.bin", resources) == ones
+
+
+@pytest.mark.parametrize("then", [BESIDE, THREADS])
+def test_stopped_between_tasks_it_goes_on_with_either(
+    tmp_path: Path, texts: Path, monkeypatch: pytest.MonkeyPatch, then: Resources
+) -> None:
+    """Stopped behind every third task, in the middle of documents too; and then by who is not at work by tasks."""
+    ones = encoded(texts, tmp_path / "threads/ids.npy", THREADS)
+    done: list[object] = []
+    by_threads_of_tasks(monkeypatch, done)
+    take, stops = corpus._Job._take, []
+
+    def stopping(job: Any, task: Any, made: Any) -> None:
+        take(job, task, made)
+        if len(done) % 3 == 0:
+            stops[-1].set()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(corpus._Job, "_take", stopping)
+        for _ in range(4):
+            stops.append(threading.Event())
+            with pytest.raises(Stopped, match="same command"):
+                encoded(texts, tmp_path / "tasks/ids.npy", BESIDE, stop=stops[-1])
+            assert not (tmp_path / "tasks/ids.npy.tasks").exists()
+    assert encoded(texts, tmp_path / "tasks/ids.npy", then) == ones
+
+
+def test_what_a_worker_cannot_hold_is_encoded_by_threads(
+    tmp_path: Path, texts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ones = encoded(texts, tmp_path / "threads/ids.npy", THREADS)
+    done: list[object] = []
+    by_threads_of_tasks(monkeypatch, done)
+
+    def too_large(task: tasks.EncodeTask, attempt: Attempt) -> tasks.Encoded | None:
+        if task.number == 3:
+            raise LimitError("too large")
+        return tasks.encode_stretches(task, attempt)
+
+    monkeypatch.setattr(spread, "encode_stretches", too_large)
+    assert encoded(texts, tmp_path / "tasks/ids.npy", BESIDE) == ones
+    assert len(done) <= 3
+
+
+def a_task(folder: Path, source: Path) -> tuple[tasks.EncodeTask, tasks.EncodeShared]:
+    encoder = PackedEncoder.of(Tokenizer(trained("plain")).encoder)
+    shared = tasks.EncodeShared(encoder, False, folder, "<u2", None, "replace", None, "", 60)
+    stretch = Stretch(Source(str(source), "txt", bytes=source.stat().st_size))
+    return tasks.EncodeTask(Kept(0), 7, (stretch,), (0,)), shared
+
+
+def test_a_dead_worker_that_still_writes_harms_nothing(tmp_path: Path, texts: Path) -> None:
+    """Attempt 1 begins while attempt 0 is at work: what attempt 0 commits later is refused, and nothing of it stays."""
+    task, shared = a_task(tmp_path / "tasks", texts / "a.txt")
+    went_on, second = threading.Event(), []
+
+    def first_is_at_work(done: int) -> None:
+        if not second:
+            second.append(tasks.encode_stretches(task, Attempt(1, 1 << 26, [shared], lambda: False, lambda done: None)))
+            second.append((tmp_path / "tasks" / task.name).read_bytes())
+        went_on.set()
+
+    with pytest.raises(OSError, match=task.name):
+        tasks.encode_stretches(task, Attempt(0, 1 << 26, [shared], lambda: False, first_is_at_work))
+    assert went_on.is_set()
+    assert (tmp_path / "tasks" / task.name).read_bytes() == second[1]
+    again = tasks.encode_stretches(task, Attempt(2, 1 << 26, [shared], lambda: False, lambda done: None))
+    assert again == second[0], "what was committed and never told is made again"
+
+
+@pytest.mark.parametrize("point", [long("begun"), long("written"), "committed"])
+def test_a_killed_worker_is_replaced(tmp_path: Path, texts: Path, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+    ones = encoded(texts, tmp_path / "threads/ids.npy", THREADS)
+    monkeypatch.setenv("STREAMBPE_FAILPOINT", f"encode-0-{point}")
+    assert encoded(texts, tmp_path / "tasks/ids.npy", BESIDE) == ones
+
+
+@pytest.mark.parametrize("then", [BESIDE, long(THREADS)])
+def test_a_killed_command_goes_on_with_either(tmp_path: Path, texts: Path, then: Resources) -> None:
+    """Killed when some tasks are done and others at work: what they left goes, and the bytes are the same."""
+    ones = encoded(texts, tmp_path / "threads/ids.npy", THREADS)
+    (tmp_path / "tasks").mkdir()
+    script = (
+        "import sys; from streambpe.encode import spread; from streambpe.encode.corpus import encode_corpus;"
+        "from streambpe.encode.tokenizer import Tokenizer; from streambpe.resources import Resources;"
+        "from tests.trained import trained; spread._LEAST_TASK = 3000;"
+        "encode_corpus(Tokenizer(trained('boundless')), sys.argv[1:2], sys.argv[2], bad_utf8='replace',"
+        " resources=Resources(1 << 30, 2, engine='processes'))"
+    )
+    environment = {**os.environ, "STREAMBPE_FAILPOINT": "encode-task-done:4"}
+    command = [sys.executable, "-c", script, str(texts), str(tmp_path / "tasks/ids.npy")]
+    assert subprocess.run(command, env=environment, cwd=ROOT, check=False).returncode == -signal.SIGKILL
+    assert (tmp_path / "tasks/ids.npy.tasks").exists()
+    assert encoded(texts, tmp_path / "tasks/ids.npy", then) == ones
+
+
+def test_who_encodes(tmp_path: Path) -> None:
+    """Large corpora by processes, small ones and those that one process must read by threads."""
+    packed = PackedEncoder.of(Tokenizer(trained("plain")).encoder)
+
+    def chosen(size: int, resources: Resources, **more: Any) -> int:
+        crew = crew_for([Source("/a.jsonl", "jsonl", bytes=size, **more)], packed, resources, whole=False)
+        return crew.workers if crew else 0
+
+    auto = Resources(1 << 30, 2)
+    assert chosen(10 << 30, auto) == 2
+    assert chosen(10 << 20, auto) == 0
+    assert chosen(10 << 30, Resources(1 << 30, 1)) == 0
+    assert chosen(10 << 30, Resources(256 * 10**6, 2)) == 0, "no room for them"
+    assert chosen(10 << 30, THREADS) == 0
+    assert chosen(10 << 30, auto, is_stdin=True) == 0
+    assert chosen(10 << 20, BESIDE) == 2
+    with pytest.raises(LimitError, match="Give more --memory"):
+        chosen(10 << 20, Resources(120 << 20, 2, engine="processes"))
+
+
+def test_an_engine_that_cannot_be_had_is_refused(tmp_path: Path) -> None:
+    stdin, tokenizer = Source("-", "lines", is_stdin=True), Tokenizer(trained("plain"))
+    with pytest.raises(UsageError, match="--engine processes: standard input is a stream"):
+        encode_corpus(tokenizer, [stdin], tmp_path / "ids.npy", resources=BESIDE)
+    assert list(tmp_path.iterdir()) == []
+    refused = CliRunner().invoke(main, ["encode", str(tmp_path / "model"), "--engine", "threads", "--count-only"])
+    assert (refused.exit_code, "--engine is about encoding to a file" in refused.output) == (2, True)

@@ -1,0 +1,96 @@
+"""GGUF files in llama.cpp itself: it loads what `export --to gguf` writes, and gives the same ids.
+
+llama.cpp comes with the package xllamacpp, which holds its C interface (`pip install '.[llamacpp]'`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from streambpe.encode.formats.export import export
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.train.commands import train
+from tests.runs import SMALL, text_run
+from tests.samples import natural_text
+from tests.trained import HOSTILE
+
+FOUND = importlib.util.find_spec("xllamacpp")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(FOUND is None, reason="xllamacpp is not installed")]
+VOCAB_ONLY = 72  # where this switch stands in struct llama_model_params of the version that pyproject.toml names
+
+
+class Params(ctypes.Structure):
+    """struct llama_model_params, of which one field is set."""
+
+    _fields_ = (("before", ctypes.c_char * VOCAB_ONLY), ("vocab_only", ctypes.c_bool), ("behind", ctypes.c_char * 7))
+
+
+class LlamaCpp:
+    """The vocabulary of a GGUF file in llama.cpp."""
+
+    def __init__(self, path: Path) -> None:
+        assert FOUND is not None
+        (folder,) = FOUND.submodule_search_locations or ()
+        lib = ctypes.CDLL(f"{folder}/xllamacpp.abi3.so")
+        lib.llama_model_default_params.restype = Params
+        lib.llama_model_load_from_file.argtypes = [ctypes.c_char_p, Params]
+        for name in ("llama_model_load_from_file", "llama_model_get_vocab"):
+            getattr(lib, name).restype = ctypes.c_void_p
+        for name in ("llama_model_get_vocab", "llama_vocab_eos", "llama_vocab_bos", "llama_vocab_n_tokens"):
+            getattr(lib, name).argtypes = [ctypes.c_void_p]
+        numbers, switch = ctypes.POINTER(ctypes.c_int32), ctypes.c_bool
+        lib.llama_tokenize.argtypes = [
+            ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, numbers, ctypes.c_int32, switch, switch,
+        ]  # fmt: skip
+        lib.llama_backend_init()
+        params = lib.llama_model_default_params()
+        params.vocab_only = True
+        model = lib.llama_model_load_from_file(str(path).encode(), params)
+        assert model, "llama.cpp does not load it"
+        self.lib, self.vocab = lib, lib.llama_model_get_vocab(model)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids, with special tokens in the text as ordinary text, and none added."""
+        data = text.encode()
+        ids = (ctypes.c_int32 * (len(data) + 8))()
+        n = self.lib.llama_tokenize(self.vocab, data, len(data), ids, len(ids), True, False)
+        return list(ids[:n])
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", "r50k", "gpt4", "gpt4o"])
+def test_llama_cpp_gives_the_same_ids(tmp_path, pattern):
+    """Of natural and hostile texts; the patterns that llama.cpp rewrites differ on a few, and the export says so."""
+    run = text_run(tmp_path / "run", natural_text(5, 60_000), pattern=pattern)
+    train(run, resources=SMALL, vocab_size=1500, specials=("<s>", "</s>"))
+    [result] = export(str(run), "gguf", tmp_path / "v.gguf")
+    theirs, ours = LlamaCpp(tmp_path / "v.gguf"), Tokenizer.load(run)
+    assert theirs.lib.llama_vocab_n_tokens(theirs.vocab) == len(ours)
+    assert theirs.lib.llama_vocab_eos(theirs.vocab) == ours.token_to_id("</s>")
+    assert theirs.lib.llama_vocab_bos(theirs.vocab) == ours.token_to_id("<s>")
+    texts = [text for text in (*HOSTILE, *natural_text(6, 20_000).split("\n")) if text and "\0" not in text]
+    differ = [text for text in texts if theirs.encode(text) != ours.encode_ordinary(text)]
+    assert len(texts) > 50
+    assert not differ or any(line.startswith("pattern:") for line in result.lost), differ[:3]
+    assert len(differ) <= len(texts) // 10, differ
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", "gpt4"])
+def test_llama_cpp_reads_an_extended_model(tmp_path, pattern):
+    """Special tokens and reserved ids stand between tokens; old ids stay, and all texts are encoded alike."""
+    run = text_run(tmp_path / "run", natural_text(5, 30_000), pattern=pattern)
+    train(run, resources=SMALL, vocab_size=800, specials=("<s>", "</s>"), reserve=5)
+    (tmp_path / "more.txt").write_text(natural_text(7, 30_000), encoding="utf-8")
+    train(tmp_path / "more", [str(tmp_path / "more.txt")], resources=SMALL, extend=run, vocab_size=1100)
+    for model in (run, tmp_path / "more"):
+        assert export(str(model), "gguf", tmp_path / f"{model.name}.gguf")[0].files
+    old, new = (LlamaCpp(tmp_path / name) for name in ("run.gguf", "more.gguf"))
+    ours = Tokenizer.load(tmp_path / "more")
+    assert new.lib.llama_vocab_n_tokens(new.vocab) == 1100
+    assert new.lib.llama_vocab_eos(new.vocab) == old.lib.llama_vocab_eos(old.vocab) == ours.token_to_id("</s>") == 794
+    for text in (*HOSTILE, *natural_text(8, 10_000).split("\n")):
+        if text and "\0" not in text:
+            assert new.encode(text) == ours.encode_ordinary(text), text

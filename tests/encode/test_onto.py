@@ -1,0 +1,401 @@
+"""export --onto OLD: the old file, byte for byte, and the new tokens behind its own."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import streambpe
+from streambpe.encode.formats import onto
+from streambpe.encode.formats.export import import_file
+from streambpe.encode.formats.flat import again_after_use
+from streambpe.encode.formats.hf import import_hf
+from streambpe.encode.joins import Joins, symbols_of_ids
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import ModelError, UsageError
+from streambpe.inspect.extended import extend_report
+from streambpe.model.alphabet import bytes_alphabet
+from streambpe.model.eventlog import EventLog, Header, merge_event
+from streambpe.model.replay import Model
+from streambpe.model.vocabulary import Vocabulary
+from streambpe.train.commands import train
+from tests.runs import SMALL, cli, log_of
+from tests.samples import natural_text
+from tests.tiers import examples
+from tests.trained import HOSTILE
+
+tokenizers = pytest.importorskip("tokenizers")
+
+NEW = 40
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory) -> tuple[Path, Path]:
+    """Two texts that differ."""
+    folder = tmp_path_factory.mktemp("texts")
+    for seed in (5, 6):
+        (folder / f"{seed}.txt").write_text(natural_text(seed, 8_000), encoding="utf-8")
+    return folder / "5.txt", folder / "6.txt"
+
+
+@pytest.fixture(scope="module")
+def old(texts, tmp_path_factory) -> Path:
+    """A folder of another program: its tokenizer.json has a template, truncation, tokens that are no special ones."""
+    start = tokenizers.Tokenizer(tokenizers.models.BPE())
+    start.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    start.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=330,
+        special_tokens=["<s>", "</s>"],
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    start.train_from_iterator([texts[0].read_text(encoding="utf-8")], trainer)
+    start.add_tokens([tokenizers.AddedToken("<tool>", normalized=False)])
+    start.post_processor = tokenizers.processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
+    )
+    start.enable_truncation(max_length=4096)
+    folder = tmp_path_factory.mktemp("old")
+    start.save(str(folder / "tokenizer.json"))
+    model = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["model"]
+    (folder / "vocab.json").write_text(json.dumps(model["vocab"]), encoding="utf-8")
+    lines = ["#version: 0.2", *(" ".join(pair) for pair in model["merges"])]
+    (folder / "merges.txt").write_text("\r\n".join(lines), encoding="utf-8", newline="")
+    (folder / "tokenizer_config.json").write_text('{ "eos_token":"</s>" }', encoding="utf-8")
+    (folder / "weights.bin").write_text("not copied")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(old, texts, tmp_path_factory) -> Path:
+    """The RUN that extends it."""
+    run = tmp_path_factory.mktemp("made") / "run"
+    train(run, [str(texts[1])], resources=SMALL, extend=old, vocab_size=331 + NEW)
+    return run
+
+
+def without_two_stretches(new: str, old: str) -> bool:
+    """Whether `old` is left where two stretches of `new` are cut out."""
+    head = next((i for i, (a, b) in enumerate(zip(new, old, strict=False)) if a != b), len(old))
+    tail = next((i for i, (a, b) in enumerate(zip(new[::-1], old[::-1], strict=False)) if a != b), len(old))
+    return head + tail >= len(old) or old[head : len(old) - tail] in new[head : len(new) - tail]
+
+
+def with_legacy_merges(document: dict[str, Any]) -> dict[str, Any]:
+    """Merges as older files have them: a blank between."""
+    model = document["model"]
+    merges = [" ".join(pair) for pair in model["merges"]]
+    return {**document, "model": {**{key: model[key] for key in model if key != "merges"}, "merges": merges}}
+
+
+FORMS = {
+    "as saved": lambda text: text,
+    "one line": lambda text: json.dumps(json.loads(text), ensure_ascii=False, separators=(",", ":")),
+    "escapes": lambda text: json.dumps(json.loads(text), indent="\t"),
+    "legacy": lambda text: json.dumps(with_legacy_merges(json.loads(text)), ensure_ascii=False, indent=2),
+    "merges first": lambda text: json.dumps(dict(reversed(json.loads(text).items())), ensure_ascii=False),
+    "windows": lambda text: text.replace("\n", "\r\n"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_old_file_is_kept_byte_for_byte(old, made, tmp_path, form):
+    """However it is written, two stretches are put in, and the library reads the file."""
+    before = FORMS[form]((old / "tokenizer.json").read_text(encoding="utf-8"))
+    (tmp_path / "old.json").write_bytes(before.encode())
+    (result,) = streambpe.export(made, "hf", tmp_path / "new.json", onto=tmp_path / "old.json")
+    assert result.exact
+    after = (tmp_path / "new.json").read_bytes().decode()
+    assert without_two_stretches(after, before)
+    assert before.isascii() == after.isascii()
+    then, now = json.loads(before), json.loads(after)
+    for part in (then["model"], now["model"]):
+        part["merges"] = [pair if isinstance(pair, list) else pair.split(" ") for pair in part["merges"]]
+    vocab, merges = now["model"].pop("vocab"), now["model"].pop("merges")
+    assert len(vocab) == len(then["model"]["vocab"]) + 1 + NEW  # the added token, which the library numbers anew else
+    assert then["model"].pop("vocab").items() <= vocab.items()
+    assert merges[: len(then["model"]["merges"])] == then["model"].pop("merges")
+    assert now == then
+    loaded, model = tokenizers.Tokenizer.from_file(str(tmp_path / "new.json")), Model(log_of(made))
+    assert loaded.get_vocab_size() == model.n_vocab == 331 + NEW
+    text = natural_text(9, 300)
+    ids = Tokenizer.from_event_log(log_of(made)).encode_ordinary(text)
+    assert loaded.encode(f"{text}<tool>").ids == [0, *ids, 330, 1]
+
+
+def test_a_folder_is_written_again(old, made, texts, tmp_path):
+    """All that speaks of the tokenizer is copied; the pair of GPT-2's files is extended too."""
+    out = tmp_path / "new"
+    done = cli("export", made, "--to", "hf", "--onto", old, "-o", f"{out}/", "--verify", texts[1], "--strict")
+    names = ["merges.txt", "tokenizer.json", "tokenizer_config.json", "vocab.json"]
+    assert sorted(file.name for file in out.iterdir()) == names
+    assert (out / "tokenizer_config.json").read_bytes() == (old / "tokenizer_config.json").read_bytes()
+    for name in ("merges.txt", "vocab.json"):
+        assert without_two_stretches((out / name).read_text(), (old / name).read_text())
+    merges = (out / "merges.txt").read_bytes()
+    assert merges.startswith((old / "merges.txt").read_bytes())
+    assert merges.count(b"\r\n") == merges.count(b"\n") == len(log_of(made).events) + 1
+    vocab = json.loads((out / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+    assert vocab == json.loads((out / "vocab.json").read_text())
+    assert vocab["<tool>"] == 330
+    assert "by joins of old ids; no text differs otherwise" in done.stdout + done.stderr
+    cli("export", made, "--to", "hf", "--onto", old, "-o", f"{out}/", expect=2)
+    assert import_hf(out / "tokenizer.json").events[-1].pair == log_of(made).events[-1].pair
+
+
+def test_the_files_of_gpt2_and_ranks(made, texts, old, tmp_path):
+    """Their lines and the new ones; the libraries count the joins."""
+    tiktoken = pytest.importorskip("tiktoken")
+    streambpe.export(old_log := import_hf(old / "tokenizer.json"), "tiktoken", tmp_path / "old.tiktoken")
+    lines = (tmp_path / "old.tiktoken").read_bytes().splitlines(keepends=True)
+    shuffled = b"".join(reversed(lines)).rstrip(b"\n")
+    (tmp_path / "old.tiktoken").write_bytes(shuffled)
+    for to, name, output in (
+        ("tiktoken", tmp_path / "old.tiktoken", tmp_path / "new.tiktoken"),
+        ("gpt2", old, tmp_path / "g"),
+    ):
+        (result,) = streambpe.export(made, to, output, onto=name, verify=str(texts[1]))
+        assert result.joins is not None
+        assert result.exact
+        assert result.joins.otherwise == 0
+        found = extend_report(str(made), texts=[str(texts[1])], resources=SMALL)
+        assert found.joins == result.joins
+        assert result.joins.ids_before - result.joins.ids == sum(one.saved for one in found.new) > 0
+    new = (tmp_path / "new.tiktoken").read_bytes()
+    assert new.startswith(shuffled + b"\n")
+    ranks = {base64.b64decode(token): int(n) for token, n in map(bytes.split, new.splitlines())}
+    assert len(ranks) == len(lines) + NEW
+    assert Model(old_log).n_vocab == 331
+    assert tiktoken.Encoding("new", pat_str=r"(?s:.+)", mergeable_ranks=ranks, special_tokens={}).n_vocab == 331 + NEW
+
+
+def test_what_is_not_the_old_one_is_refused(old, made, texts, tmp_path):
+    """Another vocabulary, other merges, patterns, special tokens, forms; nothing is left behind."""
+    text = (old / "tokenizer.json").read_text(encoding="utf-8")
+    document = json.loads(text)
+
+    def changed(name: str, **parts: Any) -> Path:
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps({**document, **parts}), encoding="utf-8")
+        return path
+
+    swapped = json.loads(json.dumps(document))
+    merges = swapped["model"]["merges"]
+    merges[0], merges[1] = merges[1], merges[0]
+    swapped["model"]["vocab"].update({"".join(pair): 258 + i for i, pair in enumerate(merges[:2])})
+    pieces = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    cases = [
+        (changed("swapped", **swapped), "its token .* has id 25[89], and the model has id 25[89]"),
+        (changed("pattern", pre_tokenizer=pieces), "the model splits or prepares text otherwise"),
+        (changed("specials", added_tokens=document["added_tokens"][:2]), "the model has other special tokens"),
+    ]
+    for path, why in cases:
+        with pytest.raises(ModelError, match=why):
+            streambpe.export(made, "hf", tmp_path / "x.json", onto=path)
+    with pytest.raises(ModelError, match="the model has no such token"):
+        streambpe.export(made, "hf", tmp_path / "y.json", onto=_bigger(made, tmp_path), vocab_sizes=[340])
+    for to, name, output, why in (
+        ("gguf", old, "x.gguf", "one of hf, tiktoken, gpt2"),
+        ("gpt2", tmp_path, "x", "vocab.json and merges.txt"),
+        ("hf", old / "tokenizer.json", "x/", "is a folder, and --onto .* a file"),
+        ("tiktoken", tmp_path / "no", "x", "there is no such file"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            streambpe.export(made, to, f"{tmp_path}/{output}", onto=name)
+    with pytest.raises(UsageError, match="the old files say that"):
+        Tokenizer.from_event_log(log_of(made)).export("hf", f"{tmp_path}/x/", onto=old, bos="<s>")
+    assert not list(tmp_path.glob("x*"))
+    assert not list(tmp_path.glob(".export*"))
+
+
+def _bigger(made: Path, folder: Path) -> Path:
+    streambpe.export(made, "hf", folder / "bigger.json")
+    return folder / "bigger.json"
+
+
+def test_an_old_file_without_merges_or_tokens():
+    """Where there is no entry to copy the form of."""
+    text = '{"model": {"merges": [], "vocab": {}}}'
+    assert onto._with_more(text, {"a": 0, "é": 1}, [("a", "b"), ("é", "d")]) == (
+        '{"model": {"merges": [["a", "b"], ["\\u00e9", "d"]], "vocab": {"a": 0, "\\u00e9": 1}}}'
+    )
+    assert onto._with_more('{"model":{"vocab":{\n "é":1\n}, "merges":["é d"]}}', {"ü": 2}, [("ü", "x")]) == (
+        '{"model":{"vocab":{\n "é":1,\n "ü":2\n}, "merges":["é d","ü x"]}}'
+    )
+
+
+def test_joins_are_told_from_other_differences(made):
+    """Neighbours joined; a border that moved; an id that is another one of the same length."""
+    sizes = symbols_of_ids(Model(log_of(made)))
+    assert sizes[[0, 2]].tolist() == [1, 1]
+    for before, after, otherwise in (
+        ([5, 6, 7], [300, 7], 0),
+        ([5, 6, 7], [5, 6, 7], 0),
+        ([5, 6], [5, 7], 1),
+        ([300, 7], [5, 300], 1),
+        ([], [], 0),
+        ([5], [], 1),
+        ([5, 6], [5], 1),
+    ):
+        found = Joins()
+        sizes[300] = 2
+        found.add(before, after, sizes)
+        assert found.otherwise == otherwise, (before, after)
+
+
+# ---------------------------------------------------------------------------------------------------------
+# tokens that are made again behind a merge that uses them
+
+
+def _log(*merges: tuple[int, int, int]) -> EventLog:
+    header = Header(bytes_alphabet().to_header(), config={"pattern": "gpt4o"})
+    return EventLog(header, tuple(merge_event(*merge, 0) for merge in merges))
+
+
+def test_a_token_made_again_behind_its_use_is_not_exact(tmp_path):
+    """An export says so, and such a file is not read; nor is one in which a merge stands twice."""
+    log = _log((97, 98, 256), (256, 99, 257), (98, 98, 258), (97, 258, 259), (259, 99, 260))
+    assert streambpe.export(log, "hf", tmp_path / "good.json")[0].exact
+    assert import_hf(tmp_path / "good.json").events == log.events
+    # "abc" is used by "abc" + "d", and then made again of "a" and "bc"
+    log = _log((98, 99, 256), (97, 98, 257), (257, 99, 258), (258, 100, 259), (97, 256, 258))
+    (result,) = streambpe.export(log, "hf", tmp_path / "again.json")
+    assert not result.exact
+    assert "1 tokens that a merge makes again behind one that uses them (b'abc')" in result.lost[0]
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "again.json"))
+    assert theirs.encode("abcd").ids == [259]
+    assert Tokenizer.from_event_log(log).encode("abcd") == [258, 100]
+    with pytest.raises(ModelError, match="made again by a merge that stands behind one that uses it"):
+        import_hf(tmp_path / "again.json")
+    document = json.loads((tmp_path / "good.json").read_text(encoding="utf-8"))
+    document["model"]["merges"].append(document["model"]["merges"][0])
+    (tmp_path / "twice.json").write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(ModelError, match=r"the merge b'a' \+ b'b' stands twice"):
+        import_hf(tmp_path / "twice.json")
+
+
+@examples(400)
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=9),
+    st.lists(st.text("abc", min_size=1, max_size=12), min_size=1, max_size=6),
+)
+def test_a_list_of_merges_is_the_log_unless_a_token_is_made_again(pairs, chunks):
+    """The smallest of all merges that apply, again and again, whatever came before: the log's tokens."""
+    vocabulary, events, some = Vocabulary(bytes_alphabet()), [], [97, 98, 99]
+    for left, right in pairs:
+        pair = some[left % len(some)], some[right % len(some)]
+        if len(vocabulary[pair[0]].content + vocabulary[pair[1]].content) > 7:
+            continue
+        number = vocabulary.learn(*pair)
+        events.append(merge_event(*pair, number, 0))
+        some += [number] if number not in some else []
+    if again_after_use(events):
+        return
+    model = Model(EventLog(_log().header, tuple(events)))
+    rank = {event.pair: i for i, event in reversed([*enumerate(events)])}
+    for chunk in chunks:
+        tokens = list(chunk.encode())
+        while found := [(rank[pair], i) for i, pair in enumerate(pairwise(tokens)) if pair in rank]:
+            first, place = min(found)
+            tokens[place : place + 2] = [events[first].id]
+        assert tokens == model.encode_chunk(chunk.encode())
+
+
+# ---------------------------------------------------------------------------------------------------------
+# ignore_merges: whole chunks that are tokens are taken without merging
+
+
+def test_a_file_that_ignores_merges_is_read_where_that_changes_nothing(old, texts, tmp_path):
+    """As Llama 3's files say it: read, extended and written again beside the library, with what they say kept."""
+    document = json.loads((old / "tokenizer.json").read_text(encoding="utf-8"))
+    document["model"]["ignore_merges"] = True
+    (tmp_path / "old.json").write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+    assert import_hf(tmp_path / "old.json") == import_hf(old / "tokenizer.json")
+    train(tmp_path / "run", [str(texts[1])], resources=SMALL, extend=tmp_path / "old.json", vocab_size=350)
+    streambpe.export(tmp_path / "run", "hf", tmp_path / "new.json", onto=tmp_path / "old.json", verify=str(texts[1]))
+    assert json.loads((tmp_path / "new.json").read_text(encoding="utf-8"))["model"]["ignore_merges"] is True
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "new.json"))
+    ours = Tokenizer.from_event_log(log_of(tmp_path / "run"))
+    tokens = [ours.decode([number]) for number in range(350) if number not in (0, 1, 330)]
+    for text in (natural_text(9, 300), *tokens):
+        assert theirs.encode(text, add_special_tokens=False).ids == ours.encode_ordinary(text), text
+
+
+def test_a_file_that_ignores_merges_is_refused_where_that_changes_a_chunk(tmp_path):
+    """A token that only a whole chunk can become."""
+    log = _log((98, 99, 256), (97, 98, 257), (257, 99, 258))  # "abc" is a + bc, unless it is taken whole
+    streambpe.export(log, "hf", tmp_path / "plain.json")
+    assert import_hf(tmp_path / "plain.json").events == log.events
+    document = json.loads((tmp_path / "plain.json").read_text(encoding="utf-8"))
+    document["model"]["ignore_merges"] = True
+    (tmp_path / "whole.json").write_text(json.dumps(document), encoding="utf-8")
+    whole = tokenizers.Tokenizer.from_file(str(tmp_path / "whole.json"))
+    assert whole.encode("abc").ids == [258] != Tokenizer.from_event_log(log).encode("abc")
+    with pytest.raises(ModelError, match=r"1 tokens are not what the merges make of their bytes \(b'abc'\)"):
+        import_hf(tmp_path / "whole.json")
+    ranks = tmp_path / "tokenizer.model"  # ranks are given such names, too
+    streambpe.export(_log((97, 98, 256)), "tiktoken", tmp_path / "ranks.tiktoken")
+    ranks.write_bytes((tmp_path / "ranks.tiktoken").read_bytes())
+    assert import_file(ranks, pattern="gpt4o").events == _log((97, 98, 256)).events
+
+
+@pytest.mark.long
+def test_transformers_loads_the_folder(old, made, tmp_path):
+    """Old ids are those of the old folder; its template, roles and added tokens are still there."""
+    transformers = pytest.importorskip("transformers")
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>"}
+    shutil.copytree(old, tmp_path / "old")
+    (tmp_path / "old/tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    streambpe.export(made, "hf", f"{tmp_path}/new/", onto=tmp_path / "old")
+    before, after = (transformers.AutoTokenizer.from_pretrained(str(tmp_path / name)) for name in ("old", "new"))
+    assert len(after) == len(before) + NEW
+    assert before.convert_ids_to_tokens(range(331)) == after.convert_ids_to_tokens(range(331))
+    text = f"{natural_text(9, 300)}<tool>"
+    ids = after(text)["input_ids"]
+    assert (ids[0], ids[-2:]) == (0, [330, 1])
+    assert (after.bos_token, after.eos_token) == ("<s>", "</s>")
+    assert ids[1:-2] == Tokenizer.from_event_log(log_of(made)).encode_ordinary(natural_text(9, 300))
+    assert len(ids) < len(before(text)["input_ids"])
+
+
+def test_a_file_made_of_ranks_is_read_and_extended(old, texts, tmp_path):
+    """As Llama 3's was made: by id, every pair of tokens that spells one; most are never used. Beside the library."""
+    document = json.loads((old / "tokenizer.json").read_text(encoding="utf-8"))
+    vocab = document["model"]["vocab"]
+    splits = [
+        [token[:i], token[i:]]
+        for token, _ in sorted(vocab.items(), key=lambda item: item[1])
+        for i in range(1, len(token))
+        if token not in ("<s>", "</s>") and token[:i] in vocab and token[i:] in vocab
+    ]
+    plain = import_hf(old / "tokenizer.json")
+    assert len(splits) > len(plain.events)
+    document["model"] |= {"merges": splits, "ignore_merges": True}
+    (tmp_path / "old.json").write_text(json.dumps(document), encoding="utf-8")
+    assert import_hf(tmp_path / "old.json") == plain
+    train(tmp_path / "run", [str(texts[1])], resources=SMALL, extend=tmp_path / "old.json", vocab_size=360)
+    source = str(texts[1])
+    (result,) = streambpe.export(
+        tmp_path / "run", "hf", tmp_path / "new.json", onto=tmp_path / "old.json", verify=source
+    )
+    assert result.exact
+    assert result.joins is not None
+    assert result.joins.otherwise == 0
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "new.json"))
+    ours = Tokenizer.from_event_log(log_of(tmp_path / "run"))
+    theirs.encode_special_tokens = True
+    for text in HOSTILE:
+        assert theirs.encode(text, add_special_tokens=False).ids == ours.encode_ordinary(text), text
+    document["model"]["merges"] = splits[::-1]
+    (tmp_path / "backwards.json").write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(ModelError, match="needs a token that is not there yet"):
+        import_hf(tmp_path / "backwards.json")

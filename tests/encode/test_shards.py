@@ -1,0 +1,182 @@
+"""`encode --shards N`: one after another the shards are the one file, wherever a job is killed; an index says so."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streambpe.encode.corpus import encode_corpus
+from streambpe.encode.decode import decode_array
+from streambpe.encode.shards import index_path, shard_borders
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import UsageError
+from streambpe.model.eventlog import write_event_log
+from streambpe.resources import Resources
+from tests.runs import cli
+from tests.trained import DOCUMENTS, HOSTILE, trained
+
+RESOURCES = Resources(1 << 30, 2)
+MANY = [*HOSTILE, *DOCUMENTS, "", "last"]
+
+
+def lists_of(path: Path) -> list[list[int]]:
+    """The ids of each document of a file of any kind."""
+    if path.suffix == ".parquet":
+        return pq.read_table(path)["ids"].to_pylist()
+    ids = np.load(path) if path.suffix == ".npy" else np.fromfile(path, "<u2")
+    offsets = np.load(f"{path}.offsets.npy")
+    return [ids[a:b].tolist() for a, b in itertools.pairwise(offsets)]
+
+
+def corpus(folder: Path) -> str:
+    """A file of many documents."""
+    (folder / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in MANY))
+    return str(folder / "a.jsonl")
+
+
+@pytest.mark.parametrize("validation", [None, "25%"])
+@pytest.mark.parametrize(("name", "shards"), [("ids.npy", 3), ("ids.bin", 1), ("ids.bin", 7), ("ids.parquet", 4)])
+def test_joined_shards_are_the_single_output(tmp_path, name, shards, validation):
+    """Document by document and number by number; each shard is a whole output, and as large as the others."""
+    tokenizer, source = Tokenizer(trained("boundless")), corpus(tmp_path)
+    (tmp_path / "one").mkdir()
+    one = tmp_path / "one" / name
+    encode_corpus(tokenizer, [source], one, validation=validation, resources=RESOURCES)
+    result = encode_corpus(
+        tokenizer, [source], tmp_path / name, validation=validation, shards=shards, resources=RESOURCES
+    )
+    wanted = lists_of(one)
+    index = json.loads(index_path(tmp_path / name).read_text())
+    assert (index["ids"], index["documents"]) == (sum(map(len, wanted)), len(wanted)) == (result.ids, result.documents)
+    files = [tmp_path / shard["file"] for shard in index["shards"]]
+    assert [file.name for file in files] == [f"ids-{k:05}-of-{shards:05}{one.suffix}" for k in range(shards)]
+    assert files == [shard.path for shard in result.shards]
+    assert [document for file in files for document in lists_of(file)] == wanted
+    if one.suffix == ".bin":
+        assert b"".join(file.read_bytes() for file in files) == one.read_bytes()
+    longest = max(map(len, wanted))
+    at = documents = 0
+    for file, shard in zip(files, index["shards"], strict=True):
+        held = lists_of(file)
+        assert (shard["first_id"], shard["first_document"]) == (at, documents)
+        assert (shard["ids"], shard["documents"]) == (sum(map(len, held)), len(held))
+        assert abs(shard["ids"] - index["ids"] / shards) <= longest + 1
+        assert len(list(decode_array(tokenizer, file))) == len(held)
+        at, documents = at + shard["ids"], documents + shard["documents"]
+    if validation:
+        assert result.validation is not None
+        assert lists_of(result.validation.path) == lists_of(one.with_name(f"ids.validation{one.suffix}"))
+    assert not list(tmp_path.glob("*part")) + list(tmp_path.glob("*.progress.json"))
+    assert not (tmp_path / name).exists()
+
+
+@given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 12))
+def test_borders_are_the_nearest_to_equal_parts(sizes, shards):
+    """Growing, from the first document to the last; no other border is nearer to its part of all ids."""
+    ends = np.cumsum(np.array(sizes, np.int64))
+    borders = shard_borders(ends, shards)
+    assert (borders[0], borders[-1], len(borders)) == (0, len(sizes), shards + 1)
+    assert borders == sorted(borders)
+    places = [0, *ends.tolist()]
+    for k in range(1, shards):
+        wanted = places[-1] * k // shards
+        assert abs(places[borders[k]] - wanted) == min(abs(place - wanted) for place in places)
+
+
+@pytest.mark.every(7)
+@pytest.mark.parametrize("point", ["encoded-shard", "encoded-beside", "encoded-training", "encoded"])
+@pytest.mark.parametrize("suffix", ["bin", "npy", "parquet"])
+def test_killed_while_shards_were_made(tmp_path, suffix, point):
+    """No index before all is whole, no shard under its name that is not; the same command then gives the same bytes."""
+    write_event_log(tmp_path / "m.events.jsonl", trained("plain"))
+    encode = [
+        "encode",
+        str(tmp_path / "m.events.jsonl"),
+        corpus(tmp_path),
+        "--validation",
+        "25%",
+        "--shards",
+        "3",
+        "-o",
+    ]
+    for name in ("unbroken", "broken"):
+        (tmp_path / name).mkdir()
+    cli(*encode, tmp_path / "unbroken" / f"ids.{suffix}")
+    unbroken = {file.name: file.read_bytes() for file in (tmp_path / "unbroken").iterdir()}
+    command = [sys.executable, "-m", "streambpe", *encode, str(tmp_path / "broken" / f"ids.{suffix}")]
+    killed = subprocess.run(command, env={**os.environ, "STREAMBPE_FAILPOINT": point}, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL
+    found = {file.name: file.read_bytes() for file in (tmp_path / "broken").iterdir()}
+    assert ("ids.index.json" in found) == (point in ("encoded-training", "encoded"))
+    for name, content in found.items():
+        assert unbroken.get(name, content) == content
+    cli(*command[3:])
+    assert {file.name: file.read_bytes() for file in (tmp_path / "broken").iterdir()} == unbroken
+
+
+@pytest.mark.long
+def test_what_is_there_stays_unless_forced(tmp_path):
+    """--force takes all shards of before away, also those that the new ones do not overwrite; nothing else."""
+    write_event_log(tmp_path / "m.events.jsonl", trained("plain"))
+    encode = ["encode", tmp_path / "m.events.jsonl", corpus(tmp_path), "-o", tmp_path / "ids.npy", "--shards"]
+    told = cli(*encode, 4).stderr
+    assert "in 4 shards: ids-00000-of-00004.npy to ids-00003-of-00004.npy" in told
+    before = sorted(os.listdir(tmp_path))
+    assert "--force" in cli(*encode, 2, expect=2).stderr
+    assert sorted(os.listdir(tmp_path)) == before
+    (tmp_path / "ids-mine.npy").write_text("mine")
+    cli(*encode, 2, "--force")
+    left = {"m.events.jsonl", "a.jsonl", "ids-mine.npy", "ids.index.json"}
+    for k in range(2):
+        left |= {f"ids-0000{k}-of-00002.npy{beside}" for beside in ("", ".json", ".offsets.npy")}
+    assert set(os.listdir(tmp_path)) == left
+    many = json.loads(cli(*encode, len(MANY) * 3, "--force", "--json").stdout)
+    assert len(many["shards"]) == len(MANY) * 3
+    assert "shards hold no document" in many["warnings"][0]
+
+
+def test_shards_of_a_size_are_as_many_as_it_takes(tmp_path):
+    """The files of the number that the size comes to; a kill while they are made, and files that are in the way."""
+    tokenizer, source = Tokenizer(trained("plain")), corpus(tmp_path)
+    (tmp_path / "one").mkdir()
+    (tmp_path / "n").mkdir()
+    one = encode_corpus(tokenizer, [source], tmp_path / "one/ids.bin", resources=RESOURCES)
+    number = -(-one.ids * 2 // 1000)
+    assert number > 2
+    encode_corpus(tokenizer, [source], tmp_path / "n/ids.bin", shards=number, resources=RESOURCES)
+    result = encode_corpus(tokenizer, [source], tmp_path / "ids.bin", shards="1KB", resources=RESOURCES)
+    assert len(result.shards) == number
+    for shard in result.shards:
+        assert shard.path.read_bytes() == (tmp_path / "n" / shard.path.name).read_bytes()
+    index_path(tmp_path / "ids.bin").unlink()
+    with pytest.raises(UsageError, match=r"ids-00000-of-\d+\.bin exists"):
+        encode_corpus(tokenizer, [source], tmp_path / "ids.bin", shards="1MB", resources=RESOURCES)
+    (whole,) = encode_corpus(tokenizer, [source], tmp_path / "w.bin", shards="1.5MB", resources=RESOURCES).shards
+    assert whole.path.read_bytes() == one.path.read_bytes()
+
+
+@pytest.mark.parametrize("asked", ["100000", "0", "10B", "some", "8k", "1e3", "", "-3MB"])
+def test_shards_that_are_no_number_and_no_size_are_refused(tmp_path, asked):
+    with pytest.raises(UsageError, match=r"--shards .*Nothing was written"):
+        encode_corpus(Tokenizer(trained("plain")), [corpus(tmp_path)], tmp_path / "ids.npy", shards=asked)
+    assert os.listdir(tmp_path) == ["a.jsonl"]
+
+
+def test_what_cannot_be_made_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="--shards 0"):
+        encode_corpus(Tokenizer(trained("plain")), [corpus(tmp_path)], tmp_path / "ids.npy", shards=0)
+    assert os.listdir(tmp_path) == ["a.jsonl"]
+    write_event_log(tmp_path / "m.events.jsonl", trained("plain"))
+    refused = cli("encode", tmp_path / "m.events.jsonl", tmp_path / "a.jsonl", "--shards", 2, expect=2)
+    assert "give its name with -o" in refused.stderr

@@ -1,0 +1,406 @@
+"""Kinds of random cases (tests/fuzz.py). Each takes a seed and an empty folder, and raises at the first difference.
+
+It returns what came of the case: "equal" where two ways agreed, "refused" where one message said what is wrong.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest import mock
+
+import pyarrow.parquet as pq
+import regex
+
+from streambpe.encode.encoder import Encoder
+from streambpe.encode.formats.export import export
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import EventLogError, PatternError, PatternTooSlow, StreambpeError
+from streambpe.inspect.check import check
+from streambpe.model.eventlog import EventLog, read_event_log, write_event_log
+from streambpe.resources import Resources
+from streambpe.text.patterns import PRESETS, Pattern, find_pattern
+from streambpe.train.counting import sizes
+from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.trainer import Trainer
+from tests import damage
+from tests.hostile import ATOMS, buffer_of, fast_documents, random_text
+from tests.runs import SMALL, cli, counted_run, log_of, rows
+from tests.samples import natural_text
+from tests.sources.test_sources import FORMATS, expected_documents, write
+from tests.train import test_superwords, test_trainer, test_uw
+from tests.trained import HOSTILE, KINDS, TEXT, random_log, trained
+
+MODELS = Path(__file__).parent / "golden" / "models"
+
+
+# ---------------------------------------------------------------- learning
+
+
+def words(seed: int, folder: Path) -> str:
+    """A training with every option at random, against the slow reference; and again, tuned otherwise."""
+    rng = random.Random(seed)
+    counts = test_trainer.hard_counts(rng)
+    run = counted_run(folder / "run", counts)
+    alphabet = rng.choice(("gpt2", "bytes", "bytes1", "utf8", "seen", "script"))
+    options = {
+        "ties": rng.choice(("ids", "bytes")), "overlaps": rng.choice(("all", "disjoint")), "alphabet": alphabet,
+        "encoding": "script" if alphabet == "script" else "bytes", "whole_characters": rng.random() < 0.3,
+        "stop_list": rng.choice((0, 0, 1, 3)), "freq_cutoff": rng.choice((0, 1, 1, 2, 3)),
+        "min_frequency": rng.choice((0, 1, 1, 2, 4)), "max_token_length": rng.choice((None, None, 2, 4)),
+        "block_tokens": rng.choice(((), (), ("aa", "ab", "é", "abc"))),
+        "specials": rng.choice(((), ("<s>", "</s>"))), "reserve": rng.choice((0, 0, 5)),
+        "vocab_size": rng.choice((0, 5, 10, 40)) + {"seen": 40, "script": 2190}.get(alphabet, 280),
+    }  # fmt: skip
+    if rng.random() < 0.3:
+        options |= {"tau": rng.choice(("0.9", "0.6", "0.5", "0.34")), "delete_to": rng.choice(("bytes", "walk"))}
+    elif rng.random() < 0.2:
+        options |= {"batch": "1"}
+    test_trainer.assert_equal_to_reference(run, counts, "first", **options)
+    tuning = EngineTuning(
+        force_scan=rng.random() < 0.6, block_places=rng.choice((20, 50)), hot_pairs=rng.choice((None, 5, 16)),
+        counter_rows=rng.choice((None, 4)), candidates=rng.choice((2048, 4, 1)), index_below=rng.choice((0, 0, 60)),
+    )  # fmt: skip
+    again = Resources(SMALL.memory_bytes, rng.randint(1, 3))
+    config = test_trainer.TrainConfig.from_options("hf", **options)
+    Trainer(run, config, name="other", resources=again, tuning=tuning).run()
+    assert log_of(run, "other").events == log_of(run, "first").events, (options, tuning)
+    assert check(run, resources=SMALL) == []
+    return "equal"
+
+
+def superwords(seed: int, folder: Path) -> str:
+    """Superwords over whole chunks: events, tables and runs against the slow reference."""
+    test_superwords.test_equals_the_slow_reference(seed, folder)
+    return "equal"
+
+
+def stages(seed: int, folder: Path) -> str:
+    """Superwords over any neighbours, in two stages, against the slow reference."""
+    test_uw.test_equals_the_slow_reference(seed, folder)
+    return "equal"
+
+
+# ---------------------------------------------------------------- encoding
+
+
+def _texts(rng: random.Random, number: int) -> list[str]:
+    made = [random_text(rng, rng.choice((3, 30, 200))) for _ in range(number)]
+    return [*made, rng.choice(HOSTILE), TEXT[: rng.randrange(400)]]
+
+
+def _agree(log: EventLog, texts: Sequence[str]) -> str:
+    """Each way of encoding says what replaying the events one by one says; what is refused, each refuses."""
+    tokenizer = Tokenizer.from_event_log(log)
+    encoder: Encoder = tokenizer.encoder
+    refused = 0
+    for text in texts:
+        try:
+            chunks = encoder.split(text)
+            wanted = encoder.model.to_model_ids(encoder.model.encode_chunks(chunk.encode() for chunk in chunks))
+        except (KeyError, ValueError, StreambpeError) as why:  # a deleted token, a symbol outside the alphabet
+            try:
+                found = tokenizer.encode_ordinary(text)
+            except (KeyError, ValueError, StreambpeError):
+                refused += 1
+                continue
+            raise AssertionError(f"replay refuses {text!r} ({why}), the tokenizer gives {found}") from None
+        assert tokenizer.encode_ordinary(text) == wanted, text
+        assert tokenizer.encode_ordinary_batch([text, text]) == [wanted, wanted], text
+        step = 1 + len(text) // 7
+        if encoder.pattern.word_mark == "" and encoder.header.config.get("normalize", "none") == "none":
+            pieces = [text[i : i + step] for i in range(0, len(text), step)]
+            assert list(tokenizer.encode_stream(pieces)) == wanted, text
+        assert tokenizer.decode_bytes(wanted) == encoder.model.decode_bytes(wanted), text
+    return "refused" if refused == len(texts) else "equal"
+
+
+def encoders(seed: int, folder: Path) -> str:
+    """A model of any kind, also ones that no training makes, on hostile text: every way to encode, and its exports."""
+    rng = random.Random(seed)
+    if rng.random() < 0.5:
+        log = random_log(seed)
+        texts = ["".join(rng.choices(["a", "b", "ab", " a", " ab", "c", " bc", ".", " "], k=40)) for _ in range(6)]
+    else:
+        log, texts = trained(rng.choice(KINDS)), _texts(rng, 4)
+    path, table, back = folder / "a.events.jsonl", folder / "m.parquet", folder / "b.events.jsonl"
+    write_event_log(path, log)
+    export(path, "parquet", table)
+    export(table, "events", back)
+    assert path.read_bytes() == back.read_bytes()
+    outcome = _agree(read_event_log(path), texts)
+    if outcome == "equal":  # files are encoded in blocks and in parallel; they hold what texts one by one give
+        tokenizer = Tokenizer.load(path)
+        lines = [line for text in texts for line in text.split("\n") if line.strip("\r")]
+        (folder / "t.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines), encoding="utf-8")
+        cli("encode", path, folder / "t.jsonl", "-o", folder / "ids.parquet", "--memory", "400MB", "--threads", "2")
+        found = pq.read_table(folder / "ids.parquet")["ids"].to_pylist()
+        assert found == [tokenizer.encode_ordinary(line) for line in lines]
+    return outcome
+
+
+# ---------------------------------------------------------------- counting
+
+PATTERNS = [*PRESETS, *PRESETS, r"(?s)\w+|.", r" ?\p{L}+| ?[^\s\p{L}]+|\s+", r"(?s)a(?=b)|.{1,3}"]
+
+
+def _documents(rng: random.Random) -> list[str]:
+    made = []
+    for _ in range(rng.randint(1, 12)):
+        what = rng.random()
+        if what < 0.6:
+            made.append(random_text(rng, rng.choice((1, 20, 200))))
+        elif what < 0.95:
+            made.append(natural_text(rng.randrange(9), 1000)[: rng.choice((10, 3000))])
+        else:
+            made.append("")
+    return [text.replace("\ufeff", "") for text in made]  # at the beginning of a file it is no text
+
+
+def _file(rng: random.Random, texts: list[str], folder: Path) -> tuple[Path, str]:
+    """(a file that holds them, its format)."""
+    kind = rng.choice(FORMATS)
+    compressed = "" if kind == "parquet" else rng.choice(("", "", ".gz", ".zst"))
+    path = folder / f"a.{'txt' if kind == 'lines' else kind}{compressed}"
+    return write(path, texts, kind), kind
+
+
+def _count(run: Path, path: Path, kind: str, pattern: str, rng: random.Random) -> str | dict[str, int]:
+    """The chunks that a count finds, cut in pieces at random; or its message."""
+    small = rng.random() < 0.6
+    more = ("--lines",) if kind == "lines" else ()
+    more += ("--engine", "processes") if rng.random() < 0.1 else ("--threads", str(rng.randint(1, 3)))
+    block = 1 << (rng.randint(5, 12) if small else 23)
+    with mock.patch.multiple(sizes, MOST_BLOCK=block, LEAST_BLOCK=min(block, sizes.LEAST_BLOCK)):
+        done = cli("count", run, path, "--pattern", pattern, "--memory", "400MB", *more, expect=None)
+    if done.returncode:
+        assert done.returncode in (1, 2, 3), done
+        assert done.stderr.startswith(("streambpe: ", "warning: ")), done.stderr
+        return done.stderr
+    return dict(rows(run, "FROM chunk_counts"))
+
+
+def counting(seed: int, folder: Path) -> str:
+    """Documents in any format, under any pattern, in blocks of any size: the chunks are those of find-all."""
+    rng = random.Random(seed)
+    texts, pattern = _documents(rng), rng.choice(PATTERNS)
+    path, kind = _file(rng, texts, folder)
+    split = find_pattern(pattern).split
+    wanted = Counter(chunk for text in expected_documents(texts, kind) for chunk in split(text))
+    found = _count(folder / "run", path, kind, pattern, rng)
+    if not wanted:
+        assert "no text" in found, found
+        return "refused"
+    assert found == wanted, (pattern, kind)
+    return "equal"
+
+
+def readers(seed: int, folder: Path) -> str:
+    """A damaged file, counted in two ways: the same chunks, or both refuse it."""
+    rng = random.Random(seed)
+    path, kind = _file(rng, _documents(rng), folder)
+    other = folder / "other"
+    other.mkdir()
+    others = [write(other / path.name, _documents(rng), kind).read_bytes()]
+    path.write_bytes(damage.damaged(path.read_bytes(), others, rng))
+    found = [_count(folder / f"run{i}", path, kind, "gpt4", rng) for i in range(2)]
+    if any(isinstance(each, str) for each in found):
+        assert all(isinstance(each, str) for each in found), [str(each)[:500] for each in found]
+        return "refused"
+    assert found[0] == found[1]
+    return "equal"
+
+
+# ---------------------------------------------------------------- model files
+
+
+@cache
+def _model_files() -> dict[str, bytes]:
+    """Files of every format that `import` reads, by name: exported here, and of other programs."""
+    files = {}
+    with TemporaryDirectory() as place:
+        for kind in ("plain", "boundless", "uw"):
+            for to, name in (("hf", "json"), ("tiktoken", "tiktoken"), ("boundless", "model"), ("parquet", "parquet")):
+                path = Path(place) / f"{kind}.{name}"
+                export(trained(kind), to, path)
+                files[path.name] = path.read_bytes()
+    for path in sorted(MODELS.glob("*.xz")):
+        data = lzma.decompress(path.read_bytes())
+        if len(data) < 500_000:
+            files[path.stem] = data
+    return files
+
+
+_SOME = [" ab c. bc ab", "the end of the day", " 12 naïve\n\t日本 👍🏽", "aaaaaaaa", "\x00\x7f\u0301"]
+
+
+def _usable(log: EventLog) -> str:
+    """A log that was read can be written, read again and encoded with; or one message says why not."""
+    try:
+        Tokenizer.from_event_log(log)
+        return _agree(log, _SOME)
+    except StreambpeError:
+        return "refused"
+
+
+def importers(seed: int, folder: Path) -> str:
+    """A damaged model file of another program: refused, or a model that encodes as its own replay says."""
+    rng = random.Random(seed)
+    files = _model_files()
+    name = rng.choice(sorted(files))
+    data = files[name]
+    if data.startswith(b"{") and rng.random() < 0.7:
+        document = damage.changed_value(json.loads(data), rng)
+        data = json.dumps(document).encode()
+    else:
+        data = damage.damaged(data, [files[other] for other in files if Path(other).suffix == Path(name).suffix], rng)
+    path, log = folder / name, folder / "log.events.jsonl"
+    path.write_bytes(data)
+    more = ("--pattern", "gpt2") if name.endswith("tiktoken") else ()
+    done = cli("import", path, "-o", log, *more, expect=None)
+    if done.returncode:
+        assert done.returncode in (1, 2, 3), done
+        assert done.stderr.startswith("streambpe: "), done.stderr
+        assert not log.exists()
+        return "refused"
+    return _usable(read_event_log(log))
+
+
+def _edited(lines: list[bytes], rng: random.Random) -> list[bytes]:
+    """As somebody may edit it who knows what the lines mean: other parts, another order, an event twice or never."""
+    at = rng.randrange(1, len(lines)) if len(lines) > 1 else 0
+    event = json.loads(lines[at])
+    what = rng.random()
+    if at and what < 0.6 and "left" in event:
+        event[rng.choice(("left", "right"))] = rng.choice((97, 98, rng.randrange(event["id"] + 1)))
+        if rng.random() < 0.3:
+            event["op"] = rng.choice(("merge", "supermerge"))
+        return [*lines[:at], json.dumps(event, separators=(",", ":")).encode() + b"\n", *lines[at + 1 :]]
+    if what < 0.8:
+        return lines[:at] + lines[at : at + 1] * rng.choice((0, 2)) + lines[at + 1 :]
+    rest = lines[1:]
+    rng.shuffle(rest)
+    return [lines[0], *rest] if what < 0.85 else lines[: rng.randint(1, len(lines))]
+
+
+def logs(seed: int, folder: Path) -> str:
+    """A damaged event log, its digest made right again or not: refused, or a model that encodes as its replay says."""
+    rng = random.Random(seed)
+    path = folder / "a.events.jsonl"
+    write_event_log(path, random_log(seed) if rng.random() < 0.5 else trained(rng.choice(KINDS)))
+    lines = path.read_bytes().splitlines(keepends=True)
+    write_event_log(path, random_log(seed + 1))
+    others = [path.read_bytes()]
+    what = rng.random()
+    if what < 0.4:
+        for _ in range(rng.randint(1, 3)):
+            lines = _edited(lines, rng)
+    elif what < 0.55:
+        lines = [json.dumps(damage.changed_value(json.loads(lines[0]), rng)).encode() + b"\n", *lines[1:]]
+    elif what < 0.75 and len(lines) > 1:
+        at = rng.randrange(1, len(lines))
+        lines[at] = json.dumps(damage.changed_value(json.loads(lines[at]), rng)).encode() + b"\n"
+    else:
+        lines = damage.damaged(b"".join(lines), others, rng).splitlines(keepends=True)
+    if rng.random() < 0.8 and lines:  # as somebody would do who changes it by hand, and knows how
+        digest = hashlib.sha256(b"".join(lines[1:])).hexdigest().encode()
+        lines[0] = regex.sub(rb'"sha256": ?"[0-9a-f]*"', b'"sha256":"%s"' % digest, lines[0])
+        lines[0] = regex.sub(rb'"count": ?\d+', b'"count":%d' % (len(lines) - 1), lines[0])
+    path.write_bytes(b"".join(lines))
+    done = cli("encode", path, input=" ab the end", expect=None)
+    assert done.returncode in (0, 1, 2, 3), done
+    try:
+        log = read_event_log(path)
+    except EventLogError:
+        assert done.returncode, done
+        return "refused"
+    return _usable(log)
+
+
+def ids(seed: int, folder: Path) -> str:
+    """Damaged files of ids, and lists of ids by hand: decoded, or refused."""
+    rng = random.Random(seed)
+    log, text = folder / "a.events.jsonl", folder / "a.txt"
+    write_event_log(log, trained(rng.choice(KINDS)))
+    text.write_text("\n".join(["the end of the day"] * 20), encoding="utf-8")
+    name = rng.choice(("ids.npy", "ids.bin", "ids.parquet", "typed"))
+    if name == "typed":
+        (folder / name).write_bytes(damage.damaged(b"259 260 97\n[12, 300, 45]\n\n7\n", [], rng))
+        done = cli("decode", log, input=(folder / name).read_bytes(), expect=None)
+    else:
+        cli("encode", log, text, "--lines", "-o", folder / name, "--memory", "400MB")
+        file = rng.choice(sorted(path for path in folder.glob(f"{name}*")))
+        file.write_bytes(damage.damaged(file.read_bytes(), [], rng))
+        done = cli("decode", log, folder / name, expect=None)
+    assert done.returncode in (0, 1, 2, 3), done
+    return "refused" if done.returncode else "equal"
+
+
+# ---------------------------------------------------------------- patterns
+
+_PIECES = r"""
+\p{L} \p{N} \s \S \w . [^\s\p{L}] a \x20 é 日 \n [a-z] '(?i:s|t) (?=b) (?!\S) (?<=a) \b ^ $ \A \Z \X \K (?r) (?s) (?i)
+(?m) \p{Lu} [[a-z]--[aeiou]] (?P<n>a) (?1) \1 \p{Nope} [ ) (?: \ {2} \L<x> (?e) (?b)a{e<2} \G (*FAIL) (*SKIP)
+\N{DIGIT_ONE} \x00 \ud800 (?|a|b)
+""".split()  # noqa: SIM905
+_TIMES = ("", "", "", "+", "*", "?", "++", "*?", "{1,3}", "{0}", "{3,1}", "{1,99999}")
+
+
+def _expression(rng: random.Random, depth: int = 2) -> str:
+    parts = []
+    for _ in range(rng.randint(1, 4)):
+        piece = (
+            f"({_expression(rng, depth - 1)})"
+            if depth and rng.random() < 0.3
+            else rng.choice(_PIECES[:16] if rng.random() < 0.7 else _PIECES)
+        )
+        parts.append(piece + rng.choice(_TIMES))
+    return rng.choice(("", "", "|")).join(parts)
+
+
+def patterns(seed: int, folder: Path) -> str:
+    """A regular expression at random, or a preset: counting splits hostile text as find-all does."""
+    rng = random.Random(seed)
+    texts = _texts(rng, 3) + ["".join(rng.choices(ATOMS, k=5)) for _ in range(20)]
+    if rng.random() < 0.3:
+        name = rng.choice(sorted(PRESETS))
+        pattern = find_pattern(name, split_scripts=bool(PRESETS[name].expression) and PRESETS[name].definition is None)
+        return _split_alike(pattern, texts)
+    expression, gaps = _expression(rng), "keep" if rng.random() < 0.8 else "refuse"
+    if expression in PRESETS:
+        return "equal"
+    try:
+        return _split_alike(find_pattern(expression, gaps=gaps, document_seconds=5), texts)
+    except (PatternError, PatternTooSlow):
+        return "refused"
+
+
+def _split_alike(pattern: Pattern, texts: list[str]) -> str:
+    wanted = []
+    for text in texts:
+        try:
+            wanted.append(pattern.split(text))
+        except (PatternError, PatternTooSlow):
+            wanted.append(None)
+            break
+    if None in wanted:
+        try:
+            fast_documents(buffer_of(*texts), pattern)
+        except (PatternError, PatternTooSlow):
+            return "refused"
+        raise AssertionError(f"find-all refuses text number {len(wanted)}, counting does not: {pattern.expression!r}")
+    found = fast_documents(buffer_of(*texts), pattern)
+    assert found == wanted, pattern.expression or pattern.name
+    return "equal"
+
+
+FUZZ: tuple[Callable[[int, Path], str], ...] = (
+    words, superwords, stages, counting, encoders, patterns, readers, importers, logs, ids,
+)  # fmt: skip

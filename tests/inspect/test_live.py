@@ -1,0 +1,187 @@
+"""`watch --page`: who is answered, what the page says while a run learns and when it is done, and how it ends."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from streambpe.config import TrainConfig
+from streambpe.errors import UsageError
+from streambpe.inspect.live import LiveRun, compression, watch_page
+from streambpe.inspect.page_facts import Facts
+from streambpe.inspect.watch import View
+from streambpe.store.journal import Journal
+from streambpe.store.run import Run
+from streambpe.store.training_files import journal_path
+from streambpe.train.commands import train
+from streambpe.train.trainer import Trainer
+from tests.inspect.browser import Browser, needs_chromium
+from tests.runs import SMALL, cli, rows, text_run
+from tests.samples import natural_text
+
+
+@contextmanager
+def served(run: Path, **options: Any) -> Iterator[str]:
+    """The address of a run's page."""
+    stop, told, found = threading.Event(), threading.Event(), []
+
+    def tell(text: str) -> None:
+        found.append(text.split(" ")[0])
+        told.set()
+
+    thread = threading.Thread(target=watch_page, args=(run, tell), kwargs={"every": 0.05, "stop": stop, **options})
+    thread.start()
+    try:
+        assert told.wait(120)
+        yield found[0]
+    finally:
+        stop.set()
+        thread.join(120)
+        assert not thread.is_alive()
+
+
+def ask(address: str, path: str, method: str = "GET", host: str | None = None) -> tuple[int, bytes, dict[str, str]]:
+    """(status, body, headers) of one request."""
+    parts = urlsplit(address)
+    connection = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=20)
+    connection.request(method, path, headers={"Host": host or parts.netloc})
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    return answer.status, body, dict(answer.getheaders())
+
+
+def test_only_who_knows_the_address_is_answered(tmp_path):
+    """The token, this machine's own name, reading only; another token each time."""
+    with served(tmp_path / "run") as address:
+        path = urlsplit(address).path
+        assert urlsplit(address).hostname == "127.0.0.1"
+        assert len(path) > 20
+        code, body, headers = ask(address, path)
+        assert code == 200
+        assert b"<h1" in body
+        assert headers["Cache-Control"] == "no-store"
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
+        code, body, _ = ask(address, path + "data")
+        assert (code, json.loads(body)["state"]) == (200, "waiting")
+        port = urlsplit(address).port
+        assert ask(address, path + "data", host=f"localhost:{port}")[0] == 200
+        for host in ("evil.example", f"evil.example:{port}", "127.0.0.1", f"127.0.0.1:{port}.evil.example"):
+            assert ask(address, path + "data", host=host)[:2] == (403, b"")
+        for wrong in (
+            "/",
+            "/data",
+            path[:-2] + "/",
+            path + "../x",
+            path + "data/",
+            "//",
+        ):
+            assert ask(address, wrong)[:2] == (404, b""), wrong
+        for method in ("POST", "PUT", "DELETE"):
+            assert ask(address, path, method)[0] == 501
+        assert ask(address, path, "HEAD")[1] == b""
+        with pytest.raises(UsageError, match="nothing can be served there"):
+            watch_page(tmp_path / "run", print, port=int(port or 0))
+    with served(tmp_path / "run") as other:
+        assert urlsplit(other).path != path
+    with pytest.raises(ConnectionError):
+        ask(address, path)
+    assert not (tmp_path / "run").exists()
+
+
+class Enough(Exception):
+    """Ends the training between two passes."""
+
+
+def half_learned(folder: Path, passes: int = 8) -> Path:
+    """A run whose training was broken off."""
+    run = text_run(folder / "run", natural_text(2, 20_000) + "</script><img src=x onerror=alert(1)> " * 30)
+    seen = []
+
+    def stop_after_some(batch: Any) -> None:
+        seen.append(batch)
+        if len(seen) > passes:
+            raise Enough
+
+    job = Trainer(run, TrainConfig(vocab_size=600), resources=SMALL, checkpoint_seconds=0.0, on_batch=stop_after_some)
+    with pytest.raises(Enough):
+        job.run()
+    return run
+
+
+def test_what_the_page_is_told(tmp_path):
+    """Status, samples of throughput and memory, latest tokens; the samples of a long run stay few."""
+    run = half_learned(tmp_path)
+    live = LiveRun(View(Run(run), None))
+    assert live.look() != "waiting"
+    status = json.loads((run / "status.json").read_text())
+    status.update(state="running", recent_per_second=123.0, memory_bytes=5_000_000, memory_limit_bytes=10_000_000)
+    for _ in range(5000):
+        live._keep({**status, "run_bytes": 1, "free_bytes": 1})
+    assert 600 <= len(live.samples) <= 1200
+    data = json.loads(live.answer)
+    live.look()
+    data = json.loads(live.answer)
+    cards = dict(data["cards"])
+    assert "50% of the limit" in cards["memory"]
+    assert "123 of late" in cards["throughput"]
+    assert "Latest tokens" in cards["latest"] or "Latest tokens" in data["lines"]
+    assert "onerror=alert(1)>" not in data["tiles"]
+    live.view.latest = []
+    live.view._look_at_journal("main")  # as while it runs: before the tables have them
+    newest = Journal.read(journal_path(Run(run), "main"), mend=False).events[-12:]
+    assert [n for _, n in live.view.latest] == [event.n for event in reversed(list(newest))]
+
+
+def test_the_curve_of_compression(tmp_path):
+    """Every merge takes its count out of the bytes, as the tables have it; and where that says nothing."""
+    run = text_run(tmp_path / "run", natural_text(6, 15_000))
+    train(run, resources=SMALL, vocab_size=400)
+    counts = [n for (n,) in rows(run, "SELECT n FROM events ORDER BY seq")]
+    ((size,),) = rows(run, "SELECT sum(strlen(chunk) * n) FROM chunk_counts")
+    facts: Any = {
+        "corpus": {"bytes": int(size)}, "config": {"encoding": "bytes"}, "cutoff": {"chunks_left_out": 0},
+        "deletions": [], "merges": list(enumerate(counts, 1)), "supermerges": [],
+    }  # fmt: skip
+    panel = compression(facts)
+    assert [round(value, 9) for _, value in panel.rows] == [
+        round(int(size) / (int(size) - sum(counts[:i])), 9) for i in range(1, len(counts) + 1)
+    ]
+    ((tokens,),) = rows(run, "SELECT sum(n) FROM token_counts")
+    assert panel.rows[-1][1] == pytest.approx(int(size) / tokens, rel=0.02)
+    for change in ({"deletions": [(1, 1)]}, {"config": {"encoding": "chars"}}, {"merges": []}, {"corpus": None}):
+        some: Facts = {**facts, **change}
+        assert not compression(some).chart
+
+
+def test_options_that_make_no_sense_are_refused(tmp_path):
+    """--port without --page, --once with it."""
+    assert "--port is for --page" in cli("watch", tmp_path, "--port", "8000", expect=2).stderr
+    assert "leave one of them out" in cli("watch", tmp_path, "--page", "--once", expect=2).stderr
+
+
+@needs_chromium
+@pytest.mark.long
+def test_the_page_grows(tmp_path):
+    """It waits, shows a run that was broken off, then the finished one, without being loaded again; no complaints."""
+    with Browser(tmp_path) as browser, served(tmp_path / "run") as address:
+        browser.open(address, width=390)
+        browser.wait_for("document.body.dataset.ready === 'waiting'")
+        run = half_learned(tmp_path)
+        browser.wait_for("document.getElementById('chart-merge-counts')")
+        assert browser.run("document.documentElement.scrollWidth") <= 390
+        before = browser.run("document.getElementById('merge-counts').textContent")
+        train(run, resources=SMALL, vocab_size=600)
+        browser.wait_for("document.getElementById('chart-renyi')")
+        assert browser.run("document.body.dataset.ready") == "done"
+        assert browser.run("document.getElementById('merge-counts').textContent") != before
+        assert browser.run("document.images.length") == 0
+        assert browser.complaints == []

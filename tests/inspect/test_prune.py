@@ -1,0 +1,154 @@
+"""prune: a smaller vocabulary whose tokens all are tokens of the larger one."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+
+import pytest
+import tokenizers
+
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import UsageError
+from streambpe.model.eventlog import EventLog, Op, read_event_log, write_event_log
+from streambpe.model.pruned import prune_log
+from streambpe.model.replay import Model
+from streambpe.train.commands import train
+from tests.runs import SMALL, cli
+from tests.samples import natural_text
+from tests.trained import DOCUMENTS, KINDS, trained
+
+TEXT = natural_text(3, 20_000)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run with a vocabulary of 500 ids, some of them special or reserved."""
+    folder = tmp_path_factory.mktemp("prune")
+    (folder / "a.txt").write_text(TEXT, encoding="utf-8")
+    options = {"pattern": "gpt2", "specials": ("<s>",), "reserve": 2, "specials_first": True}
+    train(folder / "run", [str(folder / "a.txt")], resources=SMALL, vocab_size=500, **options)
+    return folder / "run"
+
+
+def removed_one_by_one(log: EventLog, uses: dict[int, int], many: int) -> list[int]:
+    """The slow way: look at all tokens that no other one is made of, take the least used, and look again."""
+    events, uses = list(log.events), Counter(uses)
+    gone = []
+    for _ in range(many):
+        parts = {part for event in events for part in event.pair}
+        least = min({event.id for event in events} - parts, key=lambda number: (uses[number], -number))
+        maker = next(event for event in events if event.id == least)
+        for part in maker.pair:
+            uses[part] += uses[least]
+        events = [event for event in events if event.id != least]
+        gone.append(least)
+    return gone
+
+
+def test_what_leaves_and_what_stays(run, tmp_path):
+    """Equal to taking one after the other; kept tokens keep their bytes, and encode as the slow replay says."""
+    log = read_event_log(run / "model.events.jsonl")
+    whole, rng = Model(log), random.Random(1)
+    for many in (0, 1, 60, 150, 241):
+        uses = {event.id: rng.choice([0, 1, 2, 50]) for event in log.events}
+        small, moved = prune_log(log, uses, whole.n_vocab - many)
+        model = Model(small)
+        assert model.n_vocab == whole.n_vocab - many == small.header.config["vocab_size"]
+        gone = {whole.model_id[number] for number in removed_one_by_one(log, uses, many)}
+        kept = {number for number in whole.log_id if number not in gone}
+        assert moved.keys() == kept | set(whole.special_ids.values())
+        for old in kept:
+            assert whole.content(whole.log_id[old]) == model.content(model.log_id[moved[old]])
+        assert {moved[old] for old in whole.special_ids.values()} == set(model.special_ids.values())
+        holes, same = prune_log(log, uses, whole.n_vocab - many, keep_ids=True)
+        assert same == {old: old for old in moved}
+        write_event_log(tmp_path / "holes.jsonl", holes)
+        holes = read_event_log(tmp_path / "holes.jsonl")
+        with_holes, tokenizer = Tokenizer.from_event_log(holes), Tokenizer.from_event_log(small)
+        assert [moved[number] for number in with_holes.encode(TEXT)] == tokenizer.encode(TEXT)
+        assert with_holes.n_vocab == whole.n_vocab
+        renumbered, _ = prune_log(holes, uses, whole.n_vocab - many)
+        assert renumbered.events == small.events
+        assert Model(renumbered).model_id == Model(small).model_id
+        for chunk in ("the", " of", "abracadabra", "zzzz", " 中文"):
+            assert tokenizer.encode_ordinary(chunk) == model.to_model_ids(
+                model.encode_chunks([piece.encode() for piece in tokenizer.encoder.pattern.split(chunk)])
+            )
+        assert tokenizer.decode(tokenizer.encode_ordinary(TEXT)) == TEXT
+
+
+def test_the_command(run, tmp_path):
+    """From what RUN has counted, or from a text; the map and the message."""
+    small, small_map = tmp_path / "small.events.jsonl", tmp_path / "map.json"
+    done = cli("prune", run, "--to", "400", "-o", small, "--map", small_map, "--progress", "none")
+    assert f"{small}: 400 ids, 500 before. Bytes per token: " in done.stderr
+    tokenizer, whole = Tokenizer.load(small), Tokenizer.load(run)
+    for old, new in json.loads(small_map.read_text(encoding="utf-8")).items():
+        assert whole.decode_bytes([int(old)]) == tokenizer.decode_bytes([new])
+    said = [float(number) for number in done.stderr.rsplit("token: ", 1)[1].split(" -> ")]
+    ids = [len(one.encode_ordinary(TEXT)) for one in (whole, tokenizer)]
+    assert said == [round(len(TEXT.encode()) / number, 3) for number in ids]
+    common = [word for word, _ in Counter(TEXT.split()).most_common(2)]
+    (tmp_path / "b.txt").write_text(" ".join(common * 50), encoding="utf-8")
+    texts = ["--text", tmp_path / "b.txt", "-o", tmp_path / "b.events.jsonl", "--json"]
+    told = json.loads(cli("prune", small, "--to", "300", *texts, "--progress", "none").stdout)
+    assert told["ids"] == 300
+    assert told["bytes_per_token"] == told["bytes_per_token_before"] > 1
+    assert "exists" in cli("prune", run, "--to", "400", "-o", small, expect=2).stderr
+    told = cli(
+        "prune", run, "--to", "400", "--keep-ids", "-o", tmp_path / "d.events.jsonl", "--progress", "none"
+    ).stderr
+    assert "400 ids, 500 before. Bytes per token: " + " -> ".join(f"{number:.3f}" for number in said) in told
+    cli("export", tmp_path / "d.events.jsonl", "--to", "hf", "-o", tmp_path / "hf.json")
+    with_holes, theirs = (
+        Tokenizer.load(tmp_path / "d.events.jsonl"),
+        tokenizers.Tokenizer.from_file(str(tmp_path / "hf.json")),
+    )
+    assert theirs.encode(TEXT, add_special_tokens=False).ids == with_holes.encode(TEXT)
+    assert theirs.decode(with_holes.encode(TEXT)) == TEXT
+    assert "prune it to fewer" in cli("export", tmp_path / "d.events.jsonl", "--to", "events", "--vocab-size", "399",
+                                      "-o", tmp_path / "e", expect=2).stderr  # fmt: skip
+    (tmp_path / "empty.txt").write_text("")
+    new = tmp_path / "new.jsonl"
+    for more, told in ((["--map", new], "both name"), (["--text", tmp_path / "empty.txt"], "there is no text")):
+        assert told in cli("prune", run, "--to", "400", "-o", new, *more, expect=2).stderr
+        assert not new.exists()
+    assert "lies in no RUN" in cli("prune", small, "--to", "300", "-o", tmp_path / "c", expect=2).stderr
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "picky"])
+@pytest.mark.parametrize("keep_ids", [False, True])
+def test_every_kind_of_model(kind, keep_ids):
+    """Superwords, stop words, unknown characters, SCRIPT's symbols: down to what was not learned, and half way; what
+    is left encodes as the slow replay says and gives the text back."""
+    log = trained(kind)
+    if any(event.op is Op.DELETE for event in log.events):
+        pytest.skip("deletions are refused")
+    whole = Tokenizer.from_event_log(log)
+    least = whole.n_vocab - len({event.id for event in log.events})
+    for size in (least, (least + whole.n_vocab) // 2):
+        small, moved = prune_log(log, {}, size, keep_ids=keep_ids)
+        tokenizer, model = Tokenizer.from_event_log(small), Model(small)
+        assert tokenizer.n_vocab - small.header.config.get("holes", 0) == size
+        assert all(old == new for old, new in moved.items()) or not keep_ids
+        for text in DOCUMENTS[:4]:
+            ids = tokenizer.encode_ordinary(text)
+            assert tokenizer.decode(ids) == whole.decode(whole.encode_ordinary(text))
+            assert set(ids) <= set(moved.values())
+            chunks = [piece.encode() for piece in tokenizer.encoder.pattern.split(text)]
+            assert ids == model.to_model_ids(model.encode_chunks(chunks))
+
+
+def test_what_cannot_be_pruned(run, tmp_path):
+    """Too few ids, too many, and a model whose tokens were deleted and made again."""
+    log = read_event_log(run / "model.events.jsonl")
+    for size in (258, 501):
+        with pytest.raises(UsageError, match=f"--to {size}.*from 259 to 500"):
+            prune_log(log, {}, size)
+    assert Model(prune_log(log, {}, 259)[0]).events == ()
+    (tmp_path / "a.txt").write_text(TEXT, encoding="utf-8")
+    picky = train(tmp_path / "picky", [str(tmp_path / "a.txt")], resources=SMALL, vocab_size=400, tau="0.6")
+    with pytest.raises(UsageError, match="--tau"):
+        prune_log(read_event_log(picky.log), {}, 350)

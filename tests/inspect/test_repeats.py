@@ -1,0 +1,162 @@
+"""`check --repeats` against a dictionary of all documents, however they were counted and wherever they stand."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+
+import mmh3
+import polars as pl
+import pytest
+
+from streambpe.inspect import check as check_room
+from streambpe.inspect import repeats
+from streambpe.inspect.check import check
+from streambpe.inspect.repeats import Repeats
+from streambpe.resources import Resources
+from streambpe.store.exchange import merge_runs
+from streambpe.train.counting import sizes
+from streambpe.train.counting.count import count, count_from_iterator
+from tests.runs import cli
+
+ONE = Resources(400 * 10**6, 1, engine="threads")
+TEXTS = {
+    "a.txt": [*(f"line {i % 40} é東" for i in range(60)), "end"],
+    "b.jsonl": ["", "line 3 é東", "two\nlines", "", "mark \ufeff"],
+    "c.parquet": ["two\nlines", "end", *(f"row {i}" for i in range(300)), "row 7", "cafe\u0301", "caf\u00e9"],
+    "d.csv": ["row 7", "end", "alone"],
+}
+
+
+def write(folder: Path) -> list[str]:
+    """The documents of TEXTS in four kinds of file."""
+    folder.mkdir()
+    (folder / "a.txt").write_bytes("\n".join(TEXTS["a.txt"]).encode())
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS["b.jsonl"])
+    (folder / "b.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    pl.DataFrame({"text": [*TEXTS["c.parquet"], None, None]}).write_parquet(folder / "c.parquet")
+    (folder / "d.csv").write_text("id,text\n" + "".join(f'1,"{text}"\n' for text in TEXTS["d.csv"]))
+    return [str(path) for path in sorted(folder.iterdir())]
+
+
+def slow(files: list[str], of: int = 1) -> Repeats:
+    """The slow meaning: what a dictionary holds when a document comes."""
+    seen: dict[str, tuple[str, int]] = {}
+    times: Counter[str] = Counter()
+    found = Repeats()
+    for path, texts in zip(files, TEXTS.values(), strict=True):
+        mine = [text for text in texts if mmh3.hash64(text.encode(), signed=False)[0] * of < 2**64]
+        for number, text in enumerate(mine, 1):
+            found.documents += 1
+            times[text] += 1
+            if text in seen:
+                found.repeated += 1
+                found.by_source[path] = found.by_source.get(path, 0) + 1
+            seen.setdefault(text, (path, number))
+    found.most = max(times.values())
+    found.first = min(seen[text] for text, n in times.items() if n == found.most)
+    return found
+
+
+def found_in(run: Path, resources: Resources = ONE) -> Repeats:
+    """What `check` tells of a run in which nothing is wrong."""
+    told: list[Repeats] = []
+    assert check(run, repeats=told.append, resources=resources) == []
+    return told[0]
+
+
+@pytest.mark.parametrize("room", [1 << 30, 1000])
+def test_what_a_dictionary_finds(tmp_path, monkeypatch, room):
+    """Also where a block holds few documents, and memory a few of their hashes."""
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 300)
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 300)
+    monkeypatch.setattr(repeats, "half_of_spare", lambda resources: 2 * room)
+    files = write(tmp_path / "in")
+    want = slow(files)
+    assert want.repeated > 20
+    count(tmp_path / "run", files, lines=True, resources=ONE)
+    assert found_in(tmp_path / "run") == want
+    assert list((tmp_path / "run" / "tmp").iterdir()) == []
+    count(tmp_path / "sample", files[::-1], lines=True, sample="1/2", normalize="nfc", resources=ONE)
+    assert found_in(tmp_path / "sample") == slow(files, 2)
+
+
+def test_shards_that_were_merged_are_as_the_whole(tmp_path):
+    files = write(tmp_path / "in")
+    for k in (2, 1):
+        count(tmp_path / f"s{k}", files, lines=True, shard=f"{k}/2", resources=ONE)
+    merge_runs(tmp_path / "all", [tmp_path / "s2", tmp_path / "s1"], resources=ONE)
+    assert found_in(tmp_path / "all") == slow(files)
+
+
+def test_files_that_are_one_document(tmp_path, monkeypatch):
+    """In many blocks, with a mark at the front and bytes that are not UTF-8; a sample leaves some of them out."""
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 700)
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 700)
+    (tmp_path / "in").mkdir()
+    for name, text in {"a": "one", "b": "\ufeffone", "c": "on", "d": "", "e": "one", "f": ""}.items():
+        (tmp_path / "in" / f"{name}.txt").write_bytes(text.encode() * 1 + (b" \xff more" * 900 if text else b""))
+    count(tmp_path / "run", [str(tmp_path / "in")], bad_utf8="replace", resources=ONE)
+    found = found_in(tmp_path / "run")
+    assert (found.documents, found.repeated, found.most) == (6, 3, 3)
+    assert found.first == (str(tmp_path / "in" / "a.txt"), 1)
+    assert found.by_source == {str(tmp_path / "in" / f"{name}.txt"): 1 for name in "bef"}
+    in_sample = mmh3.hash64(("one" + " \ufffd more" * 900).encode(), signed=False)[0] * 2 < 2**64
+    count(tmp_path / "half", [str(tmp_path / "in")], bad_utf8="replace", sample="1/2", resources=ONE)
+    assert found_in(tmp_path / "half").repeated == 1 + 2 * in_sample  # an empty one is in every sample
+
+
+def test_what_is_told(tmp_path):
+    """Of one source, of several, of none; what cannot be read again is named, and a changed source is a difference."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_text('{"text": "the cat"}\n' * 3 + '{"text": "a dog"}\n')
+    run = tmp_path / "run"
+    count(run, [str(tmp_path / "in")], resources=ONE)
+    told = cli("check", run, "--repeats").stderr.splitlines()
+    a, b = tmp_path / "in" / "a.jsonl", tmp_path / "in" / "b.jsonl"
+    assert told == [
+        f"{run}: 2 of 4 documents (50.0 %) repeat one that stands before.",
+        f"{run}: document 1 of {a} stands there most often: 3 times.",
+        f"{run}: everything adds up.",
+    ]
+    b.write_text('{"text": "a dog"}\n' + '{"text": "a mouse"}\n')
+    count(run, [str(tmp_path / "in")], resources=ONE)
+    count_from_iterator(run, ["the cat"], resources=ONE)
+    told = cli("check", run, "--repeats").stderr.splitlines()
+    assert told[2] == f"{run}: those that repeat one are in {a} (2), {b} (1)."
+    assert told[3].startswith(f"{run}: iterator: not among the documents that were compared, because only a file")
+    as_json = json.loads(cli("check", run, "--repeats", "--json").stdout)
+    assert as_json["repeats"] == {
+        "documents": 6,
+        "repeated": 3,
+        "by_source": {str(a): 2, str(b): 1},
+        "most_often": {"source": str(a), "document": 1, "times": 3},
+    }
+    assert "repeats" not in json.loads(cli("check", run, "--json").stdout)
+    a.write_text('{"text": "one cat"}\n' * 3 + '{"text": "a dog"}\n')
+    changed = cli("check", run, "--repeats", expect=1)
+    assert "is not what was counted" in changed.stdout
+    assert f"{run}: no document stands there twice (2 documents were compared)." in changed.stderr
+    assert f"{run}: {a}, iterator: not among the documents" in changed.stderr
+
+
+def test_other_documents_than_were_counted_are_a_difference(tmp_path, monkeypatch):
+    """What the digests leave unseen, as in a run of a version that kept none."""
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    count(tmp_path / "run", [str(tmp_path / "a.txt")], lines=True, resources=ONE)
+    monkeypatch.setattr(check_room, "_check_files", lambda *args: {})
+    (tmp_path / "a.txt").write_text("one two\n")
+    told: list[Repeats] = []
+    (problem,) = check(tmp_path / "run", repeats=told.append, resources=ONE)
+    assert str(problem) == f"source files: {tmp_path / 'a.txt'}, holds 1 document; 2 were counted"
+
+
+@pytest.mark.long
+def test_processes_and_a_count_in_two_steps_are_told_the_same(tmp_path):
+    files = write(tmp_path / "in")
+    two = Resources(10**9, 2, engine="processes")
+    count(tmp_path / "run", files[2:], resources=ONE)
+    count(tmp_path / "run", files, lines=True, resources=two)
+    assert found_in(tmp_path / "run", two) == slow(files)

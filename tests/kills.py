@@ -1,0 +1,282 @@
+"""Kills at every boundary: before each fsync, rename and commit of a command, in every system. Then it is given again.
+
+    python -m tests.kills [--attempts N] [--seed S] [--case NAME]
+
+An attempt copies what the command begins with, gives it in a process that dies at its n-th boundary (failpoints.py), or
+at a moment by chance, sometimes twice, and gives it once more to its end:
+
+    same     the output of a command that nobody disturbed, `check` is clean, no unfinished file stays
+    missed   the same, but the command was done before the kill came
+    wrong    another output, a complaint of `check`, or a file that stays
+    error    the command does not go on
+
+The process that dies writes in small pieces (many parts, a checkpoint after every pass); the one that goes on does not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.outcomes import command_line
+from tests.runs import ROOT, cli, rows
+from tests.samples import natural_text
+
+OUTCOMES = ("same", "missed", "wrong", "error")
+_RESOURCES = ("--memory", "400MB", "--threads", "2")
+_LINES = ("--lines", "--pattern", "gpt4", *_RESOURCES)
+_ORDERED = ("--lines", "--pattern", "boundless", *_RESOURCES)
+_BOTH = ("--sequences", *_ORDERED)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command, and those that make what it begins with. RUN, OTHER, TEXT, MORE and OUT stand for paths."""
+
+    command: tuple[str, ...]
+    before: tuple[tuple[str, ...], ...] = ()
+
+
+def _train(*options: str, size: int = 700) -> tuple[str, ...]:
+    return ("train", "RUN", "TEXT", "--vocab-size", str(size), *options)
+
+
+_TRAINED = _train(*_LINES)
+_OLD = ("train", "OTHER", *_TRAINED[2:])
+_EXTENDED = ("--extend", "OTHER", "--vocab-size", "900", "--lines", *_RESOURCES)
+CASES = {
+    "count": Case(("count", "RUN", "TEXT", *_LINES)),
+    "count, processes": Case(("count", "RUN", "TEXT", "--engine", "processes", *_LINES)),
+    "count, sequences": Case(("count", "RUN", "TEXT", "--sequences", *_ORDERED)),
+    "count, sample": Case(("count", "RUN", "TEXT", "--sample", "1/3", "--sequences", *_ORDERED)),
+    "merge-counts": Case(
+        ("merge-counts", "RUN", "OTHER", *_RESOURCES),
+        (("count", "RUN", "TEXT", *_BOTH), ("count", "OTHER", "MORE", *_BOTH)),
+    ),
+    "count more": Case(("count", "RUN", "MORE", *_LINES), (("count", "RUN", "TEXT", *_LINES),)),
+    "plain": Case(_TRAINED),
+    "plain, larger": Case(("train", "RUN", "--vocab-size", "900", *_RESOURCES), (_TRAINED,)),
+    "plain, stop words": Case(_train("--stop-list", "5", "--freq-cutoff", "2", *_LINES)),
+    "picky": Case(_train("--like", "picky", "--lines", *_RESOURCES, size=400)),
+    "batch": Case(_train("--like", "batch", "--lines", *_RESOURCES)),
+    "script": Case(_train("--like", "script", "--lines", *_RESOURCES, size=2500)),
+    "boundless": Case(_train("--superwords", "boundless", *_ORDERED)),
+    "superbpe": Case(_train("--superwords", "superbpe", "--transition", "500", *_ORDERED)),
+    "uw": Case(_train("--superwords", "uw", "--transition", "500", *_RESOURCES, "--lines")),
+    "balance": Case(("train", "RUN", "TEXT", "MORE", "--vocab-size", "500", "--group", "a=TEXT", "--group", "b=MORE",
+                     "--balance", "--balance-from", "40", "--balance-window", "20", "--balance-text", "a=MORE",
+                     "--balance-text", "b=TEXT", *_LINES)),
+    "extend": Case(("train", "RUN", "MORE", *_EXTENDED), (_OLD,)),
+    "extend, uw": Case(("train", "RUN", "MORE", "--superwords", "uw", *_EXTENDED), (_OLD,)),
+    "encode": Case(("encode", "RUN", "TEXT", "-o", "OUT.bin", *_RESOURCES), (_TRAINED,)),
+    "export": Case(("export", "RUN", "--to", "parquet", "-o", "OUT.parquet", "--force"), (_TRAINED,)),
+    "report": Case(("report", "RUN", "-o", "OUT.html"), (_TRAINED,)),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder with a RUN, a text and room for output."""
+
+    folder: Path
+
+    def words(self, command: Sequence[str]) -> list[str]:
+        """The command with paths of this folder, also behind a name: a=TEXT."""
+        paths = {"RUN": "run", "OTHER": "other", "TEXT": "text.txt", "MORE": "more.txt", "OUT.bin": "out.bin"}
+        paths |= {"OUT.parquet": "out.parquet", "OUT.html": "out.html"}
+        parts = [word.rpartition("=") for word in command]
+        return [f"{name}{sign}{self.folder / paths[word]}" if word in paths else f"{name}{sign}{word}"
+                for name, sign, word in parts]  # fmt: skip
+
+    def output(self, case: Case) -> str:
+        """A digest of what the command made; counts by way of a table, since parts may be cut in any way."""
+        run, digest = self.folder / "run", hashlib.sha256()
+        if case.command[0] in ("count", "merge-counts"):
+            cli("export-counts", run, "-o", self.folder / "counts.csv")
+            digest.update((self.folder / "counts.csv").read_bytes())
+        elif case.command[0] == "train":
+            digest.update((run / "model.events.jsonl").read_bytes())
+        elif case.command[0] != "report":  # a page tells of times
+            made = self.words(case.command)[case.command.index("-o") + 1]
+            digest.update(Path(made).read_bytes())
+        return digest.hexdigest()
+
+    def is_done(self, case: Case) -> bool:
+        """Whether the command was done before it was killed and would be refused now: what is encoded is not written
+        over, what was added is not added again."""
+        if case.command[0] == "encode":
+            return (self.folder / "out.bin").exists()
+        if case.command[0] != "merge-counts" or (self.folder / "run/counting.json").exists():
+            return False
+        (paths,) = zip(*rows(self.folder / "run", "SELECT path FROM source_files"), strict=True)
+        return len(paths) == 2
+
+    def unfinished(self) -> list[str]:
+        """Files that nobody needs any more."""
+        left = [path.name for path in self.folder.rglob("*") if path.suffix in (".new", ".tmp", ".wal")]
+        patterns = ("run/*pending*", "run/training/*", "run/tmp/*")
+        return left + [path.name for pattern in patterns for path in self.folder.glob(pattern)]
+
+
+# ---------------------------------------------------------------- the process that dies
+
+
+def _in_small_pieces() -> None:
+    """Many parts, files and checkpoints, even for a small corpus."""
+    from streambpe.encode import corpus
+    from streambpe.train.counting import sizes, spread, worker
+    from streambpe.train.engine import balanced
+    from streambpe.train.pace import Pace
+    from streambpe.train.superwords import neighbours
+
+    sizes.MOST_BLOCK = sizes.LEAST_BLOCK = 1 << 13
+    sizes.MOST_ORDERED = 0
+    worker.CHECKPOINT_SECONDS = corpus.COMMIT_SECONDS = -1.0
+    spread._LEAST_TASK = 1 << 13
+    neighbours.MOST_PLACES = 2000
+    balanced._BATCH_SECONDS = 0.005
+    Pace.is_due = lambda _: True  # type: ignore[method-assign]
+
+
+def _serve(words: list[str]) -> None:
+    """One command; if it lives to its end, the number of boundaries that it passed goes to stdout."""
+    from streambpe import failpoints
+    from streambpe.cli.main import main
+
+    _in_small_pieces()
+    code = main(words, prog_name="streambpe", standalone_mode=False)
+    if code:
+        sys.exit(code)
+    print("\nboundaries", next(failpoints._passed) - 1, flush=True)
+
+
+def _start(place: Place, case: Case, at: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.kills", "--serve", *place.words(case.command)], cwd=ROOT, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "STREAMBPE_FAILPOINT": f"boundary:{at}"},
+    )  # fmt: skip
+
+
+@dataclass
+class Prepared:
+    """A case that can be tried."""
+
+    name: str
+    case: Case
+    start: Path  # what is copied for each attempt
+    output: str
+    boundaries: int
+    seconds: float = 0.0  # of a command that nobody disturbs
+    outcomes: Counter[str] = field(default_factory=Counter)
+
+
+def prepare(names: Sequence[str], folder: Path) -> Iterator[Prepared]:
+    """Make what cases begin with, and see what comes out of them undisturbed."""
+    for number, name in enumerate(names):
+        case, start, whole = CASES[name], Place(folder / f"start-{number}"), Place(folder / f"whole-{number}")
+        start.folder.mkdir()
+        for file, seed in (("text.txt", 5), ("more.txt", 6)):
+            (start.folder / file).write_text(natural_text(seed, 40_000), encoding="utf-8")
+        for command in case.before:
+            cli(*start.words(command))
+        shutil.copytree(start.folder, whole.folder)
+        began = time.monotonic()
+        process = _start(whole, case, 1 << 60)
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0, (name, err)
+        seconds = time.monotonic() - began
+        boundaries = int(out.rpartition("boundaries")[2])
+        yield Prepared(name, case, start.folder, whole.output(case), boundaries, seconds)
+        shutil.rmtree(whole.folder)
+
+
+# ---------------------------------------------------------------- attempts
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One kill or two: at this boundary, or (0) after this share of the time."""
+
+    case: str
+    at: int
+    share: float
+    twice: bool
+
+
+def _killed(prepared: Prepared, place: Place, attempt: Attempt, again: bool) -> bool:
+    """Give the command in a process that dies; whether it did."""
+    at = 1 + attempt.at // 2 if again else attempt.at
+    process = _start(place, prepared.case, at or 1 << 60)
+    if not at:
+        time.sleep(attempt.share * prepared.seconds)
+        process.send_signal(signal.SIGKILL)
+    _, err = process.communicate(timeout=300)
+    assert process.returncode in (0, -signal.SIGKILL) or "worker" in err, (process.returncode, err)
+    return process.returncode != 0
+
+
+def _tried(prepared: Prepared, attempt: Attempt, folder: Path) -> tuple[str, str]:
+    """(outcome, what is said of it)."""
+    place = Place(folder / "attempt")
+    shutil.copytree(prepared.start, place.folder)
+    try:
+        killed = _killed(prepared, place, attempt, again=False)
+        if attempt.twice:
+            killed = _killed(prepared, place, attempt, again=True) or killed
+        if place.is_done(prepared.case):
+            killed = False
+            if prepared.case.command[0] == "merge-counts":  # refused, but it removes what the kill left
+                cli(*place.words(prepared.case.command), expect=2)
+        else:
+            cli(*place.words(prepared.case.command))
+        wrong = [] if place.output(prepared.case) == prepared.output else ["another output"]
+        wrong += place.unfinished()
+        cli("check", place.folder / "run", *_RESOURCES)
+    except (AssertionError, OSError, subprocess.TimeoutExpired):
+        return "error", traceback.format_exc()[-1500:]
+    finally:
+        shutil.rmtree(place.folder)
+    if wrong:
+        return "wrong", ", ".join(wrong)
+    return ("same" if killed else "missed"), ""
+
+
+def attempts(cases: Sequence[Prepared], number: int, seed: int) -> list[Attempt]:
+    """So many, in turn over the cases; those of one case are spread evenly over its boundaries, every fifth by time."""
+    chance = random.Random(seed)
+    each = -(-number // len(cases))
+    made = []
+    for turn in range(number):
+        prepared, step = cases[turn % len(cases)], turn // len(cases)
+        at = 1 + int((step + chance.random()) * prepared.boundaries / each)
+        made.append(Attempt(prepared.name, 0 if step % 5 == 4 else at, chance.random(), chance.random() < 0.2))
+    return made
+
+
+def matrix(number: int, seed: int, names: Sequence[str], folder: Path) -> list[Prepared]:
+    """So many attempts; what became of each is told if it is bad, and counted."""
+    prepared = {each.name: each for each in prepare(names, folder)}
+    for attempt in attempts(list(prepared.values()), number, seed):
+        outcome, said = _tried(prepared[attempt.case], attempt, folder)
+        prepared[attempt.case].outcomes[outcome] += 1
+        if outcome in ("wrong", "error"):
+            print(outcome, attempt, said, sep="\n  ", flush=True)
+    return list(prepared.values())
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--serve"]:
+        _serve(sys.argv[2:])
+    else:
+        command_line(__doc__, 500, CASES, OUTCOMES, matrix)

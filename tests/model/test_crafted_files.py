@@ -1,0 +1,121 @@
+"""A file of a few lines cannot make a reader take more memory than a model of its size: it is refused at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from streambpe.config import TrainConfig
+from streambpe.encode.decode import decode_array
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import EventLogError, SourceError, UsageError
+from streambpe.model import eventlog
+from streambpe.model.eventlog import read_event_log
+from tests.runs import cli
+
+ALPHABET = {"kind": "bytes", "first_id": 0, "symbols": [f"{byte:02x}" for byte in range(256)]}
+
+
+def crafted(path: Path, events: Sequence[dict[str, Any]], alphabet: dict[str, Any], reserved: int) -> Path:
+    """An event log with a right digest."""
+    lines = b"".join(json.dumps(event).encode() + b"\n" for event in events)
+    header = {
+        "format": "streambpe-events", "version": 1, "config": {"pattern": "none"}, "unicode": None, "corpus": {},
+        "alphabet": alphabet, "unk": None, "stop_words": [], "specials": [], "reserved": reserved,
+        "events": {"count": len(events), "sha256": hashlib.sha256(lines).hexdigest()},
+    }  # fmt: skip
+    path.write_bytes(json.dumps(header).encode() + b"\n" + lines)
+    return path
+
+
+def doubling(times: int) -> list[dict[str, Any]]:
+    """Each token is twice the one before it."""
+    pairs = [97, *range(256, 255 + times)]
+    return [{"op": "merge", "left": n, "right": n, "id": 256 + i, "n": 1} for i, n in enumerate(pairs)]
+
+
+@pytest.mark.parametrize(
+    ("events", "alphabet", "reserved"),
+    [
+        (doubling(60), ALPHABET, 0),
+        ([], ALPHABET, 10**12),
+        ([], ALPHABET | {"first_id": 2**30}, 0),
+        ([], {"kind": "script", "first_id": 0, "size": 10**12}, 0),
+    ],
+    ids=["tokens of 2^60 bytes", "reserved", "first id", "symbols"],
+)
+def test_a_log_of_few_lines_names_little(tmp_path, events, alphabet, reserved):
+    """By the reader, before any table is made."""
+    with pytest.raises(EventLogError, match="line"):
+        read_event_log(crafted(tmp_path / "a.events.jsonl", events, alphabet, reserved))
+
+
+def test_what_may_be_is_read(tmp_path, monkeypatch):
+    """Tokens up to the bound, also after deletions: a token that is learned again counts once."""
+    monkeypatch.setattr(eventlog, "MOST_SYMBOLS", 1 << 10)
+    monkeypatch.setattr(eventlog, "MOST_SYMBOLS_A_LINE", 0)
+    again = [{"op": "delete", "id": 264, "into": [263, 263], "n": 1}, doubling(9)[-1]] * 3
+    path = tmp_path / "a.events.jsonl"
+    assert (
+        len(Tokenizer.from_event_log(read_event_log(crafted(path, doubling(9) + again, ALPHABET, 9))).encode("a" * 512))
+        == 1
+    )
+    with pytest.raises(EventLogError, match="line 11: the tokens up to here"):
+        read_event_log(crafted(path, doubling(10), ALPHABET, 0))
+
+
+def test_a_log_that_contradicts_itself_is_refused(tmp_path):
+    """Its digest is right, its lines are possible one by one, but an id does not stand for what its merge makes."""
+    events = doubling(3)
+    events[2] |= {"left": 97, "right": 97}  # which is 256 already
+    log = crafted(tmp_path / "a.events.jsonl", events, ALPHABET, 0)
+    told = cli("encode", log, input="aaaa", expect=1).stderr
+    assert "contradicts itself: its merge of 97 and 97 makes b'aa', which has id 256 here, not 258" in told
+
+
+def test_reserved_ids_are_bounded_where_they_are_asked_for():
+    """A model that nobody could read again is not begun."""
+    with pytest.raises(UsageError, match="--reserve"):
+        TrainConfig.from_options("hf", vocab_size=2**21, reserve=2**20 + 1)
+
+
+@pytest.mark.parametrize("which", ["ids.npy", "ids.npy.offsets.npy"])
+@pytest.mark.parametrize("size", [10**11, 10**400, -8, "8,", "("])
+def test_arrays_are_as_long_as_their_files(tmp_path, which, size):
+    """The header of an array promises more than the file holds, or what no number is; or it never ends."""
+    tokenizer = Tokenizer.from_event_log(read_event_log(crafted(tmp_path / "a.events.jsonl", [], ALPHABET, 0)))
+    np.save(tmp_path / "ids.npy", np.arange(8, dtype=np.uint16))
+    np.save(tmp_path / "ids.npy.offsets.npy", np.array([0, 8]))
+    header = f"{{'descr': '<i8', 'fortran_order': False, 'shape': ({size},), }}".encode().ljust(501) + b"\n"
+    (tmp_path / which).write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(64))
+    with pytest.raises(SourceError, match="cannot be read"):
+        list(decode_array(tokenizer, tmp_path / "ids.npy"))
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [("ids.parquet", "no column ids"), ("ids.bin", "does not say what ids.bin holds"), ("typed", "no list of ids")],
+)
+def test_files_of_ids_that_are_not(tmp_path, name, what):
+    """A table of something else, a record with a word for a number, a list that never ends: one message each."""
+    log = crafted(tmp_path / "a.events.jsonl", [], ALPHABET, 0)
+    (tmp_path / "a.txt").write_text("abc")
+    if name == "typed":
+        assert what in cli("decode", log, input="[" * 5000, expect=1).stderr
+        return
+    if name == "ids.parquet":
+        pq.write_table(pa.table({"other": [[1]]}), tmp_path / name)
+    else:
+        cli("encode", log, tmp_path / "a.txt", "-o", tmp_path / name)
+        record = json.loads((tmp_path / "ids.bin.json").read_text())
+        (tmp_path / "ids.bin.json").write_text(json.dumps(record | {"n_vocab": "many"}))
+    assert what in cli("decode", log, tmp_path / name, expect=1).stderr

@@ -1,0 +1,614 @@
+"""Tasks on Ray: what is refused before it starts; a real Ray here, whose workers, nodes and head are killed."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+from click.testing import CliRunner
+
+from streambpe.cli.main import main
+from streambpe.encode import spread as encode_spread
+from streambpe.encode.corpus import encode_corpus
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import LimitError, RunError, SourceError, UsageError, WorkerLost
+from streambpe.inspect.check import check
+from streambpe.inspect.status import describe_more
+from streambpe.resources import Resources
+from streambpe.runners import ray, ray_node, ray_own
+from streambpe.runners.ray import RAY_WORKER_BYTES, OnRay, Ray, room_on
+from streambpe.runners.ray_node import Board, Place, look_around, run_attempt, versions
+from streambpe.runners.ray_own import told
+from streambpe.runners.runner import Calls, Kept
+from streambpe.store.run import Run
+from streambpe.train.commands import train
+from streambpe.train.counting import spread
+from streambpe.train.counting.count import count
+from streambpe.train.counting.tasks import attempts_folder
+from streambpe.train.superwords import documents, range_tasks, stage2
+from tests.runners import tasks
+from tests.runners.ghosts import Haunted
+from tests.runs import ROOT, rows
+from tests.samples import sample_text
+
+MB = 10**6
+THREADS = Resources(800 * MB, 2, engine="threads")
+ON_RAY = Resources(800 * MB, 2, engine="ray")
+OWN = r"\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+"
+real = pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="Ray is not here: make test-long installs it where it has a wheel"
+)
+
+# ---------------------------------------------------------------------------------------------------------
+# without Ray
+
+
+def test_without_the_package_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.txt").write_text("a few words of text", encoding="utf-8")
+    train(tmp_path / "model", [str(tmp_path / "a.txt")], vocab_size=260)
+    monkeypatch.setattr(ray.importlib.util, "find_spec", lambda name: None)
+    for command in (
+        ("count", tmp_path / "run", tmp_path / "a.txt"),
+        ("train", tmp_path / "run", tmp_path / "a.txt"),
+        ("plan", tmp_path / "a.txt"),
+        ("encode", tmp_path / "model", tmp_path / "a.txt", "-o", tmp_path / "run"),
+    ):
+        made = [str(part) for part in command]
+        if command[0] == "encode":
+            made[-1] += ".npy"
+        refused = CliRunner().invoke(main, [*made, "--engine", "ray"])
+        assert refused.exit_code == 2
+        assert "pip install 'streambpe[ray]' installs it. Nothing was changed." in refused.output
+        assert not list(tmp_path.glob("run*"))
+
+
+def test_an_address_without_ray_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a few words of text", encoding="utf-8")
+    run = tmp_path / "run"
+    refused = CliRunner().invoke(main, ["count", str(run), str(tmp_path / "a.txt"), "--address", "auto"])
+    assert refused.exit_code == 2
+    assert "--address auto names a Ray cluster, and --engine is auto" in refused.output
+    with pytest.raises(UsageError, match="--engine is processes"):
+        count(run, [str(tmp_path / "a.txt")], engine="processes", address="auto")
+    with pytest.raises(UsageError, match="give the command on a node of the cluster"):
+        count(run, [str(tmp_path / "a.txt")], engine="ray", address="ray://host:10001")
+    assert not run.exists()
+
+
+def test_resume_with_another_engine_leaves_the_address_out() -> None:
+    kept = Resources(800 * MB, 2, engine="ray", address="head:6379").as_facts()
+    assert Resources.from_facts(kept).address == "head:6379"
+    del kept["address"]
+    assert Resources.from_facts(kept).address is None
+
+
+@pytest.mark.parametrize(
+    ("nodes", "memory", "wanted"),
+    [
+        ([2], 800, (1, 2)),
+        ([2, 2], 800, (1, 4)),
+        ([2], 400, (2, 1)),  # on each node one at a time
+        ([4, 2], 600, (2, 3)),  # two on one node, one on the other
+        ([16, 16, 1], 32_000, (1, 33)),
+    ],
+)
+def test_tasks_of_a_node_fit_its_memory(nodes: list[int], memory: int, wanted: tuple[int, int]) -> None:
+    asked = OnRay(None, 2, memory * MB, 100 * MB, 50 * MB, Path("/shared"))
+    room = room_on(nodes, asked)
+    assert (room.cpus, room.workers) == wanted
+    at_a_time = max(nodes) // room.cpus
+    assert at_a_time * (room.memory_bytes + RAY_WORKER_BYTES) <= (memory - 100) * MB
+
+
+def test_a_cluster_without_room_is_refused() -> None:
+    with pytest.raises(LimitError, match=r"260\.0 MB have no room for one task on a node; that needs 2\d\d\.\d MB"):
+        room_on([2], OnRay(None, 2, 260 * MB, 100 * MB, 50 * MB, Path("/shared")))
+    with pytest.raises(RunError, match="no node of the cluster has a CPU"):
+        room_on([0, 0], OnRay(None, 2, 800 * MB, 100 * MB, 50 * MB, Path("/shared")))
+
+
+def test_a_node_with_other_programs_or_files_is_refused(tmp_path: Path) -> None:
+    source = tmp_path / "a.txt"
+    source.write_text("five!", encoding="utf-8")
+    folder = tmp_path / "shared" / "ray-1"
+    place = Place(folder, "a token", ((str(source), 5),))
+    assert "does not see" in look_around("node", place, versions())
+    folder.mkdir(parents=True)
+    place.file.write_text("an older token", encoding="utf-8")
+    ray_node._sees.cache_clear()
+    assert f"does not see {tmp_path / 'shared'}; it must lie on a file system" in look_around("node", place, versions())
+    place.file.write_text("a token", encoding="utf-8")
+    ray_node._sees.cache_clear()
+    assert look_around("node", place, versions()) == ""
+    assert (folder / "node").read_text(encoding="utf-8") == "a token"
+    assert "has regex 1 instead of 2" not in look_around("node", place, versions())
+    assert "has regex" in look_around("node", place, {**versions(), "regex": "1"})
+    source.write_text("other", encoding="utf-8")
+    assert look_around("node", place, versions()) == ""
+    source.write_text("longer", encoding="utf-8")
+    assert "6 bytes instead of 5" in look_around("node", place, versions())
+    source.unlink()
+    assert "cannot read" in look_around("node", place, versions())
+
+
+class StandIn:
+    """An actor as Ray gives it, in this process."""
+
+    def __init__(self, board: Board) -> None:
+        self.tell = SimpleNamespace(remote=lambda *said: SimpleNamespace(future=lambda: _Known(board.tell(*said))))
+
+
+class _Known:
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> Any:
+        return self.answer
+
+
+@pytest.fixture
+def on_a_node(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As in a worker of Ray; the interrupt handler comes back."""
+    context = SimpleNamespace(get_node_id=lambda: "n1")
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(get_runtime_context=lambda: context))
+    monkeypatch.setattr(ray_node, "prepare_allocators", lambda memory_bytes: None)
+    monkeypatch.setattr(ray_node, "TELL_SECONDS", 0.01)
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def _attempt(board: Board, place: Place, task: Any, argument: Any, *values: Any) -> tuple[int, Any]:
+    import pickle
+
+    body = pickle.dumps((task, argument))
+    done, answer = run_attempt(StandIn(board), 7, 0, 1 << 27, place, body, *map(pickle.dumps, values))
+    return done, pickle.loads(answer)
+
+
+def test_an_attempt_on_a_node(tmp_path: Path, on_a_node: None) -> None:
+    board, place = Board(), Place(tmp_path / "ray-1", "a token")
+    ray_node._sees.cache_clear()
+    kind, error = _attempt(board, place, tasks.square, 3)[1]
+    assert kind == "failed"
+    assert "on a file system that all nodes share" in str(error), "a node that came later does not see it"
+    place.folder.mkdir()
+    place.file.write_text("a token", encoding="utf-8")
+    ray_node._sees.cache_clear()
+    assert _attempt(board, place, tasks.square, 3) == (3, ("done", 9))
+    found = board.take(stopping=True)
+    assert (found[7]["node"], found[7]["pid"]) == ("n1", os.getpid())
+    assert found[7]["memory_bytes"] > MB
+    assert board.take(stopping=True) == {}
+    assert _attempt(board, place, tasks.multiplied, (Kept(1), 3), 5, 7) == (0, ("done", 21))
+    assert _attempt(board, place, tasks.waits, str(tmp_path))[1] == ("done", "told")
+    assert _attempt(board, place, tasks.refuses, 3)[1][0] == "failed"
+
+
+def test_errors_of_ray_are_one_line() -> None:
+    assert told(RuntimeError("\n  first. More.\nsecond")) == "RuntimeError: first"
+    wrapped = RuntimeError("ray::task failed")
+    wrapped.cause = ValueError("in the task")  # type: ignore[attr-defined]
+    assert told(wrapped) == "ValueError: in the task"
+    assert told(TimeoutError()) == "TimeoutError"
+
+
+def test_status_shows_workers_and_nodes() -> None:
+    one = {"pid": 11, "task": "counting a.txt from 0", "done": 2 * MB, "node": "n1", "memory_bytes": 90 * MB}
+    two = {"pid": 0, "task": "counting b.txt from 0", "done": 0}
+    status: Any = {
+        "state": "running", "stage": "counting", "unit": "bytes", "workers": [one, two], "peak_memory_bytes": 1,
+        "memory_limit_bytes": None, "run_bytes": 1, "free_bytes": 1,
+    }  # fmt: skip
+    assert describe_more(status)[:3] == [
+        "2 processes at work on counting on 1 node:",
+        "process 11 on n1: counting a.txt from 0, 2.0 MB of it so far, 90.0 MB",
+        "waiting for a worker: counting b.txt from 0",
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------------
+# with a real Ray on this machine
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder for Ray, whose sockets need short names; at the end nothing of Ray is left in it or at work."""
+    folder = Path(tempfile.mkdtemp(prefix="t-", dir="/tmp"))
+    yield folder
+    _wait_for(lambda: not _at_work(folder))
+    assert not _at_work(folder)
+    assert not list(folder.iterdir()), "its temporary folder is gone"
+    folder.rmdir()
+
+
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("RAY_ADDRESS", "RAY_AUTH_MODE"):
+        monkeypatch.delenv(name, raising=False)
+    yield
+    assert not (tmp_path / ".ray").exists(), "no token in the user's home"
+
+
+def _at_work(folder: Path) -> list[psutil.Process]:
+    """Processes of a Ray that has its temporary folder there."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.status() != "zombie" and any(f"{folder}/" in part for part in process.cmdline()):
+                found.append(process)
+    return found
+
+
+def _wait_for(there: Callable[[], object], seconds: float = 120) -> None:
+    give_up = time.monotonic() + seconds
+    while not there() and time.monotonic() < give_up:
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    texts = [t for i in range(4) for t in sample_text(i, words=12_000).split("\n")]
+    lines = "".join(json.dumps({"text": t, "n": i}) + "\n" for i, t in enumerate(texts))
+    (folder / "a.jsonl").write_text(lines, encoding="utf-8")
+    (folder / "b.txt").write_text(sample_text(5, words=20_000), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spread, "_LEAST_TASK", 50_000)
+
+
+def counted(run: Path, corpus: Path, resources: Resources, **more: Any) -> Any:
+    """Count; everything that must not depend on who counted."""
+    count(run, [str(corpus)], resources=resources, **more)
+    return everything(run)
+
+
+def everything(run: Path) -> Any:
+    stretches = "SELECT path, min(start_at), max(stop_at), sum(documents), sum(text_bytes), sum(nulls) FROM sources"
+    assert check(run, rehash_sources=True, resources=THREADS) == []
+    assert not attempts_folder(Run(run)).parent.exists()
+    status = Run(run).read_status()
+    assert status["done"] == status["total"], "progress is neither lost nor told twice"
+    return (
+        Run(run).facts()["corpus"],
+        rows(run, "SELECT chunk, n FROM chunk_counts ORDER BY chunk"),
+        rows(run, f"{stretches} GROUP BY path ORDER BY path"),
+    )
+
+
+@real
+@pytest.mark.long
+def test_tasks_on_a_ray_of_its_own(tmp_path: Path, short: Path) -> None:
+    wanted = OnRay(None, 2, 800 * MB, 100 * MB, 50 * MB, tmp_path / "shared", temp_dir=short)
+    others = set(psutil.Process().children(recursive=True))  # of other tests' fixtures
+    runner = Ray(wanted)
+    advanced: list[int] = []
+
+    def results(task: Any, arguments: Any, **more: Any) -> list[Any]:
+        found: list[Any] = []
+        runner.map(Calls(task, arguments, 1 << 27, lambda argument, result: found.append(result) or (), **more))
+        return found
+
+    try:
+        assert runner.workers == 2
+        assert sorted(results(tasks.square, range(20), on_advance=advanced.append)) == [n * n for n in range(20)]
+        assert sum(advanced) == sum(range(20))
+        assert runner.busy() == []
+        seven = runner.put(7)
+        assert sorted(results(tasks.multiplied, [(seven, n) for n in range(3)])) == [0, 7, 14]
+        with pytest.raises(SourceError, match="three is no source"):
+            results(tasks.refuses, range(1000))
+        with pytest.raises(OSError, match="number 0 is damaged"):
+            results(tasks.breaks, [0])
+        advanced.clear()
+        assert len(results(tasks.dies, [("a", 1), ("b", 3), ("c", 0)], on_advance=advanced.append)) == 3
+        assert sum(advanced) == 15  # what the killed ones told is taken back
+        with pytest.raises(WorkerLost, match=r"lost 4 times while it was at .*bad.*: WorkerCrashedError") as lost:
+            results(tasks.dies, [("bad", 4)])
+        assert "\n" not in str(lost.value)
+        stop = threading.Event()
+        (tmp_path / "seen").mkdir()
+
+        def wait_and_stop() -> None:
+            _wait_for(lambda: list((tmp_path / "seen").iterdir()))
+            stop.set()
+
+        threading.Thread(target=wait_and_stop).start()
+        assert set(results(tasks.waits, [str(tmp_path / "seen")] * 5, stop=stop)) == {"told"}
+    finally:
+        runner.close()
+    assert not set(psutil.Process().children(recursive=True)) - others
+    assert not list((tmp_path / "shared").iterdir())
+
+
+@real
+@pytest.mark.long
+@pytest.mark.parametrize(("workers", "place"), [(1, ""), (4, "attempt-0-written"), (2, "attempt-0-committed")])
+def test_ray_counts_what_threads_count_though_workers_are_killed(
+    tmp_path: Path, corpus: Path, short: Path, monkeypatch: pytest.MonkeyPatch, workers: int, place: str
+) -> None:
+    options = {"sequences": True}
+    expected = counted(tmp_path / "threads", corpus, THREADS, options=options)
+    monkeypatch.setattr(spread, "_LEAST_TASK", 400_000)
+    if place:
+        monkeypatch.setenv("STREAMBPE_FAILPOINT", place)
+    there = replace(ON_RAY, threads=workers, temp_dir=short, memory_bytes=1000 * MB)
+    assert counted(tmp_path / "ray", corpus, there, options=options) == expected
+
+
+@real
+@pytest.mark.long
+def test_a_sample_on_ray_is_that_of_threads(tmp_path: Path, corpus: Path, short: Path) -> None:
+    """Also of files that are one document, of which other workers than the first read the stretches."""
+    (tmp_path / "in").mkdir()
+    shutil.copy(corpus / "a.jsonl", tmp_path / "in" / "a.jsonl")
+    for i in range(6):
+        (tmp_path / "in" / f"{i}.txt").write_text(f"file {i}\n" + sample_text(i, words=20_000), encoding="utf-8")
+    options = {"sample": "1/2", "sequences": True}
+    expected = counted(tmp_path / "threads", tmp_path / "in", THREADS, options=options)
+    assert 1 < sum(bool(row[3]) for row in expected[2]) < 7, "some of the files are in the sample"
+    there = replace(ON_RAY, temp_dir=short, memory_bytes=1000 * MB)
+    assert counted(tmp_path / "ray", tmp_path / "in", there, options=options) == expected
+
+
+@real
+@pytest.mark.long
+def test_the_coordinator_is_killed_and_nothing_is_left_at_work(tmp_path: Path, corpus: Path, short: Path) -> None:
+    expected = counted(tmp_path / "threads", corpus, THREADS)
+    run = tmp_path / "run"
+    killed = subprocess.run(
+        [sys.executable, "-m", "streambpe", "count", run, corpus, "--engine", "ray", "--threads", "2",
+         "--memory", "800MB", "--temp-dir", short],
+        env={**os.environ, "STREAMBPE_FAILPOINT": "task-done"}, capture_output=True,
+    )  # fmt: skip
+    assert killed.returncode == -signal.SIGKILL
+    _wait_for(lambda: not _at_work(short) and not list(short.iterdir()))
+    assert counted(run, corpus, replace(THREADS, temp_dir=short)) == expected
+
+
+@real
+@pytest.mark.long
+def test_the_command_and_its_tasks_keep_the_memory_they_promise(tmp_path: Path, short: Path) -> None:
+    """Of each node: --memory for the command and its tasks; what Ray's own processes take comes on top."""
+    source = tmp_path / "a.jsonl"
+    lines = sample_text(7, words=150_000).split("\n")
+    with source.open("w", encoding="utf-8") as out:
+        for i in range(24):
+            out.writelines(json.dumps({"text": f"{line} {line[:20]}{i}"}) + "\n" for line in lines)
+    limit = 700 * MB
+    command = [sys.executable, "-m", "streambpe", "train", tmp_path / "run", source, "--vocab-size", "3000",
+               "--superwords", "boundless", "--engine", "ray", "--threads", "2", "--memory", str(limit),
+               "--temp-dir", short]  # fmt: skip
+    most: dict[str, int] = {}
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        while process.poll() is None:
+            for name, size in _taken(process.pid).items():
+                most[name] = max(most.get(name, 0), size)
+            time.sleep(0.2)
+        assert process.stderr is not None
+        assert process.returncode == 0, process.stderr.read()
+    print({name: f"{size / MB:.0f} MB" for name, size in most.items()})
+    assert most["workers"] > 100 * MB, "they were seen"
+    assert most["command and workers"] <= limit
+    assert most["Ray"] <= 600 * MB
+
+
+def _taken(pid: int) -> dict[str, int]:
+    """PSS by who takes it."""
+    taken = {"command": 0, "workers": 0, "Ray": 0}
+    with contextlib.suppress(psutil.Error):
+        top = psutil.Process(pid)
+        for process in [top, *top.children(recursive=True)]:
+            with contextlib.suppress(psutil.Error):
+                command = process.cmdline()
+                is_task = command and command[0].startswith("ray::") and "Board" not in command[0]
+                name = "command" if process.pid == pid else "workers" if is_task else "Ray"
+                taken[name] += process.memory_full_info().pss
+    return {**taken, "command and workers": taken["command"] + taken["workers"]}
+
+
+WRITTEN = {  # each kind of task, where it is called, and a place of it
+    "count_stretches": ("train.counting.tasks", spread, "train.counting.tasks", "attempt-{}-written"),
+    "shard_tokens": ("train.superwords.stage2", stage2, "train.superwords.stage2", "stage2-{}-begun"),
+    "shard_neighbours": ("train.superwords.tasks", documents, "train.superwords.answers", "neighbours-{}-written"),
+    "shard_runs": ("train.superwords.tasks", documents, "train.superwords.answers", "runs-{}-written"),
+    "sum_range": ("train.superwords.range_tasks", range_tasks, "train.superwords.answers", "sum-{}-written"),
+    "encode_stretches": ("encode.tasks", encode_spread, "encode.tasks", "encode-{}-written"),
+}
+
+
+@real
+@pytest.mark.long
+def test_training_and_encoding_on_ray_though_lost_workers_go_on_writing(
+    tmp_path: Path, corpus: Path, short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models, ids = [], []
+    started: list[str] = []
+    start_apart = ray_own.start_apart
+    ghosts = tmp_path / "ghosts"
+
+    def start(module: str) -> Any:
+        started.append(module)
+        return start_apart(module)
+
+    for resources in (THREADS, replace(ON_RAY, temp_dir=short, memory_bytes=1200 * MB)):
+        run = tmp_path / resources.engine
+        with monkeypatch.context() as patched:
+            if resources is not THREADS:
+                for name, (module, caller, failing, place) in WRITTEN.items():
+                    ghost = Haunted(f"streambpe.{module}", name, f"streambpe.{failing}", place, str(ghosts))
+                    patched.setattr(caller, name, ghost)
+                for caller in (ray_own, ray):
+                    patched.setattr(caller, "start_apart", start)
+            train(run, [str(corpus)], resources=resources, vocab_size=1500, superwords="uw", pattern="superbpe1")
+            one_training = list(started)
+            encode_corpus(Tokenizer.load(run), [str(corpus)], run / "ids.npy", resources=resources)
+        models.append((run / "model.events.jsonl").read_bytes())
+        ids.append((run / "ids.npy").read_bytes())
+        assert not (run / "ids.npy.tasks").exists()
+    assert check(run, resources=THREADS) == []
+    assert one_training.count("streambpe.runners.ray_own") == 1, "one Ray for all questions of a training"
+    assert one_training.count("streambpe.runners.ray_driver") > 5
+    assert models[0] == models[1]
+    assert ids[0] == ids[1]
+    ends = {ghost.name: (ghost / "ended").read_text() for ghost in ghosts.iterdir()}
+    assert set(ends) == set(WRITTEN)
+    assert {name: end for name, end in ends.items() if not re.match("failed: |done: Counted.*error=", end)} == {}
+
+
+class Cluster:
+    """Two raylets on this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.folder = folder
+        port = self.address.split(":")[1]
+        self.start("--head", "--port", port, "--temp-dir", str(folder), "--include-dashboard", "false")
+        _wait_for(lambda: _answers(self.address))
+        self.start("--address", self.address)
+
+    def start(self, *options: str) -> None:
+        command = [sys.executable, "-c", "from ray.scripts.scripts import main; main()", "start", "--block"]
+        given = ["--num-cpus", "1", "--object-store-memory", str(80 << 20), "--disable-usage-stats", *options]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
+        self.processes.append(subprocess.Popen([*command, *given], **quiet))  # type: ignore[call-overload]
+
+    def tree(self, number: int) -> list[psutil.Process]:
+        """The processes of a node."""
+        top = psutil.Process(self.processes[number].pid)
+        return [top, *top.children(recursive=True)]
+
+    def kill(self, number: int) -> None:
+        with contextlib.suppress(psutil.Error):
+            for process in self.tree(number):
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
+        self.processes[number].wait()
+
+    def close(self) -> None:
+        for number in reversed(range(len(self.processes))):
+            self.kill(number)
+        for process in _at_work(self.folder):
+            process.kill()
+        _wait_for(lambda: not _at_work(self.folder))
+        for left in self.folder.iterdir():
+            left.unlink() if left.is_symlink() or left.is_file() else shutil.rmtree(left, ignore_errors=True)
+
+
+def _answers(address: str) -> bool:
+    host, port = address.split(":")
+    with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 1):
+        return True
+    return False
+
+
+@pytest.fixture
+def cluster(short: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "5")
+    for what, value in (("initial_delay_ms", 500), ("period_ms", 500), ("timeout_ms", 1000), ("failure_threshold", 3)):
+        monkeypatch.setenv(f"RAY_health_check_{what}", str(value))
+    made = Cluster(short)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def _counting(run: Path, corpus: Path, resources: Resources, **more: Any) -> tuple[threading.Thread, list[Any]]:
+    """A count in a thread, and its error."""
+    errors: list[Any] = []
+
+    def go() -> None:
+        try:
+            count(run, [str(corpus)], resources=resources, **more)
+        except Exception as why:
+            errors.append(why)
+
+    thread = threading.Thread(target=go)
+    thread.start()
+    return thread, errors
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus that takes some seconds by a pattern of one's own."""
+    source = tmp_path_factory.mktemp("slow") / "slow.jsonl"
+    text = sample_text(3, words=60_000)
+    source.write_text("".join(json.dumps({"text": f"{i} {t}"}) + "\n" for i in range(40) for t in text.split("\n")))
+    return source
+
+
+def _workers(run: Path) -> list[Any]:
+    with contextlib.suppress(Exception):
+        return [one for one in Run(run).read_status().get("workers", []) if one["pid"]]
+    return []
+
+
+@real
+@pytest.mark.long
+def test_a_node_is_killed_while_it_counts(tmp_path: Path, slow: Path, cluster: Cluster) -> None:
+    options = {"pattern": OWN}
+    expected = counted(tmp_path / "threads", slow, THREADS, options=options)
+    run = tmp_path / "run"
+    thread, errors = _counting(run, slow, replace(ON_RAY, address=cluster.address), options=options)
+    _wait_for(lambda: len({one["node"] for one in _workers(run)}) == 2 or not thread.is_alive())
+    assert len({one["node"] for one in _workers(run)}) == 2, "both nodes count"
+    assert {process.pid for process in cluster.tree(1)} & {one["pid"] for one in _workers(run)}
+    cluster.kill(1)
+    thread.join(300)
+    assert errors == []
+    assert everything(run) == expected
+
+
+@real
+@pytest.mark.long
+def test_a_cluster_that_goes_away_is_one_message_and_nothing_is_lost(
+    tmp_path: Path, slow: Path, cluster: Cluster
+) -> None:
+    options = {"pattern": OWN}
+    expected = counted(tmp_path / "threads", slow, THREADS, options=options)
+    run = tmp_path / "run"
+    thread, errors = _counting(run, slow, replace(ON_RAY, address=cluster.address), options=options)
+    _wait_for(lambda: len(list((run / "counts").glob("*.parquet"))) > 1 or not thread.is_alive())
+    cluster.kill(0)
+    thread.join(300)
+    assert [type(error) for error in errors] == [WorkerLost]
+    assert str(errors[0]).startswith(f"The Ray cluster ({cluster.address}) went away: ")
+    assert "Everything committed is kept" in str(errors[0])
+    assert "\n" not in str(errors[0])
+    before = {part.name for part in (run / "counts").glob("*.parquet")}
+    assert before
+    assert counted(run, slow, THREADS, options=options) == expected
+    with pytest.raises(WorkerLost, match=r"cannot be used: .*Nothing was begun"):
+        count(tmp_path / "other", [str(slow)], resources=replace(ON_RAY, address=cluster.address))

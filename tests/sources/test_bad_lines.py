@@ -1,0 +1,221 @@
+"""--bad-lines skip: lines that cannot be read are left out and counted, wherever blocks end and whoever counts."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from streambpe.errors import LimitError, SourceError
+from streambpe.resources import Resources
+from streambpe.sources.decode import block_text
+from streambpe.sources.read import Reader
+from streambpe.sources.source import BadUtf8, Source
+from streambpe.store.parts import list_parts
+from streambpe.store.run import Run
+from streambpe.store.spans import Span, Spans
+from streambpe.text.patterns import find_pattern
+from streambpe.train.counting import sizes, spread
+from streambpe.train.counting.count import count
+from tests.runs import cli, ended, rows
+from tests.tiers import long
+
+GOOD = ["The first line, of several words.", "naïve café 東京", "", "a" * 300, "last"]
+BAD_JSON = [
+    b'{"text": "cut', b"[1]", b'{"other": "x"}', b'{"text": 5}', b'{"text": "a"} {"text": "b"}', b"nothing", b'"text"',
+    b'{"text": "tab\there"}', b'{"text":', b'"over two lines"}',
+]  # fmt: skip
+NO_UTF8 = {
+    "jsonl": [b'{"text": "caf\xe9"}', b'{"text": "x", "other": "\xff"}', b'{"text": "half \\ud800"}'],
+    "csv": [b"1,caf\xe9", b'\xff,"x"'],
+    "lines": [b"caf\xe9 " * 40, b"\xff"],
+}
+ONE = Resources(400 * 10**6, 1, engine="threads")
+
+
+def good_lines(kind: str) -> list[bytes]:
+    """GOOD as lines of a kind of source."""
+    if kind == "jsonl":
+        return [json.dumps({"text": text, "deep": {"a": [{}]}}, ensure_ascii=False).encode() for text in GOOD]
+    return [f'7,"{text}"'.encode() if kind == "csv" else text.encode() for text in GOOD]
+
+
+def bad_lines(kind: str, bad_utf8: str) -> list[bytes]:
+    """Lines that cannot be read."""
+    first = {"jsonl": BAD_JSON, "csv": [b"one", b'"one"'], "lines": []}[kind]
+    return [*first, *(NO_UTF8[kind] if bad_utf8 == "error" else [])]
+
+
+def write(path: Path, kind: str, bad: Sequence[bytes]) -> Source:
+    """A source of good lines with bad ones between them."""
+    lines = [b"id,text"] if kind == "csv" else []
+    for i, line in enumerate(bad):
+        lines += [*good_lines(kind), line] if i % 2 else [line]
+    path.write_bytes(b"\n".join([*lines, *good_lines(kind), b""]))
+    return Source(str(path), kind, any_bytes=True)  # type: ignore[arg-type]
+
+
+def read(source: Source, block_bytes: int, bad_utf8: BadUtf8, *, whole: bool) -> tuple[bytes, int]:
+    """(the documents, how many lines were left out)."""
+    reader = Reader(find_pattern("gpt4o"), block_bytes, 1 << 20, whole_lines=whole)
+    made = [block_text(block, bad_utf8, "skip") for block in reader.blocks(source)]
+    return b"".join(each.text for each in made), sum(each.bad_lines for each in made)
+
+
+@pytest.mark.parametrize("bad_utf8", ["replace", "error"])
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "lines"])
+def test_what_is_left_is_the_source_without_its_bad_lines(tmp_path, kind, bad_utf8):
+    """Whatever the size of the blocks: nothing that stands beside a bad line is lost, and none is taken."""
+    bad = bad_lines(kind, bad_utf8)
+    source = write(tmp_path / "bad", kind, bad)
+    without = source.path + ".good"
+    Path(without).write_bytes(
+        b"\n".join(line for line in Path(source.path).read_bytes().split(b"\n") if line not in bad)
+    )
+    expected = read(replace(source, path=without), 1 << 20, bad_utf8, whole=True)[0]
+    for block_bytes in (1, 40, 200, 1 << 20):
+        assert read(source, block_bytes, bad_utf8, whole=bad_utf8 == "error") == (expected, len(bad))
+
+
+def test_one_line_is_one_object_whatever_stands_around_it(tmp_path):
+    """A whole block is read at once only where that cannot take two objects of one line, or one of two lines."""
+    path = tmp_path / "a.jsonl"
+    for line in BAD_JSON[4:5], BAD_JSON[-2:]:
+        path.write_bytes(b'{"text": "x"}\n' + b"\n".join(line) + b'\n{"text": "y"}\n')
+        assert read(Source(str(path), "jsonl"), 1 << 20, "replace", whole=False) == (b"x\xffy\xff", len(line))
+        with pytest.raises(SourceError, match=r"a\.jsonl line 2 is not JSON .*--bad-lines skip leaves out"):
+            count(tmp_path / "run", [str(path)], resources=ONE)
+
+
+def test_a_line_that_is_too_long_to_be_judged_is_refused(tmp_path):
+    """With --bad-utf8 error one byte decides about a whole line, so it must fit."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"word " * 500_000)
+    with pytest.raises(LimitError, match="one line has to be read whole"):
+        read(Source(str(path), "lines"), 1 << 16, "error", whole=True)
+
+
+def test_a_run_goes_on_with_skip_after_a_bad_line_ended_it(tmp_path):
+    """The same counts as with skip from the beginning; the lines stand in the tables, in status and in what is told."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"\n".join([*good_lines("jsonl"), b"bad", b'{"text": 1}', b'{"text": "end"}', b""]))
+    run, from_start = tmp_path / "run", tmp_path / "again"
+    stopped = cli("count", run, path, "--threads", 1, expect=1).stderr
+    assert "a.jsonl line 6 is not JSON" in stopped
+    assert "--bad-lines skip" in stopped
+    told = cli("count", run, path, "--bad-lines", "skip", "--threads", 1).stderr
+    assert "--bad-lines skip from now on" in told
+    assert f"2 lines that cannot be read are left out (--bad-lines skip): {path} (2)." in told
+    cli("count", from_start, path, "--bad-lines", "skip", "--threads", 1)
+    assert Run(run).facts()["corpus"] == Run(from_start).facts()["corpus"]
+    assert rows(run, "SELECT documents, bad_lines FROM source_files") == [(len(GOOD) + 1, 2)]
+    assert "2 lines that cannot be read" in cli("status", run).stdout
+    assert "everything adds up" in cli("check", run, "--sources").stderr
+    refused = cli("count", run, path, "--bad-lines", "error", expect=2).stderr
+    assert "counts with --bad-lines skip, not error" in refused
+    Run(run).state.unlink()  # made again from run.json and the parts
+    cli("count", run, path, "--threads", 1)
+    assert rows(run, "SELECT sum(bad_lines)::INT FROM sources") == [(2,)]
+
+
+def test_check_reads_the_bad_lines_again(tmp_path):
+    """The number in table sources, and that of the lines in the file, are compared."""
+    path, run = tmp_path / "a.jsonl", tmp_path / "run"
+    path.write_bytes(b"\n".join([*good_lines("jsonl"), b"bad", b""]))
+    count(run, [str(path)], resources=ONE, bad_lines="skip")
+    part = list_parts(Run(run))[0]
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("UPDATE sources SET bad_lines = 5")
+    assert "sources: " in cli("check", run, expect=1).stdout
+    assert part.spans.total("bad_lines") == 1
+    path.write_bytes(path.read_bytes().replace(b"\nbad\n", b'\n"a"\n'))  # as many bad lines, other bytes
+    found = cli("check", run, "--sources", expect=1).stdout
+    assert "is not what was counted" in found
+    assert "lines are left out" not in found
+    path.write_bytes(path.read_bytes().replace(b'\n"a"\n', b"\n   \n"))
+    assert "0 lines are left out; 1 were when counted" in cli("check", run, "--sources", expect=1).stdout
+
+
+def test_half_a_line_of_text_does_not_go_on_with_skip(tmp_path, monkeypatch):
+    """With --bad-utf8 error a stretch may end inside a line, and the rest of it would leave out what is counted."""
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 200)
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 200)
+    path, run = tmp_path / "a.txt", tmp_path / "run"
+    path.write_bytes(b"good\n" + b"word " * 500 + b"\xff\n")
+    with pytest.raises(SourceError, match="is not UTF-8"):
+        count(run, [str(path)], resources=ONE, lines=True, bad_utf8="error")
+    assert not list_parts(Run(run)).by_path.complete
+    assert len(list_parts(Run(run)).spans)
+    refused = cli("count", run, path, "--lines", "--bad-lines", "skip", expect=2).stderr
+    assert "counts with --bad-lines error, not skip; nothing was changed" in refused
+    again = tmp_path / "again"
+    assert count(again, [str(path)], resources=ONE, lines=True, bad_utf8="error", bad_lines="skip").corpus["bytes"] == 4
+
+
+def test_count_tables_have_no_line_to_leave_out(tmp_path):
+    """What cannot be honoured is refused."""
+    table = tmp_path / "t.csv"
+    table.write_text("chunk,count\nthe,5\n")
+    refused = cli("count", tmp_path / "run", table, "--counts", "--bad-lines", "skip", expect=2).stderr
+    assert "a row of a count table is never left out" in refused
+
+
+def test_runs_that_skip_and_runs_without_bad_lines_add_up(tmp_path):
+    """A run that no bad line ended is what it would be with skip."""
+    for name, bad, how in (("one", [], "error"), ("two", [b"bad"], "skip")):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_bytes(b"\n".join([*good_lines("jsonl"), *bad, b""]))
+        count(tmp_path / name, [str(path)], resources=ONE, bad_lines=how)
+    cli("merge-counts", tmp_path / "all", tmp_path / "one", tmp_path / "two")
+    cli("merge-counts", tmp_path / "one", tmp_path / "two")
+    for run in ("all", "one"):
+        assert rows(tmp_path / run, "SELECT sum(bad_lines)::INT FROM sources") == [(1,)]
+        assert json.loads(Run(tmp_path / run).facts()["config"])["bad_lines"] == "skip"
+    assert Run(tmp_path / "all").facts()["corpus"] == Run(tmp_path / "one").facts()["corpus"]
+
+
+def test_stretches_of_older_versions_left_nothing_out():
+    """Their footers have no such column."""
+    span = Span("a", "jsonl", "text", 0, 9, 1, 5, 0, 0, 0, "", "part-00001", 9, 1, "last", bad_lines=3)
+    held = Spans.of([span]).columns()
+    assert Spans.of_columns(held)[0].bad_lines == 3
+    del held.numbers["bad_lines"]
+    assert Spans.of_columns(held)[0] == replace(span, bad_lines=0)
+
+
+def large(path: Path) -> Path:
+    """A source of some MB with a bad line in every hundred."""
+    lines = [json.dumps({"text": f"line {i} of {i % 97} words " * 5}).encode() for i in range(20_000)]
+    path.write_bytes(b"\n".join(line if i % 100 else BAD_JSON[i // 100 % 10] for i, line in enumerate(lines)))
+    return path
+
+
+@pytest.mark.long
+def test_killed_and_resumed_it_leaves_out_the_same(tmp_path):
+    """A kill loses nothing of the number, and counts nothing twice."""
+    path, run = large(tmp_path / "a.jsonl"), tmp_path / "run"
+    count(tmp_path / "whole", [str(path)], resources=ONE, bad_lines="skip")
+    given = {"run": run, "sources": [str(path)], "block": 50_000, "counting": {"bad_lines": "skip"}}
+    assert ended("part-committed", **given) == -signal.SIGKILL
+    assert "left out (--bad-lines skip)" in cli("resume", run).stderr
+    query = "SELECT sum(documents)::INT, sum(bad_lines)::INT FROM sources"
+    assert rows(run, query) == rows(tmp_path / "whole", query) == [(19_800, 200)]
+    assert Run(run).facts()["corpus"] == Run(tmp_path / "whole").facts()["corpus"]
+
+
+@long
+def test_processes_leave_out_the_same(tmp_path, monkeypatch):
+    """Stretches of a file are judged line by line by whoever reads them."""
+    monkeypatch.setattr(spread, "_LEAST_TASK", 50_000)
+    path = large(tmp_path / "a.jsonl")
+    query = "SELECT sum(documents)::INT, sum(bad_lines)::INT FROM sources"
+    for engine in ("threads", "processes"):
+        resources = Resources(400 * 10**6, 2, engine=engine)
+        count(tmp_path / engine, [str(path)], resources=resources, bad_lines="skip")
+        assert rows(tmp_path / engine, query) == [(19_800, 200)]
+    assert Run(tmp_path / "threads").facts()["corpus"] == Run(tmp_path / "processes").facts()["corpus"]

@@ -1,0 +1,172 @@
+"""JSON lines read by the core: every line is taken for what msgspec and json take it for, or left to them."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streambpe.core.binding import JsonLines
+from streambpe.errors import SourceError
+from streambpe.sources.decode import block_text
+from streambpe.sources.json_lines import BadLine, read_line, read_lines
+from streambpe.sources.source import BadUtf8, Block, Source
+from tests.tiers import seeds
+
+# what strings are made of here, good and bad
+PIECES = [
+    b"a", b" the", b"text", b"xxxxxxxx", b"y" * 31, "é€😀".encode(), b"\x7f", b"{", b"}", b"[", b"]", b":", b",", b"/",
+    b'\\"', b"\\\\", b"\\/", b"\\b", b"\\f", b"\\n", b"\\r", b"\\t", b"\\u0041", b"\\u0000", b"\\u00e9", b"\\uFFFF",
+    b"\\uD83D\\uDE00", b"\\uFfFd", b"\\ud83d", b"\\ude00", b"\\ud83d\\u0041", b"\\uDE00\\uD83D", b"\\ud83d\\u12",
+    b"\\u12", b"\\u12g4", b"\\q", b"\\x41", b"\\U0041", b"\\", b'"', b"\x00", b"\x01", b"\x1f", b"\t", b"\r",
+]  # fmt: skip
+GOOD = 28  # so many of them are good anywhere in a string
+NAMES = [
+    b'"text"', b'"text"', b'"id"', b'"te\\u0078t"', b'"\\u0074ext"', b'"tex"', b'"textt"', b'""', b'"Text"',
+    '"café"'.encode(), b'"caf\\u00e9"', b'"a\\"b"', b'"text\\u0000"', b'"t\\ud800"', b'"te\\xt"',
+]  # fmt: skip
+GOOD_NAMES = 13
+VALUES = [
+    b"1", b"-0", b"1.5", b"-1.5e10", b"1E+5", b"1e-999", b"1e999", b"9" * 30, b"null", b"true", b"false", b"[]", b"{}",
+    b"NaN", b"Infinity", b"-Infinity", b'[1, {"text": "in"}]', b'{"text":"in", "a" : [ ]}', b"[" * 20 + b"]" * 20,
+    b"01", b"-", b"1.", b".5", b"1e", b"+1", b"nul", b"nulls", b"trueish", b"-NaN", b"Inf", b"0x1", b"9" * 5000, b"-I",
+    b"--1", b"", b"[1,]", b'{"a":1,}', b"[,]", b"{1:2}", b'{"a"}', b"[1 2]", b"[" * 40 + b"]" * 40, b"[" * 2000, b"[}",
+]  # fmt: skip
+GOOD_VALUES = 19
+LINES = [
+    b"", b" ", b"\r", b"\x0b", b"[]", b"null", b"1", b'"text"', b"{", b"}", b"{}", b"{}{}", b"{,}", b'{"text"',
+    b'{"text":', b'{"text":"', b'{"text":"a', b'{"text":"a"', b'{"text":"a",', b'{"text":"a"}{"text":"b"}',
+    b'{"text":"a"},', b'{"text":"a"} x', b'{"text":"a"}\x0b', b'\x0c{"text":"a"}', b'\xef\xbb\xbf{"text":"a"}',
+    b"[" * 3000, b'{"a":' * 33 + b"1" + b"}" * 33, '{"text":"中\u2d4e"}'.encode("utf-16-le").replace(b"\n", b""),
+    b"{\0\"\0t\0e\0x\0t\0\"\0:\0\"\0-N-N-N-N\"\0}\0",
+]  # fmt: skip
+
+
+def string(draw: random.Random, wild: bool) -> bytes:
+    pieces = PIECES if wild else PIECES[:GOOD]
+    return b'"' + b"".join(draw.choices(pieces, k=draw.choice((0, 1, 2, 3, 5, 9, 20)))) + b'"'
+
+
+def line(draw: random.Random, wild: bool) -> bytes:
+    """A line; a wild one is often bad."""
+    if draw.random() < 0.07:
+        return draw.choice(LINES if wild else LINES[:3])
+
+    def blank() -> bytes:
+        return draw.choice((b"", b"", b"", b" ", b"\t", b" \r", b"\x0b" if wild and draw.random() < 0.1 else b""))
+
+    names = draw.choices(NAMES if wild else NAMES[:GOOD_NAMES], k=draw.choice((0, 0, 1, 2, 4)))
+    names.insert(draw.randrange(len(names) + 1), b'"text"')
+    parts = []
+    for name in names:
+        text = string(draw, wild and draw.random() < 0.3)
+        value = text if draw.random() < 0.7 else draw.choice(VALUES if wild else VALUES[:GOOD_VALUES])
+        parts.append(blank() + name + blank() + b":" + blank() + value + blank())
+    made = blank() + b"{" + b",".join(parts) + b"}" + blank()
+    if wild and draw.random() < 0.1:
+        at = draw.randrange(len(made))
+        made = made[:at] + bytes([draw.randrange(256)]) + made[at + draw.randrange(2) :]
+    return made[: draw.randrange(len(made))] if wild and draw.random() < 0.05 else made
+
+
+def one_by_one(data: bytes, column: str) -> list[str | tuple[int, str] | None]:
+    """What msgspec and json take each line for; of a bad one its number and why."""
+    values: list[str | tuple[int, str] | None] = []
+    for number, each in enumerate(data.split(b"\n")):
+        if each.strip():
+            try:
+                values.append(read_line(each, column))
+            except BadLine as why:
+                values.append((number, str(why)))
+    return values
+
+
+def all_lines(data: bytes, column: str) -> list[str | tuple[int, str] | None]:
+    """The same by the core, as far as it takes them."""
+    values: list[str | tuple[int, str] | None] = []
+
+    def on_bad(number: int, why: BadLine) -> None:
+        values.append((number, str(why)))
+
+    for piece in read_lines(data, column, on_bad):
+        if isinstance(piece, str):
+            values.append(piece)
+        else:
+            text, documents, nulls = piece
+            texts = text.split(b"\xff")[:-1]
+            assert len(texts) == documents
+            values += [*(each.decode() for each in texts), *([None] * nulls)]
+    return values
+
+
+def in_order(values: list[str | tuple[int, str] | None]) -> list[object]:
+    """Nulls of a piece have no place among its documents."""
+    return [value for value in values if value is not None] + [None] * values.count(None)
+
+
+@pytest.mark.parametrize("wild", [False, True])
+def test_random_lines_are_what_msgspec_and_json_take_them_for(wild: bool) -> None:
+    taken = 0
+    for seed in seeds(100):
+        draw = random.Random(seed)
+        for _ in range(100):
+            data = b"\n".join(line(draw, wild) for _ in range(draw.choice((1, 1, 2, 8)))) + draw.choice((b"", b"\n"))
+            data = data.decode(errors="replace").encode()  # block_text has repaired it before
+            column = draw.choice(("text", "text", "text", "café", 'a"b', "id", "te\\xt", "", "\udce9"))
+            wanted = one_by_one(data, column)
+            assert in_order(all_lines(data, column)) == in_order(wanted), (data, column)
+            if not wild and not any(isinstance(value, tuple) for value in wanted):
+                assert JsonLines(data, column.encode("utf-8", "replace")).read(0)[1] == len(data), (data, column)
+                taken += 1
+    assert wild or taken > 50, "lines that leave no doubt are not left to msgspec"
+
+
+def test_every_beginning_of_a_line_is_read_within_its_bounds() -> None:
+    """The sanitizers (test_core_build.py) see any access beyond the end."""
+    whole = b'{"a": [-1.5e+3, "\\u00e9", {"b": null}], "te\\u0078t": "the \\ud83d\\ude00 cat\\n", "c": true}'
+    for size in range(len(whole)):
+        assert JsonLines(whole[:size], b"text").read(0) == (b"", 0, 0, 0), size
+    assert JsonLines(whole, b"text").read(0) == ("the 😀 cat\n".encode() + b"\xff", len(whole), 1, 0)
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 1 << 16, 300_001])
+@pytest.mark.parametrize("character", ["x", "é", "\n", '"', "\0"])
+def test_long_strings(size: int, character: str) -> None:
+    text = character * size
+    for escaped in (False, True):
+        data = json.dumps({"before": text[:99], "text": text}, ensure_ascii=escaped).encode()
+        documents, stopped, *many = JsonLines(data, b"text").read(0)
+        assert (documents, stopped, many) == (text.encode() + b"\xff", len(data), [1, 0])
+
+
+def test_the_last_of_several_fields_of_a_name_counts() -> None:
+    data = b'{"text": "first, longer", "text": "last"}\n{"text": 5, "text": null}\n{"text": "a", "te\\u0078t": "b"}\n'
+    assert JsonLines(data, b"text").read(0) == (b"last\xffb\xff", len(data), 2, 1)
+
+
+def text_of(data: bytes, bad_utf8: BadUtf8, column: str = "text") -> Callable[[], object]:
+    block = Block(Source("in", "jsonl", column, is_stdin=True), 0, len(data), data, True)
+    return lambda: block_text(block, bad_utf8, "error")
+
+
+def test_documents_keep_their_order_around_lines_that_the_core_leaves() -> None:
+    data = b'{"text":"1"}\n{"text":"\\ud800 2"}\n\x0b\n{"text":null}\n{"text":"3"}\n{"text":"4\\udfff"}\n{"text":"5"}'
+    made = text_of(data, "replace")()
+    assert made.text.split(b"\xff") == [b"1", "\ufffd 2".encode(), b"3", "4\ufffd".encode(), b"5", b""]
+    assert (made.documents, made.nulls, made.bad_utf8, made.bad_lines) == (5, 1, 2, 0)
+    with pytest.raises(SourceError, match=r"document 1 after position 0 holds the lone surrogate U\+D800"):
+        text_of(data, "error")()
+    with pytest.raises(SourceError, match="line 8 is not JSON"):  # what cannot be read at all is told first
+        text_of(data + b"\nx", "error")()
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\tb", "a\0b", "a b", "é", ""])
+def test_a_field_of_any_name(name: str, tmp_path: Path) -> None:
+    data = json.dumps({"other": 1, name: "the cat"}).encode() + b"\n" + json.dumps({name: "half \ud800"}).encode()
+    made = text_of(data, "skip", name)()
+    assert made.text == b"the cat\xffhalf \xff"
+    with pytest.raises(SourceError, match="has no field"):
+        text_of(b'{"other": "x"}', "skip", name)()

@@ -1,0 +1,794 @@
+"""Sources on web servers and in object stores: they count as files do, go on after a kill, and fail in a sentence."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import logging
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from streambpe.encode.corpus import encode_corpus
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import SourceChanged, SourceError, SourceUnreachable, Stopped, UsageError
+from streambpe.resources import Resources
+from streambpe.sources.find import find_sources
+from streambpe.sources.remote import hub, objects, place, web
+from streambpe.sources.remote.address import checked
+from streambpe.sources.remote.place import in_glob
+from streambpe.sources.streams import look_at, open_file
+from streambpe.store.parts import list_parts
+from streambpe.store.run import Run
+from streambpe.train.commands import train
+from streambpe.train.counting import sizes, worker
+from streambpe.train.counting.count import count, resume_count
+from tests.runs import cli, ended
+from tests.samples import natural_text
+from tests.tiers import long, seeds
+from tests.web_server import Asked, Server, web_server
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+SMALL = Resources(400 * 10**6, 2)
+TEXT = natural_text(7, 30_000)
+LINES = TEXT.splitlines()
+
+
+def _jsonl(field: str) -> bytes:
+    return "".join(json.dumps({field: line}) + "\n" for line in LINES).encode()
+
+
+def _parquet() -> bytes:
+    out = pa.BufferOutputStream()
+    pq.write_table(pa.table({"n": range(len(LINES)), "text": LINES}), out, row_group_size=200)
+    return out.getvalue().to_pybytes()
+
+
+FILES = {
+    "a.txt": TEXT.encode(),
+    "b.jsonl": _jsonl("text"),
+    "c.jsonl.gz": gzip.compress(_jsonl("body")),
+    "d.jsonl.zst": zstd.compress(_jsonl("text")),
+    "e.parquet": _parquet(),
+    "f.csv": b"text\n" + "".join(f'"{line.replace(chr(34), "")}"\n' for line in LINES).encode(),
+    "empty.txt": b"",
+}
+FIELDS = {"c.jsonl.gz": ":body"}
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """Nobody waits between two tries, and no proxy or login of this machine is used."""
+    monkeypatch.setattr(place, "WAIT", 0.001)
+    monkeypatch.setenv("NETRC", os.devnull)
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    web._netrc.cache_clear()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with web_server() as made:
+        made.files = {f"/{name}": data for name, data in FILES.items()}
+        yield made
+
+
+@dataclass
+class Bucket:
+    """A bucket of a store that runs in this process."""
+
+    endpoint: str
+    client: object
+
+    def put(self, key: str, data: bytes) -> None:
+        self.client.put_object(Bucket="bucket", Key=key, Body=data)
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Bucket]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            patch.setenv(name, "hush-hush")
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        import boto3
+        from moto.server import ThreadedMotoServer
+
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)
+        served = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        served.start()
+        endpoint = f"http://127.0.0.1:{served.get_host_and_port()[1]}"
+        patch.setenv("AWS_ENDPOINT_URL", endpoint)
+        bucket = Bucket(endpoint, boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1"))
+        bucket.client.create_bucket(Bucket="bucket")
+        for name, data in FILES.items():
+            bucket.put(f"corpus/{name}", data)
+        yield bucket
+        served.stop()
+        objects._s3.cache_clear()
+
+
+def here(folder: Path) -> Path:
+    """The files on this machine."""
+    folder.mkdir()
+    for name, data in FILES.items():
+        (folder / name).write_bytes(data)
+    return folder
+
+
+def counts_of(run: Path) -> tuple[str, int]:
+    facts = json.loads(Run(run).facts()["corpus"])
+    return facts["sha256"], facts["documents"]
+
+
+def counted(run: Path, sources: list[str], **more: object) -> tuple[str, int]:
+    count(run, sources, resources=SMALL, **more)
+    return counts_of(run)
+
+
+def named(base: str, name: str) -> str:
+    return f"{base}/{name}{FIELDS.get(name, '')}"
+
+
+# ---------------------------------------------------------------------------------------------------------
+# the same counts
+
+
+def test_addresses_count_as_their_files(tmp_path, server, store):
+    """Every format, from a web server and from a store: the same counts, and the same digests of each source."""
+    local = here(tmp_path / "files")
+    runs = []
+    for base in (str(local), server.url(""), "s3://bucket/corpus"):
+        run = tmp_path / str(len(runs))
+        counted(run, [named(base, name) for name in FILES])
+        spans = list_parts(Run(run)).spans
+        runs.append(
+            (counts_of(run), sorted((s.path.rsplit("/", 1)[1], s.start_at, s.stop_at, s.digest) for s in spans))
+        )
+    assert runs[0] == runs[1] == runs[2]
+    assert len({name for name, *_ in runs[0][1]}) == len(FILES)
+
+
+def test_folders_and_globs_of_a_store_are_listed_in_order(store):
+    """As for folders here: what no source is named like is left out, subfolders are looked into."""
+    store.put("tree/b/two.txt", b"two")
+    store.put("tree/b/notes.bin", b"no text")
+    store.put("tree/b/.hidden.txt", b"hidden")
+    store.put("tree/a.txt", b"one")
+    store.put("tree/c/d/e.jsonl", b'{"text": "three"}')
+
+    def names(argument: str) -> list[str]:
+        return [source.path.removeprefix("s3://bucket/tree/") for source in find_sources([argument])[0]]
+
+    assert names("s3://bucket/tree") == names("s3://bucket/tree/") == [
+        "a.txt", "b/.hidden.txt", "b/two.txt", "c/d/e.jsonl"
+    ]  # fmt: skip
+    assert names("s3://bucket/tree/*/*") == ["b/notes.bin", "b/two.txt"]
+    assert names("s3://bucket/tree/**/*.txt") == ["a.txt", "b/two.txt"]
+    assert names("s3://bucket/tree/[ac].t?t") == ["a.txt"]
+    with pytest.raises(SourceError, match=r"No file matches s3://bucket/tree/\*\.csv"):
+        names("s3://bucket/tree/*.csv")
+    store.put("other/notes.bin", b"")
+    with pytest.raises(SourceError, match="folder without sources"):
+        names("s3://bucket/other")
+    with pytest.raises(SourceError, match="is not there"):
+        names("s3://bucket/nothing")
+    with pytest.raises(SourceError, match="is not there"):
+        names("s3://no-such-bucket/a.txt")
+    with pytest.raises(UsageError, match="Name one bucket"):
+        names("s3://b*/a.txt")
+
+
+@pytest.mark.parametrize(
+    ("bucket", "maker"),
+    [
+        ("gs://bucket", "_google"),
+        ("gs://anonymous@bucket", "_google"),
+        ("s3://anonymous@bucket", "_s3"),
+        ("abfss://bucket@account.dfs.core.windows.net", "_azure"),
+    ],
+)
+def test_what_a_store_lists_can_be_opened(tmp_path, monkeypatch, bucket, maker):
+    """The names of each kind of store, with a folder here in the store's place."""
+    from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+
+    (tmp_path / "bucket" / "a").mkdir(parents=True)
+    (tmp_path / "bucket" / "a" / "b.txt").write_text("text")
+    monkeypatch.setattr(objects, maker, lambda *_: SubTreeFileSystem(str(tmp_path), LocalFileSystem()))
+    for address in (bucket, f"{bucket}/a", f"{bucket}/a/", f"{bucket}/*/b.*", f"{bucket}/a/b.txt"):
+        (source,), _ = find_sources([address])
+        assert source.path == f"{bucket}/a/b.txt"
+        assert look_at(source.path) == (source.bytes, source.mtime_ns)
+        with open_file(source) as stream:
+            assert stream.read() == b"text"
+
+
+@pytest.mark.parametrize("seed", seeds(40))
+def test_globs_match_as_those_of_folders(tmp_path, seed):
+    """The judge: glob.glob on the same tree."""
+    import glob
+
+    rng = random.Random(seed)
+    names = {"/".join(rng.choices(["a", "b", ".c", "ab.txt", "x"], k=rng.randint(1, 3))) for _ in range(8)}
+    for name in sorted(names):
+        try:
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text("")
+        except (FileExistsError, NotADirectoryError, IsADirectoryError):
+            continue
+    files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+    for _ in range(20):
+        pattern = "/".join(rng.choices(["*", "a", "?", "**", "[ab]", "*.txt", ".*", "x"], k=rng.randint(1, 3)))
+        found = {
+            path
+            for path in glob.glob(pattern, root_dir=tmp_path, recursive=True)
+            if (tmp_path / path).is_file() and path[-1] != "/"
+        }
+        assert {path for path in files if in_glob(path, pattern)} == found, pattern
+
+
+def test_a_stream_reads_from_any_place(server, store):
+    """Seeks before, behind and within what was read; the judge is the same file in memory."""
+    data = random.Random(3).randbytes(3_000_000)
+    server.files["/r.txt"] = data
+    store.put("r.txt", data)
+    for address in (server.url("/r.txt"), "s3://bucket/r.txt"):
+        (source,), _ = find_sources([address])
+        rng = random.Random(1)
+        with open_file(source) as stream:
+            for _ in range(30):
+                at, size = rng.randrange(len(data) + 10), rng.choice([1, 100, 70_000, 1_500_000])
+                stream.seek(at)
+                assert stream.read(size) == data[at : at + size]
+                assert stream.read(10) == data[at + size : at + size + 10]
+
+
+# ---------------------------------------------------------------------------------------------------------
+# kills, and going on
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("where", ["web", "s3"])
+@pytest.mark.parametrize("engine", ["threads", "processes"])
+def test_a_killed_count_goes_on_without_what_was_committed(tmp_path, server, store, where, engine):
+    """Killed in the middle by SIGKILL: the same command ends with the counts of the file, and reads only the rest."""
+    data = natural_text(11, 1_500_000).encode()
+    (tmp_path / "big.txt").write_bytes(data)
+    server.files["/big.txt"] = data
+    store.put("big.txt", data)
+    address = server.url("/big.txt") if where == "web" else "s3://bucket/big.txt"
+    run, how = tmp_path / "run", {"lines": True, "pattern": "gpt4"}
+    given = {"run": run, "sources": [address], "counting": how, "block": 100_000, "task": 150_000, "engine": engine}
+    place_of_death = "part-committed:3" if engine == "threads" else "task-done:2"
+    assert ended(place_of_death, **given) == -signal.SIGKILL
+    done = sum(span.stop_at - span.start_at for span in list_parts(Run(run)).spans)
+    assert 0 < done < len(data)
+    server.asked.clear()
+    assert resume_count(run, resources=SMALL).counted == 1
+    if where == "web":  # a buffer may be filled behind what was wanted
+        assert server.sent("/big.txt") <= len(data) - done + 2 * place.BUFFER_BYTES
+    assert counts_of(run) == counted(tmp_path / "local", [str(tmp_path / "big.txt")], **how)
+    cli("check", run, "--sources")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("where", ["web", "s3"])
+@pytest.mark.parametrize("engine", ["threads", "processes"])
+def test_a_sample_of_what_lies_elsewhere(tmp_path, server, store, where, engine):
+    """Of lines and of files that are one document, which are read twice: that of the files here, also after a kill."""
+    files = {f"{i}.txt": f"file {i}\n".encode() + natural_text(i, 200_000).encode() for i in range(6)}
+    files["a.jsonl"] = "".join(json.dumps({"text": t}) + "\n" for t in natural_text(9, 400_000).split("\n")).encode()
+    (tmp_path / "files").mkdir()
+    for name, data in files.items():
+        (tmp_path / "files" / name).write_bytes(data)
+        server.files[f"/{name}"] = data
+        store.put(f"sampled/{name}", data)
+    base = server.url("") if where == "web" else "s3://bucket/sampled"
+    how = {"pattern": "gpt4", "sample": "1/2"}
+    want = counted(tmp_path / "local", [str(tmp_path / "files" / name) for name in files], **how)
+    run, addresses = tmp_path / "run", [f"{base}/{name}" for name in files]
+    place_of_death = "part-committed:3" if engine == "threads" else "task-done:2"
+    counting = {"options": how}
+    given = {"run": run, "sources": addresses, "counting": counting, "block": 40_000, "task": 60_000, "engine": engine}
+    assert ended(place_of_death, **given) == -signal.SIGKILL
+    resume_count(run, resources=SMALL)
+    assert counts_of(run) == want
+    assert 0 < want[1] < len(natural_text(9, 400_000).split("\n")) + 6
+    cli("check", run, "--sources")
+
+
+def test_what_changed_at_the_server_is_refused(tmp_path, server, store):
+    """Of the same size or another; an unchanged file with another mark is read again, and counts as what it is."""
+    run, address = tmp_path / "run", server.url("/a.txt")
+    want = counted(run, [address])
+    server.files["/a.txt"] = FILES["a.txt"].replace(b"e", b"i", 1)
+    with pytest.raises(SourceChanged, match="was counted when it had"):
+        count(run, [address], resources=SMALL)
+    server.files["/a.txt"] = FILES["a.txt"] + b"more"
+    with pytest.raises(SourceChanged, match="was counted when it had"):
+        count(run, [address], resources=SMALL)
+    server.files["/a.txt"] = FILES["a.txt"]
+    assert counted(run, [address]) == want
+    store.put("changing.txt", FILES["a.txt"])
+    count(tmp_path / "s3", ["s3://bucket/changing.txt"], resources=SMALL)
+    store.put("changing.txt", FILES["a.txt"] + b"more")
+    with pytest.raises(SourceChanged, match="was counted when it had"):
+        count(tmp_path / "s3", ["s3://bucket/changing.txt"], resources=SMALL)
+
+
+def test_a_server_without_marks_is_compared_by_content(tmp_path, server):
+    """Nothing but the content tells whether it is the same."""
+    server.has_marks = False
+    run, address = tmp_path / "run", server.url("/a.txt")
+    want = counted(run, [address])
+    assert counted(run, [address]) == want
+    server.files["/a.txt"] = FILES["a.txt"].replace(b"e", b"i", 1)
+    with pytest.raises(SourceChanged, match="was counted when it had"):
+        count(run, [address], resources=SMALL)
+
+
+def test_what_changes_while_it_is_read_is_told(server, store):
+    """No bytes of the new content are given on."""
+    data = random.Random(5).randbytes(9_000_000)
+    server.files["/r.txt"] = data
+    store.put("r.txt", data)
+    for address in (server.url("/r.txt"), "s3://bucket/r.txt"):
+        (source,), _ = find_sources([address])
+        with open_file(source) as stream:
+            assert stream.read(1000) == data[:1000]
+            if address.startswith("s3"):
+                store.put("r.txt", b"short")
+            else:
+                server.files["/r.txt"] = bytes(len(data))
+            stream.seek(7_000_000)
+            with pytest.raises(SourceChanged, match="was changed at its server while it was read"):
+                stream.read(1000)
+
+
+# ---------------------------------------------------------------------------------------------------------
+# servers that misbehave
+
+
+def _every_second(status: int):
+    seen = []
+
+    def mood(asked: Asked) -> bool:
+        seen.append(1)
+        if len(seen) % 2:
+            asked.answer(status)
+            return True
+        return False
+
+    return mood
+
+
+def _cuts(asked: Asked) -> bool:
+    """Answers of more than a few bytes break off somewhere."""
+    server: Server = asked.server
+    data = server.files[asked.path]
+    begin, end = asked.asked_range(len(data))
+    if end - begin < 1000:
+        return False
+    head = {"Content-Range": f"bytes {begin}-{end - 1}/{len(data)}", **asked.mark(data)}
+    asked.answer(206, data[begin:end], head, cut=(end - begin) * 2 // 3)
+    return True
+
+
+@pytest.mark.parametrize(
+    ("name", "mood"),
+    [
+        ("a.txt", _cuts),
+        ("e.parquet", _every_second(503)),
+        *(long(name, mood) for name in ("c.jsonl.gz", "e.parquet") for mood in (_cuts, _every_second(429))),
+    ],
+)
+def test_what_a_server_gives_at_another_try_is_taken(tmp_path, server, name, mood):
+    """Answers that break off and servers that are busy now and then do not show in the counts."""
+    local = here(tmp_path / "files")
+    server.mood = mood
+    assert counted(tmp_path / "web", [named(server.url(""), name)]) == counted(
+        tmp_path / "local", [named(str(local), name)]
+    )
+
+
+def _status(number: int):
+    def mood(asked: Asked) -> bool:
+        asked.answer(number)
+        return True
+
+    return mood
+
+
+def _no_ranges(asked: Asked) -> bool:
+    asked.answer(200, asked.server.files[asked.path])
+    return True
+
+
+def _hang_up(asked: Asked) -> bool:
+    asked.connection.close()
+    asked.close_connection = True
+    return True
+
+
+def _wrong_range(asked: Asked) -> bool:
+    data = asked.server.files[asked.path]
+    begin, end = asked.asked_range(len(data))
+    if end - begin == 1:
+        return False
+    asked.answer(206, data[7:107], {"Content-Range": f"bytes 7-106/{len(data)}", **asked.mark(data)})
+    return True
+
+
+def _compresses(asked: Asked) -> bool:
+    asked.answer(206, b"x", {"Content-Range": "bytes 0-0/100", "Content-Encoding": "gzip"})
+    return True
+
+
+def _in_circles(asked: Asked) -> bool:
+    asked.answer(302, b"", {"Location": asked.path + "x"})
+    return True
+
+
+@pytest.mark.parametrize(
+    ("mood", "told"),
+    [
+        (_status(503), "its server answers 503 Service Unavailable, and it was asked 3 times"),
+        (_status(404), "a.txt is not there: its server answers 404 Not Found."),
+        (_status(403), "may not be read: its server answers 403 Forbidden. Nothing of it was read. Credentials come"),
+        (_status(418), "cannot be read: its server answers 418"),
+        (_no_ranges, "its server does not give ranges of a file"),
+        (_hang_up, "the answer breaks off before its end, and it was asked 3 times"),
+        (_wrong_range, "its server answers with a range of its own"),
+        (_compresses, "its server compresses what it gives"),
+        (_in_circles, "sends on from address to address, without end"),
+    ],
+)
+def test_a_server_that_misbehaves_is_told_in_a_sentence(tmp_path, server, mood, told):
+    """On the command line, with an exit code and no traceback."""
+    server.mood = mood
+    done = cli("count", tmp_path / "run", server.url("/a.txt"), "--memory", "400MB", expect=1)
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    cli("train", tmp_path / "new", server.url("/a.txt"), "--memory", "400MB", expect=1)
+    assert (tmp_path / "new").exists() == (mood is _wrong_range), "the others are found out before anything is made"
+
+
+def test_a_server_that_fails_in_the_middle_is_no_reason_to_leave_the_source_out(tmp_path, server, monkeypatch):
+    """503 behind some answers: `resume` counts the rest, and asks for nothing of what was committed."""
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 50_000)
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 50_000)
+    monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(web, "_FIRST", 30_000)
+    monkeypatch.setattr(web, "_MOST", 30_000)
+    monkeypatch.setattr(web, "_PIECE", 10_000)
+    monkeypatch.setattr(place, "BUFFER_BYTES", 5_000)
+    data = TEXT.encode() * 50
+    server.files["/big.txt"] = data
+    (tmp_path / "big.txt").write_bytes(data)
+    run = tmp_path / "run"
+    server.mood = lambda asked: asked.asked_range(len(data))[0] > 1_250_000 and _status(503)(asked)
+    with pytest.raises(SourceUnreachable, match="503 Service Unavailable, and it was asked 5 times"):
+        count(run, [server.url("/big.txt")], resources=SMALL, lines=True)
+    server.mood = None
+    done = sum(span.stop_at - span.start_at for span in list_parts(Run(run)).spans)
+    assert 1_000_000 < done < 1_300_000
+    server.asked.clear()
+    resume_count(run, resources=SMALL)
+    assert server.sent("/big.txt") <= len(data) - done + 30_000
+    assert counts_of(run) == counted(tmp_path / "local", [str(tmp_path / "big.txt")], lines=True)
+
+
+def _busy_from(at: int, then):
+    """Answers 503 behind a place, and then something happens."""
+
+    def mood(asked: Asked) -> bool:
+        if asked.asked_range(1 << 40)[0] < at:
+            return False
+        threading.Timer(0.05, then).start()
+        return _status(503)(asked)
+
+    return mood
+
+
+@pytest.mark.parametrize("what", ["count", "encode", "find"])
+def test_a_stop_ends_the_wait_for_another_try(tmp_path, server, monkeypatch, what):
+    """At once and as a stop: what was read is kept, and the same command goes on."""
+    for module, values in (
+        (sizes, {"MOST_BLOCK": 50_000, "LEAST_BLOCK": 50_000}),
+        (web, {"_FIRST": 100_000, "_MOST": 100_000, "_PIECE": 50_000}),
+        (place, {"BUFFER_BYTES": 50_000, "WAIT": 1000.0}),
+    ):
+        for name, value in values.items():
+            monkeypatch.setattr(module, name, value)
+    data = TEXT.encode() * 50
+    server.files["/big.txt"] = data
+    (tmp_path / "big.txt").write_bytes(data)
+    stop, run, address = threading.Event(), tmp_path / "run", server.url("/big.txt")
+    server.mood = _busy_from(1_250_000, stop.set)
+    if what == "find":
+        server.mood = _busy_from(0, lambda: os.kill(os.getpid(), signal.SIGINT))
+        told = cli("count", run, address, "--memory", "400MB", expect=130).stderr
+        assert "503 Service Unavailable, and a stop came before it was asked again" in told
+        assert not run.exists()
+    elif what == "count":
+        with pytest.raises(Stopped, match="everything counted so far is kept"):
+            count(run, [address], resources=SMALL, lines=True, stop=stop)
+        assert list_parts(Run(run)).spans
+        server.mood = None
+        resume_count(run, resources=SMALL)
+        assert counts_of(run) == counted(tmp_path / "local", [str(tmp_path / "big.txt")], lines=True)
+    else:
+        train(run, [str(tmp_path / "big.txt")], vocab_size=300, resources=SMALL)
+        model, ids = Tokenizer.load(run), [tmp_path / "web.npy", tmp_path / "local.npy"]
+        with pytest.raises(Stopped, match=r"kept in .*\d documents?\."):
+            encode_corpus(model, [address], ids[0], resources=SMALL, lines=True, stop=stop)
+        server.mood = None
+        encode_corpus(model, [address], ids[0], resources=SMALL, lines=True)
+        encode_corpus(model, [str(tmp_path / "big.txt")], ids[1], resources=SMALL, lines=True)
+        assert ids[0].read_bytes() == ids[1].read_bytes()
+
+
+def test_what_a_store_says_is_told_to_the_end_of_its_sentence():
+    said = "UNAVAILABLE: Retry policy exhausted, with a last message of PerformWork() - CURL error [7]=No connection"
+    more = "error_info={reason=, metadata={gcloud-cpp.retry.original-message=PerformWork()}})"
+    told = str(objects._explained("gs://bucket/a.txt", OSError(f"google::cloud::Status({said} {more}")))
+    assert f"gs://bucket/a.txt cannot be read: {said}. Everything before it is kept" in told
+    assert "words words ... Everything" in str(objects._explained("gs://bucket/a.txt", OSError("words " * 200)))
+
+
+@pytest.mark.long
+def test_a_store_that_is_down(tmp_path, server, store, monkeypatch):
+    """Told when its library has given up."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{taken.getsockname()[1]}")
+        objects._s3.cache_clear()
+        with pytest.raises(SourceUnreachable, match=r"AWS Error NETWORK_CONNECTION during \w+ operation"):
+            look_at("s3://bucket/a.txt")
+    objects._s3.cache_clear()
+
+
+def test_servers_that_are_not_there(tmp_path, server):
+    """No such name, nobody listening, a certificate of nobody known."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{taken.getsockname()[1]}/a.txt"
+        with pytest.raises(SourceUnreachable, match="no connection to its server: Connection refused"):
+            look_at(nobody)
+    with pytest.raises(SourceUnreachable, match=r"no address is known of its server \(DNS\)"):
+        look_at("https://no-such-host.invalid/a.txt")
+    with web_server(_certificate(tmp_path)) as secure:
+        with pytest.raises(SourceError, match="the certificate of its server is not trusted"):
+            look_at(secure.url("/a.txt"))
+        with pytest.raises(SourceError, match="its server does not speak TLS as it should"):
+            look_at(server.url("/a.txt").replace("http:", "https:"))
+
+
+def _certificate(folder: Path) -> str:
+    """A certificate that nobody signed, with its key."""
+    path = folder / "certificate.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
+         "-keyout", folder / "key.pem", "-out", path],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    path.write_bytes(path.read_bytes() + (folder / "key.pem").read_bytes())
+    return str(path)
+
+
+# ---------------------------------------------------------------------------------------------------------
+# secrets
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://me:sEsAmE@host.example/a.txt", "https://...@host.example/a.txt names a user"),
+        ("s3://AKIA:sEsAmE@bucket/a.txt", "s3://...@bucket/a.txt names a user"),
+        ("hf://sEsAmE@datasets/a/b/c.txt", "names a user"),
+        ("abfss://box:sEsAmE@account.dfs.core.windows.net/a.txt", "names a user"),
+        ("https://host.example/a.txt?X-Amz-Signature=sEsAmE", "https://host.example/a.txt goes on with ? or #"),
+        ("https://host.example/a.txt#sEsAmE", "goes on with ? or #"),
+        ("s3://bucket/a.txt?access_key=sEsAmE", "goes on with ? or #"),
+        ("ftp://me:sEsAmE@host/a.txt", "ftp:// is no kind of address that is read"),
+        ("https:///a.txt", "names no server"),
+        ("https://host:port/a.txt", "names no server"),
+    ],
+)
+def test_what_may_be_a_secret_is_refused_before_anything_is_written(tmp_path, address, shown):
+    """By every command that takes sources; and the message does not show it either."""
+    run = tmp_path / "run"
+    for command in (["count", run, address], ["train", run, address], ["count", address, "x.txt"]):
+        done = cli(*command, expect=2)
+        assert shown in done.stderr or "RUN is an address" in done.stderr
+        assert "sEsAmE" not in done.stderr + done.stdout
+    assert not any("sEsAmE" in path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file())
+    assert not run.exists()
+
+
+def test_credentials_stay_out_of_what_is_written(tmp_path, server, store, monkeypatch):
+    """Keys of the environment and of ~/.netrc are used, and no file of the run or line of output has them."""
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password hush-hush\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    web._netrc.cache_clear()
+    run = tmp_path / "run"
+    done = cli(
+        "train", run, server.url("/a.txt"), "s3://bucket/corpus/b.jsonl", "--vocab-size", 400, "--memory", "400MB"
+    )
+    assert server.headers[-1]["Authorization"] == "Basic bWU6aHVzaC1odXNo"
+    for path in [path for path in run.rglob("*") if path.is_file()]:
+        data = path.read_bytes()
+        assert b"hush-hush" not in data, path
+        assert b"bWU6aHVzaC1odXNo" not in data, path
+    assert "hush" not in done.stdout + done.stderr
+
+
+def test_credentials_do_not_follow_to_another_server(tmp_path, server, monkeypatch):
+    """What a server sends on to is asked without them."""
+    (tmp_path / "netrc").write_text("default login me password hush-hush\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    web._netrc.cache_clear()
+    with web_server() as first:
+        first.mood = lambda asked: asked.answer(302, b"", {"Location": server.url("/a.txt?sig=xyz")}) is None
+        server.files["/a.txt?sig=xyz"] = FILES["a.txt"]
+        assert look_at(first.url("/a.txt"))[0] == len(FILES["a.txt"])
+        assert "Authorization" in first.headers[-1]
+        assert "Authorization" not in server.headers[-1]
+
+
+def test_an_address_has_one_form(server):
+    """Named twice, it is counted once."""
+    assert checked("HTTPS://Host.Example/A.txt") == "https://host.example/A.txt"
+    found, warnings = find_sources([server.url("/a.txt"), server.url("/a.txt").replace("http", "HTTP")])
+    assert len(found) == 1
+    assert "named more than once" in warnings[0]
+
+
+def test_a_web_server_lists_nothing(server):
+    """A folder or a glob of one is refused."""
+    for address in (server.url("/"), server.url("/*.txt"), server.url("/a?.txt".replace("?", "[bc]"))):
+        with pytest.raises(UsageError, match="does not list its files"):
+            find_sources([address])
+
+
+# ---------------------------------------------------------------------------------------------------------
+# the Hub
+
+
+class Repository:
+    """A repository of the Hub, as far as it is asked for: a mood of a web server."""
+
+    def __init__(self, server: Server, files: dict[str, bytes]) -> None:
+        self.commit = "a" * 40
+        self.files = files
+        self.tokens: list[str | None] = []
+        server.mood = self
+        server.files = {f"/datasets/me/texts/resolve/{self.commit}/{path}": data for path, data in files.items()}
+
+    def __call__(self, asked: Asked) -> bool:
+        if "/datasets/" in asked.path:  # the library also asks for things of its own
+            self.tokens.append(asked.headers.get("Authorization"))
+        path = asked.path.partition("?")[0]
+        base = "/api/datasets/me/texts"
+        if path in (base, f"{base}/revision/main"):
+            return self._json(asked, {"id": "me/texts", "sha": self.commit, "siblings": []})
+        if path == f"{base}/paths-info/{self.commit}":
+            wanted = re.findall(r"paths=([^&]*)", asked.body.decode()) or json.loads(asked.body)["paths"]
+            wanted = [wanted] if isinstance(wanted, str) else wanted
+            return self._json(asked, [self._info(name) for name in self.files if name in map(unquote, wanted)])
+        if path.startswith(f"{base}/tree/{self.commit}"):
+            folder = unquote(path.removeprefix(f"{base}/tree/{self.commit}")).strip("/")
+            return self._json(asked, [self._info(name) for name in self.files if name.startswith(folder)])
+        if path.startswith("/api"):
+            asked.answer(404, b"", {"X-Error-Code": "RepoNotFound"})
+            return True
+        return False
+
+    def _info(self, name: str) -> dict[str, object]:
+        data = self.files[name]
+        return {"type": "file", "path": name, "size": len(data), "oid": hashlib.sha1(data).hexdigest()}
+
+    def _json(self, asked: Asked, value: object) -> bool:
+        asked.answer(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
+        return True
+
+
+def test_the_hub(tmp_path, server, monkeypatch):
+    """Listed, read, refused when it changed; a token is sent and not written."""
+    monkeypatch.setenv("HF_ENDPOINT", server.url(""))
+    monkeypatch.setenv("HF_TOKEN", "hf_hush")
+    hub._api.cache_clear()
+    files = {f"data/{name}": data for name, data in FILES.items()}
+    repository = Repository(server, {**files, "README.bin": b""})
+    local = here(tmp_path / "files")
+    want = counted(tmp_path / "local", [str(local / "a.txt"), str(local / "e.parquet")])
+    run, base = tmp_path / "run", "hf://datasets/me/texts"
+    assert counted(run, [f"{base}/data/a.txt", f"{base}@main/data/e.parquet"]) == want
+    assert set(repository.tokens) == {"Bearer hf_hush"}
+    assert not any(b"hf_hush" in path.read_bytes() for path in run.rglob("*") if path.is_file())
+    names = [f"{base}/data/{name}" for name in sorted(FILES)]
+    assert [source.path for source in find_sources([base])[0]] == names
+    assert [source.path for source in find_sources([f"{base}/data/"])[0]] == names
+    assert [source.path for source in find_sources([f"{base}/*/[ab].*"])[0]] == names[:2]
+    repository.files["data/a.txt"] = FILES["a.txt"] + b"more"
+    with pytest.raises(SourceChanged, match="was counted when it had"):
+        count(run, [f"{base}/data/a.txt"], resources=SMALL)
+    for address in (f"{base}/nothing.txt", "hf://datasets/me/nothing/a.txt"):
+        with pytest.raises(SourceError, match="is not there"):
+            find_sources([address])
+    with pytest.raises(UsageError, match="write hf://datasets/OWNER/NAME/PATH"):
+        find_sources(["hf://datasets/me"])
+    server.mood = _status(403)
+    with pytest.raises(SourceError, match="may not be read, or is not there: the Hub answers 403"):
+        find_sources([f"{base}/data/a.txt"])
+    hub._api.cache_clear()
+
+
+# ---------------------------------------------------------------------------------------------------------
+# every command
+
+
+@pytest.mark.long
+def test_a_source_elsewhere_is_taken_back(tmp_path, server, store):
+    """Read once more and subtracted; refused if it is another one now."""
+    run, bad = tmp_path / "run", "s3://bucket/corpus/b.jsonl"
+    want = counted(tmp_path / "want", [server.url("/a.txt")])
+    counted(run, [server.url("/a.txt"), bad])
+    cli("count", run, "--take-back", bad, "--memory", "400MB")
+    assert counts_of(run) == want
+    counted(run, [server.url("/b.jsonl")])
+    server.files["/b.jsonl"] = FILES["b.jsonl"].replace(b"e", b"i", 1)
+    cli("count", run, "--take-back", server.url("/b.jsonl"), "--memory", "400MB", expect=1)
+
+
+@pytest.mark.long
+def test_every_command_that_reads_sources_takes_addresses(tmp_path, server, store):
+    """plan, train, evaluate, encode, check and so on, with the results that files have."""
+    local = here(tmp_path / "files")
+    base, bucket = server.url(""), "s3://bucket/corpus"
+    memory = ("--memory", "400MB")
+    cli("train", tmp_path / "far", f"{base}/a.txt", f"{bucket}/e.parquet", "--vocab-size", 600, *memory)
+    cli("train", tmp_path / "near", local / "a.txt", local / "e.parquet", "--vocab-size", 600, *memory)
+    logs = [(tmp_path / run / "model.events.jsonl").read_bytes() for run in ("far", "near")]
+    assert logs[0] == logs[1]
+    for name in ("b.jsonl", "e.parquet"):
+        outputs = []
+        for number, at in enumerate((base, bucket, local)):
+            out = tmp_path / f"{number}-{name}.bin"
+            cli("encode", tmp_path / "near", f"{at}/{name}", "-o", out, *memory)
+            outputs.append(out.read_bytes())
+        assert outputs[0] == outputs[1] == outputs[2]
+    told = [cli("evaluate", tmp_path / "near", "--text", f"{at}/b.jsonl", "--json").stdout for at in (base, local)]
+    assert re.sub(r'"source": "[^"]*"', "", told[0]) == re.sub(r'"source": "[^"]*"', "", told[1])
+    assert cli("check", tmp_path / "far", "--sources").stdout == cli("check", tmp_path / "near", "--sources").stdout
+    server.files["/a.txt"] = FILES["a.txt"].replace(b"e", b"i", 1)
+    assert "is not what was counted" in cli("check", tmp_path / "far", "--sources", expect=None).stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["b.jsonl", "c.jsonl.gz", "e.parquet", "f.csv"])
+def test_a_plan_samples_what_lies_elsewhere(tmp_path, server, store, name):
+    """The same sample, so the same numbers of chunks."""
+    local = here(tmp_path / "files")
+    plans = [
+        json.loads(cli("plan", named(str(at), name), "--json", "--memory", "400MB", "--vocab-size", 400).stdout)
+        for at in (server.url(""), "s3://bucket/corpus", local)
+    ]
+    assert plans[0]["distinct"] == plans[1]["distinct"] == plans[2]["distinct"]

@@ -1,0 +1,164 @@
+"""--sample 1/N against a dozen lines of Python with mmh3, whatever is between the documents and their counts."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import mmh3
+import polars as pl
+import pytest
+
+from streambpe.errors import RunMismatch, UsageError
+from streambpe.resources import Resources
+from streambpe.sources import samples
+from streambpe.sources.source import Source
+from streambpe.store.exchange import merge_runs
+from streambpe.store.run import Run
+from streambpe.train.counting import sizes, spread
+from streambpe.train.counting.count import count, count_from_iterator, resume_count
+from streambpe.train.counting.take_back import take_back
+from tests.runs import cli, rows
+
+TEXTS = [
+    *(f"document {i} of {'many ' * (i % 7)}é東 words {i * i % 1000}" for i in range(200)),
+    *["twice"] * 6,
+    "x" * 5000,
+]
+ONE = Resources(400 * 10**6, 1, engine="threads")
+
+
+def chosen(texts: list[str], of: int) -> list[str]:
+    """The slow meaning of --sample 1/N."""
+    return [text for text in texts if mmh3.hash64(text.encode(), signed=False)[0] * of < 2**64]
+
+
+def counted(run: Path) -> list[tuple[object, ...]]:
+    return rows(run, "SELECT chunk, n FROM chunk_counts ORDER BY chunk")
+
+
+def reference(place: Path, texts: list[str], of: int, **options: object) -> list[tuple[object, ...]]:
+    """The counts of the documents of the sample alone."""
+    count_from_iterator(place, chosen(texts, of), resources=ONE, **options)  # type: ignore[arg-type]
+    return counted(place)
+
+
+def write(folder: Path, texts: list[str]) -> list[str]:
+    """The same documents in every kind of file, as SOURCE arguments."""
+    folder.mkdir()
+    quarter = len(texts) // 4
+    lines, jsonl, table, csv = (texts[i * quarter : (i + 1) * quarter if i < 3 else None] for i in range(4))
+    (folder / "a.txt").write_bytes("\n".join(lines).encode())
+    packed = "".join(json.dumps({"text": text}) + "\n" for text in jsonl).encode()
+    (folder / "b.jsonl.gz").write_bytes(gzip.compress(packed))
+    pl.DataFrame({"text": table}).write_parquet(folder / "c.parquet")
+    (folder / "d.csv").write_text("id,text\n" + "".join(f'1,"{text}"\n' for text in csv), encoding="utf-8")
+    return [str(path) for path in sorted(folder.iterdir())]
+
+
+@pytest.mark.parametrize("of", [2, 10])
+def test_a_sample_is_the_documents_that_the_hash_names(tmp_path, of, monkeypatch):
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 600)
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 600)
+    files = write(tmp_path / "in", TEXTS)
+    want = reference(tmp_path / "want", TEXTS, of)
+    count(tmp_path / "run", files, lines=True, sample=f"1/{of}", resources=ONE)
+    assert counted(tmp_path / "run") == want
+    documents = rows(tmp_path / "run", "SELECT sum(documents) FROM sources")[0][0]
+    assert documents == len(chosen(TEXTS, of))
+    again = Resources(400 * 10**6, 2, engine="threads")
+    count(tmp_path / "other", files[2:], sample=f"1/{of}", resources=again)
+    resume = count(tmp_path / "other", files, lines=True, resources=again)  # the sample is the run's
+    assert resume.skipped == 2
+    assert counted(tmp_path / "other") == want
+
+
+def test_samples_are_nested_and_about_as_large_as_they_say():
+    texts = [str(i) for i in range(100_000)]
+    parts = {of: set(chosen(texts, of)) for of in (2, 3, 10, 100)}
+    assert parts[100] < parts[10] < parts[3] < parts[2]
+    assert all(abs(len(part) * of / len(texts) - 1) < 0.1 for of, part in parts.items())
+    assert len(samples.document_hashes(b"")[0]) == 0
+    hashes, _ = samples.document_hashes(b"".join(text.encode() + b"\xff" for text in ["", "a", *texts[:50]]))
+    assert [tuple(row) for row in hashes.tolist()] == [
+        mmh3.hash64(text.encode(), signed=False) for text in ["", "a", *texts[:50]]
+    ]
+
+
+def test_shards_of_a_sample_merge_to_the_sample(tmp_path):
+    files = write(tmp_path / "in", TEXTS)
+    for k in (2, 1):
+        count(tmp_path / f"s{k}", files, lines=True, sample="1/3", shard=f"{k}/2", resources=ONE)
+    merge_runs(tmp_path / "all", [tmp_path / "s2", tmp_path / "s1"], resources=ONE)
+    assert counted(tmp_path / "all") == reference(tmp_path / "want", TEXTS, 3)
+    count(tmp_path / "whole", files[:1], lines=True, resources=ONE)
+    with pytest.raises(RunMismatch, match="sample all"):
+        merge_runs(tmp_path / "all", [tmp_path / "whole"], resources=ONE)
+    with pytest.raises(RunMismatch, match="counts with --sample 1/3, not 1/4"):
+        count(tmp_path / "all", files, lines=True, sample="1/4", resources=ONE)
+
+
+def test_a_file_that_is_one_document_is_in_or_out_whole(tmp_path, monkeypatch):
+    """Also in many blocks, with bytes that are not UTF-8 and a mark at its front."""
+    texts = {f"{i}.txt": f"\ufefffile {i} " + "lorem ipsum \ufffd dolor \n" * 200 for i in range(8)}
+    (tmp_path / "in").mkdir()
+    for name, text in texts.items():
+        (tmp_path / "in" / name).write_bytes(text.encode().replace("\ufffd".encode(), b"\xf0\x9f"))
+    want = reference(tmp_path / "want", [text[1:] for text in texts.values()], 2)
+    whole = Source(str(tmp_path / "in" / "0.txt"), "txt")
+    assert samples.text_hash(whole, "replace") == mmh3.hash64(texts["0.txt"][1:].encode(), signed=False)
+    count(tmp_path / "run", [str(tmp_path / "in")], sample="1/2", bad_utf8="replace", resources=ONE)
+    assert counted(tmp_path / "run") == want
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 700)
+    count(tmp_path / "small", [str(tmp_path / "in")], sample="1/2", bad_utf8="replace", resources=ONE)
+    assert counted(tmp_path / "small") == want
+    inside = next(path for path, n in rows(tmp_path / "small", "SELECT path, documents FROM sources") if n)
+    for path in (str(tmp_path / "in" / "0.txt"), inside):  # what is taken back is what was counted of it
+        take_back(tmp_path / "small", [path], resources=ONE)
+    left = [text[1:] for name, text in texts.items() if name not in ("0.txt", Path(inside).name)]
+    assert counted(tmp_path / "small") == reference(tmp_path / "left", left, 2)
+
+
+def test_documents_and_prepared_text_of_a_sample(tmp_path):
+    """Sequences hold the sample alone; the hash is of the text before it is normalised."""
+    texts = [f"cafe\u0301 {i}" for i in range(60)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    options = {"normalize": "nfc", "sequences": True}
+    want = reference(tmp_path / "want", texts, 4, **options)
+    count(tmp_path / "run", [str(tmp_path / "a.jsonl")], sample="1/4", resources=ONE, **options)
+    assert counted(tmp_path / "run") == want
+    mine, theirs = (Run(tmp_path / name).facts()["corpus"] for name in ("run", "want"))
+    assert json.loads(mine)["documents"] == json.loads(theirs)["documents"] == len(chosen(texts, 4))
+    resume_count(tmp_path / "run", resources=ONE)
+
+
+def test_what_is_refused(tmp_path):
+    (tmp_path / "a.txt").write_text("some text")
+    (tmp_path / "t.csv").write_text("chunk,count\na,1\n")
+    for wrong in ("1/1", "1/0", "2/3", "32MB", "1/", "1/x", "0.1", "1/01"):
+        with pytest.raises(UsageError, match="about one document in ten"):
+            count(tmp_path / "run", [str(tmp_path / "a.txt")], sample=wrong)
+    with pytest.raises(UsageError, match="which has no documents"):
+        count(tmp_path / "run", [str(tmp_path / "t.csv")], counts=True, sample="1/2")
+    with pytest.raises(UsageError, match="standard input is one document"):
+        count(tmp_path / "run", ["-"], sample="1/2")
+    assert "plan reads parts of it" in cli("plan", tmp_path / "a.txt", "--sample", "1/2", expect=2).stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.long
+def test_processes_choose_the_same_documents(tmp_path, monkeypatch):
+    """Also of a text that is cut into stretches, which other workers than its first one read."""
+    monkeypatch.setattr(spread, "_LEAST_TASK", 2000)
+    files = write(tmp_path / "in", TEXTS)
+    (tmp_path / "whole").mkdir()
+    for i in range(6):
+        (tmp_path / "whole" / f"{i}.txt").write_text(f"file {i}\n" + "lorem ipsum dolor sit amet\n" * 400)
+    two = Resources(10**9, 2, engine="processes")
+    for name, resources in (("one", ONE), ("two", two)):
+        count(tmp_path / name, files, lines=True, sample="1/2", resources=resources)
+        count(tmp_path / name, [str(tmp_path / "whole")], resources=resources)
+    assert counted(tmp_path / "one") == counted(tmp_path / "two")
+    documents = "SELECT path, sum(documents) FROM sources GROUP BY path ORDER BY path"
+    assert rows(tmp_path / "one", documents) == rows(tmp_path / "two", documents)

@@ -1,0 +1,65 @@
+"""--shard K/N: shares of the sources."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from streambpe.count_config import SourceOptions
+from streambpe.errors import UsageError
+from streambpe.sources.find import find_sources
+from streambpe.store.exchange import merge_runs
+from streambpe.train.counting.count import count
+from tests.runs import SMALL, cli
+
+
+def sizes_of(folder, n: int) -> list[int]:
+    """Files of very different sizes."""
+    rng = random.Random(n)
+    sizes = [int(10 ** rng.uniform(0, 4)) for _ in range(n)]
+    for place, size in enumerate(sizes):
+        (folder / f"{place:02}.txt").write_text("ab " * size)
+    return sizes
+
+
+@pytest.mark.parametrize("shares", [1, 2, 5, 12])
+def test_every_source_is_in_one_share_and_shares_are_even(tmp_path, shares):
+    """No share is larger than the smallest by more than one file; the order of arguments does not matter."""
+    sizes_of(tmp_path, 12)
+    names = [str(path) for path in sorted(tmp_path.iterdir())]
+    whole, _ = find_sources([str(tmp_path)])
+    dealt = [find_sources(names[::-1], SourceOptions(shard=f"{k}/{shares}"))[0] for k in range(1, shares + 1)]
+    assert sorted((s for share in dealt for s in share), key=lambda s: s.path) == whole
+    assert all(share == sorted(share, key=lambda s: s.path) for share in dealt)
+    totals = [sum(source.bytes for source in share) for share in dealt]
+    assert max(totals) - min(totals) <= max(source.bytes for source in whole)
+
+
+def test_shares_add_up_to_the_whole(tmp_path):
+    """Counted apart by the command line and merged."""
+    (tmp_path / "corpus").mkdir()
+    sizes_of(tmp_path / "corpus", 7)
+    for k in (1, 2, 3):
+        cli("count", tmp_path / f"run{k}", tmp_path / "corpus", "--shard", f"{k}/3", "--memory", "256MB")
+    whole = count(tmp_path / "whole", [str(tmp_path / "corpus")], resources=SMALL).corpus
+    assert merge_runs(tmp_path / "sum", [tmp_path / f"run{k}" for k in (3, 1, 2)], SMALL) == whole
+
+
+@pytest.mark.parametrize("shard", ["0/3", "4/3", "1", "1/0", "a/b", "1/3/5", "-1/2", ""])
+def test_what_is_no_share_is_refused(tmp_path, shard):
+    """One message that says how it is written."""
+    sizes_of(tmp_path, 4)
+    with pytest.raises(UsageError, match="K-th of N shares"):
+        find_sources([str(tmp_path)], SourceOptions(shard=shard))
+
+
+def test_shares_that_cannot_be_dealt(tmp_path):
+    """More shares than files; standard input; a run whose sources are not named again."""
+    sizes_of(tmp_path, 2)
+    with pytest.raises(UsageError, match="Take at most 2 shares"):
+        find_sources([str(tmp_path)], SourceOptions(shard="1/3"))
+    with pytest.raises(UsageError, match="standard input"):
+        find_sources(["-", str(tmp_path)], SourceOptions(shard="1/2"))
+    count(tmp_path / "run", [str(tmp_path / "00.txt")], resources=SMALL)
+    assert "none is named here" in cli("count", tmp_path / "run", "--shard", "1/2", expect=2).stderr

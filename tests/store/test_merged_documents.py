@@ -1,0 +1,97 @@
+"""merge-counts with documents: superwords are learned from the sum as from one run over everything."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from streambpe.errors import UsageError
+from streambpe.inspect.check import check
+from streambpe.store.exchange import merge_runs
+from streambpe.store.parts import list_parts
+from streambpe.store.run import Run
+from streambpe.train.commands import train
+from streambpe.train.counting import sizes
+from streambpe.train.counting.count import count
+from tests.runs import ROOT, SMALL, cli, cli_process
+from tests.samples import natural_text
+from tests.tiers import long
+
+KEPT = {"pattern": "boundless", "sequences": True}
+
+
+def learned(run: Path, superwords: str) -> bytes:
+    """The log of a training of its own name."""
+    options = {"superwords": superwords, "vocab_size": 600, "name": superwords}
+    if superwords != "boundless":
+        options["transition"] = 450
+    return train(run, **options, resources=SMALL).log.read_bytes()
+
+
+@pytest.fixture
+def sources(tmp_path, monkeypatch) -> list[str]:
+    """Three texts of several stretches each, which share a part."""
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 4000)
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 4000)
+    for number, name in enumerate("abc"):
+        (tmp_path / f"{name}.txt").write_text(natural_text(number, 20_000))
+    return [str(tmp_path / f"{name}.txt") for name in "abc"]
+
+
+@pytest.mark.parametrize("superwords", ["boundless", long("superbpe"), long("uw")])
+def test_superwords_of_merged_runs_are_those_of_one_run(tmp_path, sources, superwords):
+    """In whatever order, some of them merged before; `check` finds the documents equal to the counts."""
+    count(tmp_path / "whole", sources, options=KEPT, resources=SMALL)
+    for source in sources:
+        count(tmp_path / Path(source).stem, [source], options=KEPT, resources=SMALL)
+    merge_runs(tmp_path / "two", [tmp_path / "c", tmp_path / "a"], SMALL)
+    merge_runs(tmp_path / "sum", [tmp_path / "two", tmp_path / "b"], SMALL)
+    assert len(list_parts(Run(tmp_path / "sum")).spans) > 6
+    assert learned(tmp_path / "sum", superwords) == learned(tmp_path / "whole", superwords)
+    assert check(tmp_path / "sum", resources=SMALL) == []
+
+
+@pytest.mark.long
+def test_files_of_one_name_on_two_machines(tmp_path, sources):
+    """The path of the second is called after its run; its stretches may then stand in another order in the part."""
+    first, *others = sources
+    count(tmp_path / "one", [first], options=KEPT, resources=SMALL)
+    Path(first).write_text(natural_text(9, 30_000))  # another file at the same place, as on another machine
+    count(tmp_path / "other", [first, *others], options=KEPT, resources=SMALL)
+    merge_runs(tmp_path / "sum", [tmp_path / "one", tmp_path / "other"], SMALL)
+    paths = list_parts(Run(tmp_path / "sum")).spans.values("path")
+    assert f"{(tmp_path / 'other').resolve()}:{first}" in paths
+    assert first in paths
+    assert check(tmp_path / "sum", resources=SMALL) == []
+
+
+def test_documents_are_kept_where_all_have_them(tmp_path, sources):
+    """A new run without them where one has none; a run that keeps them takes no other."""
+    count(tmp_path / "a", sources[:1], options=KEPT, resources=SMALL)
+    count(tmp_path / "b", sources[1:2], options={"pattern": "boundless"}, resources=SMALL)
+    told = cli("merge-counts", tmp_path / "sum", tmp_path / "a", tmp_path / "b").stderr
+    assert f"{tmp_path / 'b'} keeps no documents, so {tmp_path / 'sum'} holds counts alone" in told
+    assert "--sequences" in cli("train", tmp_path / "sum", "--superwords", "boundless", "-s", 400, expect=2).stderr
+    merge_runs(tmp_path / "kept", [tmp_path / "a"], SMALL)
+    before = sorted((tmp_path / "kept").rglob("*.parquet"))
+    with pytest.raises(UsageError, match=r"keeps documents, .* has none: counted without --sequences"):
+        merge_runs(tmp_path / "kept", [tmp_path / "b"], SMALL)
+    assert sorted((tmp_path / "kept").rglob("*.parquet")) == before
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("place", ["merge-documents:2", "merge-documents", "part-committed"])
+def test_a_merge_of_documents_killed_anywhere(tmp_path, sources, place):
+    """What is half copied is of no part; the same command removes it and copies it again."""
+    for source in sources[:2]:
+        count(tmp_path / Path(source).stem, [source], options=KEPT, resources=SMALL)
+    command = ["merge-counts", tmp_path / "sum", tmp_path / "a", tmp_path / "b"]
+    env = {"STREAMBPE_FAILPOINT": place, "PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+    cli_process(*command, env=env, expect=-signal.SIGKILL)
+    cli(*command)
+    assert check(tmp_path / "sum", resources=SMALL) == []
+    files = list((tmp_path / "sum" / "sequences").iterdir())
+    assert len(files) == 2 * len({span.part for span in list_parts(Run(tmp_path / "sum")).spans})

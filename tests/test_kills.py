@@ -1,0 +1,27 @@
+"""Kills at boundaries (tests/kills.py): a part of what the soak tries, in every system."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.kills import CASES, OUTCOMES, matrix
+from tests.outcomes import bad, table
+from tests.tiers import long
+
+NAMES = list(CASES)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no kills")
+@pytest.mark.parametrize(
+    ("names", "number"),
+    [(["plain"], 1), *(long(NAMES[at::4], 10) for at in range(4)), long(["merge-counts"], 12)],
+)
+def test_a_kill_at_a_boundary_changes_nothing(names, number, tmp_path):
+    """Killed before an fsync, a rename or a commit, a command that is given again ends with the same bytes."""
+    found = matrix(number, 7, names, tmp_path)
+    assert bad(found) == 0, table(found, OUTCOMES)
+    assert sum(each.outcomes["same"] for each in found) > 0.7 * number, table(found, OUTCOMES)
+    assert all(each.boundaries > 2 for each in found), table(found, OUTCOMES)
+    assert set().union(*(each.outcomes for each in found)) <= set(OUTCOMES)

@@ -1,0 +1,86 @@
+"""A pattern of the user's own may take so long on one document: one that takes longer ends the job and is named."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import regex
+
+from streambpe.errors import PatternTooSlow, SourceError
+from streambpe.resources import Resources
+from streambpe.sources.decode import naming_documents
+from streambpe.sources.source import Block, Source
+from streambpe.text.chunker import Chunker
+from streambpe.text.patterns import find_pattern
+from streambpe.text.split import find_chunks, split_texts
+from tests.runs import cli
+
+SLOW = r"(?s:.*)x|(?s:.)"  # from every place it looks to the end: the time grows with the square of the text
+LONG = "ab" * 60_000
+
+
+def test_a_text_that_takes_too_long_is_told_by_its_number():
+    """By find-all and by iteration; texts before it are split."""
+    compiled = regex.compile(SLOW)
+    with pytest.raises(PatternTooSlow, match="120,000 characters") as told:
+        split_texts(compiled, ["ab", "ba", LONG], False, 0.05)
+    assert told.value.document == 2
+    with pytest.raises(PatternTooSlow):
+        find_chunks(compiled, LONG, True, 0.05)
+    assert split_texts(compiled, ["abxb"], False, 0.05)[0] == ["abx", "b"]
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_chunker_counts_documents_not_texts(beside):
+    """Here and in a process beside this one, where a signal ends the matching; with script runs, too."""
+    for split_scripts in (False, True):
+        chunker = Chunker(find_pattern(SLOW, split_scripts=split_scripts, document_seconds=0.1), beside=beside)
+        with pytest.raises(PatternTooSlow) as told:
+            chunker.number(b"\xff".join([b"one", "два 日本 three".encode(), LONG.encode()]) + b"\xff")
+        assert told.value.document == 2
+        assert chunker.number(b"ab\xff").ids.tolist() == [0, 1, -1]  # it goes on
+        chunker.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "document", "place"),
+    [
+        ("lines", b"a\n\nb\nc\n", 2, "line 4"),
+        ("jsonl", b'\xef\xbb\xbf{"text": "a"}\n\n{"text": null}\n{"text": "\xff"}\n', 1, "line 4"),
+        ("csv", b'n,text\n1,a\n\n2,"b\nc"\n3,d\n', 2, "line 6"),
+        ("parquet", ["a", None, "b"], 1, "document 3"),
+        ("txt", b"a", 0, "in.it"),
+    ],
+)
+def test_where_the_document_is(tmp_path, kind, data, document, place):
+    """Lines that are empty and values that are null are no documents."""
+    path = tmp_path / "in.it"
+    path.write_bytes(data if isinstance(data, bytes) else b"")
+    slow = PatternTooSlow("slow")
+    slow.document = document
+    with (
+        pytest.raises(SourceError, match=f"{place}: slow"),
+        naming_documents(Block(Source(str(path), kind), 0, 9, data, True, header=("n", "text"))),
+    ):
+        raise slow
+
+
+def test_a_count_ends_and_names_the_document(tmp_path):
+    """Exit 1, never skipped; the limit is kept for resume, and may be another one then."""
+    rows = ["one", "two", LONG, "three"]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": row}) + "\n" for row in rows))
+    run = tmp_path / "run"
+    arguments = ("count", run, tmp_path / "a.jsonl", "--pattern", SLOW, "--document-seconds", 1, "--threads", 1)
+    done = cli(*arguments, expect=1)
+    assert "a.jsonl line 3: the pattern" in done.stderr
+    assert "--document-seconds" in done.stderr
+
+
+def test_the_limit_is_taken_over_by_resume():
+    """As the memory is; a job of an older version has the default."""
+    resources = Resources(10**9, 2, document_seconds=7)
+    assert Resources.from_facts(resources.as_facts()).document_seconds == 7
+    facts = resources.as_facts()
+    del facts["document_seconds"]
+    assert Resources.from_facts(facts).document_seconds == 60

@@ -1,0 +1,264 @@
+"""`count RUN --take-back SOURCE`: the counts are as if the source had never been counted."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from streambpe import failpoints
+from streambpe.errors import CountUnfinished, RunError, SourceChanged, SourceError, UsageError
+from streambpe.inspect.check import check
+from streambpe.resources import Resources
+from streambpe.store.exchange import export_counts, merge_runs
+from streambpe.store.groups import read_groups
+from streambpe.store.parts import list_parts
+from streambpe.store.run import Run
+from streambpe.store.unfinished import read_record
+from streambpe.train.commands import resume, train
+from streambpe.train.counting import sizes
+from streambpe.train.counting.count import count, count_from_iterator, resume_count
+from streambpe.train.counting.take_back import take_back
+from tests.runs import ROOT, SMALL, cli, rows
+from tests.samples import natural_text
+from tests.tiers import long, seeds
+
+OTHERS = ("b.txt.gz", "c.jsonl", "d.csv", "e.parquet")
+BOUNDARIES = int(os.environ.get("STREAMBPE_BOUNDARIES", 4))
+ONE = Resources(400 * 10**6, 1)
+
+
+class Killed(BaseException):
+    """In the place of a kill."""
+
+
+@pytest.fixture
+def corpus(tmp_path, monkeypatch) -> dict[str, Path]:
+    """A source of each kind, of several blocks each."""
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 2000)
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 2000)
+    text = {name: natural_text(i, 6000) for i, name in enumerate(("txt", "gz", "jsonl", "csv", "parquet", "other"))}
+    lines = {name: [line for line in text[name].split("\n") if line] for name in text}
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "a.txt").write_text(text["txt"] + "\N{BYTE ORDER MARK}é" * 3)
+    (folder / "b.txt.gz").write_bytes(gzip.compress(text["gz"].encode() + b"\xff\xfe bad"))
+    (folder / "c.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines["jsonl"]))
+    (folder / "d.csv").write_text("text\n" + "".join('"' + line.replace('"', '""') + '"\n' for line in lines["csv"]))
+    pq.write_table(pa.table({"text": [*lines["parquet"], None]}), folder / "e.parquet", row_group_size=7)
+    (folder / "f.txt").write_text(text["other"])
+    return {path.name: path for path in sorted(folder.iterdir())}
+
+
+def exported(run: Path) -> bytes:
+    """All counts of a run, and what it says of itself."""
+    target = run.with_suffix(".csv")
+    export_counts(run, target, force=True)
+    facts = Run(run).facts()
+    return target.read_bytes() + facts["corpus"].encode() + json.dumps(read_groups(Run(run))).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "grouped"),
+    [("a.txt", False), *(long(name, way) for name in OTHERS for way in (False, True))],
+)
+def test_as_if_it_had_never_been_counted(tmp_path, corpus, name, grouped):
+    """Of every kind, in one part with others, and of a group of its own."""
+    how = {"groups": ["one=*/" + name], "group_by": "folder"} if grouped else {}
+    others = [str(path) for path in corpus.values() if path.name != name]
+    count(tmp_path / "all", list(map(str, corpus.values())), resources=ONE, **how)
+    count(tmp_path / "without", others, resources=ONE, **how)
+    result = take_back(tmp_path / "all", [str(corpus[name])], resources=ONE)
+    assert result.taken_back == (str(corpus[name]),)
+    assert exported(tmp_path / "all") == exported(tmp_path / "without")
+    assert rows(tmp_path / "all", f"SELECT count(*) FROM sources WHERE path LIKE '%{name}'") == [(0,)]
+    (noted,) = json.loads(Run(tmp_path / "all").facts()["taken_back"])
+    assert noted["path"] == str(corpus[name])
+    assert noted["text_bytes"] > 1000
+    assert check(tmp_path / "all", resources=ONE) == []
+    count(tmp_path / "all", [str(corpus[name])], resources=ONE, **how)
+    count(tmp_path / "without", [str(corpus[name])], resources=ONE, **how)
+    assert exported(tmp_path / "all") == exported(tmp_path / "without")
+
+
+@pytest.mark.long
+def test_in_any_order_and_of_merged_parts(tmp_path, corpus):
+    """Some counted, some merged from another RUN, some taken back, by chance."""
+    names = list(corpus.values())
+    for seed in seeds(9):
+        rng = random.Random(seed)
+        rng.shuffle(names)
+        cut = rng.randrange(1, len(names))
+        one, two, run = (tmp_path / f"{what}{seed}" for what in ("one", "two", "run"))
+        count(one, list(map(str, names[:cut])), resources=ONE)
+        count(two, list(map(str, names[cut:])), resources=SMALL)
+        merge_runs(run, [two, one], SMALL)
+        gone = rng.sample(names, rng.randrange(1, len(names) - 1))
+        take_back(run, list(map(str, gone)), resources=ONE)
+        kept = tmp_path / f"kept{seed}"
+        count(kept, [str(path) for path in names if path not in gone], resources=SMALL)
+        assert exported(run) == exported(kept), seed
+        assert check(run, resources=ONE) == [], seed
+
+
+@pytest.mark.long
+def test_a_table_of_counts(tmp_path, corpus):
+    """Its rows are subtracted."""
+    count(tmp_path / "other", [str(corpus["a.txt"])], resources=ONE)
+    export_counts(tmp_path / "other", tmp_path / "table.parquet")
+    for name in ("all", "without"):
+        count(tmp_path / name, [str(corpus["f.txt"])], resources=ONE)
+    count(tmp_path / "all", [str(tmp_path / "table.parquet")], counts=True, resources=ONE)
+    merge_runs(tmp_path / "sum", [tmp_path / "all"], ONE)  # in one part with the text
+    take_back(tmp_path / "sum", [str(tmp_path / "table.parquet")], resources=ONE)
+    assert exported(tmp_path / "sum") == exported(tmp_path / "without")
+
+
+@pytest.mark.parametrize("superwords", [long("boundless"), long("superbpe")])
+def test_documents_leave_with_it(tmp_path, corpus, superwords):
+    """With --sequences: superwords learned afterwards are those of a run that never had it."""
+    options = {"pattern": "boundless", "sequences": True}
+    count(tmp_path / "all", list(map(str, corpus.values())), options=options, resources=ONE)
+    take_back(tmp_path / "all", [str(corpus["c.jsonl"]), str(corpus["a.txt"])], resources=ONE)
+    gone = ("a.txt", "c.jsonl")
+    kept = [str(path) for path in corpus.values() if path.name not in gone]
+    count(tmp_path / "without", kept, options=options, resources=ONE)
+    assert check(tmp_path / "all", resources=ONE) == []
+    learn = {"superwords": superwords, "vocab_size": 450} | ({"transition": 400} if superwords != "boundless" else {})
+    logs = [train(tmp_path / name, **learn, resources=SMALL).log.read_bytes() for name in ("all", "without")]
+    assert logs[0] == logs[1]
+
+
+LATER = (
+    "take-back-counted", "take-back-recorded", "part-written", "take-back-removed", "fold-filled", "fold-committed",
+    "take-back-noted",
+)  # fmt: skip
+PLACES = ["take-back-committed", *map(long, LATER)]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_killed_and_given_again(tmp_path, corpus, monkeypatch, place):
+    """The same command, or `resume` where it had begun to subtract, ends it; nothing else is counted before."""
+    run, gone, kept = tmp_path / "run", corpus["a.txt"], corpus["f.txt"]
+    count(run, [str(kept), str(gone)], resources=ONE)
+    count(tmp_path / "without", [str(kept)], resources=ONE)
+    before = exported(run)
+    if place == "take-back-removed":  # a part of its own: counted after the other
+        run = tmp_path / "apart"
+        count(run, [str(kept)], resources=ONE)
+        count(run, [str(gone)], resources=ONE)
+
+    def die() -> None:
+        raise Killed
+
+    monkeypatch.setattr(failpoints, "die", die)
+    monkeypatch.setenv("STREAMBPE_FAILPOINT", f"{place}:{next(failpoints._passed) + 1}")
+    with pytest.raises(Killed):
+        take_back(run, [str(gone)], resources=ONE)
+    monkeypatch.delenv("STREAMBPE_FAILPOINT")
+    if read_record(Run(run)).leaving:
+        with pytest.raises(CountUnfinished, match=r"not wholly taken back.*--take-back"):
+            count(run, [str(corpus["c.jsonl"])], resources=ONE)
+        with pytest.raises(CountUnfinished, match="not wholly taken back"):
+            train(run, vocab_size=300, resources=ONE)
+        with pytest.raises(UsageError, match="not wholly taken back"):
+            take_back(run, [str(kept)], resources=ONE)
+        assert resume_count(run, resources=ONE).taken_back == (str(gone),)
+    else:
+        assert exported(run) == before or place == "take-back-removed"
+        take_back(run, [str(gone)], resources=ONE)
+    assert exported(run) == exported(tmp_path / "without")
+    assert check(run, resources=ONE) == []
+    assert not any((run / name).exists() for name in ("tmp", "counting.json"))
+    again = take_back(run, [str(gone)], resources=ONE)
+    assert again.warnings == (f"{gone} was taken back before.",)
+    assert again.taken_back == ()
+
+
+@pytest.mark.long
+def test_killed_at_any_boundary(tmp_path, corpus):
+    """In a process of its own, before any fsync, rename or commit; documents too."""
+    kept, gone = str(corpus["f.txt"]), str(corpus["a.txt"])
+    run, copy = tmp_path / "run", tmp_path / "copy"
+    how = {"options": {"pattern": "boundless", "sequences": True}, "resources": ONE}
+    count(copy, [kept, gone], **how)
+    count(tmp_path / "without", [kept], **how)
+    command = [sys.executable, "-m", "streambpe", "count", run, "--take-back", gone, "--memory", "400MB"]
+    for boundary in random.Random(0).sample(range(1, 40), BOUNDARIES):
+        shutil.rmtree(run, ignore_errors=True)
+        shutil.copytree(copy, run)
+        env = os.environ | {"STREAMBPE_FAILPOINT": f"boundary:{boundary}"}
+        subprocess.run(list(map(str, command)), env=env, cwd=ROOT, check=False, capture_output=True)
+        cli(*command[3:])
+        assert exported(run) == exported(tmp_path / "without"), boundary
+        assert check(run, resources=ONE) == [], boundary
+
+
+def test_a_source_that_an_error_ended(tmp_path, corpus):
+    """What was counted of it before the bad line leaves; the run is whole again."""
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text(corpus["c.jsonl"].read_text() * 3 + "{\n")
+    count(tmp_path / "without", [str(corpus["f.txt"])], resources=ONE)
+    count(tmp_path / "run", [str(corpus["f.txt"])], resources=ONE)
+    with pytest.raises(SourceError, match=r"bad\.jsonl"):
+        count(tmp_path / "run", [str(bad)], resources=ONE)
+    assert str(bad) in list_parts(Run(tmp_path / "run")).by_path
+    take_back(tmp_path / "run", [str(bad)], resources=ONE)
+    assert exported(tmp_path / "run") == exported(tmp_path / "without")
+    assert "counting" not in {path.stem for path in (tmp_path / "run").iterdir()}
+    train(tmp_path / "run", vocab_size=300, resources=ONE)
+    assert resume(tmp_path / "run", resources=ONE).skipped
+
+
+def test_what_is_refused(tmp_path, corpus):
+    """Each in one sentence, and nothing changes."""
+    run, gone, kept = tmp_path / "run", corpus["a.txt"], corpus["f.txt"]
+    count(run, [str(kept), str(gone)], resources=ONE)
+    count_from_iterator(run, ["some text"], name="texts", resources=ONE)
+    before = exported(run)
+    old = gone.read_text()
+    gone.write_text(old.replace("e", "i"))
+    with pytest.raises(SourceChanged, match="no longer what was counted"):
+        take_back(run, [str(gone)], resources=ONE)
+    gone.write_text(old + "more")
+    with pytest.raises(SourceChanged, match="no longer what was counted"):
+        take_back(run, [str(gone)], resources=ONE)
+    gone.write_text(old)
+    with pytest.raises(UsageError, match="counted nothing of it"):
+        take_back(run, [str(corpus["c.jsonl"])], resources=ONE)
+    with pytest.raises(SourceError, match="cannot be read"):
+        take_back(run, [str(tmp_path / "nowhere.txt")], resources=ONE)
+    with pytest.raises(UsageError, match="cannot be read again"):
+        take_back(run, ["texts"], resources=ONE)
+    with pytest.raises(UsageError, match="counted nothing else"):
+        take_back(run, [str(gone), str(kept), "texts"], resources=ONE)
+    cli("count", run, kept, "--take-back", gone, expect=2)
+    assert exported(run) == before
+    with Run(run).lock(), Run(run).writing() as con:
+        con.execute("UPDATE chunk_counts SET n = n + 1 WHERE chunk = ' the'")
+        con.execute("INSERT INTO chunk_counts VALUES ('new', 7)")
+    with pytest.raises(RunError, match="was edited"):
+        take_back(run, [str(gone)], resources=ONE)
+
+
+@pytest.mark.long
+def test_the_command(tmp_path, corpus):
+    """A folder means what is counted in it; the last line says what left."""
+    run = tmp_path / "run"
+    count(run, list(map(str, corpus.values())), resources=ONE)
+    done = cli("count", run, "--take-back", corpus["c.jsonl"], "--take-back", corpus["d.csv"], "--memory", "400MB")
+    assert f"taken back: {corpus['c.jsonl']}, {corpus['d.csv']}" in done.stderr
+    others = [str(corpus[name]) for name in corpus if name not in ("c.jsonl", "d.csv")]
+    count(tmp_path / "without", others, resources=ONE)
+    assert exported(run) == exported(tmp_path / "without")
+    done = cli("count", run, "--take-back", corpus["a.txt"].parent, "--memory", "400MB", expect=2)
+    assert "counted nothing else" in done.stderr

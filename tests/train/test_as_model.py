@@ -1,0 +1,106 @@
+"""train --as MODEL: learned anew with everything of an existing tokenizer but its merges."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import streambpe
+from streambpe.errors import ModelError, StreambpeError, UsageError
+from streambpe.train.as_model import options_as
+from streambpe.train.commands import train
+from tests.runs import SMALL, cli
+from tests.samples import natural_text
+from tests.tiers import long
+
+MADE = [
+    {"vocab_size": 320, "pattern": "gpt4", "specials": ("<s>", "</s>"), "reserve": 3, "specials_first": True},
+    long({"vocab_size": 330, "superwords": "uw", "normalize": "nfc"}),
+    long({"vocab_size": 300, "like": "kensho", "superwords": "boundless", "tau": "0.9", "pattern": "boundless"}),
+    long({"vocab_size": 120, "like": "picky"}),
+    long({"vocab_size": 2100, "like": "script"}),
+    long({"vocab_size": 300, "like": "batch", "stop_list": 5, "freq_cutoff": 2, "split_scripts": True}),
+    long({"vocab_size": 300, "pattern": r"\w+|\W", "block_tokens": ("th", " a"), "whole_characters": True}),
+]
+
+
+@pytest.fixture
+def text(tmp_path) -> Path:
+    """One text."""
+    path = tmp_path / "a.txt"
+    path.write_text(natural_text(5, 20_000), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("options", MADE, ids=str)
+def test_as_a_model_learned_here_is_the_same_again(text, tmp_path, options):
+    """From the same text the event log has the same bytes, whether the RUN or its log is named."""
+    log = train(tmp_path / "one", [str(text)], resources=SMALL, **options).log
+    for number, model in enumerate((tmp_path / "one", log)):
+        again = train(tmp_path / f"again{number}", [str(text)], resources=SMALL, as_model=model)
+        assert again.log.read_bytes() == log.read_bytes()
+
+
+def test_as_a_tokenizer_json(text, tmp_path):
+    """Size, pattern, normaliser and the places of special tokens are the file's; merges are those of the new text."""
+    tokenizers = pytest.importorskip("tokenizers")
+    file, other = tmp_path / "tokenizer.json", tmp_path / "other.txt"
+    other.write_text(natural_text(6, 20_000), encoding="utf-8")
+
+    def trained_there(path: Path, to: Path) -> dict:
+        made = tokenizers.Tokenizer(tokenizers.models.BPE())
+        made.normalizer = tokenizers.normalizers.NFC()
+        made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        made.train_from_iterator(
+            [path.read_text(encoding="utf-8")],
+            tokenizers.trainers.BpeTrainer(
+                vocab_size=500,
+                special_tokens=["<pad>", "<end of text>"],
+                initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+                show_progress=False,
+            ),
+        )
+        made.save(str(to))
+        return json.loads(to.read_text(encoding="utf-8"))["model"]
+
+    trained_there(other, file)
+    wanted = trained_there(text, tmp_path / "wanted.json")
+    run = tmp_path / "run"
+    done = cli("train", run, text, "--as", file, "--progress", "none")
+    assert (
+        f"--as {file} stands for --vocab-size 500 --special '<pad>' --special '<end of text>' --specials-first "
+        f"--pattern gpt2 --normalize nfc\n"
+    ) in done.stderr
+    streambpe.export(run, "hf", tmp_path / "made.json")
+    assert json.loads((tmp_path / "made.json").read_text(encoding="utf-8"))["model"]["merges"] == wanted["merges"]
+    assert json.loads((tmp_path / "made.json").read_text(encoding="utf-8"))["model"]["vocab"] == wanted["vocab"]
+    given = cli("train", tmp_path / "given", text, "--as", file, "-s", "400", "--special", "<x>", "--progress", "none")
+    assert "400 ids" in given.stderr
+    assert options_as(tmp_path / "given") == {
+        "vocab_size": 400, "specials": ("<x>",), "specials_first": True, "pattern": "gpt2", "gaps": "refuse",
+        "split_scripts": False, "normalize": "nfc", "unencodable": "bytes",
+    }  # fmt: skip
+    planned = cli("plan", text, "--as", file, "--json", "--progress", "none")
+    assert json.loads(planned.stdout)
+
+
+def test_what_cannot_be_taken_is_named(text, tmp_path):
+    """Nothing is made."""
+    for arguments in (["--as", tmp_path / "none"], ["--as", text], ["--as", tmp_path, "--like", "hf"]):
+        done = cli("train", tmp_path / "run", text, *arguments, expect=None)
+        assert done.returncode in (1, 2)
+        assert "Traceback" not in done.stderr
+    with pytest.raises(UsageError, match="as_model and like"):
+        streambpe.train(tmp_path / "run", [str(text)], as_model=tmp_path, like="hf")
+    with pytest.raises(ModelError):
+        streambpe.train(tmp_path / "run", [str(text)], as_model=tmp_path / "none")
+    log = tmp_path / "bare.events.jsonl"
+    head = train(tmp_path / "one", [str(text)], resources=SMALL, vocab_size=260).log.read_text().splitlines()
+    header = json.loads(head[0])
+    header["config"] = {}
+    log.write_text("\n".join([json.dumps(header), *head[1:]]) + "\n")
+    with pytest.raises(StreambpeError, match="how text is split"):
+        streambpe.train(tmp_path / "run", [str(text)], as_model=log)
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,495 @@
+"""--balance: the group that is compressed worst chooses the next merge."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streambpe.config import TrainConfig
+from streambpe.errors import LimitError, ReplayMismatch, ResumeMismatch, RunError, SourceError, Stopped, UsageError
+from streambpe.inspect import check_balance
+from streambpe.inspect.check import check
+from streambpe.inspect.check_training import config_of
+from streambpe.inspect.converge import converge
+from streambpe.model.alphabet import byte_to_character, gpt2_alphabet
+from streambpe.model.codecs import codec_of
+from streambpe.model.eventlog import Event
+from streambpe.model.vocabulary import Vocabulary
+from streambpe.resources import Resources
+from streambpe.store.database import open_store
+from streambpe.store.groups import read_groups
+from streambpe.store.job import read_jobs
+from streambpe.store.merge import merge_ranges
+from streambpe.store.parts import list_parts, parts_by_group
+from streambpe.store.run import Run
+from streambpe.train.balance_texts import own_folder
+from streambpe.train.commands import resume, train
+from streambpe.train.counting.count import count
+from streambpe.train.engine import balanced
+from streambpe.train.engine.balanced import Balance, BalancedEngine, Choice, Group
+from streambpe.train.engine.rules import EngineOptions, Words
+from streambpe.train.reference.balanced import learn_balanced
+from tests.runs import SMALL, log_of, plain_events
+from tests.samples import natural_text
+from tests.tiers import seeds
+
+Grouped = Mapping[str, Sequence[tuple[bytes, int]]]
+BASE = [bytes([i]) for i in range(256)]
+
+
+def engine_of(
+    groups: Grouped, least: int = 1, memory: int = 64 << 20, tuning: Mapping[str, Any] = {}, **how: Any
+) -> BalancedEngine:
+    """The engine for these words."""
+    ratios, texts = how.pop("ratios", None) or {}, how.pop("texts", None)
+    total: dict[bytes, int] = {}
+    made = []
+    for name in sorted(groups):
+        for word, n in groups[name]:
+            total[word] = total.get(word, 0) + n
+        words = Words.of(groups[name])
+        size = sum(len(word) * n for word, n in groups[name])
+        group = Group(name, size, Fraction(ratios.get(name, 1)), lambda words=words: words)
+        if texts:
+            text, size = Words.of(texts[name]), sum(len(word) * n for word, n in texts[name])
+            group = replace(group, text=lambda text=text: text, text_size=size)
+        made.append(group)
+    options = EngineOptions(memory_bytes=memory, min_frequency=least, **tuning)
+    return BalancedEngine(Words.of(total.items()), BASE, options, first_id=256, balance=Balance(made, **how))
+
+
+def learned(engine: BalancedEngine, tokens: int) -> list[tuple[int, int, int, int]]:
+    """(left, right, id, n) of each merge."""
+    return [
+        row
+        for batch in engine.batches(tokens)
+        for row in zip(*(column.tolist() for column in (batch.left, batch.right, batch.id, batch.n)), strict=True)
+    ]
+
+
+def drawn(rng: random.Random) -> dict[str, list[tuple[bytes, int]]]:
+    """Groups of words with many ties, runs of one letter, words of one letter."""
+    groups = {}
+    for name in "abcde"[: rng.randint(2, 5)]:
+        letters = rng.choice([b"a", b"ab", b"abc", b"bcde", "é漢".encode()])
+        words = (bytes(rng.choices(letters, k=rng.randint(1, 9))) for _ in range(rng.randint(1, 12)))
+        groups[name] = list({word: rng.randint(1, 20) for word in words}.items())
+    return groups
+
+
+def test_equals_the_slow_loop_and_is_replayed():
+    """Random words, ratios, texts, windows, starts; it goes on the same from any event, with other memory, threads and
+    batches, from disk, and pair counts are exact."""
+    for seed in seeds(800):
+        rng = random.Random(seed)
+        groups = drawn(rng)
+        how = {
+            "start": rng.choice([0, 0, 3, 10]), "window": rng.choice([None, None, 2, 5]),
+            "alpha": Fraction(rng.choice(["1", "2", "1.5", "0.5"])), "least": rng.choice([1, 1, 4]),
+            "ratios": {name: Fraction(rng.randint(1, 5), 2) for name in groups} if rng.random() < 0.5 else None,
+        }  # fmt: skip
+        if rng.random() < 0.4:  # words that are in no group too
+            how["texts"] = {name: [*rng.sample(groups[name], 1), (b"xyz"[: rng.randint(1, 3)], 2)] for name in groups}
+        tokens = rng.randint(1, 60)
+        engine = engine_of(groups, **how)
+        found = learned(engine, tokens)
+        assert [((a, b), i, n) for a, b, i, n in found] == learn_balanced(groups, tokens, **how), seed
+        assert engine.check() == [], seed
+        cut = rng.randint(0, len(found))
+        tuning = {"threads": rng.randint(1, 2), "force_scan": rng.random() < 0.5, "batch": rng.choice(["exact", "1"])}
+        again = engine_of(groups, memory=rng.choice([24, 90]) << 20, tuning=tuning, **how)
+        again.replay(found[:cut])
+        assert found[:cut] + learned(again, tokens - again.learned) == found, seed
+
+
+def test_a_replay_that_differs_is_told():
+    """Another merge, or another count."""
+    groups = {"a": [(b"abab", 5)], "b": [(b"cdcd", 3)]}
+    found = learned(engine_of(groups), 3)
+    for at, field in ((0, 3), (2, 0)):
+        wrong = [list(row) for row in found]
+        wrong[at][field] += 1
+        with pytest.raises(ReplayMismatch, match="choose"):
+            engine_of(groups).replay([tuple(row) for row in wrong])
+
+
+def test_too_little_memory_is_told():
+    """In one sentence; nothing is given up in silence."""
+    groups = {name: [(bytes(random.Random(name + str(i)).choices(range(256), k=40)), 1) for i in range(9000)]
+              for name in "ab"}  # fmt: skip
+    with pytest.raises(LimitError, match="--balance keeps the words of all groups"):
+        learned(engine_of(groups, memory=6 << 20), 10)
+
+
+def test_who_chooses():
+    """Equal rates: the first by name. A window passes over who chose too often; who has no pair left never chooses."""
+    groups = [Group(name, 100, Fraction(1), lambda: Words.of([])) for name in "abc"]
+    choice = Choice(Balance(groups, window=4, alpha=Fraction(1)))
+    assert [choice.next_group() for _ in range(6)] == [0, 0, 1, 1, 2, 0]
+    choice.has_none(0)
+    choice.has_none(2)
+    assert choice.next_group() == 1
+    choice.has_none(1)
+    assert choice.next_group() is None
+
+
+# ---------------------------------------------------------------------------------------------------------
+# trainings
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory) -> Path:
+    """Three groups, of different sizes and letters."""
+    folder = tmp_path_factory.mktemp("groups")
+    (folder / "en.txt").write_text(natural_text(0, 40_000))
+    (folder / "greek.txt").write_text(natural_text(1, 9_000).translate({97 + i: 0x3B1 + i for i in range(24)}))
+    (folder / "han.txt").write_text(natural_text(2, 4_000).translate({97 + i: 0x4E00 + i * i for i in range(26)}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def counted(sources, tmp_path_factory) -> Path:
+    """A run with a group for each file."""
+    run = tmp_path_factory.mktemp("run") / "run"
+    groups = [f"{name}={sources / name}.txt" for name in ("en", "greek", "han")]
+    count(run, [str(sources)], groups=groups, pattern="gpt4", lines=True, resources=SMALL)
+    return run
+
+
+def words_of(run: Path) -> dict[str, list[tuple[bytes, int]]]:
+    """The chunks of each group, in bytes of GPT-2's order as ids."""
+    place = {symbol[0]: i for i, symbol in enumerate(gpt2_alphabet().symbols)}
+    return {
+        name: [
+            (bytes(place[byte] for byte in chunk.encode()), n)
+            for frame in merge_ranges(parts, 1 << 20)
+            for chunk, n in frame.iter_rows()
+        ]
+        for name, parts in parts_by_group(list_parts(Run(run))).items()
+    }
+
+
+def test_a_training_equals_the_slow_loop(counted):
+    """Its log says what was asked for and what each group held, and `check` finds nothing."""
+    how = {"balance_from": 5, "balance_window": 20, "balance_ratios": {"han": 2}}
+    train(counted, balance=True, vocab_size=300, resources=SMALL, **how)
+    wanted = learn_balanced(words_of(counted), 44, ratios={"han": Fraction(2)}, start=5, window=20)
+    assert plain_events(counted) == [(*pair, number, n) for pair, number, n in wanted]
+    header = log_of(counted).header
+    assert header.config["balance"] is True
+    assert header.config["balance_ratios"] == {"han": "2"}
+    assert set(header.corpus["groups"]) == {"en", "greek", "han"}
+    assert check(counted, resources=SMALL) == []
+    assert json.loads(Run(counted).facts()["config"])["pattern"] == "gpt4"
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory) -> dict[str, str]:
+    """A text for each group."""
+    folder = tmp_path_factory.mktemp("texts")
+    (folder / "en.txt").write_text(natural_text(3, 3_000))
+    (folder / "greek.jsonl").write_text("".join(
+        json.dumps({"text": line.translate({97 + i: 0x3B1 + i for i in range(24)})}) + "\n"
+        for line in natural_text(3, 3_000).splitlines()
+    ))  # fmt: skip
+    (folder / "han.txt").write_text(natural_text(4, 1_000).translate({97 + i: 0x4E00 + i * i for i in range(26)}))
+    return {path.stem: str(path) for path in folder.iterdir()}
+
+
+def test_texts_are_what_groups_are_measured_on(counted, texts, tmp_path):
+    """Given texts, as the slow loop has it; they are kept, so that the training grows without them."""
+    how = {"balance_texts": texts, "balance_ratios": {"greek": "0.5"}}
+    train(counted, name="texts", balance=True, vocab_size=270, resources=SMALL, **how)
+    header = log_of(counted, "texts").header
+    assert header.config["balanced_on"].keys() == texts.keys()
+    run = tmp_path / "texts"
+    count(run, [*texts.values()], groups=[f"{name}={path}" for name, path in texts.items()], pattern="gpt4", lines=True,
+          resources=SMALL)  # fmt: skip
+    assert header.config["balanced_on"] == {name: facts["sha256"] for name, facts in read_groups(Run(run)).items()}
+    wanted = learn_balanced(words_of(counted), 20, ratios={"greek": Fraction(1, 2)}, texts=words_of(run))
+    assert plain_events(counted, "texts") == [(*pair, number, n) for pair, number, n in wanted][:14]
+    assert "--balance-text GROUP=FILE" in (counted / "texts.train.toml").read_text()
+    assert check(counted, resources=SMALL) == []
+    train(counted, name="texts", vocab_size=276, resources=SMALL)
+    assert plain_events(counted, "texts") == [(*pair, number, n) for pair, number, n in wanted]
+    before = {path: path.read_bytes() for path in counted.rglob("*") if path.is_file()}
+    with pytest.raises(ResumeMismatch, match="was started with other texts of --balance-text"):
+        train(counted, name="texts", balance_texts={**texts, "en": texts["han"], "han": texts["en"]}, resources=SMALL)
+    files = sorted((counted / "balance").iterdir())
+    assert len(files) == 3
+    files[0].rename(tmp_path / "away")
+    with pytest.raises(RunError, match="groups are measured on, is lost"):
+        train(counted, name="texts", vocab_size=280, resources=SMALL)
+    assert train(counted, name="texts", vocab_size=280, resources=SMALL, **how).size == 280
+    assert {path: before[path] for path in files} == {path: path.read_bytes() for path in files}
+
+
+def test_what_a_kill_left_of_texts_is_taken_away(tmp_path):
+    """A folder that nobody holds; not one at work, nor one of another program."""
+    killed, other = tmp_path / "streambpe-balance-1", tmp_path / "streambpe-balance-2"
+    for folder in (killed / "run", other):
+        folder.mkdir(parents=True)
+    (killed / "lock").touch()
+    with own_folder(tmp_path) as first, own_folder(tmp_path) as second:
+        assert sorted(tmp_path.iterdir()) == sorted([other, first, second])
+    assert list(tmp_path.iterdir()) == [other]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["en=NOFILE"], "cannot be read"),
+        (["en"], "--balance-text en: write GROUP=FILE"),
+        (["en=-"], "standard input"),
+        (["en=en", "greek=en"], "is given for en and for greek"),
+        (["en=en", "greek=greek"], "'han' has no text"),
+        (["en=en", "greek=greek", "han=han", "xx=EMPTY"], "--balance-text xx=.*no text in it"),
+        (["en=en", "greek=greek", "xx=han"], "'xx' is no source group"),
+    ],
+)
+def test_texts_that_are_refused(counted, texts, tmp_path, given, told):
+    """Nothing is left of them."""
+    (tmp_path / "empty.txt").write_text("")
+    paths = {**texts, "NOFILE": str(tmp_path / "no"), "EMPTY": str(tmp_path / "empty.txt")}
+    given = [f"{name}={paths.get(file, file)}" if file else name for name, _, file in (g.partition("=") for g in given)]
+    before = sorted((counted / "balance").glob("*"))
+    with pytest.raises((UsageError, SourceError), match=told):
+        train(counted, name="refused", balance=True, balance_texts=given, vocab_size=300, resources=SMALL)
+    assert sorted((counted / "balance").glob("*")) == before
+    assert "refused" not in read_jobs(Run(counted)).trainings
+
+
+@pytest.mark.long
+def test_stopped_grown_and_in_any_order(counted, tmp_path, sources, monkeypatch):
+    """The same log, byte for byte."""
+    options = {"balance": True, "balance_window": 10}
+    whole = train(counted, name="whole", vocab_size=600, resources=SMALL, **options).log.read_bytes()
+    stop = threading.Event()
+
+    def stop_soon(batch: Any) -> None:
+        stop.set()
+
+    monkeypatch.setattr(balanced, "_BATCH_SECONDS", 0.0)  # a merge at a time
+    with pytest.raises(Stopped):
+        train(counted, name="cut", vocab_size=600, resources=SMALL, stop=stop, on_batch=stop_soon, **options)
+    assert resume(counted, name="cut", resources=Resources(500 * 10**6, 1)).log.read_bytes() == whole
+    train(counted, name="grown", vocab_size=400, resources=SMALL, **options)
+    assert train(counted, name="grown", vocab_size=600, resources=SMALL).log.read_bytes() == whole
+    with pytest.raises(ResumeMismatch, match="was started with --balance, not without it"):
+        train(counted, name="grown", vocab_size=700, balance=False, resources=SMALL)
+    other = tmp_path / "other"
+    for name in ("han", "en", "greek"):
+        path = str(sources / f"{name}.txt")
+        count(other, [path], groups=[f"{name}={path}"], pattern="gpt4", lines=True, resources=Resources(400 * 10**6, 1))
+    assert train(other, vocab_size=600, resources=SMALL, **options).log.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"balance_window": 7, "balance_alpha": "0.5", "balance_from": 9, "ties": "bytes", "overlaps": "disjoint"},
+        pytest.param(
+            {"balance_ratios": {"han": 3}, "min_frequency": 12, "max_token_length": 5}, marks=pytest.mark.long
+        ),
+    ],
+)
+def test_check_works_out_every_choice(counted, how, tmp_path, monkeypatch):
+    """Who chose and the count, for every event, and some anew; other options or another event are told."""
+    name = f"told_{len(how)}"
+    train(counted, name=name, balance=True, vocab_size=380, resources=SMALL, **how)
+    run, log = Run(counted), log_of(counted, name)
+    config = config_of({"config": log.header.config, "specials": [], "reserve": 0})
+    with contextlib.closing(open_store(run.state, read_only=True)) as con:
+
+        def told(events: Sequence[Event], **other: Any) -> list[tuple[Any, ...]]:
+            alphabet = gpt2_alphabet()
+            vocabulary = Vocabulary(alphabet)
+            for event in log.events:
+                vocabulary.learn(*event.pair)
+            options = replace(config, **other)
+            parts, codec = list_parts(run), codec_of(alphabet, "error")
+            return list(
+                check_balance.check_balance(con, run, parts, options, events, vocabulary, codec, 1 << 20, tmp_path)
+            )
+
+        assert told(log.events) == []
+        assert told(log.events[:3]) == told([]) == []
+        assert told(log.events, balance_ratios={"en": "4"}, balance_window=None)
+        assert told(log.events, balance_from=60)
+        assert told(log.events, balanced_on={"en": "0"})[0][0] is None
+        more = [*log.events[:40], replace(log.events[40], n=log.events[40].n + 1), *log.events[41:]]
+        assert told(more)[0][0] == 40
+        monkeypatch.setattr(check_balance, "COUNTED_ANEW", 30)
+        assert told(log.events[:30]) == []
+        at = next(i for i in range(20, 28) if log.events[i].id not in log.events[i + 1].pair)
+        swapped = [*log.events[:at], log.events[at + 1], log.events[at], *log.events[at + 2 : 30]]
+        assert told(swapped)[0][0] == at
+
+
+def _highest(pairs: Iterable[tuple[int, int]], spelled: Mapping[int, bytes]) -> tuple[int, int]:
+    return max(pairs, key=lambda pair: (spelled[pair[0]], spelled[pair[1]]))
+
+
+def lines_of(groups: Grouped) -> list[Iterator[str]]:
+    """The words of each group as its trainer takes them."""
+    return [iter([" ".join([word.decode()] * n) for word, n in words]) for words in groups.values()]
+
+
+def test_the_slow_loop_equals_tokenizers():
+    """ParityBpeTrainer with ratios or texts, on words with many ties, which it gives to the highest spelling."""
+    trainers = pytest.importorskip("tokenizers.trainers")
+    if not hasattr(trainers, "ParityBpeTrainer"):
+        pytest.skip("tokenizers has no ParityBpeTrainer")
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    for seed in seeds(300):
+        rng = random.Random(seed)
+        groups = {
+            name: list({bytes(rng.choices(part, k=rng.randint(1, 9))): rng.randint(1, 20) for _ in range(9)}.items())
+            for name, part in zip("abc", rng.choices([b"a", b"ab", b"bcd", b"wxyz"], k=rng.randint(2, 3)), strict=False)
+        }
+        ratios: dict[str, Fraction] | None = {name: Fraction(rng.choice([1, 2, 4]), 2) for name in groups}
+        given = None
+        if rng.random() < 0.5:  # tokenizers takes one of the two
+            ratios, given = None, {name: [*rng.sample(groups[name], 1), (b"xyz", 2)] for name in groups}
+        window, merges = rng.choice([(None, 40), (4, 5)])  # with a window and groups without pairs it may never end
+        start = rng.choice([0, 0, 2])
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        trainer = trainers.ParityBpeTrainer(
+            num_merges=merges, show_progress=False, global_merges=start, variant="window" if window else "base",
+            window_size=window or 1,
+        )  # fmt: skip
+        trainer.train_from_iterator(
+            tokenizer,
+            train_iterators=lines_of(groups),
+            dev_iterators=lines_of(given) if given else None,
+            ratio=[float(ratio) for ratio in ratios.values()] if ratios else None,
+        )
+        theirs = [tuple(pair) for pair in json.loads(tokenizer.to_str())["model"]["merges"]]
+        spelled = {i: bytes([i]) for i in range(256)}
+        mine = []
+        how = {"ratios": ratios, "start": start, "window": window, "texts": given}
+        found = learn_balanced(groups, merges, of_ties=_highest, **how)
+        for (a, b), number, _ in found[:merges]:
+            spelled[number] = spelled[a] + spelled[b]
+            mine.append((spelled[a].decode(), spelled[b].decode()))
+        assert mine == theirs, seed
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("window", [None, 100])
+def test_tokenizers_makes_no_other_choice_on_a_large_text(window):
+    """2 MB in five groups, 1 000 merges: ParityBpeTrainer follows the same group at every step, and its pair counts as
+    many as the best. Only which pair of a tie it takes differs, so its choice is made here too."""
+    trainers = pytest.importorskip("tokenizers.trainers")
+    if not hasattr(trainers, "ParityBpeTrainer"):
+        pytest.skip("tokenizers has no ParityBpeTrainer")
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    sizes = {"a": 900_000, "b": 500_000, "c": 300_000, "d": 200_000, "e": 100_000}
+    shift = {name: {97 + j: 0x100 * i + 0x41 + j * (i + 1) for j in range(26)} for i, name in enumerate(sizes, 1)}
+    text = {name: natural_text(i, size).translate(shift[name]) for i, (name, size) in enumerate(sizes.items())}
+    given = {name: natural_text(9, 20_000).translate(shift[name]) for name in sizes}
+    cut = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = cut
+    trainer = trainers.ParityBpeTrainer(
+        num_merges=1000, show_progress=False, variant="window" if window else "base", window_size=window or 1
+    )
+    trainer.train_from_iterator(
+        tokenizer,
+        train_iterators=[iter([one]) for one in text.values()],
+        dev_iterators=[iter([one]) for one in given.values()],
+    )
+    byte_of = {letter: bytes([byte]) for byte, letter in byte_to_character().items()}
+    theirs = [
+        [b"".join(byte_of[letter] for letter in side) for side in pair]
+        for pair in json.loads(tokenizer.to_str())["model"]["merges"]
+    ]
+    assert len(theirs) == 1000
+
+    def words(one: str) -> list[tuple[bytes, int]]:
+        counted = Counter(word for word, _ in cut.pre_tokenize_str(one))
+        return [(b"".join(byte_of[letter] for letter in word), n) for word, n in counted.items()]
+
+    groups, texts = ({name: words(one) for name, one in some.items()} for some in (text, given))
+    engine = engine_of(groups, texts=texts, window=window, memory=1 << 29)
+    engine.step(0)  # now the groups choose
+    learning, spelled = engine.learning, {one: i for i, one in enumerate(BASE)}
+    assert isinstance(learning, balanced.BalancedLearning)
+    chose = Counter()
+    for seq, (left, right) in enumerate(theirs):
+        group = learning._choice.next_group()
+        assert group is not None
+        chose[group] += 1
+        learner, pair = learning._learners[group], (spelled[left], spelled[right])
+        learner.index()
+        a, b, n, _ = learner.best(1, force=False)
+        if (int(a[0]), int(b[0])) != pair:
+            assert int(n[0]) in [m for *other, m in zip(*learner.hot(), strict=True) if tuple(other) == pair], seq
+        if left + right not in spelled:
+            spelled[left + right] = learning.state.create_token(left + right, *pair)
+        learning._merge(*pair)
+        learning.state.placed(np.array([spelled[left + right]]), n)
+    assert len(chose) == 5
+
+
+# ---------------------------------------------------------------------------------------------------------
+# what is refused
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"weights": ["en=2"]}, {"superwords": "boundless"}, {"tau": "0.9"}, {"batch": "paper"}, {"stop_list": 3},
+        {"freq_cutoff": 2}, {"block_tokens": ["a"]}, {"whole_characters": True}, {"encoding": "chars"},
+    ],
+)  # fmt: skip
+def test_what_cannot_be_combined(more):
+    """Each by its name."""
+    with pytest.raises(UsageError, match=r"--balance with --.*Leave one of the two out"):
+        TrainConfig.from_options(balance=True, vocab_size=2000, **more)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"balance_from": 5}, "--balance-from belongs to --balance"),
+        ({"balance_ratios": ["en=2"]}, "--balance-ratio belongs to --balance"),
+        ({"balanced_on": {"en": "0"}}, "--balance-text belongs to --balance"),
+        ({"balance": True, "balanced_on": {"en": "0"}, "alphabet": "seen", "vocab_size": 900}, "--alphabet seen: text"),
+        ({"balance": True, "balance_alpha": 2}, "--balance-alpha belongs to --balance-window"),
+        ({"balance": True, "balance_window": 9, "balance_alpha": 0}, "--balance-alpha 0: a decimal number above 0"),
+        ({"balance": True, "balance_ratios": ["en=0"]}, "--balance-ratio en=0"),
+        ({"balance": True, "balance_ratios": ["en"]}, "--balance-ratio en: write NAME=NUMBER"),
+        ({"balance": True, "balance_window": 0}, "--balance-window 0: at least 1"),
+    ],
+)
+def test_options_that_say_nothing(given, told):
+    """Before anything is read."""
+    with pytest.raises(UsageError, match=told):
+        TrainConfig.from_options(**given)
+
+
+def test_groups_that_cannot_be_balanced(tmp_path, counted, sources):
+    """One group, sources without one, a ratio of an unknown one, edited counts, `converge`."""
+    path = str(sources / "en.txt")
+    count(tmp_path / "one", [path], resources=SMALL)
+    with pytest.raises(UsageError, match="--balance needs every source in one of two or more groups"):
+        train(tmp_path / "one", balance=True, resources=SMALL)
+    with pytest.raises(UsageError, match=r"--balance-ratio xx=2: .* has no source group 'xx'"):
+        train(counted, name="x", balance=True, balance_ratios=["xx=2"], resources=SMALL)
+    with pytest.raises(UsageError, match="--balance: converge learns"):
+        converge(counted, TrainConfig(balance=True, vocab_size=300), resources=SMALL)

@@ -1,0 +1,405 @@
+"""What superwords ask of documents, by tasks: the same answers, whoever does them and whatever dies on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from streambpe.arrays import Int32, Int64
+from streambpe.config import TrainConfig
+from streambpe.resources import Resources
+from streambpe.runners.here import Here
+from streambpe.runners.processes import Processes
+from streambpe.runners.runner import Attempt, Kept, Runner
+from streambpe.store.documents import documents_digest
+from streambpe.store.parts import list_parts
+from streambpe.store.run import Run
+from streambpe.store.sequences import SequencePart, order_parts
+from streambpe.store.shards import cuts_of, pieces_of
+from streambpe.train.commands import train
+from streambpe.train.counting import sizes
+from streambpe.train.counting.count import count
+from streambpe.train.superwords import tasks
+from streambpe.train.superwords.answers import Stretch
+from streambpe.train.superwords.documents import Kept as Among
+from streambpe.train.superwords.documents import LocalDocuments, LocalTexts
+from streambpe.train.superwords.forecast import processes_for
+from streambpe.train.superwords.neighbours import Reader, count_neighbours
+from streambpe.train.superwords.runs import FoundRuns, OpenChunks, collect_runs, kept_pairs
+from streambpe.train.superwords.tasks import (
+    DigestShards,
+    RunShards,
+    Shards,
+    neighbour_shards,
+    shard_neighbours,
+    shard_runs,
+)
+from streambpe.train.superwords.work import Crew, Work
+from tests.runs import SMALL
+from tests.samples import natural_text
+from tests.tiers import long, seeds
+
+ROOT = Path(__file__).parents[2]
+MEMORY = 1 << 28
+
+
+@dataclass
+class Listed(Reader):
+    """Parts that are there as arrays. Module level, so that workers can have it."""
+
+    parts: list[SequencePart]
+    symbols: dict[str, Int32]
+
+    def read(self, part: SequencePart) -> Int32:
+        return self.symbols[part.name]
+
+
+def random_reader(seed: int, parts: int = 12, places: int = 40, kinds: int = 5) -> Listed:
+    """Parts with many barriers or few, some empty; some go on from the one before them. A part that ends within a
+    document goes on only behind a symbol."""
+    rng = random.Random(seed)
+    share = rng.choice([0.0, 0.02, 0.2, 0.6])
+    listed, symbols, open_end = [], {}, False
+    for number in range(parts):
+        some = [-1 if rng.random() < share else rng.randrange(kinds) for _ in range(rng.choice([0, 1, 3, places]))]
+        follows = rng.random() < 0.7 and (open_end or not some or share > 0)
+        listed.append(SequencePart(f"part-{number}", len(some), follows=follows))
+        symbols[f"part-{number}"] = np.array(some, np.int32)
+        open_end = some[-1] >= 0 if some else open_end
+    return Listed(listed, symbols)
+
+
+def texts_of(reader: Listed) -> list[list[int]]:
+    """All places as texts that do not go on into each other."""
+    texts: list[list[int]] = [[]]
+    for part in reader.parts:
+        if not part.follows:
+            texts.append([])
+        texts[-1] += reader.symbols[part.name].tolist()
+    return texts
+
+
+def neighbours_of(reader: Listed) -> dict[int, int]:
+    """The judge: a loop."""
+    n = Counter(left << 32 | right for text in texts_of(reader) for left, right in pairwise(text) if left >= 0 <= right)
+    return dict(n)
+
+
+def added_up(files: Sequence[Path]) -> dict[Any, int]:
+    """What part files hold together, by key or run."""
+    rows = pl.concat([pl.read_parquet(file) for file in files])
+    return dict(rows.group_by(rows.columns[0]).agg(pl.col("n").sum()).iter_rows())
+
+
+def in_all(found: FoundRuns) -> dict[bytes, int]:
+    """All runs, in files or not."""
+    if found.once is None:
+        return added_up(found.files)
+    n = {}
+    for runs in found.once.take():
+        n |= {run.tobytes(): count for run, count in zip(np.split(runs.data, runs.ends), runs.n.tolist(), strict=False)}
+    return n
+
+
+def kept_in(reader: Listed) -> tuple[Int64, OpenChunks, int]:
+    """What runs are not cut between: neighbours that are not too rare, and all of some symbols."""
+    keys = sorted(key for key, n in neighbours_of(reader).items() if n > 2)
+    return np.array(keys, np.int64), OpenChunks({1}, {2}), 64
+
+
+def runs_of(reader: Listed) -> dict[bytes, int]:
+    """The judge: a loop."""
+    keys, opened, _ = kept_in(reader)
+    known, n = set(keys.tolist()), Counter[bytes]()
+    for text in texts_of(reader):
+        run: list[int] = []
+        for symbol in [*text, -1]:
+            kept = run and symbol >= 0 and (
+                run[-1] in opened.right or symbol in opened.left or run[-1] << 32 | symbol in known
+            )  # fmt: skip
+            if not kept:
+                n.update([np.array(run, np.int32).tobytes()] if len(run) > 1 else [])
+                run = []
+            run += [symbol] if symbol >= 0 else []
+    return dict(n)
+
+
+@pytest.fixture(autouse=True)
+def _small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "LEAST_TASK", 64)
+    monkeypatch.setattr(tasks, "_LEAST_TABLE", 1 << 10)  # full again and again
+
+
+def processes(workers: int) -> Processes:
+    return Processes(workers, MEMORY, ["streambpe.train.superwords.tasks"])
+
+
+KINDS = {"neighbours": neighbours_of, "runs": runs_of}
+TASKS = {"neighbours": shard_neighbours, "runs": shard_runs}
+
+
+def shards_of(kind: str, reader: Listed, folder: Path) -> Shards:
+    if kind == "neighbours":
+        return neighbour_shards(reader, folder, "these")
+    return RunShards("runs", folder, "these", reader, "runs-3-open", *kept_in(reader))
+
+
+def counted(kind: str, reader: Listed, folder: Path, runner: Runner, memory: int = 0) -> list[Path]:
+    folder.mkdir(exist_ok=True)
+    shards, told = shards_of(kind, reader, folder), list[int]()
+    files = shards.answer(TASKS[kind], Crew(runner, memory), told.append)
+    assert sum(told) == reader.places
+    assert not shards.attempts.exists()
+    return files
+
+
+@pytest.mark.parametrize("seed", seeds(200))
+def test_shards_hold_every_place_once(seed: int) -> None:
+    """In order, and each begins behind a barrier or where nothing goes on."""
+    reader = random_reader(seed)
+    size = random.Random(seed).choice([1, 10, 50, 200])
+    cuts = cuts_of(reader.parts, size)
+    assert cuts[0] == 0
+    assert cuts[-1] == reader.places
+    assert all(stop - start >= size for start, stop in pairwise(cuts[:-1]))
+    places = [symbol for part in reader.parts for symbol in reader.symbols[part.name].tolist()]
+    begins = np.cumsum([0, *(part.places for part in reader.parts)]).tolist()
+    fresh = {at for at, part in zip(begins, reader.parts, strict=False) if not part.follows}
+    at, told = 0, []
+    for start, stop in pairwise(cuts):
+        for number, piece in enumerate(pieces_of(reader.parts, start, stop, reader.read, told.append)):
+            assert piece.begin == at
+            assert piece.symbols.tolist() == places[at : at + len(piece.symbols)] != []
+            if not number:
+                assert at == 0 or places[at - 1] < 0 or at in fresh
+            at += len(piece.symbols)
+    assert at == reader.places == sum(told)
+
+
+@pytest.mark.parametrize("seed", seeds(100))
+def test_answers_are_those_of_a_loop(seed: int, tmp_path: Path) -> None:
+    """In shards, with tables that are full again and again, and as one go counts them."""
+    reader = random_reader(seed, parts=30)
+    (tmp_path / "one").mkdir()
+    for kind, judge in KINDS.items():
+        assert added_up(counted(kind, reader, tmp_path / "tasks", Here(2))) == judge(reader)
+    neighbours = count_neighbours(reader, tmp_path / "one", 1, 1 << 20, lambda n: None)
+    assert added_up(neighbours) == neighbours_of(reader)
+    kept = kept_pairs(*kept_in(reader))
+    runs = collect_runs(reader, kept, tmp_path / "one", "runs", 1, 1 << 10, lambda n: None)
+    assert in_all(runs) == runs_of(reader)
+
+
+def large_reader() -> Listed:
+    return random_reader(7, parts=40, places=80, kinds=40)
+
+
+def contents(files: list[Path]) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in files}
+
+
+@pytest.mark.parametrize("workers", [2, long(1), long(4)])
+@pytest.mark.parametrize("kind", ["runs", long("neighbours")])
+def test_processes_leave_the_same_files(kind: str, workers: int, tmp_path: Path) -> None:
+    reader = large_reader()
+    ones = counted(kind, reader, tmp_path / "one", Here(1), MEMORY)
+    assert len(ones) > 8
+    assert contents(counted(kind, reader, tmp_path / "tasks", processes(workers), MEMORY)) == contents(ones)
+    assert added_up(ones) == KINDS[kind](reader)
+
+
+@pytest.mark.parametrize(
+    ("kind", "point"),
+    [
+        long("neighbours", "written"), long("neighbours", "begun"), long("neighbours", "committed"),
+        long("runs", "begun"), long("runs", "written"), long("runs", "committed"),
+    ],
+)  # fmt: skip
+def test_a_killed_worker_is_replaced(kind: str, point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = large_reader()
+    monkeypatch.setattr(tasks, "LEAST_TASK", 500)
+    monkeypatch.setenv("STREAMBPE_FAILPOINT", f"{kind}-0-{point}")
+    assert added_up(counted(kind, reader, tmp_path / "tasks", processes(2), MEMORY)) == KINDS[kind](reader)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_dead_worker_that_still_writes_harms_nothing(kind: str, tmp_path: Path) -> None:
+    """Attempt 1 begins and commits while attempt 0 reads: attempt 0 can commit nothing any more."""
+    reader = large_reader()
+    wanted = contents(counted(kind, reader, tmp_path / "one", Here(1), MEMORY))
+    tmp_path.joinpath("tasks").mkdir()
+    shards = shards_of(kind, reader, tmp_path / "tasks")
+    task = Stretch(Kept(0), kind, *shards.cuts[1:3])
+
+    class Slow(Listed):
+        def read(self, part: SequencePart) -> Int32:
+            if not shards.file(task.start, task.stop).exists():
+                TASKS[kind](task, Attempt(1, MEMORY, [shards], lambda: False, lambda n: None))
+            return super().read(part)
+
+    slow = shards_of(kind, Slow(reader.parts, reader.symbols), tmp_path / "tasks")
+    with pytest.raises(OSError, match=f"{kind}-.*at-"):
+        TASKS[kind](task, Attempt(0, MEMORY, [slow], lambda: False, lambda n: None))
+    assert contents([shards.file(task.start, task.stop)]).items() <= wanted.items()
+    assert contents(counted(kind, reader, tmp_path / "tasks", Here(1), MEMORY)) == wanted
+
+
+def count_large(kind: str, folder: str) -> None:
+    """What a coordinator does that is killed: its tasks run in itself."""
+    tasks.LEAST_TASK, tasks._LEAST_TABLE = 64, 1 << 10
+    counted(kind, large_reader(), Path(folder), Here(1), MEMORY)
+
+
+@pytest.mark.parametrize(
+    ("kind", "point"),
+    [
+        ("neighbours", "neighbours-0-written:3"), long("neighbours", "neighbours-0-committed:5"),
+        long("neighbours", "boundary:9"), long("runs", "runs-0-written:4"), long("runs", "boundary:12"),
+    ],
+)  # fmt: skip
+def test_a_killed_coordinator_goes_on(kind: str, point: str, tmp_path: Path) -> None:
+    """What is committed is kept, in however many processes it is finished; damaged files are made again."""
+    wanted = contents(counted(kind, large_reader(), tmp_path / "one", Here(1), MEMORY))
+    folder = tmp_path / "tasks"
+    command = "import sys; from tests.train.test_document_tasks import count_large as go; go(*sys.argv[1:])"
+    killed = subprocess.run(
+        [sys.executable, "-c", command, kind, folder],
+        cwd=ROOT, env={**os.environ, "STREAMBPE_FAILPOINT": point}, check=False,
+    )  # fmt: skip
+    assert killed.returncode == -signal.SIGKILL
+    kept = sorted(folder.glob("*.parquet"))
+    assert 0 < len(kept) < len(wanted)
+    assert (folder / "attempts").exists()
+    kept[0].write_bytes(kept[0].read_bytes()[:-30])
+    times = [file.stat().st_mtime_ns for file in kept[1:]]
+    assert contents(counted(kind, large_reader(), folder, processes(2), MEMORY)) == wanted
+    assert [file.stat().st_mtime_ns for file in kept[1:]] == times
+
+
+def test_a_stop_is_heard_between_two_parts(tmp_path: Path) -> None:
+    """And what is committed stays."""
+    reader = large_reader()
+
+    def stop(places: int) -> None:
+        if list(tmp_path.glob("neighbours-at-*")):
+            raise InterruptedError
+
+    shards = neighbour_shards(reader, tmp_path, "these")
+    with pytest.raises(InterruptedError):
+        shards.answer(shard_neighbours, Crew(Here(1), MEMORY), stop)
+    assert 0 < len(list(tmp_path.glob("neighbours-at-*"))) < len(shards.cuts) - 1
+    assert not shards.attempts.exists()
+
+
+def test_who_counts(tmp_path: Path) -> None:
+    """Tasks once begun go on as tasks; what one go left is removed; else one go, unless processes are asked for."""
+    reader, texts = large_reader(), LocalTexts(large_reader())
+
+    def files(engine: str) -> list[str]:
+        work = Work(tmp_path, MEMORY, 1, "these", engine)
+        found = texts.neighbours(work, lambda n: None)
+        assert added_up(found) == neighbours_of(reader)
+        assert sorted(found) == sorted(tmp_path.glob("neighbours-*"))
+        runs = texts.runs(Among(*kept_in(reader)), "runs-3", work, lambda n: None)
+        assert (runs.once is None) == (len(found) > 1)
+        assert in_all(runs) == runs_of(reader)
+        return [file.name for file in (*found, *runs.files)]
+
+    assert files("auto") == [f"neighbours-0-{reader.places}.parquet"]
+    by_tasks = files("processes")
+    assert len(by_tasks) > 16
+    assert all("-at-" in name for name in by_tasks)
+    assert files("threads") == by_tasks
+
+
+def test_who_would_count() -> None:
+    """For `plan`: nobody beside this process for small documents, or without room for a part in each."""
+
+    def asked(superwords: str, gigabytes: float, memory: int, threads: int, engine: str = "auto") -> dict[str, int]:
+        config = TrainConfig(vocab_size=131_072, superwords=superwords)
+        size = round(gigabytes * 1e9)
+        return processes_for(config, size // 5, size, Resources(memory, threads, engine=engine))
+
+    assert asked("boundless", 0.1, 4 * 10**9, 4) == {}
+    assert asked("uw", 0.3, 4 * 10**9, 4) == {"stage 2": 4}
+    assert asked("uw", 0.3, 4 * 10**9, 4, "threads") == {}
+    assert asked("uw", 100, 8 * 10**9, 8) == dict.fromkeys(("stage 2", "neighbours", "chains", "documents"), 8)
+    assert asked("boundless", 100, 8 * 10**9, 1) == {}
+    assert asked("boundless", 100, 400 * 10**6, 8) == {}
+    assert asked("boundless", 0.1, 4 * 10**9, 2, "processes") == {"neighbours": 2, "chains": 2, "documents": 2}
+
+
+def test_nothing_to_count(tmp_path: Path) -> None:
+    texts, work = LocalTexts(Listed([], {})), Work(tmp_path, MEMORY, 2, "these", "processes")
+    assert texts.neighbours(work, lambda n: None) == []
+    assert texts.runs(Among(np.empty(0, np.int64), OpenChunks(), 1), "runs", work, lambda n: None).files == []
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Documents of many parts and parts of many documents; one goes on through all parts of a file."""
+    folder = tmp_path_factory.mktemp("stored")
+    (folder / "texts").mkdir()
+    (folder / "texts/a.txt").write_text(natural_text(1, 40_000), encoding="utf-8")
+    words = natural_text(2, 30_000)
+    rows = [{"text": words[200 * i : 200 * i + 7 * (i % 60)]} for i in range(120)]
+    (folder / "texts/b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "texts/c.txt").write_text("the end", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sizes, "MOST_BLOCK", 1 << 12)
+        patched.setattr(sizes, "LEAST_BLOCK", 1 << 12)
+        count(folder / "run", [str(folder / "texts")], options={"sequences": True}, resources=SMALL)
+    return Run(folder / "run")
+
+
+@pytest.mark.parametrize("engine", [long("processes"), long("killed"), "here"])
+def test_the_digest_is_that_of_one_go(engine: str, stored: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document is in one shard as a whole, however many parts it has."""
+    parts = order_parts(stored, list_parts(stored))
+    monkeypatch.setattr(tasks, "LEAST_TASK", 500)
+    assert len(tasks.cuts_for(parts)) > 8
+    wanted = documents_digest(stored, parts)
+    if engine == "killed":
+        monkeypatch.setenv("STREAMBPE_FAILPOINT", "documents-0-begun:3")
+    if engine == "here":
+        assert DigestShards(stored.sequences, parts).answer(Crew(Here(2), MEMORY)) == wanted
+    else:
+        work = Work(Path("nowhere"), MEMORY, 2, "these", "processes")
+        assert LocalDocuments(stored, parts).digest(work) == wanted
+
+
+@pytest.mark.long
+def test_a_superwords_training_by_tasks(stored: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is that of one go, byte for byte, though every question is asked by tasks."""
+    asked: list[str] = []
+    do = Crew.do
+
+    def note(self: Crew, task: Any, *given: Any) -> None:
+        asked.append(task.__name__)
+        do(self, task, *given)
+
+    monkeypatch.setattr(Crew, "do", note)
+    logs = []
+    for engine in ("threads", "processes"):
+        monkeypatch.setattr(tasks, "LEAST_TASK", 1000 if engine == "processes" else 1 << 40)
+        train(
+            stored.path, [], name=engine, superwords="boundless", vocab_size=400,
+            resources=replace(SMALL, memory_bytes=10**9, engine=engine),
+        )  # fmt: skip
+        logs.append((stored.path / f"{engine}.events.jsonl").read_bytes())
+    assert logs[0] == logs[1]
+    assert list(dict.fromkeys(asked)) == ["shard_neighbours", "sum_range", "shard_runs", "shard_digest"]

@@ -1,0 +1,634 @@
+"""train --extend MODEL: going on from an existing vocabulary, on other text."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import threading
+import tomllib
+from collections import Counter
+from dataclasses import asdict, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import streambpe
+from streambpe.core.strings import as_buffers
+from streambpe.count_config import Counting
+from streambpe.encode.formats.hf import import_hf
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import (
+    EventLogError,
+    LimitError,
+    ModelError,
+    ResumeMismatch,
+    RunError,
+    Stopped,
+    StreambpeError,
+    UsageError,
+)
+from streambpe.inspect.check import check
+from streambpe.inspect.extended import extend_report
+from streambpe.model.alphabet import Alphabet, bytes_alphabet, seen_alphabet
+from streambpe.model.eventlog import (
+    Event,
+    EventLog,
+    FixedIds,
+    Header,
+    Special,
+    StopWord,
+    merge_event,
+    read_event_log,
+    write_event_log,
+)
+from streambpe.model.parquet import read_parquet, write_parquet
+from streambpe.model.replay import Model, merge
+from streambpe.model.vocabulary import Vocabulary
+from streambpe.text.patterns import find_pattern
+from streambpe.train import extension
+from streambpe.train.commands import resume, train
+from streambpe.train.engine.engine import Engine, EngineOptions, Words
+from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.extension import EncodedChunks, Extension, Inherited
+from tests.runs import SMALL, cli, cli_process, counted_run, log_of
+from tests.samples import natural_text
+from tests.tiers import examples, long, share
+
+OPTIONS = [
+    {"specials": ("<s>", "</s>"), "reserve": 3},
+    long({"whole_characters": True, "specials": ("<s>",), "specials_first": True, "max_token_length": 9}),
+    long({"stop_list": 5, "freq_cutoff": 2, "ties": "bytes", "overlaps": "disjoint", "pattern": "gpt2"}),
+    long({"encoding": "chars", "coverage": "0.999", "pattern": "whitespace"}),
+    long({"alphabet": "seen", "block_tokens": ("th", " a"), "normalize": "nfc", "pattern": r"\w+|\W"}),
+    long({"like": "kensho", "specials": ("<s>",)}),
+    long({"encoding": "script", "min_frequency": 3}),
+    long({"alphabet": "bytes1", "whole_characters": True}),
+]
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory) -> tuple[Path, Path]:
+    """Two texts that differ."""
+    folder = tmp_path_factory.mktemp("texts")
+    for seed in (5, 6):
+        (folder / f"{seed}.txt").write_text(natural_text(seed, 12_000), encoding="utf-8")
+    return folder / "5.txt", folder / "6.txt"
+
+
+@pytest.fixture(scope="module")
+def base(texts, tmp_path_factory) -> Path:
+    """A model of the first text, with special tokens and reserved ids behind its 310 tokens."""
+    run = tmp_path_factory.mktemp("base") / "run"
+    train(run, [str(texts[0])], resources=SMALL, vocab_size=315, specials=("<s>", "</s>"), reserve=3)
+    return run
+
+
+def lines_of(run: Path) -> list[bytes]:
+    """The event lines of a RUN's model."""
+    return (run / "model.events.jsonl").read_bytes().splitlines()[1:]
+
+
+# ---------------------------------------------------------------------------------------------------------
+# what is learned
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_the_same_text_gives_the_events_of_one_training(texts, tmp_path, options):
+    """N, then M, then by growing to L: the events of one training to L, byte for byte; and all tables add up."""
+    start = {"script": 2200, "chars": 120}.get(options.get("encoding"), 300)
+    train(tmp_path / "small", [str(texts[0])], resources=SMALL, vocab_size=start, **options)
+    train(tmp_path / "whole", [str(texts[0])], resources=SMALL, vocab_size=start + 80, **options)
+    extended = tmp_path / "extended"
+    train(extended, [str(texts[0])], resources=SMALL, extend=tmp_path / "small", vocab_size=start + 40)
+    assert check(extended) == []
+    result = train(extended, resources=SMALL, vocab_size=start + 80)
+    assert lines_of(extended) == lines_of(tmp_path / "whole")
+    assert (result.size, result.reached) == (start + 80 + (1 if "like" in options else 0), True)
+    assert check(extended) == []
+
+
+def slow_extension(log: EventLog, chunks: dict[str, int], tokens: int, least: int = 1) -> list[Event]:
+    """The events behind those of `log`, one at a time: everything is encoded and counted anew."""
+    model = Model(log)
+    vocabulary = Vocabulary(model.alphabet)
+    for event in log.events:
+        vocabulary.learn(*event.pair)
+    words = [(model.encode_chunk(chunk.encode(), "drop"), n) for chunk, n in chunks.items()]
+    found: list[Event] = []
+    wanted = vocabulary.size + tokens
+    while vocabulary.size < wanted:
+        counts: Counter[tuple[int, int]] = Counter()
+        for sequence, n in words:
+            for pair in pairwise(sequence):
+                counts[pair] += n
+        if not counts:
+            break
+        best = min(counts, key=lambda pair: (-counts[pair], pair))
+        if counts[best] < least:
+            break
+        new = vocabulary.learn(*best)
+        found.append(merge_event(*best, new, counts[best]))
+        words = [(merge(sequence, best, new), n) for sequence, n in words]
+    return found
+
+
+@st.composite
+def any_model(draw: Any) -> EventLog:
+    """Merges of any kind, in any order: they may make a token again, of other parts, or never apply to a text."""
+    alphabet = draw(st.sampled_from([bytes_alphabet(), seen_alphabet([b"abc"]), bytes_alphabet(1)]))
+    vocabulary, events = Vocabulary(alphabet), []
+    some = [alphabet.id_of[letter] for letter in (b"a", b"b", b"c")]
+    for left, right in draw(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=7)):
+        pair = some[left % len(some)], some[right % len(some)]
+        if len(vocabulary[pair[0]].content + vocabulary[pair[1]].content) > 8:
+            continue
+        new = vocabulary.learn(*pair)
+        events.append(merge_event(*pair, new, 0))
+        if new not in some:
+            some.append(new)
+    ids = list(range(alphabet.first_id, alphabet.first_id + vocabulary.size + 3))
+    taken = sorted(draw(st.permutations(ids))[:3])
+    fixed = FixedIds(len(events), ((taken[1], 1),))
+    return EventLog(
+        Header(
+            alphabet.to_header(),
+            config={"pattern": "gpt4o", "unknown": "drop"},
+            specials=(Special("<x>", taken[0]), Special("<y>", taken[2])),
+            reserved=1,
+            fixed=fixed,
+        ),
+        tuple(events),
+    )
+
+
+chunks_of_few_letters = st.dictionaries(
+    st.text("abcd", min_size=1, max_size=12), st.integers(1, 6), min_size=1, max_size=8
+)
+
+
+def fast_extension(log: EventLog, chunks: dict[str, int], tokens: int, tuning: EngineTuning) -> list[Event]:
+    """What `train --extend` does between reading the counts and writing the log."""
+    inherited = Inherited(log)
+    texts, n = zip(*sorted(chunks.items()), strict=True)
+    symbols, sizes = EncodedChunks(log).split_many(*as_buffers(pl.Series(texts)))
+    contents, lengths = inherited.base_tokens()
+    words = Words(symbols, np.append(0, np.cumsum(sizes)), np.array(n))
+    options = EngineOptions(**asdict(tuning))
+    with contextlib.closing(Engine(words, contents, options, first_id=len(contents), base_lengths=lengths)) as engine:
+        made = list(engine.batches(tokens))
+    return [merge_event(*map(int, row)) for one in made for row in zip(one.left, one.right, one.id, one.n, strict=True)]
+
+
+@examples(240)
+@given(any_model(), chunks_of_few_letters, st.integers(1, 12), st.booleans())
+def test_any_model_goes_on_as_the_slow_reference_says(log, chunks, tokens, from_disk):
+    """Merges that never occur, that tie, that spell a token again, of other parts, in any order."""
+    tuning = EngineTuning(force_scan=True) if from_disk else EngineTuning()
+    assert fast_extension(log, chunks, tokens, tuning) == slow_extension(log, chunks, tokens)
+
+
+@settings(max_examples=share(12, 1))
+@given(any_model(), chunks_of_few_letters, st.integers(1, 12))
+def test_the_ids_of_any_model_stay(tmp_path_factory, log, chunks, tokens):
+    """Special tokens and gaps among the ids; the tables add up."""
+    if len(log.header.alphabet["symbols"]) == 256:
+        log = EventLog(replace(log.header, config={"pattern": "gpt4o"}), log.events)
+    run = counted_run(tmp_path_factory.mktemp("any") / "run", chunks)
+    before = Model(log)
+    made = read_event_log(train(run, resources=SMALL, extend=log, vocab_size=before.n_vocab + tokens).log)
+    assert list(made.events) == [*log.events, *slow_extension(log, chunks, tokens)]
+    after = Model(made)
+    assert all(after.content(after.log_id[n]) == before.content(one) for n, one in before.log_id.items())
+    assert (after.special_ids, after.reserved_ids) == (before.special_ids, before.reserved_ids)
+    first, ids = after.alphabet.first_id, [*after.log_id, *after.special_ids.values(), *after.reserved_ids]
+    assert sorted(ids) == list(range(first, first + after.n_vocab))
+    assert check(run) == []
+
+
+# ---------------------------------------------------------------------------------------------------------
+# ids, text, exports
+
+
+@pytest.fixture(scope="module")
+def made(base, texts, tmp_path_factory) -> Path:
+    """The model, extended by 60 tokens of the other text."""
+    run = tmp_path_factory.mktemp("made") / "run"
+    train(run, [str(texts[1])], resources=SMALL, extend=base, vocab_size=375)
+    return run
+
+
+def test_every_old_id_stays(base, made):
+    """Tokens, special tokens and reserved ids of the old model are those of the new; new ids come behind them."""
+    old, new = Tokenizer.from_event_log(log_of(base)), Tokenizer.from_event_log(log_of(made))
+    assert (old.n_vocab, new.n_vocab) == (315, 375)
+    for number in range(310):
+        assert new.decode_single_token_bytes(number) == old.decode_single_token_bytes(number)
+    assert new.encode("a<s></s>", allowed_special="all")[-2:] == [310, 311]
+    for number in (312, 313, 314):
+        with pytest.raises(KeyError, match="reserved"):
+            new.decode_single_token_bytes(number)
+    assert len({new.decode_single_token_bytes(number) for number in range(315, 375)}) == 60
+
+
+@given(text=st.text(max_size=60) | st.builds(natural_text, st.integers(0, 10**6), st.just(40)))
+def test_a_text_differs_only_by_joins_of_old_ids(base, made, text):
+    """Every new id stands for two or more old ids in a row, the same ones everywhere; all others are equal."""
+    old, new = Tokenizer.from_event_log(log_of(base)), Tokenizer.from_event_log(log_of(made))
+    model = new.encoder.model
+    first = log_of(made).events[: log_of(made).header.inherited][-1].id
+
+    def parts(log_id: int) -> list[int]:
+        if log_id <= first:
+            return [model.model_id[log_id]]
+        left, right = next(event.pair for event in model.events if event.id == log_id)
+        return parts(left) + parts(right)
+
+    taken_apart = [one for number in new.encode_ordinary(text) for one in parts(model.log_id[number])]
+    assert taken_apart == old.encode_ordinary(text)
+
+
+def test_exports_are_the_old_ones_and_more(base, made, texts, tmp_path):
+    """hf and tiktoken read the extended file; its vocabulary and merges begin with those of the old file."""
+    old, new = (streambpe.export(run, "hf", tmp_path / f"{name}.json") for run, name in ((base, "old"), (made, "new")))
+    assert all(one[0].exact for one in (old, new))
+    before, after = (json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8")) for name in ("old", "new"))
+    assert before["model"]["vocab"].items() <= after["model"]["vocab"].items()
+    assert after["model"]["merges"][: len(before["model"]["merges"])] == before["model"]["merges"]
+    assert after["added_tokens"] == before["added_tokens"]
+    assert len(after["model"]["vocab"]) == len(before["model"]["vocab"]) + 60
+    for to in ("hf", "tiktoken"):
+        pytest.importorskip("tokenizers" if to == "hf" else "tiktoken")
+        (result,) = streambpe.export(made, to, tmp_path / f"checked.{to}", verify=str(texts[1]))
+        assert result.comparison is not None
+        assert result.comparison.exact
+
+
+def test_a_tokenizer_json_is_extended_as_bpe_continue_does(texts, tmp_path):
+    """The same merges and ids as bpe-continue 0.1.0, from a file that `tokenizers` made."""
+    bpe_continue = pytest.importorskip("bpe_continue")
+    tokenizers = pytest.importorskip("tokenizers")
+    start = tokenizers.Tokenizer(tokenizers.models.BPE())
+    start.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=["<s>"],
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    start.train_from_iterator([texts[0].read_text(encoding="utf-8")], trainer)
+    start.save(str(tmp_path / "old.json"))
+    theirs = bpe_continue.continue_training(
+        start, texts=[texts[1].read_text(encoding="utf-8")], vocab_size=600, show_progress=False
+    )
+    theirs = json.loads(theirs.to_str())["model"]
+    train(tmp_path / "run", [str(texts[1])], resources=SMALL, extend=tmp_path / "old.json", vocab_size=600)
+    streambpe.export(tmp_path / "run", "hf", tmp_path / "new.json")
+    ours = json.loads((tmp_path / "new.json").read_text(encoding="utf-8"))["model"]
+    assert ours["merges"] == [list(pair) for pair in theirs["merges"]]
+    assert ours["vocab"] == theirs["vocab"]
+
+
+def test_an_extended_file_of_another_program_is_read_again(made, tmp_path):
+    """Special tokens between tokens, and ids that stand for nothing, are kept by an import, and by --extend of it."""
+    streambpe.export(made, "hf", tmp_path / "made.json")
+    log = import_hf(tmp_path / "made.json")
+    model, before = Model(log), Model(log_of(made))
+    assert (model.special_ids, model.reserved_ids) == (before.special_ids, before.reserved_ids)
+    assert [event.pair for event in log.events] == [event.pair for event in log_of(made).events]
+    text = natural_text(8, 500)
+    assert Tokenizer.from_event_log(log).encode_ordinary(text) == Tokenizer.from_event_log(
+        log_of(made)
+    ).encode_ordinary(text)
+    options, _ = Extension.of(log).options({"vocab_size": 400}, Counting())
+    assert (options["reserve"], options["specials"]) == (3, ("<s>", "</s>"))
+
+
+def test_the_report_of_an_extension(base, made, texts, tmp_path):
+    """Bytes per token are those of encoding; each new id is made of old ones, in all forms of the answer."""
+    old, new = (Tokenizer.from_event_log(log_of(run)) for run in (base, made))
+    text = texts[1].read_text(encoding="utf-8")
+    before, after = old.encode_ordinary(text), new.encode_ordinary(text)
+    found = extend_report(str(made), texts=[str(texts[1])], output=str(tmp_path / "new.npz"), resources=SMALL)
+    size = len(text.encode())
+    assert (found.ids, found.ids_before) == (375, 315)
+    assert found.bytes_per_token_before == pytest.approx(size / len(before))
+    assert found.bytes_per_token == pytest.approx(size / len(after))
+    assert sum(one.saved for one in found.new) == len(before) - len(after)
+    assert [one.id for one in found.new] == list(range(315, 375))
+    uses = Counter(after)
+    for one in found.new:
+        assert one.uses == uses[one.id]
+        assert b"".join(map(old.decode_single_token_bytes, one.parts)) == new.decode_single_token_bytes(one.id)
+    with np.load(tmp_path / "new.npz") as opened:
+        arrays = dict(opened)
+    parts = np.split(arrays["parts"], arrays["offsets"][1:-1])
+    assert [part.tolist() for part in parts] == [one.parts for one in found.new]
+    on_counts = extend_report(str(made), output=str(tmp_path / "new.json"), resources=SMALL)
+    assert found.joins is not None
+    assert vars(found.joins) | {"texts": 1, "shorter": 1, "otherwise": 0} == vars(found.joins)
+    assert (found.joins.ids_before, found.joins.ids) == (len(before), len(after))
+    assert on_counts == replace(found, joins=None)
+    written = json.loads((tmp_path / "new.json").read_text())
+    assert written == {str(one.id): one.parts for one in found.new}
+    told = cli("extend-report", made, "--top", 1, "--progress", "none").stdout.splitlines()
+    assert told[0].startswith(f"{made}: 375 ids, 60 of them new. Bytes per token: {size / len(before):.3f} -> ")
+    assert told[1].split()[0] == str(found.best(1)[0].id)
+    for arguments, why in (([base], "extends no model"), ([made, "-o", tmp_path / "x.txt"], "ends with .json or .npz")):
+        assert why in cli("extend-report", *arguments, expect=2).stderr
+
+
+def test_a_cut_never_goes_below_what_was_extended(made, tmp_path):
+    """A smaller model of the extended one is the one trained at that size; 314 ids are too few."""
+    (cut,) = streambpe.export(made, "events", tmp_path / "cut.jsonl", vocab_sizes=[330])
+    assert cut.n_vocab == 330
+    read = read_event_log(tmp_path / "cut.jsonl")
+    assert (read.header.inherited, len(read.events)) == (54, 69)
+    assert Model(read).special_ids == {"<s>": 310, "</s>": 311}
+    streambpe.export(made, "events", tmp_path / "none.jsonl", vocab_sizes=[315])
+    with pytest.raises(UsageError, match="its first 315 ids came from another model"):
+        streambpe.export(made, "events", tmp_path / "less.jsonl", vocab_sizes=[314])
+
+
+def test_an_extended_model_is_extended_again(made, texts, tmp_path):
+    """All ids of the extended model stay in their turn, and the Parquet twin says the same."""
+    log = log_of(made)
+    write_parquet(tmp_path / "twin.parquet", log)
+    assert read_parquet(tmp_path / "twin.parquet").header == log.header
+    train(tmp_path / "run", [str(texts[0])], resources=SMALL, extend=tmp_path / "twin.parquet", vocab_size=400)
+    again = log_of(tmp_path / "run")
+    assert again.header.inherited == len(log.events)
+    assert Model(again).special_ids == {"<s>": 310, "</s>": 311}
+    before, after = Model(log), Model(again)
+    assert all(after.content(after.log_id[n]) == before.content(one) for n, one in before.log_id.items())
+
+
+@pytest.mark.long
+def test_a_list_of_merges_of_uw_is_extended_by_its_second_pattern(texts, tmp_path):
+    """uw's model is a list of merges used with its second pattern, and so is the extended one."""
+    superwords = {"superwords": "uw", "transition": 330, "vocab_size": 360}
+    train(tmp_path / "uw", [str(texts[0])], resources=SMALL, **superwords)
+    train(tmp_path / "run", [str(texts[1])], resources=SMALL, extend=tmp_path / "uw", vocab_size=380)
+    old, new = (Tokenizer.from_event_log(log_of(tmp_path / name)) for name in ("uw", "run"))
+    text = texts[1].read_text(encoding="utf-8")
+    assert new.encoder.pattern.split(text) == old.encoder.pattern.split(text)
+    assert len(new.encode_ordinary(text)) < len(old.encode_ordinary(text))
+    assert check(tmp_path / "run") == []
+
+
+def test_superwords_go_on_from_any_vocabulary(base, texts, tmp_path):
+    """--superwords uw: the slow reference on text that the second pattern cuts; the report measures on texts."""
+    run, log, source = tmp_path / "run", log_of(base), tmp_path / "text.txt"
+    text = texts[1].read_text(encoding="utf-8")[:1500] + "by the end of the \n" * 30
+    source.write_text(text, encoding="utf-8")
+    train(run, [str(source)], resources=SMALL, extend=base, superwords="uw", vocab_size=327)
+    made = log_of(run)
+    chunks = Counter(find_pattern("superbpe2", gaps="keep").split(text))
+    assert list(made.events) == [*log.events, *slow_extension(log, chunks, 12)]
+    new, old = Tokenizer.from_event_log(made), Tokenizer.from_event_log(log)
+    assert any(len(old.encoder.split(new.decode([number]))) > 1 for number in range(315, 327))
+    assert [new.decode_single_token_bytes(n) for n in range(310)] == [
+        old.decode_single_token_bytes(n) for n in range(310)
+    ]
+    assert (made.header.config["pattern"], made.header.config["extends_pattern"]) == ("superbpe2", "gpt4o")
+    assert check(run) == []
+    with pytest.raises(UsageError, match="Give texts to measure on"):
+        extend_report(str(run), resources=SMALL)
+    found = extend_report(str(run), texts=[str(source)], resources=SMALL)
+    assert found.joins is not None
+    assert (found.joins.ids_before, found.joins.ids) == (len(old.encode_ordinary(text)), len(new.encode_ordinary(text)))
+    grown = train(run, resources=SMALL, vocab_size=330)
+    again = {"extend": run / "extended.jsonl", "superwords": "uw", "stage2_pattern": "superbpe2", "vocab_size": 330}
+    assert train(tmp_path / "again", [str(source)], resources=SMALL, **again).sha256 == grown.sha256
+    toml = tomllib.loads((run / "train.toml").read_text(encoding="utf-8"))
+    assert (toml["superwords"], toml["stage2-pattern"]) == ("uw", "superbpe2")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3))
+def test_superwords_over_words_of_the_same_text_are_those_of_uw(tmp_path, seed):
+    """Words to a size and then the second stage on top of them: what one training of uw learns in two."""
+    source = tmp_path / "text.txt"
+    source.write_text(natural_text(seed, 3000), encoding="utf-8")
+    words = {"resources": SMALL, "pattern": "superbpe1"}
+    train(tmp_path / "uw", [str(source)], **words, vocab_size=310, superwords="uw", transition=290)
+    train(tmp_path / "words", [str(source)], **words, vocab_size=290)
+    train(tmp_path / "run", [str(source)], resources=SMALL, extend=tmp_path / "words", superwords="uw", vocab_size=310)
+    uw, run = lines_of(tmp_path / "uw"), lines_of(tmp_path / "run")
+    assert len(uw) == len(run) == 54
+    assert run[34:] == uw[34:]
+
+
+def test_superwords_over_what_they_cannot_go_on_from_are_refused(base, texts, tmp_path):
+    """Each with its reason, before anything is counted."""
+    log = log_of(base)
+
+    def changed(**parts: Any) -> EventLog:
+        return EventLog(replace(log.header, **parts), log.events)
+
+    stop_words = EventLog(replace(log.header, stop_words=(StopWord(256, b" of"),)), ())
+    chars = EventLog(Header(Alphabet("chars", (b"a", b"b")).to_header(), config={"pattern": "gpt4o"}), ())
+    config = log.header.config
+    cases: list[tuple[Any, dict[str, Any], str]] = [
+        (base, {"transition": 350}, "--transition with --superwords uw and --extend"),
+        (base, {"forbid": "x"}, "no chunks of theirs are known"),
+        (base, {"superwords": "superbpe", "transition": 350}, "whole chunks are chosen beside the merges"),
+        (chars, {}, "its symbols are no bytes"),
+        (stop_words, {}, "its stop words are chunks"),
+        (changed(config={**config, "split_scripts": True}), {}, "by more than an expression"),
+        (changed(config={**config, "pattern": r"\w+", "gaps": "drop"}), {}, "leaves out text"),
+    ]
+    for model, options, why in cases:
+        with pytest.raises(StreambpeError, match=why):
+            train(
+                tmp_path / "run", [str(texts[1])], resources=SMALL, extend=model,
+                **{"vocab_size": 400, "superwords": "uw", **options},
+            )  # fmt: skip
+    assert not (tmp_path / "run").exists()
+    train(tmp_path / "words", [str(texts[1])], resources=SMALL, vocab_size=300)
+    with pytest.raises(StreambpeError, match="counts with --pattern gpt4o, not superbpe2"):
+        train(tmp_path / "words", resources=SMALL, extend=base, superwords="uw", vocab_size=400, name="more")
+
+
+# ---------------------------------------------------------------------------------------------------------
+# stopped, killed, refused
+
+
+def test_a_stopped_training_goes_on_without_the_model(base, made, texts, tmp_path):
+    """After a stop in the middle `resume` goes on, though MODEL is gone; the log has the same bytes."""
+    model = tmp_path / "model.jsonl"
+    model.write_bytes((base / "model.events.jsonl").read_bytes())
+    stop = threading.Event()
+    with pytest.raises(Stopped):
+        train(
+            tmp_path / "run", [str(texts[1])], resources=SMALL, extend=model, vocab_size=375, stop=stop,
+            on_batch=lambda batch: stop.set(), checkpoint_seconds=0,
+        )  # fmt: skip
+    model.unlink()
+    assert check(tmp_path / "run") == []
+    resume(tmp_path / "run", resources=SMALL)
+    assert (tmp_path / "run/model.events.jsonl").read_bytes() == (made / "model.events.jsonl").read_bytes()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "place", ["job-written", "journal-created", "events-committed", "log-written", "tables-committed"]
+)
+def test_a_killed_training_goes_on(base, made, texts, tmp_path, place):
+    """Killed at this place, it ends as if nothing had been."""
+    run, env = tmp_path / "run", {**os.environ, "STREAMBPE_FAILPOINT": place}
+    how = ["--extend", base, "-s", 375, "--progress", "none", "--checkpoint-seconds", 0, "--memory", "400MB"]
+    cli_process("train", run, texts[1], *how, env=env, expect=-signal.SIGKILL)
+    resume(run, resources=SMALL)
+    assert (run / "model.events.jsonl").read_bytes() == (made / "model.events.jsonl").read_bytes()
+    assert check(run) == []
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({}, "needs --vocab-size"),
+    ({"vocab_size": 315}, "has 315 ids already"),
+    ({"vocab_size": 400, "pattern": "gpt2"}, "--pattern gpt2 with --extend .*it has --pattern gpt4o"),
+    ({"vocab_size": 400, "specials": ["<z>"]}, "--special <z> with --extend"),
+    ({"vocab_size": 400, "alphabet": "bytes"}, "--alphabet bytes with --extend"),
+    ({"vocab_size": 400, "stop_list": 3}, "it has none"),
+    ({"vocab_size": 400, "tau": "0.9"}, "--tau with --extend"),
+    ({"vocab_size": 400, "batch": "paper"}, "--batch paper with --extend"),
+    ({"vocab_size": 400, "superwords": "boundless"}, "--superwords boundless with --extend"),
+    ({"vocab_size": 400, "like": "hf"}, "Leave the other out"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), REFUSED, ids=lambda value: str(value)[:30])
+def test_what_the_model_says_is_not_said_otherwise(base, texts, tmp_path, options, message):
+    """Options that belong to the model are refused by name, and nothing is made."""
+    with pytest.raises(UsageError, match=message):
+        train(tmp_path / "run", [str(texts[1])], resources=SMALL, extend=base, **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_model_that_does_not_fit_memory_is_refused(base, texts, tmp_path, monkeypatch):
+    """Before anything is made, with the --memory that it takes; a training that goes on is refused as well."""
+    train(tmp_path / "run", [str(texts[1])], resources=SMALL, extend=base, vocab_size=330)
+    monkeypatch.setattr(extension, "TOKEN_BYTES", 10**7)
+    message = "has 54 merges, and encoding with it takes 675 MB; --memory is 400.0 MB.*Give --memory 675MB"
+    with pytest.raises(LimitError, match=message):
+        train(tmp_path / "other", [str(texts[1])], resources=SMALL, extend=base, vocab_size=330)
+    assert not (tmp_path / "other").exists()
+    with pytest.raises(LimitError, match=message):
+        train(tmp_path / "run", resources=SMALL, vocab_size=340)
+
+
+def test_models_that_cannot_go_on_are_refused(texts, tmp_path):
+    """Deletions and superwords of whole chunks, with the reason."""
+    header = Header(bytes_alphabet().to_header(), config={"pattern": "gpt4o"})
+    gone = EventLog(header, (merge_event(97, 98, 256, 3), Event("delete", 256, 1, into=(97, 98))))  # type: ignore[arg-type]
+    for log, why in (
+        (gone, "learned with deletions"),
+        (EventLog(header, (Event("supermerge", 256, 3, 97, 98),)), "superwords of whole chunks"),  # type: ignore[arg-type]
+        (EventLog(replace(header, config={}), ()), "does not say how text is split"),
+    ):
+        with pytest.raises(ModelError, match=why):
+            train(tmp_path / "run", [str(texts[0])], resources=SMALL, extend=log, vocab_size=400)
+
+
+def test_a_run_of_another_pattern_or_training_is_refused(base, texts, tmp_path):
+    """Counts of another pattern, a training that was begun without, with another, or whose copy is gone."""
+    train(tmp_path / "gpt2", [str(texts[1])], resources=SMALL, vocab_size=300, pattern="gpt2")
+    with pytest.raises(StreambpeError, match="counts with --pattern gpt2, not gpt4o"):
+        train(tmp_path / "gpt2", resources=SMALL, extend=base, vocab_size=400, name="more")
+    run = tmp_path / "run"
+    train(run, [str(texts[1])], resources=SMALL, vocab_size=300)
+    with pytest.raises(ResumeMismatch, match="was started without --extend"):
+        train(run, resources=SMALL, extend=base, vocab_size=400)
+    train(run, resources=SMALL, extend=base, vocab_size=330, name="more")
+    assert check(run) == []
+    with pytest.raises(ResumeMismatch, match="to extend another model"):
+        train(run, resources=SMALL, extend=run, vocab_size=400, name="more")
+    (run / "more.extended.jsonl").write_text("{}")
+    with pytest.raises(RunError, match="is not what was left there"):
+        train(run, resources=SMALL, vocab_size=400, name="more")
+    assert any("is not what was left there" in str(problem) for problem in check(run))
+
+
+def test_on_the_command_line(base, texts, tmp_path):
+    """The command, explain's word about an inherited token, and the options that are left behind."""
+    run = tmp_path / "run"
+    done = cli("train", run, texts[1], "--extend", base, "-s", "340", "--progress", "none")
+    assert "340 ids" in done.stderr
+    old = log_of(base).events[0]
+    told = cli("explain", run, f"log:{old.id}").stdout
+    assert "a token of the model that was extended" in told
+    assert "--extend MODEL" in (run / "train.toml").read_text(encoding="utf-8")
+    other = tmp_path / "other"
+    cli(
+        "train",
+        other,
+        texts[1],
+        "--extend",
+        run / "extended.jsonl",
+        "--config",
+        run / "train.toml",
+        "--progress",
+        "none",
+    )
+    assert lines_of(other) == lines_of(run)
+    for flag, value in (("--as", base), ("--save-config", tmp_path / "x.toml")):
+        refused = cli("train", tmp_path / "x", texts[1], "--extend", base, flag, value, "-s", "400", expect=2)
+        assert f"--extend {base} and {flag} {value}" in refused.stderr
+
+
+# ---------------------------------------------------------------------------------------------------------
+# version 2 of the event log
+
+ALPHABET = seen_alphabet([b"ab"]).to_header()
+EVENTS = (merge_event(0, 1, 2, 5), merge_event(2, 0, 3, 4), merge_event(3, 0, 4, 4))
+SECOND = EventLog(Header(ALPHABET, specials=(Special("<s>", 1),), reserved=2, fixed=FixedIds(2, ((3, 2),))), EVENTS)
+
+
+def test_version_two_is_read_as_written(tmp_path):
+    """Ids 0 2 5 6 7 are tokens, 1 the special one, 3 and 4 free."""
+    write_event_log(tmp_path / "log", SECOND)
+    assert (tmp_path / "log").read_bytes().startswith(b'{"format":"streambpe-events","version":2,')
+    assert b'"reserved":2,"inherited":2,"free":[[3,2]],"events":{"count":3,' in (tmp_path / "log").read_bytes()
+    assert read_event_log(tmp_path / "log") == SECOND
+    model = Model(SECOND)
+    assert (sorted(model.log_id), model.special_ids, model.reserved_ids) == ([0, 2, 5, 6, 7], {"<s>": 1}, [3, 4])
+    assert model.decode_bytes([7, 1, 0]) == b"abaa<s>a"
+
+
+@pytest.mark.parametrize(
+    ("header", "why"),
+    [
+        ({"fixed": FixedIds(4, ((3, 2),))}, "4 events are inherited, and the file holds 3"),
+        ({"fixed": FixedIds(2, ((3, 1),))}, "as many must be free"),
+        ({"fixed": FixedIds(2, ((1, 2),))}, "two special tokens or free ids have the same id"),
+        ({"fixed": FixedIds(2, ((6, 2),))}, "id 7 is fixed, and the inherited ids are 0 to 6"),
+        ({"specials": (Special("<s>", -1),)}, "line 1"),
+        ({"fixed": FixedIds(1, ((3, 2),)), "specials": (Special("<s>", 6),)}, "id 6 is fixed"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_header_that_contradicts_itself_is_refused(tmp_path, header, why):
+    """Ids that would be given twice or never."""
+    write_event_log(tmp_path / "log", EventLog(replace(SECOND.header, **header), EVENTS))
+    with pytest.raises(EventLogError, match=why):
+        read_event_log(tmp_path / "log")
+
+
+def test_stop_words_stay_apart_from_tokens_of_the_same_bytes(tmp_path):
+    """A new token that spells a stop word is a token of its own."""
+    header = Header(
+        Alphabet("seen", (b"a", b"b")).to_header(), config={"pattern": "gpt4o"}, stop_words=(StopWord(2, b"ab"),)
+    )
+    run = counted_run(tmp_path / "run", {"ab": 9, "abab": 5})
+    train(run, resources=SMALL, extend=EventLog(header, ()), vocab_size=5)
+    assert [(event.pair, event.id, event.n) for event in log_of(run).events] == [((0, 1), 3, 10), ((3, 3), 4, 5)]
+    assert Tokenizer.from_event_log(log_of(run)).encode_ordinary("ab") == [2]
+    assert check(run) == []

@@ -1,0 +1,161 @@
+"""The second stage of uw by tasks: the same tokens and counts, whoever does it and whatever dies on the way."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streambpe.errors import LimitError
+from streambpe.model.alphabet import Alphabet
+from streambpe.runners.here import Here
+from streambpe.runners.processes import NURSERY_BYTES, Processes
+from streambpe.runners.runner import Attempt, Kept, Runner
+from streambpe.store.parts import list_parts
+from streambpe.store.run import Run
+from streambpe.store.sequences import SequencePart, order_parts
+from streambpe.text.patterns import find_pattern
+from streambpe.train.commands import train
+from streambpe.train.counting import sizes
+from streambpe.train.superwords import stage2
+from streambpe.train.superwords.documents import LocalDocuments, LocalTexts, SecondStage
+from streambpe.train.superwords.stage2 import StageTwo, TokenTask, shard_tokens
+from streambpe.train.superwords.work import Crew, Work
+from tests.runs import SMALL, log_of
+from tests.samples import natural_text
+from tests.tiers import long
+
+Made = tuple[bytes, bytes, bytes]
+NO_CUTS = "none"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Words, and documents of many parts: a text that goes on from part to part, and some of one part each."""
+    folder = tmp_path_factory.mktemp("stage2")
+    (folder / "texts").mkdir()
+    (folder / "texts/a.txt").write_text(natural_text(1, 40_000), encoding="utf-8")
+    (folder / "texts/b.txt").write_text(natural_text(2, 400), encoding="utf-8")
+    (folder / "texts/c.jsonl").write_text("".join(f'{{"text": "day {i} of the end"}}\n' for i in range(200)))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sizes, "MOST_BLOCK", 1 << 12)
+        patched.setattr(sizes, "LEAST_BLOCK", 1 << 12)
+        patched.setattr(sizes, "MOST_ORDERED", 0)  # a part for each block
+        counting: dict[str, Any] = {"options": {"pattern": "superbpe1", "sequences": True}}
+        train(folder / "run", [str(folder / "texts")], resources=SMALL, counting=counting, vocab_size=400)
+    return folder / "run"
+
+
+def stage_of(run: Path, folder: Path, pattern: str = "superbpe2") -> StageTwo:
+    log = log_of(run)
+    alphabet = Alphabet.from_header(log.header.alphabet)
+    contents = [*alphabet.symbols]
+    for event in log.events:
+        contents.append(b"".join(contents[part - alphabet.first_id] for part in event.pair))
+    parts = order_parts(Run(run), list_parts(Run(run)))
+    assert len(parts) > 8
+    return StageTwo(
+        Run(run).sequences, parts, find_pattern(pattern, gaps="keep"), alphabet, contents, log.events, False, folder,
+        1 << 20, "these",
+    )  # fmt: skip
+
+
+def made(stage: StageTwo, runner: Runner | None = None) -> Made:
+    """All tokens in order, and what the words count there."""
+    try:
+        crew = Crew(runner, 1 << 28) if runner else None
+        reader = stage.write_by(crew, lambda n: None) if crew else stage.write(lambda n: None)
+    finally:
+        if runner is not None:
+            runner.close()
+    assert not stage.attempts.exists()
+    n, stood = stage.counted()
+    return np.concatenate([reader.read(part) for part in reader.parts]).tobytes(), n.tobytes(), stood.tobytes()
+
+
+def processes(workers: int) -> Processes:
+    return Processes(workers, 1 << 28, ["streambpe.train.superwords.stage2"])
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize("pattern", ["superbpe2", NO_CUTS])
+@pytest.mark.parametrize("make", [lambda: Here(3), lambda: processes(2), long(lambda: processes(4))])
+def test_tasks_make_what_one_thread_makes(
+    run: Path, tmp_path: Path, make: Callable[[], Runner], pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a pattern that cuts nowhere for certain, too: all of the text then goes from part to part."""
+    ones = made(stage_of(run, tmp_path / "one", pattern))
+    monkeypatch.setattr(stage2, "_MOST_PARTS", 2)
+    assert made(stage_of(run, tmp_path / "tasks", pattern), make()) == ones
+
+
+@pytest.mark.parametrize("point", [long("stage2-0-begun"), long("stage2-0-written"), long("tokens-written:2")])
+def test_a_killed_worker_is_replaced(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+    ones = made(stage_of(run, tmp_path / "one"))
+    monkeypatch.setattr(stage2, "_TASKS_A_WORKER", 2)
+    monkeypatch.setenv("STREAMBPE_FAILPOINT", point)
+    assert made(stage_of(run, tmp_path / "tasks"), processes(2)) == ones
+
+
+def test_a_dead_worker_that_still_writes_harms_nothing(run: Path, tmp_path: Path) -> None:
+    """Attempt 1 begins while attempt 0 is at work on its first part: attempt 0 can commit nothing any more."""
+    ones = made(stage_of(run, tmp_path / "one"))
+    stage = stage_of(run, tmp_path / "tasks")
+    stage.folder.mkdir()
+    task, begun = TokenTask(Kept(0), 0, len(stage.parts)), threading.Event()
+
+    class Slow(StageTwo):
+        def _write(self, *given: Any) -> None:
+            if not begun.is_set():
+                begun.set()
+                shard_tokens(task, Attempt(1, 1 << 28, [stage], lambda: False, lambda n: None))
+            super()._write(*given)
+
+    slow = Slow(**{name: getattr(stage, name) for name in StageTwo.__dataclass_fields__})
+    with pytest.raises(OSError, match="tokens-0"):
+        shard_tokens(task, Attempt(0, 1 << 28, [slow], lambda: False, lambda n: None))
+    assert made(stage) == ones
+
+
+def test_a_text_without_a_certain_border_is_refused(run: Path, tmp_path: Path) -> None:
+    stage = stage_of(run, tmp_path / "one", NO_CUTS)
+    stage.most_bytes = 20_000
+    with pytest.raises(LimitError, match="--stage2-pattern"):
+        made(stage, Here(2))
+
+
+def test_what_processes_are_at_is_told(run: Path, tmp_path: Path) -> None:
+    """For status.json, while they are at work; the tokens are those of one thread."""
+    stage, told = stage_of(run, tmp_path / "one"), []
+    how = SecondStage(stage.pattern, stage.alphabet, stage.contents, stage.words, stage.disjoint)
+    tasks = Work(tmp_path / "tasks", 1 << 29, 2, "these", "processes", told.append)
+    n, stood, texts = LocalDocuments(Run(run), stage.parts).as_tokens(how, tasks, lambda n: None)
+    assert isinstance(texts, LocalTexts)
+    tokens = np.concatenate([texts.reader.read(part) for part in texts.reader.parts]).tobytes()
+    assert (tokens, n.tobytes(), stood.tobytes()) == made(stage)
+    assert any("stage 2 of parts" in busy.task and busy.pid for some in told for busy in some)
+    assert told[-1] == ()
+
+
+def test_who_does_the_second_stage() -> None:
+    """Processes where starting them is little beside the work and each has room for a part; else one thread."""
+
+    def chosen(parts: int, memory: int, threads: int, engine: str) -> tuple[str, int]:
+        work = Work(Path("nowhere"), memory, threads, "", engine)
+        some = [SequencePart(f"part-{i}", 1_000_000, follows=False) for i in range(parts)]
+        crew = stage2.stage_two_crew(some, work)
+        workers = crew.runner.workers
+        assert workers * crew.memory_bytes + (NURSERY_BYTES if workers > 1 else 0) <= memory
+        return type(crew.runner).__name__, workers
+
+    assert chosen(100, 2 << 30, 2, "auto") == ("Processes", 2)
+    assert chosen(100, 2 << 30, 1, "auto") == ("Here", 1)
+    assert chosen(100, 400 << 20, 4, "auto") == ("Here", 1)
+    assert chosen(100, 800 << 20, 4, "auto") == ("Processes", 3)
+    assert chosen(10, 2 << 30, 2, "auto") == ("Here", 1)
+    assert chosen(10, 2 << 30, 2, "processes") == ("Processes", 2)
+    assert chosen(100, 2 << 30, 2, "threads") == ("Here", 1)
