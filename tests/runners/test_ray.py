@@ -571,29 +571,32 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return source
 
 
-def _workers(run: Path) -> list[Any]:
-    with contextlib.suppress(Exception):
-        return [one for one in Run(run).read_status().get("workers", []) if one["pid"]]
-    return []
-
-
 @contextlib.contextmanager
-def _held(run: Path, wanted: int) -> Iterator[Callable[[], list[Any]]]:
-    """So many workers, stopped in the middle of their tasks however quick these are; they go on at the end."""
-    held: set[int] = set()
+def _held(run: Path, wanted: int) -> Iterator[list[Any]]:
+    """So many workers, stopped in the middle of their tasks however quick these are; they go on at the end.
+
+    The status is behind what happens: a worker that was stopped between two tasks is no longer in it soon, and let go.
+    """
+    held: dict[int, float] = {}  # since when, in the status's seconds
+    found: list[Any] = []
 
     def enough() -> bool:
-        there = {one["pid"] for one in _workers(run)}
-        for pid in there ^ held:
-            with contextlib.suppress(psutil.Error):
-                psutil.Process(pid).suspend() if pid in there else psutil.Process(pid).resume()
-        held.clear()
-        held.update(there)
-        return len(there) == wanted
+        with contextlib.suppress(Exception):
+            status = Run(run).read_status()
+            found[:] = [one for one in status.get("workers", []) if one["pid"]]
+            there = {one["pid"] for one in found}
+            for pid in there - held.keys():
+                psutil.Process(pid).suspend()
+                held[pid] = status["seconds"]
+            for pid in held.keys() - there:
+                del held[pid]
+                psutil.Process(pid).resume()
+            return len(held) == wanted and all(status["seconds"] - since >= 2 for since in held.values())
+        return False
 
     try:
         _wait_for(enough)
-        yield lambda: _workers(run)
+        yield found
     finally:
         for pid in held:
             with contextlib.suppress(psutil.Error):
@@ -608,8 +611,8 @@ def test_a_node_is_killed_while_it_counts(tmp_path: Path, slow: Path, cluster: C
     run = tmp_path / "run"
     thread, errors = _counting(run, slow, replace(ON_RAY, address=cluster.address), options=options)
     with _held(run, 2) as workers:
-        assert len({one["node"] for one in workers()}) == 2, f"both nodes count: {errors}"
-        assert {process.pid for process in cluster.tree(1)} & {one["pid"] for one in workers()}
+        assert len({one["node"] for one in workers}) == 2, f"both nodes count: {errors}"
+        assert {process.pid for process in cluster.tree(1)} & {one["pid"] for one in workers}
         cluster.kill(1)
     thread.join(300)
     assert errors == []

@@ -5,15 +5,20 @@ from __future__ import annotations
 import itertools
 import shutil
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
 import pytest
 
+from streambpe.config import TrainConfig
 from streambpe.inspect.check import check
-from streambpe.model.eventlog import Op
+from streambpe.model.eventlog import Event, Op
 from streambpe.train.counting.count import count
+from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.pace import Pace
+from streambpe.train.superwords.phase import SuperwordPhase
+from streambpe.train.trainer import Trainer
 from tests.runs import SMALL, Driver, log_of, rows
 from tests.samples import prose_documents
 from tests.tiers import long
@@ -111,6 +116,25 @@ MODES = {
     },
     "uw": {"vocab_size": 700, "superwords": "uw", "transition": 500},
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("tuning", [{}, FROM_DISK])
+def test_what_comes_next_is_told_without_learning_again(tuning, counted, tmp_path, monkeypatch):
+    """Passes get so small towards the end that none learns a superword too many; the engine is where it has to be."""
+    run = tmp_path / "run"
+    shutil.copytree(counted, run)
+    opened, open_engine = [], SuperwordPhase._open_engine
+
+    def open_and_note(phase: SuperwordPhase, events: Sequence[Event], known_bytes: int) -> None:
+        opened.append(len(events))
+        open_engine(phase, events, known_bytes)
+
+    monkeypatch.setattr(SuperwordPhase, "_open_engine", open_and_note)
+    config = TrainConfig.from_options(vocab_size=4000, superwords="boundless")
+    Trainer(run, config, resources=SMALL, tuning=EngineTuning(**tuning)).run()
+    supermerges = sum(event.op is Op.SUPERMERGE for event in log_of(run).events)
+    assert opened
+    assert opened[-1] < supermerges
 
 
 @pytest.mark.long

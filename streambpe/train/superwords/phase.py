@@ -392,12 +392,13 @@ class SuperwordPhase:
     def _step(self, room: int) -> bool:
         """One pass of the engine; False if nothing that counts T is left.
 
-        In memory the passes get smaller towards the end, so that none learns more than is taken: where words compete,
-        nobody knows before how many these are.
+        The passes get smaller towards the end, so that none learns more than is taken: where words compete, nobody
+        knows before how many these are. An engine that knew more would have to begin again for `_pairs_after`, and
+        replaying all supermerges from disk takes longer than learning them.
         """
         assert self.engine is not None
         if self.job.config.superwords == "boundless":
-            room = max(1, room // _A_PASS) if self.engine.in_memory else self.job.target
+            room = max(1, room // _A_PASS)
         batch = self.engine.step(max(1, room))
         self.next_at_most = self.engine.next_at_most()
         if batch is None:
