@@ -50,6 +50,7 @@ GROWS = ("wall, s", "cpu, s")  # a sum over the stages; the others are the most 
 FORECAST_GB = (100, 1000)
 FORECAST_FROM_MB = 1000  # below, too much of every figure is what does not grow
 SHORT = 0.05  # of the whole: a stage that takes less does not show how it grows
+STEEP = 1.5  # no stage's work grows so: it did it another way at the larger size, from disk and no longer in memory
 READ_TEXT = ("counting", "stage 2", "neighbours", "runs", "documents")
 WHOLE = "whole"
 PLAIN = "plain"
@@ -141,7 +142,7 @@ def carried_on(sizes: Sequence[float], values: Sequence[float], mb: float, as_te
     """A figure at a larger size, from the last two sizes at which it was seen.
 
     as_text: along the straight line through both, which leaves out what does not grow. Else along a power: 9 times the
-    size with exponent 0.5 is 3 times the figure; `most`: of exponents.
+    size with exponent 0.5 is 3 times the figure; `most`: of exponents; 1 where the two sizes show STEEP.
     """
     seen = [(size, value) for size, value in zip(sizes, values, strict=True) if value > 0][-2:]
     if len(seen) < 2:
@@ -150,14 +151,15 @@ def carried_on(sizes: Sequence[float], values: Sequence[float], mb: float, as_te
     if as_text:
         return after + max(0.0, after - before) / (large - small) * (mb - large)
     slope = math.log(after / before) / math.log(large / small)
-    return after * (mb / large) ** min(max(0.0, slope), most)
+    return after * (mb / large) ** min(max(0.0, slope if slope < STEEP else 1.0), most)
 
 
 def forecast(job: str, measured: Mapping[float, Mapping[str, Figures]], mb: float, memory_mb: float) -> Figures:
     """The figures of a larger corpus, from those by size and stage.
 
     Times of stages go on each for itself and are added up, with what no stage has (starting). Stages that read the
-    text go on as the text does, the others by their exponent, which is 1 at most where a stage is too short to say.
+    text go on as the text does, the others by their exponent, which is 1 at most where a stage is too short to say, and
+    1 where a stage was done from disk at the largest size only.
     Memory and disk are the whole's; the disk of superwords is mostly documents, and goes on as the text.
     """
     sizes = sorted(measured)

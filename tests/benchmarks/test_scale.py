@@ -42,6 +42,10 @@ def test_a_forecast_goes_on_stage_by_stage(benchmark):
     report = "\n".join(scale.tables({("plain", "real"): {mb: at(mb) for mb in (400, 1600)}}, 1000))
     assert "| learning | wall, s | 8.0 | 16.0 | 0.50 |" in report
     assert "| 100 GB | 10,130 |" in report
+    jumped = {mb: at(mb) for mb in (400, 1600)}
+    jumped[1600]["learning"] |= {"wall, s": 400.0, "cpu, s": 400.0}  # from disk now
+    jumped[1600]["whole"] |= {"wall, s": 564.0, "cpu, s": 727.0}
+    assert scale.forecast("uw", jumped, 16_000, 1000)["wall, s"] == pytest.approx(1603 + 4000 + 1)
     assert "Forecast" not in "\n".join(scale.tables({("plain", "real"): {mb: at(mb) for mb in (100, 400)}}, 1000))
 
 
