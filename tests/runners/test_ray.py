@@ -572,8 +572,8 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextlib.contextmanager
-def _held(run: Path, wanted: int) -> Iterator[list[Any]]:
-    """So many workers, stopped in the middle of their tasks however quick these are; they go on at the end.
+def _held(run: Path, wanted: int, counting: threading.Thread) -> Iterator[list[Any]]:
+    """So many workers, stopped in the middle of their tasks; they go on at the end.
 
     The status is behind what happens: a worker that was stopped between two tasks is no longer in it soon, and let go.
     """
@@ -595,7 +595,7 @@ def _held(run: Path, wanted: int) -> Iterator[list[Any]]:
         return False
 
     try:
-        _wait_for(enough)
+        _wait_for(lambda: enough() or not counting.is_alive())
         yield found
     finally:
         for pid in held:
@@ -605,12 +605,15 @@ def _held(run: Path, wanted: int) -> Iterator[list[Any]]:
 
 @real
 @pytest.mark.long
-def test_a_node_is_killed_while_it_counts(tmp_path: Path, slow: Path, cluster: Cluster) -> None:
+def test_a_node_is_killed_while_it_counts(
+    tmp_path: Path, slow: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spread, "_TASKS_A_WORKER", 2)  # long ones: workers are seen at them
     options = {"pattern": OWN}
     expected = counted(tmp_path / "threads", slow, THREADS, options=options)
     run = tmp_path / "run"
     thread, errors = _counting(run, slow, replace(ON_RAY, address=cluster.address), options=options)
-    with _held(run, 2) as workers:
+    with _held(run, 2, thread) as workers:
         assert len({one["node"] for one in workers}) == 2, f"both nodes count: {errors}"
         assert {process.pid for process in cluster.tree(1)} & {one["pid"] for one in workers}
         cluster.kill(1)
