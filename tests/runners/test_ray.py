@@ -48,6 +48,7 @@ from tests.runners import tasks
 from tests.runners.ghosts import Haunted
 from tests.runs import ROOT, rows
 from tests.samples import sample_text
+from tests.tiers import LONG, long
 
 MB = 10**6
 THREADS = Resources(800 * MB, 2, engine="threads")
@@ -349,8 +350,14 @@ def test_tasks_on_a_ray_of_its_own(tmp_path: Path, short: Path) -> None:
 
 
 @real
-@pytest.mark.long
-@pytest.mark.parametrize(("workers", "place"), [(1, ""), (4, "attempt-0-written"), (2, "attempt-0-committed")])
+@pytest.mark.parametrize(
+    ("workers", "place"),
+    [
+        pytest.param(1, "", marks=[pytest.mark.long] if LONG else []),  # in make test too, where Ray is
+        long(4, "attempt-0-written"),
+        long(2, "attempt-0-committed"),
+    ],
+)
 def test_ray_counts_what_threads_count_though_workers_are_killed(
     tmp_path: Path, corpus: Path, short: Path, monkeypatch: pytest.MonkeyPatch, workers: int, place: str
 ) -> None:
@@ -365,8 +372,11 @@ def test_ray_counts_what_threads_count_though_workers_are_killed(
 
 @real
 @pytest.mark.long
-def test_a_sample_on_ray_is_that_of_threads(tmp_path: Path, corpus: Path, short: Path) -> None:
-    """Also of files that are one document, of which other workers than the first read the stretches."""
+def test_a_sample_on_ray_is_that_of_threads(
+    tmp_path: Path, corpus: Path, short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of files that are one document, of which other workers than the first read the stretches; and though the
+    first worker at each task is killed."""
     (tmp_path / "in").mkdir()
     shutil.copy(corpus / "a.jsonl", tmp_path / "in" / "a.jsonl")
     for i in range(6):
@@ -374,6 +384,8 @@ def test_a_sample_on_ray_is_that_of_threads(tmp_path: Path, corpus: Path, short:
     options = {"sample": "1/2", "sequences": True}
     expected = counted(tmp_path / "threads", tmp_path / "in", THREADS, options=options)
     assert 1 < sum(bool(row[3]) for row in expected[2]) < 7, "some of the files are in the sample"
+    monkeypatch.setattr(spread, "_LEAST_TASK", 400_000)
+    monkeypatch.setenv("STREAMBPE_FAILPOINT", "attempt-0-committed")
     there = replace(ON_RAY, temp_dir=short, memory_bytes=1000 * MB)
     assert counted(tmp_path / "ray", tmp_path / "in", there, options=options) == expected
 

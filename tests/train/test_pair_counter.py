@@ -21,7 +21,7 @@ def rows_of(rng: random.Random, many: int) -> np.ndarray:
 
 
 @pytest.mark.every(2)
-@pytest.mark.parametrize("limit", [1, 4096, 1 << 20])
+@pytest.mark.parametrize("limit", [4096, 1, 1 << 20])
 def test_rows_add_up_whatever_the_limit(tmp_path, limit):
     """Every table holds other pairs, none more than the limit; together they are the sums, and no file stays behind."""
     rng = random.Random(limit)
