@@ -130,6 +130,10 @@ class Meter:
             self.stage = stage
         self.total, self.unit, self.done = total, unit, done
 
+    def begin_stages(self) -> None:
+        """The present stage is the first, and begins now: what went on since the meter was made is another meter's."""
+        self._stages[:] = [(self.stage, time.monotonic())]
+
     def stage_seconds(self) -> dict[str, float]:
         """How long each stage took; the present one: so far."""
         took: dict[str, float] = {}

@@ -102,6 +102,7 @@ class Trainer:
     def run(self) -> TrainResult:
         """Learn until the size is reached or no pair is left."""
         training = self.training
+        self.meter.begin_stages()
         with training.run.lock(), disk_full_explained(training.run.path), waiting_for_tables(self.stop):
             self.refuse_half_counted()
             if training.inherited is not None:

@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from streambpe.cli.main import main
 from streambpe.progress import Meter, progress_line
+from streambpe.train import commands
 from tests.runs import cli, text_run
 from tests.samples import natural_text
 
@@ -201,6 +203,27 @@ def test_a_stage_begins_anew():
     assert (meter.stage, meter.total, meter.unit, meter.done, meter.resumed_from) == ("learning", 40, "tokens", 10, 10)
     meter.begin("learning", 40, "tokens", 15)
     assert (meter.done, meter.resumed_from) == (15, 10)
+
+
+def test_counting_is_no_stage_of_learning(tmp_path, monkeypatch):
+    """The trainer is made before its sources are counted; its stages begin when it does."""
+    waits, do = [0.0], commands.count
+
+    def count_for_an_hour(*args, **more):
+        done = do(*args, **more)
+        waits[0] += 3600
+        return done
+
+    clock = time.monotonic
+    monkeypatch.setattr(
+        "streambpe.progress.time", SimpleNamespace(monotonic=lambda: clock() + waits[0], strftime=time.strftime)
+    )
+    monkeypatch.setattr(commands, "count", count_for_an_hour)
+    (tmp_path / "a.txt").write_text(natural_text(1, 2000))
+    commands.train(tmp_path / "run", [str(tmp_path / "a.txt")], vocab_size=300)
+    assert waits == [3600]
+    took = json.loads((tmp_path / "run" / "status.json").read_text())["stage_seconds"]
+    assert 0 < sum(took.values()) < 3600
 
 
 def test_commands_that_may_last_tell_how_far_they_are(tmp_path):
