@@ -44,6 +44,7 @@ ENCODERS = (
     "streambpe-corpus", "streambpe-batch", "streambpe-text", "tuetoken-batch", "tokie-batch", "tiktoken", "tokenizers",
 )  # fmt: skip
 LINES = "--documents lines --pattern gpt2"  # what gigabpe can do
+SLOW = "--once tokenizers --once bpeasy --once sentencepiece"
 LIKE_HF = "--documents ended --pattern gpt2 --like hf"
 ONCE = "--runs 1 --no-warm-up"
 INSTEAD = "instead:"
@@ -191,9 +192,11 @@ def quoted(texts: Texts, english: Path, large: Path, languages: Path) -> Iterato
     yield training(job, TRAINERS, 2, trial=trial)
     job = f"--corpus {english} --vocab-size 131072 --memory 400MB --runs 3"
     yield training(job, ("rustbpe", "tokenizers", "bpeasy", "ffbpe"), 5, trial=trial)
-    for text, size in ((large, 131072), (languages, 32768)):
-        job = f"--corpus {text} --vocab-size {size} {LINES} --runs 3 --name train-{text.stem}-{size}-gpt2"
-        yield training(job, ("gigabpe",), 1, trial=trial)
+    for text, size, minutes in ((english, 131072, 5), (large, 131072, 9), (languages, 32768, 4)):
+        job = f"--corpus {text} --vocab-size {size} {LINES} --runs 3 {SLOW} --name train-{text.stem}-{size}-gpt2"
+        # sentencepiece wants an id for each character of a text
+        few = "--vocab-size 12000 --runs 1 --no-warm-up"
+        yield training(job, TRAINERS, minutes, trial=few)
     for corpus in (english, languages):
         yield Job("count.py", f"--corpus {corpus} --memory 500MB --runs 3", 3, "--runs 1 --no-warm-up")
     everyone = tuple(encode.PLAIN + encode.SHORT + encode.BOUNDLESS)
@@ -204,8 +207,7 @@ def quoted(texts: Texts, english: Path, large: Path, languages: Path) -> Iterato
         yield encoding(job, published, 10, "encode-cl100k_base.tsv")
     for kind in ("chinese", "code"):
         job = f"--corpus {texts.kind(kind, languages)} --vocab-size 32768 {LINES} --runs 3"
-        # sentencepiece wants an id for each Chinese character
-        yield training(job, TRAINERS, 3, trial="--vocab-size 8000 --runs 1 --no-warm-up")
+        yield training(f"{job} --name train-{kind}-32768-gpt2", TRAINERS, 3, trial=few)
     yield training(f"--corpus {large} --vocab-size 131072 --runs 3", quick, 2, trial=trial)
     yield training(f"--corpus {languages} --vocab-size 32768 --runs 3", quick, 2, trial=trial)
     memories = "--memory 1GB --memory 512MB"
@@ -222,9 +224,11 @@ def beside(texts: Texts, english: Path, large: Path, languages: Path) -> Iterato
     """Beside the peers in other ways, and what other pages quote."""
     trial = "--vocab-size 2000"
     huge = texts.synthetic(english, 1000)
-    trainers = [name for name in TRAINERS if name != "sentencepiece"]
     job = f"--corpus {huge} {LINES} --vocab-size 131072 {ONCE} --name train-synthetic_1000-131072-gpt2"
-    yield training(job, trainers, 20, trial=trial)
+    yield training(job, TRAINERS, 20, trial=trial)
+    if texts.folder and (table := texts.folder / TABLE).exists():  # BatchBPE's rule
+        job = f"--table {table.resolve()} --vocab-size 50304 --runs 3 --once batchbpe"
+        yield Job("train.py", job, 8, "--vocab-size 1000 --runs 1 --no-warm-up")
     for corpus, size in ((large, 131072), (languages, 32768)):
         job = f"--corpus {corpus} --vocab-size {size} {LIKE_HF} {ONCE} --name equal-{corpus.stem}-hf"
         yield training(job, ("tokenizers", "gigabpe"), 4, trial=trial, learn=False)

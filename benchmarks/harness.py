@@ -8,6 +8,7 @@
             processes count once, but never less than the RSS of its largest process (other programs on
             the machine may share its libraries, which lowers PSS); summed RSS where there is no PSS
     maxrss  the kernel's own high-water mark of the largest single process: no sample can miss it
+    disk    the most that its output and its temporary files took up, looked at four times a second and at the end
 
 Rounds go A B C A B C: noise of the machine hits all alike. Round 0 warms up (page cache, bytecode)
 and enters no figure. Each run's row is written as soon as it is known, so a stopped benchmark keeps
@@ -36,7 +37,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
@@ -46,9 +47,12 @@ from typing import Any
 import psutil
 from measured import RESULTS
 
+from streambpe.disk import folder_bytes
+
 HERE = Path(__file__).resolve().parent
 SAMPLE_SECONDS = 0.02
 PSS_SHARE = 0.05  # of one core, at most, spent on reading PSS
+DISK_SECONDS = 0.25
 PACKAGES = (
     "streambpe",
     "tokenizers",
@@ -58,7 +62,10 @@ PACKAGES = (
     "bpe-continue",
     "transformers",
     "tiktoken",
+    "ffbpe",
+    "sentencepiece",
     "tuetoken",
+    "tokie",
     "wordchipper",
     "rs-bpe",
     "polars",
@@ -67,7 +74,7 @@ PACKAGES = (
     "regex",
     "msgspec",
 )
-FIGURES = {"wall": "s", "cpu": "s", "peak": "MB", "maxrss": "MB"}
+FIGURES = {"wall": "s", "cpu": "s", "peak": "MB", "maxrss": "MB", "disk": "MB"}
 
 
 @dataclass(frozen=True)
@@ -125,6 +132,11 @@ def chosen(contenders: Sequence[Contender], only: Sequence[str] | None) -> list[
 
 def run_once(contender: Contender, out: Path, timeout_seconds: float) -> Run:
     """Start, sample and reap one process tree. `out` is removed afterwards by the caller."""
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix="temporary-") as temporary:
+        return _run_once(contender, out, Path(temporary), timeout_seconds)
+
+
+def _run_once(contender: Contender, out: Path, temporary: Path, timeout_seconds: float) -> Run:
     if contender.setup:
         contender.setup(out)
     os.sync()  # nobody pays for what another left to be written
@@ -136,30 +148,33 @@ def run_once(contender: Contender, out: Path, timeout_seconds: float) -> Run:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        env=_environment(contender),
+        env=_environment(contender) | {"TMPDIR": str(temporary)},
         start_new_session=True,
     )
     listener = _Listener(process, contender, started)
-    sampler = _Sampler(process.pid)
+    sampler, disk = _Sampler(process.pid), _DiskSampler(out, temporary)
     timer = threading.Timer(timeout_seconds, os.killpg, (process.pid, 9))
-    for thread in (listener, sampler, timer):
+    for thread in (listener, sampler, disk, timer):
         thread.start()
     _, status, used = os.wait4(process.pid, 0)
     wall = time.monotonic() - started
     timer.cancel()
     process.returncode = os.waitstatus_to_exitcode(status)
-    sampler.ended.set()
-    sampler.join()
+    for watcher in (sampler, disk):
+        watcher.ended.set()
+        watcher.join()
     left = [p.pid for p in psutil.process_iter() if _session(p.pid) == process.pid]
     if left:  # they would disturb the next run and their time would be nobody's
         os.killpg(process.pid, 9)
     listener.join()
+    listener.pipe.close()
     run = Run(
         figures={
             "wall": wall,
             "cpu": used.ru_utime + used.ru_stime,
             "peak": sampler.peak_bytes / 1e6,
             "maxrss": used.ru_maxrss * 1024 / 1e6,
+            "disk": disk.peak_bytes / 1e6,
         },
         marks=listener.marks,
         facts=listener.facts,
@@ -250,6 +265,28 @@ class _Sampler(threading.Thread):
             self.peak_bytes = max(self.peak_bytes, sum(each) - excess, *each)
 
 
+class _DiskSampler(threading.Thread):
+    """The most that a contender's output and its temporary files take up."""
+
+    def __init__(self, out: Path, temporary: Path) -> None:
+        super().__init__(daemon=True)
+        self.out, self.temporary = out, temporary
+        self.ended = threading.Event()
+        self.peak_bytes = 0
+
+    def run(self) -> None:
+        while not self.ended.wait(DISK_SECONDS):
+            self._look()
+        self._look()
+
+    def _look(self) -> None:
+        taken = folder_bytes(self.temporary)
+        for path in self.out.parent.glob(f"{self.out.name}*"):  # some add an ending to the name
+            with contextlib.suppress(OSError):
+                taken += folder_bytes(path) if path.is_dir() else path.stat().st_size
+        self.peak_bytes = max(self.peak_bytes, taken)
+
+
 def process_tree(pid: int) -> list[int]:
     """The process and all its descendants. A child hangs on the *thread* that started it."""
     found, todo = [], [pid]
@@ -303,9 +340,11 @@ def compare(
     timeout_seconds: float = 3600,
     same: Mapping[str, float] | None = None,
     warm_up: bool = True,
+    once: Collection[str] = (),
 ) -> bool:
     """Measure all contenders in turns and write results/NAME.tsv and .md; ratios are to the first.
 
+    once: contenders that take part in the first counted round only, as they take minutes.
     same: fact -> how far apart (as a share) contenders may be in it and still count as doing the same job.
     Returns whether every contender finished and did.
     """
@@ -317,7 +356,7 @@ def compare(
         table.write("contender\trun\t" + "\t".join(f"{f}_{u}" for f, u in FIGURES.items()) + "\tload\tmarks\tfacts\n")
         for number in range(0 if warm_up else 1, runs + 1):
             for contender in contenders:
-                if any(run.failed for run in measured[contender.name]):
+                if any(run.failed for run in measured[contender.name]) or (contender.name in once and number != 1):
                     continue
                 with tempfile.TemporaryDirectory(dir=work, prefix="run-") as folder:
                     run = run_once(contender, Path(folder) / "out", timeout_seconds)
@@ -329,6 +368,8 @@ def compare(
     differ = _differences(contenders, measured, same or {})
     counted = {name: runs_of[-runs:] if runs else [] for name, runs_of in measured.items()}
     how = f"{runs} runs after a warm-up" if warm_up else f"{runs} run{'s' * (runs > 1)} without a warm-up"
+    if slow := [contender.name for contender in contenders if contender.name in once]:
+        how += f" ({', '.join(slow)}: one run)"
     report = _report(name, contenders, measured, counted, how, about, differ)
     (RESULTS / f"{name}.md").write_text(report)
     print(report)

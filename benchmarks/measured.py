@@ -22,10 +22,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 RESULTS = Path(os.environ.get("BENCH_RESULTS") or HERE / "results")  # everything.py lets them be written elsewhere
 PAGE = "docs/benchmarks.md"
-UNITS = {"wall_s": "s", "cpu_s": "s", "peak_MB": "MB", "maxrss_MB": "MB"}
+UNITS = {"wall_s": "s", "cpu_s": "s", "peak_MB": "MB", "maxrss_MB": "MB", "disk_MB": "MB"}
 OWN_UNITS = {  # columns of the scripts that do not write compare()'s table
     **UNITS, "best": "MB/s", "median": "MB/s", "best_cpu": "MB/s", "peak_mb": "MB", "said_mb": "MB", "ratio": "",
-    "seconds": "s", "disk_MB": "MB",
+    "seconds": "s",
 }  # fmt: skip
 # of such a table: they name a row too
 OWN_KEYS = ("corpus", "contender", "vocabulary", "text", "MB", "stage", "threads", "round", "what")
@@ -39,7 +39,7 @@ class Row:
 
     name: str
     anchor: str
-    figures: dict[str, list[float]]  # wall_s, cpu_s, peak_MB, maxrss_MB; then moments inside a run, in seconds
+    figures: dict[str, list[float]]  # those of UNITS that the table has; then moments inside a run, in seconds
     facts: Mapping[str, str]
     warm: bool = True  # False: the only run was the one that warms up
 
@@ -104,9 +104,10 @@ def _compared(result: str, head: list[str], body: list[list[str]]) -> Iterator[R
         warm = [run for run in runs if run["run"] != "warm-up"]
         if not runs:
             continue
-        figures: dict[str, list[float]] = {column: [] for column in UNITS}
+        columns = [column for column in UNITS if column in head]  # older tables have no disk
+        figures: dict[str, list[float]] = {column: [] for column in columns}
         for run in warm or runs:
-            for column in UNITS:
+            for column in columns:
                 figures[column].append(float(run[column]))
             for mark, at in re.findall(r"(\S[^=]*?)=([\d.]+)(?: |$)", run.get("marks") or ""):
                 figures.setdefault(mark, []).append(float(at))

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import quoted
 import scale
 import scaling
-from measured import HERE, Result, Row, everything
+from measured import HERE, UNITS, Result, Row, everything
 
 DOCS = HERE.parent / "docs"
 PICTURES = "benchmarks"  # a folder beside the page
@@ -24,7 +24,7 @@ OURS, OTHERS, WORDS = "#2a7de1", "#9a9a9a", "#777"  # to be read on white and on
 BESIDE = ("train-en_100-131072", ("streambpe", "rustbpe", "tokenizers", "bpeasy"))
 _LEFT, _WIDTH, _ROW = 200, 320, 30  # no wider, so that a phone can show it
 _COMPARED = ("job", "corpus", "table", "difference")
-_FIGURES = {"wall_s": "seconds", "cpu_s": "processor seconds", "peak_MB": "memory, MB"}
+_FIGURES = {"wall_s": "seconds", "cpu_s": "processor seconds", "peak_MB": "memory, MB", "disk_MB": "disk, MB"}
 
 
 class Section(NamedTuple):
@@ -163,13 +163,14 @@ def _described(result: Result) -> list[str]:
 
 
 def _table(result: Result) -> list[str]:
+    columns = [column for column in _FIGURES if all(column in row.figures for row in result.rows)]
     lines = [
-        "| | " + " | ".join(f"{title} | x" for title in _FIGURES.values()) + " |",
-        "|---|" + "---|---|" * len(_FIGURES),
+        "| | " + " | ".join(f"{_FIGURES[column]} | x" for column in columns) + " |",
+        "|---|" + "---|---|" * len(columns),
     ]
     for row in result.rows:
         cells = []
-        for column in _FIGURES:
+        for column in columns:
             cells += [
                 _spread(row.figures[column]),
                 f"{row.median(column) / max(1e-9, result.rows[0].median(column)):.2f}",
@@ -187,7 +188,7 @@ def _table(result: Result) -> list[str]:
 
 
 def _inside(row: Row) -> str:
-    marks = [name for name in row.figures if name not in ("wall_s", "cpu_s", "peak_MB", "maxrss_MB")]
+    marks = [name for name in row.figures if name not in UNITS]
     return ", ".join(f"{name} {_spread(row.figures[name])}" for name in marks)
 
 

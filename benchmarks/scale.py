@@ -121,9 +121,8 @@ def train(path: str, options: Sequence[str], work: Path, timeout: float) -> dict
             stage: {**watcher.stages.get(stage, dict.fromkeys(FIGURES, 0.0)), "wall, s": seconds}
             for stage, seconds in took.items()
         }
-        most = max([folder_bytes(out) / 1e6, *(figures["disk, MB"] for figures in stages.values())])
     whole = {"wall, s": run.figures["wall"], "cpu, s": run.figures["cpu"], "memory, MB": run.figures["peak"]}
-    return {WHOLE: {**whole, "disk, MB": most}, **stages}
+    return {WHOLE: {**whole, "disk, MB": run.figures["disk"]}, **stages}
 
 
 def exponent(sizes: Sequence[float], values: Sequence[float]) -> float | None:

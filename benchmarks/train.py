@@ -237,6 +237,7 @@ def main() -> None:
         "--memory", action="append", default=[], metavar="SIZE", help="streambpe's limit; more than one to compare"
     )
     parser.add_argument("--only", action="append", metavar="CONTENDER", help="give it once for each to keep")
+    parser.add_argument("--once", action="append", default=[], metavar="CONTENDER", help="one run of it: it takes long")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--no-warm-up", action="store_true", help="for runs of many minutes")
     parser.add_argument("--timeout", type=float, default=3600, help="seconds for one run")
@@ -268,6 +269,7 @@ def main() -> None:
         about=about,
         timeout_seconds=arguments.timeout,
         same={"tokens": 0, "merges": 0, "distinct": TOLERANCE},
+        once=arguments.once,
     )
     sys.exit(0 if good else 1)
 

@@ -31,3 +31,9 @@ def benchmark(monkeypatch):
     for name in loaded:
         if getattr(sys.modules[name], "__file__", None) and str(BENCHMARKS) in str(sys.modules[name].__file__):
             del sys.modules[name]
+
+
+@pytest.fixture
+def measured(benchmark):
+    """benchmarks/measured.py."""
+    return benchmark("measured")

@@ -63,13 +63,13 @@ def test_texts_are_made_when_a_job_begins(everything, corpora, tmp_path, monkeyp
 
 def test_a_peer_that_is_missing_is_told(everything, corpora, tmp_path, monkeypatch):
     """Its name stays out of the command; a job without any peer is not run."""
-    monkeypatch.setattr(everything, "there", lambda peer: peer != "gigabpe")
+    monkeypatch.setattr(everything, "there", lambda peer: peer not in ("gigabpe", "rustbpe"))
     _, jobs = jobs_of(everything, corpora, tmp_path)
     with_others = [job for job in jobs if "gigabpe" in job.missing and not job.alone]
     assert with_others
     assert not any("gigabpe" in job.line for job in with_others)
-    assert "without gigabpe: not installed" in everything.listed(with_others)
-    assert [job.line for job in jobs if job.alone and "train-en_300-131072-gpt2" in job.line]
+    assert "without rustbpe, gigabpe: not installed" in everything.listed(with_others)
+    assert [job.line for job in jobs if job.alone and "equal-en_300-rustbpe" in job.line]
 
 
 def test_what_is_asked_wrongly_is_told(everything, corpora, tmp_path, monkeypatch, capsys):

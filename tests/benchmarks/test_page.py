@@ -8,12 +8,6 @@ from tests.runs import ROOT
 
 
 @pytest.fixture
-def measured(benchmark):
-    """benchmarks/measured.py."""
-    return benchmark("measured")
-
-
-@pytest.fixture
 def rows(measured):
     """Every row by its address."""
     found = [row for result in measured.everything() for row in result.rows]
