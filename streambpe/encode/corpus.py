@@ -61,7 +61,7 @@ from streambpe.progress import Meter
 from streambpe.resources import Resources
 from streambpe.runners.attempts import remove_place
 from streambpe.sources.decode import block_text
-from streambpe.sources.find import find_sources
+from streambpe.sources.find import Named, find_sources
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Source
 from streambpe.system import rename, sync
@@ -144,7 +144,7 @@ def pick_dtype(name: str, n_vocab: int, path: Path) -> np.dtype[Any]:
 
 def encode_corpus(
     tokenizer: Tokenizer,
-    sources: Sequence[str | Source],
+    sources: Named | Sequence[Named],
     output: str | os.PathLike[str],
     *,
     dtype: str = "auto",

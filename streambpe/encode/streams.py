@@ -17,7 +17,7 @@ from streambpe.encode.encoder import RunJoiner
 from streambpe.errors import Stopped, UsageError
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources
-from streambpe.sources.find import find_sources, refuse_idle
+from streambpe.sources.find import Named, as_given, find_sources, refuse_idle
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Block, Source
 from streambpe.threads import stopped_by
@@ -31,11 +31,12 @@ TAKE_ANYWAY = "say with --bad-utf8 replace or skip what becomes of its bytes, to
 
 
 def found_sources(
-    sources: Sequence[str | Source], how: SourceOptions, bad_utf8: BadUtf8 | None
+    sources: Named | Sequence[Named], how: SourceOptions, bad_utf8: BadUtf8 | None
 ) -> tuple[list[Source], list[str]]:
     """(the sources, warnings); to say what becomes of bad bytes is to take files that are mostly not UTF-8."""
-    found, warnings = find_sources([s for s in sources if isinstance(s, str)], how, in_part=True)
-    found += [s for s in sources if isinstance(s, Source)]
+    given = as_given(sources)
+    found, warnings = find_sources([s for s in given if isinstance(s, str)], how, in_part=True)
+    found += [s for s in given if isinstance(s, Source)]
     if not found:
         raise UsageError("Nothing to encode: name at least one FILE.")
     refuse_idle(found, how)
@@ -139,7 +140,7 @@ class IdCounts:
 
 def count_ids(
     tokenizer: Tokenizer,
-    sources: Sequence[str | Source],
+    sources: Named | Sequence[Named],
     *,
     how: SourceOptions = SourceOptions(),
     bad_utf8: BadUtf8 | None = None,

@@ -36,7 +36,7 @@ from streambpe.inspect.measures import APART, MEASURES, WHOLE_NUMBERS, Tokens, U
 from streambpe.inspect.pieces import count_pieces, no_pieces, tokens_of_pieces
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources
-from streambpe.sources.find import find_sources
+from streambpe.sources.find import Named, as_given, find_sources
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Source
 from streambpe.store.groups import GroupRules
@@ -59,8 +59,8 @@ class Evaluation:
 
 
 def evaluate(
-    models: Sequence[str],
-    texts: Sequence[str],
+    models: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    texts: Named | Sequence[Named],
     *,
     by: str | None = None,
     groups: Sequence[str] = (),
@@ -79,7 +79,9 @@ def evaluate(
     `rivals`: vocabularies made elsewhere, as `import` reads them; `pattern` and `specials` are for rivals that carry
     neither. `how`: how the texts are read. `meter` is told how far it is.
     """
-    sources, _ = find_sources(list(texts), how)
+    models = [models] if isinstance(models, str | os.PathLike) else models
+    names = [text if isinstance(text, str) else text.path for text in as_given(texts)]
+    sources, _ = find_sources(names, how)
     if not sources:
         raise UsageError("Nothing to evaluate on: name at least one --text FILE.")
     if (pattern or specials) and not rivals:
@@ -87,8 +89,8 @@ def evaluate(
             "--pattern is for --tokenizer FILE, where that carries none: a MODEL has its own. Leave it out."
         )
     name_of = _naming(by, groups, group_by)
-    reference = name_of(find_sources(list(texts[:1]), how, in_part=True)[0][0].path)
-    loaded: list[tuple[str, Tokenizer | SentencePiece]] = [(name, Tokenizer.load(name)) for name in models]
+    reference = name_of(find_sources(names[:1], how, in_part=True)[0][0].path)
+    loaded: list[tuple[str, Tokenizer | SentencePiece]] = [(os.fspath(name), Tokenizer.load(name)) for name in models]
     if (pattern or specials) and rivals and not any(takes_pattern(name) for name in rivals):
         raise UsageError(
             f"--pattern is for a --tokenizer FILE that carries none, and {rivals[0]} says itself how its text is "

@@ -36,9 +36,26 @@ _KIND_OF_SUFFIX: dict[str, Kind] = {
     ".csv": "csv",
     ".parquet": "parquet",
 }
+Named = str | os.PathLike[str] | Source  # what a caller of Python may name
 _WITH_FIELDS = ("jsonl", "csv", "parquet")
 _READ_AS = {"txt": "plain text", "lines": "lines of text"} | {kind: kind for kind in (*_WITH_FIELDS, "counts")}
 _COUNT_SUFFIXES = (".csv", ".tsv", ".txt", ".vocab", ".dict", ".parquet")
+
+
+def as_given(sources: Named | Iterable[Named]) -> list[str | Source]:
+    """What a caller of Python named: a path as a word, one name alone as a list of one; nothing else is taken."""
+    if isinstance(sources, str | os.PathLike | Source):
+        sources = [sources]
+    found: list[str | Source] = []
+    for source in sources:
+        if not isinstance(source, str | os.PathLike | Source):
+            raise UsageError(
+                f"A source is a path, a pattern or an address, as a str or a Path; {source!r} is a "
+                f"{type(source).__name__}. Nothing was read. Texts that are in memory go to count_from_iterator or "
+                f"train_from_iterator."
+            )
+        found.append(source if isinstance(source, Source) else os.fspath(source))
+    return found
 
 
 def find_sources(

@@ -22,7 +22,15 @@ from streambpe.progress import refuse_mode
 from streambpe.resources import Resources
 from streambpe.runners.ray import refuse_missing_engine
 from streambpe.runners.ray_own import one_ray
-from streambpe.sources.find import find_sources, from_anywhere, refuse_addresses, refuse_idle, without_idle
+from streambpe.sources.find import (
+    Named,
+    as_given,
+    find_sources,
+    from_anywhere,
+    refuse_addresses,
+    refuse_idle,
+    without_idle,
+)
 from streambpe.sources.source import Source
 from streambpe.store.chunks import range_bytes
 from streambpe.store.counted_as import refuse_like, refuse_other_counting
@@ -47,7 +55,7 @@ from streambpe.train.training import Training, TrainResult
 @one_ray()
 def train(
     run: Path | str,
-    sources: Sequence[str | Source] = (),
+    sources: Named | Sequence[Named] = (),
     *,
     like: str | None = None,
     as_model: str | os.PathLike[str] | EventLog | None = None,
@@ -75,6 +83,7 @@ def train(
     `allow_partial`: learn even if other sources that were given to the run are not counted to their end.
     """
     refuse_mode(progress)
+    sources = as_given(sources)
     learning, asked, resources = split_arguments(options, counting, resources)
     if as_model is not None:
         if like is not None:

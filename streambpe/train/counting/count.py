@@ -16,7 +16,14 @@ from streambpe.disk import disk_full_explained
 from streambpe.errors import RunError, UsageError
 from streambpe.progress import Meter, Reporter, refuse_mode
 from streambpe.resources import Resources
-from streambpe.sources.find import find_sources, refuse_addresses, refuse_idle, refuse_names_that_are_no_text
+from streambpe.sources.find import (
+    Named,
+    as_given,
+    find_sources,
+    refuse_addresses,
+    refuse_idle,
+    refuse_names_that_are_no_text,
+)
 from streambpe.sources.samples import refuse_streams
 from streambpe.sources.source import Source
 from streambpe.store.chunks import fold, read_totals
@@ -46,7 +53,7 @@ from streambpe.train.disk_bound import refuse_too_little_disk, source_bytes
 
 def count(
     run: Run | Path | str,
-    sources: Sequence[str | Source],
+    sources: Named | Sequence[Named],
     *,
     options: CountOptions | None = None,
     resources: Resources | None = None,
@@ -65,6 +72,7 @@ def count(
     `stop` commits and raises Stopped.
     """
     refuse_mode(progress)
+    sources = as_given(sources)
     asked, resources = split_count_arguments(arguments, options, resources)
     rules = GroupRules.from_options(asked.groups, asked.group_by)
     folder = run if isinstance(run, Run) else Run(run)

@@ -1,0 +1,57 @@
+"""What a program names as its sources: paths as words or as Path, one alone or many; anything else is told."""
+
+from __future__ import annotations
+
+import pytest
+
+import streambpe
+from streambpe.encode.corpus import encode_corpus
+from streambpe.errors import UsageError
+
+
+@pytest.fixture
+def text(tmp_path):
+    """Two files in a folder."""
+    folder = tmp_path / "text"
+    folder.mkdir()
+    for name in ("a.txt", "b.txt"):
+        (folder / name).write_text(f"some words of {name}, and some more words\n" * 50, encoding="utf-8")
+    return folder
+
+
+def events(run) -> bytes:
+    return (run / "model.events.jsonl").read_bytes()
+
+
+def test_a_path_is_a_source_as_a_word_is(text, tmp_path):
+    """Alone, in a list, beside a word: the same counts, the same model, and no source is left out."""
+    runs = {
+        "word": [str(text)], "path": [text], "alone": text, "one word": str(text),
+        "both": [text / "a.txt", str(text / "b.txt")],
+    }  # fmt: skip
+    for name, sources in runs.items():
+        streambpe.train(tmp_path / name, sources, vocab_size=290)
+        assert events(tmp_path / name) == events(tmp_path / "word"), name
+    assert streambpe.count(tmp_path / "counted", text / "a.txt").counted == 1
+
+
+def test_a_path_can_be_evaluated_and_encoded(text, tmp_path):
+    """The same measures and the same ids as of its word."""
+    streambpe.train(tmp_path / "run", text, vocab_size=290)
+    (by_path,) = streambpe.evaluate(tmp_path / "run", text)
+    (by_word,) = streambpe.evaluate([str(tmp_path / "run")], [str(text)])
+    assert by_path == by_word
+    tokenizer = streambpe.Tokenizer.load(tmp_path / "run")
+    for name, sources in {"path": text, "word": [str(text)]}.items():
+        encode_corpus(tokenizer, sources, tmp_path / f"{name}.npy")
+    assert (tmp_path / "path.npy").read_bytes() == (tmp_path / "word.npy").read_bytes()
+
+
+@pytest.mark.parametrize("source", [b"text", 3, None, ["a.txt"]])
+def test_what_is_no_source_is_told(source, tmp_path):
+    """Its value and its kind, where texts in memory go instead; no RUN is left behind."""
+    for call in (streambpe.count, streambpe.train):
+        with pytest.raises(UsageError, match=r"is a (bytes|int|NoneType|list)") as told:
+            call(tmp_path / "run", [source], **({"vocab_size": 300} if call is streambpe.train else {}))
+        assert "count_from_iterator" in str(told.value)
+        assert not (tmp_path / "run").exists()
