@@ -108,7 +108,7 @@ def library() -> Any:
         ("learner_measure", _SIZE, _PLACE, _PLACE, _SIZE),
         ("learner_room", ctypes.c_int, _PLACE, _SIZE, _SIZE),
         ("learner_words", ctypes.c_int, _PLACE, _SIZE, _PLACE, _PLACE, _PLACE, _SIZE),
-        ("learner_learn", ctypes.c_int, _PLACE, _SIZE, _SIZE, _SIZE, _PLACE, _SIZE, _PLACE),
+        ("learner_learn", ctypes.c_int, _PLACE, _SIZE, _SIZE, _SIZE, _SIZE, _SIZE, _PLACE, _SIZE, _PLACE),
         ("learner_apply", ctypes.c_int, _PLACE, _PLACE, _PLACE, _SIZE, _PLACE, _SIZE, _PLACE),
         ("learner_index", ctypes.c_int, _PLACE),
         ("learner_name", ctypes.c_int, _PLACE, _SIZE, _SIZE),

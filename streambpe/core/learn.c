@@ -171,11 +171,11 @@ static int merge_pair(learner *all, uint64_t key, int64_t n, uint32_t head, int6
     return CORE_OK;
 }
 
-/* Merge until there are `merges`, until `enough` tokens are alive, until `work` places were looked at, or until another
-   reason in LEARN_... to return. Errors are below 0; all that is told has been done. told: numbers in `out`; merges;
-   above 0 if there are other events. */
-EXPORT int learner_learn(learner *all, int64_t merges, int64_t enough, int64_t work, int64_t *out, int64_t room,
-                         int64_t *told) {
+/* Merge until there are `merges`, until `enough` tokens are alive, until `work` places were looked at, until the first
+   pair counts less than `first` or another one less than `least`, or until another reason in LEARN_... to return. Errors
+   are below 0; all that is told has been done. told: numbers in `out`; merges; above 0 if there are other events. */
+EXPORT int learner_learn(learner *all, int64_t merges, int64_t enough, int64_t work, int64_t first, int64_t least,
+                         int64_t *out, int64_t room, int64_t *told) {
     int64_t used = 0, began = all->looked;
     int again = 0;
     memset(told, 0, 3 * sizeof *told);
@@ -189,6 +189,8 @@ EXPORT int learner_learn(learner *all, int64_t merges, int64_t enough, int64_t w
             return all->why ? all->why : LEARN_NONE_LEFT;
         uint64_t key = best->key;
         int64_t n = best->n;
+        if (n < (told[1] ? least : first))
+            return LEARN_DONE;
         if (all->asks && !(best->flags & PAIR_ALLOWED))
             return LEARN_ASK;
         int32_t left = (int32_t)(key >> 32), right = (int32_t)key;

@@ -205,12 +205,14 @@ class Learner:
 
     # ------------------------------------------------------------------ learning
 
-    def learn(self, merges: int, enough: int, work: int = _NO_LIMIT) -> Learned:
-        """Make at most so many merges, until `enough` learned tokens are alive or `work` places were looked at."""
+    def learn(self, merges: int, enough: int, work: int = _NO_LIMIT, *, first: int = 0, least: int = 0) -> Learned:
+        """Make at most so many merges, until `enough` learned tokens are alive or `work` places were looked at. The
+        first merge counts at least `first`, the others at least `least`."""
         while True:
             code = library().learner_learn(
-                self._handle, merges, enough, work, _pointer(self._out), len(self._out), _pointer(self._told)
-            )
+                self._handle, merges, enough, work, first, least, _pointer(self._out), len(self._out),
+                _pointer(self._told),
+            )  # fmt: skip
             if code == OUT and not self._told[0]:
                 self._out = np.empty(2 * len(self._out), np.int64)
                 continue

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import random
 import shutil
 import signal
 from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pytest
 
 from streambpe.config import TrainConfig
@@ -17,7 +19,7 @@ from streambpe.model.eventlog import Event, Op
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.pace import Pace
-from streambpe.train.superwords.phase import SuperwordPhase
+from streambpe.train.superwords.phase import SuperwordPhase, pass_bounds
 from streambpe.train.trainer import Trainer
 from tests.runs import SMALL, Driver, log_of, rows
 from tests.samples import prose_documents
@@ -118,21 +120,29 @@ MODES = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("vocab_size", [500, 701, 1100, 2300, 4000])
 @pytest.mark.parametrize("tuning", [{}, FROM_DISK])
-def test_what_comes_next_is_told_without_learning_again(tuning, counted, tmp_path, monkeypatch):
-    """Passes get so small towards the end that none learns a superword too many; the engine is where it has to be."""
+def test_what_comes_next_is_told_without_learning_again(tuning, vocab_size, counted, tmp_path, monkeypatch):
+    """No pass learns a superword too many, so that the engine is where it has to be at the end."""
     run = tmp_path / "run"
     shutil.copytree(counted, run)
-    opened, open_engine = [], SuperwordPhase._open_engine
+    opened, known = [], []
+    open_engine, pairs_after = SuperwordPhase._open_engine, SuperwordPhase._pairs_after
 
     def open_and_note(phase: SuperwordPhase, events: Sequence[Event], known_bytes: int) -> None:
         opened.append(len(events))
         open_engine(phase, events, known_bytes)
 
+    def after_and_note(phase: SuperwordPhase, taken: int, known_bytes: int):
+        known.append((len(phase.journal.events), taken))
+        return pairs_after(phase, taken, known_bytes)
+
     monkeypatch.setattr(SuperwordPhase, "_open_engine", open_and_note)
-    config = TrainConfig.from_options(vocab_size=4000, superwords="boundless")
+    monkeypatch.setattr(SuperwordPhase, "_pairs_after", after_and_note)
+    config = TrainConfig.from_options(vocab_size=vocab_size, superwords="boundless")
     Trainer(run, config, resources=SMALL, tuning=EngineTuning(**tuning)).run()
     supermerges = sum(event.op is Op.SUPERMERGE for event in log_of(run).events)
+    assert known == [(supermerges, supermerges)]
     assert opened
     assert opened[-1] < supermerges
 
@@ -189,3 +199,42 @@ def test_the_next_superword_is_on_top(mode, tuning, counted, tmp_path):
         assert go(beside, "", MODES[mode] | {"vocab_size": 760}, {}, seconds=100) == 0
         following = log_of(beside).events[at]
         assert best == (*following.pair, following.n)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_a_pass_may_learn_finds_its_place(seed):
+    """Supermerges of random counts among word steps of random counts, in falling order or not, many of them equal: of
+    those within the bounds every one is taken, and at least one pass of three takes a quarter of the room."""
+    rng = random.Random(seed)
+    passes = large = 0
+    for _ in range(300):
+        most_n = rng.choice([3, 10, 1000])
+        words = [rng.randint(1, most_n) for _ in range(rng.randint(0, 60))]
+        supers = sorted((rng.randint(1, most_n) for _ in range(rng.randint(1, 60))), reverse=True)
+        if rng.random() < 0.7:
+            words.sort(reverse=True)
+        if words and supers[0] <= words[0]:
+            continue  # a pass begins only where a supermerge comes next
+        room = rng.randint(1, 60)
+        most, least = pass_bounds(np.array(words, np.int64), room, supers[0])
+        learned = [supers[0], *(n for n in supers[1:] if n >= least)][:most]
+        places, word, taken = room, 0, 0
+        while places and taken < len(learned):
+            if word < len(words) and words[word] >= learned[taken]:
+                word += 1
+            else:
+                taken += 1
+            places -= 1
+        assert taken == len(learned), (words, supers, room, most, least)
+        passes += 1
+        large += len(learned) >= min(room, len(supers)) / 4
+    assert large > passes / 3
+
+
+def test_bounds_of_a_pass_by_hand():
+    """Half of the room; less where many word steps count as much."""
+    counts = np.array([9, 9, 5, 5, 5, 5], np.int64)
+    assert pass_bounds(counts, 4, 7) == (2, 6)
+    assert pass_bounds(counts, 8, 5) == (2, 5)
+    assert pass_bounds(counts[:0], 100, 5) == (50, 0)
+    assert pass_bounds(counts, 1, 10) == (1, 10)

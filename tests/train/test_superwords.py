@@ -889,7 +889,7 @@ def test_ties_between_the_two_orders_follow_the_interleaved_ids():
         def __init__(self):
             self.events = [(97, 98, 300, 5), (99, 100, 301, 4)]
 
-        def peek(self, least, room):
+        def peek(self, least, room, word):
             event = merge_event(*self.events[0]) if self.events else None
             return event if event is not None and event.n >= least else None
 

@@ -34,7 +34,7 @@ from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.engine import Engine, word_slices
 from streambpe.train.engine.learning import Given
 from streambpe.train.engine.pair_counter import PairCounter
-from streambpe.train.engine.rules import Batch, BatchRecord, EngineOptions, Words
+from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds, EngineOptions, Words
 from streambpe.train.engine.state import State
 
 _BATCH_SECONDS = 0.1
@@ -143,8 +143,9 @@ class BalancedLearning:
 
     # ------------------------------------------------------------------ learning
 
-    def step(self, remaining: int, record: BatchRecord) -> Batch | None:
+    def step(self, remaining: int, record: BatchRecord, bounds: Bounds = ANY) -> Batch | None:
         """Merges for a moment, one at a time; None when no group has a pair left."""
+        assert bounds == ANY, "each group counts for itself"
         began = time.perf_counter()
         target = self.state.learned + remaining
         rows: list[Given] = []
@@ -300,15 +301,15 @@ class BalancedEngine(Engine):
             self.learning = BalancedLearning(self.state, self._balance, self._known, self._fresh)
             self._by_group, self._known = True, []
 
-    def step(self, remaining: int) -> Batch | None:
+    def step(self, remaining: int, bounds: Bounds = ANY) -> Batch | None:
         """See Engine.step."""
         if not self._by_group and self.learned < self._balance.start:
-            batch = super().step(min(remaining, self._balance.start - self.learned))
+            batch = super().step(min(remaining, self._balance.start - self.learned), bounds)
             if batch is not None:
                 self._known += zip(batch.left.tolist(), batch.right.tolist(), strict=True)
             return batch
         self._begin()
-        return super().step(remaining)
+        return super().step(remaining, bounds)
 
     def replay(
         self,

@@ -35,7 +35,7 @@ from streambpe.train.engine.from_disk import DiskLearning
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE, MemoryLearning, measured
 from streambpe.train.engine.learning import Given, Learning, Parts
 from streambpe.train.engine.pair_counter import PairCounter
-from streambpe.train.engine.rules import Batch, BatchRecord, EngineOptions, PairRule, Words, release_maps
+from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds, EngineOptions, PairRule, Words, release_maps
 from streambpe.train.engine.snapshot import read_snapshot, write_snapshot
 from streambpe.train.engine.state import State
 from streambpe.train.engine.ties import TieOrder
@@ -180,13 +180,14 @@ class Engine:
                 return
             yield batch
 
-    def step(self, remaining: int) -> Batch | None:
-        """One pass: at least one merge and at most `remaining` new tokens; None when no pair is left."""
+    def step(self, remaining: int, bounds: Bounds = ANY) -> Batch | None:
+        """One pass: at least one merge and at most `remaining` new tokens; none where the best pair is out of bounds.
+        None when no pair is left."""
         record = BatchRecord()
         while True:
             self._move(record)
             try:
-                return self.learning.step(remaining, record)
+                return self.learning.step(remaining, record, bounds)
             except NoRoom:
                 self._to_disk()
 

@@ -24,7 +24,7 @@ from streambpe.train.engine.frontier import FloorRequest, Frontier, best_pairs
 from streambpe.train.engine.in_memory import MemoryLearning
 from streambpe.train.engine.learning import Given, Parts
 from streambpe.train.engine.pair_counter import PairCounter
-from streambpe.train.engine.rules import Batch, BatchRecord, release_maps
+from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds, release_maps
 from streambpe.train.engine.scan import SCAN_BYTES_PER_PLACE, Digest, Links, ScanColumn
 from streambpe.train.engine.state import State
 
@@ -96,14 +96,14 @@ class DiskLearning:
     def _at_least(self) -> int:
         return max(1, self.state.options.min_frequency)
 
-    def step(self, remaining: int, record: BatchRecord) -> Batch | None:
+    def step(self, remaining: int, record: BatchRecord, bounds: Bounds = ANY) -> Batch | None:
         """One pass: at least one merge and at most `remaining` new tokens; None when no pair is left."""
         began = time.perf_counter()
         vetoed: list[tuple[int, int, int]] = []
         while True:
             self._make_ready(record)
             if self.stage is not None:
-                batch = self._step_of_stage(remaining, record)
+                batch = self._step_of_stage(remaining, record, bounds)
                 if batch is None:
                     continue
                 batch.vetoed[:0] = vetoed
@@ -111,6 +111,8 @@ class DiskLearning:
             slots = self._choose(remaining, record)
             if not len(slots):
                 return self._only_vetoes(vetoed, record, began)
+            if self.frontier.count[slots[0]] < bounds.first:
+                return self._nothing(vetoed, record, began)
             left, right = int(self.frontier.left[slots[0]]), int(self.frontier.right[slots[0]])
             if not self.state.is_blocked(left, right):
                 break
@@ -123,8 +125,10 @@ class DiskLearning:
         return batch
 
     def _only_vetoes(self, vetoed: list[tuple[int, int, int]], record: BatchRecord, began: float) -> Batch | None:
-        if not vetoed:
-            return None
+        return self._nothing(vetoed, record, began) if vetoed else None
+
+    def _nothing(self, vetoed: list[tuple[int, int, int]], record: BatchRecord, began: float) -> Batch:
+        """A pass without a merge."""
         none = np.empty(0, np.int64)
         self._finish_record(record, began)
         return Batch(none, none, none, none, record, vetoed)
@@ -233,12 +237,12 @@ class DiskLearning:
                 return None
             self._links = min(4 * self._links, MOST_LINKS)
 
-    def _step_of_stage(self, remaining: int, record: BatchRecord) -> Batch | None:
+    def _step_of_stage(self, remaining: int, record: BatchRecord, bounds: Bounds) -> Batch | None:
         """Events of the stage; None where it has come to its end without any."""
         assert self.stage is not None
         learning = self.stage.learning
         try:
-            batch = learning.step(remaining, record)
+            batch = learning.step(remaining, record, bounds)
         except NoRoom:
             self._links = max(64, self._links // 2)
             self._passed_over = True

@@ -21,7 +21,7 @@ from streambpe.train.engine.column import Rewrite, read_column, write_column
 from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.learning import Given, Parts
 from streambpe.train.engine.pair_counter import PairCounter
-from streambpe.train.engine.rules import Batch, BatchRecord
+from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds
 from streambpe.train.engine.state import State
 
 BYTES_PER_PLACE = 14  # when learning begins: 8 for the words, the rest for where pairs stand and their table
@@ -74,7 +74,7 @@ class MemoryLearning:
 
     # ------------------------------------------------------------------ learning
 
-    def step(self, remaining: int, record: BatchRecord) -> Batch | None:
+    def step(self, remaining: int, record: BatchRecord, bounds: Bounds = ANY) -> Batch | None:
         """At least one merge and at most `remaining` new tokens; None when no pair is left."""
         self._refuse_unsplit()
         began = time.perf_counter()
@@ -85,12 +85,16 @@ class MemoryLearning:
         merges = 1 if options.batch == "1" else min(self._merges, options.candidates)
         vetoed: list[tuple[int, int, int]] = []
         while True:
-            learned = self.learner.learn(merges, self.state.learned + remaining, _WORK)
+            learned = self.learner.learn(
+                merges, self.state.learned + remaining, _WORK, first=bounds.first, least=bounds.least
+            )
             batch = self._take(learned, record, began)
             batch.vetoed[:0] = vetoed
             vetoed = batch.vetoed
             if len(batch.id):
                 self._merges = len(batch.id) * 17 // 16 + 2
+                return batch
+            if learned.why == DONE and not learned.vetoed:  # the best pair is out of bounds
                 return batch
             if learned.why == ASK:
                 self._answer(_ASKED)

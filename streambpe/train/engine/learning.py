@@ -8,7 +8,7 @@ from typing import Protocol
 
 from streambpe.arrays import Int32, Int64
 from streambpe.train.engine.pair_counter import PairCounter
-from streambpe.train.engine.rules import Batch, BatchRecord
+from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds
 
 Given = tuple[int, int, int, int]  # a known merge: left, right, id, n
 Parts = Iterable[tuple[Int32, Int64, Int64]]  # symbols, offsets, weights of some words
@@ -30,8 +30,9 @@ class Learning(Protocol):
     def nbytes(self) -> int:
         """Bytes of memory taken."""
 
-    def step(self, remaining: int, record: BatchRecord) -> Batch | None:
-        """At least one merge and at most `remaining` new tokens; None when no pair is left."""
+    def step(self, remaining: int, record: BatchRecord, bounds: Bounds = ANY) -> Batch | None:
+        """At least one merge and at most `remaining` new tokens; none where the best pair is out of bounds. None when
+        no pair is left."""
 
     def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
         """Apply some of these merges, at least the first, whatever else counts more; after `until_split` of them a

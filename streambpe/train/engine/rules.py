@@ -6,7 +6,7 @@ import mmap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -96,6 +96,16 @@ class BatchRecord:
             "refills": self.refills, "spills": self.spills, "switched": self.switched, "hot_pairs": self.hot_pairs,
             "pair_floor": self.floor, "places": self.places, "memory_bytes": self.memory_bytes,
         }  # fmt: skip
+
+
+class Bounds(NamedTuple):
+    """What the merges of one pass count at least: the first of them, and the others."""
+
+    first: int = 0
+    least: int = 0
+
+
+ANY = Bounds()
 
 
 @dataclass

@@ -83,8 +83,9 @@ class InterleavedTies(TieOrder):
 class Supermerges(Protocol):
     """Where supermerges come from, best first. Ids are symbols, `content` says what one stands for."""
 
-    def peek(self, least: int, room: int) -> Event | None:
-        """The next supermerge if it counts at least so much; there is room for so many tokens more."""
+    def peek(self, least: int, room: int, word: int) -> Event | None:
+        """The next supermerge if it counts at least so much; there is room for so many tokens more. word: the number of
+        the word step that is next."""
 
     def take(self) -> None:
         """The one peeked at is used; the next is wanted."""
@@ -158,11 +159,14 @@ def interleave(
         return merge_event(id_of[left], id_of[right], made.renumbered[word.id], word.n)
 
     waiting = deque(steps(words))
+    many = len(waiting)
     while len(alive) < target or (words_first and waiting):
         word = waiting[0][0] if waiting else None
         best = None
         if word is None or not words_first:
-            best = supermerges.peek(max(least, 0 if word is None else word.n + 1), target - len(alive))
+            best = supermerges.peek(
+                max(least, 0 if word is None else word.n + 1), target - len(alive), many - len(waiting)
+            )
         if best is not None:
             left, right = (supermerges.content(part) for part in best.pair)
             made.events.append(joined_event(id_of[left], id_of[right], number(left + right), best.n))

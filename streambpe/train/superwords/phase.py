@@ -40,7 +40,7 @@ from pathlib import Path
 
 import numpy as np
 
-from streambpe.arrays import Int64
+from streambpe.arrays import MAX_COUNT, Int64
 from streambpe.config import TrainConfig
 from streambpe.later import polars as pl
 from streambpe.model.alphabet import Alphabet
@@ -52,7 +52,7 @@ from streambpe.store.made_of import fingerprint, is_sealed
 from streambpe.text.eligible import text_test
 from streambpe.text.patterns import Pattern
 from streambpe.train.engine.engine import LEAST_BYTES, Batch, Engine, EngineOptions, HotPairs, TieOrder
-from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.engine.rules import Bounds, EngineTuning
 from streambpe.train.superwords.documents import Documents, Kept, SecondStage, Texts
 from streambpe.train.superwords.interleave import Interleaved, InterleavedTies, interleave
 from streambpe.train.superwords.neighbours import find_eligible
@@ -75,7 +75,6 @@ TOKEN_BYTES = 1 << 10  # of the events and contents held for each token
 _LEAST_ROOM = 48 << 20
 _EVENTS_BYTES = 80 << 20  # of supermerges and their tokens, in the engine and here
 _ALL_PAIRS = 1 << 40  # the engine's floor_ratio: runs hold hardly a pair below T, so all are kept at once if they fit
-_A_PASS = 16  # of the room for tokens, a pass of boundless takes up one part
 _LOWER = 4  # times as many neighbours should reach T each time it falls
 _MOST_LEVELS = 20  # values of T; the last asks for more neighbours than can be counted
 
@@ -122,6 +121,26 @@ def room_of(memory_bytes: int, known_bytes: int) -> int:
     return max(sure_room(memory_bytes, BASE_BYTES, known_bytes), _LEAST_ROOM)
 
 
+def pass_bounds(counts: Int64, room: int, next_n: int) -> tuple[int, int]:
+    """(how many supermerges a pass may learn, what they count at least), so that each of them finds a place.
+
+    counts: of the word steps to come. Each step and each supermerge takes up one place of the room at most, and a word
+    step comes before the supermerges that count no more than it. So k supermerges that count c or more find their
+    places if no more than room - k word steps count c or more before one that counts less. k is half of the room, or
+    less where supermerges that count next_n, as the next one seems to, would be too few.
+
+    pass_bounds([9, 9, 5, 5, 5, 5], room=4, next_n=7) -> (2, 6)    9 9, then two supermerges that count 6 or 7
+    pass_bounds([9, 9, 5, 5, 5, 5], room=8, next_n=5) -> (2, 5)    9 9 5 5 5 5, then two that count 5
+    """
+    ahead = np.minimum.accumulate(counts[:room])
+    most = max(1, room // 2)
+    least = int(ahead[room - most]) + 1 if len(ahead) > room - most else 0
+    if least > next_n:
+        least = next_n
+        most = max(1, room - int(np.searchsorted(-ahead, -least, side="right")))
+    return most, least
+
+
 class SuperwordPhase:
     """Learns the supermerges of one training; `run` gives the events of the whole vocabulary in order."""
 
@@ -153,7 +172,8 @@ class SuperwordPhase:
         self.words = job.words
         self.words_learned = job.words_learned
         self.merges = [(seq, event.n) for seq, event in enumerate(job.words) if event.op is Op.MERGE]  # word steps
-        self.falling = -np.minimum.accumulate(np.array([n for _, n in self.merges], np.int64))
+        self.counts = np.array([n for _, n in self.merges], np.int64)
+        self.falling = -np.minimum.accumulate(self.counts)
 
     @functools.cached_property
     def made_of(self) -> str:
@@ -362,8 +382,9 @@ class SuperwordPhase:
         """The bytes of a symbol."""
         return self.spellings.contents[symbol]
 
-    def peek(self, least: int, room: int) -> Event | None:
-        """The next supermerge if it counts at least so much; there is room for so many tokens more."""
+    def peek(self, least: int, room: int, word: int) -> Event | None:
+        """The next supermerge if it counts at least so much; there is room for so many tokens more. word: the number of
+        the word step that is next."""
         while not self.queue:
             if self.engine is None:
                 if self.threshold < 0:
@@ -371,7 +392,7 @@ class SuperwordPhase:
                 self._open_engine(self.journal.events, self.known_bytes)
             if self.threshold <= least and self.next_at_most < least:
                 return None
-            if self.exhausted or not self._step(room):
+            if self.exhausted or not self._step(least, room, word):
                 self.exhausted = True
                 lower = [level for level in self.levels if level < self.threshold]
                 if not lower:
@@ -389,20 +410,25 @@ class SuperwordPhase:
         self.queue.popleft()
         self.taken += 1
 
-    def _step(self, room: int) -> bool:
-        """One pass of the engine; False if nothing that counts T is left.
+    def _step(self, wanted: int, room: int, word: int) -> bool:
+        """One pass of the engine, for a supermerge that counts `wanted`; False if nothing that counts T is left.
 
-        The passes get smaller towards the end, so that none learns more than is taken: where words compete, nobody
-        knows before how many these are. An engine that knew more would have to begin again for `_pairs_after`, and
-        replaying all supermerges from disk takes longer than learning them.
+        No pass of boundless learns more than is taken. An engine that knew more would have to begin again for
+        `_pairs_after`, and replaying all supermerges from disk takes longer than learning them.
         """
         assert self.engine is not None
+        bounds = Bounds()
         if self.job.config.superwords == "boundless":
-            room = max(1, room // _A_PASS)
-        batch = self.engine.step(max(1, room))
+            next_n = min(self.next_at_most, self.journal.events[-1].n if self.journal.events else MAX_COUNT)
+            room, least = pass_bounds(self.counts[word : word + room], room, next_n)
+            bounds = Bounds(wanted, least)
+        batch = self.engine.step(max(1, room), bounds)
         self.next_at_most = self.engine.next_at_most()
         if batch is None:
             return False
+        if not len(batch.id):  # the next supermerge counts less
+            self.next_at_most = wanted - 1
+            return True
         first = len(self.journal.events)
         opened = False
         for left, right, new, n in zip(
