@@ -44,7 +44,7 @@ CREATE TABLE IF NOT EXISTS pair_counts (
 );
 CREATE TABLE IF NOT EXISTS token_counts (
     id       BIGINT PRIMARY KEY,   -- log id; tokens that stand nowhere any more have no row
-    n        BIGINT NOT NULL,      -- occurrences
+    n        BIGINT NOT NULL,      -- occurrences in chunks, before superwords are joined
     alone    BIGINT NOT NULL       -- of them, those where the token is a whole chunk
 );
 CREATE TABLE IF NOT EXISTS stop_words (
