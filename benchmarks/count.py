@@ -36,6 +36,7 @@ from harness import Contender, ask, call, chosen, compare, scratch, streambpe
 
 DISTINCT_RUSTBPE = r"Processed \d+ sequences total, (\d+) unique"
 DISTINCT_TOKENIZERS = r'"Tokenize words","current":0,"total":(\d+)'
+TIES = 3  # of the first 100 tokens: the last of them may count as much as those behind, which peers order otherwise
 TOLERANCE = 0.001
 
 
@@ -105,11 +106,12 @@ def same_job(corpus: dict[str, str], arguments: argparse.Namespace, pattern: str
             )
             learned.append(ask("count:learned", path=out))
     near = ours["pair"] == theirs["pair"] and abs(ours["n"] - theirs["n"]) <= TOLERANCE * ours["n"]
+    common = len(set(learned[0]) & set(learned[1]))
     said = [
         f"commonest pair: streambpe {ours['pair']} {ours['n']} times, rustbpe {theirs['pair']} {theirs['n']} times",
-        f"first 100 tokens of rustbpe and tokenizers: {len(set(learned[0]) & set(learned[1]))} in common",
+        f"first 100 tokens of rustbpe and tokenizers: {common} in common",
     ]
-    return said, near and set(learned[0]) == set(learned[1])
+    return said, near and common >= 100 - TIES
 
 
 def commonest_pair(run: str) -> dict[str, Any]:

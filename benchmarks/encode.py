@@ -24,7 +24,6 @@ import hashlib
 import json
 import os
 import resource
-import shlex
 import statistics
 import subprocess
 import sys
@@ -36,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import machine, streambpe, versions
+from harness import command_given, machine, streambpe, versions
 
 VOCAB_SIZE = 32_768
 TRAIN_BYTES = 20_000_000
@@ -282,7 +281,7 @@ def main() -> None:
         if not (folder / "v.tiktoken").exists():
             # in a process of its own: a child's peak of memory begins at its parent's
             measure(f"prepare {arguments.vocabulary}", arguments.text, 0, 1, folder)
-        print(f"# python {shlex.join(sys.argv)}")
+        print(f"# {command_given()}")
         print(f"# {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, load {os.getloadavg()[0]:.1f}; {machine()}; {versions()}")
         print("contender", "MB", "threads", "best", "median", "best_cpu", "peak_MB", "ids", "digest", sep="\t")
         for mb in arguments.mb:

@@ -246,6 +246,7 @@ def beside(texts: Texts, english: Path, large: Path, languages: Path) -> Iterato
     jobs = f"{english},32768,500MB {languages},32768,1GB {texts.synthetic(english, 300)},131072,1GB"
     yield Job("plan.py", f"{jobs} --runs 3", 2, "--runs 1")
     yield Job("fixed_share.py", "", 0.2)
+    yield Job("held.py", "", 0.5, "--many 1000")
     job = f"--corpus {english} --runs 2 --name picky-time --size 65536 --only plain --only 'tau 0.9' --only 'tau 0.6'"
     few = f"{INSTEAD} --corpus {english} --size 2000 --runs 1 --only plain --only 'tau 0.9'"
     yield Job("picky.py", job, 2, f"{few} --name picky-time")
@@ -265,7 +266,8 @@ def kinds(texts: Texts, english: Path, large: Path, languages: Path) -> Iterator
     yield Job("picky.py", f"--corpus {english} --runs 0", 12, few)
     yield Job("script.py", f"--corpus {languages} --runs 0", 8)
     # 2 MB do not fill the other tables' vocabularies
-    yield Job("papers.py", f"--english {english}", 20, "--only tutorial --only script")
+    job = f"--english {english} --held {large} --languages {languages}"
+    yield Job("papers.py", job, 20, "--only tutorial --only script")
     yield Job("giant.py", f"--corpus {english} --learn", 5, f"--mb {TRY_MB}")
 
 
@@ -284,6 +286,7 @@ def long(texts: Texts, english: Path, large: Path, languages: Path) -> Iterator[
     yield Job("memory.py", f"--name limits {both}", 27, "--only plain")
     yield Job("memory.py", f"--name limits-look {both} --only 'check ' --only 'report '", 17)
     yield Job("memory.py", f"--name memory-processes --workers {english} --timeout 400", 15)
+    yield Job("memory.py", f"--name memory-balance --balance {languages}", 3)
     yield Job("forecast.py", f"--corpus {english} --ray-seconds 4.3 3.3", 4, "--vocab-size 2000")
     few = "--mb 4 --minutes 0.2 --vocab-size 2000 --shortest 1 --longest 3"
     yield Job("soak.py", f"--text {english} --mb 3000 --minutes 75 --memory 1GB --shortest 60 --longest 400", 100, few)
@@ -329,11 +332,11 @@ class Runner:
             left = sum(one.minutes for one in jobs[number - 1 :])
             about = "" if self.trial else f"  # about {job.minutes:g} minutes; {left:.0f} with all that follow"
             print(f"\n[{number}/{len(jobs)}] $ {job.line}{about}", file=sys.stderr, flush=True)
-            began, started = time.monotonic(), time.time()
+            began, before = time.monotonic(), self._state()
             code = self.one(job)
             ended = f"exit code {code}, " if code else ""
             print(f"{ended}{time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-            written = [path for path in self.results.iterdir() if path.stat().st_mtime >= started - 1]
+            written = [Path(name) for name, state in self._state().items() if before.get(name) != state]
             if code:
                 names = ", ".join(sorted(path.name for path in written)) or "nothing"
                 failed.append(f"exit code {code}: {job.line}\n  written to {self.results}: {names}")
@@ -342,6 +345,11 @@ class Runner:
                     shutil.copyfile(path, RESULTS / path.name)
                 page.write()
         return failed
+
+    def _state(self) -> dict[str, tuple[int, int]]:
+        """When each result was written, and its size."""
+        stats = {str(path): path.stat() for path in self.results.iterdir()}
+        return {name: (stat.st_mtime_ns, stat.st_size) for name, stat in stats.items()}
 
     def one(self, job: Job) -> int:
         """Its exit code."""

@@ -4,7 +4,7 @@
 
 For each list of modules a new Python imports them; then the fork server of counting (runners/nursery.py) and one of two
 workers forked from it, idle. MB: resident; private (of no other process, not even as a file: what a further process of
-this kind adds); PSS (a page that n processes share counts a nth for each). Writes results/fixed_share.md.
+this kind adds); PSS (a page that n processes share counts a nth for each). Writes results/fixed_share.tsv and .md.
 """
 
 from __future__ import annotations
@@ -86,6 +86,13 @@ def main() -> int:
     lines += ["| loaded | resident, MB | private, MB | PSS, MB |", "|---|---|---|---|"]
     lines += [f"| {name} | {a:.1f} | {b:.1f} | {c:.1f} |" for name, (a, b, c) in rows.items()]
     (RESULTS / "fixed_share.md").write_text("\n".join(lines) + "\n")
+    about = preamble({"figures": "MB"})
+    table = [
+        "loaded\tresident\tprivate\tPSS",
+        *(f"{name}\t{a:.1f}\t{b:.1f}\t{c:.1f}" for name, (a, b, c) in rows.items()),
+    ]
+    tsv = [*(f"# {line}" for line in about), *table]
+    (RESULTS / "fixed_share.tsv").write_text("\n".join(tsv) + "\n")
     print("\n".join(lines))
     return 0
 

@@ -486,11 +486,15 @@ def _plain(text: str) -> str:
     return re.sub(r"(?<![\w.])/(?:[^/\s\"']+/)+", "", text).replace("\t", " ")
 
 
+def command_given() -> str:
+    """How this script was started, without this machine's folders."""
+    return _plain(" ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]]))
+
+
 def preamble(about: Mapping[str, str]) -> list[str]:
     """What a result was measured with: the command, the date, the machine, the versions, and `about`."""
-    command = _plain(" ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]]))
     return [
-        f"command: `{command}`",
+        f"command: `{command_given()}`",
         f"date: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         f"machine: {machine()}",
         f"versions: {versions()}",

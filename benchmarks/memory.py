@@ -17,6 +17,11 @@ than the least that it takes: it has to end with exit 3 and leave nothing.
 count with documents, encode, and both kinds of superwords by 2 and 4 processes (`--engine processes`) at 512MB, 1000MB,
 2000MB.
 
+    python benchmarks/memory.py --name memory-balance --balance multi_60.txt
+
+train --balance of eight parts of the text as groups, at a limit that holds it and at one that does not: the second has
+to end with exit 3, and keeps what it counted.
+
 Peak memory is the harness's: PSS of the tree, and never less than what its largest process has resident. `said` is
 `peak_memory_bytes` of status.json. Writes results/NAME.md and .tsv; exit 1 if a ratio is above 1.05, a command
 failed, or events differ between two limits. `--only TEXT` (again for each) picks rows whose name holds it.
@@ -50,6 +55,7 @@ LIMITS = {"plain": (256, 400, 512), "script": (256, 400, 512), "superwords": (40
 EVERY_KIND = ("count", "plain", "superwords", "uw", "script", "encode", "export", "report", "check")
 EVERY_LIMIT = (256, 400, 512, 1000, 2000)
 WORKERS, WORKERS_KIND, WORKERS_LIMIT = (2, 4), ("count", "encode", "superwords", "uw"), (512, 1000, 2000)
+BALANCE_LIMITS, BALANCE_GROUPS = (2000, 512), 8
 LEAST, LEAST_SUPERWORDS = SMALLEST_MEMORY_BYTES // 10**6, SMALLEST_SUPERWORDS_BYTES // 10**6
 
 
@@ -72,6 +78,11 @@ class Row:
     def least(self) -> int:
         """The smallest limit that its command takes, in MB."""
         return LEAST_SUPERWORDS if self.kind in ("superwords", "uw") else LEAST
+
+    @property
+    def outgrown(self) -> bool:
+        """Whether the command finds out on its way that the limit is too small."""
+        return self.kind == "balance" and self.megabytes < max(BALANCE_LIMITS)
 
     @property
     def refused(self) -> bool:
@@ -98,7 +109,8 @@ class Measured:
     @property
     def outcome(self) -> str:
         """How the command ended."""
-        return self.failed or ("refused, exit 3" if self.row.refused else "done")
+        outgrown = "ended on its way, exit 3" if self.row.outgrown else "done"
+        return self.failed or ("refused, exit 3" if self.row.refused else outgrown)
 
 
 def rows_of(corpora: list[Path], large: Path | None, small: Path | None, work: Path) -> Iterator[Row]:
@@ -134,6 +146,26 @@ def workers_row(corpora: list[Path]) -> Iterator[Row]:
             yield from (Row(kind, corpus, limit, workers) for limit in WORKERS_LIMIT for workers in WORKERS)
 
 
+def balance_row(corpora: list[Path]) -> Iterator[Row]:
+    """Groups that are balanced, which are held in memory whole."""
+    for corpus in corpora:
+        yield from (Row("balance", corpus, limit) for limit in BALANCE_LIMITS)
+
+
+def balanced(corpus: Path, work: Path) -> list[str]:
+    """The parts of a text as sources, with a group for each."""
+    lines = corpus.read_bytes().splitlines(keepends=True)
+    sources, groups = [], []
+    for number in range(BALANCE_GROUPS):
+        part = work / f"{corpus.stem}.group{number}.txt"
+        part.write_bytes(
+            b"".join(lines[len(lines) * number // BALANCE_GROUPS : len(lines) * (number + 1) // BALANCE_GROUPS])
+        )
+        sources.append(str(part))
+        groups += ["--group", f"group{number}={part}"]
+    return [*sources, *groups, "--balance"]
+
+
 def trained(row: Row, work: Path) -> str:
     """A RUN of the row's corpus, with superwords where the limit is large enough for them; nobody measures that."""
     kind = "superwords" if row.megabytes >= LEAST_SUPERWORDS else "plain"
@@ -160,6 +192,9 @@ def command_of(row: Row, model: Path, out: Path, work: Path) -> list[str]:
         return streambpe("report", trained(row, work), "-o", f"{out}.html", *limit)
     if row.kind == "export":
         return streambpe("export", trained(row, work), "--to", "hf", "-o", f"{out}.json")
+    if row.kind == "balance":
+        options = (*balanced(row.corpus, work), *limit, "--vocab-size", "32768", "--progress", "none")
+        return streambpe("train", str(out), *options)
     options = (*OPTIONS[row.kind], *limit, "--vocab-size", "32768", "--progress", "none")
     return streambpe("train", str(out), str(row.corpus), *options)
 
@@ -174,7 +209,9 @@ def measure(row: Row, work: Path, timeout_seconds: float) -> Measured:
         if row.refused:
             left = "; it left something" if list(Path(place).iterdir()) else ""
             run.failed = "" if run.failed.startswith("exit 3:") and not left else f"not refused: {run.failed}{left}"
-        elif row.kind in OPTIONS and not run.failed:
+        elif row.outgrown:
+            run.failed = "" if run.failed.startswith("exit 3:") else f"did not end with exit 3: {run.failed}"
+        elif row.kind in (*OPTIONS, "balance") and not run.failed:
             said = json.loads((out / "status.json").read_text())["peak_memory_bytes"] / 1e6
             sha256 = events_digest(read_event_log(out / "model.events.jsonl").events)
             if row.kind == "plain":
@@ -188,6 +225,7 @@ def main() -> int:
     options.add_argument("--corpus", action="append", default=[], type=Path)
     options.add_argument("--every", action="append", default=[], type=Path, help="a corpus for every kind of job")
     options.add_argument("--workers", action="append", default=[], type=Path, help="a corpus for processes")
+    options.add_argument("--balance", action="append", default=[], type=Path, help="a corpus for balanced groups")
     options.add_argument("--large", type=Path, help="English, for superwords at 512MB")
     options.add_argument("--small", type=Path, help="many languages; the first 5 MB at 300MB")
     options.add_argument("--only", action="append", default=[])
@@ -198,7 +236,7 @@ def main() -> int:
     work = scratch(given.work)
     done: list[Measured] = []
     rows = [*rows_of(given.corpus, given.large, given.small, work), *every_row(given.every)]
-    for row in [*rows, *workers_row(given.workers)]:
+    for row in [*rows, *workers_row(given.workers), *balance_row(given.balance)]:
         if given.only and not any(text in row.name for text in given.only):
             continue
         done.append(measure(row, work, given.timeout))

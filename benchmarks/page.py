@@ -9,21 +9,26 @@ of the README is made here too, from the rows that its first table shows.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
+import charts
 import quoted
 import scale
 import scaling
 from measured import HERE, UNITS, Result, Row, everything
 
-DOCS = HERE.parent / "docs"
+ROOT = HERE.parent
+DOCS = ROOT / "docs"
 PICTURES = "benchmarks"  # a folder beside the page
-OURS, OTHERS, WORDS = "#2a7de1", "#9a9a9a", "#777"  # to be read on white and on black
-BESIDE = ("train-en_100-131072", ("streambpe", "rustbpe", "tokenizers", "bpeasy"))
-_LEFT, _WIDTH, _ROW = 200, 320, 30  # no wider, so that a phone can show it
-_COMPARED = ("job", "corpus", "table", "difference")
+BESIDE = ("train-en_300-131072-gpt2", ("streambpe", "gigabpe", "ffbpe", "rustbpe", "tokenizers", "bpeasy"))
+_COMPARED = ("job", "corpus", "table", "paper", "difference")
+_NOT_TOLD = ("chart", "lines", "axes")
+TRAINERS_GROWTH = (("trainers-wall", "Seconds"), ("trainers-memory", "Memory"))
+GROWTH = "growth"  # pictures of scale.py's results
+PUBLISHED = "published"  # figures that others have published
 _FIGURES = {"wall_s": "seconds", "cpu_s": "processor seconds", "peak_MB": "memory, MB", "disk_MB": "disk, MB"}
 
 
@@ -65,6 +70,10 @@ SECTIONS = (
         "Memory", ("memory", "limits"),
         "The peak of the whole process tree, beside the limit that was given: [limits](limits.md).",
     ),
+    Section("What a process takes", ("fixed_share",), "Before it holds any text: [limits](limits.md#measured)."),
+    Section(
+        "Disks that fill", ("full-disks",), "At every stage of every command: [limits](limits.md#a-disk-that-fills)."
+    ),
     Section("Killed again and again", ("soak",), "A long training from kill to kill, after one that nobody disturbed."),
     Section("Many distinct chunks", ("many-chunks",), "Learning alone, from more distinct chunks than a limit holds."),
     Section("What it costs to be asked", ("queried-",), "A training that is queried with SQL ten times a second."),
@@ -73,7 +82,9 @@ SECTIONS = (
         "What a second core brings, beside the libraries that have threads too.",
     ),
     Section("Balance", ("balance-",), "Bytes per token of groups, and how unequal they are: [balance](training.md)."),
-    Section("Growth", ("scale", "neighbours"), "How time, memory and disk grow with the corpus: [scale](scale.md)."),
+    Section(
+        "Growth", ("scale", "neighbours", "held"), "How time, memory and disk grow with the corpus: [scale](scale.md)."
+    ),
     Section("Forecasts", ("plan",), "What `plan` said, beside what the training took."),
     Section("One version beside another", ("versions-",), "This version and an older one, in turns."),
     Section(
@@ -81,6 +92,11 @@ SECTIONS = (
         "A paper's own figure beside ours on another text, with what makes them differ; made by benchmarks/papers.py.",
     ),
     Section("Giant chunks", ("giant",), "One chunk of 50 MB."),
+    Section(
+        "Published elsewhere, not measured here", (PUBLISHED,),
+        "Of trainers that cannot be installed from a package registry, what their authors say, on machines and texts "
+        "of their own; beside it the row here that comes nearest. No comparison, but an order of magnitude.",
+    ),
 )  # fmt: skip
 
 
@@ -94,6 +110,7 @@ def page(results: Sequence[Result]) -> str:
         "differ and are noisy: compare within a table, not between them. What is measured, and how to repeat it: "
         "[benchmarks](../benchmarks/README.md).", "",
     ]  # fmt: skip
+    lines += glance(results)
     shown = [(section, [result for result in results if _is_in(section, result)]) for section in SECTIONS]
     lines += [f"- [{section.title}](#{_heading(section.title)})" for section, found in shown if found]
     for section, found in shown:
@@ -101,13 +118,20 @@ def page(results: Sequence[Result]) -> str:
             lines += ["", f"## {section.title}", "", section.told]
         for result in found:
             lines += ["", f"### {result.name}", "", *_described(result)]
+            if "chart" in result.about:
+                lines += [f"![{escape(result.about['chart'])}]({PICTURES}/{result.name}.svg)", ""]
             if section.pictured and len(result.rows) > 1:
                 lines += [f"![{escape(result.name)}: seconds, memory at most]({PICTURES}/{result.name}.svg)", ""]
             if result.columns[:2] == ["job", "vocabulary"]:  # scale.py's own report, then its rows
+                for figure in growth_curves(result):
+                    lines += [f"![{figure} by MB of text]({PICTURES}/{_growth_name(figure)}.svg)", ""]
                 lines += scale.report([row.facts for row in result.rows], result.about["memory"].split()[-1])
             if result.columns[:2] == ["job", "corpus"]:  # likewise scaling.py's
                 lines += [*_gains(result.rows), ""]
-            lines += _own_table(result) if result.columns else _table(result)
+            if result.name == PUBLISHED:
+                lines += _published(result, {row.anchor: row for other in results for row in other.rows})
+            else:
+                lines += _own_table(result) if result.columns else _table(result)
             lines += ["", *_verdict(result), *_made_by(result)]
     return "\n".join(lines) + "\n"
 
@@ -115,38 +139,72 @@ def page(results: Sequence[Result]) -> str:
 def pictures(results: Sequence[Result]) -> dict[str, str]:
     """File names below docs/ -> pictures."""
     found = {}
+    by_name = {result.name: result for result in results}
+    for (name, figure), column in zip(TRAINERS_GROWTH, ("wall_s", "peak_MB"), strict=True):
+        if series := quoted.contest_growth(by_name, column):
+            title = f"{figure}, by MB of English: text to 131 072 ids"
+            found[f"{PICTURES}/{name}.svg"] = charts.curves(title, "MB", series, log_x=True, log_y=True)
     for result in results:
         if len(result.rows) > 1 and not result.columns and any(s.pictured and _is_in(s, result) for s in SECTIONS):
-            found[f"{PICTURES}/{result.name}.svg"] = draw(result.about.get("job", result.name), result.rows)
+            found[f"{PICTURES}/{result.name}.svg"] = _bars(result.about.get("job", result.name), result.rows)
+        if "chart" in result.about:
+            found[f"{PICTURES}/{result.name}.svg"] = _curves(result)
+        if result.columns[:2] == ["job", "vocabulary"]:
+            for figure, series in growth_curves(result).items():
+                title = f"{figure}, by MB of text: trainings to 131 072 ids"
+                picture = charts.curves(title, "MB", series, log_x=True, log_y=True)
+                found[f"{PICTURES}/{_growth_name(figure)}.svg"] = picture
         if result.name == BESIDE[0]:
             rows = [row for name in BESIDE[1] for row in result.rows if row.name == name]
-            found["beside.svg"] = draw("100 MB of English to 131 072 ids, two cores", rows)
+            found["beside.svg"] = _bars("300 MB of English to 131 072 ids, two cores", rows)
     return found
 
 
-def draw(title: str, rows: Sequence[Row]) -> str:
-    """A bar for each row: its median time; its memory in words."""
-    longest = max(row.median("wall_s") for row in rows)
-    height = _ROW * len(rows) + 40
-    heading = f"{escape(title)}: seconds, memory at most"
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _WIDTH} {height}" '
-        f'width="{_LEFT + _WIDTH}" height="{height}" font-family="sans-serif" '
-        f'font-size="14" role="img">',
-        f"<title>{heading}</title>",
-        f'<text x="0" y="18" fill="{WORDS}">{heading}</text>',
-    ]
-    for place, row in enumerate(rows):
-        top, seconds = 30 + _ROW * place, row.median("wall_s")
-        length = max(1, round((_WIDTH - 130) * seconds / longest))
-        colour = OURS if _is_ours(row) else OTHERS
-        lines += [
-            f'<text x="{_LEFT - 8}" y="{top + 16}" text-anchor="end" fill="{WORDS}">{escape(row.name)}</text>',
-            f'<rect x="{_LEFT}" y="{top}" width="{length}" height="22" rx="3" fill="{colour}"/>',
-            f'<text x="{_LEFT + length + 8}" y="{top + 16}" fill="{WORDS}">{_short(seconds)} s, '
-            f"{max(row.figures['peak_MB']):.0f} MB</text>",
-        ]
-    return "\n".join([*lines, "</svg>\n"])
+def _bars(title: str, rows: Sequence[Row]) -> str:
+    return charts.bars(title, rows, [_is_ours(row) for row in rows])
+
+
+def _curves(result: Result) -> str:
+    """The first column is x, each other one a line; cells that are empty are left out."""
+    x, *names = result.columns
+    series = {
+        name: [(float(row.facts[x]), float(row.facts[name])) for row in result.rows if row.facts.get(name)]
+        for name in result.about.get("lines", ";".join(names)).split(";")
+    }
+    axes = result.about.get("axes", "")
+    return charts.curves(result.about["chart"], x, series, log_x="log x" in axes, log_y="log y" in axes)
+
+
+def growth_curves(result: Result) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """Figure -> a line for each job and kind of text."""
+    measured, _ = scale.grouped([row.facts for row in result.rows])
+    return {
+        figure: {
+            f"{job}, {kind} text": [(mb, by_size[mb][scale.WHOLE][figure]) for mb in sorted(by_size)]
+            for (job, kind), by_size in measured.items()
+            if len(by_size) > 1
+        }
+        for figure in scale.FIGURES
+        if figure != "cpu, s"
+    }
+
+
+def _growth_name(figure: str) -> str:
+    return f"{GROWTH}-{figure.partition(',')[0]}"
+
+
+def glance(results: Sequence[Result]) -> list[str]:
+    """The first table: every trainer on every text, by the same lines and pattern."""
+    table = list(quoted.contest({result.name: result for result in results}, quoted.CONTESTS, quoted.TRAINERS))
+    told = (
+        "From a text file to a vocabulary file: median seconds and peak memory, two cores, pattern `gpt2`, each line a "
+        "document. The quickest of those that do the same job is bold; sentencepiece does another (cuts of its own). "
+        "Each time links to its row, with every run and the disk that was taken."
+    )
+    drawn = [f"![{figure} of every trainer, by MB of text]({PICTURES}/{name}.svg)" for name, figure in TRAINERS_GROWTH]
+    found = quoted.contest_growth({result.name: result for result in results}, "wall_s")
+    more = [line for picture in drawn for line in (picture, "")] if found else []
+    return ["", "## At a glance", "", told, "", *table, "", *more] if table else []
 
 
 def _is_in(section: Section, result: Result) -> bool:
@@ -205,6 +263,20 @@ def _own_table(result: Result) -> list[str]:
     return lines
 
 
+def _published(result: Result, rows: Mapping[str, Row]) -> list[str]:
+    """Their figures with links to their sources, beside a row of ours."""
+    lines = ["| trainer | job | published | nearest here |", "|---|---|---|---|"]
+    for row in result.rows:
+        told, target = row.facts, rows[row.facts["nearest"]]
+        figure = target.figures.get("wall_s") or target.figures["seconds"]
+        nearest = f"[{charts.short(statistics.median(figure))} s](#{target.anchor}): {told['there']}"
+        lines.append(
+            f'| <a id="{row.anchor}"></a>{told["trainer"]} | {told["job"]} | {told["published"]} '
+            f"([source]({told['source']})) | {nearest} |"
+        )
+    return lines
+
+
 def _gains(rows: Sequence[Row]) -> list[str]:
     """What more threads bring: the table of scaling.py."""
     measured: dict[tuple[str, str, str], dict[int, list[scaling.Took]]] = {}
@@ -218,7 +290,7 @@ def _gains(rows: Sequence[Row]) -> list[str]:
 def _verdict(result: Result) -> list[str]:
     """Who was quicker, and by how much: losses as plain as wins."""
     ours = next((row for row in result.rows if row.name.split()[0] == "streambpe"), None)
-    others = [row for row in result.rows if not _is_ours(row) and row.name != "read_only"]
+    others = [row for row in result.rows if not _is_ours(row) and row.name not in ("read_only", quoted.OTHER_JOB)]
     if result.columns or not ours or not others or not result.name.startswith(("train-", "count-")):
         return []
     at = min(others, key=lambda row: row.median(_job(row)))
@@ -244,7 +316,11 @@ def _job(row: Row) -> str:
 
 
 def _made_by(result: Result) -> list[str]:
-    facts = [f"{key}: {escape(value.strip('`'))}" for key, value in result.about.items() if key not in _COMPARED]
+    facts = [
+        f"{key}: {escape(value.strip('`'))}"
+        for key, value in result.about.items()
+        if key not in (*_COMPARED, *_NOT_TOLD)
+    ]
     once = ["one run each, without a warm-up"] if any(not row.warm for row in result.rows) else []
     said = [
         f"{escape(row.name)}: " + ", ".join(f"{k} {escape(v)}" for k, v in row.facts.items())
@@ -264,15 +340,11 @@ def _is_ours(row: Row) -> bool:
 def _spread(values: Sequence[float]) -> str:
     least, most = min(values), max(values)
     if least == most:
-        return f"**{_short(least)}**"
+        return f"**{charts.short(least)}**"
     middle = (
         sorted(values)[len(values) // 2] if len(values) % 2 else sum(sorted(values)[len(values) // 2 - 1 :][:2]) / 2
     )
-    return f"{_short(least)} / **{_short(middle)}** / {_short(most)}"
-
-
-def _short(value: float) -> str:
-    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    return f"{charts.short(least)} / **{charts.short(middle)}** / {charts.short(most)}"
 
 
 def write() -> None:
@@ -286,8 +358,8 @@ def write() -> None:
         (DOCS / name).write_text(picture, encoding="utf-8")
     (DOCS / "benchmarks.md").write_text(page(results), encoding="utf-8")
     for name in quoted.PAGES:
-        text = (DOCS / name).read_text(encoding="utf-8")
-        (DOCS / name).write_text(quoted.filled(text, results), encoding="utf-8")
+        text = (ROOT / name).read_text(encoding="utf-8")
+        (ROOT / name).write_text(quoted.filled(text, results), encoding="utf-8")
 
 
 if __name__ == "__main__":

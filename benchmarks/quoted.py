@@ -1,4 +1,4 @@
-"""Tables of other pages of docs/ that are made of results, between two comments:
+"""Tables of the README and of other pages than docs/benchmarks.md that are made of results, between two comments:
 
     <!-- of benchmarks/results, by benchmarks/page.py: growth -->
     <!-- end -->
@@ -14,11 +14,34 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import scale
-from measured import RESULTS, Result
+from charts import short
+from measured import PAGE, RESULTS, Result
 
 from streambpe.resources import parse_size
 
-PAGES = ("scale.md", "training.md")
+PAGES = ("README.md", "docs/scale.md", "docs/training.md", "docs/limits.md")
+TRAINERS = ("streambpe", "gigabpe", "rustbpe", "ffbpe", "tokenizers", "bpeasy", "sentencepiece")
+OTHER_JOB = "sentencepiece"  # cuts and characters of its own
+CONTESTS = {  # results by the same lines and pattern, and what a text is called in a table of them
+    "train-en_5-8000-gpt2": "5 MB of English to 8 000 ids",
+    "train-en_100-131072-gpt2": "100 MB of English to 131 072",
+    "train-en_300-131072-gpt2": "300 MB of English to 131 072",
+    "train-synthetic_1000-131072-gpt2": "1 GB, synthetic, to 131 072",
+    "train-multi_60-32768-gpt2": "60 MB, a hundred languages, to 32 768",
+    "train-chinese-32768-gpt2": "10 MB of Chinese to 32 768",
+    "train-code-32768-gpt2": "13 MB of Python to 32 768",
+}
+CONTEST_SIZES = {
+    "train-en_100-131072-gpt2": 100,
+    "train-en_300-131072-gpt2": 300,
+    "train-synthetic_1000-131072-gpt2": 1000,
+}
+ENCODERS = ("streambpe", "tuetoken", "wordchipper", "tokie", "tiktoken", "tokenizers")
+ENCODING = {  # rows of the README's table: how the contenders of encode.py end
+    "lists of texts, one thread": ("-batch", 1), "lists of texts, two threads": ("-batch", 2),
+    "texts one by one": ("-text", 1), "from file to file, one thread": ("-corpus", 1),
+    "from file to file, two threads": ("-corpus", 2),
+}  # fmt: skip
 _BLOCK = re.compile(
     r"(<!-- of benchmarks/results, by benchmarks/page.py: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL
 )
@@ -101,16 +124,19 @@ def _largest(by_size: scale.BySize) -> list[tuple[float, Mapping[str, scale.Figu
 
 
 def vocabularies(results: Results) -> Iterator[str]:
-    """Seconds by the size of the vocabulary."""
+    """All figures by the size of the vocabulary, and the exponent."""
     if "scale" not in results:
         return
     _, by_ids = _scaled(results)
     sizes = sorted({ids for found in by_ids.values() for ids in found})
-    cells = {
-        job: [_short(found[ids][scale.WHOLE]["wall, s"]) if ids in found else "" for ids in sizes]
-        for job, found in by_ids.items()
-    }
-    yield from table(["seconds", *(f"{ids:,.0f} ids" for ids in sizes)], [[job, *row] for job, row in cells.items()])
+    rows = []
+    for job, found in by_ids.items():
+        for figure in scale.FIGURES:
+            at = [(ids, found[ids][scale.WHOLE][figure]) for ids in sizes if ids in found]
+            slope = scale.exponent([ids for ids, _ in at], [value for _, value in at])
+            cells = [_short(dict(at)[ids]) if ids in dict(at) else "" for ids in sizes]
+            rows.append([f"{job}: {figure}", *cells, "" if slope is None else f"{slope:.2f}"])
+    yield from table(["", *(f"{ids:,.0f} ids" for ids in sizes), "exponent"], rows)
 
 
 def forecast(results: Results) -> Iterator[str]:
@@ -183,6 +209,112 @@ def neighbours(results: Results) -> Iterator[str]:
     yield from table(["step", "processor, s", "memory so far, MB", "disk, MB"], rows)
 
 
+def fixed_share(results: Results) -> Iterator[str]:
+    """What a process takes before it holds any text."""
+    yield from _as_it_is(results.get("fixed_share"))
+
+
+def full_disks(results: Results) -> Iterator[str]:
+    """What became of commands whose disk filled."""
+    yield from _as_it_is(results.get("full-disks"))
+
+
+def _as_it_is(result: Result | None) -> Iterator[str]:
+    if result is not None:
+        yield from table(result.columns, [[row.facts[column] for column in result.columns] for row in result.rows])
+
+
+def contest(results: Results, titles: Mapping[str, str], trainers: Sequence[str], page: str = "") -> Iterator[str]:
+    """Seconds and memory of every trainer on every text that was measured, each a link to its row."""
+    rows = []
+    for name, title in titles.items():
+        if (result := results.get(name)) is None:
+            continue
+        found = {row.name: row for row in result.rows}
+        least = min(row.median("wall_s") for who, row in found.items() if who in trainers and who != OTHER_JOB)
+        cells = []
+        for row in map(found.get, trainers):
+            if row is None:
+                cells.append("")
+                continue
+            seconds = row.median("wall_s")
+            bold = "**" if row.name != OTHER_JOB and seconds == least else ""
+            told = f"{bold}{short(seconds)} s{bold}, {row.median('peak_MB'):.0f} MB"
+            cells.append(f"[{told}]({page}#{row.anchor})")
+        rows.append([title, *cells])
+    if rows:
+        yield from table(["", *trainers], rows)
+
+
+def contest_growth(results: Results, column: str) -> dict[str, list[tuple[float, float]]]:
+    """Trainer -> (MB of text, a figure), at the sizes that are learned from to one number of ids."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for name, mb in CONTEST_SIZES.items():
+        for row in results[name].rows if name in results else ():
+            if row.name in TRAINERS:
+                found.setdefault(row.name, []).append((mb, row.median(column)))
+    return {who: found[who] for who in TRAINERS if len(found.get(who, ())) > 1}
+
+
+def contest_exponents(results: Results) -> Iterator[str]:
+    """How time and memory of every trainer grow with the text."""
+    series = {column: contest_growth(results, column) for column in ("wall_s", "cpu_s", "peak_MB")}
+    rows = []
+    for who in series["wall_s"]:
+        slopes = [scale.exponent(*zip(*of[who], strict=True)) for of in series.values()]
+        sizes = ", ".join(f"{mb:g}" for mb, _ in series["wall_s"][who])
+        rows.append([who, *("" if slope is None else f"{slope:.2f}" for slope in slopes), sizes])
+    if rows:
+        yield from table(["exponent of", "wall", "processor", "memory", "MB of text"], rows)
+
+
+def readme_training(results: Results) -> Iterator[str]:
+    """Without sentencepiece; first with the pattern of GPT-4, which gigabpe does not have."""
+    titles = {"train-en_100-131072": "100 MB of English to 131 072 ids, pattern gpt4", **CONTESTS}
+    yield from contest(results, titles, TRAINERS[:-1], PAGE)
+
+
+def readme_counting(results: Results) -> Iterator[str]:
+    """Counting alone: ours is over when all is on disk, theirs when their logs say so."""
+    rows = []
+    for name, title in {"count-en_100": "100 MB of English", "count-multi_60": "60 MB of a hundred languages"}.items():
+        if name in results:
+            found = {row.name: row for row in results[name].rows}
+            ours = f"[**{short(found['streambpe'].median('wall_s'))} s**]({PAGE}#{found['streambpe'].anchor})"
+            others = [found[who] for who in ("rustbpe", "tokenizers")]
+            theirs = [f"[{short(row.median('counted'))} s]({PAGE}#{row.anchor})" for row in others]
+            rows.append([f"counting alone, {title}", ours, *theirs])
+    if rows:
+        yield from table(["", "streambpe", "rustbpe", "tokenizers"], rows)
+
+
+def readme_encoding(results: Results) -> Iterator[str]:
+    """The better of two rounds, in MB of text a second. Who gives other ids than we do is told, and is no rival."""
+    if "encode" not in results:
+        return
+    found = {(row.name, row.facts["threads"]): row for row in results["encode"].rows}
+    rows = []
+    for title, (ending, threads) in ENCODING.items():
+        at = {who: found.get((f"{who}{ending}", str(threads))) for who in ENCODERS}
+        if ending == "-batch":  # some have but one way
+            at = {who: row or found.get((who, str(threads))) for who, row in at.items()}
+        ours = at["streambpe"]
+        assert ours is not None
+        same = [row for row in at.values() if row and row.facts["digest"] == ours.facts["digest"]]
+        most = max(max(row.figures["best"]) for row in same)
+        cells = []
+        for row in at.values():
+            if row is None:
+                cells.append("")
+                continue
+            speed = max(row.figures["best"])
+            told = f"{short(speed)} MB/s"
+            bold = "**" if row in same and speed == most else ""
+            cells.append(f"[{bold}{told}{bold}]({PAGE}#{row.anchor})" + ("" if row in same else ", other ids"))
+        rows.append([title, *cells])
+    yield from table(["", *ENCODERS], rows)
+
+
 def _written(name: str) -> list[str]:
     path: Path = RESULTS / name
     return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
@@ -191,4 +323,6 @@ def _written(name: str) -> list[str]:
 TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
     "growth": growth, "stages": stages, "vocabularies": vocabularies, "forecast": forecast, "cores": cores,
     "workers": workers, "balance": balance, "processes": processes, "neighbours": neighbours,
+    "readme-training": readme_training, "readme-counting": readme_counting, "readme-encoding": readme_encoding,
+    "fixed-share": fixed_share, "trainers-growth": contest_exponents, "full-disks": full_disks,
 }  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.runs import ROOT
@@ -48,13 +50,13 @@ def test_the_figures_of_other_pages_are_measured(benchmark, measured, rows, name
 def test_tables_of_other_pages_are_those_of_the_results(benchmark, measured):
     """Whoever measures runs page.py; each table is on some page, and none has an unknown name."""
     quoted, results = benchmark("quoted"), measured.everything()
-    pages = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in quoted.PAGES}
+    pages = {name: (ROOT / name).read_text(encoding="utf-8") for name in quoted.PAGES}
     for name, text in pages.items():
         assert quoted.filled(text, results) == text, name
     assert {table for table in quoted.TABLES if any(f"page.py: {table} -->" in text for text in pages.values())} == set(
         quoted.TABLES
     )
-    assert quoted.filled(pages["scale.md"], []).count("| --- |") < pages["scale.md"].count("| --- |")
+    assert quoted.filled(pages["docs/scale.md"], []).count("| --- |") < pages["docs/scale.md"].count("| --- |")
 
 
 def test_each_result_is_on_the_page(benchmark, measured):
@@ -88,3 +90,10 @@ def test_a_figure_that_is_not_of_its_row_is_named(measured):
     assert wrong("little") == ["[little]: no figure with a unit is in it"]
     assert wrong("3.8 s", "gone") == ["[3.8 s]: there is no row gone"]
     assert measured.unlinked_seconds("in 3.8 s, at 30 MB/s, with 200 MB") == ["3.8 s", "30 MB/s"]
+
+
+def test_results_say_nothing_of_folders(measured):
+    """Whoever measured: the corpus has a name, and no place on somebody's disk."""
+    for path in sorted(measured.RESULTS.iterdir()):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            assert not re.search(r"(?<![\w.:/-])/\w+/", line), f"{path.name}: {line[:200]}"

@@ -1,0 +1,209 @@
+"""What all papers' tables are made from: a text to learn from, one to measure on, trainings, and their measures."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from harness import streambpe
+
+from streambpe import Tokenizer
+from streambpe.count_config import SourceOptions
+from streambpe.inspect.evaluate import count_uses, no_uses, tokens_of
+from streambpe.inspect.measures import measure, renyi_efficiency
+from streambpe.model.eventlog import EventLog
+from streambpe.model.events import Event, Op
+from streambpe.sources.find import find_sources
+from streambpe.store.models import read_model
+from streambpe.text.patterns import find_pattern
+
+Row = tuple[str, str, str]  # what, the paper's figure, ours
+
+
+class Texts(NamedTuple):
+    """Where everything is."""
+
+    learn: Path  # JSON lines
+    held: Path  # likewise: what is measured on
+    languages: Path | None  # text in many languages
+    work: Path
+
+
+class Curve(NamedTuple):
+    """The numbers of a figure or of a table of many: a column of what or where, then others."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    paper: str = ""  # what the paper says of it
+    chart: str = ""  # what is drawn of it, in words
+    axes: str = ""  # "log x", "log y" or both
+    lines: str = ""  # the columns that are drawn, with ; between them; all if empty
+
+
+class Table(NamedTuple):
+    """What one paper's part of the page is."""
+
+    difference: str  # why the figures differ
+    make: Callable[[Texts], Iterator[Row]]
+    curves: Mapping[str, Callable[[Texts], Curve]] = {}
+
+
+class Measured(NamedTuple):
+    """A model on the text that is measured on."""
+
+    values: dict[str, float]
+    n: npt.NDArray[np.int64]  # occurrences by id
+
+
+def trained(texts: Texts, name: str, *options: str, learn: Path | None = None) -> Path:
+    """The RUN of a training; one that is there is taken as it is."""
+    run = texts.work / name
+    if not (run / "model.events.jsonl").exists():
+        command = streambpe("train", str(run), str(learn or texts.learn), *options)
+        subprocess.run(command, check=True, capture_output=True)
+    return run
+
+
+def learned_from(counted: Path, name: str, *options: str) -> EventLog:
+    """A further training of a RUN that is counted, by its name; those that differ in options only share the counts."""
+    if not (counted / "trainings" / name).exists():
+        command = streambpe("train", str(counted), "--name", name, *options)
+        subprocess.run(command, check=True, capture_output=True)
+    return read_model(f"{counted}:{name}")
+
+
+_MEASURED: dict[tuple[str, int | None, Path], Measured] = {}
+
+
+def measured(model: str, texts: Texts, size: int | None = None) -> Measured:
+    """What `evaluate` says of a model; cut to a size first."""
+    key = model, size, texts.held
+    if key not in _MEASURED:
+        tokenizer = Tokenizer.load(model, vocab_size=size)
+        uses = no_uses(tokenizer)
+        for source in find_sources([str(texts.held)], SourceOptions())[0]:
+            uses += count_uses(tokenizer, source)
+        values = {name: value or 0.0 for name, value in measure(uses, tokens_of(tokenizer)).items()}
+        _MEASURED[key] = Measured(values, uses.n)
+    return _MEASURED[key]
+
+
+def asked(run: Path, query: str) -> list[list[str]]:
+    """Rows of a RUN's tables."""
+    command = streambpe("sql", str(run), query, "--csv")
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [line.split(",") for line in done.stdout.splitlines()[1:]]
+
+
+def replayed(log: EventLog) -> Iterator[tuple[Event, Mapping[int, int]]]:
+    """Each event, with how often every learned token occurs just before it.
+
+    That follows from the events alone: as often as a token was made, less what was merged away or split. Of a token
+    that is merged with itself it is too little where its pairs overlap, as their count has every pair in it.
+    """
+    occurs: dict[int, int] = {}
+    for event in log.events:
+        yield event, occurs
+        _apply(event, occurs)
+
+
+def occurrences(log: EventLog) -> dict[int, int]:
+    """How often every learned token occurs at the end."""
+    occurs: dict[int, int] = {}
+    for event in log.events:
+        _apply(event, occurs)
+    return occurs
+
+
+def _apply(event: Event, occurs: dict[int, int]) -> None:
+    if event.op is Op.DELETE:
+        occurs.pop(event.id, None)
+        changes = [(part, event.n) for part in event.into]
+    else:
+        occurs.setdefault(event.id, 0)
+        changes = [*((part, -event.n) for part in event.pair), (event.id, event.n)]
+    for token, n in changes:
+        if token in occurs:
+            occurs[token] += n
+
+
+# ---------------------------------------------------------------- WordPiece and Unigram
+
+
+def rival(kind: str, texts: Texts, size: int) -> tuple[list[bytes], Measured]:
+    """A model of tokenizers, byte level, the gpt4 pattern: its tokens, and what it does. It is kept in `work`."""
+    from tokenizers import Tokenizer
+
+    path = texts.work / f"{kind}-{size}.json"
+    if not path.exists():
+        _rival_trained(kind, texts, size).save(str(path))
+    tokenizer = Tokenizer.from_file(str(path))
+    n = np.zeros(tokenizer.get_vocab_size(), np.int64)
+    read = chunks = single = 0
+    for batch in _batches(texts.held):
+        read += sum(len(text.encode()) for text in batch)
+        for encoded in tokenizer.encode_batch(batch, add_special_tokens=False):
+            n += np.bincount(encoded.ids, minlength=len(n))
+            of_each = np.bincount([word for word in encoded.word_ids if word is not None])
+            chunks += int((of_each > 0).sum())
+            single += int((of_each == 1).sum())
+    kinds = int((n > 0).sum())
+    values = {
+        "bytes_per_token": read / int(n.sum()),
+        "tokens": float(n.sum()),
+        "renyi": renyi_efficiency(n, kinds) or 0.0,
+        "renyi_vocab": renyi_efficiency(n, len(n)) or 0.0,
+        "vocab_used_share": kinds / len(n),
+        "single_token_chunks": single / max(1, chunks),
+    }
+    spelled = {piece: number for number, piece in enumerate(_byte_letters())}
+    tokens = [
+        bytes(spelled[letter] for letter in token)
+        for token in tokenizer.get_vocab()
+        if all(c in spelled for c in token)
+    ]
+    return tokens, Measured(values, n)
+
+
+def _rival_trained(kind: str, texts: Texts, size: int) -> Any:
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
+
+    unknown = "[UNK]"
+    same: dict[str, Any] = {"vocab_size": size, "initial_alphabet": pre_tokenizers.ByteLevel.alphabet()}
+    same |= {"special_tokens": [unknown], "show_progress": False}
+    trainer: Any
+    if kind == "WordPiece":
+        tokenizer = Tokenizer(models.WordPiece(unk_token=unknown, max_input_chars_per_word=10_000))
+        trainer = trainers.WordPieceTrainer(**same)
+    else:
+        tokenizer = Tokenizer(models.Unigram())
+        trainer = trainers.UnigramTrainer(**same, unk_token=unknown)
+    split = pre_tokenizers.Split(Regex(find_pattern("gpt4").expression), "isolated")
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, byte_level])
+    tokenizer.train_from_iterator(_batches(texts.learn), trainer)
+    return tokenizer
+
+
+def _byte_letters() -> list[str]:
+    """What byte level writes for each byte."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = iter(range(256, 512))
+    return [chr(byte if byte in printable else next(others)) for byte in range(256)]
+
+
+def _batches(path: Path) -> Iterator[list[str]]:
+    """Its documents, 256 at a time."""
+    batch: list[str] = []
+    with path.open("rb") as lines:
+        for line in lines:
+            batch.append(str(json.loads(line)["text"]))
+            if len(batch) == 256:
+                yield batch
+                batch = []
+    yield batch
