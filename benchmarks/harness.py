@@ -126,7 +126,7 @@ def chosen(contenders: Sequence[Contender], only: Sequence[str] | None) -> list[
     """Those that --only names, or all; a name that is none of them ends the program."""
     names = [contender.name for contender in contenders]
     if unknown := [name for name in only or [] if name not in names]:
-        sys.exit(f"--only {unknown[0]}: no contender here has this name; there are: {', '.join(names)}.")
+        sys.exit(f"{unknown[0]}: no contender here has this name; there are: {', '.join(names)}.")
     return [contender for contender in contenders if not only or contender.name in only]
 
 

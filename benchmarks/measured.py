@@ -23,6 +23,7 @@ HERE = Path(__file__).resolve().parent
 RESULTS = Path(os.environ.get("BENCH_RESULTS") or HERE / "results")  # everything.py lets them be written elsewhere
 PAGE = "docs/benchmarks.md"
 UNITS = {"wall_s": "s", "cpu_s": "s", "peak_MB": "MB", "maxrss_MB": "MB", "disk_MB": "MB"}
+NOT_QUOTED = "disk_MB"  # of compare()'s tables: a text's MB are memory
 OWN_UNITS = {  # columns of the scripts that do not write compare()'s table
     **UNITS, "best": "MB/s", "median": "MB/s", "best_cpu": "MB/s", "peak_mb": "MB", "said_mb": "MB", "ratio": "",
     "seconds": "s",
@@ -52,6 +53,8 @@ class Row:
         """Unit -> figures."""
         found: dict[str, set[float]] = {}
         for column, values in self.figures.items():
+            if column == NOT_QUOTED and "maxrss_MB" in self.figures:
+                continue
             unit = OWN_UNITS.get(column, "s")
             found.setdefault(unit, set()).update((min(values), statistics.median(values), max(values)))
         return found

@@ -82,7 +82,8 @@ def of_the_log(log: EventLog) -> Iterator[Row]:
     yield f"supermerges of the last whole {INTERVAL:,} merges", "44.4 %", f"{sum(last) / len(last):.1%}"
     yield "ordinary merges", "89 778", f"{ordinary:,}, {ordinary - deletions:,} less the deleted"
     yield "deletions after ordinary merges", "1 987", f"{deletions:,}"
-    yield "deletions that supermerges would have caused", "164", f"{deletions_of_supermerges(log):,}"
+    every, of_words = deletions_of_supermerges(log)
+    yield "deletions that supermerges would have caused", "164", f"{every:,}, {of_words:,} of them of words"
     for part, whole in (("ween", " between"),):
         share = shares_of_deletions(log).get(part.encode())
         told = "it is not deleted here" if share is None else f"{share:.4f} (deleted)"
@@ -94,15 +95,18 @@ def of_the_log(log: EventLog) -> Iterator[Row]:
     yield "frequent supermerges that the paper names, among ours", "5 of 5", f"{len(there)} of 5"
 
 
-def deletions_of_supermerges(log: EventLog) -> int:
-    """Parts of supermerges that occur almost only there: the rule of deletions, where the paper does not apply it."""
-    return sum(
-        event.n > TAU * occurs[part]
+def deletions_of_supermerges(log: EventLog) -> tuple[int, int]:
+    """How many parts of supermerges occur almost only there (the rule of deletions, where the paper does not apply it),
+    and how many of these are words."""
+    superwords = {event.id for event in log.events if event.op is Op.SUPERMERGE}
+    parts = [
+        part
         for event, occurs in replayed(log)
         if event.op is Op.SUPERMERGE
         for part in set(event.pair)
-        if part in occurs
-    )
+        if part in occurs and event.n > TAU * occurs[part]
+    ]
+    return len(parts), sum(part not in superwords for part in parts)
 
 
 def shares_of_deletions(log: EventLog) -> dict[bytes, float]:

@@ -7,6 +7,7 @@ no exact way: it leaves lines out, and lets some of a close relative in.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -91,7 +92,7 @@ def rows(texts: Texts) -> Iterator[Row]:
     """Tables 2 and 3."""
     path = RESULTS / f"{RESULT}.tsv"
     if not path.exists():
-        return
+        sys.exit("script: run benchmarks/script.py --corpus multi_60.txt first.")
     told = {
         "bytes-gpt4": ("0.333", "1678"), "bytes-gpt4-whole": ("0.332", "209"),
         "bytes-gpt4o": ("0.282", "5193"), "bytes-gpt4o-whole": ("0.280", "183"),
@@ -155,9 +156,9 @@ def _by_language(texts: Texts, models_of: Callable[[str], Mapping[str, Path]], w
     cells = []
     for name, path in _languages(texts).items():
         held = texts._replace(held=path)
-        characters = sum(len(text) for text in _texts(path))
+        sizes = [(len(text), len(text.encode())) for text in _texts(path)]
+        characters, size = (sum(of_each) for of_each in zip(*sizes, strict=True))
         paper: tuple[float, ...] = getattr(LANGUAGES[name], which)
-        size = sum(len(text.encode()) for text in _texts(path))
         row = [name, f"{size / 1e6:.1f}", f"{size / characters:.2f} ({LANGUAGES[name].bytes})"]
         models = models_of(name)
         for column, theirs in zip(COLUMNS, paper, strict=True):

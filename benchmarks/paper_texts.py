@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,7 +63,8 @@ class Measured(NamedTuple):
 
 def trained(texts: Texts, name: str, *options: str, learn: Path | None = None) -> Path:
     """The RUN of a training; one that is there is taken as it is."""
-    run = texts.work / name
+    made_with = zlib.crc32(" ".join(options).encode())  # other options are another RUN
+    run = texts.work / f"{name}-{made_with:08x}"
     if not (run / "model.events.jsonl").exists():
         command = streambpe("train", str(run), str(learn or texts.learn), *options)
         subprocess.run(command, check=True, capture_output=True)

@@ -19,6 +19,7 @@ The Gini coefficients of parity-aware BPE are those of balance.py.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -89,6 +90,8 @@ def main() -> None:
             about = {"corpus": told, **{key: value for key, value in drawn.items() if value}}
             if curve.rows:
                 write(f"{name}-{which}", about, curve.columns, curve.rows)
+            else:
+                print(f"{name}-{which} is left out: it wants --languages FILE.", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -260,6 +260,7 @@ def main() -> None:
         table = Path(arguments.table).resolve()
         about["table"] = table.name
         name, found = table.stem, of_table(str(table), arguments, work, judge)
+    chosen(found, arguments.once)  # a name that is none of them is told
     good = compare(
         arguments.name or f"train-{name}-{arguments.vocab_size}",
         chosen(found, arguments.only),

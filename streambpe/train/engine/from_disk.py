@@ -97,7 +97,7 @@ class DiskLearning:
         return max(1, self.state.options.min_frequency)
 
     def step(self, remaining: int, record: BatchRecord, bounds: Bounds = ANY) -> Batch | None:
-        """One pass: at least one merge and at most `remaining` new tokens; None when no pair is left."""
+        """See Learning.step."""
         began = time.perf_counter()
         vetoed: list[tuple[int, int, int]] = []
         while True:

@@ -75,7 +75,7 @@ class MemoryLearning:
     # ------------------------------------------------------------------ learning
 
     def step(self, remaining: int, record: BatchRecord, bounds: Bounds = ANY) -> Batch | None:
-        """At least one merge and at most `remaining` new tokens; None when no pair is left."""
+        """See Learning.step."""
         self._refuse_unsplit()
         began = time.perf_counter()
         options = self.state.options
