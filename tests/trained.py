@@ -21,7 +21,7 @@ from streambpe.model.replay import Model
 from streambpe.model.vocabulary import Vocabulary
 from streambpe.text.patterns import PRESETS
 from streambpe.text.whitespace import WORD_MARK
-from streambpe.train import reference
+from tests import oracles
 from tests.samples import sample_text
 
 TEXT = sample_text(7, words=2500) + " in the end of the day it is the end of the line, and the day is at an end. " * 8
@@ -48,7 +48,7 @@ def chunks_of(pattern: str, text: str) -> list[bytes]:
 
 
 def log_of(
-    training: reference.Training, config: dict[str, Any], specials: tuple[str, ...] = (), **header: Any
+    training: oracles.Training, config: dict[str, Any], specials: tuple[str, ...] = (), **header: Any
 ) -> EventLog:
     """A training as a log whose special tokens have the ids they get."""
     vocabulary = training.vocabulary
@@ -65,42 +65,42 @@ def log_of(
 @cache
 def trained(kind: str) -> EventLog:
     """A log of one of KINDS."""
-    counts = reference.count_chunks([chunks_of("gpt4o", document) for document in DOCUMENTS])
+    counts = oracles.count_chunks([chunks_of("gpt4o", document) for document in DOCUMENTS])
     documents = [chunks_of("boundless", document) for document in DOCUMENTS]
     if kind == "plain":
-        training = reference.train_words(counts, gpt2_alphabet(), 480)
+        training = oracles.train_words(counts, gpt2_alphabet(), 480)
         return log_of(training, {"pattern": "gpt4o"}, ("<|endoftext|>", "<s>"), reserved=2)
     if kind == "picky":
-        deletions = reference.Deletions.at("0.7", "bytes")
-        training = reference.train_words(counts, gpt2_alphabet(), 420, deletions=deletions)
+        deletions = oracles.Deletions.at("0.7", "bytes")
+        training = oracles.train_words(counts, gpt2_alphabet(), 420, deletions=deletions)
         return log_of(training, {"pattern": "gpt4o", "tau": "0.7"})
     if kind == "pairs":
-        deletions = reference.Deletions.at("0.8", "walk")
-        training = reference.train_words(counts, utf8_alphabet(), 420, deletions=deletions, ties="bytes")
+        deletions = oracles.Deletions.at("0.8", "walk")
+        training = oracles.train_words(counts, utf8_alphabet(), 420, deletions=deletions, ties="bytes")
         return log_of(training, {"pattern": "gpt4o", "tau": "0.8", "ties": "bytes"})
     if kind == "stops":
-        stops = reference.choose_stop_words(counts, 8, ties="bytes")
-        training = reference.train_words(counts, bytes_alphabet(), 400, stop_words=list(stops))
+        stops = oracles.choose_stop_words(counts, 8, ties="bytes")
+        training = oracles.train_words(counts, bytes_alphabet(), 400, stop_words=list(stops))
         return log_of(training, {"pattern": "gpt4o"})
     if kind == "boundless":
-        training = reference.train_boundless(documents, utf8_alphabet(), 520, ties="bytes")
+        training = oracles.train_boundless(documents, utf8_alphabet(), 520, ties="bytes")
         return log_of(training, {"pattern": "boundless", "superwords": "boundless"}, ("<|endoftext|>",))
     if kind == "superbpe":
-        training = reference.train_superbpe(documents, bytes_alphabet(), 520, 440)
+        training = oracles.train_superbpe(documents, bytes_alphabet(), 520, 440)
         return log_of(training, {"pattern": "boundless", "superwords": "superbpe"})
     if kind == "uw":
-        first = reference.count_chunks([chunks_of("superbpe1", document) for document in DOCUMENTS])
-        words = reference.train_words(first, gpt2_alphabet(), 400)
+        first = oracles.count_chunks([chunks_of("superbpe1", document) for document in DOCUMENTS])
+        words = oracles.train_words(first, gpt2_alphabet(), 400)
         content = words.vocabulary
         inherited = [tuple(content[part].content for part in event.pair) for event in words.events]
-        second = reference.count_chunks([chunks_of("superbpe2", document) for document in DOCUMENTS])
-        training = reference.train_uw(inherited, second, gpt2_alphabet(), 460)
+        second = oracles.count_chunks([chunks_of("superbpe2", document) for document in DOCUMENTS])
+        training = oracles.train_uw(inherited, second, gpt2_alphabet(), 460)
         return log_of(training, {"pattern": "superbpe1", "superwords": "uw", "gaps": "keep"})
     assert kind == "whitespace"
-    marked = reference.marked_words(DOCUMENTS)
-    deletions = reference.Deletions.at("0.8", delete_to="walk", picky=True)
-    alphabet = reference.covering_alphabet(marked, 0.9999)
-    training = reference.train_words(marked, alphabet, 150, ties="bytes", deletions=deletions, other_ids=4)
+    marked = oracles.marked_words(DOCUMENTS)
+    deletions = oracles.Deletions.at("0.8", delete_to="walk", picky=True)
+    alphabet = oracles.covering_alphabet(marked, 0.9999)
+    training = oracles.train_words(marked, alphabet, 150, ties="bytes", deletions=deletions, other_ids=4)
     assert WORD_MARK.encode() in alphabet.symbols
     config = {"pattern": "whitespace", "token_order": "first-birth", "specials_first": True}
     return log_of(training, config, ("<PAD>", "<UNK>", "<BOS>", "<EOS>"), unk="<UNK>")

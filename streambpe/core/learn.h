@@ -36,7 +36,7 @@
    higher floor. If not even the best pair's places fit, the caller is told CORE_FULL; the words are then as the events
    told so far leave them.
 
-   Judge: tests/sequential.py and train/reference, one merge at a time (tests/core/test_learner.py,
+   Judge: tests/sequential.py and tests/oracles, one merge at a time (tests/core/test_learner.py,
    tests/train/test_engine.py). */
 #ifndef STREAMBPE_LEARN_H
 #define STREAMBPE_LEARN_H

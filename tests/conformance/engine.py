@@ -24,14 +24,14 @@ from streambpe.sources.source import Source
 from streambpe.text.patterns import PRESETS, find_pattern
 from streambpe.text.script_runs import SPACELESS
 from streambpe.text.whitespace import WORD_MARK
-from streambpe.train import reference
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
-from streambpe.train.reference.picky import SPECIALS
+from tests import oracles
 from tests.conformance.golden import Params, Vector, find_chunks, pretokenizer_chunks
 from tests.conformance.judges import ALL_BYTES, kensho_deletions
 from tests.conformance.script_judges import NO_SPLIT, Pretokenizer
 from tests.conformance.verdicts import Claim, Judge, Verdict, encoder, equal_until, inherited_first
+from tests.oracles.picky import SPECIALS
 
 RESOURCES = Resources(400 * 10**6, 2)
 
@@ -66,7 +66,7 @@ def learn_from_counts(counts: dict[bytes, int], **options: Any) -> EventLog:
         return read_event_log(train(run, resources=RESOURCES, **options).log)
 
 
-def log_of(training: reference.Training) -> EventLog:
+def log_of(training: oracles.Training) -> EventLog:
     """A training of the reference as a log."""
     vocabulary = training.vocabulary
     stop_words = tuple(StopWord(number, chunk) for chunk, number in vocabulary.stop_ids.items())
@@ -100,8 +100,8 @@ def judge_hf(vector: Vector) -> Verdict:
 def merges_before_a_tie(vector: Vector) -> int:
     """How many merges of the vector come before the first place where two pairs have the best count."""
     params = vector.params
-    counts = reference.count_chunks([find_chunks(params["pattern"], document) for document in vector.documents])
-    trainer = reference.WordTrainer(counts, bytes_alphabet())
+    counts = oracles.count_chunks([find_chunks(params["pattern"], document) for document in vector.documents])
+    trainer = oracles.WordTrainer(counts, bytes_alphabet())
     for place, (_, _, _, _, left, right, _) in enumerate(vector.data["events"]):
         found = trainer.training.corpus.pair_counts
         n = max(found.values())
@@ -131,14 +131,14 @@ def only_until(place: int, vector: Vector, why: str) -> str | None:
 def judge_batchbpe(vector: Vector) -> Verdict:
     """Batches as sets of merges with their counts, and stop words, until a tie decides what is in one."""
     params = vector.params
-    counts = reference.count_chunks([find_chunks(params["pattern"], document) for document in vector.documents])
-    published, ours = (reference.choose_stop_words(counts, params["stop_list_size"], way) for way in STOP_TIES)
+    counts = oracles.count_chunks([find_chunks(params["pattern"], document) for document in vector.documents])
+    published, ours = (oracles.choose_stop_words(counts, params["stop_list_size"], way) for way in STOP_TIES)
     options = {"cap_divisor": params["cap_divisor"], "overlaps": "all" if "Quick" in vector.system else "disjoint"}
     if set(published) != set(ours):
         return Verdict(not_judged="a tie decides which chunks are stop words")
-    kept = reference.cut_off(counts, params["freq_cutoff"])
+    kept = oracles.cut_off(counts, params["freq_cutoff"])
     trainings = [
-        reference.train_batches(
+        oracles.train_batches(
             kept, bytes_alphabet(), params["vocab_size"], ties=ties, max_batch_size=params["max_batch_size"],
             stop_words=stop_words, **options,
         )
@@ -184,7 +184,7 @@ def judge_kensho_words(vector: Vector) -> Verdict:
     words = params["word_phase"]
     documents = [pretokenizer_chunks(params["pretokenizer"], document) for document in vector.documents]
     log = learn_from_counts(
-        dict(reference.count_chunks(documents)),
+        dict(oracles.count_chunks(documents)),
         like="kensho",
         vocab_size=words["vocab_size"],
         tau=deleting(words["tau"]),
@@ -223,7 +223,7 @@ def judge_kensho_deletions(vector: Vector) -> Verdict:
     params = vector.params
     config = params["pretokenizer"]
     documents = [pretokenizer_chunks(config, document) for document in vector.documents]
-    counts = reference.count_chunks(documents)
+    counts = oracles.count_chunks(documents)
     log = learn_from_counts(dict(counts), like="kensho", vocab_size=params["vocab_size"], tau=deleting(params["tau"]))
     model = Model(log)
     params.asked_elsewhere("blowup")  # by pairs
@@ -288,12 +288,12 @@ def judge_picky_characters(vector: Vector) -> Verdict:
 def characters_decide(vector: Vector, alphabet: Alphabet) -> int:
     """How many events are the same, whichever of the equally rare characters are unknown."""
     params = vector.params
-    words = reference.marked_words(vector.text.split("\n"))
+    words = oracles.marked_words(vector.text.split("\n"))
     told = []
-    for known in (reference.covering_alphabet(words, params["coverage"]), alphabet):
-        training = reference.train_words(
+    for known in (oracles.covering_alphabet(words, params["coverage"]), alphabet):
+        training = oracles.train_words(
             words, known, params["vocab_size"], ties="bytes", other_ids=len(SPECIALS),
-            deletions=reference.Deletions.at(params["threshold"], delete_to="walk", picky=True),
+            deletions=oracles.Deletions.at(params["threshold"], delete_to="walk", picky=True),
         )  # fmt: skip
         told.append(word_steps(Model(log_of(training))))
     return equal_until(*told)
@@ -415,7 +415,7 @@ def published_until(vector: Vector) -> int | None:
     size, supers = words["vocab_size"], "SuperBpeTrainer" in vector.system
     told = []
     for published in (True, False):
-        training = reference.train_boundless(
+        training = oracles.train_boundless(
             documents, utf8_alphabet(), size + (params["supermerges"] if supers else 0),
             transition=size if supers else None, superword_pattern=config["merge_pattern"],
             greedy_split=params["greedy_split"] and published, stop_early=published and not supers,
@@ -432,11 +432,11 @@ def judge_boundless_original(vector: Vector) -> Verdict:
     documents = [find_chunks(params["pattern"], document) for document in vector.documents]
     pattern, size = params["merge_pattern"], params["vocab_size"]
     deletions = kensho_deletions(params)
-    old = reference.train_boundless_original(
+    old = oracles.train_boundless_original(
         documents, bytes_alphabet(), size, superword_pattern=pattern, deletions=deletions
     )
-    new = reference.train_boundless(
-        documents, bytes_alphabet(), size, superword_pattern=reference.text_matches(pattern, at_start=True),
+    new = oracles.train_boundless(
+        documents, bytes_alphabet(), size, superword_pattern=oracles.text_matches(pattern, at_start=True),
         ties="bytes", overlaps="disjoint", deletions=deletions,
     )  # fmt: skip
     clear = equal_until(old.events, new.events)

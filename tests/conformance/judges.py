@@ -6,8 +6,7 @@ from typing import Any
 
 from streambpe.model.alphabet import bytes_alphabet, gpt2_alphabet, seen_alphabet, utf8_alphabet
 from streambpe.model.eventlog import Op, Special
-from streambpe.train import reference
-from streambpe.train.reference.picky import SPECIALS, WORD_START
+from tests import oracles
 from tests.conformance.golden import Params, Vector, find_chunks, pretokenizer_chunks
 from tests.conformance.script_judges import (
     judge_pretokenization,
@@ -28,14 +27,15 @@ from tests.conformance.verdicts import (
     superword_flags,
     tokens_hex,
 )
+from tests.oracles.picky import SPECIALS, WORD_START
 
 # Plain BPE
 
 
 def judge_minbpe(vector: Vector) -> Verdict:
     params = vector.params
-    chunks = reference.count_chunks([find_chunks(params["pattern"], document) for document in vector.documents])
-    training = reference.train_words(chunks, bytes_alphabet(), params["vocab_size"], ties="first-seen")
+    chunks = oracles.count_chunks([find_chunks(params["pattern"], document) for document in vector.documents])
+    training = oracles.train_words(chunks, bytes_alphabet(), params["vocab_size"], ties="first-seen")
     verdict = Verdict(encode=encoder(model_of(training), lambda text: find_chunks(params["pattern"], text)))
     verdict.claim(
         vector,
@@ -54,9 +54,9 @@ def judge_hf(vector: Vector) -> Verdict:
     def cut(text: str) -> list[bytes]:
         return find_chunks(params["pattern"], text, keep_gaps=True)  # "isolated": what lies between matches stays
 
-    chunks = reference.count_chunks([cut(document) for document in vector.documents])
+    chunks = oracles.count_chunks([cut(document) for document in vector.documents])
     all_bytes = ALL_BYTES[params["initial_alphabet"]]
-    training = reference.train_words(
+    training = oracles.train_words(
         chunks,
         gpt2_alphabet() if all_bytes else seen_alphabet(chunks),
         params["vocab_size"],
@@ -71,10 +71,10 @@ def judge_hf(vector: Vector) -> Verdict:
 
 def judge_batchbpe(vector: Vector) -> Verdict:
     params = vector.params
-    counts = reference.count_chunks([find_chunks(params["pattern"], document) for document in vector.documents])
-    stop_words = reference.choose_stop_words(counts, params["stop_list_size"], ties="first-seen")
-    training = reference.train_batches(
-        reference.cut_off(counts, params["freq_cutoff"]),
+    counts = oracles.count_chunks([find_chunks(params["pattern"], document) for document in vector.documents])
+    stop_words = oracles.choose_stop_words(counts, params["stop_list_size"], ties="first-seen")
+    training = oracles.train_batches(
+        oracles.cut_off(counts, params["freq_cutoff"]),
         bytes_alphabet(),
         params["vocab_size"],
         overlaps="all" if "Quick" in vector.system else "disjoint",
@@ -102,10 +102,10 @@ def judge_batchbpe(vector: Vector) -> Verdict:
 
 def judge_picky_char(vector: Vector) -> Verdict:
     params = vector.params
-    words = reference.marked_words(vector.text.split("\n"))
-    alphabet = reference.covering_alphabet(words, params["coverage"])
-    deletions = reference.Deletions.at(params["threshold"], delete_to="walk", picky=True)
-    training = reference.train_words(
+    words = oracles.marked_words(vector.text.split("\n"))
+    alphabet = oracles.covering_alphabet(words, params["coverage"])
+    deletions = oracles.Deletions.at(params["threshold"], delete_to="walk", picky=True)
+    training = oracles.train_words(
         words,
         alphabet,
         params["vocab_size"],
@@ -139,12 +139,12 @@ def judge_picky_char(vector: Vector) -> Verdict:
     return verdict
 
 
-def kensho_deletions(params: Params) -> reference.Deletions:
+def kensho_deletions(params: Params) -> oracles.Deletions:
     delete_to: Any = "bytes" if params["blowup"] else "pair"
-    return reference.Deletions.at(params["tau"], delete_to, ask_twice=True)
+    return oracles.Deletions.at(params["tau"], delete_to, ask_twice=True)
 
 
-def word_events(training: reference.Training) -> list[list[Any]]:
+def word_events(training: oracles.Training) -> list[list[Any]]:
     """Word phase events as fastboundlessbpe's vectors write them."""
     events: list[list[Any]] = []
     for event, detail in zip(training.events, training.details, strict=True):
@@ -159,8 +159,8 @@ def word_events(training: reference.Training) -> list[list[Any]]:
 def judge_kensho_words(vector: Vector) -> Verdict:
     params = vector.params
     documents = [pretokenizer_chunks(params["pretokenizer"], document) for document in vector.documents]
-    training = reference.train_words(
-        reference.count_chunks(documents),
+    training = oracles.train_words(
+        oracles.count_chunks(documents),
         utf8_alphabet(),
         params["vocab_size"],
         ties="bytes",
@@ -194,11 +194,11 @@ def judge_kensho_superwords(vector: Vector) -> Verdict:
     size = word_phase["vocab_size"]
     if superbpe:
         target = size + params["supermerges"]  # of the other trainer there is no such number
-        training = reference.train_superbpe(documents, utf8_alphabet(), target, size, **options)
+        training = oracles.train_superbpe(documents, utf8_alphabet(), target, size, **options)
     else:
-        training = reference.train_boundless(documents, utf8_alphabet(), size, **options)
-    words = reference.train_words(
-        reference.count_chunks(documents),
+        training = oracles.train_boundless(documents, utf8_alphabet(), size, **options)
+    words = oracles.train_words(
+        oracles.count_chunks(documents),
         utf8_alphabet(),
         size,
         ties="bytes",
@@ -224,7 +224,7 @@ def judge_kensho_superwords(vector: Vector) -> Verdict:
 def judge_boundless_original(vector: Vector) -> Verdict:
     params = vector.params
     documents = [find_chunks(params["pattern"], document) for document in vector.documents]
-    training = reference.train_boundless_original(
+    training = oracles.train_boundless_original(
         documents,
         bytes_alphabet(),
         params["vocab_size"],
@@ -263,17 +263,17 @@ def judge_superbpe_hf(vector: Vector) -> Verdict:
     def stage2(text: str) -> list[bytes]:
         return find_chunks(params["stage2_pattern"], text, keep_gaps=True)
 
-    first = reference.count_chunks([stage1(document) for document in vector.documents])
+    first = oracles.count_chunks([stage1(document) for document in vector.documents])
     least = max(1, params.get("min_frequency", 0))
-    words = reference.train_words(first, seen_alphabet(first), params["stage1_vocab_size"], min_frequency=least)
+    words = oracles.train_words(first, seen_alphabet(first), params["stage1_vocab_size"], min_frequency=least)
     merges = [
         (words.vocabulary[left].content, words.vocabulary[right].content)
         for left, right in (event.pair for event in words.events)
     ]
     # The merge file is cut with `head -n N`, and its first line is a version: N - 1 merges remain.
     inherited = merges[: params["num_inherit_merges"] - 1]
-    second = reference.count_chunks([stage2(document) for document in vector.documents])
-    training = reference.train_uw(inherited, second, seen_alphabet(second), params["vocab_size"], min_frequency=least)
+    second = oracles.count_chunks([stage2(document) for document in vector.documents])
+    training = oracles.train_uw(inherited, second, seen_alphabet(second), params["vocab_size"], min_frequency=least)
     pairs = [contents(training, *event.pair) for event in training.events]
     kept = len(inherited_first([[left.hex(), right.hex()] for left, right in inherited], pairs))
     events = [

@@ -14,7 +14,7 @@ from streambpe.model.alphabet import bytes_alphabet, script_alphabet
 from streambpe.model.script import INDEX_SYMBOLS, decode_symbols, encode_text, symbol_table
 from streambpe.text.prepare import prepare
 from streambpe.text.script_rules import ScriptRules, split_by_rules
-from streambpe.train import reference
+from tests import oracles
 from tests.conformance.golden import Params, Vector, find_chunks, pattern_named, script_aware_chunks
 from tests.conformance.verdicts import Claim, Row, Verdict, model_of, tokens_hex
 
@@ -61,7 +61,7 @@ class Pretokenizer:
         """The rule of --whole-characters, where it holds."""
         if not self.whole_characters:
             return None
-        return reference.whole_characters_script(INDEX_SYMBOLS) if self.script else reference.whole_characters_bytes
+        return oracles.whole_characters_script(INDEX_SYMBOLS) if self.script else oracles.whole_characters_bytes
 
     def claims(self, params: Params, base_tokens: int) -> list[Claim]:
         """What the parameters say beside the training itself."""
@@ -77,12 +77,12 @@ def judge_script(vector: Vector) -> Verdict:
     """Events, counts, the corpus as it was counted, and encodings, over bytes or script symbols."""
     params, way = vector.params, Pretokenizer.of(vector.params)
     alphabet = script_alphabet("drop") if way.script else bytes_alphabet(first_id=1)
-    chunks = reference.count_chunks(
+    chunks = oracles.count_chunks(
         [[chunk.encode() for chunk in way.cut(prepared(document))] for document in vector.documents]
     )
     sizes = {chunk: len(alphabet.split(chunk)) for chunk in chunks}
     taken = {chunk: n for chunk, n in chunks.items() if sizes[chunk] <= LONGEST}
-    training = reference.train_words(
+    training = oracles.train_words(
         taken, alphabet, len(alphabet) + params["additional_vocab_size"], may_merge=way.may_merge
     )
     final, vocabulary = training.corpus.token_counts, training.vocabulary
@@ -139,7 +139,7 @@ def judge_pretokenization(vector: Vector) -> Verdict:
         ours = [[c.decode() for c in script_aware_chunks(main, special, SCRIPTS, t)] for t in data["cases"]]
         verdict.claims.append(Claim(f"script_aware[{name}]", ours, theirs))
     for column, name in enumerate(data["eligibility"]["columns"][1:], 1):
-        matches = reference.text_matches(data["eligibility"]["patterns"][name])
+        matches = oracles.text_matches(data["eligibility"]["patterns"][name])
         rows = data["eligibility"]["rows"]
         ours_eligible = [matches(row[0].encode()) for row in rows]
         verdict.claims.append(Claim(f"eligibility[{name}]", ours_eligible, [row[column] for row in rows]))

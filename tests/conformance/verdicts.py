@@ -18,7 +18,7 @@ import polars as pl
 from streambpe.encode.encoder import Encoder
 from streambpe.model.eventlog import EventLog, Header, Op, StopWord
 from streambpe.model.replay import Model
-from streambpe.train import reference
+from tests import oracles
 from tests.conformance.golden import Vector
 
 Row = dict[str, Any]
@@ -51,7 +51,7 @@ def tokens_hex(model: Model, log_ids: list[int]) -> list[str]:
     return [model.content(number).hex() if number >= 0 else b"<UNK>".hex() for number in log_ids]
 
 
-def model_of(training: reference.Training, **header: Any) -> Model:
+def model_of(training: oracles.Training, **header: Any) -> Model:
     vocabulary = training.vocabulary
     stop_words = tuple(StopWord(number, chunk) for chunk, number in vocabulary.stop_ids.items())
     return Model(
@@ -86,15 +86,15 @@ def encoder(
     return encode
 
 
-def contents(training: reference.Training, *numbers: int) -> list[str]:
+def contents(training: oracles.Training, *numbers: int) -> list[str]:
     return [training.vocabulary[number].content.hex() for number in numbers]
 
 
-def living(training: reference.Training) -> list[str]:
+def living(training: oracles.Training) -> list[str]:
     return contents(training, *training.vocabulary.living)
 
 
-def superword_flags(training: reference.Training) -> list[list[Any]]:
+def superword_flags(training: oracles.Training) -> list[list[Any]]:
     """[content, 1 if the token's latest birth was a supermerge] in model id order."""
     flags: dict[int, int] = {}
     for event in training.events:

@@ -15,10 +15,10 @@ from streambpe.inspect.check import check
 from streambpe.model.alphabet import bytes_alphabet
 from streambpe.model.eventlog import EventLog, Header
 from streambpe.model.replay import Model
-from streambpe.train import reference
 from streambpe.train.commands import train
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.trainer import Trainer
+from tests import oracles
 from tests.runs import SMALL, counted_run, rows, text_run
 from tests.samples import natural_text
 from tests.tiers import long, seeds
@@ -186,7 +186,7 @@ def test_the_recount_is_the_references(monkeypatch):
     for seed in seeds(60):
         rng = random.Random(seed)
         words = {bytes(rng.choices(b"abc", k=rng.randint(1, 12))): rng.randint(1, 5) for _ in range(12)}
-        training = reference.train_words(words, bytes_alphabet(), 256 + rng.randint(0, 12))
+        training = oracles.train_words(words, bytes_alphabet(), 256 + rng.randint(0, 12))
         model = Model(EventLog(Header(bytes_alphabet().to_header()), tuple(training.events)))
         replay = recount.Replay(training.events)
         flat = np.frombuffer(b"".join(words), np.uint8).astype(np.int64)
@@ -204,7 +204,7 @@ def test_the_recount_is_the_references(monkeypatch):
                         found[left, right] = found.get((left, right), 0) + n
                 expected: dict[tuple[int, int], int] = {}
                 for word, n in words.items():
-                    for pair in reference.count_pairs(model.encode_chunk(word), overlaps):
+                    for pair in oracles.count_pairs(model.encode_chunk(word), overlaps):
                         expected[pair] = expected.get(pair, 0) + n
                 assert found == expected, (seed, overlaps, longest)
 

@@ -23,9 +23,9 @@ from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import train
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
-from streambpe.train.reference import text_matches
-from streambpe.train.reference.superwords import IMPROVED
 from streambpe.train.superwords.neighbours import Reader
+from tests.oracles import text_matches
+from tests.oracles.superwords import IMPROVED
 from tests.runs import log_of
 from tests.train import test_superwords, test_uw
 from tests.train.test_superwords import documents_run, learn

@@ -21,8 +21,8 @@ from streambpe.model.eventlog import (
     supermerge_event,
 )
 from streambpe.model.replay import Model, events_for_size, merge, sizes, steps
-from streambpe.train import reference
-from streambpe.train.reference import Deletions, as_model, train_boundless, train_words
+from tests import oracles
+from tests.oracles import Deletions, as_model, train_boundless, train_words
 from tests.samples import chunks_of, documents, sample_text, word_counts
 from tests.tiers import examples
 from tests.train.test_reference import boundless_options, deletion_rules
@@ -231,7 +231,7 @@ def test_events_that_contradict_the_alphabet_are_refused():
 @pytest.mark.parametrize("rules", [{}, {"deletions": Deletions.at(0.7)}, {"ties": "bytes", "overlaps": "disjoint"}])
 def test_a_real_text_is_encoded_as_it_was_trained(rules):
     """On a text with repeats, accents and other scripts every chunk gets its training segmentation."""
-    counts = reference.count_chunks([chunks_of(sample_text(6))])
+    counts = oracles.count_chunks([chunks_of(sample_text(6))])
     training = train_words(counts, utf8_alphabet(), 500, **rules)
     m = as_model(training)
     assert [m.encode_chunk(chunk) for chunk in counts] == training.corpus.sequences

@@ -22,7 +22,7 @@ from streambpe.model.alphabet import (
 from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS, encode_text
 from streambpe.model.vocabulary import Token
 from streambpe.model.whole_characters import whole_characters
-from streambpe.train.reference import train_words, whole_characters_bytes, whole_characters_script
+from tests.oracles import train_words, whole_characters_bytes, whole_characters_script
 
 # Bytes of every kind: ASCII, continuing, leads of two, three and four, and bytes no text has.
 some_bytes = st.lists(st.sampled_from(b"aZ\x00\x80\xbf\x9f\xc3\xdf\xe4\xef\xf0\xf4\xff\xc0"), min_size=1, max_size=7)

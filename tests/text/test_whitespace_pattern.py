@@ -20,7 +20,7 @@ from streambpe.text.patterns import find_pattern
 from streambpe.text.whitespace import SPACES, WordRules
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
-from streambpe.train.reference import marked_words
+from tests.oracles import marked_words
 from tests.runs import stored_ids
 from tests.script_samples import LINES, hostile_texts, long_text
 

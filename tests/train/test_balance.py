@@ -39,7 +39,7 @@ from streambpe.train.counting.count import count
 from streambpe.train.engine import balanced
 from streambpe.train.engine.balanced import Balance, BalancedEngine, Choice, Group
 from streambpe.train.engine.rules import EngineOptions, Words
-from streambpe.train.reference.balanced import learn_balanced
+from tests.oracles.balanced import learn_balanced
 from tests.runs import SMALL, log_of, plain_events
 from tests.samples import natural_text
 from tests.tiers import seeds

@@ -21,11 +21,11 @@ from streambpe.errors import UsageError
 from streambpe.inspect.check import check
 from streambpe.model.eventlog import read_event_log
 from streambpe.model.replay import Model
-from streambpe.train import reference
 from streambpe.train.commands import train
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.trainer import Trainer
 from streambpe.train.words import cover, known_stretches
+from tests import oracles
 from tests.runs import SMALL, cli, rows, text_run
 from tests.samples import natural_text
 
@@ -64,7 +64,7 @@ def test_the_log_is_the_slow_trainers(mode, trained):
     stops = [word.content for word in log.header.stop_words]
     counts = {chunk.encode(): n for chunk, n in rows(trained, "SELECT chunk, n FROM chunk_counts ORDER BY chunk")}
     counts = {c: n for c, n in counts.items() if c not in stops and n >= options.get("freq_cutoff", 1)}
-    listed = reference.covering_alphabet(counts, float(options.get("coverage", 1)))
+    listed = oracles.covering_alphabet(counts, float(options.get("coverage", 1)))
     assert model.alphabet.kind == "chars"
     assert len(model.alphabet) == len(listed)
     often = Counter()
@@ -75,8 +75,8 @@ def test_the_log_is_the_slow_trainers(mode, trained):
     assert list(model.alphabet.symbols) == sorted(model.alphabet.symbols)
     deletions = None
     if "tau" in config:
-        deletions = reference.Deletions.at(config["tau"], config["delete_to"], config["delete_test"] == "after")
-    slow = reference.train_words(
+        deletions = oracles.Deletions.at(config["tau"], config["delete_to"], config["delete_test"] == "after")
+    slow = oracles.train_words(
         counts,
         model.alphabet,
         options["vocab_size"],
@@ -179,7 +179,7 @@ def test_covering_leaves_out_what_the_slow_rule_leaves_out(counts, percent):
     table = np.zeros(0x110000, np.int64)
     table[list(counts)] = list(counts.values())
     alphabet, left = cover(table, Fraction(percent, 100))
-    slow = reference.covering_alphabet({chr(c).encode(): n for c, n in counts.items()}, percent / 100)
+    slow = oracles.covering_alphabet({chr(c).encode(): n for c, n in counts.items()}, percent / 100)
     gone = [n for c, n in counts.items() if chr(c).encode() not in alphabet.symbols]
     assert (len(alphabet), len(gone), sum(gone)) == (len(slow), left.kinds, left.n)
     assert max(gone, default=0) <= min(counts[ord(symbol)] for symbol in alphabet.symbols)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from streambpe.model.alphabet import bytes_alphabet
 from streambpe.model.eventlog import Op
-from streambpe.train import reference
 from streambpe.train.engine.deletion import Deletions
 from streambpe.train.engine.engine import Engine, EngineOptions, ReplayMismatch, Words
+from tests import oracles
 from tests.sequential import BASE, hard_words, text_words
 from tests.tiers import examples, long, seeds, share
 
@@ -33,8 +33,8 @@ WAYS = {
 
 def slowly(words, size, tau, to, test, **options):
     """Events of the slow trainer as (op, left, right, id, n, into) up to so many living learned tokens."""
-    deletions = reference.Deletions.at(tau, delete_to=to, picky=test == "after")
-    training = reference.train_words(
+    deletions = oracles.Deletions.at(tau, delete_to=to, picky=test == "after")
+    training = oracles.train_words(
         [(list(word), n) for word, n in words], bytes_alphabet(), 256 + size, deletions=deletions, **options
     )
     return [

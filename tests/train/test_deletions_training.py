@@ -19,10 +19,10 @@ from streambpe.model.replay import Model
 from streambpe.resources import Resources
 from streambpe.store.database import open_store, use_training
 from streambpe.store.trainings import TokenTable, fold_training
-from streambpe.train import reference
 from streambpe.train.commands import train
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.trainer import Trainer
+from tests import oracles
 from tests.runs import SMALL, cli, rows, text_run
 from tests.samples import natural_text
 
@@ -60,13 +60,13 @@ def test_the_log_is_the_slow_trainers(counted, tmp_path):
         log = read_event_log(run / "model.events.jsonl")
         counts = {chunk.encode(): n for chunk, n in rows(run, "SELECT chunk, n FROM chunk_counts")}
         config = log.header.config
-        slow = reference.train_words(
+        slow = oracles.train_words(
             counts,
             Model(log).alphabet,
             500,
             ties=config["ties"],
             overlaps=config["overlaps"],
-            deletions=reference.Deletions.at("0.6", config["delete_to"], config["delete_test"] == "after"),
+            deletions=oracles.Deletions.at("0.6", config["delete_to"], config["delete_test"] == "after"),
         )
         assert list(log.events) == slow.events
         assert sum(event.op == "delete" for event in log.events) > 20

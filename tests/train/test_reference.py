@@ -20,17 +20,17 @@ from streambpe.model.alphabet import (
     seen_alphabet,
 )
 from streambpe.model.eventlog import Op, delete_event, merge_event, supermerge_event
-from streambpe.train import reference
-from streambpe.train.reference import Deletions, train_boundless, train_words
-from streambpe.train.reference.primitives import Corpus
-from streambpe.train.reference.superwords import IMPROVED, SIMPLE, split_runs
+from tests import oracles
+from tests.oracles import Deletions, train_boundless, train_words
+from tests.oracles.primitives import Corpus
+from tests.oracles.superwords import IMPROVED, SIMPLE, split_runs
 from tests.samples import WORD, chunks_of, documents, sample_text, word_counts
 from tests.tiers import examples, seeds
 
 BYTES = bytes_alphabet()
 
 
-def learned(training: reference.Training) -> list[bytes]:
+def learned(training: oracles.Training) -> list[bytes]:
     """What each merge made, in order."""
     return [training.vocabulary[event.id].content for event in training.events if event.left is not None]
 
@@ -60,13 +60,13 @@ def assert_counts_are_true(corpus: Corpus) -> None:
 def test_a_run_of_equal_symbols_is_counted_by_place_or_by_merge(sequence, overlapping, disjoint):
     """`all` counts every place; `disjoint` counts the merges that can be made."""
     ids = list(sequence.encode())
-    assert list(reference.count_pairs(ids, "all")) == [tuple(pair.encode()) for pair in overlapping]
-    assert list(reference.count_pairs(ids, "disjoint")) == [tuple(pair.encode()) for pair in disjoint]
+    assert list(oracles.count_pairs(ids, "all")) == [tuple(pair.encode()) for pair in overlapping]
+    assert list(oracles.count_pairs(ids, "disjoint")) == [tuple(pair.encode()) for pair in disjoint]
 
 
 def test_unknown_symbols_are_walls():
     """No pair with a symbol outside the alphabet is ever counted."""
-    assert list(reference.count_pairs([1, UNKNOWN, 1, 2], "all")) == [(1, 2)]
+    assert list(oracles.count_pairs([1, UNKNOWN, 1, 2], "all")) == [(1, 2)]
     training = train_words({b"abab": 2, "aéb".encode(): 9}, chars_alphabet("ab"), 5)
     assert learned(training) == [b"ab", b"abab"]
 
@@ -78,7 +78,7 @@ def test_the_page_on_plain_bpe_is_right():
     assert learned(training) == [b"lo", b"low", b"ew"]
     assert [event.n for event in training.events] == [7, 7, 6]
     assert training.events[1] == merge_event(256, ord("w"), 257, 7)
-    plain = reference.learn_plain(list(words.items()), 256, 3)
+    plain = oracles.learn_plain(list(words.items()), 256, 3)
     assert plain == [(event.pair, event.n) for event in training.events]
 
 
@@ -86,7 +86,7 @@ def test_the_page_on_plain_bpe_is_right():
 def test_counts_kept_between_merges_change_nothing(words, merges):
     """The trainer that keeps its counts learns what the page that counts anew learns."""
     training = train_words(words, BYTES, 256 + merges)
-    plain = reference.learn_plain(list(words.items()), 256, merges)
+    plain = oracles.learn_plain(list(words.items()), 256, merges)
     assert [(event.pair, event.n) for event in training.events] == plain
     assert training.target_reached == (len(plain) == merges)
     assert_counts_are_true(training.corpus)
@@ -232,12 +232,12 @@ def test_counts_stay_true_through_deletions(words, deletions, overlaps, ties):
 
 def test_the_rarest_characters_leave_the_alphabet():
     """Coverage drops whole characters, rarest first, while their sum stays below what may go."""
-    words = reference.marked_words(["aa aa bb", "c"])
+    words = oracles.marked_words(["aa aa bb", "c"])
     assert words == {"▁aa".encode(): 2, "▁bb".encode(): 1, "▁c".encode(): 1}
-    assert b"".join(reference.covering_alphabet(words, 1.0).symbols).decode() == "▁abc"
-    assert b"".join(reference.covering_alphabet(words, 0.8).symbols).decode() == "▁ab"  # 2 of 11 may go
+    assert b"".join(oracles.covering_alphabet(words, 1.0).symbols).decode() == "▁abc"
+    assert b"".join(oracles.covering_alphabet(words, 0.8).symbols).decode() == "▁ab"  # 2 of 11 may go
     # 1 of 11 may go and c alone reaches it: nothing leaves (the reference would drop everything).
-    assert b"".join(reference.covering_alphabet(words, 0.9).symbols).decode() == "▁abc"
+    assert b"".join(oracles.covering_alphabet(words, 0.9).symbols).decode() == "▁abc"
 
 
 # Whole characters
@@ -246,7 +246,7 @@ def test_the_rarest_characters_leave_the_alphabet():
 def test_whole_characters_grow_left_to_right():
     """Every learned token is whole characters or the first bytes of one character."""
     words = Counter(chunks_of(sample_text(1, 800)))
-    training = train_words(words, BYTES, 400, may_merge=reference.whole_characters_bytes)
+    training = train_words(words, BYTES, 400, may_merge=oracles.whole_characters_bytes)
     partial = 0
     for content in learned(training):
         whole = content.decode(errors="ignore").encode()
@@ -260,9 +260,7 @@ def test_whole_characters_grow_left_to_right():
 def test_script_characters_are_completed_first():
     """Block then index make a character; a base symbol never joins a longer token."""
     alphabet = numbered_alphabet("script", 8, first_id=1)  # index symbols 1-6, block symbols 7 and 8
-    training = train_words(
-        [([7, 1, 7, 2], 5), ([8, 1], 2)], alphabet, 13, may_merge=reference.whole_characters_script(6)
-    )
+    training = train_words([([7, 1, 7, 2], 5), ([8, 1], 2)], alphabet, 13, may_merge=oracles.whole_characters_script(6))
     assert [event.pair for event in training.events] == [(7, 1), (7, 2), (9, 10), (8, 1)]
 
 
@@ -272,7 +270,7 @@ def test_script_characters_are_completed_first():
 def test_a_batch_takes_only_pairs_that_cannot_clash():
     """The docstring's example: th and in are taken, he and er are left for the next batch."""
     counts = {b"th": 9, b"he": 8, b"in": 7, b"er": 6, b"xx": 0}
-    training = reference.train_batches(counts, BYTES, 256 + 8, cap_divisor=2)
+    training = oracles.train_batches(counts, BYTES, 256 + 8, cap_divisor=2)
     assert learned(training)[:2] == [b"th", b"in"]
     assert training.batch_sizes[0] == 2
     assert learned(training)[2] == b"he"
@@ -281,17 +279,17 @@ def test_a_batch_takes_only_pairs_that_cannot_clash():
 @given(word_counts, st.integers(0, 20), st.sampled_from(["first-seen", "ids", "bytes"]))
 def test_batches_of_one_are_plain_bpe(words, merges, ties):
     """With max_batch_size 1 the rule is one-at-a-time BPE, whatever the ties."""
-    batches = reference.train_batches(words, BYTES, 256 + merges, ties=ties, max_batch_size=1, overlaps="all")
+    batches = oracles.train_batches(words, BYTES, 256 + merges, ties=ties, max_batch_size=1, overlaps="all")
     assert batches.events == train_words(words, BYTES, 256 + merges, ties=ties).events
 
 
 def test_stop_words_are_the_commonest_chunks_of_more_than_one_character():
     """Of the 2N commonest, those longer than a character, at most N; ties by bytes or by first seen."""
     counts = {b"a": 9, b"the": 8, "é".encode(): 7, b"zz": 5, b"of": 5, b"it": 4}
-    assert reference.choose_stop_words(counts, 2) == [b"the", b"of"]
-    assert reference.choose_stop_words(counts, 2, ties="first-seen") == [b"the", b"zz"]
-    assert reference.choose_stop_words(counts, 1) == [b"the"]
-    assert reference.cut_off(counts, 5) == {chunk: n for chunk, n in counts.items() if n > 4}
+    assert oracles.choose_stop_words(counts, 2) == [b"the", b"of"]
+    assert oracles.choose_stop_words(counts, 2, ties="first-seen") == [b"the", b"zz"]
+    assert oracles.choose_stop_words(counts, 1) == [b"the"]
+    assert oracles.cut_off(counts, 5) == {chunk: n for chunk, n in counts.items() if n > 4}
 
 
 # Superwords
@@ -327,7 +325,7 @@ boundless_options = st.fixed_dictionaries(
 def test_two_phases_give_the_one_pass_result(documents, tokens, options):
     """Words first and interleaving afterwards equals one operation at a time over whole documents."""
     two = train_boundless(documents, BYTES, 256 + tokens, **options)
-    one = reference.train_boundless_one_pass(documents, BYTES, 256 + tokens, **options)
+    one = oracles.train_boundless_one_pass(documents, BYTES, 256 + tokens, **options)
     assert two.events == one.events
     assert list(two.vocabulary.living) == list(one.vocabulary.living)
 
@@ -340,13 +338,13 @@ def test_a_superword_that_spells_another_chunk_is_that_token():
     joined = [event for event in two.events if two.vocabulary[event.id].content == b"ab"]
     assert {event.op for event in joined} == {Op.MERGE, Op.SUPERMERGE}
     assert len({event.id for event in joined}) == 1
-    assert two.events == reference.train_boundless_one_pass(text, BYTES, 262, **options).events
+    assert two.events == oracles.train_boundless_one_pass(text, BYTES, 262, **options).events
 
 
 def test_learning_goes_on_when_superwords_run_out():
     """Documents without any neighbours give the vocabulary of plain BPE at the full size."""
     words = [[chunk] for chunk in chunks_of(sample_text(2, 300))]
-    plain = train_words(reference.count_chunks(words), BYTES, 300)
+    plain = train_words(oracles.count_chunks(words), BYTES, 300)
     assert train_boundless(words, BYTES, 300).events == plain.events
     # fastboundlessbpe ends after one operation here; its results can still be judged.
     early = train_boundless(words, BYTES, 300, stop_early=True)
@@ -357,9 +355,9 @@ def test_learning_goes_on_when_superwords_run_out():
 def test_superbpe_learns_all_words_first():
     """Up to the transition only merges, after it only supermerges."""
     text = [chunks_of(line) for line in sample_text(3).split("\n")]
-    training = reference.train_superbpe(text, BYTES, 360, 320)
+    training = oracles.train_superbpe(text, BYTES, 360, 320)
     assert [event.op for event in training.events] == [Op.MERGE] * 64 + [Op.SUPERMERGE] * 40
-    plain = train_words(reference.count_chunks(text), BYTES, 320)
+    plain = train_words(oracles.count_chunks(text), BYTES, 320)
     assert training.events[:64] == plain.events
 
 
@@ -393,12 +391,12 @@ def test_the_original_lets_superwords_win_ties_and_forgets_no_string():
     """In the first form a tie goes to the superword, and a deleted token still holds its place."""
     text = [[b" of", b" the"]] * 4 + [[b" xy", b"."]] * 4
     options: dict[str, Any] = {"superword_pattern": IMPROVED, "deletions": Deletions.at(1.0)}
-    training = reference.train_boundless_original(text, BYTES, 262, **options)
+    training = oracles.train_boundless_original(text, BYTES, 262, **options)
     tokens = [token.content for token in training.vocabulary.tokens]
     assert len(tokens) == 262 == len(set(tokens))
     assert training.vocabulary.size < 262  # some are deleted, and yet counted
     new = train_boundless(text, BYTES, 300, ties="bytes", overlaps="disjoint")
-    old = reference.train_boundless_original(text, BYTES, 300)
+    old = oracles.train_boundless_original(text, BYTES, 300)
     place = {
         name: [t.vocabulary[e.id].content for e in t.events].index(b" of the")
         for name, t in (("new", new), ("old", old))
@@ -412,7 +410,7 @@ def test_the_original_joins_nothing_to_a_superword_of_a_word_and_itself():
     alone = [b" no", b" no"]
 
     def superwords(documents: list[list[bytes]]) -> list[bytes]:
-        training = reference.train_boundless_original(documents, BYTES, 300)
+        training = oracles.train_boundless_original(documents, BYTES, 300)
         vocabulary = training.vocabulary
         return [vocabulary[event.id].content for event in training.events if event.op is Op.SUPERMERGE]
 
@@ -425,7 +423,7 @@ def test_the_original_joins_nothing_to_a_superword_of_a_word_and_itself():
 def test_the_original_does_not_count_beside_a_chunk_that_a_superword_spells():
     """ "don" + "'t" unlocks the chunk "don't" that stands elsewhere, but its neighbours there stay uncounted."""
     documents = [[b" don", b"'t", b"."]] * 9 + [[b" don't", b" go", b"."]] * 4 + [[b" go", b"."]] * 9
-    training = reference.train_boundless_original(documents, BYTES, 300)
+    training = oracles.train_boundless_original(documents, BYTES, 300)
     made = [training.vocabulary[event.id].content for event in training.events]
     assert b" don't" in made
     assert b" don't go" not in made
@@ -435,7 +433,7 @@ def test_the_original_does_not_count_beside_a_chunk_that_a_superword_spells():
 def test_original_and_two_phases_part_only_at_a_tie_or_a_listed_string(documents, tokens):
     """Without deletions both forms learn the same until a tie of the two kinds, a string made twice, a superword of a
     word and itself, or one that spells a chunk."""
-    old = reference.train_boundless_original(documents, BYTES, 256 + tokens)
+    old = oracles.train_boundless_original(documents, BYTES, 256 + tokens)
     new = train_boundless(documents, BYTES, 256 + tokens, ties="bytes", overlaps="disjoint")
     made: set[int] = set()
     locked = False
@@ -454,7 +452,7 @@ def test_original_and_two_phases_part_only_at_a_tie_or_a_listed_string(documents
 def test_uw_superbpe_carries_merges_into_coarser_chunks():
     """Inherited merges are made first with the counts of the coarse text; unknown ones are passed over."""
     coarse = {b"of the": 5, b"of a": 3}
-    training = reference.train_uw([(b"o", b"f"), (b"x", b"y"), (b"q", b"of")], coarse, seen_alphabet(coarse), 10)
+    training = oracles.train_uw([(b"o", b"f"), (b"x", b"y"), (b"q", b"of")], coarse, seen_alphabet(coarse), 10)
     vocabulary = training.vocabulary
     assert learned(training)[:2] == [b"of", b"of "]
     assert training.events[0].n == 8
@@ -463,14 +461,14 @@ def test_uw_superbpe_carries_merges_into_coarser_chunks():
 
 def test_uw_superbpe_keeps_what_it_inherits_while_it_once_stood():
     """Only pairs that never stood are passed over: earlier merges may have taken up every place of a pair."""
-    training = reference.train_uw([(b"a", b"b"), (b"b", b"c"), (b"x", b"y")], {b"abc": 14}, gpt2_alphabet(), 259)
+    training = oracles.train_uw([(b"a", b"b"), (b"b", b"c"), (b"x", b"y")], {b"abc": 14}, gpt2_alphabet(), 259)
     assert [(learned(training)[i], event.n) for i, event in enumerate(training.events)] == [
         (b"ab", 14),
         (b"bc", 0),
         (b"abc", 14),
     ]
     # stands only between two merges: (ab, c) after the first, until the second takes c
-    training = reference.train_uw([(b"a", b"b"), (b"c", b"d"), (b"ab", b"c")], {b"abcd": 5}, gpt2_alphabet(), 260)
+    training = oracles.train_uw([(b"a", b"b"), (b"c", b"d"), (b"ab", b"c")], {b"abcd": 5}, gpt2_alphabet(), 260)
     assert [event.n for event in training.events] == [5, 5, 0, 5]
 
 

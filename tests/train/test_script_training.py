@@ -32,13 +32,13 @@ from streambpe.model.vocabulary import Token
 from streambpe.resources import Resources
 from streambpe.text.patterns import PRESETS
 from streambpe.text.script_rules import split_by_rules
-from streambpe.train import reference
 from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count
 from streambpe.train.engine.engine import Engine, EngineOptions, Words
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.engine.whole_characters import WholeCharacterRule
 from streambpe.train.trainer import Trainer
+from tests import oracles
 from tests.runs import SMALL, cli, log_of, rows
 from tests.script_samples import LINES, hostile_texts, long_text
 from tests.sequential import events_of
@@ -51,11 +51,11 @@ TEXT = long_text(3, 1500)
 _any_text = st.text(max_size=30) | st.text("ab é東\n\u0301\ue000\ue001\U000f0000中文กاא", max_size=40)
 
 
-def slow_rule(alphabet: Alphabet) -> reference.words.TokenTest:
+def slow_rule(alphabet: Alphabet) -> oracles.words.TokenTest:
     """The reference's own test of two tokens."""
     if alphabet.kind != "script":
-        return reference.whole_characters_bytes
-    return reference.whole_characters_script(INDEX_SYMBOLS, FIRST_ESCAPE)
+        return oracles.whole_characters_bytes
+    return oracles.whole_characters_script(INDEX_SYMBOLS, FIRST_ESCAPE)
 
 
 def words_of(texts: list[str], alphabet: Alphabet, rng: random.Random) -> list[tuple[list[int], int]]:
@@ -78,7 +78,7 @@ def test_the_engine_equals_the_reference(alphabet, constrained):
         ties, overlaps = rng.choice(["ids", "bytes"]), rng.choice(["all", "disjoint"])
         size = len(alphabet) + rng.choice([10, 60])
         slow = slow_rule(alphabet) if constrained else None
-        training = reference.train_words(words, alphabet, size, ties=ties, overlaps=overlaps, may_merge=slow)
+        training = oracles.train_words(words, alphabet, size, ties=ties, overlaps=overlaps, may_merge=slow)
         wanted = [(*event.pair, event.id, event.n) for event in training.events]
         base = [b""] * alphabet.first_id + list(alphabet.symbols)
         ways: list[dict[str, Any]] = [{}, {"batch": "1"}, {"hot_pairs": 3}, {"floor_ratio": 2, "memory_bytes": 1 << 16}]
@@ -154,7 +154,7 @@ def test_a_training_equals_the_reference(tmp_path, encoding, pattern):
         encoding=encoding, whole_characters=True, vocab_size=len(alphabet) + 250,
     )  # fmt: skip
     chunks = Counter(chunk.encode() for chunk in PRESETS[pattern].split(TEXT[:30_000]))
-    training = reference.train_words(chunks, alphabet, len(alphabet) + 250, may_merge=slow_rule(alphabet))
+    training = oracles.train_words(chunks, alphabet, len(alphabet) + 250, may_merge=slow_rule(alphabet))
     log = log_of(tmp_path / "run")
     assert log.events == tuple(training.events)
     assert log.header.config["whole_characters"] is True

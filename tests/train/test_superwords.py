@@ -32,12 +32,11 @@ from streambpe.store.run import Run
 from streambpe.store.sequences import SequencePart, order_parts
 from streambpe.text.eligible import find_superword_pattern, text_test
 from streambpe.text.patterns import find_pattern
-from streambpe.train import joining, reference
+from streambpe.train import joining
 from streambpe.train.commands import train
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
-from streambpe.train.reference.superwords import as_model
 from streambpe.train.superwords import neighbours, runs
 from streambpe.train.superwords import phase as superwords
 from streambpe.train.superwords.interleave import interleave
@@ -45,6 +44,8 @@ from streambpe.train.superwords.neighbours import Reader, count_neighbours
 from streambpe.train.superwords.runs import OpenChunks, collect_runs, kept_pairs
 from streambpe.train.superwords.sums import Sums
 from streambpe.train.trainer import Trainer
+from tests import oracles
+from tests.oracles.superwords import as_model
 from tests.runs import SMALL, cli, cli_process, ended, log_of, rows, view_rows, with_text_of_neighbours
 from tests.samples import prose_documents
 from tests.tiers import long
@@ -111,10 +112,10 @@ def reference_events(documents: list[str], pattern: str, options: dict) -> list:
     alphabet = ALPHABETS[given.pop("like")]()
     split = find_pattern(pattern).split
     if tau := given.pop("tau", None):
-        given["deletions"] = reference.Deletions.at(tau, given.pop("delete_to", "bytes"))
+        given["deletions"] = oracles.Deletions.at(tau, given.pop("delete_to", "bytes"))
     chunks = [[chunk.encode() for chunk in split(document)] for document in documents]
-    stop_words = reference.choose_stop_words(reference.count_chunks(chunks), given.pop("stop_list", 0), ties="bytes")
-    training = reference.train_boundless(
+    stop_words = oracles.choose_stop_words(oracles.count_chunks(chunks), given.pop("stop_list", 0), ties="bytes")
+    training = oracles.train_boundless(
         chunks,
         alphabet,
         given.pop("vocab_size"),
@@ -221,7 +222,7 @@ def test_without_deletions_every_token_encodes_to_itself():
     rng = random.Random(11)
     for _ in range(150):
         chunks = ["".join(rng.choice("aab") for _ in range(rng.randint(1, 12))) for _ in range(rng.randint(1, 8))]
-        words = reference.train_words(
+        words = oracles.train_words(
             {chunk.encode(): rng.randint(1, 4) for chunk in chunks},
             bytes_alphabet(),
             256 + 40,
@@ -272,7 +273,7 @@ def test_whole_characters_hold_for_the_words(mode, tmp_path):
     run = documents_run(tmp_path / "run", documents, "boundless")
     options = {"like": "hf", "vocab_size": 350, "superword_pattern": "improved", "max_superword_words": None,
                "forbid": None, "block_tokens": (), **mode}  # fmt: skip
-    rule = {"may_merge": reference.whole_characters_bytes}
+    rule = {"may_merge": oracles.whole_characters_bytes}
     wanted = reference_events(documents, "boundless", {**options, **rule})
     assert learn(run, {**options, "whole_characters": True}) == wanted
     assert wanted != reference_events(documents, "boundless", options)

@@ -33,10 +33,10 @@ from streambpe.resources import Resources
 from streambpe.store.parts import PartWriter
 from streambpe.store.run import Run
 from streambpe.text.patterns import find_pattern
-from streambpe.train import reference
 from streambpe.train.commands import resume, train, train_from_iterator
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.trainer import Trainer
+from tests import oracles
 from tests.runs import SMALL, counted_run, log_of, plain_events, rows, text_run
 from tests.samples import natural_text
 
@@ -64,18 +64,18 @@ def base_alphabet(config: TrainConfig, counts: dict[bytes, int], stop_words: lis
     return made[config.alphabet]()
 
 
-def judge(config: TrainConfig, counts: Counts) -> reference.Training:
+def judge(config: TrainConfig, counts: Counts) -> oracles.Training:
     """What the reference learns from these counts under these options."""
     chunks = {chunk.encode(): n for chunk, n in counts.items()}
-    stop_words = reference.choose_stop_words(chunks, config.stop_list)
-    kept = reference.cut_off(chunks, config.freq_cutoff)
+    stop_words = oracles.choose_stop_words(chunks, config.stop_list)
+    kept = oracles.cut_off(chunks, config.freq_cutoff)
     alphabet = base_alphabet(config, kept, stop_words)
     other_ids = config.extra_ids if config.count_specials else 0
-    may_merge = reference.whole_characters_bytes
+    may_merge = oracles.whole_characters_bytes
     if config.encoding == "script":
-        may_merge = reference.whole_characters_script(INDEX_SYMBOLS, FIRST_ESCAPE)
+        may_merge = oracles.whole_characters_script(INDEX_SYMBOLS, FIRST_ESCAPE)
     if config.batch == "paper":
-        return reference.train_batches(
+        return oracles.train_batches(
             kept,
             alphabet,
             config.vocab_size,
@@ -88,8 +88,8 @@ def judge(config: TrainConfig, counts: Counts) -> reference.Training:
         )
     deletions = None
     if config.tau is not None:
-        deletions = reference.Deletions.at(config.tau, config.delete_to, picky=config.delete_test == "after")
-    return reference.train_words(
+        deletions = oracles.Deletions.at(config.tau, config.delete_to, picky=config.delete_test == "after")
+    return oracles.train_words(
         kept,
         alphabet,
         config.vocab_size,
@@ -105,7 +105,7 @@ def judge(config: TrainConfig, counts: Counts) -> reference.Training:
     )
 
 
-def assert_equal_to_reference(run: Path, counts: Counts, name: str, like: str = "hf", **options) -> reference.Training:
+def assert_equal_to_reference(run: Path, counts: Counts, name: str, like: str = "hf", **options) -> oracles.Training:
     """Train, and compare events, ids, sizes and the header with the reference's."""
     as_counted = {"pattern": "gpt4o", "normalize": "none", "unencodable": "bytes"}  # like may set others
     result = train(run, name=name, like=like, counting={"options": as_counted}, resources=SMALL, **options)

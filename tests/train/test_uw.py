@@ -23,12 +23,12 @@ from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts
 from streambpe.text.patterns import find_pattern
-from streambpe.train import reference
 from streambpe.train.commands import train
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.superwords import stage2
+from tests import oracles
 from tests.runs import SMALL, cli, ended, log_of, rows
 from tests.samples import natural_text
 from tests.tiers import seeds
@@ -47,9 +47,9 @@ def reference_events(documents: list[str], pattern: str, options: dict) -> list:
     most, forbid, cutoff = given.pop("max_superword_words"), given.pop("forbid"), given.pop("freq_cutoff")
     given["blocked"] = [token.encode() for token in given.pop("block_tokens")]
     if given.pop("whole_characters"):
-        given["may_merge"] = reference.whole_characters_bytes
+        given["may_merge"] = oracles.whole_characters_bytes
     counts = Counter(chunk.encode() for document in documents for chunk in first.split(document))
-    words = reference.train_words({c: n for c, n in counts.items() if n >= cutoff}, alphabet, transition, **given)
+    words = oracles.train_words({c: n for c, n in counts.items() if n >= cutoff}, alphabet, transition, **given)
     inherited = [tuple(words.vocabulary[part].content for part in event.pair) for event in words.events]
 
     def refused(content: bytes) -> bool:
@@ -61,7 +61,7 @@ def reference_events(documents: list[str], pattern: str, options: dict) -> list:
             return False
 
     chunks = Counter(chunk.encode() for document in documents for chunk in second.split(document))
-    return reference.train_uw(inherited, chunks, alphabet, vocab_size, refused=refused, **given).events
+    return oracles.train_uw(inherited, chunks, alphabet, vocab_size, refused=refused, **given).events
 
 
 def random_case(seed: int) -> tuple[list[str], str, dict]:

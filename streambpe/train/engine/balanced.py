@@ -11,7 +11,7 @@ first merges may be those of plain BPE over the sum of the groups (`start`). Wit
 alpha / groups of the last so many merges is passed over; if all are, the worst chooses. A group that has no pair left
 chooses no more.
 
-Judge: train/reference/balanced.py, which counts everything anew for every merge.
+Judge: tests/oracles/balanced.py, which counts everything anew for every merge.
 """
 
 from __future__ import annotations

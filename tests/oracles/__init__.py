@@ -15,13 +15,13 @@ Plain Python throughout, counts are Python integers, nothing here is fast: a few
 on a few hundred kilobytes take seconds.
 """
 
-from streambpe.train.reference.balanced import learn_balanced
-from streambpe.train.reference.batch import BatchTraining, choose_stop_words, cut_off, train_batches
-from streambpe.train.reference.original import train_boundless_original
-from streambpe.train.reference.picky import covering_alphabet, marked_words
-from streambpe.train.reference.plain import learn_plain
-from streambpe.train.reference.primitives import Corpus, Detail, Training, count_pairs
-from streambpe.train.reference.superwords import (
+from tests.oracles.balanced import learn_balanced
+from tests.oracles.batch import BatchTraining, choose_stop_words, cut_off, train_batches
+from tests.oracles.original import train_boundless_original
+from tests.oracles.picky import covering_alphabet, marked_words
+from tests.oracles.plain import learn_plain
+from tests.oracles.primitives import Corpus, Detail, Training, count_pairs
+from tests.oracles.superwords import (
     as_model,
     count_chunks,
     text_matches,
@@ -30,7 +30,7 @@ from streambpe.train.reference.superwords import (
     train_superbpe,
     train_uw,
 )
-from streambpe.train.reference.words import (
+from tests.oracles.words import (
     Deletions,
     WordTrainer,
     train_words,

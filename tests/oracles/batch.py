@@ -25,7 +25,7 @@ from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import merge_event
 from streambpe.model.replay import Pair
 from streambpe.model.vocabulary import Vocabulary
-from streambpe.train.reference.primitives import (
+from tests.oracles.primitives import (
     Corpus,
     Detail,
     Overlaps,

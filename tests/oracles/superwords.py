@@ -44,8 +44,8 @@ from streambpe.model.eventlog import (
 )
 from streambpe.model.replay import Model, Pair, steps
 from streambpe.model.vocabulary import Token, Vocabulary
-from streambpe.train.reference.primitives import Best, Corpus, Detail, Overlaps, Ties, Training, count_pairs
-from streambpe.train.reference.words import TokenTest, WordTrainer, learn, train_words
+from tests.oracles.primitives import Best, Corpus, Detail, Overlaps, Ties, Training, count_pairs
+from tests.oracles.words import TokenTest, WordTrainer, learn, train_words
 
 Documents = Sequence[Sequence[bytes]]  # each document as its chunks in order
 Base = tuple[int, ...]  # a chunk or superword as its base symbols: its identity

@@ -25,9 +25,9 @@ from functools import partial
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import supermerge_event
 from streambpe.model.replay import Pair
-from streambpe.train.reference.primitives import Corpus, Detail, Training
-from streambpe.train.reference.superwords import IMPROVED, Documents, TextTest, count_chunks, text_matches
-from streambpe.train.reference.words import Deletions, WordTrainer
+from tests.oracles.primitives import Corpus, Detail, Training
+from tests.oracles.superwords import IMPROVED, Documents, TextTest, count_chunks, text_matches
+from tests.oracles.words import Deletions, WordTrainer
 
 
 def train_boundless_original(

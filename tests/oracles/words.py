@@ -25,7 +25,7 @@ from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import delete_event, merge_event
 from streambpe.model.replay import Pair
 from streambpe.model.vocabulary import Token, Vocabulary
-from streambpe.train.reference.primitives import (
+from tests.oracles.primitives import (
     Best,
     Corpus,
     Detail,
