@@ -72,11 +72,6 @@ SELECT id, decode(bytes) FROM tokens WHERE kind = 'stop word' AND id NOT IN (SEL
 -- has_weighted_counts: whether the training's weighted counts are in their table -> one BOOLEAN.
 SELECT EXISTS (FROM weighted_counts);
 
--- has_superword_runs: whether the training in use has rows in superword_run_numbers; no row without the table -> there.
-SELECT estimated_size > 0 AS there
-FROM duckdb_tables()
-WHERE table_name = 'superword_run_numbers' AND schema_name = current_schema();
-
 -- ---- What a training left
 
 -- get_batches: the passes of a training -> the columns of batches, in the order they have in the schema; by batch.

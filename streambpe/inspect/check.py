@@ -30,7 +30,7 @@ from streambpe.sources.source import BadUtf8, Source
 from streambpe.sources.streams import look_at
 from streambpe.store.chunks import Folded, group_row, half_of_spare, range_bytes
 from streambpe.store.counted import CorpusDigest, read_rows
-from streambpe.store.database import BAD_LINES_FORMAT, GROUP_COUNTS_FORMAT, append, open_store
+from streambpe.store.database import append, open_store
 from streambpe.store.job import left_to_count
 from streambpe.store.merge import merge_ranges, merged_lists
 from streambpe.store.parts import Part, Parts, list_parts, parts_by_group
@@ -196,13 +196,7 @@ def _check_tables(
             digest.add(rows)
             meter.advance(len(rows))
         sha256 = str(digest.facts(0)["sha256"])
-        version = facts.get("format_version")
-        spans = Spans.of_parts(mine).table()
-        if version == "1":  # nobody has written to it since: it has no groups
-            spans = spans.drop_columns("group_name")
-        if int(version or 0) < BAD_LINES_FORMAT:
-            spans = spans.drop_columns("bad_lines")
-        con.register("recounted_sources", spans)
+        con.register("recounted_sources", Spans.of_parts(mine).table())
         found: dict[str, list[tuple[Any, ...]]] = {
             "counts": _check_parts([part for part in parts if part not in mine], resources)
         }
@@ -210,11 +204,9 @@ def _check_tables(
         found["chunk_counts"] = run_sql(con, "checks/chunk_counts")
         if "corpus" in facts or mine:
             found["corpus"] = run_sql(con, "checks/corpus", sha256=sha256)
-        if version != "1":
-            con.register("recounted_groups", _recount_groups(mine, resources).to_arrow())
-            found["source_groups"] = run_sql(con, "checks/source_groups")
-        if int(version or 0) >= GROUP_COUNTS_FORMAT:
-            found["group_counts"] = _check_groups(con, mine, resources)
+        con.register("recounted_groups", _recount_groups(mine, resources).to_arrow())
+        found["source_groups"] = run_sql(con, "checks/source_groups")
+        found["group_counts"] = _check_groups(con, mine, resources)
         run_sql(con, "make_recount")  # what was added up is needed no more
         run_sql(con, "make_group_recount")
         for table, row in check_trainings(con, run, mine, sha256, at_once, config.unencodable, meter, told):

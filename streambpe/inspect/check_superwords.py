@@ -68,14 +68,8 @@ def check_superwords(
     parts: Sequence[Part],
     floor: int,
     eligible: Sequence[str],
-    *,
-    with_chunks: bool,
-    with_runs: bool,
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """(table, row) of superword_adjacency, superword_chunks and superword_runs for every row that differs.
-
-    `with_chunks`, `with_runs`: False for a training older than these tables.
-    """
+    """(table, row) of superword_adjacency, superword_chunks and superword_runs for every row that differs."""
     known = pl.Series("chunk", sorted(set(eligible)), dtype=pl.String)
     run_sql(con, "make_chunk_recount")
     append(con, "recounted_chunks", pl.DataFrame({"number": np.arange(1, len(known) + 1), "chunk": known}))
@@ -90,11 +84,8 @@ def check_superwords(
         append(con, "recounted_adjacency", pl.DataFrame(counted))
     for row in run_sql(con, "checks/superword_adjacency", adjacency_floor=floor):
         yield "superword_adjacency", row
-    if with_chunks:
-        for row in run_sql(con, "checks/superword_chunks", adjacency_floor=floor):
-            yield "superword_chunks", row
-    if not with_runs:
-        return
+    for row in run_sql(con, "checks/superword_chunks", adjacency_floor=floor):
+        yield "superword_chunks", row
     run_sql(con, "make_run_recount")
     kept = query_frame(con, "steps/list_adjacency_recount", adjacency_floor=floor)
     joins = pl.Series(_keys(*(kept[name].to_numpy() for name in kept.columns))).implode()

@@ -43,7 +43,7 @@ from streambpe.model.vocabulary import Vocabulary
 from streambpe.model.whole_characters import merging_pairs
 from streambpe.progress import Meter
 from streambpe.resources import release_memory
-from streambpe.store.database import GROUP_COUNTS_FORMAT, NEIGHBOURS_FORMAT, append, list_trainings, use_training
+from streambpe.store.database import append, list_trainings, use_training
 from streambpe.store.identity import refuse_other_log
 from streambpe.store.journal import Journal
 from streambpe.store.merge import merge_ranges
@@ -94,7 +94,6 @@ def check_trainings(
     `unencodable`: the option that they were counted with. `meter` is told how far it is, and `told` what was looked at
     in part only."""
     names = list_trainings(con)
-    version = _format_of(con)
     logs = {path.name.removesuffix(".events.jsonl") for path in run.path.glob("*.events.jsonl")}
     for name in sorted({"main" if log == "model" else log for log in logs} - set(names)):
         if journal_path(run, name).exists():  # not folded yet
@@ -111,7 +110,7 @@ def check_trainings(
             source = None
         if source is None:
             continue
-        current = source.corpus == sha256 and (version >= GROUP_COUNTS_FORMAT or not source.config.weights)
+        current = source.corpus == sha256
         with tempfile.TemporaryDirectory(
             prefix="check-", dir=run.path if os.access(run.path, os.W_OK) else None
         ) as place:
@@ -122,7 +121,7 @@ def check_trainings(
                 counts = _Counts(*copy_training_chunks(con, source.config, target, range_bytes, given), source, meter)
             con.begin()  # a transaction of its own, so that temporary tables go with it
             use_training(con, name)
-            if current and version != 1:  # 1: nobody has written to it since, it has no weights
+            if current:
                 for row in _check_weighted(con):
                     yield f"{name}.weighted_counts", row
             for table, row in _check_one(con, run, parts, facts, source, counts, range_bytes, Path(place)):
@@ -134,10 +133,6 @@ def check_trainings(
                 )
             con.rollback()
     use_training(con, "main")
-
-
-def _format_of(con: duckdb.DuckDBPyConnection) -> int:
-    return int(dict(run_sql(con, "get_run")).get("format_version", 0))
 
 
 class _Counts:
@@ -275,17 +270,13 @@ def _check_one(
             recount_next(con, run, parts, vocabulary, steps, source.config, int(facts["pair_floor"]), place)
             yield from _compare_pairs(con, facts, longest)
         if source.config.superwords in ("boundless", "superbpe") and source.finished:
-            if "adjacency_floor" not in facts:
-                yield "facts", ("adjacency_floor", None, "missing")
+            missing = [name for name in ("adjacency_floor", "superword_runs") if name not in facts]
+            if missing:
+                yield from (("facts", (name, None, "missing")) for name in missing)
                 return
             eligible = eligible_chunks(*symbols, source.events, read_words_ahead(con), source.config)
-            has_runs = "superword_runs" in facts
-            if not has_runs and (True,) in run_sql(con, "has_superword_runs"):
-                yield "facts", ("superword_runs", None, "missing")
-            has_chunks = has_runs or _format_of(con) >= NEIGHBOURS_FORMAT
-            floor = int(facts["adjacency_floor"])
             release_memory()
-            yield from check_superwords(con, run, parts, floor, eligible, with_chunks=has_chunks, with_runs=has_runs)
+            yield from check_superwords(con, run, parts, int(facts["adjacency_floor"]), eligible)
     con.unregister("logged_events")
     con.unregister("recounted_tokens")
 

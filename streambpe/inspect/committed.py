@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from streambpe.resources import format_size
 from streambpe.store.chunks import Folded
-from streambpe.store.database import FORMAT_VERSION
 from streambpe.store.parts import Parts, list_parts
 from streambpe.store.run import Run
 from streambpe.store.unfinished import read_record
@@ -27,7 +26,7 @@ def look_up_committed(run: Run) -> Committed | None:
     """What is committed, of a run that is not counted to its end; None where the tables hold all of it."""
     facts = run.facts()
     record = read_record(run)
-    if facts.get("format_version") != str(FORMAT_VERSION) or not (record or "corpus" not in facts):
+    if not record and "corpus" in facts:
         return None
     parts = list_parts(run)
     folded = Folded.of(run, parts)

@@ -116,7 +116,6 @@ def gather(
     other: str | None = None,
 ) -> Facts:
     """Everything the page says; `other`: a MODEL that this one is laid beside. `meter` is told how far it is."""
-    run.refuse_old()
     with contextlib.closing(open_counts(run, resources)) as con:
         trainings = list_trainings(con)
         known = {}

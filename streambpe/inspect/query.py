@@ -200,7 +200,6 @@ def _sealed(
             f"({_first_line(why)}). Give it a larger --memory, or a --temp-dir with more room."
         ) from None
     except duckdb.Error as why:
-        folder.refuse_old()
         if isinstance(why, duckdb.IOException) and re.search(r"[/\\]counts[/\\][\w-]+\.parquet", str(why)):
             raise RunError(
                 f"{run}: counts were added up while the query read them ({_first_line(why)}). Nothing was changed. "

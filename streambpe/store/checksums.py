@@ -6,7 +6,7 @@ by what stands behind that. There the checksum of all bytes before it is put:
     pages | footer  SBPE  <16 bytes>  length  PAR1
 
 so the file stays one that every program reads. It is MurmurHash3 (x64, 128 bits): it finds rot, it proves nothing
-against somebody who means harm. A file without a checksum is of an older version and is taken as it is.
+against somebody who means harm. A file without one is damaged.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def refuse_damaged(path: Path) -> None:
     with path.open("rb") as file:
         file.seek(-behind, os.SEEK_END)
         if file.read(len(_MARK)) != _MARK:
-            return
+            raise Damaged(f"{path.name} has lost its checksum")
         wanted = file.read(_SUM_BYTES)
         file.seek(0)
         if _digest(file, stat.st_size - behind) != wanted:

@@ -29,7 +29,7 @@ from streambpe.later import compute as pc
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.store.counted import CorpusDigest, as_list, digest_counts, list_ranges, too_many_chunks
-from streambpe.store.database import GROUP_COUNTS_FORMAT, append, commit, incoming, open_store, put_facts
+from streambpe.store.database import append, commit, incoming, open_store, put_facts
 from streambpe.store.identity import tables_written
 from streambpe.store.merge import compact, give_out, lists_of_range, opened, ranges
 from streambpe.store.parts import Part, Parts, list_parts, parts_by_group
@@ -65,7 +65,6 @@ def fold(run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None, ag
 
     `again`: fill everything from the parts, whatever the tables hold.
     """
-    run.upgrade()
     parts = list_parts(run, clean=True)
     facts = run.facts()
     note_lost(run, parts)
@@ -146,7 +145,7 @@ def read_totals(run: Run, resources: Resources) -> tuple[CorpusFacts, Edited]:
     at_once = range_bytes(resources)
     with contextlib.closing(open_counts(run, resources)) as con:
         found = digest_counts(con, at_once).facts(stated["documents"])
-        groups = int(facts["format_version"]) >= GROUP_COUNTS_FORMAT and _groups_differ(con, at_once)
+        groups = _groups_differ(con, at_once)
         edited = Edited("edited" in facts, found["sha256"] != stated["sha256"], groups)
     return found, edited
 

@@ -23,14 +23,11 @@ from streambpe.disk import disk_full, says_disk_full
 from streambpe.errors import RunError, Stopped, StoreHeld, typed
 from streambpe.failpoints import failpoint
 from streambpe.later import polars as pl
-from streambpe.store.sqlfiles import run_sql, sql_root
+from streambpe.store.sqlfiles import run_sql
 from streambpe.text.shown import harmless
 from streambpe.threads import stopped_by
 
-FORMAT_VERSION = 6
-GROUP_COUNTS_FORMAT = 4  # tables of an older format that nobody has written to since have no group_counts
-NEIGHBOURS_FORMAT = 5  # those of an older one than this have neighbours as text
-BAD_LINES_FORMAT = 6  # and the sources of an older one than this have no bad_lines
+FORMAT_VERSION = 7  # of a whole RUN; no other is read
 # Files must open in the DuckDB 1.x shells that people have; these refuse the default format of DuckDB 2.0.
 _STORAGE_VERSION = "v1.4.0"
 _BYTES_A_THREAD = 16 << 20  # of DuckDB's buffers, at least: with less it runs out of memory (300 threads in 150 MB)
@@ -237,16 +234,10 @@ def _first_line(why: Exception) -> str:
 
 
 def create_schema(con: duckdb.DuckDBPyConnection) -> None:
-    """Make what is missing, carry older files forward, refresh the views. One transaction."""
+    """Make the tables, macros and views of a new file. One transaction."""
     con.begin()
     for table in SCHEMA:
         run_sql(con, f"schema/{table}")
-    version = int(dict(run_sql(con, "get_run")).get("format_version", FORMAT_VERSION))
-    for name in list_trainings(con):
-        use_training(con, name, create=True)
-        for step in migrations_from(version):
-            run_sql(con, f"migrations/{step}")
-        run_sql(con, "fill_stop_words")
     use_training(con, "main")
     put_facts(con, "run", {"format_version": str(FORMAT_VERSION)})
     for macro in MACROS:
@@ -282,8 +273,6 @@ def use_private_training(con: duckdb.DuckDBPyConnection) -> None:
     run_sql(con, "schema/training")
     con.execute("SET search_path = ?", [f"private,{_file_name(con)}.main"])
     con.execute("SET VARIABLE training = 'private'")
-    for view in ("weighed_chunks", "training_chunks"):  # a file of an older version has other views, or none
-        run_sql(con, f"views/{view}")
 
 
 def use_committed(con: duckdb.DuckDBPyConnection, sources: pa.Table, parts: Sequence[str], *, held: bool) -> None:
@@ -312,15 +301,3 @@ def _file_name(con: duckdb.DuckDBPyConnection) -> str:
 def list_trainings(con: duckdb.DuckDBPyConnection) -> list[str]:
     """Names of the trainings whose tables are in the file."""
     return [row[0] for row in run_sql(con, "list_trainings")]
-
-
-def migrations_from(version: int) -> list[str]:
-    """Names of the files in sql/migrations that carry `version` forward, in order: 0001_to_0002..."""
-    if version > FORMAT_VERSION:
-        raise RunError(
-            f"The run has format version {version}; this streambpe reads up to {FORMAT_VERSION}. "
-            f"Nothing was changed. Use the version that wrote it, or a later one."
-        )
-    folder = sql_root().joinpath("migrations")
-    names = sorted(f.name.removesuffix(".sql") for f in folder.iterdir()) if folder.is_dir() else []
-    return [name for name in names if version <= int(name[:4]) < FORMAT_VERSION]

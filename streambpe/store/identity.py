@@ -9,7 +9,7 @@ removed. So a kill at any moment leaves a known file, while a file of another RU
 not known. `facts` is what table run said when the run was made, so that a lost state.duckdb is made again with the same
 options.
 
-A run of an older version has no run.json; its files have no number, and none is required.
+Where run.json is lost, nothing that carries the number of a run is believed until `count` makes it again.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ kill: it is dropped when the file is read, and learned again. Otherwise a round 
 on from its middle and end differently.
 
 A pass's line ends with the checksum of all bytes since the one before it: a digit that rotted is found when the file is
-read. The first line has that of itself and of the lines that the file began with. Lines of older versions have none.
+read. The first line has that of itself and of the lines that the file began with.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from streambpe.failpoints import failpoint
 from streambpe.files import whole_file
 from streambpe.model.eventlog import parse_event
 from streambpe.model.events import Event, Events, event_line
-from streambpe.store.passes import PassRow, VetoRow, read_pass
+from streambpe.store.passes import PassRow, VetoRow
 from streambpe.system import sync
 
 
@@ -109,7 +109,7 @@ class Journal:
                     if number > summed:
                         _refuse_rotten(record, lines[summed:number], -1)
                         summed = number
-                    journal.batches.append(read_pass(record, len(journal.events)))
+                    journal.batches.append(msgspec.convert(record, PassRow))
                 elif op == "veto":
                     journal.vetoes.append(_VETO.decode(line))
                 else:
@@ -201,9 +201,7 @@ def _record(line: bytes) -> dict[str, Any]:
 
 def _refuse_rotten(record: dict[str, Any], lines: Sequence[bytes], own: int) -> None:
     """Take the checksum out of a record, whose line is lines[own]; an error if it is not that of the lines."""
-    wanted = record.pop("sum", None)
-    if wanted is None:
-        return
+    wanted = record.pop("sum")
     without = [line + b"\n" for line in lines]
     without[own] = without[own].replace(f',"sum":"{wanted}"'.encode(), b"")
     if mmh3.mmh3_x64_128_digest(b"".join(without)).hex() != wanted:

@@ -32,7 +32,7 @@ from streambpe.store.identity import refuse_other_run
 from streambpe.store.run import Run
 from streambpe.store.spans import Columns, Span, Spans, SpansByPath
 
-PART_FORMAT = 3  # 2: every stretch a JSON object; 1: before source groups; read as a part without a group
+PART_FORMAT = 4
 _SCHEMA = pa.schema([("chunk", pa.large_string()), ("n", pa.int64())])
 GROUP_ROWS = 16_384  # rows in a row group, at most: 0.5 MB of English chunks in memory
 LEAST_GROUP_ROWS = 1024
@@ -55,7 +55,7 @@ class Part:
     replaces: tuple[str, ...]
     groups: tuple[tuple[str, str, int], ...]  # for each row group: lowest chunk, highest chunk, bytes
     run: str = ""  # the number of the run that it was written for
-    name: str = ""  # the file name it was written under; "" if written by an older version
+    name: str = ""  # the file name it was written under
 
     @property
     def group_name(self) -> str:
@@ -83,36 +83,17 @@ class _Format(msgspec.Struct):
     format: int
 
 
-class _Facts(_Format):
-    """What a part's footer holds besides the stretches, as JSON. Fields with a default are not in older versions."""
+class _Footer(_Format):
+    """What the footer of a part holds, as JSON."""
 
     rows: int
     total: int
     level: int
     replaces: tuple[str, ...]
     groups: tuple[tuple[str, str, int], ...]
-    run: str = ""
-    name: str = ""
-
-
-class _Footer(_Facts, kw_only=True):
-    """What the footer of a part holds."""
-
+    run: str
+    name: str
     spans: Columns
-
-    def stretches(self) -> Spans:
-        """What the part covers."""
-        return Spans.of_columns(self.spans)
-
-
-class _OldFooter(_Facts, kw_only=True):
-    """The footer of a part of format 1 or 2."""
-
-    spans: tuple[Span, ...]
-
-    def stretches(self) -> Spans:
-        """What the part covers."""
-        return Spans.of(self.spans)
 
 
 class PartWriter:
@@ -182,7 +163,7 @@ class PartWriter:
         )  # fmt: skip
         footer = _Footer(
             PART_FORMAT, part.rows, part.total, level, part.replaces, part.groups, part.run, part.name,
-            spans=part.spans.columns(),
+            part.spans.columns(),
         )  # fmt: skip
         self._writer.add_key_value_metadata({"streambpe": msgspec.json.encode(footer)})
         self._writer.close()
@@ -214,11 +195,10 @@ def read_part(path: Path) -> Part:
         refuse_damaged(path)
         facts = (pq.read_metadata(path).metadata or {})[b"streambpe"]
         number = msgspec.json.decode(facts, type=_Format).format
-        if number not in range(1, PART_FORMAT + 1):
-            raise RunError(f"{path} has part format {number}; this streambpe reads up to {PART_FORMAT}.")
-        kind: type[_Footer] | type[_OldFooter] = _Footer if number == PART_FORMAT else _OldFooter
-        found = msgspec.json.decode(facts, type=kind)
-        spans = found.stretches()
+        if number != PART_FORMAT:
+            raise RunError(f"{path} has part format {number}; this streambpe reads format {PART_FORMAT} only.")
+        found = msgspec.json.decode(facts, type=_Footer)
+        spans = Spans.of_columns(found.spans)
     except (FileNotFoundError, RunError):
         raise
     except (OSError, pa.ArrowException, KeyError, ValueError, msgspec.MsgspecError) as why:
@@ -259,7 +239,7 @@ def _refuse_strangers(run: Run, parts: Sequence[Part]) -> None:
     for number, path in {part.run: part.path for part in parts[::-1]}.items():  # one part for each number
         refuse_other_run(run.path, number, path, aside)
     for part in parts:
-        if part.name and part.name != part.path.name:
+        if part.name != part.path.name:
             raise RunError(
                 f"{part.path} was written as {part.name}: it was put in the place of another part. Nothing was "
                 f"changed. Put the right one back, or {aside}"

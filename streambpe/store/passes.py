@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypedDict, cast
+from typing import TypedDict
 
 
 class PassRow(TypedDict):
@@ -49,12 +48,3 @@ def pass_carried_over(events: int, mode: str = "unknown") -> PassRow:
         "executed": 0, "positions": 0, "rounds": 0, "stopped_by": "unknown", "refills": 0, "spills": 0,
         "switched": False, "hot_pairs": 0, "pair_floor": 0, "places": 0, "memory_bytes": 0,
     }  # fmt: skip
-
-
-def read_pass(record: Mapping[str, Any], events: int) -> PassRow:
-    """The pass that a line of a journal tells of, when so many events were read.
-
-    Journals of superwords that an older version left say neither how many events a pass has nor all of its columns.
-    """
-    known = {name: record[name] for name in PASS_COLUMNS if name in record}
-    return cast(PassRow, {**pass_carried_over(events - record["first_seq"]), **known})

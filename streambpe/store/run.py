@@ -34,7 +34,7 @@ from streambpe.failpoints import failpoint
 from streambpe.files import put_in_place
 from streambpe.progress import Status
 from streambpe.sources.remote.address import is_remote
-from streambpe.store.database import FORMAT_VERSION, create_schema, migrations_from, open_store, put_facts
+from streambpe.store.database import FORMAT_VERSION, create_schema, open_store, put_facts
 from streambpe.store.identity import (
     Identity,
     identity_path,
@@ -70,7 +70,7 @@ class TablesRead:
 
     @classmethod
     def by(cls, con: duckdb.DuckDBPyConnection) -> TablesRead:
-        """Read by this connection. Of tables of an older version only the facts: they must be carried forward first."""
+        """Read by this connection. Of tables of another format only the facts, by which they are refused."""
         facts = dict(run_sql(con, "get_run"))
         if facts.get("format_version") != str(FORMAT_VERSION):
             return cls(facts, [], Spans.of(()))
@@ -256,23 +256,15 @@ class Run:
         failpoint("config-kept")
         self.put_facts({"config": config})
 
-    def upgrade(self) -> None:
-        """Carry the database of an older version forward; a later one is refused. Locked by the caller."""
-        if self.facts().get("format_version") != str(FORMAT_VERSION):
-            with self.writing() as con:
-                create_schema(con)
-
-    def refuse_old(self) -> None:
-        """An error if the tables are those of an older version; for commands that only read and need the newer ones."""
-        if migrations_from(int(self.facts()["format_version"])):
-            raise RunError(
-                f"{self.path} was written by an older version and lacks what this one reads. `streambpe count "
-                f"{self.path}` carries it forward; nothing is counted again, and nothing was changed."
-            )
-
     def facts(self) -> dict[str, str]:
-        """Table run as a dictionary; an error if the tables are another run's."""
+        """Table run as a dictionary; an error if the tables are another run's, or of another format."""
         found = self.tables().facts
+        written = found.get("format_version")
+        if written != str(FORMAT_VERSION):
+            raise RunError(
+                f"{self.path} has format {written}, and this streambpe reads format {FORMAT_VERSION} only. Nothing was "
+                f"changed. Use the version that wrote it, or count the sources into another RUN."
+            )
         self.refuse_other_tables(found)
         return dict(found)
 

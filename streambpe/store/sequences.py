@@ -3,7 +3,7 @@
     sequences/part-00007.chunks.parquet   chunk: row i is chunk i, the most frequent of the part first
     sequences/part-00007.parquet          chunk_id: the chunks in order; -1 ends a document. The stretches that the
                                           part covers one after another, ordered by source and place; the metadata of
-                                          its schema says how many rows each has (older versions: one stretch a part)
+                                          its schema says how many rows each has
 
 A stretch that does not end with -1 ends inside a document. That goes on in the stretch of the same source that begins
 where this one stops (table sources). A sequence without a part in counts/ was never committed. About 2.1 to 2.4 bytes
@@ -162,7 +162,7 @@ class SequencePart:
     name: str  # its own
     places: int  # chunks and ends of documents
     follows: bool  # it goes on, in the same source, where the stretch before it stops
-    made_of: str = ""  # see sequence_made_of; "" in a run of an older version
+    made_of: str = ""  # see sequence_made_of
     file: str = ""  # the part that holds it; "" if it is called as the stretch is
     begin: int = 0  # the row of that file where it begins
 
@@ -235,7 +235,7 @@ def order_parts(run: Run, parts: Sequence[Part]) -> list[SequencePart]:
     found = []
     for before, span in zip([None, *spans], spans, strict=False):
         follows = before is not None and before.path == span.path and before.stop_at == span.start_at
-        made_of = sequence_made_of(run, [span]) if run.number else ""
+        made_of = sequence_made_of(run, [span])
         number, begin, places = next(where[span.part])
         name = f"{span.part}.{number}" if number else span.part
         found.append(SequencePart(name, places, follows, made_of, span.part, begin))

@@ -71,7 +71,6 @@ _ALL = attrgetter(*_FIELDS)
 _TEXTS = ("path", "kind", "text_column", "part", "state", "group_name")
 _NUMBERS = tuple(name for name in _FIELDS if name not in (*_TEXTS, "digest"))
 _COLUMNS = (*_TEXTS, *_NUMBERS)
-_LATER = ("bad_lines",)  # are not in the footers of older versions: 0
 _SLOW = (*_TEXTS, "file_bytes", "mtime_ns")  # seldom change from one stretch to the next
 Texts = Mapping[str, tuple[str, ...]]  # of each column of texts its values, distinct and sorted
 
@@ -317,9 +316,6 @@ class Spans(Sequence[Span]):
         )
         columns: dict[str, Column] = {}
         for name in _COLUMNS:
-            if name in _LATER and name not in held.numbers:
-                columns[name] = np.zeros(held.length, np.int8)
-                continue
             found = _unshuffled(pa.decompress(held.numbers[name], 8 * held.length, _CODEC, asbytes=True))
             if name in _SLOW:
                 found = np.cumsum(found)

@@ -126,7 +126,7 @@ def refuse_lost_record(run: Run) -> None:
 
 
 def sources_in_tables(run: Run) -> list[Wanted]:
-    """The inputs that the tables hold counts of; none in tables of an older version."""
+    """The inputs that the tables hold counts of."""
     return list(_in_tables(run, frozenset()))
 
 
@@ -197,7 +197,7 @@ def _unfinished(wanted: dict[str, Wanted], spans: SpansByPath) -> Iterator[Unfin
 
 
 def _stream_of(path: str, kind: str) -> str:
-    """Wanted.stream of a source without a record, as in a run from before there were records."""
+    """Wanted.stream of a source without a record."""
     if kind == "iterator":
         return kind
     return "" if has_place(path) else "stdin"

@@ -87,10 +87,7 @@ def tables_fact(pattern: Pattern) -> dict[str, str]:
 
 
 def refuse_other_tables(run: Path, facts: Mapping[str, str], pattern: Pattern, what: str) -> None:
-    """An error if a run was counted with other tables than those installed, which `what` would mix.
-
-    A run from before the tables were kept is taken as it is.
-    """
+    """An error if a run was counted with other tables than those installed, which `what` would mix."""
     if "unicode" not in facts or not asks_tables(pattern):
         return
     fact: dict[str, str] = json.loads(facts["unicode"])
@@ -101,17 +98,6 @@ def refuse_other_tables(run: Path, facts: Mapping[str, str], pattern: Pattern, w
         f"{run} is counted with the character tables of Unicode {fact['version']} (regex {fact['regex']}); here are "
         f"those of {unicode_version()} (regex {here}), which differ: {what} would mix two splits. Nothing was changed. "
         f"`pip install regex=={fact['regex']}` goes on; or count into another RUN."
-    )
-
-
-def told_of_old_run(facts: Mapping[str, str]) -> str | None:
-    """A warning if a run from before the tables were kept was made with another version of `regex`; else None."""
-    made_with = json.loads(facts.get("versions", "{}")).get("regex")
-    here = regex_version()
-    if "unicode" in facts or made_with in (None, here):
-        return None
-    return (
-        f"it was made with regex {made_with}, and here is {here}; whether their character tables differ is not known."
     )
 
 

@@ -248,7 +248,7 @@ def _fill_superwords(con: duckdb.DuckDBPyConnection, joined: Joined) -> dict[str
         run_sql(con, "steps/publish_neighbours", database=str(joined.adjacency.database), adjacency_floor=floor)
         facts["adjacency_floor"] = str(floor)
         failpoint("neighbours-published")
-        facts["superword_runs"] = "filled"  # a training from before these tables has none
+        facts["superword_runs"] = "filled"
         for rows in joined.runs.rows():
             append(con, "superword_run_numbers", rows)
     run_sql(con, "clear_words_ahead")

@@ -81,7 +81,7 @@ def test_every_loop_under_the_sanitizers(tmp_path):
         pytest.skip("this system's compiler has no sanitizers")
     place = checkout(tmp_path)
     subprocess.run([sys.executable, "hatch_build.py", *SANITIZED], cwd=place, check=True, capture_output=True)
-    shutil.copytree(ROOT / "tests", place / "tests", ignore=shutil.ignore_patterns("golden", "old_runs"))
+    shutil.copytree(ROOT / "tests", place / "tests", ignore=shutil.ignore_patterns("golden"))
     env = {**os.environ, "LD_PRELOAD": asan.strip(), "ASAN_OPTIONS": "detect_leaks=0", "PYTHONPATH": str(place)}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not long", *CORE_TESTS]
     done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True)

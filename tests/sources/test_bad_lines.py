@@ -18,7 +18,6 @@ from streambpe.sources.read import Reader
 from streambpe.sources.source import BadUtf8, Source
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
-from streambpe.store.spans import Span, Spans
 from streambpe.text.patterns import find_pattern
 from streambpe.train.counting import sizes, spread
 from streambpe.train.counting.count import count
@@ -177,15 +176,6 @@ def test_runs_that_skip_and_runs_without_bad_lines_add_up(tmp_path):
         assert rows(tmp_path / run, "SELECT sum(bad_lines)::INT FROM sources") == [(1,)]
         assert json.loads(Run(tmp_path / run).facts()["config"])["bad_lines"] == "skip"
     assert Run(tmp_path / "all").facts()["corpus"] == Run(tmp_path / "one").facts()["corpus"]
-
-
-def test_stretches_of_older_versions_left_nothing_out():
-    """Their footers have no such column."""
-    span = Span("a", "jsonl", "text", 0, 9, 1, 5, 0, 0, 0, "", "part-00001", 9, 1, "last", bad_lines=3)
-    held = Spans.of([span]).columns()
-    assert Spans.of_columns(held)[0].bad_lines == 3
-    del held.numbers["bad_lines"]
-    assert Spans.of_columns(held)[0] == replace(span, bad_lines=0)
 
 
 def large(path: Path) -> Path:

@@ -16,6 +16,7 @@ import pytest
 from streambpe.errors import CountUnfinished, RunError, SourceError, Stopped, UsageError
 from streambpe.inspect.check import check, what_is_open
 from streambpe.inspect.converge import converge
+from streambpe.store.checksums import add_checksum
 from streambpe.store.exchange import export_counts, merge_runs
 from streambpe.store.identity import read_identity, write_identity
 from streambpe.store.parts import list_parts
@@ -374,6 +375,7 @@ def test_check_finds_what_differs_in_a_stopped_run(files, tmp_path, tiny_blocks)
     with pq.ParquetWriter(last, table.schema) as writer:
         writer.write_table(table.slice(1))
         writer.add_key_value_metadata({"streambpe": record.decode()})
+    add_checksum(last)
     assert {problem.table for problem in check(run, resources=SMALL)} == {"chunk_counts", "corpus", "counts"}
 
 

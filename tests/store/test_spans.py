@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import msgspec
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -106,22 +105,6 @@ def test_what_another_set_of_stretches_holds(some: list[int], more: list[int], c
     found, all_of_them = Spans.of(mine).found_in(Spans.of(others))
     assert found.tolist() == [span in others for span in mine]
     assert all_of_them == all(span in mine for span in others)
-
-
-def test_a_part_of_format_2_is_read_and_merged(tmp_path: Path) -> None:
-    """As older versions wrote it: every stretch is a JSON object of the footer."""
-    text = tmp_path / "a.txt"
-    text.write_text("one two two\n")
-    cli("count", tmp_path / "run", text)
-    (file,) = (tmp_path / "run" / "counts").glob("*.parquet")
-    spans = list(read_part(file).spans)
-    footer = msgspec.json.decode(pq.read_metadata(file).metadata[b"streambpe"])
-    footer |= {"format": 2, "spans": [asdict(span) for span in spans]}
-    pq.write_table(pq.read_table(file).replace_schema_metadata({"streambpe": msgspec.json.encode(footer)}), file)
-    assert list(read_part(file).spans) == spans
-    (tmp_path / "b.txt").write_text("three\n")
-    assert "1 source counted, 1 skipped" in cli("count", tmp_path / "run", text, tmp_path / "b.txt").stderr
-    assert "everything adds up" in cli("check", tmp_path / "run").stderr
 
 
 def run_of_many(place: Path, many: int) -> tuple[Path, list[Path]]:

@@ -95,8 +95,6 @@ def examples(made):
 def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
     if name.startswith("learning/") or name in LEARNING:
         run_sql(con, "learning/tables")
-    if name == "migrations/0004_to_0005":
-        con.execute("DROP VIEW superword_adjacency")  # it was a table
     if name in ("append", "steps/count_stop_words"):
         con.execute("CREATE TEMP TABLE incoming AS FROM chunk_counts LIMIT 0")
     if name in ("checks/events", "checks/batches"):
@@ -153,7 +151,7 @@ def test_header_says_what_the_file_is(name):
     """It opens with its own name; steps and checks also name their inputs, reads, returns, by hand."""
     text = read_sql(name)
     assert re.match(rf"-- {name.split('/')[-1]}: \S", text)
-    if name.split("/")[0] in ("steps", "checks", "migrations") or name.startswith("learning/sum_"):
+    if name.split("/")[0] in ("steps", "checks") or name.startswith("learning/sum_"):
         for word in ("inputs:", "reads:", "returns:", "by hand:"):
             assert re.search(rf"^-- {word}", text, re.M), f"{name} has no `{word}` line"
     if name == "queries":

@@ -78,7 +78,7 @@ def test_a_count_ends_and_names_the_document(tmp_path):
 
 
 def test_the_limit_is_taken_over_by_resume():
-    """As the memory is; a job of an older version has the default."""
+    """As the memory is."""
     resources = Resources(10**9, 2, document_seconds=7)
     assert Resources.from_facts(resources.as_facts()).document_seconds == 7
     facts = resources.as_facts()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import regex
@@ -19,7 +18,6 @@ from streambpe.text import unicode_tables as tables
 from streambpe.text.characters import unicode_version
 from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import train
-from streambpe.train.counting import job
 from streambpe.train.counting.count import count
 from tests.runs import SMALL, log_of, rows
 from tests.samples import natural_text
@@ -125,32 +123,9 @@ def test_patterns_that_ask_no_table(texts, tmp_path, other_regex, pattern):
     assert count(run, texts, resources=SMALL).counted == 1
 
 
-def test_old_runs_are_taken_as_they_are(texts, tmp_path, other_regex):
-    """A run from before the fact: gone on with, another package is told, and nothing is claimed that is not certain."""
-    run = tmp_path / "run"
-    count(run, texts[:1], resources=SMALL)
-    forget(run)
-    assert count(run, texts[:1], resources=SMALL).warnings == ()
-    other_regex()
-    (warning,) = count(run, texts, resources=SMALL).warnings
-    assert f"made with regex {regex.__version__}, and here is 2031.1.1" in warning
-    assert "unicode" not in Run(run).facts()
-
-
-def test_an_old_run_without_counts_gets_the_fact(texts, tmp_path, monkeypatch):
-    """Nothing was split with anything else."""
-    run = tmp_path / "run"
-    with monkeypatch.context() as patch:
-        patch.setattr(job.CountJob, "run", lambda *_: None)
-        count(run, texts, resources=SMALL)
-    forget(run)
-    count(run, texts, resources=SMALL)
-    assert json.loads(Run(run).facts()["unicode"])["version"] == unicode_version()
-
-
 @pytest.mark.long
 def test_merging_runs_of_different_tables(texts, tmp_path, other_regex):
-    """Refused; equal ones make a run that says so; one that does not say leaves the sum without."""
+    """Refused; equal ones make a run that says so."""
     for name, text in zip("ab", texts, strict=True):
         count(tmp_path / name, [text], resources=SMALL)
     merge_runs(tmp_path / "sum", [tmp_path / "a", tmp_path / "b"], SMALL)
@@ -160,9 +135,6 @@ def test_merging_runs_of_different_tables(texts, tmp_path, other_regex):
     with pytest.raises(RunMismatch, match=r"19\.0\.0 .*do not add up"):
         merge_runs(tmp_path / "mixed", [tmp_path / "a", tmp_path / "c"], SMALL)
     assert not (tmp_path / "mixed").exists()
-    forget(tmp_path / "b")
-    merge_runs(tmp_path / "unsaid", [tmp_path / "a", tmp_path / "b"], SMALL)
-    assert "unicode" not in Run(tmp_path / "unsaid").facts()
 
 
 def test_superwords_ask_the_tables_again(texts, tmp_path, other_regex):
@@ -200,14 +172,6 @@ def test_models_that_say_nothing_are_not_judged(texts, tmp_path, other_regex):
     write_event_log(tmp_path / "m.jsonl", EventLog(replace(log.header, unicode=None), log.events))
     other_regex()
     assert Tokenizer.load(tmp_path / "m.jsonl").n_vocab == 300
-
-
-def forget(run: Path) -> None:
-    """Make it a run from before the fact was kept."""
-    import duckdb
-
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("DELETE FROM run WHERE key = 'unicode'")
 
 
 @pytest.fixture

@@ -24,9 +24,7 @@ CHUNKS = pl.DataFrame(
 )
 
 
-def neighbour_files(
-    folder: Path, seed: int, files: int, rows: int, *, noted: bool = True
-) -> tuple[list[Path], Counter[int]]:
+def neighbour_files(folder: Path, seed: int, files: int, rows: int) -> tuple[list[Path], Counter[int]]:
     """Part files as count_neighbours writes them, and their sum."""
     rng, total = random.Random(seed), Counter[int]()
     paths = []
@@ -37,8 +35,8 @@ def neighbour_files(
         total.update(mine)
         paths.append(folder / f"neighbours-{number}.parquet")
         keys = np.array(sorted(mine), np.int64)
-        note = keys_note(some_keys(keys)) if noted else {}
-        pl.DataFrame({"key": keys, "n": [mine[key] for key in sorted(mine)]}).write_parquet(paths[-1], metadata=note)
+        frame = pl.DataFrame({"key": keys, "n": [mine[key] for key in sorted(mine)]})
+        frame.write_parquet(paths[-1], metadata=keys_note(some_keys(keys)))
     return paths, total
 
 
@@ -80,11 +78,10 @@ def test_neighbours(tmp_path, monkeypatch, rows_at_once, by):
     assert sums.counts_at([0, len(many) - 1, len(many)], 2) == [many[0], many[-1]]
 
 
-@pytest.mark.parametrize("noted", [True, False])
-def test_ranges_hold_about_so_many_rows(tmp_path, monkeypatch, noted):
-    """Whatever the keys; each key is in one range. Files of older versions do not say which keys they hold."""
+def test_ranges_hold_about_so_many_rows(tmp_path, monkeypatch):
+    """Whatever the keys; each key is in one range."""
     monkeypatch.setattr(ranges, "STEP", 16)
-    files, wanted = neighbour_files(tmp_path, 3, 4, 5000, noted=noted)
+    files, wanted = neighbour_files(tmp_path, 3, 4, 5000)
     rows = pl.concat([pl.read_parquet(file) for file in files])["key"].to_numpy()
     for at_once in (1, 500, 3000):
         found = key_ranges(files, at_once)

@@ -130,8 +130,6 @@ def count(
         if facts and json.loads(facts["config"]).get("bad_lines", "error") != config.bad_lines:
             folder.put_config(json.dumps(config.as_facts()))
             warnings.append(f"{folder.path} is counted with --bad-lines {config.bad_lines} from now on.")
-        if facts and "unicode" not in facts and not list_parts(folder):  # an old run in which nothing is counted yet
-            folder.put_facts(tables_fact(pattern))
         job = CountJob(folder, config, pattern, resources, stop)
         return job.run(found, warnings, progress, facts)
 

@@ -28,7 +28,7 @@ from streambpe.store.run import Run
 from streambpe.store.spans import Spans
 from streambpe.store.unfinished import Watch, ending_command, note_lost
 from streambpe.text.patterns import Pattern
-from streambpe.text.unicode_tables import refuse_other_tables, told_of_old_run
+from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.threads import ending_waits, stopped_by
 from streambpe.train.counting.committer import Committer
 from streambpe.train.counting.sizes import Sizes
@@ -88,8 +88,6 @@ class CountJob:
         todo = find_todo(self._run, self._pattern, found, parts)
         if facts and any(source.kind != "counts" for source, _ in todo.sources):
             refuse_other_tables(self._run.path, facts, self._pattern, "counting on")
-            doubt = told_of_old_run(facts) if parts else None
-            warnings += [doubt] if doubt else []
         self._open_meter(todo, found, parts)
         note_lost(self._run, parts)
         watch = Watch(self._run, found, self._resources.as_facts())

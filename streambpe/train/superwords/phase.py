@@ -111,8 +111,7 @@ def phase_folder(private: Path, words: Sequence[Event], words_target: int, confi
     more tokens and is not complete."""
     facts = f"{events_digest(words)} {words_target} {config.superwords} {config.superword_pattern}"
     if config.superwords == "uw":
-        # what stage2.py counts, and where parts end; older versions counted less, and ended elsewhere
-        facts += f" {config.stage2_pattern} stood alone"
+        facts += f" {config.stage2_pattern}"
     return private / f"superwords-{hashlib.sha256(facts.encode()).hexdigest()[:16]}"
 
 
@@ -349,7 +348,7 @@ class SuperwordPhase:
         path = self.job.folder / "supermerges.events"
         training = {"superwords": self.job.config.superwords, "made_of": self.made_of}
         found = Journal.read(path) if path.exists() else None
-        if found is not None and self._is_my_journal(found, training):
+        if found is not None and found.training == training:
             self.journal = found
         else:  # there is none, or it is of other words or documents
             self.journal = Journal.start(path, training)
@@ -362,12 +361,6 @@ class SuperwordPhase:
             self.spellings.add(event)
         self._choose_threshold()
         self.committed = time.monotonic()
-
-    def _is_my_journal(self, found: Journal, training: dict[str, str]) -> bool:
-        if any(part["made_of"] for part in self.job.documents.facts):
-            return found.training == training
-        # a run of an older version: its supermerges do not say what they were made of
-        return found.training in (training, {"superwords": self.job.config.superwords})
 
     def _choose_threshold(self) -> None:
         """T for what is known so far."""

@@ -1,7 +1,7 @@
 """Ranges of keys in which neighbours are added up, each of about so many rows, whatever the files hold.
 
 The footer of a file names the first of every STEP keys, in the order of its rows: a few thousand numbers for millions
-of rows, so no row is read to find the ranges. A file of an older version has none; its keys are read.
+of rows, so no row is read to find the ranges.
 
     file 1   keys 3 5 7 9 11    footer 3 7 11    (STEP 2)
     file 2   keys 4 5 6         footer 4 6
@@ -22,7 +22,6 @@ from streambpe.arrays import Int64
 STEP = 512
 _NOTE = "streambpe-keys"
 _LAST = (1 << 63) - 1
-_ROWS = 1 << 16  # of an older file, read at once
 
 
 def some_keys(keys: Int64) -> Int64:
@@ -46,9 +45,5 @@ def key_ranges(files: Sequence[Path], rows_at_once: int) -> list[tuple[int, int]
 
 
 def _first_keys(path: Path) -> Int64:
-    with pq.ParquetFile(path, pre_buffer=False) as file:
-        noted = (file.metadata.metadata or {}).get(_NOTE.encode())
-        if noted is not None:
-            return np.frombuffer(base64.b64decode(noted), "<i8").astype(np.int64)
-        batches = file.iter_batches(_ROWS, columns=["key"], use_threads=False)
-        return np.concatenate([np.empty(0, np.int64), *(some_keys(batch.column(0).to_numpy()) for batch in batches)])
+    noted = pq.read_metadata(path).metadata[_NOTE.encode()]
+    return np.frombuffer(base64.b64decode(noted), "<i8").astype(np.int64)

@@ -8,7 +8,6 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 
@@ -28,11 +27,10 @@ from streambpe.inspect.converge import converge
 from streambpe.model.eventlog import Op
 from streambpe.resources import Resources
 from streambpe.store.chunks import fold
-from streambpe.store.database import FORMAT_VERSION
 from streambpe.store.exchange import export_counts, merge_runs
 from streambpe.store.groups import GroupRules
 from streambpe.store.merge import merge_ranges
-from streambpe.store.parts import PartWriter, list_parts, read_part
+from streambpe.store.parts import PartWriter, list_parts
 from streambpe.store.run import Run
 from streambpe.store.spans import Span
 from streambpe.store.weights import weighed_counts
@@ -43,7 +41,7 @@ from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.engine.engine import Batch
 from streambpe.train.trainer import Trainer
 from tests.hostile import random_text
-from tests.runs import SMALL, cli, counted_run, log_of, plain_events, rows, text_run
+from tests.runs import SMALL, cli, counted_run, log_of, plain_events, rows
 from tests.tiers import examples, long
 
 ROOT = Path(__file__).parents[3]
@@ -300,67 +298,6 @@ def test_merged_runs_keep_their_groups(tmp_path):
     with pytest.raises(UsageError, match="twice"):
         merge_runs(tmp_path / "all", [tmp_path / "two"], SMALL)
     assert group_tables(tmp_path / "all", tmp_path) == expected
-
-
-def make_old(run: Path) -> None:
-    """The run as the version before groups wrote it."""
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("DROP VIEW source_files")
-        con.execute("DROP VIEW IF EXISTS superword_adjacency")
-        con.execute("DROP TABLE source_groups")
-        con.execute("ALTER TABLE sources DROP COLUMN group_name")
-        con.execute("ALTER TABLE sources DROP COLUMN bad_lines")
-        con.execute("UPDATE run SET value = '1' WHERE key = 'format_version'")
-    for path in (run / "counts").glob("*.parquet"):
-        table = pq.read_table(path)
-        facts = json.loads(pq.read_metadata(path).metadata[b"streambpe"])
-        facts["format"] = 1
-        facts["spans"] = [asdict(span) for span in read_part(path).spans]
-        for span in facts["spans"]:
-            span.pop("group_name", None)
-            span.pop("bad_lines", None)
-        pq.write_table(table.replace_schema_metadata({"streambpe": json.dumps(facts)}), path, row_group_size=16_384)
-
-
-@pytest.mark.long
-def test_old_runs_go_on(tmp_path):
-    """A run of format 1 is checked as it is, learned from, and added to, with groups."""
-    expected = corpus(tmp_path / "in")
-    run = tmp_path / "run"
-    count(run, [str(tmp_path / "in" / "de")], resources=SMALL)
-    make_old(run)
-    assert check(run, resources=SMALL) == []
-    assert groups_of(run) == {str(p): "" for p in (tmp_path / "in" / "de").iterdir()}
-    train(run, vocab_size=300, resources=SMALL)
-    assert rows(run, "SELECT value FROM run WHERE key = 'format_version'") == [(str(FORMAT_VERSION),)]
-    assert rows(run, "SELECT DISTINCT group_name FROM source_files") == [("",)]
-    assert check(run, resources=SMALL) == []
-    make_old(run)
-    count(run, [str(tmp_path / "in" / "en")], group_by="folder", resources=SMALL)
-    assert group_tables(run, tmp_path) == {"": expected["de"], "en": expected["en"]}
-    assert check(run, resources=SMALL) == []
-
-
-@pytest.mark.long
-def test_named_trainings_of_old_runs_get_the_new_tables(tmp_path):
-    """Reading one first says what to do; `count RUN` carries it forward, and every view works on it."""
-    run = text_run(tmp_path / "run", "the cat sat on the mat\n" * 20 + "once\n")
-    train(run, name="second", vocab_size=270, freq_cutoff=2, resources=SMALL)
-    looks = [("sql", run, name, "--json", "--name", "second") for name in ("left_out", "single_token_chunks")]
-    before = [json.loads(cli(*look).stdout) for look in looks]
-    assert all(before)
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        for table in ("weighted_counts", "superword_neighbours"):
-            con.execute(f"DROP TABLE second.{table}")
-        for view in ("training_chunks", "left_out", "superword_adjacency"):
-            con.execute(f"DROP VIEW {view}")
-    make_old(run)
-    for command in (("report", run, "--name", "second", "-o", tmp_path / "r.html"), looks[0]):
-        assert f"streambpe count {run}" in cli(*command, expect=1).stderr
-    cli("count", run)
-    assert [json.loads(cli(*look).stdout) for look in looks] == before
-    assert json.loads(cli("sql", run, "superword_candidates", "--json", "--name", "second").stdout) == []
-    assert check(run, resources=SMALL) == []
 
 
 @pytest.mark.long
