@@ -30,7 +30,7 @@ from tests import oracles
 from tests.conformance.golden import Params, Vector, find_chunks, pretokenizer_chunks
 from tests.conformance.judges import ALL_BYTES, kensho_deletions
 from tests.conformance.script_judges import NO_SPLIT, Pretokenizer
-from tests.conformance.verdicts import Claim, Judge, Verdict, encoder, equal_until, inherited_first
+from tests.conformance.verdicts import Claim, Judge, Verdict, encoder, equal_until, greedy_split, inherited_first
 from tests.oracles.picky import SPECIALS
 
 RESOURCES = Resources(400 * 10**6, 2)
@@ -190,7 +190,8 @@ def judge_kensho_words(vector: Vector) -> Verdict:
         tau=deleting(words["tau"]),
     )
     words.asked_elsewhere("blowup")  # by words_in_pairs
-    params.asked_elsewhere("greedy_split", "supermerges")  # of superwords, which the next judge is about
+    params.asked_elsewhere("supermerges")  # of superwords, which the next judge is about
+    greedy_split(params)  # likewise
     params["pretokenizer"].asked_elsewhere("merge_pattern")
     events = word_steps(Model(log))
     kept = vector.data["word_ops_kept"]
@@ -370,7 +371,7 @@ def judge_kensho_superwords(vector: Vector) -> Verdict:
     if supers:
         size = words["vocab_size"] + params["supermerges"]
         options = {"superwords": "superbpe", "transition": words["vocab_size"], "vocab_size": size}
-    params.asked_elsewhere("greedy_split")  # by published_until
+    split = greedy_split(params)
     words.asked_elsewhere("blowup")  # by words_in_pairs
     documents, counting = documents_for(config, vector.documents)
     log, _ = learn_from_text(
@@ -391,7 +392,7 @@ def judge_kensho_superwords(vector: Vector) -> Verdict:
         if event.op is Op.SUPERMERGE or not supers
     ]
     # whatever is equal as a whole needs no excuse, and the slow trainings are not made
-    clear = None if events == vector.data["events"] else published_until(vector)
+    clear = None if events == vector.data["events"] else published_until(vector, split)
     if clear is not None:
         named = Claim(f"events[:{clear}]", events[:clear], vector.data["events"][:clear])
         return Verdict([named], not_judged=only_until(clear, vector, "greedy_split or its early end decides"))
@@ -407,7 +408,7 @@ def judge_kensho_superwords(vector: Vector) -> Verdict:
     return verdict
 
 
-def published_until(vector: Vector) -> int | None:
+def published_until(vector: Vector, split: tuple[int, int] | None) -> int | None:
     """How many events are the same with and without what only fastboundlessbpe does; None: all, and no more follow."""
     params = vector.params
     config, words = params["pretokenizer"], params["word_phase"]
@@ -418,7 +419,7 @@ def published_until(vector: Vector) -> int | None:
         training = oracles.train_boundless(
             documents, utf8_alphabet(), size + (params["supermerges"] if supers else 0),
             transition=size if supers else None, superword_pattern=config["merge_pattern"],
-            greedy_split=params["greedy_split"] and published, stop_early=published and not supers,
+            greedy_split=split if published else None, stop_early=published and not supers,
             ties="bytes", overlaps="disjoint", deletions=kensho_deletions(words),
         )  # fmt: skip
         told.append([event for event in training.events if event.op is Op.SUPERMERGE or not supers])

@@ -21,6 +21,7 @@ from tests.conformance.verdicts import (
     Verdict,
     contents,
     encoder,
+    greedy_split,
     inherited_first,
     living,
     model_of,
@@ -185,7 +186,7 @@ def judge_kensho_superwords(vector: Vector) -> Verdict:
     documents = [pretokenizer_chunks(config, document) for document in vector.documents]
     options: dict[str, Any] = {
         "superword_pattern": config["merge_pattern"],
-        "greedy_split": params["greedy_split"],
+        "greedy_split": greedy_split(params),
         "stop_early": not superbpe,
         "ties": "bytes",
         "overlaps": "disjoint",

@@ -30,13 +30,16 @@ IMPROVED = r"^(?=.+\p{L})(?:\p{L}\p{M}*|[ _'\u2019])+$"
 TEXTS = ["The year of the song, and the song of the year: 2024.", "  naïve  café, ไทย 中文\n\n", "don't sing 12345!"]
 
 
+BOUNDS, LONGER = {"min_count": 5, "max_ngram_len": 6}, {"max_ngram_len": 2}
+
+
 def kensho(main: str = GPT4O, merge: str = r"\p{L}", special: str | None = None, scripts: Any = None) -> dict[str, Any]:
     """The parameters of a fastboundlessbpe pretokenizer."""
     return {"main_regex": main, "script_specific_regex": special, "script_specific_scripts": scripts,
             "merge_pattern": merge}  # fmt: skip
 
 
-def phases(size: int, tau: float = 1.1, greedy: bool = False, supermerges: Any = None, **cut: Any) -> dict[str, Any]:
+def phases(size: int, tau: float = 1.1, greedy: Any = False, supermerges: Any = None, **cut: Any) -> dict[str, Any]:
     """The parameters of words and superwords."""
     words = {"tau": tau, "blowup": True, "vocab_size": size}
     return {"word_phase": words, "supermerges": supermerges, "greedy_split": greedy, "pretokenizer": kensho(**cut)}
@@ -98,6 +101,9 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
                        {"tau": 1.1, "blowup": True, "vocab_size": 400, "pretokenizer": kensho()}),
     "phases-eligible": (TWO_PHASES, phases(420, merge=IMPROVED), phases(420, merge=r"^ \p{Lu}")),
     "phases-greedy": (TWO_PHASES, phases(420, greedy=True), phases(420)),
+    "phases-greedy-counts": (TWO_PHASES, phases(500, greedy=BOUNDS), phases(500, greedy=True)),
+    "phases-greedy-lengths": (TWO_PHASES, phases(500, greedy=True) | BOUNDS,
+                              phases(500, greedy=True) | BOUNDS | LONGER),
     "phases-pattern": (TWO_PHASES, phases(420, 0.7, main=GPT2), phases(420, 0.7, main=WORDS)),
     "phases-scripts": (TWO_PHASES, phases(420, **THAI_ONLY), phases(420)),
     "second-eligible": (SECOND, phases(400, supermerges=30, merge=IMPROVED), phases(400, supermerges=30, merge="e$")),

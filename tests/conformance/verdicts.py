@@ -19,7 +19,7 @@ from streambpe.encode.encoder import Encoder
 from streambpe.model.eventlog import EventLog, Header, Op, StopWord
 from streambpe.model.replay import Model
 from tests import oracles
-from tests.conformance.golden import Vector
+from tests.conformance.golden import Params, Vector
 
 Row = dict[str, Any]
 
@@ -45,6 +45,14 @@ class Verdict:
         """Claim a field the vector may or may not have."""
         if name in vector.data:
             self.claims.append(Claim(name, ours, vector.data[name]))
+
+
+def greedy_split(params: Params) -> tuple[int, int] | None:
+    """How often an n-gram has to occur and how many chunks it may have; None without that split. The two numbers stand
+    in `greedy_split` or beside it, and are those of the published trainer where they do not."""
+    split = params["greedy_split"]
+    named = split if isinstance(split, Params) else params
+    return (named.get("min_count", 15), named.get("max_ngram_len", 30)) if split else None
 
 
 def tokens_hex(model: Model, log_ids: list[int]) -> list[str]:

@@ -208,7 +208,7 @@ def train_boundless(
     transition: int | None = None,
     superword_pattern: str | TextTest = IMPROVED,
     freq_cutoff: int = 1,
-    greedy_split: bool = False,
+    greedy_split: tuple[int, int] | None = None,
     stop_early: bool = False,
     max_words: int | None = None,
     forbid: str | None = None,
@@ -223,8 +223,9 @@ def train_boundless(
     """Words and superwords in two phases (module docstring), to vocab_size ids in all.
 
     transition: None lets the two compete; a size makes it SuperBPE (`train_superbpe`).
-    greedy_split, stop_early: what fastboundlessbpe can do or does, here to judge it: cut runs into
-    frequent n-grams first; end as soon as no superword pair is left, even below vocab_size.
+    greedy_split, stop_early: what fastboundlessbpe can do or does, here to judge it: cut runs first into n-grams
+    that occur at least so often (as often as the last word merge, if that is more) and have at most so many chunks;
+    end as soon as no superword pair is left, even below vocab_size.
     word_options: deletions, max_token_length, may_merge, as for train_words.
     """
     counts = {chunk: n for chunk, n in count_chunks(documents).items() if n >= freq_cutoff}
@@ -242,9 +243,10 @@ def train_boundless(
     )
     eligible = eligible_chunks(words, count_chunks(documents), _test(superword_pattern))
     runs = eligible_runs(documents, eligible)
-    if greedy_split:
+    if greedy_split is not None:
         merges = [event.n for event in words.events if event.left is not None]
-        runs = split_runs(runs, least=max(merges[-1] if merges else 0, 15))
+        least, longest = greedy_split
+        runs = split_runs(runs, max(merges[-1] if merges else 0, least), longest)
     training = Training(Vocabulary(alphabet, stop_words), words.corpus, other_ids=other_ids)
     supers = Superwords(
         runs,
@@ -284,7 +286,7 @@ def train_superbpe(
     return train_boundless(documents, alphabet, vocab_size, transition=transition, **options)
 
 
-def split_runs(runs: Mapping[tuple[Base, ...], int], least: int, longest: int = 30) -> Counter[tuple[Base, ...]]:
+def split_runs(runs: Mapping[tuple[Base, ...], int], least: int, longest: int) -> Counter[tuple[Base, ...]]:
     """The greedy n-gram split of fastboundlessbpe, which changes the result and is here to judge it.
 
     An n-gram of chunks is counted only where both its (n-1)-grams occur `least` times; runs are cut

@@ -383,8 +383,10 @@ def test_runs_are_cut_at_rare_neighbours():
     """The greedy split keeps the longest n-grams that occur often enough, and single chunks."""
     a, b, c = (97,), (98,), (99,)
     runs = {(a, b, c): 15, (b, a): 3, (a, b): 2}
-    assert split_runs(runs, least=15) == {(a, b, c): 15, (b,): 3, (a,): 3, (a, b): 2}
-    assert split_runs(runs, least=99) == runs
+    assert split_runs(runs, 15, 30) == {(a, b, c): 15, (b,): 3, (a,): 3, (a, b): 2}
+    assert split_runs(runs, 15, 2) == {(a, b): 17, (c,): 15, (b,): 3, (a,): 3}
+    assert split_runs(runs, 3, 30) == {(a, b, c): 15, (b, a): 3, (a, b): 2}
+    assert split_runs(runs, 99, 30) == runs
 
 
 def test_the_original_lets_superwords_win_ties_and_forgets_no_string():
