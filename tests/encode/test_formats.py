@@ -273,12 +273,28 @@ def test_examples_are_told_once_each():
 
 
 def test_tiktoken_file_makes_an_encoding(tmp_path):
-    """The Python file beside the ranks runs by itself."""
+    """The Python file beside the ranks runs as it says itself, with every special token of the model."""
     import runpy
 
-    export(trained("plain"), "tiktoken", tmp_path / "en.tiktoken")
-    encoding = runpy.run_path(str(tmp_path / "en.tiktoken.py"))["encoding"]
+    header = trained("plain").header
+    specials = (*header.specials[:-1], replace(header.specials[-1], text="<😀>"))
+    export(EventLog(replace(header, specials=specials), trained("plain").events), "tiktoken", tmp_path / "en.tiktoken")
+    found = runpy.run_path(str(tmp_path / "en.tiktoken.py"))
+    assert 'runpy.run_path(THIS_FILE)["encoding"]' in found["__doc__"]
+    encoding = found["encoding"]
     assert encoding.encode_ordinary(TEXT) == Tokenizer(trained("plain")).encode_ordinary(TEXT)
+    assert encoding.special_tokens_set == {special.text for special in specials}
+
+
+def test_the_name_of_an_output_is_never_run(tmp_path):
+    """It stands in a Python file that --verify runs at once; here it ended a docstring there, and its rest was run."""
+    import builtins
+
+    name = 'x""";import builtins;builtins.was_run = 1;"""y\\'
+    (tmp_path / "t.txt").write_text("the day")
+    [result] = export(trained("plain"), "tiktoken", tmp_path / name, verify=str(tmp_path / "t.txt"))
+    assert result.exact
+    assert not hasattr(builtins, "was_run")
 
 
 # Imports.

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import os
 import re
 from collections import Counter
@@ -74,20 +73,20 @@ def write_snippet(path: Path, expression: str, specials: dict[str, int]) -> Path
     """Beside ranks: a Python file that makes the Encoding."""
     snippet = path.with_name(path.name + ".py")
     snippet.write_text(
-        f'''"""{path.name} as a tiktoken Encoding: `from {snippet.stem.replace(".", "_")} import encoding`."""
+        f'''"""The ranks beside this file as a tiktoken Encoding: `runpy.run_path(THIS_FILE)["encoding"]`."""
 
 import base64
 from pathlib import Path
 
 import tiktoken
 
-lines = (Path(__file__).parent / {path.name!r}).read_bytes().splitlines()
+lines = (Path(__file__).parent / {path.name!a}).read_bytes().splitlines()
 ranks = {{base64.b64decode(token): int(rank) for token, rank in (line.split() for line in lines)}}
 encoding = tiktoken.Encoding(
-    name={path.stem!r},
-    pat_str={expression!r},
+    name={path.stem!a},
+    pat_str={expression!a},
     mergeable_ranks=ranks,
-    special_tokens={json.dumps(specials, ensure_ascii=True)},
+    special_tokens={specials!a},
 )
 ''',
         encoding="utf-8",
