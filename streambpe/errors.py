@@ -101,6 +101,10 @@ class TablesDiffer(UserWarning):
     """A model splits text by other character tables than those it was learned with."""
 
 
+class NotKept(UserWarning):
+    """A file of another program says something of text that its event log does not."""
+
+
 class SqlInputError(StreambpeError):
     """A .sql file was run without the inputs that its header names."""
 

@@ -5,24 +5,31 @@ It returns what came of the case: "equal" where two ways agreed, "refused" where
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import lzma
 import random
+import unicodedata
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from unittest import mock
 
 import pyarrow.parquet as pq
 import regex
+import tiktoken
+import tokenizers
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.export import export
+from streambpe.encode.formats.export import export, import_file
+from streambpe.encode.formats.hf import tokenizer_json
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import EventLogError, PatternError, PatternTooSlow, StreambpeError
+from streambpe.errors import EventLogError, NotKept, PatternError, PatternTooSlow, StreambpeError
 from streambpe.inspect.check import check
 from streambpe.model.eventlog import EventLog, read_event_log, write_event_log
 from streambpe.resources import Resources
@@ -273,6 +280,161 @@ def importers(seed: int, folder: Path) -> str:
     return _usable(read_event_log(log))
 
 
+def _assigned(text: str) -> str:
+    """Without characters that libraries of an older Unicode do not know."""
+    return "".join(character for character in text if unicodedata.category(character) != "Cn")
+
+
+_ADDED = ("<think>", "  ", "the", "<s><s>", " <pad>", "e\u0301<", "<|end|>", "1", "<s>>")
+_PROCESSORS = (
+    {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True},
+    {"type": "RobertaProcessing", "sep": ["<s>", 0], "cls": ["<s>", 0], "trim_offsets": True, "add_prefix_space": True},
+    {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
+     {"Sequence": {"id": "A", "type_id": 0}}], "pair": [{"Sequence": {"id": "A", "type_id": 0}},
+     {"Sequence": {"id": "B", "type_id": 1}}], "special_tokens": {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]}}},
+)  # fmt: skip
+
+
+@cache
+def _tokenizer_documents() -> list[str]:
+    """Files of tokenizer.json: one written here, and two of the library, of which one lacks bytes."""
+    found = [json.dumps(tokenizer_json(Encoder(trained("plain")))[0])]
+    for complete in (True, False):
+        made = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token=None if complete else "<unk>"))
+        made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        made.decoder = tokenizers.decoders.ByteLevel()
+        alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet() if complete else []
+        trainer = tokenizers.trainers.BpeTrainer(
+            vocab_size=330, special_tokens=["<s>", "<unk>"], initial_alphabet=alphabet, show_progress=False
+        )
+        made.train_from_iterator([TEXT], trainer)
+        found.append(made.to_str())
+    return found
+
+
+def _said_otherwise(document: dict[str, Any], rng: random.Random) -> None:
+    """Change one thing that a tokenizer.json says beside its pattern."""
+    model, added = document["model"], document["added_tokens"]
+    what = rng.choice(("model", "around", "flag", "flag", "new", "new", "id", "merges", "byte level", "normalizer"))
+    if what == "model":
+        name = rng.choice(("unk_token", "unk_token", "dropout", "fuse_unk", "ignore_merges"))
+        odd: dict[str, tuple[Any, ...]] = {
+            "unk_token": (None, "<s>", "<unk>", "<none>", "Ġ"),
+            "dropout": (0.0, 0.5, 1.0),
+        }
+        model[name] = rng.choice(odd.get(name, (False, True)))
+    elif what == "around":
+        processor = rng.choice(_PROCESSORS)
+        document["post_processor"] = rng.choice((processor, {"type": "Sequence", "processors": [processor] * 2}))
+        cut = {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0}
+        fill = {"strategy": {"Fixed": 9}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0,
+                "pad_type_id": 0, "pad_token": "<s>"}  # fmt: skip
+        document["truncation"], document["padding"] = rng.choice(((None, None), (cut, None), (None, fill)))
+    elif what == "flag" and added:
+        name = rng.choice(("single_word", "lstrip", "rstrip", "normalized", "special"))
+        token = rng.choice(added)
+        token[name] = not token[name]
+    elif what == "new":
+        number = max([*model["vocab"].values(), *(token["id"] for token in added)]) + rng.choice((1, 1, 1, 2))
+        flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+        content = rng.choice((*_ADDED, rng.choice(list(model["vocab"]))))
+        added.append({"id": model["vocab"].get(content, number), "content": content, **flags,
+                      "special": rng.random() < 0.7})  # fmt: skip
+    elif what == "id" and added:
+        rng.choice(added)["id"] += rng.choice((-1, 1, 7))
+    elif what == "merges":
+        one, two = (rng.randrange(len(model["merges"])) for _ in range(2))
+        if rng.random() < 0.5:
+            model["merges"][one], model["merges"][two] = model["merges"][two], model["merges"][one]
+        else:
+            model["merges"].insert(two, model["merges"][one])
+    elif what == "byte level":
+        steps = document["pre_tokenizer"].get("pretokenizers", [document["pre_tokenizer"]])
+        name = rng.choice(("add_prefix_space", "trim_offsets", "use_regex"))
+        steps[-1][name] = not steps[-1][name]
+    elif what == "normalizer":
+        document["normalizer"] = rng.choice((None, {"type": "NFC"}, {"type": "NFD"}))
+
+
+def tokenizer_files(seed: int, folder: Path) -> str:
+    """A tokenizer.json that says something else: refused, or equal ids in the library; those of text with added tokens
+    too, where nothing is told."""
+    rng = random.Random(seed)
+    document = json.loads(rng.choice(_tokenizer_documents()))
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        _said_otherwise(document, rng)
+    path = folder / "tokenizer.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    try:
+        there = tokenizers.Tokenizer.from_file(str(path))
+    except Exception:  # the library has no class of its own for a file that it refuses
+        return "refused"
+    try:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", NotKept)
+            log = import_file(path)
+    except StreambpeError:
+        return "refused"
+    write_event_log(folder / "log.events.jsonl", log)
+    ours = Tokenizer(read_event_log(folder / "log.events.jsonl"))
+    there.no_truncation()
+    there.no_padding()
+    spelled = [token["content"] for token in document["added_tokens"]]
+    texts = [_assigned(text) for text in (*_texts(rng, 2), *_SOME, *_OF_SPACES)]
+    for text in texts:
+        there.encode_special_tokens = True
+        if any(token in text for token in spelled):
+            continue
+        assert there.encode(text, add_special_tokens=False).ids == ours.encode_ordinary(text), text
+    about_text = [one for one in told if "of '" in str(one.message)]
+    for text in texts:
+        if not spelled:
+            break
+        text = rng.choice(("", " ", "\n", "x")).join((text[:9], rng.choice(spelled), text[9:], rng.choice(spelled)))
+        if not any("special: false" in str(one.message) for one in told):
+            there.encode_special_tokens = True
+            assert there.encode(text, add_special_tokens=False).ids == ours.encode_ordinary(text), text
+        if not about_text:
+            there.encode_special_tokens = False
+            assert there.encode(text).ids == ours.encode(text, allowed_special="all") or told, text
+            assert there.encode(text, add_special_tokens=False).ids == ours.encode(text, allowed_special="all"), text
+    return "equal"
+
+
+_OF_SPACES = ["a  b", "the  the\t\tthe", "1 11 111 1111", "e\u0301 \u00e9 cafe\u0301"]
+
+
+def ranks(seed: int, folder: Path) -> str:
+    """Ranks with a few lines lost, moved, doubled or made up: refused, or equal ids in tiktoken."""
+    rng = random.Random(seed)
+    lines = [line.split() for line in _model_files()["plain.tiktoken"].splitlines()]
+    for _ in range(rng.choice((1, 1, 2, 5))):
+        what, one, two = rng.random(), rng.randrange(len(lines)), rng.randrange(256, len(lines))
+        if what < 0.2:
+            del lines[one]
+        elif what < 0.5:  # two tokens change their ranks
+            three = rng.randrange(256, len(lines)) if rng.random() < 0.7 else one
+            lines[two], lines[three] = [lines[three][0], lines[two][1]], [lines[two][0], lines[three][1]]
+        elif what < 0.6:
+            lines[one] = [lines[one][0], b"%d" % rng.choice((-1, 0, 300, 2**31, 10**30))]
+        else:  # a token that two others spell
+            spelled = base64.b64decode(lines[one][0]) + base64.b64decode(lines[two][0])
+            number = len(lines) + rng.choice((0, 0, 0, 1))
+            lines.append([base64.b64encode(spelled), b"%d" % number])
+    path = folder / "some.tiktoken"
+    path.write_bytes(b"\n".join(b" ".join(line) for line in lines))
+    try:
+        ours = Tokenizer(import_file(path, pattern="gpt2"))
+    except StreambpeError:
+        return "refused"
+    ranked = {base64.b64decode(token): int(number) for token, number in lines}
+    there = tiktoken.Encoding("some", pat_str=PRESETS["gpt2"].expression, mergeable_ranks=ranked, special_tokens={})
+    for text in map(_assigned, (*_texts(rng, 2), *_SOME)):
+        if all(bytes([byte]) in ranked for byte in text.encode()):
+            assert there.encode_ordinary(text) == ours.encode_ordinary(text), text
+    return "equal"
+
+
 def _edited(lines: list[bytes], rng: random.Random) -> list[bytes]:
     """As somebody may edit it who knows what the lines mean: other parts, another order, an event twice or never."""
     at = rng.randrange(1, len(lines)) if len(lines) > 1 else 0
@@ -402,5 +564,6 @@ def _split_alike(pattern: Pattern, texts: list[str]) -> str:
 
 
 FUZZ: tuple[Callable[[int, Path], str], ...] = (
-    words, superwords, stages, counting, encoders, patterns, readers, importers, logs, ids,
+    words, superwords, stages, counting, encoders, patterns, readers, importers, tokenizer_files,
+    ranks, logs, ids,
 )  # fmt: skip

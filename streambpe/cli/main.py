@@ -23,7 +23,7 @@ from streambpe.cli.help import CommandGroups
 from streambpe.cli.told import say
 from streambpe.cli.unforeseen import UNFORESEEN, unforeseen
 from streambpe.disk import disk_full, says_disk_full
-from streambpe.errors import StreambpeError, TablesDiffer
+from streambpe.errors import NotKept, StreambpeError, TablesDiffer
 from streambpe.system import nobody_listens, open_output
 from streambpe.text.shown import harmless
 
@@ -35,11 +35,12 @@ def _warnings_told() -> Iterator[None]:
         show = warnings.showwarning
 
         def tell(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
-            if issubclass(category, TablesDiffer):
+            if issubclass(category, (NotKept, TablesDiffer)):
                 say(f"warning: {message}")
             else:
                 show(message, category, *place, **more)
 
+        warnings.simplefilter("always", NotKept)
         warnings.simplefilter("always", TablesDiffer)
         warnings.showwarning = tell
         yield

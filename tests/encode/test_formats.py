@@ -390,12 +390,61 @@ def _edited(**changes):
         (_edited(pre_tokenizer={"type": "ByteLevel", "add_prefix_space": True}), "add_prefix_space"),
         (_edited(model__merges=[["zz", "qq"]]), "needs a token that is not there"),
         (_edited(added_tokens=[{"id": 5000, "content": "<x>"}]), "cannot be kept"),
+        (_edited(added_tokens=[{"id": 482, "content": "<x>"}, {"id": 483, "content": "<x>"}]), "twice"),
+        (_edited(added_tokens=[{"id": 16, "content": "1"}]), "is a byte"),
+        (_edited(added_tokens=[{"id": 482, "content": "  ", "special": False}]), "found in plain text"),
+        (_edited(model__dropout=0.1), "uses dropout"),
     ],
 )
 def test_what_a_log_cannot_say_is_refused(tmp_path, content, message):
     """An import never drops a rule in silence."""
     (tmp_path / "t.json").write_text(content)
     with pytest.raises(ModelError, match=message):
+        import_file(tmp_path / "t.json")
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"post_processor": {"type": "ByteLevel", "trim_offsets": False}}, []),
+        (
+            {"post_processor": {"type": "Sequence", "processors": [{"type": "BertProcessing"}, {"type": "ByteLevel"}]}},
+            ["BertProcessing"],
+        ),
+        ({"truncation": {"max_length": 3}, "padding": {"strategy": "BatchLongest"}}, ["truncation", "padding"]),
+        (
+            {"added_tokens": [{"id": 482, "content": "<think>", "special": False, "lstrip": True, "rstrip": False}]},
+            ["`special: false` of '<think>'", "`lstrip: true` of '<think>'"],
+        ),
+        ({"model__unk_token": "<s>", "model__dropout": 0.0}, []),  # of a model that has all bytes
+    ],
+)
+def test_what_a_log_does_not_keep_is_told(tmp_path, changed, told):
+    """What is put around a text, or is asked of added tokens in it, was left out of imports without a word."""
+    document = json.loads(_edited(**changed))
+    document["added_tokens"] = [*json.loads(_edited())["added_tokens"], *changed.get("added_tokens", [])]
+    (tmp_path / "t.json").write_text(json.dumps(document))
+    run = CliRunner().invoke(main, ["import", str(tmp_path / "t.json"), "-o", str(tmp_path / "m.jsonl")])
+    lines = [line for line in run.stderr.splitlines() if line.startswith("warning: ")]
+    assert len(lines) == len(told), run.stderr
+    assert all(what in line for what, line in zip(told, lines, strict=True)), run.stderr
+
+
+def test_bytes_that_a_file_lacks_are_its_unknown_token(tmp_path):
+    """They were left out without a word; a rule for several in a row is refused."""
+    document = json.loads(_edited())
+    del document["model"]["vocab"]["\u00c2\u00ac"[0]]
+    document["model"]["merges"] = []
+    vocab = document["model"]["vocab"]
+    learned = [token for token in vocab if len(token) > 1 and token not in ("<s>", "<|endoftext|>")]
+    document["model"]["vocab"] = {token: number for token, number in vocab.items() if token not in learned}
+    document["model"]["unk_token"] = "<s>"
+    (tmp_path / "t.json").write_text(json.dumps(document))
+    there = HfTokenizer.from_file(str(tmp_path / "t.json"))
+    assert Tokenizer(import_file(tmp_path / "t.json")).encode_ordinary("a\u00b0b") == there.encode("a\u00b0b").ids
+    document["model"]["fuse_unk"] = True
+    (tmp_path / "t.json").write_text(json.dumps(document))
+    with pytest.raises(ModelError, match="fuse_unk"):
         import_file(tmp_path / "t.json")
 
 

@@ -14,6 +14,7 @@ import json
 import os
 import runpy
 import shutil
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from streambpe.encode.formats.boundless import export_boundless, import_model
 from streambpe.encode.formats.gguf import export_gguf
 from streambpe.encode.formats.gpt2 import FILES as GPT2_FILES
 from streambpe.encode.formats.gpt2 import export_gpt2, gpt2_folder, import_gpt2
-from streambpe.encode.formats.hf import export_hf, import_hf
+from streambpe.encode.formats.hf import export_hf, import_hf, not_kept
 from streambpe.encode.formats.hf_folder import Roles, export_folder, folder_files, names_folder
 from streambpe.encode.formats.named import HF, TIKTOKEN, find_tokenizer_json, log_of_encoding
 from streambpe.encode.formats.onto import Old
@@ -35,7 +36,7 @@ from streambpe.encode.formats.sentencepiece_out import export_sentencepiece
 from streambpe.encode.formats.tiktoken_ranks import export_tiktoken, import_tiktoken, looks_like_ranks, read_ranks
 from streambpe.encode.joins import Joins, symbols_of_ids
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import ModelError, StreambpeError, UsageError
+from streambpe.errors import ModelError, NotKept, StreambpeError, UsageError
 from streambpe.files import put_in_place
 from streambpe.model.eventlog import EventLog, Special, write_event_log
 from streambpe.model.parquet import read_parquet, write_parquet
@@ -559,7 +560,10 @@ def _import_json(file: Path) -> EventLog:
         raise ModelError(f"{file} is no JSON: line {why.lineno}, column {why.colno}: {why.msg}. Was it cut?") from None
     except (OSError, EOFError, KeyError, TypeError, ValueError) as why:
         raise ModelError(f"{file} is no tokenizer.json, nor a model of PickyBPE or SCRIPT-BPE: {why!r:.200}.") from None
-    return import_hf(file)
+    log = import_hf(file)
+    for what in not_kept(document):
+        warnings.warn(f"{file}: an event log does not keep {what}.", NotKept, stacklevel=2)
+    return log
 
 
 __all__ = ["FORMATS", "Comparison", "ExportResult", "compare", "cut_log", "export", "import_file", "takes_pattern"]

@@ -5,14 +5,17 @@ Written: `Split` before `ByteLevel`, merges as pairs, every part and result of a
 `PreTrainedTokenizerFast(tokenizer_file=...)`. Models of characters have no ByteLevel.
 
 Read: byte-level BPE files whose ids can be kept, that is: alphabet, merged tokens in the order of the
-merges, and special tokens and ids of nothing anywhere between them.
+merges, and special tokens and ids of nothing anywhere between them. A rule that would give plain text other ids is
+refused; `not_kept` says what else is left out.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import unicodedata
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -148,7 +151,7 @@ def import_hf(path: str | os.PathLike[str]) -> EventLog:
     model = document.get("model") if isinstance(document, dict) else None
     if not isinstance(model, dict) or model.get("type", "BPE") != "BPE" or "merges" not in model:
         raise ModelError(f"{path} holds no BPE model; only those are merges.")
-    for name in ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"):
+    for name in ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "dropout"):
         if model.get(name):
             raise ModelError(f"{path} uses {name}, which byte-level event logs do not have.")
     pattern, keep = _read_split(document, path)
@@ -158,7 +161,7 @@ def import_hf(path: str | os.PathLike[str]) -> EventLog:
         raise ModelError(f"{path} normalizes text ({normalizer.get('type')}); an event log can only say NFC.")
     if normalizer:
         config["normalize"] = "nfc"
-    added = {token["content"]: token["id"] for token in document.get("added_tokens", [])}
+    added = _added_tokens(document.get("added_tokens", []), model["vocab"], path)
     vocab: dict[str, int] = {text: number for text, number in model["vocab"].items() if text not in added}
     pairs = [tuple(m.split(" ", 1)) if isinstance(m, str) else tuple(m) for m in model["merges"]]
     try:
@@ -166,8 +169,18 @@ def import_hf(path: str | os.PathLike[str]) -> EventLog:
         contents = {unshown(text): number for text, number in vocab.items()}
     except KeyError as error:
         raise ModelError(f"{path} is not byte-level: its tokens hold the character {error.args[0]!r}.") from None
+    if sum(len(content) == 1 for content in contents) == 256:
+        unk = None
+    else:
+        unk = model.get("unk_token")
+        if unk is not None and (model.get("fuse_unk") or unk not in added or unk not in model["vocab"]):
+            raise ModelError(
+                f"{path} lacks some bytes, and its unk_token {unk!r} "
+                + ("stands for several in a row (fuse_unk)" if model.get("fuse_unk") else "is no token of it")
+                + "; an event log has no such rule."
+            )
     single = one_merge_each(contents, merges, str(path))
-    log = log_from_merges(contents, single or merges, added, config, str(path), drop_unknown=True)
+    log = log_from_merges(contents, single or merges, added, config, str(path), drop_unknown=True, unk=unk)
     if single is not None and (others := not_made_of_their_bytes(encoder := Encoder(log))):
         raise ModelError(
             f"{path} has several merges for one token, and {len(others)} tokens are not what the merges make of their "
@@ -176,6 +189,63 @@ def import_hf(path: str | os.PathLike[str]) -> EventLog:
     if model.get("ignore_merges"):
         refuse_whole_chunks(Encoder(log), str(path))
     return log
+
+
+def _added_tokens(listed: list[dict[str, Any]], vocab: dict[str, int], path: object) -> dict[str, int]:
+    """The ids of the added tokens by their text. ModelError where one would be found in plain text, or where the
+    library numbers one otherwise than the list does."""
+    added: dict[str, int] = {}
+    for token in listed:
+        text, number = token["content"], token["id"]
+        if not text or text in added or (text in vocab and text in _BYTE):
+            raise ModelError(
+                f"{path} has the added token {text!r} twice, or it is a byte or empty; ids cannot be kept."
+            )
+        if not token.get("special", True) and all(unicodedata.category(c)[0] not in "PS" for c in text):
+            raise ModelError(
+                f"{path} has the added token {text!r} with `special: false`: it is found in plain text before that is "
+                f"split, and an event log has no such rule."
+            )
+        known = vocab.get(text, max(len(vocab), max(added.values(), default=-1) + 1))
+        if number != known:
+            raise ModelError(
+                f"{path} lists the added token {text!r} with id {number}, and the library numbers it {known}, so which "
+                f"of the two is meant cannot be kept."
+            )
+        added[text] = number
+    return added
+
+
+def not_kept(document: dict[str, Any]) -> Iterator[str]:
+    """What an event log does not keep of a tokenizer.json that was read. None of it changes the ids of plain text, that
+    is, text that spells no added token, without what is put around it."""
+    added = document.get("added_tokens", [])
+    flags = {
+        "special": "found in every text there, here only where special tokens are allowed",
+        "single_word": "found as words of their own alone",
+        "lstrip": "they take the white space before them, too",
+        "rstrip": "they take the white space behind them, too",
+        "normalized": "found in text that is normalized already, or behind the others",
+    }
+    for flag, meaning in flags.items():
+        wanted = flag != "special"
+        having = [token["content"] for token in added if token.get(flag, not wanted) is wanted]
+        if having and (flag != "normalized" or document.get("normalizer") or len(having) < len(added)):
+            more = f" and {len(having) - 3} more" if len(having) > 3 else ""
+            yield f"`{flag}: {str(wanted).lower()}` of {', '.join(map(repr, having[:3]))}{more}: {meaning}"
+    processors = [document.get("post_processor")]
+    for processor in processors:
+        if processor is None or processor["type"] == "ByteLevel":
+            continue
+        if processor["type"] == "Sequence":
+            processors += processor["processors"]
+        elif processor["type"] != "TemplateProcessing" or processor["special_tokens"]:
+            yield f"post_processor ({processor['type']}): special tokens are put around a text there"
+    yield from (
+        f"{name}: texts are {what} there"
+        for name, what in (("truncation", "cut at a length"), ("padding", "filled up to a length"))
+        if document.get(name)
+    )
 
 
 def one_merge_each(
@@ -273,6 +343,7 @@ def log_from_merges(
     config: dict[str, Any],
     name: str,
     drop_unknown: bool = False,
+    unk: str | None = None,
 ) -> EventLog:
     """An event log of plain merges, checked to give every token the id it has in `contents`."""
     symbols = tuple(sorted((c for c in contents if len(c) == 1), key=contents.__getitem__))
@@ -299,7 +370,7 @@ def log_from_merges(
             f"that uses it. Programs that take the first of all merges that apply go back to that one, and an event "
             f"log goes through its merges once, so some texts would encode otherwise."
         )
-    if drop_unknown and len(symbols) < 256:
+    if drop_unknown and unk is None and len(symbols) < 256:
         config = {**config, "unknown": "drop"}
     ordered = sorted(specials.items(), key=lambda item: item[1])
     config = dict(config)
@@ -308,7 +379,7 @@ def log_from_merges(
         config["specials_first"] = True
     last = max([*contents.values(), *specials.values()], default=-1)
     header = Header(
-        alphabet.to_header(), config=config, specials=tuple(Special(text, number) for text, number in ordered)
+        alphabet.to_header(), config=config, specials=tuple(Special(text, number) for text, number in ordered), unk=unk
     )
     log = EventLog(header, tuple(events))
     model = Model(log)
