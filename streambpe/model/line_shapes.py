@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 FORMAT = "streambpe-events"
+HEAD = b'{"format":"streambpe-events"'  # the first bytes of every event log
 VERSIONS = (1, 2)  # 2: a header that says which ids are fixed and how many events are inherited
 
 MOST_EMPTY_IDS = 1 << 20  # ids before the first symbol, and reserved ones: a few bytes in a file, much memory in tables

@@ -17,10 +17,12 @@ from streambpe.config import BALANCE_FIELDS, TrainConfig
 from streambpe.count_config import CountConfig, Counting, CountOptions
 from streambpe.encode.formats.export import import_file
 from streambpe.encode.formats.gpt2 import gpt2_folder
+from streambpe.encode.formats.named import HF, TIKTOKEN
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, UsageError
 from streambpe.idle import idle_options
 from streambpe.model.eventlog import EventLog
+from streambpe.model.line_shapes import HEAD
 from streambpe.options import Option, options_of
 from streambpe.store.models import read_model
 
@@ -78,7 +80,7 @@ def model_log(model: str | os.PathLike[str] | EventLog) -> EventLog:
     if gpt2_folder(path) is not None:
         return import_file(path)
     is_log = path.is_dir() or path.name.endswith(".jsonl") or not path.exists()
-    if is_log and not str(model).startswith(("hf:", "tiktoken:")):
+    if not str(model).startswith((HF, TIKTOKEN)) and (is_log or _begins_as_log(path)):
         return read_model(model)
     try:
         return import_file(model)
@@ -87,6 +89,12 @@ def model_log(model: str | os.PathLike[str] | EventLog) -> EventLog:
             f"{model} is no tokenizer that says how text is split. If it holds tiktoken ranks: `streambpe import "
             f"{model} --pattern PATTERN -o ranks.events.jsonl`, and give that file. Nothing was changed."
         ) from None
+
+
+def _begins_as_log(path: Path) -> bool:
+    """Whether a file is an event log, whatever its name."""
+    with path.open("rb") as file:
+        return file.read(len(HEAD)) == HEAD
 
 
 def _without_defaults(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import random
+from base64 import b64encode
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import pytest
 from click.testing import CliRunner
@@ -14,8 +18,8 @@ from tokenizers import Tokenizer as HfTokenizer
 
 from streambpe.cli.main import main
 from streambpe.encode.formats.export import FORMATS, Comparison, cut_log, export, import_file
-from streambpe.encode.formats.flat import flatten, portable, whole_runs
-from streambpe.encode.formats.hf import tokenizer_json
+from streambpe.encode.formats.flat import flatten, merged_by_rank, portable, whole_runs
+from streambpe.encode.formats.hf import last_merge, tokenizer_json
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import EventLogError, ModelError, UsageError
 from streambpe.model.alphabet import bytes_alphabet
@@ -23,6 +27,7 @@ from streambpe.model.eventlog import EventLog, Header, log_lines, merge_event, r
 from streambpe.model.parquet import read_parquet, write_parquet
 from streambpe.text.expressions import alternatives
 from streambpe.text.patterns import PRESETS
+from streambpe.train.as_model import model_log
 from tests.trained import HOSTILE, KINDS, TEXT, random_log, trained
 
 EXACT = {("plain", "hf"), ("plain", "tiktoken"), ("uw", "hf")}
@@ -518,3 +523,74 @@ def test_flat_models_name_their_losses():
     assert losses["plain"] == losses["uw"] == ""
     for kind, word in [("picky", "deletions"), ("stops", "stop words"), ("boundless", "superwords")]:
         assert word in losses[kind]
+
+
+def test_ranks_of_a_long_chain_are_read(tmp_path):
+    """Tokens a, aa, aaa ... to 1 499 letters: each is the one before it and a letter."""
+    ranks = [bytes([byte]) for byte in range(256)] + [b"a" * length for length in range(2, 1500)]
+    path = tmp_path / "chain.tiktoken"
+    path.write_bytes(b"".join(b64encode(token) + b" %d\n" % rank for rank, token in enumerate(ranks)))
+    looked_up = 0
+
+    class Counted(dict):
+        def get(self, *key):
+            nonlocal looked_up
+            looked_up += 1
+            return super().get(*key)
+
+    longest = ranks[-1]
+    left, right = last_merge(longest, len(ranks) - 1, Counted({t: r for r, t in enumerate(ranks)}), "chain")
+    assert (left + right, len(left) < len(longest)) == (longest, True)
+    assert looked_up < 5 * len(longest)
+    log = import_file(path, pattern="none")
+    assert len(log.events) == len(ranks) - 256
+
+
+@given(st.integers(0, 10**6))
+def test_merging_by_rank_is_looking_for_the_lowest_again_and_again(seed):
+    """The queue against the definition: the lowest rank of all neighbours, the leftmost of equal ones, each time."""
+    rng = random.Random(seed)
+    parts = [rng.choice((b"a", b"b", b"ab", b"c")) for _ in range(rng.randrange(2, 30))]
+    ranks = {(rng.choice(b"abc"), rng.randrange(2, 9)): rng.randrange(9) for _ in range(12)}
+
+    def rank(left, right):
+        return ranks.get(((left + right)[0], len(left + right)))
+
+    below, expected = rng.randrange(1, 10), list(parts)
+    while len(expected) > 2:
+        pairs = [(rank(*pair), i) for i, pair in enumerate(pairwise(expected)) if rank(*pair) is not None]
+        if not pairs or min(pairs)[0] >= below:
+            break
+        i = min(pairs)[1]
+        expected[i : i + 2] = [expected[i] + expected[i + 1]]
+    assert merged_by_rank(parts, rank, below) == expected
+
+
+def test_a_gzipped_tokenizer_is_unpacked_once_and_not_without_end(tmp_path, monkeypatch):
+    """What unpacks to more than any tokenizer has is refused before it fills the memory."""
+    exported = tmp_path / "t.json"
+    export(trained("plain"), "hf", exported)
+    packed = tmp_path / "packed.json.gz"
+    packed.write_bytes(gzip.compress(exported.read_bytes()))
+    assert import_file(packed).events == import_file(exported).events
+    bomb = tmp_path / "bomb.json.gz"
+    bomb.write_bytes(gzip.compress(b'{"model": "' + bytes(10**6) + b'"}'))
+    monkeypatch.setattr("streambpe.encode.formats.export._MOST_JSON", 10**5)
+    with pytest.raises(ModelError, match=r"bomb\.json\.gz holds more than .* of JSON"):
+        import_file(bomb)
+
+
+def test_an_export_leaves_the_folders_of_others_alone(tmp_path):
+    """Also one that has the name that ours once had, and one that looks like ours."""
+    for name in (".export-t.json", ".streambpe-export-mine"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "precious").write_text("mine")
+    export(trained("plain"), "hf", tmp_path / "t.json")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".export-t.json", ".streambpe-export-mine", "t.json"]
+    assert all((path / "precious").read_text() == "mine" for path in tmp_path.iterdir() if path.is_dir())
+
+
+def test_a_log_is_extended_whatever_its_name(tmp_path):
+    """`prune -o p.ev` writes a log; --extend and --as called it tiktoken ranks."""
+    write_event_log(tmp_path / "p.ev", trained("plain"))
+    assert model_log(tmp_path / "p.ev").events == trained("plain").events

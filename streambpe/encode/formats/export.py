@@ -13,7 +13,7 @@ import importlib
 import json
 import os
 import runpy
-import shutil
+import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -39,11 +39,13 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, NotKept, StreambpeError, UsageError
 from streambpe.files import put_in_place
 from streambpe.model.eventlog import EventLog, Special, write_event_log
+from streambpe.model.line_shapes import HEAD
 from streambpe.model.parquet import read_parquet, write_parquet
 from streambpe.model.replay import Model, events_for_size
 from streambpe.outputs import not_written, parents_made, refuse_existing, refuse_no_place
 from streambpe.plurals import counted
 from streambpe.progress import Meter
+from streambpe.resources import format_size
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import find_sources
 from streambpe.sources.read import Reader
@@ -55,6 +57,7 @@ from streambpe.text.patterns import Pattern
 FORMATS = ("hf", "tiktoken", "gpt2", "boundless", "gguf", "sentencepiece", "events", "parquet")
 ROLES = tuple(field.name for field in fields(Roles))
 _EXAMPLES = 5
+_MOST_JSON = 256 << 20  # bytes of a tokenizer.json, unpacked: those of 256 000 tokens have 35 MB
 
 
 @dataclass
@@ -256,11 +259,14 @@ def files_of(to: str, path: Path, folder: Roles | None = None) -> list[Path]:
 def _written_aside(path: Path) -> Iterator[Path]:
     """The same name in a folder beside `path`; what was written there moves to its place when all of it is written.
 
-    A kill may leave the folder behind, which the next export to `path` removes.
+    A kill leaves the folder behind. Its name is a new one, so that nothing of the user's is ever in it.
     """
-    place = path.absolute().with_name(f".export-{path.name}")
     try:
-        with parents_made(path), _new_folder(place):
+        with (
+            parents_made(path),
+            tempfile.TemporaryDirectory(prefix=".streambpe-export-", dir=path.absolute().parent) as folder,
+        ):
+            place = Path(folder)
             yield place / path.name
             for file in sorted(file for file in place.rglob("*") if file.is_file()):
                 target = path.parent / file.relative_to(place)
@@ -269,17 +275,6 @@ def _written_aside(path: Path) -> Iterator[Path]:
             sync_folder(path.absolute().parent)  # gpt2 makes a folder in it
     except OSError as why:
         raise not_written(path, why) from None
-
-
-@contextlib.contextmanager
-def _new_folder(path: Path) -> Iterator[None]:
-    """An empty folder, for the length of a block."""
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir()
-    try:
-        yield
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def _export_one(
@@ -458,7 +453,7 @@ def import_file(
         raise ModelError(f"{path} cannot be read: {why.strerror}.{_folder(file)}") from None
     if file.name == GPT2_FILES[1] and head.startswith(b"#version"):
         raise ModelError(f"{path}: {GPT2_FILES[0]}, which has the ids, is to lie beside it, and does not.")
-    if head.startswith(b'{"format":"streambpe-events"'):
+    if head.startswith(HEAD):
         raise UsageError(f"{path} is an event log of streambpe, and needs no import: give it where MODEL is asked for.")
     if head.startswith(b"GGUF"):
         raise ModelError(f"{path} is a gguf file, which is not read here. Import the tokenizer.json it was made from.")
@@ -546,8 +541,12 @@ def _read(reader: Callable[[Path], EventLog], file: Path, path: str | os.PathLik
 def _import_json(file: Path) -> EventLog:
     """A JSON file, gzipped or not, by what is in it."""
     try:
-        data = file.read_bytes()
-        document = json.loads(gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data)
+        with open(file, "rb") as opened, gzip.GzipFile(fileobj=opened) as unpacked:
+            packed = opened.peek(2).startswith(b"\x1f\x8b")
+            data = (unpacked if packed else opened).read(_MOST_JSON + 1)
+        if len(data) > _MOST_JSON:
+            raise ModelError(f"{file} holds more than {format_size(_MOST_JSON)} of JSON, and no tokenizer does.")
+        document = json.loads(data)
         if "merge_rules" in document and "pretokenizer" in document:
             return import_script(document, str(file))
         if "id2int" in document and "splits" in document:
@@ -560,7 +559,7 @@ def _import_json(file: Path) -> EventLog:
         raise ModelError(f"{file} is no JSON: line {why.lineno}, column {why.colno}: {why.msg}. Was it cut?") from None
     except (OSError, EOFError, KeyError, TypeError, ValueError) as why:
         raise ModelError(f"{file} is no tokenizer.json, nor a model of PickyBPE or SCRIPT-BPE: {why!r:.200}.") from None
-    log = import_hf(file)
+    log = import_hf(file, document)
     for what in not_kept(document):
         warnings.warn(f"{file}: an event log does not keep {what}.", NotKept, stacklevel=2)
     return log

@@ -14,9 +14,9 @@ Plain BPE without stop words and `uw` models are exactly that. Other models lose
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -122,6 +122,42 @@ def flatten(encoder: Encoder, to: str) -> FlatModel:
     )
 
 
+def merged_by_rank(
+    parts: list[bytes], rank_of: Callable[[bytes, bytes], int | None], below: int = 1 << 62
+) -> list[bytes]:
+    """Neighbours merged, the pair of the lowest rank first and the leftmost of equal ones, until two parts are left or
+    no pair has a rank under `below`.
+
+    a b c d, ranks bc 1, ab 2, "bc d" 3   ->   a bc d   ->   a bcd
+    """
+    parts, after, before = list(parts), list(range(1, len(parts) + 1)), list(range(-1, len(parts) - 1))
+    waiting: list[tuple[int, int, int, int]] = []  # rank, left place, right place, bytes of both
+
+    def wait(left: int) -> None:
+        right = after[left]
+        if left >= 0 and right < len(parts):
+            rank = rank_of(parts[left], parts[right])
+            if rank is not None and rank < below:
+                heapq.heappush(waiting, (rank, left, right, len(parts[left]) + len(parts[right])))
+
+    for left in range(len(parts)):
+        wait(left)
+    count = len(parts)
+    while count > 2 and waiting:
+        _, left, right, size = heapq.heappop(waiting)
+        if after[left] != right or len(parts[left]) + len(parts[right]) != size:
+            continue  # one of the two has been merged since
+        parts[left] += parts[right]
+        after[left], after[right], parts[right] = after[right], -1, b""
+        if after[left] < len(parts):
+            before[after[left]] = left
+        count -= 1
+        if before[left] >= 0:
+            wait(before[left])
+        wait(left)
+    return [part for part in parts if part]
+
+
 def again_after_use(events: Sequence[Event]) -> list[int]:
     """Tokens that a merge makes although a merge before it has them as a part, by log id.
 
@@ -202,13 +238,8 @@ def _merges_of_the_living(encoder: Encoder, alive: set[bytes]) -> list[tuple[byt
         for pair in makers.get(number, []):
             ranks.setdefault(pair, len(ranks))
         if number not in makers:
-            parts = [model.content(symbol) for symbol in token.base]
-            while len(parts) > 2:
-                found = [(ranks[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in ranks]
-                if not found:
-                    break
-                i = min(found)[1]
-                parts[i : i + 2] = [parts[i] + parts[i + 1]]
+            symbols = [model.content(symbol) for symbol in token.base]
+            parts = merged_by_rank(symbols, lambda left, right: ranks.get((left, right)))
             if len(parts) == 2:
                 ranks.setdefault((parts[0], parts[1]), len(ranks))
     return list(ranks)

@@ -26,6 +26,7 @@ from streambpe.encode.formats.flat import (
     FlatModel,
     again_after_use,
     flatten,
+    merged_by_rank,
     not_made_of_their_bytes,
     portable,
     shown_tokens,
@@ -41,6 +42,7 @@ from streambpe.text.patterns import PRESETS
 from streambpe.text.whitespace import WORD_MARK
 
 _CHARACTER = byte_to_character()
+_QUOTED = 100  # bytes of a token that a message quotes
 _BYTE = {character: byte for byte, character in _CHARACTER.items()}
 
 
@@ -142,10 +144,10 @@ def export_hf(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
 # Reading.
 
 
-def import_hf(path: str | os.PathLike[str]) -> EventLog:
-    """A tokenizer.json as an event log with the same ids."""
+def import_hf(path: str | os.PathLike[str], document: Any = None) -> EventLog:
+    """A tokenizer.json as an event log with the same ids. `document`: its content, where it has been read."""
     try:
-        document = json.loads(Path(path).read_bytes())
+        document = json.loads(Path(path).read_bytes()) if document is None else document
     except (OSError, ValueError) as why:
         raise ModelError(f"{path} is no tokenizer.json: {why}.") from None
     model = document.get("model") if isinstance(document, dict) else None
@@ -405,14 +407,11 @@ def log_from_merges(
 
 def last_merge(content: bytes, rank: int, ranks: dict[bytes, int], name: str) -> tuple[bytes, bytes]:
     """The two tokens that the ranks below `rank` make of a token's bytes."""
-    parts = [content[i : i + 1] for i in range(len(content))]
-    while len(parts) > 2:
-        found = [(ranks[parts[i] + parts[i + 1]], i) for i in range(len(parts) - 1) if parts[i] + parts[i + 1] in ranks]
-        if not found or min(found)[0] >= rank:
-            raise ModelError(
-                f"{name}: the token {content!r} (rank {rank}) is {len(parts)} tokens under the ranks below it, "
-                f"not two; these ranks are no list of merges."
-            )
-        i = min(found)[1]
-        parts[i : i + 2] = [parts[i] + parts[i + 1]]
+    symbols = [content[i : i + 1] for i in range(len(content))]
+    parts = merged_by_rank(symbols, lambda left, right: ranks.get(left + right), rank)
+    if len(parts) > 2:
+        raise ModelError(
+            f"{name}: the token {content[:_QUOTED]!r}{'...' * (len(content) > _QUOTED)} (rank {rank}) is {len(parts)} "
+            f"tokens under the ranks below it, not two; these ranks are no list of merges."
+        )
     return parts[0], parts[1]
