@@ -28,6 +28,7 @@ import io
 import mmap
 import os
 import re
+import select
 import shutil
 import signal
 import sys
@@ -59,7 +60,6 @@ def _module(name: str) -> Any:
 
 
 _fcntl = _module("fcntl")
-_termios = _module("termios")
 _msvcrt = _module("msvcrt")
 
 # ---------------------------------------------------------------------------------------------------------
@@ -561,17 +561,17 @@ def open_output() -> None:
 
 def nobody_listens(error: OSError) -> bool:
     """Whether what failed is a write to a standard stream whose reader, or whose terminal, is gone."""
-    if isinstance(error, BrokenPipeError):
-        return True
-    return error.errno == errno.EIO and error.filename is None and any(map(_hung_up, (sys.stdout, sys.stderr)))
+    if not hasattr(select, "poll"):  # Windows
+        return isinstance(error, BrokenPipeError)
+    is_of_a_stream = error.errno in (errno.EPIPE, errno.EIO) and error.filename is None
+    return is_of_a_stream and any(map(_hung_up, (sys.stdout, sys.stderr)))
 
 
 def _hung_up(stream: TextIO) -> bool:
-    """Whether a stream is a terminal that was closed: the kernel refuses everything that is asked of it."""
+    """Whether the other end of a stream is closed: the reader of a pipe, or the terminal."""
+    look = select.poll()
     try:
-        _termios.tcgetattr(stream.fileno())
-    except (AttributeError, OSError, ValueError):  # no terminals on this system; no file behind the stream
+        look.register(stream.fileno(), 0)
+    except (OSError, ValueError):  # no file behind the stream
         return False
-    except _termios.error as why:
-        return bool(why.args[0] == errno.EIO)
-    return False
+    return bool(look.poll(0))

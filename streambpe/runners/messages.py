@@ -27,11 +27,14 @@ class Channel:
             self._to.flush()
 
     def receive(self) -> Any:
-        """The next value. EOFError or OSError: the other side is gone."""
-        head = self._from.read(8)
-        if len(head) < 8:
+        """The next value. EOFError or OSError: the other side is gone, perhaps in the middle of a message."""
+        return pickle.loads(self._read(int.from_bytes(self._read(8), "little")))
+
+    def _read(self, size: int) -> bytes:
+        data = self._from.read(size)
+        if len(data) < size:
             raise EOFError
-        return pickle.loads(self._from.read(int.from_bytes(head, "little")))
+        return data
 
     def close(self) -> None:
         """Close both streams; safe to call twice."""

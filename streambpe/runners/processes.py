@@ -53,7 +53,7 @@ class _Forked:
     def end(self) -> str:
         """See _Process."""
         self.channel.close()
-        return _told_ending(self._nursery.end(self.pid))
+        return how_it_ended(self._nursery.end(self.pid))
 
 
 class _Nursery:
@@ -72,14 +72,14 @@ class _Nursery:
             socket.send_fds(self._control, [b"s" + bytes(8)], [its.fileno()])
             return self._answer()
 
-    def end(self, pid: int) -> int:
-        """End a worker; how it ended, as waitpid tells it, or -1 if nobody knows."""
+    def end(self, pid: int) -> int | None:
+        """End a worker; its exit code, or None if nobody knows."""
         try:
             with self._lock:
                 self._control.sendall(b"k" + pid.to_bytes(8, "little"))
-                return self._answer()
+                return os.waitstatus_to_exitcode(self._answer())
         except OSError:
-            return -1
+            return None
 
     def _answer(self) -> int:
         answer = b""
@@ -113,7 +113,7 @@ class _Spawned:
         self._process.kill()
         self.channel.close()
         code = self._process.wait()
-        return _told_ending(-code if code < 0 else code << 8)
+        return how_it_ended(code)
 
 
 def _environment() -> dict[str, str]:
@@ -121,13 +121,14 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
 
 
-def _told_ending(status: int) -> str:
-    if status < 0:
+def how_it_ended(code: int | None) -> str:
+    """The exit code of a process in words."""
+    if code is None:
         return "nobody knows how"
-    if status & 0x7F:
+    if code < 0:
         with contextlib.suppress(ValueError):
-            return f"killed by {signal.Signals(status & 0x7F).name}"
-    return f"exit code {status >> 8}"
+            return f"killed by {signal.Signals(-code).name}"
+    return f"exit code {code}"
 
 
 class _Lane:

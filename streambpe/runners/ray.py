@@ -172,8 +172,8 @@ class Ray:
             self._channel.send(message)
 
     def _read(self) -> None:
-        """Hand out what the driver says, until it ends."""
-        with contextlib.suppress(EOFError, OSError, ValueError):
+        """Hand out what the driver says, until it ends; whatever ends this thread, nobody waits for an answer then."""
+        with contextlib.suppress(Exception):
             while not self._why_down:
                 kind, *message = self._channel.receive()
                 if kind == "down":

@@ -17,9 +17,10 @@ from collections.abc import Sequence
 
 import regex
 
-from streambpe.errors import StreambpeError
+from streambpe.errors import StreambpeError, WorkerLost
 from streambpe.resources import DOCUMENT_SECONDS
 from streambpe.runners.messages import Channel
+from streambpe.runners.processes import how_it_ended
 from streambpe.system import born_deaf, ignore_stop_signals
 from streambpe.text.split import alarm, split_texts
 
@@ -44,12 +45,16 @@ class SplitProcess:
         self._channel.send((expression, script_expression, keep_gaps, document_seconds))
 
     def split(self, texts: Sequence[str], script_runs: bool) -> tuple[list[str], array[int], array[int]]:
-        """As `split_texts`. A worker that dies (killed for memory, say) raises BrokenPipeError."""
-        self._channel.send((list(texts), script_runs))
+        """As `split_texts`. A worker that dies (killed for memory, say) raises WorkerLost."""
         try:
+            self._channel.send((list(texts), script_runs))
             answer: tuple[list[str], array[int], array[int]] | StreambpeError = self._channel.receive()
-        except EOFError:
-            raise BrokenPipeError(f"split worker {self._process.pid} died, exit {self._process.wait()}") from None
+        except (EOFError, OSError):
+            raise WorkerLost(
+                f"The process that splits texts by your own pattern ended ({how_it_ended(self._process.wait())}). "
+                f"Everything committed is kept. If the machine ran out of memory, give the same command again with a "
+                f"smaller --memory."
+            ) from None
         if isinstance(answer, StreambpeError):
             raise answer
         return answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import tempfile
 
 import pytest
@@ -47,6 +48,17 @@ def test_words_that_are_no_names_of_files(broken, monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for query in ("SELECT " + "1, " * 3000, "SELECT '\0'"):
         assert "ZeroDivisionError" in cli("sql", tmp_path / "none", query, expect=70).stderr
+
+
+def test_a_broken_pipe_that_is_not_stdout_is_told(monkeypatch, tmp_path):
+    """Any pipe or socket may break: only stdout and stderr without a reader mean that nobody is told."""
+
+    def fail(**_: object) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(main.commands["sql"], "callback", fail)
+    assert "BrokenPipeError" in cli("sql", tmp_path / "none", "FROM run", expect=70).stderr
 
 
 def test_without_a_run_it_goes_into_the_temporary_folder(broken, monkeypatch, tmp_path):

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 from streambpe.errors import SourceError
 from streambpe.runners.runner import Attempt, Kept
@@ -29,6 +30,15 @@ def dies(argument: tuple[str, int], attempt: Attempt) -> int:
         time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGKILL)
     return os.getpid()
+
+
+def dies_while_it_answers(number: int, attempt: Attempt) -> int:
+    """Killed at its first attempt when the head and a byte of its answer are on their way."""
+    if not attempt.number:
+        channel: Any = attempt.on_advance.__self__._channel  # type: ignore[attr-defined]
+        os.write(channel._to.fileno(), (1000).to_bytes(8, "little") + b"\x80")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
 
 
 def refuses(number: int, attempt: Attempt) -> int:

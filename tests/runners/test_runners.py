@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 
 from streambpe.errors import SourceError, WorkerLost
 from streambpe.runners.here import Here
+from streambpe.runners.messages import Channel
 from streambpe.runners.processes import RETRIES, Processes
 from streambpe.runners.runner import Calls, Runner
 from tests.runners import tasks
@@ -113,6 +115,20 @@ def test_a_killed_worker_is_replaced_and_its_task_begun_again(make: Make) -> Non
         pids = results(runner, tasks.dies, [("a", 1), ("b", RETRIES), ("c", 0)], on_advance=told.append)
         assert len(pids) == 3
         assert sum(told) == 15  # what the killed ones told is taken back
+
+
+@pytest.mark.parametrize("make", PROCESSES)
+def test_a_worker_killed_in_the_middle_of_its_answer_is_replaced(make: Make) -> None:
+    with closing(make, 1) as runner:
+        assert results(runner, tasks.dies_while_it_answers, [7]) == [7]
+
+
+def test_a_message_that_is_cut_off_anywhere_says_that_the_other_side_is_gone() -> None:
+    whole = io.BytesIO()
+    Channel(io.BytesIO(), whole).send(("done", "a" * 100))
+    for kept in range(len(whole.getvalue())):
+        with pytest.raises(EOFError):
+            Channel(io.BytesIO(whole.getvalue()[:kept]), io.BytesIO()).receive()
 
 
 @pytest.mark.parametrize("make", PROCESSES)
