@@ -2,6 +2,7 @@
 # make wheels wheels for Linux, macOS and Windows in dist/
 # make test   install everything and run the tests of every day: some minutes on two cores
 # make test-long   the tests that make test leaves out, and random cases by the hundred
+# make test-lowest   tests with the lowest versions of other packages that streambpe allows
 # make bench-small   streambpe beside other trainers on a few MB: some minutes, docs/benchmarks.md anew
 # make bench CORPORA=DIR   all of it on larger texts: hours (benchmarks/README.md)
 # make site   the docs as a site in build/site/html, built strictly: some seconds
@@ -27,7 +28,7 @@ PARALLEL := -n logical --maxprocesses 4
 # files whose tests last minutes begin first, so that no processor waits for them at the end
 LONGEST := $(wildcard tests/test_*.py) tests/core/test_core_build.py tests/runners/test_ray.py
 
-.PHONY: demo test test-long soak bench bench-small lint site wheels clean
+.PHONY: demo test test-long test-lowest soak bench bench-small lint site wheels clean
 
 $(VENV)/installed: pyproject.toml hatch_build.py $(wildcard streambpe/core/*.c streambpe/core/*.h)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "streambpe needs Python 3.11 or later; try PYTHON=python3.12 make")'
@@ -75,6 +76,14 @@ test: $(VENV)/installed
 
 test-long: $(VENV)/long
 	STREAMBPE_LONG=1 $(BIN)/python -m pytest $(PARALLEL) --dist loadfile --no-loadscope-reorder -m long $(LONGEST) tests
+
+# the lowest versions that pyproject.toml allows, in an environment of their own
+test-lowest:
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/$(notdir $(BIN))/python -c 'import tomllib; print(*(d.replace(">=", "==") for d in tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"]), sep="\n")' > $(VENV)-lowest/lowest.txt
+	$(VENV)-lowest/$(notdir $(BIN))/python -m pip install --quiet --no-compile -r $(VENV)-lowest/lowest.txt pytest hypothesis
+	$(VENV)-lowest/$(notdir $(BIN))/python -m pip install --quiet --no-compile --no-deps -e .
+	$(VENV)-lowest/$(notdir $(BIN))/python -m pytest -m 'not long' tests/cli tests/store tests/inspect tests/train
 
 soak: $(VENV)/installed
 	$(BIN)/python -m tests.soak $(SOAK)

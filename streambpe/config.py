@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from streambpe.count_config import CountOptions
 from streambpe.errors import UsageError
-from streambpe.model.line_shapes import MOST_EMPTY_IDS
+from streambpe.model.line_shapes import MOST_EMPTY_IDS, MOST_IDS
 from streambpe.options import Option, option, options_of, refuse_what_is_no_text
 from streambpe.system import compose_name
 
@@ -124,6 +124,7 @@ class TrainConfig:
         short="-s",
         metavar="N",
         least=1,
+        most=MOST_IDS,
     )
     encoding: str = option(
         "bytes",
@@ -181,6 +182,7 @@ class TrainConfig:
         panel="Vocabulary",
         metavar="N",
         least=0,
+        most=MOST_IDS,
     )
     freq_cutoff: int = option(1, "Leave out chunks rarer than N.", panel="Vocabulary", metavar="N", least=0)
     specials: tuple[str, ...] = option(
@@ -428,6 +430,8 @@ class TrainConfig:
                 raise UsageError(f"{known.flag} {value}: one of {', '.join(allowed)}.")
             if known.least is not None and value is not None and value < known.least:
                 raise UsageError(f"{known.flag} {value}: at least {known.least}.")
+            if known.least is not None and known.most is not None and value is not None and value > known.most:
+                raise UsageError(f"{known.flag} {value}: at most {known.most}.")
 
     def _check_balance(self) -> None:
         given = [name for name in BALANCE_FIELDS if getattr(self, name) not in (None, 0, {})]

@@ -18,6 +18,7 @@ from typing import Any
 
 from streambpe.errors import UsageError
 
+MOST = 2**63 - 1  # of any whole number: what the core and the tables hold
 PANELS = (
     "Most used",
     "Corpus",
@@ -42,6 +43,7 @@ class Option:
     metavar: str | None = None
     choices: tuple[str, ...] = ()
     least: int | None = None  # the smallest number allowed
+    most: int | None = MOST  # the largest, where there is a smallest; None: who reads it knows more
     off: str = ""  # the flag that turns a switch off
     default: Any = None
     told_default: str = ""  # shown where the default is not a value: "all cores"

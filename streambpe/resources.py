@@ -90,7 +90,9 @@ class Resources:
         metavar="SIZE",
         told_default="a quarter of RAM",
     )
-    threads: int = option(help="At work at a time.", panel="Most used", metavar="N", least=1, told_default="all cores")
+    threads: int = option(
+        help="At work at a time.", panel="Most used", metavar="N", least=1, most=None, told_default="all cores"
+    )
     temp_dir: Path | None = option(None, "Where to spill.", panel="Resources", metavar="DIR", told_default="inside RUN")
     max_disk_bytes: int | None = option(
         None,
@@ -167,6 +169,8 @@ class Resources:
         if seconds < 1:
             raise UsageError(f"--document-seconds {seconds}: at least 1. Nothing was changed.")
         folder = Path(temp_dir) if temp_dir else None
+        if folder is not None and os.path.lexists(folder) and not folder.is_dir():
+            raise UsageError(f"--temp-dir {folder} is no folder. Nothing was changed. Name a folder; it is made.")
         return cls(memory_bytes, count, folder, max_disk_bytes, seconds, engine or "auto", address)
 
     def as_facts(self) -> ResourceFacts:

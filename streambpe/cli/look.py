@@ -113,7 +113,7 @@ def watch(run: str, name: str | None, every: float | None, once: bool, as_page: 
 @force_option
 @click.option("--files", is_flag=True, help="Let statements read and write files (read_csv, COPY, ATTACH).")
 @click.option("--temp-dir", metavar="DIR", help="Where to spill. [default: inside RUN]")
-@click.option("--threads", type=Amount(1), default=2, show_default=True, metavar="N", help="Of the query.")
+@click.option("--threads", type=Amount(1, None), default=2, show_default=True, metavar="N", help="Of the query.")
 @click.option(
     "--memory", default="256MB", show_default=True, metavar="SIZE", help="Of the query; beyond it, it spills."
 )

@@ -8,11 +8,12 @@ own pool.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 import click
@@ -46,43 +47,70 @@ def _warnings_told() -> Iterator[None]:
         yield
 
 
+# what is wrong with a place that a user named: no right to it, a folder where a file should be, too long a name
+_OF_A_PLACE = (
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP,
+)  # fmt: skip
+
+
+@contextlib.contextmanager
+def _errors_told(given: Sequence[str]) -> Iterator[None]:
+    """Turns errors into one message and an exit code, without a traceback. `given`: the words behind `streambpe`."""
+    try:
+        with _warnings_told():
+            yield
+    except StreambpeError as error:
+        say(f"streambpe: {error}")
+        code = error.exit_code
+    except click.ClickException as error:
+        vars(error).update(message=harmless(error.message))  # `message` is final for click's own code
+        raise
+    except (click.exceptions.Exit, click.Abort):
+        raise
+    except KeyboardInterrupt:  # where no command waits for it (signals.py)
+        say("streambpe: stopped by Ctrl-C. What was committed is kept.")
+        code = 128 + signal.SIGINT
+    except Exception as error:
+        code = _tell_unforeseen(error, given)
+    else:
+        return
+    raise click.exceptions.Exit(code)
+
+
+def _tell_unforeseen(error: Exception, given: Sequence[str]) -> int:
+    """Tell of an error that is none of the library's; the exit code."""
+    if isinstance(error, OSError) and nobody_listens(error):
+        # the reader of stdout went away (`| head`), or the terminal: there is nobody to report to
+        _leave_streams()
+        return 1
+    if isinstance(error, OSError) and error.filename is not None and error.errno in _OF_A_PLACE:
+        place = os.fsdecode(error.filename)
+        place = place if len(place) <= 300 else f"{place[:100]}...{place[-100:]}"
+        say(
+            f"streambpe: {place} cannot be read or written: {error.strerror}. What was committed is kept. Give "
+            f"yourself the right to it, or name another place."
+        )
+        return 1
+    if not says_disk_full(error):
+        say(f"streambpe: {unforeseen(error, given)}")
+        return UNFORESEEN
+    then = "Nothing that was there before is lost. Make room, then give the same command again."
+    say(f"streambpe: {disk_full(error, 'where it writes', then)}")
+    _leave_streams(sys.stdout)
+    return 1
+
+
 class _Commands(CommandGroups):
-    """Turns the library's errors into one message and an exit code, without a traceback."""
+    """The commands, and whatever goes wrong in them or while `--help` is printed told in one message."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta["given"] = given = list(args)
+        with _errors_told(given):
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        given = [*ctx._protected_args, *ctx.args]
-        try:
-            with _warnings_told():
-                return super().invoke(ctx)
-        except StreambpeError as error:
-            say(f"streambpe: {error}")
-            ctx.exit(error.exit_code)
-        except click.ClickException as error:
-            vars(error).update(message=harmless(error.message))  # `message` is final for click's own code
-            raise
-        except (click.exceptions.Exit, click.Abort):
-            raise
-        except KeyboardInterrupt:  # where no command waits for it (signals.py)
-            say("streambpe: stopped by Ctrl-C. What was committed is kept.")
-            ctx.exit(128 + signal.SIGINT)
-        except Exception as error:
-            if isinstance(error, OSError) and nobody_listens(error):
-                # the reader of stdout went away (`| head`), or the terminal: there is nobody to report to
-                _leave_streams()
-                ctx.exit(1)
-            if isinstance(error, PermissionError) and error.filename is not None:
-                say(
-                    f"streambpe: {os.fsdecode(error.filename)} cannot be read or written: {error.strerror}. What was "
-                    f"committed is kept. Give yourself the right to it, or name another place."
-                )
-                ctx.exit(1)
-            if not says_disk_full(error):
-                say(f"streambpe: {unforeseen(error, given)}")
-                ctx.exit(UNFORESEEN)
-            then = "Nothing that was there before is lost. Make room, then give the same command again."
-            say(f"streambpe: {disk_full(error, 'where it writes', then)}")
-            _leave_streams(sys.stdout)
-            ctx.exit(1)
+        with _errors_told(ctx.meta["given"]):
+            return super().invoke(ctx)
 
 
 def _leave_streams(*streams: TextIO) -> None:

@@ -13,18 +13,18 @@ from streambpe.cli.help import PanelOption
 from streambpe.cli.told import say
 from streambpe.config import LIKE_OPTION, TrainConfig
 from streambpe.count_config import CountConfig, Counting, SourceOptions
-from streambpe.options import Option, options_of, parse_amount, refuse_no_text
+from streambpe.options import MOST, Option, options_of, parse_amount, refuse_no_text
 from streambpe.resources import ResourceFacts, Resources, format_size, keeper, prepare_allocators
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Amount(click.ParamType[int]):
+class Amount(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
     """A whole number, also as people say it: 32k is 32 000, 32Ki 32 768."""
 
     name = "number"
 
-    def __init__(self, least: int, most: int | None = None) -> None:
+    def __init__(self, least: int, most: int | None = MOST) -> None:
         self.least, self.most = least, most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
@@ -40,7 +40,7 @@ class Amount(click.ParamType[int]):
         return number
 
 
-class Seconds(click.ParamType[float]):
+class Seconds(click.ParamType):  # type: ignore[type-arg]
     """A time: 5, or 0.5."""
 
     name = "seconds"
@@ -72,7 +72,7 @@ def click_option(option: Option, **other: Any) -> Callable[[F], F]:
         if option.choices:
             more["type"] = click.Choice(option.choices)
         elif option.least is not None:
-            more["type"] = Amount(option.least)
+            more["type"] = Amount(option.least, option.most)
         if option.many:
             more |= {"multiple": True, "default": ()}
     names = [name, option.short] if option.short else [name]

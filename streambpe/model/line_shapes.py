@@ -14,6 +14,7 @@ FORMAT = "streambpe-events"
 HEAD = b'{"format":"streambpe-events"'  # the first bytes of every event log
 VERSIONS = (1, 2)  # 2: a header that says which ids are fixed and how many events are inherited
 
+MOST_IDS = 2**31 - 1  # in 32 bits with a sign
 MOST_EMPTY_IDS = 1 << 20  # ids before the first symbol, and reserved ones: a few bytes in a file, much memory in tables
 MOST_SCRIPT_SYMBOLS = 1 << 16  # two bytes hold the number of each
 

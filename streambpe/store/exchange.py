@@ -6,6 +6,7 @@ import contextlib
 import csv
 import itertools
 import json
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -104,7 +105,7 @@ def merge_runs(
     target.refuse_other_content("merge-counts", [str(other) for other in others])
     opened = [Run.open(other) for other in others]
     for other in opened:
-        if other.path.resolve() == target.path.resolve():
+        if os.path.realpath(other.path) == os.path.realpath(target.path):
             raise UsageError(
                 f"{other.path} is the RUN that the others are added to; it cannot be added to itself. Nothing was "
                 f"changed. Name the others alone."

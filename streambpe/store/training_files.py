@@ -15,6 +15,7 @@ from streambpe.errors import UsageError
 from streambpe.store.run import Run
 from streambpe.system import is_reserved_name
 
+_LONGEST_NAME = 100  # letters: with what is put behind it, a file's name has room for 255
 _SCHEMAS = ("information_schema", "pg_catalog", "temp", "system")  # DuckDB's own
 
 
@@ -36,7 +37,9 @@ def extended_path(run: Run, name: str) -> Path:
 def check_name(name: str) -> None:
     """An error if a training's name cannot be the name of a schema and of files."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name in _SCHEMAS:
-        raise UsageError(f"--name {name}: small letters, digits and underscores, a letter first.")
+        raise UsageError(f"--name {name[:100]}: small letters, digits and underscores, a letter first.")
+    if len(name) > _LONGEST_NAME:
+        raise UsageError(f"--name {name[:20]}...: {len(name)} letters, and at most {_LONGEST_NAME} fit a file's name.")
     if name == "model" or is_reserved_name(name):
         whose = "the event log of training main is called" if name == "model" else "Windows keeps for a device"
         raise UsageError(f"--name {name}: that is what {whose}. Nothing was changed; give another name.")

@@ -140,11 +140,12 @@ def test_a_reporter_goes_on_without_its_reader(tmp_path):
     assert Run(tmp_path).read_status()["state"] == "done"
 
 
-def test_results_to_a_full_disk(made):
+@pytest.mark.parametrize("words", [["sql", "RUN", "vocabulary", "--csv"], ["--help"]])
+def test_results_to_a_full_disk(made, words):
     """stdout on a full disk: one message."""
+    words = [made / "trained" if word == "RUN" else word for word in words]
     with open("/dev/full", "w") as full:
-        is_one_message(limited("sql", made / "trained", "vocabulary", "--csv",
-                           capture_output=False, stdout=full, stderr=subprocess.PIPE))  # fmt: skip
+        is_one_message(limited(*words, capture_output=False, stdout=full, stderr=subprocess.PIPE))
 
 
 @pytest.fixture

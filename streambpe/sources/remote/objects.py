@@ -54,7 +54,7 @@ class _Objects:
                         yield _found(prefix + info.path.removeprefix(bucket), info)
             else:
                 raise FileNotFoundError
-        except OSError as why:
+        except _failures() as why:
             raise _explained(address, why) from None
 
     def look(self, address: str) -> Found:
@@ -64,7 +64,7 @@ class _Objects:
             info = files.get_file_info(path)
             if not info.is_file:
                 raise FileNotFoundError
-        except OSError as why:
+        except _failures() as why:
             raise _explained(address, why) from None
         return _found(address, info)
 
@@ -73,7 +73,7 @@ class _Objects:
         files, _, path = _opened(found.name)
         try:
             return _Object(self, found, files.open_input_file(path))
-        except OSError as why:
+        except _failures() as why:
             raise _explained(found.name, why) from None
 
 
@@ -85,7 +85,7 @@ class _Object:
         """See Ranges."""
         try:
             data: bytes = self._file.read_at(min(size, _MOST), at)
-        except OSError as why:
+        except _failures() as why:
             if self._place.look(self._found.name) != self._found:
                 raise changed(self._found.name) from None
             raise _explained(self._found.name, why) from None
@@ -124,7 +124,7 @@ def _opened(address: str) -> tuple[Any, str, str]:
             return _azure(server), f"abfss://{user}@{server}", f"{user}/{key}"
         make = _s3 if scheme == "s3" else _google
         return make(server, bool(at)), f"{scheme}://{host}", f"{server}/{key}"
-    except OSError as why:
+    except _failures() as why:
         raise _explained(address, why) from None
 
 
@@ -171,7 +171,14 @@ def _azure(server: str) -> Any:
     )
 
 
-def _explained(address: str, why: OSError) -> SourceError:
+def _failures() -> tuple[type[Exception], ...]:
+    """What a store's library raises: what it has no error of the system for (Azure's credentials), it raises bare."""
+    from pyarrow import ArrowException
+
+    return OSError, ArrowException
+
+
+def _explained(address: str, why: Exception) -> SourceError:
     text = str(why)
     if isinstance(why, FileNotFoundError) or _MISSING.search(text):
         return missing(address)

@@ -1,0 +1,154 @@
+"""Wrong input to every command: one message and a code that says so; no traceback, no defect, nothing for ever."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from streambpe.cli.main import main
+from streambpe.cli.unforeseen import UNFORESEEN
+from streambpe.train.commands import train
+from tests.runs import SMALL, text_run
+from tests.tiers import long
+
+TEXT = "the cat and the dog, the end of the day\n" * 40
+TOO_LARGE = ["10000000000000000000", "99999999999999999999", str(2**63 - 1)]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    """A RUN, a text, a model, ids; and what is no file: a folder, a link to itself."""
+    folder = tmp_path_factory.mktemp("wrong")
+    train(text_run(folder / "run", TEXT), resources=SMALL, vocab_size=262)
+    (folder / "a.txt").write_text(TEXT)
+    (folder / "a.events.jsonl").write_bytes((folder / "run/model.events.jsonl").read_bytes())
+    for suffix in ("", ".npy", ".bin", ".parquet"):
+        (folder / f"folder{suffix}").mkdir()
+        (folder / f"folder{suffix}/inside").write_text("x")
+        (folder / f"loop{suffix}").symlink_to(f"loop{suffix}")
+    return folder
+
+
+@pytest.fixture
+def refused(place, monkeypatch):
+    """Gives a command, which must end with one message; what it says."""
+    monkeypatch.chdir(place)
+
+    def refuse(*words: str) -> str:
+        result = CliRunner().invoke(main, list(words), input="")
+        assert isinstance(result.exception, SystemExit), (words, result.exception)
+        assert result.exit_code not in (0, UNFORESEEN), (words, result.stderr)
+        assert "Traceback" not in result.stderr
+        assert len(result.stderr) < 1500, words
+        return result.stderr
+
+    return refuse
+
+
+# FILE: a folder, a link to itself, a name that is too long, something below a file
+COMMANDS = {
+    "count-source": "count new FILE",
+    "count-run": "count FILE a.txt",
+    "count-config": "count new a.txt --config FILE",
+    "train-run": "train FILE a.txt -s 262",
+    "train-extend": "train new a.txt -s 300 --extend FILE",
+    "train-as": "train new a.txt -s 300 --as FILE",
+    "train-config": "train new a.txt -s 300 --config FILE",
+    "train-save-config": "train new a.txt -s 300 --save-config FILE",
+    "train-block": "train new a.txt -s 300 --block-list FILE",
+    "train-temp": "train new a.txt -s 300 --temp-dir FILE",
+    "train-balance": "train new a.txt -s 300 --balance --balance-text a=FILE",
+    "resume": "resume FILE",
+    "merge-counts": "merge-counts new FILE",
+    "merge-into": "merge-counts FILE run",
+    "export-counts": "export-counts run -o FILE",
+    "encode": "encode FILE a.txt -o ids.npy",
+    "encode-text": "encode run FILE -o ids.npy",
+    "encode-to": "encode run a.txt -o FILE.npy",
+    "encode-bin-to": "encode run a.txt -o FILE.bin",
+    "encode-parquet-to": "encode run a.txt -o FILE.parquet",
+    "decode": "decode run FILE",
+    "decode-model": "decode FILE a.txt",
+    "export": "export FILE --to hf -o x.json",
+    "export-to": "export run --to hf -o FILE",
+    "export-tiktoken": "export run --to tiktoken -o FILE",
+    "export-events": "export run --to events -o FILE",
+    "export-verify": "export run --to hf -o x.json --verify FILE",
+    "import": "import FILE -o x.events.jsonl",
+    "import-to": "import a.events.jsonl -o FILE",
+    "prune": "prune FILE --to 258 -o x.events.jsonl",
+    "prune-to": "prune run --to 258 -o FILE",
+    "evaluate": "evaluate FILE --text a.txt",
+    "evaluate-text": "evaluate run --text FILE",
+    "evaluate-tokenizer": "evaluate run --text a.txt --tokenizer FILE",
+    "check": "check FILE",
+    "status": "status FILE",
+    "watch": "watch FILE --once",
+    "report": "report FILE -o x.html",
+    "report-to": "report run -o FILE",
+    "report-text": "report run -o x.html --text FILE",
+    "explain": "explain FILE the",
+    "diff": "diff run FILE",
+    "sql": "sql FILE run",
+    "sql-to": "sql run run -o FILE",
+    "plan": "plan FILE",
+    "converge": "converge FILE -s 262",
+}
+FINE = [("folder", "train-temp"), ("folder", "export-to")]
+
+
+@pytest.mark.parametrize("kind", ["folder", "loop", long("long"), long("below")])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_is_no_file(refused, kind, name):
+    file = {"folder": "folder", "loop": "loop", "long": "n" * 300, "below": "a.txt/below"}[kind]
+    if (kind, name) not in FINE:
+        refused(*COMMANDS[name].replace("FILE", file).split(" "))
+
+
+NUMBERS = {
+    "train": [
+        "-s", "--freq-cutoff", "--min-frequency", "--max-token-length", "--reserve", "--stop-list", "--max-batch",
+        "--cap-divisor", "--transition", "--threads", "--document-seconds",
+    ],
+    "encode": ["--threads"],
+    "sql": ["--threads"],
+    "explain": ["--top"],
+    "prune": ["--to"],
+    "count": ["--threads", "--document-seconds", "--sample"],
+}  # fmt: skip
+REST = {
+    "train": ["run", "--name", "other"],
+    "encode": ["run", "a.txt", "-o", "x.npy"],
+    "sql": ["run", "run"],
+    "explain": ["run", "the"],
+    "prune": ["run", "-o", "x.events.jsonl"],
+    "count": ["new", "a.txt"],
+}
+
+
+@pytest.mark.parametrize("number", TOO_LARGE)
+@pytest.mark.parametrize(("command", "option"), [(c, o) for c, options in NUMBERS.items() for o in options])
+def test_a_number_beyond_what_anything_holds(refused, command, option, number):
+    """-s of 20 digits learned for ever, --freq-cutoff was "a defect of streambpe"."""
+    result = CliRunner().invoke(main, [command, *REST[command], option, number])
+    assert result.exit_code == 2 or (number == TOO_LARGE[-1] and result.exit_code in (0, 1)), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["train", "run", "--name", "n" * 300], "300 letters"),
+        (["train", "new", "a.txt", "--temp-dir", os.devnull], "is no folder"),
+        (["count", "new", "a.txt", "--temp-dir", "a.txt"], "is no folder"),
+        (["train", "r" * 5000, "a.txt"], "name too long"),
+        (["status", "r" * 5000], "name too long"),
+        (["train", "run", "--special", "\udcff"], "not UTF-8"),
+        (["sql", "run", "SELECT"], ""),
+        (["sql", "run", "\0"], ""),
+    ],
+)
+def test_what_is_none_of_what_was_asked_for(refused, words, said):
+    assert said in refused(*words)
