@@ -8,8 +8,9 @@ every document; text/marks.py), and no document touches another one's characters
 
 NFC never changes for characters once they are assigned, so the running Python's tables serve, except for
 two kinds of characters. Those that Unicode 16.0.0 has and an older Python lacks stand in
-data/normalization-16.0.0.txt, and stretches of text that hold one take a slow route. Those outside the table,
-which a newer Python may know, stay as they are, and nothing is composed across them.
+data/normalization-16.0.0.txt, and stretches of text that hold one take a slow route, as do those with very many
+marks in a row. Those outside the table, which a newer Python may know, stay as they are, and nothing is composed
+across them.
 
 pyunormalize 16.0.0 gives the same for every character and for 200 000 random strings of characters that compose. On
 lines of many languages it is a third as fast (7.9 against 22.8 MB per second of processor time), and its time grows
@@ -111,19 +112,28 @@ def _odd() -> re.Pattern[str]:
 # A stretch that normalises by itself: ASCII characters never compose with what is before them.
 _STRETCH = re.compile(r"[\x00-\x7f]?[^\x00-\x7f]+")
 
+_STARTERS_OF_MARKS = "\u0f73\u0f75\u0f81"  # of class 0, and decomposed to marks
+
 
 def nfc(text: str) -> str:
     """NFC as of Unicode 16.0.0; characters outside its table are left alone and separate what is around them."""
-    if not _odd().search(text):
+    if not _needs_slow_route(text):
         return unicodedata.normalize("NFC", text)
     out, done = [], 0
     for stretch in _STRETCH.finditer(text):
-        if _odd().search(stretch.group()):
+        if _needs_slow_route(stretch.group()):
             out.append(unicodedata.normalize("NFC", text[done : stretch.start()]))
             out.append(_nfc_slowly(stretch.group()))
             done = stretch.end()
     out.append(unicodedata.normalize("NFC", text[done:]))
     return "".join(out)
+
+
+def _needs_slow_route(text: str) -> bool:
+    """Whether a text holds odd characters, or 1024 marks in a row, of which every 64th is looked at: the time that
+    Python's own NFC takes to sort them grows with the square of their number."""
+    is_mark = "".join("m" if unicodedata.combining(c) or c in _STARTERS_OF_MARKS else "-" for c in text[::64])
+    return "m" * 16 in is_mark or bool(_odd().search(text))
 
 
 def _nfc_slowly(text: str) -> str:

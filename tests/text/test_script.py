@@ -266,6 +266,23 @@ def test_nfc_is_that_of_unicode_16():
     assert {text: nfc(text) for text in pinned} == pinned
 
 
+def test_a_text_of_nothing_but_misordered_marks_is_normalised():
+    """Python's own NFC takes a minute to sort these, and longer with the square of their number."""
+    n = 100_000
+    assert nfc("a" + "\u0301\u0327" * n) == "\xe1" + "\u0327" * n + "\u0301" * (n - 1)
+    assert nfc("\u0f73" * n) == "\u0f71" * n + "\u0f72" * n
+
+
+def test_marks_by_the_thousand_are_normalised_as_fewer_are():
+    """On the slow route, which runs of more than 1024 take."""
+    _, group_of = character_groups()
+    marks = [c for c in SCALARS if unicodedata.combining(c) and group_of[ord(c)] and ord(c) < 0x10000]
+    rng = random.Random(8)
+    for starter in "aq\xe9\u212b\u0f73":
+        text = starter + "".join(rng.choices(marks, k=1200))
+        assert nfc(text) == unicodedata.normalize("NFC", text)
+
+
 @given(any_text, any_text)
 def test_characters_outside_the_table_part_what_normalises(left, right):
     """Nothing composes across them, and they stay; NFC done twice changes nothing."""
