@@ -180,6 +180,13 @@ CREATE OR REPLACE TEMP TABLE recounted_group_counts (chunk VARCHAR NOT NULL, gro
 -- make_document_recount: an empty table for chunks counted in stored documents and for those in the committed parts.
 CREATE OR REPLACE TEMP TABLE recounted_documents (chunk VARCHAR NOT NULL, in_documents BIGINT, in_counts BIGINT);
 
+-- make_hashed_documents: an empty table for the 128 bits of the hash of each document, and where it stands.
+CREATE OR REPLACE TEMP TABLE hashed_documents (
+    lower UBIGINT NOT NULL,
+    upper UBIGINT NOT NULL,
+    place UBIGINT NOT NULL
+);
+
 -- recount_weighted: the weighted counts that were made again (of a training that only this connection sees).
 INSERT INTO recount SELECT chunk, n FROM private.weighted_counts;
 

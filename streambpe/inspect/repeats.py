@@ -1,25 +1,27 @@
 """How many documents of a run repeat one before them: its sources are read once more, by one thread.
 
-    documents  ->  their hashes (sources/samples.py), on disk, parted by their upper bits  ->  each share sorted
+    documents  ->  their hashes (sources/samples.py) and places, a table of DuckDB  ->  GROUP BY hash
 
-Two documents are the same if all 128 bits of their hashes are. A hash, its source and its number take 28 bytes on disk;
-of these, one share is in memory at a time, so memory does not grow with the documents. Order is that of the sources'
-names and of the places in them, so threads, processes, memory and kills of the count play no part.
+Two documents are the same if all 128 bits of their hashes are. A hash and its place take 24 bytes, and DuckDB puts what
+does not fit memory on disk. Order is that of the sources' names and of the places in them, so threads, processes,
+memory and kills of the count play no part.
 """
 
 from __future__ import annotations
 
-import tempfile
+import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from streambpe.core.documents import UInt64
 from streambpe.count_config import CountConfig
 from streambpe.disk import disk_full_explained
+from streambpe.later import polars as pl
 from streambpe.plurals import counted
 from streambpe.progress import Meter
 from streambpe.resources import Resources
@@ -28,15 +30,15 @@ from streambpe.sources.read import Reader
 from streambpe.sources.samples import document_hashes, is_chosen, sampled, text_hash
 from streambpe.sources.source import BadUtf8, Source
 from streambpe.store.chunks import half_of_spare
+from streambpe.store.database import append, open_store
 from streambpe.store.spans import Spans
+from streambpe.store.sqlfiles import run_sql
 from streambpe.text.patterns import Pattern
 from streambpe.train.counting.sizes import Sizes
 
-_ROW = np.dtype([("lower", "<u8"), ("upper", "<u8"), ("number", "<i8"), ("source", "<i4")])
-_SORTING = 4  # times the rows of a share: these, in order, the order, and which are alike
-_MOST_SHARES = 4096
+_NUMBER_BITS = 40  # a place is the number of a source, and below it that of the document there
+_ROWS_AT_ONCE = 1 << 14
 _TOLD_SOURCES = 5  # by name
-Rows = npt.NDArray[np.void]
 
 
 @dataclass
@@ -75,91 +77,6 @@ class Repeats:
             yield f"those that repeat one are in {named}{more}."
 
 
-class Hashes:
-    """The hashes of documents, in a file without a name: the system removes it, whatever ends this process."""
-
-    def __init__(self, folder: Path, documents: int, room: int) -> None:
-        """`documents`: about how many there will be; `room`: bytes of memory."""
-        shares = -(-documents * _ROW.itemsize * _SORTING // room)
-        self._bits = min(max(shares - 1, 0), _MOST_SHARES - 1).bit_length()
-        self._most = max(room // _SORTING // _ROW.itemsize, 1)
-        self._held: list[Rows] = []
-        self._rows = 0
-        self._runs: list[npt.NDArray[np.int64]] = []  # of each piece of the file: where its shares begin and end
-        self._paths: list[str] = []
-        folder.mkdir(parents=True, exist_ok=True)
-        self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by `close`
-
-    def add(self, path: str, hashes: Iterable[npt.NDArray[np.uint64]]) -> int:
-        """Add the documents of a source, in their order; returns how many they were."""
-        self._paths.append(path)
-        number = 0
-        for some in hashes:
-            rows = np.empty(len(some), _ROW)
-            rows["lower"], rows["upper"] = some[:, 0], some[:, 1]
-            rows["number"] = np.arange(number + 1, number + 1 + len(some))
-            rows["source"] = len(self._paths) - 1
-            number += len(some)
-            self._held.append(rows)
-            self._rows += max(len(rows), 8)  # an array of one takes about as much
-            if self._rows >= self._most:
-                self._write()
-        return number
-
-    def _write(self) -> None:
-        """Write what is held, share after share."""
-        if not self._rows:
-            return
-        rows = np.concatenate(self._held)
-        self._held, self._rows = [], 0
-        share = np.zeros(len(rows), np.int64)
-        if self._bits:
-            share = (rows["upper"] >> np.uint64(64 - self._bits)).astype(np.int64)
-        ends = np.cumsum(np.bincount(share, minlength=1 << self._bits))
-        begin = self._file.seek(0, 2)
-        self._file.write(rows[np.argsort(share, kind="stable")].tobytes())
-        self._runs.append(begin + _ROW.itemsize * np.append(0, ends))
-
-    def find(self) -> Repeats:
-        """Sort one share after the other."""
-        self._write()
-        found = Repeats()
-        in_source = np.zeros(len(self._paths), np.int64)
-        earliest: tuple[int, int] | None = None
-        for share in range(1 << self._bits):
-            rows = self._read(share)
-            found.documents += len(rows)
-            rows = rows[np.lexsort((rows["lower"], rows["upper"]))]  # stable: copies stay in their order
-            alike = (rows["lower"][1:] == rows["lower"][:-1]) & (rows["upper"][1:] == rows["upper"][:-1])
-            if not alike.any():
-                continue
-            in_source += np.bincount(rows["source"][1:][alike], minlength=len(in_source))
-            begins = np.flatnonzero(np.append(True, ~alike))
-            times = np.diff(np.append(begins, len(rows)))
-            most = int(times.max())
-            firsts = rows[begins[times == most]]
-            first = min(zip(firsts["source"].tolist(), firsts["number"].tolist(), strict=True))
-            if most > found.most or (most == found.most and earliest and first < earliest):
-                found.most, earliest = most, first
-        found.repeated = int(in_source.sum())
-        found.by_source = {path: n for path, n in zip(self._paths, in_source.tolist(), strict=True) if n}
-        if earliest:
-            found.first = self._paths[earliest[0]], earliest[1]
-        return found
-
-    def _read(self, share: int) -> Rows:
-        pieces = []
-        for bounds in self._runs:
-            begin, end = bounds[share : share + 2].tolist()
-            self._file.seek(begin)
-            pieces.append(self._file.read(end - begin))
-        return np.frombuffer(b"".join(pieces), _ROW)
-
-    def close(self) -> None:
-        """Give the room on disk back."""
-        self._file.close()
-
-
 def find_repeats(
     sources: dict[str, Spans],
     config: CountConfig,
@@ -189,17 +106,48 @@ def find_repeats(
         yield hashed[is_chosen(hashed[:, 0], config.one_in)]
         meter.done += source.bytes
 
-    documents = sum(spans.total("documents") for spans in sources.values())
-    differ = []
-    with disk_full_explained(folder):
-        hashes = Hashes(folder, documents, half_of_spare(resources) // 2)
-        try:
-            for path, spans in sources.items():
-                first = spans[0]
-                source = Source(path, first.kind, first.text_column or "text", first.file_bytes, any_bytes=True)  # type: ignore[arg-type]
-                found = hashes.add(path, (of_file if source.kind == "txt" else of_blocks)(source))
-                if found != spans.total("documents"):
-                    differ.append((path, found, spans.total("documents")))
-            return hashes.find(), differ
-        finally:
-            hashes.close()
+    counts: list[int] = []  # of the documents of each source
+
+    def hashed() -> Iterator[UInt64]:
+        for path, spans in sources.items():
+            first = spans[0]
+            source = Source(path, first.kind, first.text_column or "text", first.file_bytes, any_bytes=True)  # type: ignore[arg-type]
+            counts.append(0)
+            for hashes in (of_file if source.kind == "txt" else of_blocks)(source):
+                places = ((len(counts) - 1) << _NUMBER_BITS) + counts[-1] + np.arange(len(hashes), dtype=np.uint64)
+                counts[-1] += len(hashes)
+                yield np.column_stack([hashes, places])
+
+    memory_bytes, threads = half_of_spare(resources), resources.threads
+    with (
+        disk_full_explained(folder),
+        contextlib.closing(open_store(":memory:", memory_bytes=memory_bytes, threads=threads, temp_dir=folder)) as con,
+    ):
+        run_sql(con, "make_hashed_documents")
+        for rows in _together(hashed()):
+            append(con, "hashed_documents", pl.DataFrame(rows, schema=["lower", "upper", "place"]))
+        first_copies = run_sql(con, "steps/find_repeats", number_bits=_NUMBER_BITS)
+    paths, repeated = list(sources), np.array(counts, np.int64)
+    repeats = Repeats(documents=sum(counts))
+    for number, n, times, place in first_copies:  # in the order of the sources
+        repeated[number] -= n
+        if times > max(repeats.most, 1):
+            repeats.most, repeats.first = times, (paths[number], (place & ((1 << _NUMBER_BITS) - 1)) + 1)
+    repeats.repeated = int(repeated.sum())
+    repeats.by_source = {path: n for path, n in zip(paths, repeated.tolist(), strict=True) if n}
+    told = [spans.total("documents") for spans in sources.values()]
+    return repeats, [row for row in zip(paths, counts, told, strict=True) if row[1] != row[2]]
+
+
+def _together(blocks: Iterable[UInt64]) -> Iterator[UInt64]:
+    """The same rows in larger blocks: a source may have one document only."""
+    held: list[UInt64] = []
+    rows = 0
+    for block in blocks:
+        held.append(block)
+        rows += len(block)
+        if rows >= _ROWS_AT_ONCE:
+            yield np.concatenate(held)
+            held, rows = [], 0
+    if held:
+        yield np.concatenate(held)

@@ -305,3 +305,15 @@ def test_check_of_a_run_with_documents_keeps_to_the_limit(tmp_path):
     command = [sys.executable, "-m", "streambpe", "check", str(run), "--memory", "256MB", "--progress", "none"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     assert 100 * MB < resident_at_most(process) < 1.05 * 256 * MB
+
+
+@pytest.mark.long
+def test_looking_for_repeats_among_equal_documents_keeps_to_the_limit(tmp_path):
+    """Four million times the same line: all hashes fell into one share, and a share was held whole."""
+    source = tmp_path / "same.txt"
+    source.write_bytes(b"ab\n" * 4_000_000)
+    run = tmp_path / "run"
+    cli_process("count", run, source, "--lines", "--memory", "400MB")
+    command = [sys.executable, "-m", "streambpe", "check", str(run), "--repeats", "--memory", "256MB"]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    assert 100 * MB < resident_at_most(process) < 1.05 * 256 * MB

@@ -47,6 +47,7 @@ EXAMPLES = {
     "denominator": 2,
     "least_rest": 0,
     "places": 1,
+    "number_bits": 40,
     "held": "state.main.chunk_counts",
 }
 LEARNING = ("get_sum_note", "put_sum_note", "list_neighbours", "list_neighbour_counts")  # on the private database
@@ -140,6 +141,8 @@ def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
         run_sql(con, "make_group_recount")
     if name == "checks/sequences":
         run_sql(con, "make_document_recount")
+    if name == "steps/find_repeats":
+        run_sql(con, "make_hashed_documents")
     if name == "checks/source_groups":
         con.execute("CREATE TEMP TABLE recounted_groups AS FROM source_groups LIMIT 0")
     if name == "checks/sources":
