@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from streambpe.errors import UsageError, typed
 from streambpe.system import rename, sync_file, sync_folder
+
+
+def folder_for_tables(path: Path | str, what: str) -> Path:
+    """A folder by a name that DuckDB and Arrow read as one: absolute where they take a relative one for something else
+    (md:x is a server, s3:x a bucket, ~x a home). What DuckDB cannot open is refused; `what`: the argument.
+    """
+    folder, absolute = Path(path), os.path.abspath(path)
+    not_text = re.search("[\ud800-\udfff]", absolute)
+    if not_text or (os.name != "nt" and re.search(r"[?\\]", absolute)):
+        why = "its name is not UTF-8" if not_text else "DuckDB reads a ? or a backslash in a path as something else"
+        raise UsageError(
+            f"{what} cannot be {typed(os.fsencode(absolute).decode('utf-8', 'backslashreplace'))}: {why}. Nothing was "
+            f"changed. Give it another name."
+        )
+    return Path(absolute) if re.search("[:~]", str(folder)) else folder
 
 
 @contextlib.contextmanager
@@ -16,7 +34,7 @@ def whole_file(target: Path) -> Iterator[Path]:
     A reader, or a power cut, sees the old file or the new one, never a mixture; after an error the old one stays.
     A kill may leave NAME.new behind, which the next writer overwrites.
     """
-    temporary = target.with_name(target.name + ".new")
+    temporary = target.absolute().with_name(target.name + ".new")  # Arrow takes a relative s3:x for an address
     try:
         yield temporary
         put_in_place(temporary, target)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NotRequired, TypedDict
 
 from streambpe.errors import LimitError, UsageError
+from streambpe.files import folder_for_tables
 from streambpe.options import option, refuse_what_is_no_text
 from streambpe.system import (
     anonymous_bytes,
@@ -168,7 +169,7 @@ class Resources:
         seconds = DOCUMENT_SECONDS if document_seconds is None else document_seconds
         if seconds < 1:
             raise UsageError(f"--document-seconds {seconds}: at least 1. Nothing was changed.")
-        folder = Path(temp_dir) if temp_dir else None
+        folder = folder_for_tables(temp_dir, "--temp-dir") if temp_dir else None
         if folder is not None and os.path.lexists(folder) and not folder.is_dir():
             raise UsageError(f"--temp-dir {folder} is no folder. Nothing was changed. Name a folder; it is made.")
         return cls(memory_bytes, count, folder, max_disk_bytes, seconds, engine or "auto", address)

@@ -5,7 +5,7 @@
 -- by hand: duckdb learning.duckdb, on a copy
 INSERT INTO neighbours
 SELECT (key >> 32)::INTEGER, (key & 4294967295)::INTEGER, sum(n)::BIGINT
-FROM read_parquet(getvariable('files'))
+FROM read_parquet(getvariable('files'), hive_partitioning = false)
 WHERE key BETWEEN getvariable('low') AND getvariable('high')
 GROUP BY key
 ORDER BY key;

@@ -4,7 +4,7 @@
 -- returns: key, n; by key
 -- by hand: needs the files of a training that is learning superwords
 SELECT key, sum(n)::BIGINT AS n
-FROM read_parquet(getvariable('files'))
+FROM read_parquet(getvariable('files'), hive_partitioning = false)
 WHERE key BETWEEN getvariable('low') AND getvariable('high')
 GROUP BY key
 ORDER BY key;

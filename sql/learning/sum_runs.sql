@@ -4,7 +4,7 @@
 -- returns: run, n; by that number, of equal ones by their symbols
 -- by hand: needs the files of a training that is learning superwords
 SELECT run, sum(n)::BIGINT AS n
-FROM read_parquet(getvariable('files'))
+FROM read_parquet(getvariable('files'), hive_partitioning = false)
 WHERE "by" BETWEEN getvariable('low') AND getvariable('high')
 GROUP BY "by", run
 ORDER BY "by", run;

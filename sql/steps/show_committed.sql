@@ -8,6 +8,6 @@ SELECT chunk, sum(n)::BIGINT AS n
 FROM (
     SELECT chunk, n FROM query_table(getvariable('held'))
     UNION ALL
-    SELECT chunk, n FROM read_parquet(getvariable('part_files'))
+    SELECT chunk, n FROM read_parquet(getvariable('part_files'), hive_partitioning = false)
 )
 GROUP BY chunk;

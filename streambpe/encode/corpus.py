@@ -519,7 +519,7 @@ class _Job:
         numbers = np.memmap(part, self.dtype, "r") if offsets[-1] else np.zeros(0, self.dtype)
         ids = pa.field("ids", pa.list_(pa.from_numpy_dtype(self.dtype)))
         schema = pa.schema([ids], {sidecar.FORMAT: record})
-        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        with pq.ParquetWriter(path.absolute(), schema, compression="zstd") as writer:
             at = 0
             while at < len(offsets) - 1:
                 stop = int(np.searchsorted(offsets, offsets[at] + _ROW_GROUP, side="right")) - 1

@@ -47,7 +47,7 @@ def decode_array(tokenizer: Tokenizer, path: Path, dtype: str = "auto", meter: M
         raise UsageError(f"--dtype {dtype}: {path} says itself what its numbers are; only a .bin does not.")
     try:
         if kind == "parquet":
-            with pq.ParquetFile(path) as file:
+            with open(path, "rb") as stored, pq.ParquetFile(stored) as file:
                 if "ids" not in file.schema_arrow.names:
                     raise ValueError("it has no column ids")
                 meter.begin("decoding", file.metadata.num_rows, "documents")

@@ -75,7 +75,8 @@ def read_record(path: Path) -> IdsRecord | None:
     beside = sidecar_of(path)
     try:
         if path.suffix == ".parquet":
-            text = (pq.read_schema(path).metadata or {}).get(FORMAT.encode())
+            with open(path, "rb") as file:  # Arrow takes some relative names for addresses
+                text = (pq.read_schema(file).metadata or {}).get(FORMAT.encode())
         else:
             text = beside.read_bytes() if beside.exists() else None
     except (OSError, pa.ArrowException) as why:

@@ -52,7 +52,8 @@ def write_parquet(path: str | os.PathLike[str], log: EventLog) -> None:
 def read_parquet(path: str | os.PathLike[str]) -> EventLog:
     """Read and check a log's Parquet twin; an error names the row, or the line that it would be in the log."""
     try:
-        table = pq.read_table(path)
+        with open(path, "rb") as file:  # Arrow takes some relative names for addresses
+            table = pq.read_table(file)
         columns = [table.column(name).to_pylist() for name in _SCHEMA.names]
     except (OSError, pa.ArrowException, KeyError) as why:
         raise EventLogError(

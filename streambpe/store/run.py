@@ -31,7 +31,7 @@ import duckdb
 from streambpe.disk import disk_full, says_disk_full
 from streambpe.errors import RunError, RunLocked, Stopped, UsageError, typed
 from streambpe.failpoints import failpoint
-from streambpe.files import put_in_place
+from streambpe.files import folder_for_tables, put_in_place
 from streambpe.progress import Status
 from streambpe.sources.remote.address import is_remote
 from streambpe.store.database import FORMAT_VERSION, create_schema, open_store, put_facts
@@ -91,7 +91,7 @@ class Run:
                 "RUN is an address. Nothing was changed: a run is a folder of this machine; only sources may lie "
                 "elsewhere."
             )
-        self.path = Path(path)
+        self.path = folder_for_tables(path, "RUN")
         self.state = self.path / "state.duckdb"
         self.counts = self.path / "counts"
         self.sequences = self.path / "sequences"

@@ -175,7 +175,7 @@ class SequencePart:
 def read_chunks(folder: Path, name: str) -> pl.Series:
     """A part's chunks by id."""
     refuse_damaged(folder / f"{name}.chunks.parquet")
-    return pl.read_parquet(folder / f"{name}.chunks.parquet")["chunk"]
+    return pl.read_parquet(folder / f"{name}.chunks.parquet", glob=False)["chunk"]
 
 
 def read_ids(folder: Path, part: SequencePart) -> Ids:

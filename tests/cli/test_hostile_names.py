@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 
 import click
 import pytest
@@ -108,6 +109,101 @@ def test_no_command_shows_a_name_that_is_obeyed(place):
     assert "<img" not in page
     paths = CliRunner().invoke(main, ["sql", run, "SELECT path FROM sources", "--json"])
     assert "<img src=x>" in paths.stdout
+
+
+def typed_in(folder: str) -> list[list[str]]:
+    """Every command, where everything that it reads or writes lies in a folder."""
+    run, other, text, half = (f"{folder}/{name}" for name in ("run", "other", "text.txt", "half.txt"))
+    train = ["train", run, "-s", "290", *MEMORY]
+    return [
+        ["count", run, text, half, "--lines", "--sequences", *MEMORY, "--temp-dir", folder],
+        ["train", run, "-s", "280", *MEMORY], [*train, "--name", "b", "--superwords", "boundless"],
+        [*train, "--name", "s", "--superwords", "superbpe", "--engine", "processes"],
+        [*train, "--name", "uw", "--superwords", "uw", "--temp-dir", folder],
+        ["resume", run], ["status", run], ["watch", run, "--once"], ["check", run, *MEMORY],
+        ["check", run, "--repeats", *MEMORY], ["sql", run, "FROM tokens", "-o", f"{folder}/rows.parquet"],
+        ["merge-counts", other, run, *MEMORY], ["count", run, "--take-back", half, *MEMORY], ["check", run, *MEMORY],
+        ["export-counts", other, "-o", f"{folder}/counts.parquet"],
+        ["count", f"{folder}/table", f"{folder}/counts.parquet", "--counts", *MEMORY],
+        *(["encode", run, text, "-o", f"{folder}/ids.{kind}", *MEMORY] for kind in ("npy", "bin", "parquet")),
+        *(["decode", run, f"{folder}/ids.{kind}"] for kind in ("npy", "bin", "parquet")),
+        ["export", run, "--to", "hf", "-o", f"{folder}/hf.json", "--verify", text],
+        ["export", f"{run}:uw", "--to", "parquet", "-o", f"{folder}/log.parquet"],
+        ["import", f"{folder}/hf.json", "-o", f"{folder}/hf.events.jsonl"], ["explain", run, "the cat"],
+        ["evaluate", run, f"{folder}/log.parquet", "--tokenizer", f"{folder}/hf.json", "--text", text, *MEMORY],
+        ["diff", f"{run}:b", f"{folder}/log.parquet"], ["prune", run, "--to", "260", "-o", f"{folder}/p.events.jsonl"],
+        ["report", run, "--text", text, "--beside", f"{run}:s", "-o", f"{folder}/page.html", *MEMORY],
+        ["plan", text, "-s", "280", *MEMORY],
+        ["converge", other, "-s", "270", "--steps", "2", "--by", "share", *MEMORY],
+        ["train", f"{folder}/longer", text, "--extend", f"{folder}/hf.events.jsonl", "-s", "290", *MEMORY],
+        ["extend-report", f"{folder}/longer", "--text", text, "-o", f"{folder}/gained.json"],
+    ]  # fmt: skip
+
+
+def texts_in(folder: Path) -> None:
+    """What `typed_in` reads."""
+    folder.mkdir(parents=True)
+    (folder / "text.txt").write_text("the cat and the dog of the end in the day\n" * 99, encoding="utf-8")
+    (folder / "half.txt").write_text("a dog or the cat of the end\n" * 99, encoding="utf-8")
+
+
+@pytest.mark.long
+def test_every_command_works_in_a_folder_that_libraries_would_take_for_something_else(tmp_path, monkeypatch):
+    """A glob, an address, a quote; named from beside it."""
+    monkeypatch.chdir(tmp_path)
+    folder = "a[b]c:d 'e"
+    texts_in(tmp_path / folder)
+    tried = typed_in(folder)
+    assert {command[0] for command in tried} == set(main.commands) - {"docs"}
+    for command in tried:
+        done = CliRunner().invoke(main, command)
+        assert done.exit_code == 0, (command, done.stderr, done.exception)
+
+
+def learned_in(folder: str) -> bytes:
+    """The log of a training with superwords in this folder, where ids are also written and read again."""
+    run, ids = f"{folder}/run", f"{folder}/ids.parquet"
+    for command in (
+        ["train", run, f"{folder}/text.txt", "-s", "280", "--lines", "--superwords", "boundless", *MEMORY],
+        ["encode", run, f"{folder}/text.txt", "-o", ids, *MEMORY], ["decode", run, ids],
+    ):  # fmt: skip
+        done = CliRunner().invoke(main, command)
+        assert done.exit_code == 0, done.stderr
+    return Path(run, "model.events.jsonl").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def learned_anywhere(tmp_path_factory):
+    """The same log, learned in a folder with a plain name."""
+    folder = tmp_path_factory.mktemp("plain")
+    texts_in(folder / "texts")
+    return learned_in(str(folder / "texts"))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+@pytest.mark.every(4)
+@pytest.mark.parametrize("name", ["md:x", "~x", "[ab]", "good:two:three", "s3:x"])
+def test_a_run_is_a_folder_whatever_its_name_is(tmp_path, monkeypatch, learned_anywhere, name):
+    """DuckDB would fetch an extension for md:x, and look into a home for ~x; Polars would find [ab] in a and b."""
+    monkeypatch.chdir(tmp_path)
+    texts_in(Path(name))
+    assert learned_in(name) == learned_anywhere
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+@pytest.mark.parametrize("name", ["what?", "back\\slash", os.fsdecode(b"caf\xe9")])
+def test_a_run_whose_name_duckdb_cannot_open_is_refused_before_anything_is_made(tmp_path, monkeypatch, name):
+    """As RUN, and as --temp-dir; the text, and what is made of it, may lie there."""
+    monkeypatch.chdir(tmp_path)
+    texts_in(Path(name))
+    before = sorted(tmp_path.rglob("*"))
+    text = f"{name}/text.txt" if name.isascii() else "text.txt"
+    for command in (["train", f"{name}/run", text], ["count", "run", text, "--temp-dir", name]):
+        done = CliRunner().invoke(main, command)
+        assert done.exit_code == 2, done.stderr
+        assert "cannot be " in done.stderr
+        assert "Nothing was changed" in done.stderr
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_the_live_view_names_a_run_harmlessly(place):

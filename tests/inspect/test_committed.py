@@ -23,8 +23,10 @@ ONE = Resources(400 * 10**6, 1)
 
 @pytest.fixture
 def killed(tmp_path: Path) -> Path:
-    """A run that was counted once, and killed while it counted a second source."""
-    run = tmp_path / "run"
+    """A run that was counted once, and killed while it counted a second source. It lies where Hive would read a column
+    n of fives from the name of the folder."""
+    run = tmp_path / "n=5" / "run"
+    run.parent.mkdir()
     for name, seed in (("a.txt", 1), ("b.txt", 2)):
         (tmp_path / name).write_text(sample_text(seed, words=4000), encoding="utf-8")
     count(run, [str(tmp_path / "a.txt")], resources=ONE)

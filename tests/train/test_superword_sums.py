@@ -53,7 +53,10 @@ def processes(folder: Path) -> Work:
     ],
 )  # fmt: skip
 def test_neighbours(tmp_path, monkeypatch, rows_at_once, by):
-    """Every threshold, in whatever ranges they are added up; their files go when the sum is there."""
+    """Every threshold, in whatever ranges they are added up; their files go when the sum is there. They may lie where
+    Hive would read a column n of fives from the name of the folder."""
+    tmp_path /= "n=5"
+    tmp_path.mkdir()
     monkeypatch.setattr(module, "_NEIGHBOUR_BYTES", module.LEAST_BYTES // rows_at_once)
     monkeypatch.setattr(ranges, "STEP", 16)
     files, wanted = neighbour_files(tmp_path, 1, 3, 2000)

@@ -57,7 +57,7 @@ def read_snapshot(folder: Path, state: State) -> Words:
         raise ValueError(f"{folder} has snapshot version {facts['version']}, not {SNAPSHOT_VERSION}")
     if state.first_id != facts["first_id"]:
         raise ValueError(f"{folder} starts at id {facts['first_id']}, not {state.first_id}")
-    state.restore(pl.read_parquet(folder / "tokens.parquet")["token"].to_list(), facts["lengths"])
+    state.restore(pl.read_parquet(folder / "tokens.parquet", glob=False)["token"].to_list(), facts["lengths"])
     state.merges = facts["merges"]
     for left, right, n in facts["vetoed"]:
         state.veto(left, right, n)

@@ -209,7 +209,7 @@ class StageTwo:
         """(what each merge of phase one counts in stage 2, whether its pair ever stood there)."""
         n, stood = np.zeros(self.merges, np.int64), np.zeros(self.merges, bool)
         for part in self.parts:
-            counts = pl.read_parquet(self._paths(part)[0].with_suffix(".counts.parquet"))
+            counts = pl.read_parquet(self._paths(part)[0].with_suffix(".counts.parquet"), glob=False)
             n += counts["n"].to_numpy()
             stood |= counts["stood"].to_numpy()
         return n, stood
@@ -325,10 +325,11 @@ class TokenReader(Reader):
     """The parts of a second stage as tokens, with a barrier behind every stage-2 chunk."""
 
     def __init__(self, folder: Path, names: Sequence[str]) -> None:
-        places = [pl.scan_parquet(folder / f"{name}.parquet").select(pl.len()).collect().item() for name in names]
+        files = [folder / f"{name}.parquet" for name in names]
+        places = [pl.scan_parquet(file, glob=False).select(pl.len()).collect().item() for file in files]
         self.folder = folder
         self.parts = [SequencePart(name, n, follows=False) for name, n in zip(names, places, strict=True)]
 
     def read(self, part: SequencePart) -> Int32:
         """Tokens and barriers; no chunk goes on in the next part."""
-        return pl.read_parquet(self.folder / f"{part.name}.parquet")["symbol"].to_numpy()
+        return pl.read_parquet(self.folder / f"{part.name}.parquet", glob=False)["symbol"].to_numpy()
