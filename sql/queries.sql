@@ -92,8 +92,10 @@ SELECT seq, left_id, right_id, n FROM vetoed ORDER BY seq, rowid;
 -- -> op, left_id, right_id, id, n, parts.
 SELECT op, left_id, right_id, id, n, parts FROM events WHERE seq IS NULL ORDER BY rowid;
 
--- list_event_counts: what every event did and the count it was chosen by -> op, n; in the order of the events.
-SELECT op, n FROM events WHERE seq IS NOT NULL ORDER BY seq;
+-- list_event_counts: what every event did, the count it was chosen by, and whether it doubles a token that is doubled
+-- again (spaces of an indentation) -> op, n, in_long_runs; in the order of the events.
+SELECT op, n, coalesce(left_id = right_id AND id IN (SELECT left_id FROM events WHERE left_id = right_id), false)
+FROM events WHERE seq IS NOT NULL ORDER BY seq;
 
 -- list_vocabulary: the living tokens of a training -> id, bytes, kind, whether a supermerge made it, the count it was
 -- learned at (NULL for the alphabet and stop words); by id.

@@ -272,7 +272,10 @@ def _names(paths: Sequence[str]) -> list[str]:
     """Paths without the folder they share."""
     if len(set(paths)) < 2 or not all(os.path.sep in path for path in paths):
         return list(paths)
-    common = os.path.commonpath([os.path.dirname(path) for path in paths])
+    try:
+        common = os.path.commonpath([os.path.dirname(path) for path in paths])
+    except ValueError:  # absolute and relative ones, or two drives
+        return list(paths)
     return [os.path.relpath(path, common) for path in paths] if common else list(paths)
 
 

@@ -143,7 +143,8 @@ class LiveRun:
         """What the tables said last, drawn once."""
         facts = self.facts
         if facts is not None and facts is not self._drawn_from:
-            self._drawn_tables = [_drawn(panel) for panel in (compression(facts), *panels(facts))]
+            estimated = [] if facts["growth"] else [compression(facts)]  # of a model that is done it is measured
+            self._drawn_tables = [_drawn(panel) for panel in (*estimated, *panels(facts))]
             self._drawn_from = facts
         return self._drawn_tables
 
@@ -181,7 +182,11 @@ class LiveRun:
 
 
 def compression(facts: Facts) -> Panel:
-    """Bytes per token so far, estimated from the counts that the merges were chosen by."""
+    """Bytes per token so far, estimated from the counts that the merges were chosen by.
+
+    ten spaces:  (a, a) counts 9 and makes 5;  (aa, aa) counts 4 and makes 2;  (aaaa, aaaa) counts 1 and makes 1
+    So half the count of a doubled token that is doubled again, unless --overlaps disjoint counted what it makes.
+    """
     name, title, corpus = "so-far", "Bytes per token so far", facts["corpus"]
     joins = sorted([*facts["merges"], *facts["supermerges"]])
     by_bytes = facts["config"].get("encoding", "bytes") == "bytes" and not facts["cutoff"]["chunks_left_out"]
@@ -189,12 +194,14 @@ def compression(facts: Facts) -> Panel:
         return Panel(
             name, title, "Shown for models of bytes without deletions and cut-off, once merges are in the tables."
         )
-    left = [(i, corpus["bytes"] - so_far) for (i, _), so_far in
-            zip(joins, accumulate(n for _, n in joins), strict=True)]  # fmt: skip
+    halved = set(facts["in_long_runs"]) if facts["config"].get("overlaps", "all") == "all" else set()
+    taken = accumulate(n / 2 if i in halved else n for i, n in joins)
+    left = [(i, corpus["bytes"] - so_far) for (i, _), so_far in zip(joins, taken, strict=True)]
     points = [(i, corpus["bytes"] / tokens) for i, tokens in left if tokens > 0]
     if not points:
         return Panel(name, title, "The counts of the merges say nothing about it.")
-    return Panel(name, title, "Every merge takes as many tokens out of the text as the count it was chosen by.",
+    return Panel(name, title, "Estimated: a merge takes as many tokens out of the text as the count it was chosen by; "
+                 "in long runs of equal tokens, half as many.",
                  f"About {points[-1][1]:.3f} bytes per token after {counted(points[-1][0], 'event')}.",
                  line_chart(name, [Series("bytes per token", points)], x="event", y="bytes per token", log_x=True),
                  heads=["event", "bytes per token"], rows=thinned(points, True))  # fmt: skip

@@ -214,7 +214,7 @@ def _tiles(facts: Facts) -> list[tuple[str, str]]:
         tiles.insert(1, ("ids", f"{last['size']:,}"))
         shares: list[tuple[str, float | None, str]] = [
             ("bytes per token", last["bytes_per_token"], ".3f"),
-            ("Rényi efficiency", last["renyi"], ".4f"),
+            ("Rényi efficiency, all ids", last["renyi_vocab"], ".4f"),
             ("ids used", last["used_share"], ".1%"),
         ]
         tiles += [(name, format(share, form)) for name, share, form in shares if share is not None]

@@ -90,6 +90,7 @@ class Facts(TypedDict):
     merges: list[tuple[int, int]]  # (number of the event, count)
     supermerges: list[tuple[int, int]]
     deletions: list[tuple[int, int]]
+    in_long_runs: list[int]  # events that double a token which is doubled again
     longest_tokens: list[tuple[str, int, int]]  # (as it is shown, length in bytes, count)
     longest_superwords: list[tuple[str, int, int]]
     passes: list[PassFacts]
@@ -140,9 +141,10 @@ def gather(
             "events": len(events),
             "config": config,
             "corpus": json.loads(dict(run_sql(con, "get_run")).get("corpus", "null")),
-            "merges": [(i, n) for i, (op, n) in enumerate(events, 1) if op == Op.MERGE],
-            "supermerges": [(i, n) for i, (op, n) in enumerate(events, 1) if op == Op.SUPERMERGE],
-            "deletions": [(i, n) for i, (op, n) in enumerate(events, 1) if op == Op.DELETE],
+            "merges": [(i, n) for i, (op, n, _) in enumerate(events, 1) if op == Op.MERGE],
+            "supermerges": [(i, n) for i, (op, n, _) in enumerate(events, 1) if op == Op.SUPERMERGE],
+            "deletions": [(i, n) for i, (op, n, _) in enumerate(events, 1) if op == Op.DELETE],
+            "in_long_runs": [i for i, (*_, long) in enumerate(events, 1) if long],
             "longest_tokens": _tokens(run_sql(con, "steps/longest_tokens", op="merge", max_rows=LISTED)),
             "longest_superwords": _tokens(run_sql(con, "steps/longest_tokens", op="supermerge", max_rows=LISTED)),
             "passes": _passes(batches),

@@ -46,8 +46,8 @@ def _cut(text: str) -> str:
 
 
 def coloured(text: str, tokenizer: Tokenizer, model: str) -> ColouredFacts:
-    """The tokens of a text."""
-    ids = tokenizer.encode(text)
+    """The tokens of a text; what spells a special token is text there, as where texts are measured."""
+    ids = tokenizer.encode_ordinary(text)
     tokens = [shown(token, " ") for token in tokenizer.decode_tokens_bytes(ids)]
     return {"model": harmless(model), "bytes": len(text.encode()), "ids": ids, "tokens": tokens}
 

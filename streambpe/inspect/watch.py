@@ -104,14 +104,14 @@ def watch(
         ):
             while not view.run.status_file.exists():
                 time.sleep(every)
-    status = view.look()
-    if once or status["state"] != "running":
+    has_writer, status = view.run.has_writer(), view.look()
+    if once or not (has_writer or status["state"] == "running"):
         console.print(draw(view, status))
         return
     with Live(draw(view, status), console=console, auto_refresh=False) as live:
-        while status["state"] == "running":
+        while has_writer or status["state"] == "running":  # a command that counted, and now learns, is still there
             time.sleep(every)
-            status = view.look()
+            has_writer, status = view.run.has_writer(), view.look()
             live.update(draw(view, status), refresh=True)
 
 

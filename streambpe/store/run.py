@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import duckdb
+import psutil
 
 from streambpe.disk import disk_full, says_disk_full
 from streambpe.errors import RunError, RunLocked, Stopped, UsageError, typed
@@ -304,7 +305,6 @@ class Run:
             self._seen, self._holder = {}, threading.get_ident()
             try:
                 yield
-                _tell_holder(handle, b"")
             except Exception as why:
                 if self._is_elsewhere(handle) and not isinstance(why, Stopped):
                     raise RunError(
@@ -314,9 +314,18 @@ class Run:
                 raise
             finally:
                 self._seen = None
+                _tell_holder(handle, b"")
                 unlock_handle(handle)
         finally:
             os.close(handle)
+
+    def has_writer(self) -> bool:
+        """Whether a command of this machine writes here, by what it put into the lock; status.json speaks of one of its
+        jobs. The lock itself is not tried: whoever began just then would be refused."""
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            entry = json.loads((self.path / "lock").read_bytes())
+            return bool(entry["host"] == socket.gethostname() and psutil.pid_exists(entry["pid"]))
+        return False
 
     def _is_elsewhere(self, handle: int) -> bool:
         """Whether the folder whose lock this process has is no longer the one of this name."""

@@ -17,7 +17,7 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect import evaluate as module
 from streambpe.inspect import measures
-from streambpe.inspect.evaluate import ALL, evaluate
+from streambpe.inspect.evaluate import ALL, Evaluation, evaluate, print_evaluations
 from streambpe.inspect.measures import MEASURES, renyi_efficiency, renyi_entropy
 from streambpe.model.eventlog import write_event_log
 from streambpe.resources import Resources
@@ -197,6 +197,14 @@ def test_rivals_are_measured_beside(sources, tmp_path):
     encoding = tiktoken.Encoding("x", pat_str=expression, mergeable_ranks=loaded, special_tokens={})
     assert ranks.values["tokens"] == sum(len(encoding.encode_ordinary(text)) for text in documents)
     assert ours.values["tokens"] == theirs.values["tokens"]
+
+
+def test_models_named_by_absolute_and_by_relative_paths_stand_in_one_table():
+    """Each as it was named."""
+    out = io.StringIO()
+    values = dict.fromkeys(MEASURES, 1.0)
+    print_evaluations([Evaluation(name, ALL, values) for name in ("/runs/en", "runs/de", "hf/tokenizer.json")], "", out)
+    assert out.getvalue().splitlines()[0].split() == ["/runs/en", "runs/de", "hf/tokenizer.json"]
 
 
 def test_gini():

@@ -14,10 +14,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from streambpe.config import TrainConfig
+from streambpe.count_config import SourceOptions
 from streambpe.errors import UsageError
 from streambpe.inspect.live import LiveRun, compression, watch_page
-from streambpe.inspect.page_facts import Facts
+from streambpe.inspect.page_facts import Facts, gather
 from streambpe.inspect.watch import View
+from streambpe.progress import Meter
 from streambpe.store.journal import Journal
 from streambpe.store.run import Run
 from streambpe.store.training_files import journal_path
@@ -149,7 +151,7 @@ def test_the_curve_of_compression(tmp_path):
     ((size,),) = rows(run, "SELECT sum(strlen(chunk) * n) FROM chunk_counts")
     facts: Any = {
         "corpus": {"bytes": int(size)}, "config": {"encoding": "bytes"}, "cutoff": {"chunks_left_out": 0},
-        "deletions": [], "merges": list(enumerate(counts, 1)), "supermerges": [],
+        "deletions": [], "merges": list(enumerate(counts, 1)), "supermerges": [], "in_long_runs": [],
     }  # fmt: skip
     panel = compression(facts)
     assert [round(value, 9) for _, value in panel.rows] == [
@@ -160,6 +162,22 @@ def test_the_curve_of_compression(tmp_path):
     for change in ({"deletions": [(1, 1)]}, {"config": {"encoding": "chars"}}, {"merges": []}, {"corpus": None}):
         some: Facts = {**facts, **change}
         assert not compression(some).chart
+
+
+def test_bytes_per_token_of_indented_code_are_estimated_and_in_the_end_measured(tmp_path):
+    """Pairs in long runs of spaces overlap. Of a model that is done, the page has the measured figure alone."""
+    run = text_run(tmp_path / "run", Path(__file__).read_text(encoding="utf-8"), "gpt2")
+    train(run, resources=SMALL, vocab_size=700)
+    live = LiveRun(View(Run(run), None))
+    live.facts = gather(Run(run), "main", (), SMALL, SourceOptions(), Meter("measuring"))
+    measured = live.facts["growth"][-1]["bytes_per_token"]
+    assert compression(live.facts).rows[-1][1] == pytest.approx(measured, rel=0.04)
+    disjoint: Facts = {**live.facts, "config": {**live.facts["config"], "overlaps": "disjoint"}}
+    assert compression(disjoint).rows[-1][1] > 1.1 * measured
+    live.look()
+    shown = [name for name, _ in json.loads(live.answer)["cards"]]
+    assert "compression" in shown
+    assert "so-far" not in shown
 
 
 def test_options_that_make_no_sense_are_refused(tmp_path):

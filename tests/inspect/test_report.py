@@ -24,6 +24,7 @@ from streambpe.inspect.curves import choose_stops, growth_on_chunks, growth_on_t
 from streambpe.inspect.page import render, report
 from streambpe.inspect.page_panels import grouped, panels, supermerge_shares
 from streambpe.inspect.page_vocabulary import KINDS, kind_of, kinds_counted, lengths_counted
+from streambpe.inspect.sample_text import coloured
 from streambpe.model.eventlog import EventLog, Op
 from streambpe.progress import Meter
 from streambpe.store.run import Run
@@ -427,6 +428,23 @@ def test_superwords_are_measured_on_the_stored_documents(tmp_path):
     assert facts["growth"] == told["growth"]
     assert facts["vocabulary"] == told["vocabulary"]
     assert "w" in facts["vocabulary"]["kind"]
+
+
+def test_a_text_that_spells_a_special_token_is_shown_as_text():
+    """As it is measured."""
+    tokenizer = Tokenizer.from_event_log(trained("plain"))
+    facts = coloured("the end <s> of", tokenizer, "model")
+    assert "".join(facts["tokens"]) == "the end <s> of"
+    assert not set(facts["ids"]) & set(tokenizer.special_tokens.values())
+
+
+def test_the_page_names_one_renyi_efficiency_as_it_is_drawn(made):
+    """The tile and the sentence above the picture say the same figure, over all ids."""
+    facts, page = made
+    figure = f"{facts['growth'][-1]['renyi_vocab']:.4f}"
+    assert f"<dt>Rényi efficiency, all ids</dt><dd>{figure}</dd>" in page
+    (panel,) = [one for one in panels(facts) if one.name == "renyi"]
+    assert panel.verdict.startswith(f"{figure} over all ids")
 
 
 def test_several_runs_on_the_same_axes(run, made, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
 import json
@@ -135,6 +136,27 @@ def test_a_running_training_is_followed_to_its_end(tmp_path):
 
 
 @pytest.mark.long
+def test_watch_does_not_end_between_counting_and_learning(trained, tmp_path, monkeypatch):
+    """As long as the command holds RUN, even where status.json says that one of its jobs is done."""
+    run = Run(shutil.copytree(trained, tmp_path / "run"))
+    counted, learned = ({**run.read_status(), "stage": stage} for stage in ("counted", "trained"))
+    run.write_status(counted)  # type: ignore[arg-type]
+    with contextlib.ExitStack() as command:
+        command.enter_context(run.lock())
+
+        def a_while(_: float) -> None:
+            run.write_status(learned)  # type: ignore[arg-type]
+            command.close()
+
+        monkeypatch.setattr(time, "sleep", a_while)
+        text = shown(run.path)
+    assert "counted, done" in text
+    assert "trained, done" in text
+    with pytest.raises(KeyError), run.lock():
+        raise KeyError  # a command that fails holds nothing either
+    assert not run.has_writer()
+
+
 def test_a_run_asked_every_100_ms_answers_and_is_not_hurt(tmp_path):
     """From another process, by query, view and page, while it counts its passes: no failure, the same vocabulary."""
     text = natural_text(6, 60_000)
