@@ -118,7 +118,9 @@ def check_trainings(
             if current:
                 target = Path(place) / "chunks.parquet"
                 given = None if source.inherited is None else source.inherited.stop_words
-                counts = _Counts(*copy_training_chunks(con, source.config, target, range_bytes, given), source, meter)
+                counts = _Counts(
+                    *copy_training_chunks(con, source.config, target, range_bytes, given), parts, source, meter
+                )
             con.begin()  # a transaction of its own, so that temporary tables go with it
             use_training(con, name)
             if current:
@@ -138,12 +140,14 @@ def check_trainings(
 class _Counts:
     """What a training learns from, read again as the training reads it; and what follows from that."""
 
-    def __init__(self, part: Part, stop_words: dict[str, int], source: Source, meter: Meter) -> None:
+    def __init__(
+        self, part: Part, stop_words: dict[str, int], counted: Sequence[Part], source: Source, meter: Meter
+    ) -> None:
         self.parts = [part]
         self.meter = meter
         self.stop_words = stop_words
         if source.inherited is None:
-            self.alphabet, self.uncovered = choose_alphabet(self.parts, source.config, source.unencodable)
+            self.alphabet, self.uncovered = choose_alphabet(self.parts, source.config, source.unencodable, counted)
         else:
             self.alphabet = Alphabet.from_header(source.inherited.header.alphabet)
             self.uncovered = uncovered_by(self.parts, self.alphabet)

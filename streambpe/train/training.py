@@ -170,7 +170,9 @@ class Symbols:
         if inherited is not None:
             alphabet = Alphabet.from_header(inherited.header.alphabet)
             return cls(inherited.stop_words, alphabet, uncovered_by(corpus.chunks, alphabet), inherited)
-        return cls(corpus.stop_words, *choose_alphabet(corpus.chunks, config, corpus.counting.unencodable))
+        return cls(
+            corpus.stop_words, *choose_alphabet(corpus.chunks, config, corpus.counting.unencodable, corpus.parts)
+        )
 
     def __len__(self) -> int:
         return len(self.alphabet) + len(self.stop_words)

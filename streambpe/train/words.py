@@ -106,14 +106,19 @@ def uncovered_by(parts: Sequence[Part], alphabet: Alphabet) -> Uncovered:
     return Uncovered(int(np.count_nonzero(counts)), int(counts.sum()))
 
 
-def choose_alphabet(parts: Sequence[Part], config: TrainConfig, unencodable: Unencodable) -> tuple[Alphabet, Uncovered]:
-    """The alphabet for these counts, and the characters it leaves out; `unencodable`: how the text was counted."""
+def choose_alphabet(
+    parts: Sequence[Part], config: TrainConfig, unencodable: Unencodable, counted: Sequence[Part]
+) -> tuple[Alphabet, Uncovered]:
+    """The alphabet for these counts, and the characters it leaves out; `unencodable`: how the text was counted.
+
+    `counted`: the counts without any cut-off. The second stage of uw learns from all text: all its bytes are symbols.
+    """
     if config.encoding == "chars":
         return cover(count_characters(parts), Fraction(config.coverage or 1))
     if config.encoding == "script":
         return script_alphabet(unencodable), Uncovered()
     if config.alphabet == "seen":
-        return seen_alphabet([bytes_seen(parts)]), Uncovered()
+        return seen_alphabet([bytes_seen([*parts, *counted] if config.superwords == "uw" else parts)]), Uncovered()
     if config.alphabet == "bytes1":
         return bytes_alphabet(first_id=1), Uncovered()
     made = {"gpt2": gpt2_alphabet, "bytes": bytes_alphabet, "utf8": utf8_alphabet}

@@ -15,7 +15,7 @@ from streambpe import Tokenizer
 from streambpe.config import TrainConfig
 from streambpe.errors import LimitError, PatternError, RunMismatch, UsageError
 from streambpe.inspect.check import check
-from streambpe.model.alphabet import gpt2_alphabet, utf8_alphabet
+from streambpe.model.alphabet import gpt2_alphabet, seen_alphabet, utf8_alphabet
 from streambpe.model.eventlog import Op
 from streambpe.resources import Resources
 from streambpe.sources.source import Source
@@ -43,6 +43,8 @@ def reference_events(documents: list[str], pattern: str, options: dict) -> list:
     like, vocab_size, transition = given.pop("like"), given.pop("vocab_size"), given.pop("transition")
     given.pop("superwords")
     alphabet = utf8_alphabet() if like == "kensho" else gpt2_alphabet()
+    if given.pop("alphabet", None) == "seen":
+        alphabet = seen_alphabet([document.encode() for document in documents])
     first, second = find_pattern(pattern), find_pattern(given.pop("stage2_pattern", "superbpe2"))
     most, forbid, cutoff = given.pop("max_superword_words"), given.pop("forbid"), given.pop("freq_cutoff")
     given["blocked"] = [token.encode() for token in given.pop("block_tokens")]
@@ -123,6 +125,19 @@ def prose() -> list[str]:
     text = natural_text(8, 50_000)
     sentences = [text[at : at + 60] for at in range(0, 40_000, 400)]
     return ["".join(rng.choice(sentences) + f" {rng.randint(1, 3000)}. " for _ in range(6)) for _ in range(150)]
+
+
+def test_a_model_of_seen_bytes_encodes_the_rare_words_that_were_cut_off(tmp_path):
+    """The second stage learns from all text, so bytes that stand only in words below --freq-cutoff are symbols too."""
+    documents = ["aa ab aa ab aa ab z q aa ab aa", "aa ab aa ab", "aa ab aa ab xx"]
+    options = {"like": "hf", "vocab_size": 17, "superwords": "uw", "transition": 10, "alphabet": "seen",
+               "block_tokens": (), "max_superword_words": None, "forbid": None, "freq_cutoff": 2,
+               "whole_characters": False}  # fmt: skip
+    run = documents_run(tmp_path / "run", documents, "superbpe1")
+    assert learn(run, options) == reference_events(documents, "superbpe1", options)
+    tokenizer = Tokenizer.load(run)
+    assert [tokenizer.decode(tokenizer.encode(text)) for text in documents] == documents
+    assert check(run, resources=SMALL) == []
 
 
 @pytest.mark.long
