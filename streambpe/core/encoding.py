@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streambpe.core.binding import PRESETS, Bytes, Longs, Split, library
-from streambpe.errors import CoreError, LimitError
+from streambpe.errors import CoreError, LimitError, ModelError
 
 Ids = npt.NDArray[np.int32]
 Pair = tuple[int, int]
@@ -135,6 +135,10 @@ class ModelTables:
     ) -> None:
         """names: the model id of every log id, or None where log ids are wanted; split: None if the caller splits."""
         self.symbols, self.n_ids = symbols, len(events.sizes)
+        tables = [symbols.symbols, *([] if symbols.indices is None else [symbols.indices]), [*stop_words.values(), 0]]
+        last = max(int(np.max(table)) for table in tables)
+        if max(last, symbols.escape + 255 if symbols.unknown == ESCAPE else 0) >= self.n_ids:
+            raise ModelError(f"Text becomes symbols up to number {last}, and the model has {self.n_ids} ids.")
         self.has_superwords = bool(events.supermerges)
         self.model = model = _Model(
             alphabet=symbols.alphabet, unknown=symbols.unknown, escape=symbols.escape, unknown_name=unknown_name,
@@ -236,6 +240,12 @@ class ModelTables:
         deletion[list(events.deletions)] = [numbers[0] for numbers in events.deletions.values()]
         rules.deletion = self._kept_at(deletion)
         parts = [events.into.get(number, ()) for number in range(rules.events)]
+        for token, numbers in events.deletions.items():
+            for number in numbers:  # else more would stand in a chunk than there is room for
+                if sum(int(events.sizes[part]) for part in parts[number]) != events.sizes[token]:
+                    raise ModelError(
+                        f"Event {number} splits token {token} into {parts[number]}, which is not what it was made of."
+                    )
         rules.into_at = self._kept_at(np.cumsum([0, *map(len, parts)]), np.int64)
         rules.into = self._kept_at([*itertools.chain.from_iterable(parts), 0], np.int32)
         rules.sizes = self._kept_at(events.sizes, np.int32)
@@ -339,6 +349,8 @@ class EncoderCore:
     def joined(self, stream: Ids) -> Ids:
         """A stream with WHOLE set on whole chunks -> ids with superwords joined."""
         stream = np.ascontiguousarray(stream, np.int32)
+        if ((stream < END_OF_TEXT) | ((stream & ~WHOLE) >= self._tables.n_ids) & (stream >= 0)).any():
+            raise ValueError("what is joined are ids of the model, and these are not")
         out = np.empty(len(stream) + _SPARE, np.int32)
         made = self._library.encode_joined(self._handle, stream.ctypes.data, len(stream), out.ctypes.data)
         if made < 0:

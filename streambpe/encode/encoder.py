@@ -103,13 +103,8 @@ class Encoder:
         model, first = self.model, self.model.vocabulary.first_id
         sizes = np.zeros(self.n_log, np.int32)
         sizes[first:] = [len(token.base) for token in model.vocabulary.tokens]
-        into = model.events.into
-        for index, parts in into.items():
-            number = model.events[index].id
-            if sum(int(sizes[part]) for part in parts) != sizes[number]:
-                raise ModelError(f"Event {index} splits token {number} into {parts}, which is not what it was made of.")
         made = model.events.column("id").tolist()
-        return Events(made, model.merges, model.deletions, into, model.supermerges, sizes)
+        return Events(made, model.merges, model.deletions, model.events.into, model.supermerges, sizes)
 
     def _tables(self, named: bool) -> ModelTables:
         unk = self.header.unk

@@ -44,7 +44,11 @@ class Alphabet:
 
     def __post_init__(self) -> None:
         if len(set(self.symbols)) != len(self.symbols):
-            raise ValueError(f"alphabet {self.kind!r} lists a symbol twice; an id would have no meaning")
+            raise ValueError(f"the alphabet {self.kind!r} lists a symbol twice; an id would have no meaning")
+        one = "character" if self.kind == "chars" else "byte" if self.kind in BYTE_KINDS else ""
+        for symbol in self.symbols:
+            if not symbol or (one and len(symbol.decode() if one == "character" else symbol) != 1):
+                raise ValueError(f"the alphabet {self.kind!r} lists {symbol!r:.80}, which is not one {one or 'symbol'}")
 
     def __len__(self) -> int:
         return len(self.symbols)

@@ -32,6 +32,7 @@ import numpy as np
 from streambpe.arrays import Bool, Int64
 from streambpe.errors import EventLogError
 from streambpe.files import whole_file
+from streambpe.model.alphabet import Alphabet
 from streambpe.model.events import (
     DELETE,
     OPS,
@@ -51,6 +52,7 @@ from streambpe.model.line_shapes import (
     ExtendedHeaderLine,
     HeaderLine,
     MergeLine,
+    StopWordShape,
     SupermergeLine,
     check_alphabet,
     check_config,
@@ -212,11 +214,10 @@ def _damaged(where: str, why: ValueError) -> EventLogError:
     return EventLogError(f"{where}: the file is damaged, or was changed by hand ({why})")
 
 
-def _hex(where: str, name: str, value: str) -> bytes:
-    try:
-        return bytes.fromhex(value)
-    except ValueError:
-        raise EventLogError(f"{where}: {name} is {value!r}, not bytes in hex") from None
+def _stop_word(word: StopWordShape) -> StopWord:
+    content = bytes.fromhex(word.bytes)
+    content.decode()  # it is a chunk of text
+    return StopWord(word.id, content)
 
 
 def _parse_header(line: bytes, where: str) -> tuple[Header, int, str]:
@@ -230,15 +231,16 @@ def _parse_header(line: bytes, where: str) -> tuple[Header, int, str]:
             f"newer one."
         )
     read = _shaped(read_header[found.version].decode, line, where)
-    _shaped(check_alphabet, read.alphabet, where)
-    _shaped(check_config, read.config, where)
+    _shaped(check_alphabet, read.alphabet, f"{where}: alphabet")
+    _shaped(Alphabet.from_header, read.alphabet, f"{where}: alphabet")
+    _shaped(check_config, read.config, f"{where}: config")
     header = Header(
-        alphabet=_check_symbols(where, read.alphabet),
+        alphabet=read.alphabet,
         config=read.config,
         unicode=read.unicode,
         corpus=read.corpus,
         unk=read.unk,
-        stop_words=tuple(StopWord(word.id, _hex(where, "stop word", word.bytes)) for word in read.stop_words),
+        stop_words=tuple(_shaped(_stop_word, word, f"{where}: stop word {word.id}") for word in read.stop_words),
         specials=tuple(Special(special.text, special.id) for special in read.specials),
         reserved=read.reserved,
         fixed=_fixed_ids(where, read),
@@ -246,6 +248,12 @@ def _parse_header(line: bytes, where: str) -> tuple[Header, int, str]:
     base = header.alphabet["first_id"] + alphabet_size(header.alphabet)
     if [word.id for word in header.stop_words] != list(range(base, base + len(header.stop_words))):
         raise EventLogError(f"{where}: stop words must be numbered from {base}, right after the alphabet")
+    for name, texts in (
+        ("stop word", [word.content for word in header.stop_words]),
+        ("special token", [special.text for special in header.specials]),
+    ):
+        if len(set(texts)) != len(texts):
+            raise EventLogError(f"{where}: two entries are the same {name}")
     if header.unk is not None and header.unk not in {special.text for special in header.specials}:
         raise EventLogError(f"{where}: unk is {header.unk!r}, which is none of the special tokens")
     return header, read.events.count, read.events.sha256
@@ -285,16 +293,6 @@ def _check_fixed(where: str, header: Header, events: Sequence[Event], first_lear
 def alphabet_size(alphabet: dict[str, Any]) -> int:
     """How many symbols the alphabet of a header has."""
     return alphabet["size"] if alphabet["kind"] == "script" else len(alphabet["symbols"])
-
-
-def _check_symbols(where: str, alphabet: dict[str, Any]) -> dict[str, Any]:
-    symbols = alphabet.get("symbols", [])
-    for symbol in symbols:
-        if not _hex(where, "alphabet symbol", symbol):
-            raise EventLogError(f"{where}: the alphabet lists a symbol that is empty")
-    if len(set(symbols)) != len(symbols):
-        raise EventLogError(f"{where}: the alphabet lists a symbol twice")
-    return alphabet
 
 
 def _check_ids(name: str, events: Events, learnable: range, first_learned: int) -> None:

@@ -16,7 +16,6 @@ VERSIONS = (1, 2)  # 2: a header that says which ids are fixed and how many even
 
 MOST_IDS = 2**31 - 1  # in 32 bits with a sign
 MOST_EMPTY_IDS = 1 << 20  # ids before the first symbol, and reserved ones: a few bytes in a file, much memory in tables
-MOST_SCRIPT_SYMBOLS = 1 << 16  # two bytes hold the number of each
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 EmptyIds = Annotated[int, msgspec.Meta(ge=0, le=MOST_EMPTY_IDS)]
@@ -47,13 +46,13 @@ class StopWordShape(msgspec.Struct, forbid_unknown_fields=True):
     """One of a header's stop words."""
 
     id: Count
-    bytes: str
+    bytes: Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class SpecialShape(msgspec.Struct, forbid_unknown_fields=True):
     """One of a header's special tokens."""
 
-    text: str
+    text: Annotated[str, msgspec.Meta(min_length=1)]
     id: Count
 
 
@@ -100,18 +99,25 @@ class NumberedAlphabet(msgspec.Struct):
     """SCRIPT's base symbols are numbers; which table made them stands beside these fields."""
 
     kind: Literal["script"]
-    first_id: EmptyIds
-    size: Annotated[int, msgspec.Meta(ge=0, le=MOST_SCRIPT_SYMBOLS)]
+    first_id: Literal[1]
+    size: Literal[1916, 2172]  # with the escape symbols of --unencodable bytes
+    sha256: str
 
 
 class ConfigShape(msgspec.Struct):
     """What a header's config says of how text becomes chunks; its other fields are told, not followed."""
 
     pattern: str = "none"
-    gaps: str = "refuse"
-    normalize: str = "none"
-    unencodable: str = "bytes"
-    token_order: str = "latest-birth"
+    stage2_pattern: str = "superbpe2"
+    split_scripts: bool = False
+    gaps: Literal["refuse", "keep", "drop"] = "refuse"
+    normalize: Literal["none", "nfc"] = "none"
+    unencodable: Literal["bytes", "drop", "error"] = "bytes"
+    unknown: Literal["error", "drop"] = "error"
+    superwords: Literal["none", "boundless", "superbpe", "uw"] = "none"
+    token_order: Literal["latest-birth", "first-birth"] = "latest-birth"
+    specials_first: bool = False
+    holes: Count = 0
 
 
 class FormatShape(msgspec.Struct):

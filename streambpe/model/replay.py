@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 
 from streambpe.errors import EventLogError, UnknownSymbol
 from streambpe.model.alphabet import UNKNOWN, Alphabet, Unknown
@@ -122,9 +122,15 @@ def _replayed(vocabulary: Vocabulary, events: Events) -> Iterator[tuple[int, int
     """Apply the events one after the other; of each that was applied (its op's place in OPS, left, right, id)."""
     learn = vocabulary.learn
     columns = (events.column(name).tolist() for name in ("op", "left", "right", "id"))
-    for event in zip(*columns, strict=True):
+    for at, event in enumerate(zip(*columns, strict=True)):
         op, left, right, made = event
         if op == DELETE:
+            into = events.into[at]
+            if tuple(chain.from_iterable(vocabulary[part].base for part in into)) != vocabulary[made].base:
+                raise EventLogError(
+                    f"The event log contradicts itself: it splits {made} into {into!s:.80}, which is not what it was "
+                    f"made of. It was changed after it was written; write it anew from its RUN with `streambpe export`."
+                )
             vocabulary.delete(made)
         elif (number := learn(left, right)) != made:
             raise EventLogError(

@@ -6,6 +6,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from streambpe.config import TrainConfig
+from streambpe.core.encoding import WHOLE, ModelTables
 from streambpe.encode.decode import decode_array
+from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import EventLogError, SourceError, UsageError
+from streambpe.errors import EventLogError, ModelError, OtherTable, SourceError, UsageError
 from streambpe.model import eventlog
+from streambpe.model.alphabet import script_alphabet
 from streambpe.model.eventlog import read_event_log
 from tests.runs import cli
 
 ALPHABET = {"kind": "bytes", "first_id": 0, "symbols": [f"{byte:02x}" for byte in range(256)]}
+
+
+SCRIPT = script_alphabet("drop").to_header()
 
 
 def crafted(path: Path, events: Sequence[dict[str, Any]], alphabet: dict[str, Any], reserved: int) -> Path:
@@ -49,7 +56,7 @@ def doubling(times: int) -> list[dict[str, Any]]:
         (doubling(60), ALPHABET, 0),
         ([], ALPHABET, 10**12),
         ([], ALPHABET | {"first_id": 2**30}, 0),
-        ([], {"kind": "script", "first_id": 0, "size": 10**12}, 0),
+        ([], SCRIPT | {"size": 10**12}, 0),
     ],
     ids=["tokens of 2^60 bytes", "reserved", "first id", "symbols"],
 )
@@ -57,6 +64,41 @@ def test_a_log_of_few_lines_names_little(tmp_path, events, alphabet, reserved):
     """By the reader, before any table is made."""
     with pytest.raises(EventLogError, match="line"):
         read_event_log(crafted(tmp_path / "a.events.jsonl", events, alphabet, reserved))
+
+
+@pytest.mark.parametrize(
+    "alphabet",
+    [SCRIPT | {"size": 10}, SCRIPT | {"first_id": 9}, {name: SCRIPT[name] for name in ("kind", "first_id", "size")}],
+    ids=["few symbols", "other numbers", "of no table"],
+)
+def test_a_log_whose_script_symbols_are_not_those_of_the_table(tmp_path, alphabet):
+    """Text becomes symbols 1 to 1916, so fewer of them would be looked up beyond the model's arrays."""
+    first = alphabet["first_id"] + alphabet["size"]
+    events = [{"op": "merge", "left": 9, "right": 10, "id": first, "n": 1}]
+    events.append({"op": "delete", "id": first, "into": [9, 10], "n": 1})
+    with pytest.raises(EventLogError, match=r"line 1: alphabet: .* damaged, or was changed by hand"):
+        read_event_log(crafted(tmp_path / "a.events.jsonl", events, alphabet, 0))
+    with pytest.raises(OtherTable, match="another character table"):
+        Tokenizer.load(crafted(tmp_path / "b.events.jsonl", [], SCRIPT | {"sha256": "0" * 64}, 0))
+
+
+def test_the_core_is_given_no_symbol_that_the_model_lacks(tmp_path):
+    """Whoever makes the tables: symbols and parts of deletions are held against the ids that there are."""
+    encoder = Tokenizer.from_event_log(read_event_log(crafted(tmp_path / "a", doubling(3), ALPHABET, 0))).encoder
+    with pytest.raises(ModelError, match="symbols up to number 259, and the model has 259 ids"):
+        core_tables(encoder, symbols=encoder.codec.symbols._replace(symbols=np.full(256, 259, np.int32)))
+    for deletions, into in (({256: [2]}, {}), ({256: [2]}, {2: (97, 97, 97)})):
+        with pytest.raises(ModelError, match="Event 2 splits token 256"):
+            core_tables(encoder, events=replace(encoder._events, deletions=deletions, into=into))
+    for stream in ([259], [WHOLE | 259], [-3], [-1 & ~WHOLE]):
+        with pytest.raises(ValueError, match="ids of the model"):
+            encoder.joined(np.array(stream, np.int32))
+
+
+def core_tables(encoder: Encoder, **others: Any) -> ModelTables:
+    """The tables of an encoder, with others in place of some."""
+    given = {"events": encoder._events, "symbols": encoder.codec.symbols, "split": None} | others
+    return ModelTables(**given, stop_words={}, borders=(), backwards=False, names=None)
 
 
 def test_what_may_be_is_read(tmp_path, monkeypatch):
@@ -80,6 +122,10 @@ def test_a_log_that_contradicts_itself_is_refused(tmp_path):
     log = crafted(tmp_path / "a.events.jsonl", events, ALPHABET, 0)
     told = cli("encode", log, input="aaaa", expect=1).stderr
     assert "contradicts itself: its merge of 97 and 97 makes b'aa', which has id 256 here, not 258" in told
+    events[2] = {"op": "delete", "id": 257, "into": [97, 98, 256], "n": 1}
+    log = crafted(tmp_path / "b.events.jsonl", events, ALPHABET, 0)
+    told = cli("encode", log, input="aaaa", expect=1).stderr
+    assert "contradicts itself: it splits 257 into (97, 98, 256), which is not what it was made of" in told
 
 
 def test_reserved_ids_are_bounded_where_they_are_asked_for():
