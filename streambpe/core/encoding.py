@@ -136,7 +136,7 @@ class ModelTables:
         """names: the model id of every log id, or None where log ids are wanted; split: None if the caller splits."""
         self.symbols, self.n_ids = symbols, len(events.sizes)
         tables = [symbols.symbols, *([] if symbols.indices is None else [symbols.indices]), [*stop_words.values(), 0]]
-        last = max(int(np.max(table)) for table in tables)
+        last = max(int(np.asarray(table).max()) for table in tables)
         if max(last, symbols.escape + 255 if symbols.unknown == ESCAPE else 0) >= self.n_ids:
             raise ModelError(f"Text becomes symbols up to number {last}, and the model has {self.n_ids} ids.")
         self.has_superwords = bool(events.supermerges)

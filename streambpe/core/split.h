@@ -38,8 +38,9 @@ enum { RUN_END = 0xFD, SCRIPT_RUN_END = 0xFE, DOCUMENT_END = 0xFF };
 
 /* What the split of a document remembers between its chunks; all zero when one begins. */
 typedef struct {
-    const uint8_t *next;    /* where a number without marks goes on */
-    int64_t units;          /* how many characters of it are left there */
+    const uint8_t *next;    /* where a number goes on */
+    int64_t units;          /* how many units of it are left there, each a digit with its marks */
+    int64_t marked[3];      /* by this number's remainder: how many were left at the last unit with a mark, or 0 */
     const uint8_t *letters; /* where the stretch of letters that was looked at last ends */
 } split_memo;
 

@@ -9,36 +9,36 @@
    mark. */
 static place grouped_number(table classes, place p, place end, split_memo *memo) {
     place stops[3], next, q = p;
-    int marked_later[3] = {0, 0, 0}; /* by the remainder of its place: a unit beyond the third has a mark */
-    int marked_third[3] = {0, 0, 0};
-    int64_t units = 0, marks = 0;
-    if (p == memo->next && memo->units) { /* inside a number without marks, whose units were counted already */
-        int64_t first = memo->units % 3 ? memo->units % 3 : 3;
-        memo->units -= first;
-        return memo->next = run_most(classes, p, end, NUMBER, (int)first);
+    int marked[3], first;
+    if (p != memo->next || !memo->units) { /* a number begins: its units are counted once, not by each chunk */
+        int64_t last[3] = {-1, -1, -1}, units = 0; /* by the remainder of its place: the last unit with a mark */
+        for (; q < end && look(classes, q, end, &next) & NUMBER; units++)
+            if ((q = run(classes, next, end, MARK)) > next)
+                last[units % 3] = units;
+        memo->units = units;
+        memset(memo->marked, 0, sizeof memo->marked);
+        for (int i = 0; i < 3; i++)
+            if (last[i] >= 0)
+                memo->marked[(units - last[i]) % 3] = units - last[i];
     }
-    while (q < end && look(classes, q, end, &next) & NUMBER) {
-        place stop = run(classes, next, end, MARK);
-        marks += stop > next;
-        if (units < 3) {
-            stops[units] = stop;
-            marked_third[units] = stop > next;
-        } else if (stop > next)
-            marked_later[units % 3] = 1;
-        units++;
-        q = stop;
+    int64_t left = memo->units;
+    for (first = 0, q = p; first < 3 && first < left; first++) {
+        look(classes, q, end, &next);
+        q = stops[first] = run(classes, next, end, MARK);
+        marked[first] = q > next;
     }
-    for (int j = units < 3 ? (int)units : 3; j > 0; j--) {
-        if ((units - j) % 3 == 0 || marked_later[(j - 1) % 3]) {
-            memo->units = marks ? 0 : units - j;
-            return memo->next = stops[j - 1];
-        }
-        if (marked_third[j - 1]) {
-            place last = stops[j - 1] - 1; /* where its last mark begins */
-            while ((*last & 0xC0) == 0x80)
-                last--;
-            return last;
-        }
+    for (int j = first; j > 0; j--) {
+        int64_t later = memo->marked[(left - j + 1) % 3];
+        int holds = (left - j) % 3 == 0 || (later && later <= left - 3);
+        if (!holds && !marked[j - 1])
+            continue;
+        memo->units = left - j;
+        memo->next = next = stops[j - 1];
+        if (!holds)
+            do /* the last mark begins the chunk behind this one */
+                next--;
+            while ((*next & 0xC0) == 0x80);
+        return next;
     }
     return stops[0]; /* not reached: some j leaves a multiple of three */
 }

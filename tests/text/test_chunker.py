@@ -293,8 +293,16 @@ def test_numbers_are_grouped_from_their_end(name):
     texts += [
         a + "1234567890123"[:k] + b for k in range(14) for a in ("", " ", "-", "a", "\n") for b in ("", ".5", "a")
     ]
+    texts += ["".join(unit) * 2 for k in range(1, 8) for unit in itertools.product(["1", "1\u0301\u0302"], repeat=k)]
     texts = [text for text in texts if text]
     assert fast_documents(buffer_of(*texts), pattern) == [pattern.compiled.findall(text) for text in texts]
+
+
+@pytest.mark.parametrize("name", ["boundless", "ultimate1"])
+def test_a_megabyte_of_digits_with_one_mark_is_split_at_once(name):
+    """Its units are counted once, not by each chunk: that took minutes, and Ctrl-C waited for it."""
+    ends = core_split(PRESETS[name]).ends(("1" * 600_000 + "\u0301" + "1" * 400_000).encode())
+    assert len(ends) == 333_335
 
 
 def test_nul_bytes_count_as_characters():
