@@ -59,6 +59,19 @@ def put_in_place(made: Path, target: Path) -> None:
     sync_folder(target.parent)
 
 
+def content_of(path: Path) -> bytes | None:
+    """What is in a file, or None if it is not there."""
+    return path.read_bytes() if path.is_file() else None
+
+
+def put_content(path: Path, content: bytes | None) -> None:
+    """Make a file hold this, or (None) not be there."""
+    if content is None:
+        path.unlink(missing_ok=True)
+    elif content_of(path) != content:
+        replace_file(path, content)
+
+
 def replace_file(path: Path, data: bytes) -> None:
     """Write a small file, in place of the one that is there if any."""
     with whole_file(path) as temporary:

@@ -137,8 +137,9 @@ class Meter:
     def stage_seconds(self) -> dict[str, float]:
         """How long each stage took; the present one: so far."""
         took: dict[str, float] = {}
-        ends = [at for _, at in self._stages[1:]] + [time.monotonic()]
-        for (stage, began), end in zip(self._stages, ends, strict=True):
+        stages = list(self._stages)  # the job's thread may add one meanwhile
+        ends = [at for _, at in stages[1:]] + [time.monotonic()]
+        for (stage, began), end in zip(stages, ends, strict=True):
             took[stage] = took.get(stage, 0.0) + end - began
         return {stage: round(seconds, 3) for stage, seconds in took.items()}
 
@@ -244,8 +245,8 @@ class Reporter:
             self._open_cell()
         elif self.mode == "jsonl":
             self._show = lambda status: print(json.dumps(status), file=sys.stderr, flush=True)
-        self._watching.__enter__()
         self.report("running")
+        self._watching.__enter__()
         self._thread.start()
         return self
 

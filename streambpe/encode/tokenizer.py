@@ -272,7 +272,7 @@ class Tokenizer:
         disallowed_special: Literal["all"] | Collection[str] = "all",
     ) -> list[list[int]]:
         """`encode` over many texts; many and long ones are encoded in blocks, on `num_threads` (default: all cores)."""
-        texts = list(text)
+        texts = _several(text)
         for one in texts:
             allowed = self._allowed(one, allowed_special, disallowed_special)
             if allowed and _any_of(frozenset(allowed)).search(one):
@@ -281,7 +281,7 @@ class Tokenizer:
 
     def encode_ordinary_batch(self, text: Sequence[str], *, num_threads: int | None = None) -> list[list[int]]:
         """`encode_ordinary` over many texts."""
-        texts = list(text)
+        texts = _several(text)
         if len(texts) < 2:
             return [self.encode_ordinary(one) for one in texts]
         return encode_texts(self._encoder, texts, num_threads or usable_cores())
@@ -437,6 +437,13 @@ class Tokenizer:
         first = self._encoder.model.alphabet.first_id
         what = "is reserved and stands for no text" if token in range(first, first + self.n_vocab) else "does not exist"
         return KeyError(f"id {token!r} {what}; the model has ids {first} to {first + self.n_vocab - 1}")
+
+
+def _several(texts: Iterable[str]) -> list[str]:
+    """A list of the texts; one text alone would be taken letter by letter."""
+    if isinstance(texts, str | bytes):
+        raise TypeError(f"several texts are encoded at once, and this is one {type(texts).__name__}: give [text]")
+    return list(texts)
 
 
 @functools.lru_cache(maxsize=128)

@@ -99,8 +99,8 @@ def recount_next(
     base = symbol_contents(alphabet, contents, stops)
     rule = join_rule(config, alphabet, steps.words, base, eligible, word_pattern)
     if rule is not None:
-        left, right = (np.array([event.pair[side] for event in superwords], np.int64) for side in (0, 1))
-        rule.born(left, right, np.array([event.id for event in superwords], np.int64))
+        for event in superwords:  # one by one: each may be made of one before it
+            rule.born(*(np.array([number], np.int64) for number in (*event.pair, event.id)))
         counted = counted.filter(
             pl.Series(rule.allows(*(counted[name].to_numpy() for name in ("left_id", "right_id"))))
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from streambpe.errors import UsageError
 from streambpe.sources.remote.address import is_remote
 
 
@@ -39,6 +40,12 @@ class Source:
     is_stdin: bool = False
     group: str | None = field(default=None, compare=False)  # the group of sources it belongs to; None: not asked for
     any_bytes: bool = field(default=False, compare=False)  # it is taken though it is mostly no UTF-8
+
+    def __post_init__(self) -> None:
+        if isinstance(self.texts, str | bytes):
+            raise UsageError(
+                f"Texts are several; {self.path} is one {type(self.texts).__name__}. Give a list of it: [text]."
+            )
 
     @property
     def is_stream(self) -> bool:

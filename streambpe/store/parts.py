@@ -282,9 +282,9 @@ def _remembered(run: Run, paths: Sequence[Path]) -> list[Part]:
 
 def next_number(run: Run) -> int:
     """A number above that of every part and sequence file in the run."""
-    numbers = [int(p.stem.rsplit("-", 1)[1].split(".")[0]) for p in run.counts.glob("*-*.parquet")]
-    numbers += [int(p.name.split(".")[0].rsplit("-", 1)[1]) for p in run.sequences.glob("part-*.parquet")]
-    return max(numbers, default=0) + 1
+    files = [*run.counts.glob("*-*.parquet"), *run.sequences.glob("part-*.parquet")]
+    numbers = [path.name.split(".")[0].rsplit("-", 1)[1] for path in files]
+    return max((int(number) for number in numbers if number.isdecimal()), default=0) + 1
 
 
 def check_total(parts: Sequence[Part], chunks: int, size: int, what: str) -> None:

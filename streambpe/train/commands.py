@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,11 +13,13 @@ from typing import Any, Unpack
 
 from streambpe.arguments import TrainArguments, split_arguments
 from streambpe.config import BALANCE_FIELDS, LIKE_COUNTING, UW_PATTERN, TrainConfig
-from streambpe.count_config import Counting, CountOptions
+from streambpe.count_config import CountConfig, Counting, CountOptions
 from streambpe.disk import disk_full_explained
 from streambpe.errors import ResumeMismatch, RunError, Stopped, UsageError
 from streambpe.failpoints import failpoint
+from streambpe.files import content_of, put_content
 from streambpe.idle import refuse_idle_options
+from streambpe.model.alphabet import script_alphabet
 from streambpe.model.eventlog import EventLog
 from streambpe.progress import refuse_mode
 from streambpe.resources import Resources
@@ -35,12 +38,16 @@ from streambpe.sources.source import Source
 from streambpe.store.chunks import range_bytes
 from streambpe.store.counted_as import refuse_like, refuse_other_counting
 from streambpe.store.database import waiting_for_tables
+from streambpe.store.groups import GroupRules
 from streambpe.store.job import Job, find_job, find_work, put_job, read_jobs, write_jobs
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.training_files import check_name, extended_path, journal_path, log_path
+from streambpe.store.weights import check_weights
+from streambpe.text.patterns import find_pattern
 from streambpe.train.as_model import with_options_as
 from streambpe.train.balance_texts import Given, counted_texts
+from streambpe.train.balancing import refuse_groups
 from streambpe.train.counting.count import count, resume_count
 from streambpe.train.counting.job import CountResult
 from streambpe.train.disk_bound import refuse_too_little_disk, source_bytes
@@ -120,6 +127,7 @@ def train(
     counting = counting_for(like, config, asked, folder)
     if balance_texts and not config.balance:
         raise UsageError("--balance-text belongs to --balance.")
+    _refuse_what_learning_would(folder, config, sources, counting)
     with counted_texts(folder, balance_texts, counting, resources) as texts:
         if texts is not None:
             config = replace(config, balanced_on=dict(texts.digests))
@@ -152,9 +160,12 @@ def train(
             if not new:
                 _refuse_before_counting(trainer, sources, counting)
             job = describe_job(sources, counting, config, resources, checkpoint_seconds, allow_partial)
-            kept = [extended_path(folder, name)] if extension is not None and extension.keep(folder, name) else []
-            kept += [] if texts is None else texts.keep(folder, range_bytes(resources))
+            contents = {path: content_of(path) for path in (extended_path(folder, name), folder.status_file)}
+            if extension is not None:
+                extension.keep(folder, name)
             extension = None  # it is read again from there
+            if texts is not None:
+                contents |= dict.fromkeys(texts.keep(folder, range_bytes(resources)))
             jobs_before = put_job(folder, name, job)
             failpoint("job-written")
             try:
@@ -163,8 +174,8 @@ def train(
                 result = replace(result, warnings=(*warnings, *result.warnings))
             except UsageError:
                 write_jobs(folder, jobs_before)  # `resume` must not go on with what was refused
-                for path in kept:
-                    path.unlink()
+                for path, content in contents.items():
+                    put_content(path, content)
                 raise
             if result.folded:
                 keep_options(folder, name, config, counting)
@@ -288,6 +299,32 @@ def superwords_told(run: Run, like: str | None, asked: Mapping[str, Any], counti
     if config.transition is not None and asked.get("transition") is None:
         found.append(f"--transition {config.transition}")
     return " ".join(found)
+
+
+def _refuse_what_learning_would(
+    run: Run, config: TrainConfig, sources: Sequence[str | Source], counting: Counting
+) -> None:
+    """Refuse now, before anything is written, what learning would refuse once everything is counted."""
+    facts = run.facts() if run.state.exists() else run.facts_kept()
+    if config.alphabet == "script":
+        how: CountOptions = json.loads(facts["config"]) if facts else counting.options
+        taken = len(script_alphabet(how.get("unencodable", CountConfig.unencodable)))
+        taken += config.extra_ids if config.count_specials else 0
+        if config.vocab_size < taken:
+            raise UsageError(
+                f"--vocab-size {config.vocab_size} is less than the {taken} ids that are there before anything is "
+                f"learned: base symbols, special and reserved ids. Nothing was changed."
+            )
+    if "pattern" in counting.options:
+        find_pattern(counting.options["pattern"], gaps=counting.options.get("gaps", CountConfig.gaps))
+    if config.weights or config.balance:
+        rules, parts = GroupRules.from_options(counting.groups, counting.group_by), list_parts(run)
+        new = [source for source in _find(sources, counting) if source.path not in parts.by_path]
+        groups = {rules.group_of(source.path) if source.group is None else source.group for source in new}
+        groups |= {part.group_name for part in parts}
+        check_weights(run.path, sorted(groups), config.weights)
+        if config.balance:
+            refuse_groups(run.path, sorted(groups), config)
 
 
 def _refuse_before_counting(trainer: Trainer, sources: Sequence[str | Source], counting: Counting) -> None:

@@ -28,7 +28,7 @@ from streambpe.core.strings import as_strings
 from streambpe.count_config import Counting, CountOptions
 from streambpe.encode.encoder import Encoder
 from streambpe.errors import EventLogError, LimitError, ModelError, RunError, UsageError, typed
-from streambpe.files import whole_file
+from streambpe.files import put_content
 from streambpe.model.alphabet import BYTE_KINDS, Alphabet
 from streambpe.model.eventlog import EventLog, FixedIds, Header, Op, Special, log_lines, read_event_lines
 from streambpe.model.events import Events
@@ -187,14 +187,9 @@ class Extension:
                 f"where that is <unk>, in any case. Nothing was changed."
             )
 
-    def keep(self, run: Run, name: str) -> bool:
-        """Write the event log into a RUN; whether it was not there."""
-        path, lines = extended_path(run, name), self.lines
-        if path.is_file() and path.read_bytes() == lines:
-            return False
-        with whole_file(path) as temporary:
-            temporary.write_bytes(lines)
-        return True
+    def keep(self, run: Run, name: str) -> None:
+        """Write the event log into a RUN."""
+        put_content(extended_path(run, name), self.lines)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Unpack
 
@@ -73,9 +74,12 @@ def count(
     """
     refuse_mode(progress)
     sources = as_given(sources)
+    folder = run if isinstance(run, Run) else Run(run)
+    decide_again = partial(
+        count, folder, sources, options=options, resources=resources, progress=progress, stop=stop, **arguments
+    )
     asked, resources = split_count_arguments(arguments, options, resources)
     rules = GroupRules.from_options(asked.groups, asked.group_by)
-    folder = run if isinstance(run, Run) else Run(run)
     refuse_addresses(sources)
     folder.refuse_other_content("count", [source for source in sources if isinstance(source, str)])
     if folder.state.exists():
@@ -123,6 +127,8 @@ def count(
         refuse_too_little_disk(resources, source_bytes(found), "none")
     stop = stop or threading.Event()
     with folder.lock(), disk_full_explained(folder.path), waiting_for_tables(stop):
+        if (folder.facts() if folder.state.exists() else folder.facts_kept()) != facts:
+            return decide_again()  # another count made the RUN, or added to it, before this one had the lock
         made_with = facts or {"versions": json.dumps(program_versions()), **tables_fact(pattern)}
         if not folder.state.exists():
             list_parts(folder)  # strangers among them are told before tables are made

@@ -129,6 +129,7 @@ class BalancedLearning:
             for left, right in known:
                 self._merge(left, right)
         except NoRoom:
+            self.close()
             raise self._too_small() from None
 
     def _too_small(self) -> LimitError:

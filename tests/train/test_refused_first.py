@@ -1,0 +1,150 @@
+"""What is refused is refused before anything is written, and what another command left there stays."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streambpe import train_from_iterator
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import RunMismatch, UsageError
+from streambpe.inspect.check import check
+from streambpe.store.run import Run
+from streambpe.train.commands import train
+from streambpe.train.counting.count import count, count_from_iterator
+from tests.runs import SMALL, log_of, rows, text_run
+from tests.samples import natural_text
+
+TEXT = "the cat sat on the mat and the dog sat on the log\n" * 30
+
+
+def state_of(*folders: Path) -> dict[str, tuple[int, int, str]]:
+    """Of every file and folder: size, time, digest of the content."""
+    found = {}
+    for folder in folders:
+        for path in [folder, *sorted(folder.rglob("*"))]:
+            if path.exists():
+                stat = path.stat()
+                content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+                found[str(path)] = (stat.st_size if content else 0, stat.st_mtime_ns, content)
+    return found
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    path = tmp_path / "in" / "text.txt"
+    path.parent.mkdir()
+    path.write_text(TEXT)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"weights": {"news": "2"}}, "no source group 'news'; it has none"),
+        ({"balance": True}, "--balance needs every source in one of two or more groups"),
+        ({"balance": True, "group_by": "folder"}, "--balance needs every source in one of two or more groups"),
+        ({"weights": {"out": "2"}, "group_by": "folder"}, "no source group 'out'; it has in"),
+        ({"encoding": "script", "vocab_size": 2000}, "less than the 2172 ids"),
+        ({"encoding": "script", "unencodable": "drop", "vocab_size": 1900}, "less than the 1916 ids"),
+        ({"vocab_size": 200}, "less than the 256 ids"),
+        ({"superwords": "boundless", "sequences": False}, "needs the documents"),
+        ({"pattern": "("}, "pattern"),
+        ({"lines": True, "text_column": "body"}, "text"),
+        ({"name": "Not A Name"}, "name"),
+    ],
+    ids=str,
+)
+def test_refused_before_anything_is_counted(tmp_path: Path, text: str, options: dict[str, Any], told: str) -> None:
+    """No RUN, no temporary folder, nothing."""
+    before = state_of(tmp_path)
+    with pytest.raises(UsageError, match=told):
+        train(tmp_path / "run", [text], **{"vocab_size": 300, **options}, memory="400MB", temp_dir=tmp_path / "tmp")
+    assert state_of(tmp_path) == before
+
+
+def test_groups_that_were_named_before_are_known(tmp_path: Path) -> None:
+    """Sources that are counted keep their group where the command names none."""
+    for name in ("de", "en"):
+        (tmp_path / "in" / name).mkdir(parents=True)
+        (tmp_path / "in" / name / "a.txt").write_text(natural_text(len(name), 2000))
+    count(tmp_path / "run", [str(tmp_path / "in")], group_by="folder", resources=SMALL)
+    train(tmp_path / "run", [str(tmp_path / "in")], weights={"de": "2"}, vocab_size=280, resources=SMALL)
+    assert len(log_of(tmp_path / "run").events) == 280 - 256
+
+
+def test_a_refused_extension_leaves_the_one_that_was_begun(tmp_path: Path, text: str) -> None:
+    """A stopped --extend A needs the event log of A, also after --extend B was refused."""
+    logs = []
+    for size in (270, 280):
+        train(tmp_path / f"m{size}", [text], vocab_size=size, resources=SMALL)
+        logs.append(tmp_path / f"m{size}" / "model.events.jsonl")
+    run = tmp_path / "run"
+    count(run, [text], resources=SMALL)
+    kept = run / "extended.jsonl"
+    kept.write_bytes(logs[0].read_bytes())
+    with pytest.raises(UsageError):
+        train(run, [text], extend=logs[1], pattern="gpt2", vocab_size=300, resources=SMALL)
+    assert kept.read_bytes() == logs[0].read_bytes()
+
+
+def test_a_refused_training_leaves_the_status_of_the_last(tmp_path: Path, text: str) -> None:
+    """`status` of a finished RUN said for good that the refused training was preparing, and stopped."""
+    run = tmp_path / "run"
+    train(run, [text], vocab_size=270, resources=SMALL)
+    before = Run(run).read_status()
+    with pytest.raises(UsageError):
+        train(run, superwords="boundless", name="sw", vocab_size=300, resources=SMALL)
+    assert Run(run).read_status() == before
+
+
+def test_two_first_counts_at_once_agree_on_the_pattern(tmp_path: Path, text: str, monkeypatch) -> None:
+    """The one that gets the lock later sees what the first one made, and is refused."""
+    run, second = tmp_path / "run", tmp_path / "in" / "second.txt"
+    second.write_text(TEXT.upper())
+    lock, others = Run.lock, [lambda: count(run, [str(second)], pattern="gpt2", resources=SMALL)]
+
+    @contextlib.contextmanager
+    def lock_later(self: Run) -> Iterator[None]:
+        if others:
+            others.pop()()
+        with lock(self):
+            yield
+
+    monkeypatch.setattr(Run, "lock", lock_later)
+    with pytest.raises(RunMismatch, match="counts with --pattern gpt2, not gpt4o"):
+        count(run, [text], pattern="gpt4o", resources=SMALL)
+    count(run, [text], resources=SMALL)
+    assert json.loads(Run(run).facts()["config"])["pattern"] == "gpt2"
+    assert check(run, resources=SMALL) == []
+    assert rows(run, "SELECT count(DISTINCT path) FROM sources") == [(2,)]
+
+
+def test_a_text_is_not_taken_letter_by_letter(tmp_path: Path, text: str) -> None:
+    """Where several texts are wanted, one is refused."""
+    with pytest.raises(UsageError, match=r"is one str\. Give a list"):
+        train_from_iterator(tmp_path / "run", "abc", vocab_size=300)
+    with pytest.raises(UsageError, match=r"is one bytes\. Give a list"):
+        count_from_iterator(tmp_path / "run", b"abc")  # type: ignore[arg-type]
+    assert not (tmp_path / "run").exists()
+    train(tmp_path / "run", [text], vocab_size=260, resources=SMALL)
+    tokenizer = Tokenizer.load(tmp_path / "run" / "model.events.jsonl")
+    for encode in (tokenizer.encode_batch, tokenizer.encode_ordinary_batch):
+        with pytest.raises(TypeError, match="this is one str"):
+            encode("ab")
+
+
+def test_a_file_that_is_no_part_is_named(tmp_path: Path) -> None:
+    """counts/foo-bar.parquet was called a defect of the program."""
+    run = text_run(tmp_path / "run", TEXT)
+    (run / "counts" / "foo-bar.parquet").write_bytes(b"PAR1 and something else")
+    (tmp_path / "more.txt").write_text("more")
+    with pytest.raises(Exception, match=r"foo-bar\.parquet is damaged .* Move it away") as why:
+        count(run, [str(tmp_path / "more.txt")], resources=SMALL)
+    assert type(why.value).__name__ == "RunError"
