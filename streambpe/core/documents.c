@@ -79,7 +79,7 @@ EXPORT void sum_documents(const int32_t *ids, int64_t size, const uint64_t *hash
         now = (hash){{open[0], open[1]}, open[2]};
     for (int64_t i = 0; i < size; i++) {
         if (ids[i] >= 0) {
-            put_block(&now, hashes[2 * ids[i]], hashes[2 * ids[i] + 1]);
+            put_block(&now, hashes[2 * (size_t)ids[i]], hashes[2 * (size_t)ids[i] + 1]);
             continue;
         }
         uint64_t found[2];

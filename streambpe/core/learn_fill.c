@@ -260,7 +260,7 @@ static uint64_t choose(learner *all, const counting *now, uint64_t stands, uint6
             places += now->kept[stop].places + 2;
         uint64_t needed = slots_for(stop) * sizeof(pair_slot) + stop * sizeof(heap_entry) + places * sizeof(uint32_t);
         int must = many < fewest || n >= at_most;
-        if (needed > room - room / 16)
+        if (needed > room - room / 16 || places > UINT32_MAX) /* places are numbered in 32 bits */
             break;
         if (!must && (n < low || stop > all->most_hot || needed > room / 2))
             break;

@@ -118,12 +118,13 @@ class Learner:
 
     def __init__(self, rule: Rule, limit: int) -> None:
         self.rule = rule
+        self._handle: int | None = None
         numbers = _longs([
             rule.ties, rule.disjoint, rule.asks, rule.numerator > 0, rule.walk, rule.after, rule.numerator,
             rule.denominator, rule.longest, rule.at_least, rule.first_id, rule.place, rule.born,
             rule.splits and rule.numerator > 0, rule.keeps, rule.most_hot, rule.ratio,
         ])  # fmt: skip
-        self._handle: int | None = library().learner_new(limit, _pointer(numbers))
+        self._handle = library().learner_new(limit, _pointer(numbers))
         if not self._handle:
             raise MemoryError("a learner")
         self._out = np.empty(1 << 14, np.int64)

@@ -120,6 +120,10 @@ static int64_t *find_short(chunk_table *table, uint64_t key, int *fresh, int *wh
 
 int64_t *table_find(chunk_table *table, const uint8_t *chunk, uint64_t length, int *fresh, int *why) {
     *fresh = 0;
+    if (!length) {
+        *why = CORE_DAMAGED;
+        return NULL;
+    }
     if (length <= SHORT_BYTES)
         return find_short(table, short_key(chunk, length), fresh, why);
     if ((table->long_used + 1) * 3 > table->long_mask * 2 && !grow_longs(table, why))
@@ -131,7 +135,7 @@ int64_t *table_find(chunk_table *table, const uint8_t *chunk, uint64_t length, i
             if (!table_room(table, length, why))
                 return NULL;
             memmove(table->text + table->text_used, chunk, length);
-            *slot = (long_slot){hash, table->text_used, 0, (uint32_t)length};
+            *slot = (long_slot){hash, table->text_used, 0, length};
             table->text_used += length;
             table->long_used++;
             *fresh = 1;
@@ -229,7 +233,7 @@ static int short_below(const uint8_t *text, const short_slot *a, const short_slo
 static int long_below(const uint8_t *text, const long_slot *a, const long_slot *b) {
     if (a->hash != b->hash)
         return a->hash < b->hash;
-    uint32_t shorter = a->length < b->length ? a->length : b->length;
+    uint64_t shorter = a->length < b->length ? a->length : b->length;
     int order = memcmp(text + a->at, text + b->at, shorter);
     return order ? order < 0 : a->length < b->length;
 }

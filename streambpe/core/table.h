@@ -26,7 +26,7 @@ typedef struct {
     uint64_t hash; /* 0: free */
     uint64_t at;   /* in `text` */
     int64_t n;
-    uint32_t length;
+    uint64_t length;
 } long_slot;
 
 typedef struct {
@@ -40,7 +40,8 @@ typedef struct {
     uint64_t numbered;     /* chunks numbered so far, where the number is the place of first occurrence */
 } chunk_table;
 
-/* Where a chunk's number is; a new chunk (`*fresh`) is put in with 0. NULL: `*why` says why not. */
+/* Where a chunk's number is; a new chunk (`*fresh`) is put in with 0. NULL: `*why` says why not. CORE_DAMAGED: the chunk
+   is empty; none is, and its key would be that of a free slot. */
 int64_t *table_find(chunk_table *table, const uint8_t *chunk, uint64_t length, int *fresh, int *why);
 
 /* Where a chunk's number is; NULL if the chunk is not there. Any number of threads may look at once. */

@@ -150,9 +150,9 @@ def is_valid_utf8(data: bytes) -> bool:
     """Whether these bytes are valid UTF-8; about 2 GB/s for ASCII, without a copy."""
     if data.isascii():
         return True
-    offsets = np.array([0, len(data)], np.int32)
+    offsets = np.array([0, len(data)], np.int64)
     try:
-        pa.StringArray.from_buffers(1, pa.py_buffer(offsets), pa.py_buffer(data)).validate(full=True)
+        pa.LargeStringArray.from_buffers(1, pa.py_buffer(offsets), pa.py_buffer(data)).validate(full=True)
     except pa.ArrowInvalid:
         return False
     return True

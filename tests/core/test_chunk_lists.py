@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streambpe.core.binding import ChunkTable
 from streambpe.core.strings import ChunkList, arrow_buffers, merge
 from streambpe.errors import CoreError
 
@@ -88,6 +89,12 @@ def test_a_sum_beyond_64_bits_is_an_error():
     assert as_rows(merge([full, as_list({"a": 2})])) == [("a", 3), ("b", 2**63 - 1)]
     with pytest.raises(CoreError, match="64 bits"):
         merge([full, as_list({"b": 1})])
+
+
+def test_an_empty_chunk_is_refused():
+    """Its key would be that of a free slot, and the next chunk that takes the slot would inherit its count."""
+    with pytest.raises(CoreError, match="gave up"):
+        ChunkTable(1 << 20).add(np.array([0, 0, 1]), np.frombuffer(b"a", np.uint8), np.array([5, 1]))
 
 
 def test_arrow_columns_are_not_copied():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from fractions import Fraction
 
@@ -258,6 +259,13 @@ def test_shares_are_compared_exactly_whatever_their_digits():
                 assert (share >= tau) == (share >= above)
                 assert (share > tau) == (share > below)
     assert comparable(Fraction("0.9"), below=True) == Fraction("0.9")
+
+
+def test_a_number_that_does_not_fit_is_all_that_is_told():
+    """The learner that was not made has nothing to give back, and does not complain when it is gone."""
+    with pytest.raises(OverflowError):
+        Learner(Rule(first_id=256, longest=10**20), 1 << 20)
+    gc.collect()
 
 
 def test_counts_up_to_the_largest():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import mmap
 import os
 import socket
 import subprocess
@@ -24,6 +25,7 @@ from streambpe.inspect.check import check
 from streambpe.model.eventlog import write_event_log
 from streambpe.resources import Resources
 from streambpe.sources import not_text
+from streambpe.sources.decode import is_valid_utf8
 from streambpe.sources.find import find_sources
 from streambpe.store.identity import replace_known
 from streambpe.store.run import Run
@@ -362,6 +364,17 @@ def test_text_with_few_bad_bytes_is_counted_and_told(tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.long
+def test_a_block_of_more_than_two_gigabytes_is_looked_at():
+    """Its size does not fit 32 bits: a document under --pattern none is one block. Pages of zeros take no memory."""
+
+    class Block(mmap.mmap):
+        def isascii(self) -> bool:
+            return False
+
+    assert is_valid_utf8(Block(-1, (1 << 31) + 8))
+
+
 def test_the_verdict_does_not_hang_on_blocks_threads_or_memory(tmp_path):
     """Text for a megabyte, then bytes: passed by all. Bytes within it that are just too many: refused by all."""
     text = b"the cat " * (1 << 17)

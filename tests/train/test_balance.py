@@ -124,11 +124,16 @@ def test_a_replay_that_differs_is_told():
             engine_of(groups).replay([tuple(row) for row in wrong])
 
 
-def test_too_little_memory_is_told():
+def test_too_little_memory_is_told(monkeypatch):
     """In one sentence; nothing is given up in silence."""
     groups = {name: [(bytes(random.Random(name + str(i)).choices(range(256), k=40)), 1) for i in range(9000)]
               for name in "ab"}  # fmt: skip
     with pytest.raises(LimitError, match="--balance keeps the words of all groups"):
+        learned(engine_of(groups, memory=6 << 20), 10)
+    monkeypatch.setattr(balanced, "_MOST_PLACES", 1000)
+    with pytest.raises(
+        LimitError, match=r"may have 1,000 of them, whatever the memory. What was learned is kept. Leave"
+    ):
         learned(engine_of(groups, memory=6 << 20), 10)
 
 

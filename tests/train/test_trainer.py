@@ -384,6 +384,8 @@ def test_sums_that_could_pass_2_63_are_refused(tmp_path):
         ({"superwords": "boundless", "forbid": "\ud800"}, "--forbid .*not UTF-8"),
         ({"reserve": -1}, "--reserve -1: at least 0"),
         ({"max_token_length": 0}, "--max-token-length 0: at least 1"),
+        ({"max_token_length": 10**19}, r"--max-token-length 10+: at most 9223372036854775807"),
+        ({"min_frequency": 10**19}, r"--min-frequency 10+: at most 9223372036854775807"),
         ({"name": "Main"}, "--name Main"),
         ({"name": "a/b"}, "--name a/b"),
         ({"name": "temp"}, "--name temp"),

@@ -41,6 +41,7 @@ _BATCH_SECONDS = 0.1
 _MOST_HOT = 1 << 20  # pairs that are told
 _PARTS = 16  # in which the pairs of all groups are added up
 _LEAST_BYTES = 1 << 21
+_MOST_PLACES = 2**31 - 1  # of one learner: learner_room in core/learn_words.c
 _SHARE = 0.6  # of the memory for words and pairs; the rest for telling the pairs
 
 
@@ -112,7 +113,7 @@ class BalancedLearning:
         self._choice = Choice(balance)
         self._least = max(1, state.options.min_frequency)
         held = [group.words for group in balance.groups] + [group.text for group in balance.groups if group.text]
-        sizes = [len(words().symbols) + len(words().weights) + 1 for words in held]
+        self._sizes = sizes = [len(words().symbols) + len(words().weights) + 1 for words in held]
         room = state.options.memory_bytes * _SHARE
         self._all: list[Learner] = []
         try:
@@ -136,10 +137,13 @@ class BalancedLearning:
         groups = self._balance.groups
         places = sum(len(group.words().symbols) + (len(group.text().symbols) if group.text else 0) for group in groups)
         texts = ", those of the given texts too" if any(group.text for group in groups) else ""
+        if max(self._sizes) > _MOST_PLACES:
+            why, cure = f"one group may have {_MOST_PLACES:,} of them, whatever the memory", "L"
+        else:
+            why, cure = "this --memory has too little room", "Give more --memory, or l"
         return LimitError(
             f"--balance keeps the words of all groups{texts}, and all their pairs in memory, {places:,} symbols at the "
-            f"start, and this --memory has too little room. What was learned is kept. Give more --memory, or leave out "
-            f"rare text while counting."
+            f"start, and {why}. What was learned is kept. {cure}eave out rare text while counting."
         )
 
     # ------------------------------------------------------------------ learning
