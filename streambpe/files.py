@@ -9,7 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from streambpe.errors import UsageError, typed
-from streambpe.system import rename, sync_file, sync_folder
+from streambpe.system import give_rights_of, rename, sync_file, sync_folder
+
+UNFINISHED = ".*.streambpe.new"  # the pattern of names that `unfinished` gives
+
+
+def unfinished(target: Path) -> Path:
+    """Where a file or folder is made before it gets its name: beside it, under a name that no user gives to anything.
+
+    A kill may leave it behind; whoever makes the same target next replaces it.
+    """
+    return target.with_name(f".{target.name}.streambpe.new")
 
 
 def folder_for_tables(path: Path | str, what: str) -> Path:
@@ -32,9 +42,8 @@ def whole_file(target: Path) -> Iterator[Path]:
     """A name to write to. What is there at the end of the block is synced to disk and takes the target's name.
 
     A reader, or a power cut, sees the old file or the new one, never a mixture; after an error the old one stays.
-    A kill may leave NAME.new behind, which the next writer overwrites.
     """
-    temporary = target.absolute().with_name(target.name + ".new")  # Arrow takes a relative s3:x for an address
+    temporary = unfinished(behind_links(target)).absolute()  # Arrow takes a relative s3:x for an address
     try:
         yield temporary
         put_in_place(temporary, target)
@@ -44,17 +53,25 @@ def whole_file(target: Path) -> Iterator[Path]:
         raise
 
 
+def behind_links(target: Path) -> Path:
+    """The file that is to be written: if `target` is a link, what it names, so that the link stays a link."""
+    return Path(os.path.realpath(target)) if target.is_symlink() else target
+
+
 def put_in_place(made: Path, target: Path) -> None:
     """Give a finished file or folder of files its name. After a power cut the whole of it is there, or nothing.
 
-    Its content is synced to disk before the name, and the name before this returns.
+    Its content is synced to disk before the name, and the name before this returns. It takes over the mode and, where
+    that is allowed, the owner of the file that it replaces.
     """
+    target = behind_links(target)
     if made.is_dir():
         for file in made.iterdir():
             sync_file(file)
         sync_folder(made)
     else:
         sync_file(made)
+        give_rights_of(target, made)
     rename(made, target)
     sync_folder(target.parent)
 

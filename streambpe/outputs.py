@@ -9,7 +9,7 @@ from pathlib import Path
 
 from streambpe.disk import disk_full, says_disk_full
 from streambpe.errors import OutputExists, StreambpeError, UsageError
-from streambpe.files import whole_file
+from streambpe.files import behind_links, whole_file
 from streambpe.system import sync_folder
 
 _AS_IT_WAS = "What was there is as it was."
@@ -37,8 +37,9 @@ def refuse_no_place(path: Path, parents: bool = False) -> None:
         pass
     except (OSError, ValueError) as why:  # name too long, a file in place of a folder, a folder we may not look into
         raise UsageError(f"{path} cannot be written: {getattr(why, 'strerror', why)}. Nothing was changed.") from None
-    if not parents and not path.absolute().parent.is_dir():
-        raise UsageError(f"{path.parent} is no folder; make it first. Nothing was written.")
+    folder = behind_links(path).parent
+    if not parents and not folder.absolute().is_dir():
+        raise UsageError(f"{folder} is no folder; make it first. Nothing was written.")
 
 
 @contextlib.contextmanager

@@ -31,6 +31,7 @@ import re
 import select
 import shutil
 import signal
+import stat
 import sys
 import time
 import unicodedata
@@ -335,6 +336,15 @@ def rename(source: Path, target: Path) -> None:
     patiently(lambda: os.replace(source, target))
 
 
+def give_rights_of(old: Path, new: Path) -> None:
+    """Give a file the mode and, where that is allowed, the owner of another, if that other one is there."""
+    with contextlib.suppress(OSError):
+        rights = os.stat(old)
+        with contextlib.suppress(OSError, AttributeError):  # Windows has no such owners
+            os.chown(new, rights.st_uid, rights.st_gid)
+        os.chmod(new, stat.S_IMODE(rights.st_mode))
+
+
 def put_first(made: Path, target: Path) -> bool:
     """Give a file a name, unless another file has it: then False."""
     failpoint("boundary")
@@ -382,10 +392,10 @@ def remove_folder(folder: Path) -> None:
     patiently(remove)
 
 
-def bytes_on_disk(stat: os.stat_result) -> int:
+def bytes_on_disk(about: os.stat_result) -> int:
     """What a file takes up; where the system does not tell, its length in blocks of 4 KB."""
-    blocks = getattr(stat, "st_blocks", None)
-    return -(-stat.st_size // 4096) * 4096 if blocks is None else int(blocks) * 512
+    blocks = getattr(about, "st_blocks", None)
+    return -(-about.st_size // 4096) * 4096 if blocks is None else int(blocks) * 512
 
 
 # ---------------------------------------------------------------------------------------------------------

@@ -46,7 +46,8 @@ from streambpe.progress import Meter, reporting
 @click.option(
     "--validation",
     metavar="SHARE",
-    help="Put this share of the documents (0.01, 1%) into OUT's NAME.validation.npy; chosen by a hash of their text.",
+    help="Put this share of the documents (0.01, 1%) into OUT's NAME.validation.npy; chosen by a hash of their text, "
+    "by another half of it than --sample.",
 )
 @click.option(
     "--shards",

@@ -14,12 +14,13 @@ from streambpe import __version__
 from streambpe.errors import typed
 
 UNFORESEEN = 70  # exit code: a defect of this program, as sysexits.h has it
+_WRITE_A_RUN = ("count", "merge-counts", "resume", "train")
 
 
 def unforeseen(error: BaseException, given: Sequence[str]) -> str:
     """What is said of an error that no other message is for. `given`: the words behind `streambpe`."""
     places = (place for word in given[1:] for place in (word, word.rpartition(":")[0]) if place)
-    run = next((Path(place) for place in places if _is_run(place)), None)
+    run = next((Path(place) for place in places if _is_run(place)), None) if given[0] in _WRITE_A_RUN else None
     place = _written(error, given, run)
     kept = (
         f"What was counted and learned is kept in {run}: give the same command again, or `streambpe resume "

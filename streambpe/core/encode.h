@@ -48,6 +48,7 @@ typedef struct {
     const int32_t *sizes; /* id -> how many base symbols it has; only asked for parts */
     int32_t bits;
     int32_t events; /* how many */
+    int32_t backwards; /* of superwords: an earlier event may follow a later one, see encode_replay.c */
 } pair_rules;
 
 /* A model as the encoder reads it (core/encoding.py fills it); all arrays are the caller's. */
@@ -67,7 +68,6 @@ typedef struct {
     int32_t escape;            /* SCRIPT: the symbol of byte 0, for characters without a block */
     int32_t unknown_name;      /* what UNKNOWN is called */
     int32_t preset, special;   /* of scan_text; preset -1: the caller splits */
-    int32_t backwards;         /* a superword may be used before it is made */
 } encode_model;
 
 enum { BYTES, CHARACTERS, SCRIPT };
@@ -141,10 +141,6 @@ int64_t replay_long(replay_space *space, const pair_rules *rules, int32_t *token
 
 /* Replay any number of symbols; a copy of them is kept while a window may turn out too small. */
 int64_t replay(replay_space *space, const pair_rules *rules, int32_t *token, int64_t n, int64_t window);
-
-/* As replay_short, for rules by which an earlier event may follow a later one: again and again, the smallest event of
-   all pairs is made at all its places. */
-int64_t join_smallest(const pair_rules *rules, int32_t *token, int64_t n);
 
 /* Give the memory of a space back. */
 void replay_release(replay_space *space);

@@ -16,6 +16,10 @@
    on its right, replayed together, join nothing across it. If they do, or if a window has no such border, everything is
    done again in windows four times as large.
 
+   By rules that go backwards, the smallest event of all that can be made is next, at all its places, even if it is
+   smaller than those made before. What is said of cuts holds for them too: a stretch waits until its own next event is
+   the smallest of all, and until then nothing in it changes.
+
    Judge: streambpe/model/replay.py. */
 #include "encode.h"
 
@@ -78,7 +82,8 @@ int64_t replay_short(const pair_rules *rules, int32_t *token, int64_t n) {
     }
 }
 
-int64_t join_smallest(const pair_rules *rules, int32_t *token, int64_t n) {
+/* As replay_short, for rules that go backwards. */
+static int64_t join_smallest(const pair_rules *rules, int32_t *token, int64_t n) {
     for (;;) {
         const pair_slot *best = NULL;
         for (int64_t i = 0; i + 1 < n; i++) {
@@ -183,6 +188,7 @@ static inline void wait_at(replay_space *space, const pair_rules *rules, int32_t
 
 static inline void join_at(replay_space *space, const pair_rules *rules, int32_t at, int32_t n, int32_t event) {
     int32_t right = space->next[at], after = space->next[right], left = space->previous[at];
+    int32_t from = rules->backwards ? 0 : event + 1;
     int64_t deletions = space->places;
     wait_no_more(space, at);
     wait_no_more(space, right);
@@ -193,9 +199,9 @@ static inline void join_at(replay_space *space, const pair_rules *rules, int32_t
     space->next[at] = after;
     if (after < n)
         space->previous[after] = at;
-    wait_at(space, rules, at, n, event + 1);
+    wait_at(space, rules, at, n, from);
     if (left >= 0)
-        wait_at(space, rules, left, n, event + 1);
+        wait_at(space, rules, left, n, from);
     if (rules->deletion) {
         wait_no_more(space, deletions + at);
         wait_no_more(space, deletions + right);
@@ -262,16 +268,22 @@ static void work_off_all(replay_space *space, const pair_rules *rules, int32_t n
     if (rules->deletion)
         for (int32_t i = n; i-- > 0;)
             wait_for(space, space->places + i, deletion_event(rules, space->token[i], 0));
-    for (int64_t high = 0; high <= rules->events >> 12; high++)
-        while (space->summary[high]) {
-            int64_t word = high << 6 | __builtin_ctzll(space->summary[high]);
-            while (space->bits[word]) {
-                int bit = __builtin_ctzll(space->bits[word]);
-                work_off(space, rules, n, (int32_t)(word << 6 | bit));
-                space->bits[word] &= ~((uint64_t)1 << bit);
-            }
-            space->summary[high] &= ~((uint64_t)1 << (word & 63));
+    for (int64_t high = 0; high <= rules->events >> 12;) {
+        if (!space->summary[high]) {
+            high++;
+            continue;
         }
+        int64_t word = high << 6 | __builtin_ctzll(space->summary[high]);
+        if (!space->bits[word]) {
+            space->summary[high] &= ~((uint64_t)1 << (word & 63));
+            continue;
+        }
+        int bit = __builtin_ctzll(space->bits[word]);
+        work_off(space, rules, n, (int32_t)(word << 6 | bit));
+        space->bits[word] &= ~((uint64_t)1 << bit);
+        if (rules->backwards)
+            high = 0;
+    }
 }
 
 enum { KEPT_PLACES = 1 << 16 }; /* larger space is given back when a sequence is done */
@@ -318,7 +330,7 @@ int64_t replay(replay_space *space, const pair_rules *rules, int32_t *token, int
     if (n < 2)
         return n;
     if (n <= SHORT_SEQUENCE)
-        return replay_short(rules, token, n);
+        return rules->backwards ? join_smallest(rules, token, n) : replay_short(rules, token, n);
     uint64_t bytes = (uint64_t)n * sizeof *token;
     int32_t *copy = NULL;
     int64_t made;

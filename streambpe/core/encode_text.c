@@ -51,13 +51,6 @@ static void hold(writer *to, int64_t from) {
         to->out[i] |= WHOLE;
 }
 
-/* Replay the open run in place. Returns how many tokens are left, or an error. */
-static int64_t join_run(encoder *encoder, int32_t *run, int64_t n) {
-    const encode_model *model = &encoder->model;
-    return model->backwards ? join_smallest(&model->super, run, n)
-                            : replay(&encoder->space, &model->super, run, n, model->window);
-}
-
 /* End the open run, if there is one: nothing joins across this place. */
 static int end_run(writer *to) {
     int64_t run = to->run, first = to->first;
@@ -70,7 +63,8 @@ static int end_run(writer *to) {
         to->head = to->n;
         return CORE_OK;
     }
-    int64_t n = join_run(to->encoder, to->out + run, to->n - run);
+    const encode_model *model = &to->encoder->model;
+    int64_t n = replay(&to->encoder->space, &model->super, to->out + run, to->n - run, model->window);
     if (n < 0)
         return (int)n;
     to->n = run + n;

@@ -51,8 +51,7 @@ class TokenDead(Exception):
 class _PairRules(ctypes.Structure):
     _fields_ = (
         *((name, _POINTER) for name in ("slots", "made", "later", "deletion", "into_at", "into", "sizes")),
-        ("bits", _INT),
-        ("events", _INT),
+        *((name, _INT) for name in ("bits", "events", "backwards")),
     )
 
 
@@ -63,7 +62,7 @@ class _Model(ctypes.Structure):
         ("classes", _POINTER),
         ("stops", _SIZE),
         ("window", _SIZE),
-        *((name, _INT) for name in ("alphabet", "unknown", "escape", "unknown_name", "preset", "special", "backwards")),
+        *((name, _INT) for name in ("alphabet", "unknown", "escape", "unknown_name", "preset", "special")),
     )
 
 
@@ -142,15 +141,17 @@ class ModelTables:
         self.has_superwords = bool(events.supermerges)
         self.model = model = _Model(
             alphabet=symbols.alphabet, unknown=symbols.unknown, escape=symbols.escape, unknown_name=unknown_name,
-            backwards=backwards, window=window, preset=-1, special=-1,
+            window=window, preset=-1, special=-1,
         )  # fmt: skip
         self._kept: list[npt.NDArray[Any]] = []
-        self.is_symbol = events.sizes == 1
+        self.sizes = np.ascontiguousarray(events.sizes, np.int32)  # of every log id, in base symbols
         self._fill_chunk_rules(model.chunk, events)
         pairs = list(events.supermerges)
         numbers = list(events.supermerges.values())
-        self._fill_pairs(model.super, pairs, numbers, [events.made[number] for number in numbers])
-        model.super.made, model.super.events = model.chunk.made, model.chunk.events
+        made = [events.made[number] for number in numbers]
+        self._fill_pairs(model.super, pairs, numbers, made)
+        self._supermerges = np.column_stack([np.array(pairs, np.int32).reshape(-1, 2), np.array(made, np.int32)])
+        model.super.made, model.super.events, model.super.backwards = model.chunk.made, model.chunk.events, backwards
         beside = list(borders)
         self._fill_pairs(model.borders, beside, [0] * len(beside), [0] * len(beside))
         if self.has_superwords:
@@ -200,6 +201,15 @@ class ModelTables:
         if split is not None:
             self.model.preset, self.model.special = split.preset, split.special
             self.model.classes = split.classes.table.ctypes.data
+
+    @functools.cached_property
+    def longest(self) -> int:
+        """The most chunks that a superword holds."""
+        chunks = [1] * self.n_ids
+        by_size = np.argsort(self.sizes[self._supermerges[:, 2]], kind="stable")
+        for left, right, made in self._supermerges[by_size].tolist():
+            chunks[made] = max(chunks[made], chunks[left] + chunks[right])
+        return max(chunks)
 
     @property
     def bytes(self) -> int:
@@ -263,11 +273,17 @@ class Block(NamedTuple):
 class EncoderCore:
     """One thread's encoder. Memory: the cache; for a long chunk at most `limit`: 45 bytes per symbol of two windows."""
 
-    def __init__(self, tables: ModelTables, cache_bytes: int = CACHE_BYTES, limit: int = NO_LIMIT) -> None:
+    def __init__(
+        self, tables: ModelTables, cache_bytes: int = CACHE_BYTES, limit: int = NO_LIMIT, named: bool = True
+    ) -> None:
+        """named: give model ids, if the tables have them."""
         self._handle: int | None = None
         self._library = _functions()
         self._tables = tables
-        self._handle = self._library.encoder_new(ctypes.byref(tables.model), cache_bytes, limit)
+        model = _Model.from_buffer_copy(tables.model)
+        if not named:
+            model.names = None
+        self._handle = self._library.encoder_new(ctypes.byref(model), cache_bytes, limit)
         if not self._handle:
             raise MemoryError("the cache of chunks")
         self._encode_text = self._library.encode_text
@@ -339,7 +355,7 @@ class EncoderCore:
         """Sequences of base symbols, counts[i] of each -> (log ids one after another, how many of each)."""
         ids, counts = np.array(symbols, np.int32), np.array(counts, np.int64)
         known = ids[ids >= 0]
-        if not (known < self._tables.n_ids).all() or not self._tables.is_symbol[known].all():
+        if not (known < self._tables.n_ids).all() or not (self._tables.sizes[known] == 1).all():
             raise ValueError("what is replayed are base symbols, and these are not")
         made = self._library.encode_symbols(self._handle, ids.ctypes.data, counts.ctypes.data, len(counts))
         if made < 0:
@@ -356,6 +372,37 @@ class EncoderCore:
         if made < 0:
             self._mend(made, b"")
         return out[:made].copy()
+
+    def certain(self, run: Ids) -> int:
+        """How many ids at the front of an open run join as they join now, and with none behind them, whatever follows.
+
+        What is joined up to a border between two tokens is joined so too where the run ends at that border. No token is
+        longer than `longest`, so whatever follows, one ends at one of the last `longest` places of the run. So a border
+        is certain that is there whichever of these the run ends at. By the rule of cuts in encode_replay.c it is enough
+        to look at what stands behind an earlier border.
+        """
+        tables, n = self._tables, len(run)
+        if n < tables.longest:
+            return 0
+        core = EncoderCore(tables, 0, named=False)
+        place = np.cumsum(tables.sizes[run - WHOLE], dtype=np.int64)  # of the end of each id, in base symbols
+
+        def ends(start: int, stop: int) -> Longs:
+            tokens = core.joined(run[start:stop])
+            return np.cumsum(tables.sizes[tokens], dtype=np.int64) + (place[start - 1] if start else 0)
+
+        whole, behind = ends(0, n), 4 * tables.longest
+        while True:
+            earlier = whole[whole <= place[n - behind]] if behind < n else whole[:0]
+            start = int(np.searchsorted(place, earlier[-1])) + 1 if len(earlier) else 0
+            common = ends(start, n)
+            for stop in range(n - tables.longest + 1, n):
+                common = np.intersect1d(common, ends(start, stop), assume_unique=True)
+            if len(common):
+                return int(np.searchsorted(place, common[-1])) + 1
+            if not start:
+                return 0
+            behind *= 4
 
     def _mend(self, code: int, text: bytes) -> None:
         """Learn the classes that a text needs, so that it can be tried again; raise what any other code stands for."""

@@ -3,10 +3,10 @@
     sources  ->  blocks of ids, in order (encode/streams.py); or files of ids by processes (encode/spread.py)
              ->  writer: join what superwords reach across blocks, append, commit
 
-The output grows as OUT.part; OUT.progress.json says how much of it is certain, and of which inputs. A
-killed job goes on from there with the same command. The result never depends on where it was cut
-into blocks, or on threads and memory. With --validation one more file grows, a byte for each document, and
-only at the end the ids are divided by it; then, too, they are divided into --shards.
+The output grows in a folder beside OUT, .OUT.streambpe.new. progress.json in it says how much is certain, of which
+inputs, and what its checksums are. A killed job goes on from there with the same command. The result never depends on
+where it was cut into blocks, or on threads and memory. With --validation one more file grows, a byte for each document,
+and only at the end the ids are divided by it; then, too, they are divided into --shards.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
+import mmh3
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.arrays import save_array
-from streambpe.core.encoding import Ids, TokenDead
+from streambpe.core.encoding import WHOLE, Ids, TokenDead
 from streambpe.count_config import SourceOptions
 from streambpe.encode import sidecar
 from streambpe.encode.blocks import EncodedBlock, laid_out
@@ -46,16 +48,16 @@ from streambpe.encode.shards import (
     shard_borders,
     shard_paths,
 )
-from streambpe.encode.sidecar import IdsRecord, sidecar_of
+from streambpe.encode.sidecar import IdsRecord, sidecar_of, sum_of
 from streambpe.encode.split import DocumentHash, for_validation, numbers_of, parse_share, validation_path
 from streambpe.encode.spread import EncodeSpread, Place, crew_for, on_ray, refuse_engine
 from streambpe.encode.streams import TAKE_ANYWAY, BadUtf8, Streams, begin_meter, found_sources
 from streambpe.encode.tasks import Encoded, EncodeShared, EncodeTask, joined_file, stop_of
-from streambpe.errors import LimitError, SourceUnreachable, Stopped, UsageError
+from streambpe.errors import LimitError, SourceUnreachable, Stopped, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
-from streambpe.files import put_in_place, replace_file
+from streambpe.files import behind_links, put_in_place, replace_file, unfinished
 from streambpe.model.eventlog import header_line
-from streambpe.outputs import refuse_existing, whole_output
+from streambpe.outputs import not_written, refuse_existing, whole_output
 from streambpe.plurals import counted
 from streambpe.progress import Meter
 from streambpe.resources import Resources
@@ -64,7 +66,7 @@ from streambpe.sources.decode import block_text
 from streambpe.sources.find import Named, find_sources
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Source
-from streambpe.system import rename, sync
+from streambpe.system import remove_folder, sync
 from streambpe.threads import ending_waits, stopped_by
 
 if TYPE_CHECKING:
@@ -103,7 +105,7 @@ class EncodeResult(IdsFile):
 
 @dataclass
 class _State:
-    """How much of OUT.part is certain. Written to OUT.progress.json."""
+    """How much of the unfinished output is certain. Written to progress.json, with a checksum behind it."""
 
     job: dict[str, Any]  # compared as JSON with what another call, or another version, left
     source: int = 0  # sources before this one are done
@@ -116,6 +118,52 @@ class _State:
     carry: list[int] = field(default_factory=list)  # whole chunks that the next block may join with
     hashed: list[str] = field(default_factory=lambda: ["", ""])  # of a document that is not whole yet, in hex
     finishing: bool = False  # all of it is certain; OUT is being made of it, or is made already
+    sums: dict[str, str] = field(default_factory=dict)  # of each file, over what is certain
+
+    @classmethod
+    def read(cls, file: Path) -> _State | None:
+        """What a job left, if it left anything; an error if it is not what was written."""
+        if not file.exists():
+            return None
+        state, _, checksum = file.read_bytes().rpartition(b"\n")
+        if mmh3.mmh3_x64_128_digest(state).hex().encode() != checksum:
+            raise _damaged(file, file.parent)
+        return msgspec.json.decode(state, type=cls)
+
+    def write(self, file: Path) -> None:
+        """Replace what `read` gives."""
+        state = json.dumps(vars(self)).encode()
+        replace_file(file, state + b"\n" + mmh3.mmh3_x64_128_digest(state).hex().encode())
+
+
+def _damaged(file: Path, folder: Path) -> StreambpeError:
+    return StreambpeError(
+        f"{file} is damaged: it is not what was written. The output cannot be finished; remove {folder} to begin again."
+    )
+
+
+class _Part:
+    """A file of the unfinished output, which grows, and the checksum of what is in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.sum = path, mmh3.mmh3_x64_128()
+
+    @contextlib.contextmanager
+    def growing(self) -> Iterator[_Part]:
+        """Open to be written."""
+        with open(self.path, "ab") as self.file:
+            yield self
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Append."""
+        self.file.write(data)
+        self.sum.update(data)
+
+    def refuse_damage(self, wanted: str, size: int, path: Path) -> None:
+        """An error unless the first `size` bytes, at `path`, have this checksum; what follows them was not certain."""
+        self.sum = sum_of(path, size) if path.exists() else mmh3.mmh3_x64_128()
+        if self.sum.digest().hex() != wanted:
+            raise _damaged(path, self.path.parent)
 
 
 def output_kind(path: Path) -> str:
@@ -198,10 +246,8 @@ def encode_corpus(
 
 def _refuse_overwriting(path: Path, force: bool, divided: bool, shards: Shards | None) -> None:
     """An error if a file is in the way, unless it is unfinished output; `_Job._resume` checks of which job."""
-    progress = path.with_name(path.name + ".progress.json")
-    finishing = False
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        finishing = bool(json.loads(progress.read_text()).get("finishing"))
+    begun = _State.read(unfinished(behind_links(path)) / "progress.json")
+    finishing = begun is not None and begun.finishing
     outputs = [path]
     if shards is not None:
         refuse_existing(index_path(path), force or finishing)
@@ -209,7 +255,7 @@ def _refuse_overwriting(path: Path, force: bool, divided: bool, shards: Shards |
     for made in [*outputs, validation_path(path)] if divided else outputs:
         refuse_existing(made, force or finishing)
         for beside in (made.with_name(made.name + ".offsets.npy"), sidecar_of(made)):
-            refuse_existing(beside, force or progress.exists())
+            refuse_existing(beside, force or begun is not None)
 
 
 class _Job:
@@ -235,13 +281,14 @@ class _Job:
         self.share, self.shards, self.stop = share, shards, stop
         self.unfinished = DocumentHash()
         self.streams = Streams(tokenizer, sources, bad_utf8, resources, hashed=share is not None)
-        self.part = path.with_name(path.name + ".part")
-        self.offsets_part = path.with_name(path.name + ".offsets.part")
-        self.sides_part = path.with_name(path.name + ".sides.part")  # of each document: 1 is for validation
-        self.side_part = path.with_name(path.name + ".side.part")  # the ids of one file of several
-        self.progress_file = path.with_name(path.name + ".progress.json")
-        self.tasks = path.with_name(path.name + ".tasks")  # what processes encoded, until it is joined
-        self.files: Sequence[IO[bytes]] = ()
+        self.folder = unfinished(behind_links(path))
+        self.progress_file = self.folder / "progress.json"
+        self.ids, self.offsets = _Part(self.folder / "ids"), _Part(self.folder / "offsets")
+        self.sides = _Part(self.folder / "sides")  # of each document: 1 is for validation
+        self.parts = [self.ids, self.offsets] + ([] if share is None else [self.sides])
+        self.side = self.folder / "side"  # the ids of one file of several
+        self.tasks = self.folder / "tasks"  # what processes encoded, until it is joined
+        self.joiner = RunJoiner(self.encoder)
         self.committed = 0.0
         model = tokenizer.event_log
         digest = hashlib.sha256(header_line(model.header, len(self.encoder.model.events), ""))
@@ -279,21 +326,26 @@ class _Job:
     def _encode(self, meter: Meter) -> None:
         if any(source.is_stream for source in self.sources) and self.progress_file.exists():
             raise UsageError(
-                f"{self.part} is half of an encoding of standard input, which cannot be read again. Remove "
-                f"{self.progress_file} and give the whole input once more."
+                f"{self.folder} holds half of an encoding of standard input, which cannot be read again. Remove it and "
+                f"give the whole input once more."
             )
         state = self.state
         self.unfinished = DocumentHash(*map(bytes.fromhex, state.hashed))
+        self.joiner = RunJoiner(self.encoder, state.carry)
         remove_place(self.tasks)  # what a dead command left; its workers, too, cannot add to it any more
         try:
+            self.folder.mkdir(exist_ok=True)
+        except OSError as why:
+            raise not_written(self.path, why) from None
+        try:
             with contextlib.ExitStack() as stack, ending_waits(self.stop.is_set):
-                names = [self.part, self.offsets_part] + ([] if self.share is None else [self.sides_part])
-                ids, offsets, *sides = self.files = [stack.enter_context(open(name, "ab")) for name in names]
-                if not state.ids and not offsets.tell():
-                    offsets.write(np.zeros(1, "<i8").tobytes())
+                for part in self.parts:
+                    stack.enter_context(part.growing())
+                if not self.offsets.file.tell():
+                    self.offsets.write(bytes(8))
                 self.committed = time.monotonic()
                 try:
-                    self._encode_left(meter, ids, offsets, sides)
+                    self._encode_left(meter)
                 except SourceUnreachable:
                     if not self.stop.is_set():
                         raise
@@ -301,15 +353,17 @@ class _Job:
                     raise self._stopped() from None
         finally:
             self.streams.close()
+            if not self.progress_file.exists():  # nothing is certain
+                remove_folder(self.folder)
 
-    def _encode_left(self, meter: Meter, ids: IO[bytes], offsets: IO[bytes], sides: Sequence[IO[bytes]]) -> None:
+    def _encode_left(self, meter: Meter) -> None:
         """Everything that is left."""
         state = self.state
         self._encode_beside(meter)
         for number, stream in self.streams.blocks(meter, state.source, state.stop_at, state.inside):
-            if sides and stream.hashed is not None and self.share is not None:
-                sides[0].write(for_validation(numbers_of(stream.hashed, self.unfinished), self.share).tobytes())
-            self._write(stream, number, ids, offsets)
+            if stream.hashed is not None and self.share is not None:
+                self.sides.write(for_validation(numbers_of(stream.hashed, self.unfinished), self.share).data)
+            self._write(stream, number)
             if self.stop.is_set() or self._is_due():
                 self._commit()
             if self.stop.is_set():
@@ -319,7 +373,8 @@ class _Job:
 
     def _stopped(self) -> Stopped:
         return Stopped(
-            f"Stopped; kept in {self.part}: {counted(self.state.documents, 'document')}. Go on with the same command.",
+            f"Stopped; kept in {self.folder}: {counted(self.state.documents, 'document')}. Go on with the same "
+            f"command.",
             stopped_by(self.stop),
         )
 
@@ -352,13 +407,13 @@ class _Job:
 
     def _take(self, task: EncodeTask, encoded: Encoded) -> None:
         """Append what a task encoded; tasks come in order."""
-        ids, ends, *sides = self.files
-        state, joiner = self.state, RunJoiner(self.encoder, self.state.carry)
-        self._append(joiner.join(encoded.borders()), ids, ends)
-        state.carry = joiner.carry
-        marks = joined_file(self.tasks / task.name, encoded, self.dtype.itemsize, ids, ends, state.ids)
-        if sides:
-            sides[0].write(marks)
+        state = self.state
+        self._append(self.joiner.join(encoded.borders()))
+        marks = joined_file(
+            self.tasks / task.name, encoded, self.dtype.itemsize, self.ids.write, self.offsets.write, state.ids
+        )
+        if self.share is not None:
+            self.sides.write(marks)
             self.unfinished = DocumentHash()
         state.ids, state.documents = state.ids + encoded.ids, state.documents + encoded.documents
         state.bytes, state.dropped = state.bytes + encoded.bytes, state.dropped + encoded.dropped
@@ -366,11 +421,9 @@ class _Job:
         if self._is_due():
             self._commit()
 
-    def _write(self, stream: EncodedBlock, number: int, ids: IO[bytes], offsets: IO[bytes]) -> None:
+    def _write(self, stream: EncodedBlock, number: int) -> None:
         state = self.state
-        joiner = RunJoiner(self.encoder, state.carry)
-        self._append(joiner.join(stream.ids), ids, offsets)
-        state.carry = joiner.carry
+        self._append(self.joiner.join(stream.ids))
         block = stream.block
         state.source, state.stop_at, state.inside = number, block.stop_at, block.ends_inside
         state.dropped += stream.dropped
@@ -378,11 +431,11 @@ class _Job:
         if block.ends_source:
             state.source, state.stop_at = number + 1, 0
 
-    def _append(self, stream: Ids, ids: IO[bytes], offsets: IO[bytes]) -> None:
+    def _append(self, stream: Ids) -> None:
         state = self.state
         stream, ends = laid_out(stream, self.eot)
-        offsets.write((ends + state.ids).astype("<i8").tobytes())
-        ids.write(stream.astype(self.dtype).tobytes())
+        self.offsets.write((ends + state.ids).astype("<i8").data)
+        self.ids.write(stream.astype(self.dtype).data)
         state.ids += len(stream)
         state.documents += len(ends)
 
@@ -390,38 +443,36 @@ class _Job:
         return time.monotonic() - self.committed > COMMIT_SECONDS
 
     def _commit(self) -> None:
-        for file in self.files:
-            file.flush()
-            sync(file.fileno())
+        for part in self.parts:
+            part.file.flush()
+            sync(part.file.fileno())
         self.state.hashed = [self.unfinished.so_far.hex(), self.unfinished.rest.hex()]
-        replace_file(self.progress_file, json.dumps(vars(self.state)).encode())
+        self.state.carry = self.joiner.carry.tolist()
+        self.state.sums = {part.path.name: part.sum.digest().hex() for part in self.parts}
+        self.state.write(self.progress_file)
         self.committed = time.monotonic()
 
     def _resume(self) -> bool:
         """Take up a job that was stopped: its files are cut to what was certain."""
-        if not self.progress_file.exists():
-            for leftover in (self.part, self.offsets_part, self.sides_part, self.side_part):
-                leftover.unlink(missing_ok=True)
+        saved = _State.read(self.progress_file)
+        if saved is None:
+            remove_folder(self.folder)
             return False
-        try:
-            saved = _State(**json.loads(self.progress_file.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as why:
-            raise UsageError(f"{self.progress_file} is damaged ({why}); remove it to begin again.") from None
         if saved.job != json.loads(json.dumps(self.state.job)):
             changed = [key for key in self.state.job if saved.job.get(key) != self.state.job[key]]
             raise UsageError(
-                f"{self.part} was begun with another {', '.join(changed)}; nothing was changed. Give the command it "
-                f"was begun with, or remove {self.progress_file} to begin again."
+                f"The output in {self.folder} was begun with another {', '.join(changed)}; nothing was changed. Give "
+                f"the command it was begun with, or remove that folder to begin again."
             )
-        sizes = {self.part: saved.ids * self.dtype.itemsize, self.offsets_part: (saved.documents + 1) * 8}
-        if self.share is not None:
-            sizes[self.sides_part] = saved.documents
-        elif saved.finishing and self.shards is None and not self.part.exists():  # a .bin is its part, renamed
-            del sizes[self.part]
-        for file, size in sizes.items():
-            if not file.exists() or file.stat().st_size < size:
-                raise UsageError(f"{file} is shorter than {self.progress_file} says; remove that to begin again.")
-            os.truncate(file, size)
+        if not all(0 <= chunk - WHOLE < self.encoder.n_log for chunk in saved.carry):
+            raise _damaged(self.progress_file, self.folder)
+        sizes = (saved.ids * self.dtype.itemsize, (saved.documents + 1) * 8, saved.documents)
+        for part, size in zip(self.parts, sizes, strict=False):
+            made = part is self.ids and saved.finishing and not part.path.exists()  # a .bin is its part, renamed
+            part.refuse_damage(saved.sums[part.path.name], size, self.path if made else part.path)
+        for part, size in zip(self.parts, sizes, strict=False):
+            if part.path.exists():
+                os.truncate(part.path, size)
         self.state = saved
         return True
 
@@ -430,15 +481,15 @@ class _Job:
 
         After a kill all of it is done again; each step gives the same, or finds that it was done.
         """
-        offsets = np.fromfile(self.offsets_part, "<i8")
+        offsets = np.fromfile(self.offsets.path, "<i8")
         validation: IdsFile | None = None
         shards: tuple[IdsFile, ...] = ()
         if self.share is None and self.shards is None:
-            training = self._make(self.path, self.part, offsets)
+            training = self._make(self.path, self.ids.path, self.ids.sum.digest(), offsets)
         else:
             sides = np.zeros(len(offsets) - 1, np.uint8)
             if self.share is not None:
-                sides = np.fromfile(self.sides_part, np.uint8)
+                sides = np.fromfile(self.sides.path, np.uint8)
             if self.shards is None:
                 training = self._make(self.path, *self._side(sides == 0, offsets))
             else:
@@ -447,8 +498,8 @@ class _Job:
             if self.share is not None:
                 validation = self._make(validation_path(self.path), *self._side(sides == 1, offsets))
         failpoint("encoded")
-        for leftover in (self.progress_file, self.part, self.offsets_part, self.sides_part):
-            leftover.unlink(missing_ok=True)
+        self.progress_file.unlink()
+        remove_folder(self.folder)
         return training, validation, shards
 
     def _make_shards(
@@ -465,50 +516,55 @@ class _Job:
             made.append(self._make(path, *self._side(chosen[low:high], offsets[low : high + 1])))
             failpoint("encoded-shard")
         whole = IdsFile(index_path(self.path), sum(one.ids for one in made), sum(one.documents for one in made))
-        record = IdsRecord.of(self.tokenizer, self.dtype.name, whole.ids, whole.documents, self.eot_text).as_json()
         with whole_output(whole.path) as name:
-            name.write_bytes(index_of(record, made))
+            name.write_bytes(index_of(self._record(whole), made))
         return whole, tuple(made)
 
     def _side(
         self, chosen: npt.NDArray[np.bool_], offsets: npt.NDArray[np.int64]
-    ) -> tuple[Path, npt.NDArray[np.int64]]:
-        """(a file of the ids of the chosen documents, where each of these begins in it)."""
-        numbers = np.memmap(self.part, self.dtype, "r") if self.state.ids else np.zeros(0, self.dtype)
+    ) -> tuple[Path, bytes, npt.NDArray[np.int64]]:
+        """(a file of the ids of the chosen documents, its checksum, where each of these begins in it)."""
+        numbers = np.memmap(self.ids.path, self.dtype, "r") if self.state.ids else np.zeros(0, self.dtype)
+        side = _Part(self.side)
+        side.path.unlink(missing_ok=True)
         # chosen 0 1 1 0 1: runs begin at documents 1 and 4, and end before 3 and 5
         borders = np.flatnonzero(np.diff(np.concatenate([[False], chosen, [False]]).astype(np.int8)))
-        with open(self.side_part, "wb") as out:
+        with side.growing():
             for begin, end in borders.reshape(-1, 2).tolist():
-                out.write(numbers[offsets[begin] : offsets[end]].data)
-        return self.side_part, np.concatenate([[0], np.cumsum(np.diff(offsets)[chosen])]).astype("<i8")
+                side.write(numbers[offsets[begin] : offsets[end]].data)
+        return side.path, side.sum.digest(), np.concatenate([[0], np.cumsum(np.diff(offsets)[chosen])]).astype("<i8")
 
-    def _make(self, path: Path, part: Path, offsets: npt.NDArray[np.int64]) -> IdsFile:
+    def _make(self, path: Path, part: Path, checksum: bytes, offsets: npt.NDArray[np.int64]) -> IdsFile:
         """One file of ids, with what stands beside it, of a part that holds nothing but its ids."""
-        temporary = path.with_name(path.name + ".new")
+        whole = self.folder / "whole"
         kind = output_kind(path)
         made = IdsFile(path, int(offsets[-1]), len(offsets) - 1)
-        record = IdsRecord.of(self.tokenizer, self.dtype.name, made.ids, made.documents, self.eot_text).as_json()
+        record = self._record(made, ids_mmh3=checksum.hex(), offsets_mmh3=mmh3.mmh3_x64_128_digest(offsets.data).hex())
         if kind == "bin":
-            if part.exists():
-                rename(part, temporary)
+            whole = part
         elif kind == "npy":
-            with open(temporary, "wb") as out, open(part, "rb") as ids:
+            with open(whole, "wb") as out, open(part, "rb") as ids:
                 header = {"descr": self.dtype.str, "fortran_order": False, "shape": (made.ids,)}
                 np.lib.format.write_array_header_1_0(out, header)
                 shutil.copyfileobj(ids, out, 1 << 24)
         else:
-            self._write_parquet(temporary, part, offsets, record)
+            self._write_parquet(whole, part, offsets, record)
         if kind != "parquet":
             with whole_output(path.with_name(path.name + ".offsets.npy")) as name:
                 save_array(offsets, name)
             with whole_output(sidecar_of(path)) as name:
                 name.write_bytes(record)
         failpoint("encoded-beside")
-        if kind != "bin" or temporary.exists():
-            put_in_place(temporary, path)
-        if part == self.side_part:
+        if whole.exists():  # a .bin may be in place already
+            put_in_place(whole, path)
+        if part == self.side:
             part.unlink(missing_ok=True)
         return made
+
+    def _record(self, made: IdsFile, **sums: str) -> bytes:
+        return IdsRecord.of(
+            self.tokenizer, self.dtype.name, made.ids, made.documents, self.eot_text, **sums
+        ).as_json()  # fmt: skip
 
     def _write_parquet(self, path: Path, part: Path, offsets: npt.NDArray[np.int64], record: bytes) -> None:
         """Row groups of whole documents, at least one each. With offsets 0 3 4 9 12 and groups of 5 ids:
@@ -519,7 +575,7 @@ class _Job:
         numbers = np.memmap(part, self.dtype, "r") if offsets[-1] else np.zeros(0, self.dtype)
         ids = pa.field("ids", pa.list_(pa.from_numpy_dtype(self.dtype)))
         schema = pa.schema([ids], {sidecar.FORMAT: record})
-        with pq.ParquetWriter(path.absolute(), schema, compression="zstd") as writer:
+        with pq.ParquetWriter(path.absolute(), schema, compression="zstd", write_page_checksum=True) as writer:
             at = 0
             while at < len(offsets) - 1:
                 stop = int(np.searchsorted(offsets, offsets[at] + _ROW_GROUP, side="right")) - 1

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.encode.corpus import output_kind
-from streambpe.encode.sidecar import read_record, settle_dtype
+from streambpe.encode.sidecar import read_record, refuse_damage, settle_dtype
 from streambpe.errors import SourceError, UsageError
 from streambpe.progress import Meter
 
@@ -47,7 +47,7 @@ def decode_array(tokenizer: Tokenizer, path: Path, dtype: str = "auto", meter: M
         raise UsageError(f"--dtype {dtype}: {path} says itself what its numbers are; only a .bin does not.")
     try:
         if kind == "parquet":
-            with open(path, "rb") as stored, pq.ParquetFile(stored) as file:
+            with open(path, "rb") as stored, pq.ParquetFile(stored, page_checksum_verification=True) as file:
                 if "ids" not in file.schema_arrow.names:
                     raise ValueError("it has no column ids")
                 meter.begin("decoding", file.metadata.num_rows, "documents")
@@ -56,10 +56,11 @@ def decode_array(tokenizer: Tokenizer, path: Path, dtype: str = "auto", meter: M
                         yield _decoded(tokenizer, ids.as_py(), path)
                         meter.advance(1)
             return
+        record = read_record(path)
         if kind == "npy":
             numbers = np.load(path, mmap_mode="r", allow_pickle=False)
         else:
-            kind_of_numbers = settle_dtype(path, dtype, read_record(path))
+            kind_of_numbers = settle_dtype(path, dtype, record)
             numbers = np.memmap(path, kind_of_numbers, "r") if path.stat().st_size else np.zeros(0, kind_of_numbers)
         offsets_file = path.with_name(path.name + ".offsets.npy")
         offsets = (
@@ -84,6 +85,10 @@ def decode_array(tokenizer: Tokenizer, path: Path, dtype: str = "auto", meter: M
             f"{path} has {len(numbers):,} ids of {numbers.dtype}, and {offsets_file.name} is about others: another "
             f"--dtype, or another file. Remove {offsets_file.name} to decode all ids as one document."
         )
+    if record is not None:
+        refuse_damage(path, numbers.nbytes, record.ids_mmh3, path)
+        if offsets_file.exists():
+            refuse_damage(offsets_file, offsets.nbytes, record.offsets_mmh3, path)
     numbers = np.asarray(numbers)  # a slice of a memmap takes ten times as long
     meter.begin("decoding", len(numbers), "ids")
     for low, high in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):

@@ -49,6 +49,7 @@ from streambpe.text.script_blocks import Unencodable
 
 Pair = tuple[int, int]
 Lengths = npt.NDArray[np.int64]
+_HELD = 1 << 14  # ids of an open run that are held before it is asked which of them are certain
 
 
 def as_utf8(text: str) -> bytes:
@@ -243,6 +244,10 @@ class Encoder:
         self._idle.append(core)
         return ids
 
+    def certain(self, run: Ids) -> int:
+        """See EncoderCore."""
+        return self.core(0).certain(run)
+
     def refused(self, why: Exception, texts: Iterable[bytes]) -> Exception:
         """The error for what the core refused; the codec raises its own if it finds one. `texts`: what was encoded."""
         if isinstance(why, TokenDead):
@@ -311,13 +316,27 @@ class Joins(Protocol):
     def joined(self, stream: Ids) -> Ids:
         """See Encoder."""
 
+    def certain(self, run: Ids) -> int:
+        """See EncoderCore."""
+
 
 class RunJoiner:
-    """Puts together what superwords may join across the borders of blocks; blocks come in order."""
+    """Puts together what superwords may join across the borders of blocks; blocks come in order.
 
-    def __init__(self, encoder: Joins, carry: Sequence[int] = ()) -> None:
+    Of a run without an end it gives what is certain each time so much is held; what is not is held until more came.
+    """
+
+    def __init__(self, encoder: Joins, carry: Ids | Sequence[int] = ()) -> None:
         self._encoder = encoder
-        self.carry = list(carry)  # whole chunks that the next block may join with
+        self._hold(np.array(carry, np.int32))
+
+    def _hold(self, ids: Ids) -> None:
+        self._held, self._size, self._most = [ids], len(ids), max(_HELD, 2 * len(ids))
+
+    @property
+    def carry(self) -> Ids:
+        """Whole chunks that the next block may join with."""
+        return np.concatenate(self._held)
 
     @staticmethod
     def hold(begins_inside: bool, ends_inside: bool) -> int:
@@ -326,11 +345,11 @@ class RunJoiner:
 
     def join(self, block: Block) -> Ids:
         """The model ids that are certain now, END_OF_TEXT behind every document."""
-        head = np.concatenate([np.array(self.carry, np.int32), block.head])
-        if not block.closed:
-            self.carry = head.tolist()
-            return np.zeros(0, np.int32)
-        self.carry = block.tail.tolist()
-        if not len(head):
-            return block.body
-        return np.concatenate([self._encoder.joined(head), block.body])
+        self._held.append(block.head)
+        self._size += len(block.head)
+        if not block.closed and self._size <= self._most:
+            return block.body  # there is none
+        run = self.carry
+        certain = len(run) if block.closed else self._encoder.certain(run)
+        self._hold(block.tail if block.closed else run[certain:].copy())
+        return np.concatenate([self._encoder.joined(run[:certain]), block.body]) if certain else block.body

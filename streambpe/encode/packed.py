@@ -35,6 +35,9 @@ class BlockCores(Protocol):
     def joined(self, stream: Ids) -> Ids:
         """A stream of log ids with WHOLE set on whole chunks -> model ids with superwords joined."""
 
+    def certain(self, run: Ids) -> int:
+        """How much of an open run is joined the same whatever follows."""
+
     def refused(self, why: Exception, texts: Iterable[bytes]) -> Exception:
         """The error for what the core refused."""
 
@@ -77,6 +80,10 @@ class PackedEncoder:
     def joined(self, stream: Ids) -> Ids:
         """See BlockCores."""
         return self.core(cache_bytes=1 << 16).joined(stream)
+
+    def certain(self, run: Ids) -> int:
+        """See BlockCores."""
+        return self.core(cache_bytes=0).certain(run)
 
     def refused(self, why: Exception, texts: Iterable[bytes]) -> Exception:
         """See BlockCores."""

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import mmh3
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -39,16 +40,30 @@ class IdsRecord:
     n_vocab: int
     model_sha256: str  # as `train` prints it: of the model's event lines
     vocabulary_sha256: str  # of all ids and their bytes
+    ids_mmh3: str | None = None  # checksums, mmh3 (x64, 128 bits): of the ids as bytes
+    offsets_mmh3: str | None = None  # of the numbers in OUT.offsets.npy
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer, dtype: str, ids: int, documents: int, eot: str | None) -> IdsRecord:
+    def of(cls, tokenizer: Tokenizer, dtype: str, ids: int, documents: int, eot: str | None, **sums: str) -> IdsRecord:
         """The record of ids that this tokenizer made."""
         digest = events_digest(tokenizer.event_log.events)
-        return cls(dtype, ids, documents, eot, tokenizer.n_vocab, digest, vocabulary_digest(tokenizer))
+        return cls(dtype, ids, documents, eot, tokenizer.n_vocab, digest, vocabulary_digest(tokenizer), **sums)
 
     def as_json(self) -> bytes:
-        """The record as it is written."""
-        return json.dumps({"format": FORMAT, "version": 1, "byte_order": "little", **asdict(self)}, indent=1).encode()
+        """The record as it is written, without checksums that there are none of."""
+        facts = {key: value for key, value in asdict(self).items() if value is not None or key == "eot"}
+        return json.dumps({"format": FORMAT, "version": 1, "byte_order": "little", **facts}, indent=1).encode()
+
+
+def sum_of(path: Path, size: int, skip: int = 0) -> mmh3.mmh3_x64_128:
+    """The checksum of so many bytes of a file behind the first `skip`, or of fewer if there are not so many."""
+    checksum = mmh3.mmh3_x64_128()
+    with open(path, "rb") as file:
+        file.seek(skip)
+        while size and (data := file.read(min(size, 1 << 20))):
+            checksum.update(data)
+            size -= len(data)
+    return checksum
 
 
 def vocabulary_digest(tokenizer: Tokenizer, n_vocab: int | None = None) -> str:
@@ -87,11 +102,22 @@ def read_record(path: Path) -> IdsRecord | None:
         held = json.loads(text)
         if held["format"] != FORMAT or held["version"] != 1 or held["dtype"] not in DTYPES:
             raise ValueError("it is of another format or version")
-        return msgspec.convert({field.name: held[field.name] for field in fields(IdsRecord)}, IdsRecord)
+        return msgspec.convert(
+            {field.name: held[field.name] for field in fields(IdsRecord) if field.name in held}, IdsRecord
+        )
     except (ValueError, KeyError, TypeError, RecursionError) as why:
         raise SourceError(
             f"{beside} does not say what {path.name} holds ({why}). Give --dtype after removing it, or encode again."
         ) from None
+
+
+def refuse_damage(file: Path, size: int, wanted: str | None, ids: Path) -> None:
+    """An error unless the last `size` bytes of a file have the checksum that the record of `ids` has for them."""
+    if wanted is not None and sum_of(file, size, file.stat().st_size - size).digest().hex() != wanted:
+        raise SourceError(
+            f"{file} is damaged, or of another encoding: it has another checksum than {sidecar_of(ids).name} says. "
+            f"Encode again; to decode it as it is, remove {sidecar_of(ids).name}."
+        )
 
 
 def settle_dtype(path: Path, asked: str, record: IdsRecord | None) -> np.dtype[np.integer]:

@@ -1,10 +1,12 @@
 r"""Documents for training and documents for validation, told apart by what they say.
 
-    share 0.01:  a document is for validation if the lower 64 bits of its hash are below 0.01 * 2**64
+    share 0.01:  a document is for validation if the upper 64 bits of its hash are below 0.01 * 2**64
 
 The hash is mmh3 (x64, 128 bits) of the document as UTF-8. Nothing else decides: not the order of the documents, not
 the model, not where a file is cut into blocks. The same text is always on the same side, and the documents of a smaller
-share are among those of a larger one. A document longer than 64 KiB is hashed in pieces, each behind the hash so far:
+share are among those of a larger one. The lower 64 bits choose the documents of --sample, and so a model's sample and
+the validation have no more documents in common than chance gives. A document longer than 64 KiB is hashed in pieces,
+each behind the hash so far:
 
     hash = b""
     for piece in pieces of 64 KiB: hash = mmh3_x64_128_digest(hash + piece)
@@ -66,7 +68,7 @@ class DocumentHash:
         """The number that decides about the document, which is whole now; the next one begins."""
         digest = mmh3.mmh3_x64_128_digest(self.so_far + self.rest)
         self.so_far = self.rest = b""
-        return int.from_bytes(digest[:8], "little")
+        return int.from_bytes(digest[8:], "little")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -38,6 +38,8 @@ from streambpe.sources.stretches import Stretch
 from streambpe.system import put_first
 from streambpe.text.split import alarm
 from streambpe.threads import ending_waits
+
+Write = Callable[[bytes], object]
 
 
 @dataclass(frozen=True)
@@ -85,14 +87,13 @@ class Encoded:
     documents: int
     bytes: int
     dropped: int
-    head: list[int]
-    tail: list[int]
+    head: Ids
+    tail: Ids
     closed: bool
 
     def borders(self) -> IdBlock:
         """Its ends as those of a block without a body."""
-        head, tail = (np.array(ids, np.int32) for ids in (self.head, self.tail))
-        return IdBlock(head, np.zeros(0, np.int32), tail, self.closed)
+        return IdBlock(self.head, np.zeros(0, np.int32), self.tail, self.closed)
 
 
 class _Joined:
@@ -100,18 +101,18 @@ class _Joined:
 
     def __init__(self, shared: EncodeShared, ids: IO[bytes], ends: IO[bytes]) -> None:
         self._eot, self._dtype, self._ids, self._ends = shared.eot, np.dtype(shared.dtype), ids, ends
-        self._joiner = RunJoiner(shared.encoder)
+        self._encoder, self._joiner = shared.encoder, RunJoiner(shared.encoder)
         self.ids = self.documents = 0
-        self.head: list[int] = []
+        self._head: list[Ids] = []
         self.closed = False
 
     def add(self, block: IdBlock) -> None:
         if self.closed:
             self._write(self._joiner.join(block))
             return
-        self.head += block.head.tolist()
+        self._head.append(block.head)
         if block.closed:
-            self.closed, self._joiner.carry = True, block.tail.tolist()
+            self.closed, self._joiner = True, RunJoiner(self._encoder, block.tail)
             self._write(block.body)
 
     def _write(self, stream: Ids) -> None:
@@ -121,8 +122,12 @@ class _Joined:
         self.ids, self.documents = self.ids + len(stream), self.documents + len(ends)
 
     @property
-    def tail(self) -> list[int]:
-        return self._joiner.carry if self.closed else []
+    def head(self) -> Ids:
+        return np.concatenate([np.zeros(0, np.int32), *self._head])
+
+    @property
+    def tail(self) -> Ids:
+        return self._joiner.carry
 
 
 def encode_stretches(task: EncodeTask, attempt: Attempt) -> Encoded | None:
@@ -186,24 +191,24 @@ def ends_inside(stretch: Stretch) -> bool:
     return stretch.stop is not None and stretch.source.kind == "txt"
 
 
-def joined_file(path: Path, encoded: Encoded, itemsize: int, ids: IO[bytes], ends: IO[bytes], at: int) -> bytes:
+def joined_file(path: Path, encoded: Encoded, itemsize: int, ids: Write, ends: Write, at: int) -> bytes:
     """Append a task's ids and the ends of its documents, behind `at` ids, and remove its file; gives back the sides."""
     with open(path, "rb") as made:
         _copy(made, ids, encoded.ids * itemsize)
         for begin in range(0, encoded.documents, 1 << 16):
             many = min(1 << 16, encoded.documents - begin)
-            ends.write((np.frombuffer(made.read(8 * many), "<i8") + at).tobytes())
+            ends((np.frombuffer(made.read(8 * many), "<i8") + at).tobytes())
         sides = made.read()
     path.unlink()
     return sides
 
 
-def _copy(source: IO[bytes], target: IO[bytes], size: int) -> None:
+def _copy(source: IO[bytes], write: Write, size: int) -> None:
     while size:
         data = source.read(min(size, 1 << 20))
         if not data:
             raise RunError(f"{source.name} is shorter than it was written. Give the same command again.")
-        target.write(data)
+        write(data)
         size -= len(data)
 
 

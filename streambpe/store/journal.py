@@ -17,7 +17,9 @@ read. The first line has that of itself and of the lines that the file began wit
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -169,10 +171,16 @@ class Journal:
         if not self._unwritten:
             return
         self._sum_up()
-        with self.path.open("ab") as out:
-            out.writelines(self._unwritten)
-            out.flush()
-            sync(out.fileno())
+        before = self.path.stat().st_size
+        try:
+            with self.path.open("ab") as out:
+                out.writelines(self._unwritten)
+                out.flush()
+                sync(out.fileno())
+        except BaseException:  # else the next commit would go on behind half a line
+            with contextlib.suppress(OSError):
+                os.truncate(self.path, before)
+            raise
         self._unwritten.clear()
         self._summed = 0
         failpoint("events-committed")

@@ -26,7 +26,7 @@ from streambpe.arrays import MAX_COUNT
 from streambpe.core.strings import ChunkList
 from streambpe.errors import RunError, StreambpeError
 from streambpe.failpoints import failpoint
-from streambpe.files import put_in_place
+from streambpe.files import UNFINISHED, put_in_place, unfinished
 from streambpe.store.checksums import add_checksum, refuse_damaged
 from streambpe.store.identity import refuse_other_run
 from streambpe.store.run import Run
@@ -115,7 +115,7 @@ class PartWriter:
         self.target = target
         self._run = run
         self._group_rows = group_rows
-        self.temporary = target.with_name(target.name + ".new")
+        self.temporary = unfinished(target)
         self._writer = pq.ParquetWriter(
             self.temporary,
             _SCHEMA,
@@ -217,7 +217,7 @@ def list_parts(run: Run, *, clean: bool = False) -> Parts:
     if clean:
         for name in gone:
             (run.counts / name).unlink(missing_ok=True)
-        for leftover in run.counts.glob("*.new"):
+        for leftover in run.counts.glob(UNFINISHED):
             leftover.unlink()
         leftovers = list(run.sequences.glob("part-*"))
         committed = {name for part in found for name in part.spans.values("part")} if leftovers else set()

@@ -32,7 +32,7 @@ import psutil
 from streambpe.disk import disk_full, says_disk_full
 from streambpe.errors import RunError, RunLocked, Stopped, UsageError, typed
 from streambpe.failpoints import failpoint
-from streambpe.files import folder_for_tables, put_in_place
+from streambpe.files import UNFINISHED, folder_for_tables, put_in_place, unfinished
 from streambpe.progress import Status
 from streambpe.sources.remote.address import is_remote
 from streambpe.store.database import FORMAT_VERSION, create_schema, open_store, put_facts
@@ -50,7 +50,7 @@ from streambpe.system import lock_handle, patiently, rename, unlock_handle
 
 # What a RUN may hold before there is a state.duckdb; files that begin with a dot are nobody's.
 _OURS = re.compile(
-    r"\.|(lock|tmp|counts|sequences|training|converge|balance)$|(run|job|status|counting)\.json|state\.(new\.)?duckdb"
+    r"\.|(lock|tmp|counts|sequences|training|converge|balance)$|(run|job|status|counting)\.json|state\.duckdb"
     r"|([a-z][a-z0-9_]*\.)?extended\.jsonl"
 )
 
@@ -156,8 +156,9 @@ class Run:
     def tidy(self) -> None:
         """Remove what a kill left and nobody needs: files on their way to their names, and DuckDB's log, which the
         tables take up when they are opened. Locked by the caller."""
-        for leftover in self.path.glob("*.new"):
-            leftover.unlink()
+        for leftover in self.path.glob(UNFINISHED):
+            if leftover.is_file():  # a folder is an unfinished output of `encode`
+                leftover.unlink()
         if self.state.exists() and self.state.with_name(f"{self.state.name}.wal").exists():
             with self.writing():
                 pass
@@ -233,7 +234,7 @@ class Run:
                 write_identity(self.path, replace(identity, facts=facts))
             facts = {**facts, "run": identity.run}
         # a kill between these steps leaves no half-made state.duckdb behind
-        temporary = self.path / "state.new.duckdb"
+        temporary = unfinished(self.state)
         for leftover in (temporary, temporary.with_name(temporary.name + ".wal")):
             leftover.unlink(missing_ok=True)
         with contextlib.closing(open_store(temporary)) as con:
@@ -347,7 +348,7 @@ class Run:
 
     def write_status(self, status: Status) -> None:
         """Replace status.json; no fsync: after a power cut it is worth nothing. On a full disk the old one stays."""
-        temporary = self.status_file.with_name("status.json.new")
+        temporary = unfinished(self.status_file)
         try:
             temporary.write_text(json.dumps(status) + "\n", encoding="utf-8")
             rename(temporary, self.status_file)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from streambpe.disk import says_disk_full
 from streambpe.failpoints import failpoint
-from streambpe.files import put_in_place
+from streambpe.files import UNFINISHED, put_in_place, unfinished
 from streambpe.model.eventlog import events_digest
 from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint, is_sealed, seal_folder
@@ -53,7 +53,7 @@ def write_snapshot(folder: Path, engine: Engine, journal: Journal) -> None:
     target = folder / f"snapshot-{len(journal.events):012d}"
     if target.exists():  # since then, passes only vetoed
         return
-    temporary = target.with_name(target.name + ".new")
+    temporary = unfinished(target)
     remove_folder(temporary)
     try:
         engine.snapshot(temporary)
@@ -66,7 +66,7 @@ def write_snapshot(folder: Path, engine: Engine, journal: Journal) -> None:
             return  # a snapshot only saves time after a kill; files that must be written report a full disk
         raise
     failpoint("snapshot-made")
-    for old in folder.glob("snapshot-*"):
+    for old in (*folder.glob("snapshot-*"), *folder.glob(UNFINISHED)):
         if old != target:
             shutil.rmtree(old, ignore_errors=True)
 

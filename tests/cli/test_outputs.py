@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from streambpe.cli.main import main
+from streambpe.encode.corpus import _State
+from streambpe.files import unfinished
 from streambpe.train.commands import train
 from tests.runs import SMALL, text_run
 
@@ -243,6 +246,39 @@ def test_a_page_of_report_is_replaced_and_nothing_else(learned, tmp_path):
     assert page.read_text() == first
 
 
+@pytest.mark.parametrize("options", [["--validation", "50%"], ["--shards", "2"], []])
+def test_encode_leaves_files_alone_whose_names_are_like_its_own(learned, tmp_path, options):
+    """Half a download, a folder of tasks and a .new of the user's were removed, the folder with all that was in it."""
+    names = [f"ids.bin{end}" for end in (".part", ".offsets.part", ".sides.part", ".side.part", ".new", ".json.new")]
+    names += [f"ids.bin{end}.new" for end in (".progress.json", ".offsets.npy")] + ["ids.bin.tasks/mine"]
+    (tmp_path / "ids.bin.tasks").mkdir()
+    for name in names:
+        (tmp_path / name).write_text("mine")
+    cli("encode", learned / "run", learned / "a.txt", "--lines", "-o", tmp_path / "ids.bin", *options, *MEMORY)
+    assert all((tmp_path / name).read_text() == "mine" for name in names)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links and modes are others there")
+@pytest.mark.parametrize("command", ["encode", "export-counts"])
+def test_a_link_that_is_given_as_output_stays_one(learned, tmp_path, command):
+    """--force replaces what the file holds that it names; the file keeps its mode."""
+    (tmp_path / "kept").mkdir()
+    target, link = tmp_path / "kept" / "old.csv", tmp_path / "a.csv"
+    more = []
+    if command == "encode":
+        target, link, more = tmp_path / "kept" / "old.bin", tmp_path / "a.bin", [learned / "a.txt"]
+    target.write_text("old")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    cli(command, learned / "run", *more, "-o", link, "--force", *(MEMORY if more else ()))
+    assert link.is_symlink()
+    assert target.read_bytes() != b"old"
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert [file.name for file in target.parent.iterdir()] == [target.name]
+    if command == "encode":
+        assert cli("decode", learned / "run", link).stdout == TEXT
+
+
 @pytest.mark.every(7)
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize("point", ["encoded-beside", "encoded"])
@@ -262,7 +298,7 @@ def test_an_encoding_killed_while_its_file_was_made_is_finished(learned, tmp_pat
     environment = {**os.environ, "STREAMBPE_FAILPOINT": point}
     killed = subprocess.run(command, env=environment, capture_output=True)
     assert killed.returncode == -signal.SIGKILL
-    assert (broken / f"ids.{suffix}.progress.json").exists()
+    assert (unfinished(output) / "progress.json").exists()
     other = cli(*encode, output, "--eot", "x", *extra, code=2)
     assert "no special token" in other.stderr
     cli(*encode, output, *extra)
@@ -295,8 +331,9 @@ def test_a_half_encoding_does_not_take_another_file_for_its_own(learned, tmp_pat
     encode = ["encode", learned / "run", learned / "a.txt", *MEMORY, "-o", output]
     command = [sys.executable, "-m", "streambpe", *map(str, encode)]
     subprocess.run(command, env={**os.environ, "STREAMBPE_FAILPOINT": "encoded-beside"}, capture_output=True)
-    progress = tmp_path / "ids.npy.progress.json"
-    progress.write_text(json.dumps({**json.loads(progress.read_text()), "finishing": False}))
+    progress = unfinished(output) / "progress.json"
+    state = _State.read(progress)
+    replace(state, finishing=False).write(progress)
     output.write_text("mine")
     assert "--force" in cli(*encode, code=2).stderr
     assert output.read_text() == "mine"

@@ -15,19 +15,19 @@ TEXT = "the cat and the dog, the end of the day and the cat\n" * 40
 
 @pytest.fixture
 def broken(monkeypatch):
-    """`sql` and `import` have a defect."""
+    """`count`, `encode` and `import` have a defect."""
 
     def fail(**_: object) -> None:
         raise ZeroDivisionError("one \n of two lines")
 
-    for name in ("sql", "import"):
+    for name in ("count", "encode", "import"):
         monkeypatch.setattr(main.commands[name], "callback", fail)
 
 
 def test_the_traceback_goes_into_the_run(broken, tmp_path):
     """The message names the file and the next command; RUN goes on as if nothing had been."""
     run = text_run(tmp_path / "run", TEXT)
-    done = cli("sql", run, "FROM run", expect=70)
+    done = cli("count", run, "more.txt", expect=70)
     (file,) = run.glob("traceback-*.txt")
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith(
@@ -36,7 +36,7 @@ def test_the_traceback_goes_into_the_run(broken, tmp_path):
     assert f"The traceback is in {file}: please report it." in done.stderr
     assert f"`streambpe resume {run}`" in done.stderr
     told = file.read_text()
-    assert f"streambpe sql {run} FROM run" in told
+    assert f"streambpe count {run} more.txt" in told
     assert "Traceback (most recent call last)" in told
     assert "ZeroDivisionError: one" in told
     cli("train", run, "--vocab-size", "270")
@@ -47,7 +47,19 @@ def test_words_that_are_no_names_of_files(broken, monkeypatch, tmp_path):
     """A query is longer than any name, or holds a NUL: neither hides the error."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for query in ("SELECT " + "1, " * 3000, "SELECT '\0'"):
-        assert "ZeroDivisionError" in cli("sql", tmp_path / "none", query, expect=70).stderr
+        assert "ZeroDivisionError" in cli("count", tmp_path / "none", query, expect=70).stderr
+
+
+def test_encode_writes_nothing_into_the_run_that_it_reads(broken, monkeypatch, tmp_path):
+    """`encode RUN text.txt` counts nothing: no word of counts that are kept, and no file in RUN."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    run = text_run(tmp_path / "run", TEXT)
+    before = sorted(run.iterdir())
+    done = cli("encode", run, tmp_path / "text.txt", "-o", tmp_path / "ids.bin", expect=70)
+    assert "No RUN was being written. Give the same command again." in done.stderr
+    assert sorted(run.iterdir()) == before
+    (file,) = tmp_path.glob("traceback-*.txt")
+    assert str(file) in done.stderr
 
 
 def test_a_broken_pipe_that_is_not_stdout_is_told(monkeypatch, tmp_path):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
+import shutil
 import threading
+from dataclasses import replace
 
 import mmh3
 import numpy as np
@@ -19,9 +22,11 @@ from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.decode import decode_array
 from streambpe.encode.streams import count_ids
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import SourceError, Stopped, UsageError
+from streambpe.errors import SourceError, Stopped, StreambpeError, UsageError
+from streambpe.files import UNFINISHED, unfinished
 from streambpe.model.eventlog import write_event_log
 from streambpe.resources import Resources
+from tests.tiers import seeds
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, TEXT, trained
 
 RESOURCES = Resources(1 << 30, 2)
@@ -43,6 +48,10 @@ def lists_of(path):
     """The ids of each document of a .npy file."""
     ids, offsets = np.load(path), np.load(f"{path}.offsets.npy")
     return [ids[a:b].tolist() for a, b in itertools.pairwise(offsets)]
+
+
+def files_in(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -136,12 +145,96 @@ def test_a_stopped_job_goes_on_to_the_same_bytes(tmp_path, small_blocks, monkeyp
         except Stopped as stopped:
             stops += 1
             messages.append(str(stopped))
-            with open(f"{broken}.part", "ab") as part:
+            with open(unfinished(broken) / "ids", "ab") as part:
                 part.write(b"torn")
     assert stops > 2
     assert all("Go on with the same command" in message for message in messages)
     assert result.resumed
     assert broken.read_bytes() == unbroken.read_bytes()
+
+
+@pytest.mark.parametrize("seed", seeds(60))
+@pytest.mark.parametrize(("name", "more"), [("ids.npy", {}), ("ids.bin", {"validation": 0.5}), ("ids.bin", {})])
+def test_a_bit_that_flips_in_half_an_output_is_never_believed(tmp_path, small_blocks, monkeypatch, name, more, seed):
+    """In any file that a stopped job left: it ends with the bytes of an unbroken one, or with one message."""
+    rng = random.Random(seed)
+    monkeypatch.setattr(corpus, "COMMIT_SECONDS", 0)
+    tokenizer = Tokenizer(trained("boundless"))
+    (tmp_path / "a.txt").write_text(TEXT)
+    sources = [write_jsonl(tmp_path / "b.jsonl", DOCUMENTS), str(tmp_path / "a.txt")]
+    whole, half, tried = (tmp_path / folder for folder in ("whole", "half", "tried"))
+    whole.mkdir()
+    half.mkdir()
+    encode_corpus(tokenizer, sources, whole / name, resources=RESOURCES, **more)
+    stop = StopAfter(20)
+    if seed % 2:  # when all is certain, and files take their names
+        monkeypatch.setattr(corpus._Job, "_finish", lambda job: stop.times or job._stopped())
+    with pytest.raises((Stopped, TypeError)):
+        encode_corpus(tokenizer, sources, half / name, resources=RESOURCES, stop=None if seed % 2 else stop, **more)
+    monkeypatch.undo()
+    files = sorted(file.relative_to(half) for file in half.rglob("*") if file.is_file() and file.stat().st_size)
+    assert len(files) >= 3
+    refused = 0
+    for file in files:
+        shutil.copytree(half, tried)
+        data = bytearray((tried / file).read_bytes())
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        (tried / file).write_bytes(data)
+        try:
+            encode_corpus(tokenizer, sources, tried / name, resources=RESOURCES, **more)
+            assert files_in(tried) == files_in(whole)
+        except StreambpeError as why:
+            assert "is damaged: " in str(why)
+            assert str(file.parent) in str(why)
+            refused += 1
+        shutil.rmtree(tried)
+    assert refused
+
+
+@pytest.mark.parametrize("seed", seeds(60))
+@pytest.mark.parametrize("name", ["ids.npy", "ids.bin", "ids.parquet"])
+def test_a_bit_that_flips_in_a_file_of_ids_is_told(tmp_path, name, seed):
+    """decode gives the text, or refuses before it gives anything; it gave another text with exit 0."""
+    rng = random.Random(seed)
+    tokenizer = Tokenizer(trained("plain"))
+    encode_corpus(tokenizer, [write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)], tmp_path / name, resources=RESOURCES)
+    files = [file for file in tmp_path.iterdir() if file.name.startswith("ids")]
+    refused = 0
+    for file in files:
+        whole = file.read_bytes()
+        at = rng.randrange(len(whole))
+        for damaged in (
+            whole[:at] + bytes([whole[at] ^ 1 << rng.randrange(8)]) + whole[at + 1 :],
+            whole[:-16] + bytes(16),
+        ):
+            file.write_bytes(damaged)
+            found = []
+            try:
+                for document in decode_array(tokenizer, tmp_path / name):
+                    found.append(document.decode())
+                assert found == DOCUMENTS
+            except StreambpeError:
+                assert not found or name == "ids.parquet"
+                refused += 1
+        file.write_bytes(whole)
+    assert refused
+    assert [document.decode() for document in decode_array(tokenizer, tmp_path / name)] == DOCUMENTS
+
+
+def test_progress_that_names_ids_of_no_model_is_refused(tmp_path, small_blocks, monkeypatch):
+    """The core was handed them as they were."""
+    monkeypatch.setattr(corpus, "COMMIT_SECONDS", 0)
+    tokenizer = Tokenizer(trained("boundless"))
+    (tmp_path / "a.txt").write_text(TEXT)
+    output = tmp_path / "ids.bin"
+    with pytest.raises(Stopped):
+        encode_corpus(tokenizer, [str(tmp_path / "a.txt")], output, resources=RESOURCES, stop=StopAfter(3))
+    progress = unfinished(output) / "progress.json"
+    state = corpus._State.read(progress)
+    for carry in ([1 << 29], [5], [-7]):
+        replace(state, carry=carry).write(progress)
+        with pytest.raises(StreambpeError, match="progress.json is damaged"):
+            encode_corpus(tokenizer, [str(tmp_path / "a.txt")], output, resources=RESOURCES)
 
 
 def test_a_job_begun_otherwise_is_refused(tmp_path, small_blocks):
@@ -218,7 +311,7 @@ def is_validation(document, share):
     digest, text = b"", document.encode()
     for start in range(0, max(len(text), 1), 1 << 16):
         digest = mmh3.mmh3_x64_128_digest(digest + text[start : start + (1 << 16)])
-    return int.from_bytes(digest[:8], "little") < share * 2**64
+    return int.from_bytes(digest[8:], "little") < share * 2**64
 
 
 @pytest.mark.parametrize("kind", ["plain", "boundless"])
@@ -236,7 +329,7 @@ def test_validation_takes_documents_by_what_they_say(tmp_path, small_blocks, kin
     for made, documents in zip((result, result.validation), sides, strict=True):
         assert list(decode_array(tokenizer, made.path)) == [document.encode() for document in documents]
         assert (made.documents, made.ids) == (len(documents), sum(len(tokenizer.encode_ordinary(d)) for d in documents))
-    assert not [p.name for p in tmp_path.iterdir() if p.name.endswith((".part", ".progress.json", ".new"))]
+    assert not list(tmp_path.glob(UNFINISHED))
 
 
 def test_validation_hashes_long_documents_across_blocks(tmp_path, small_blocks):
@@ -265,8 +358,8 @@ def test_a_stopped_split_goes_on_to_the_same_bytes(tmp_path, small_blocks, monke
             encode_corpus(tokenizer, sources, broken, validation="50%", resources=RESOURCES, stop=StopAfter(3 + stops))
         except Stopped:
             stops += 1
-            for part in (".part", ".sides.part"):
-                with open(f"{broken}{part}", "ab") as file:
+            for part in ("ids", "sides"):
+                with open(unfinished(broken) / part, "ab") as file:
                     file.write(b"torn")
     assert stops > 1
     assert split_of(broken) == split_of(unbroken)

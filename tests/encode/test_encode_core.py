@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambpe.core.encoding import END_OF_TEXT, HOLD_FIRST, HOLD_LAST, WHOLE, Decoder, EncoderCore
+from streambpe.core.encoding import END_OF_TEXT, HOLD_FIRST, HOLD_LAST, WHOLE, Block, Decoder, EncoderCore
 from streambpe.core.strings import as_buffers
+from streambpe.encode import encoder as encode_encoder
 from streambpe.encode.blocks import encode_texts
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.tokenizer import Tokenizer
@@ -23,7 +24,7 @@ from streambpe.model.alphabet import Alphabet, bytes_alphabet, chars_alphabet, s
 from streambpe.model.eventlog import EventLog, Header, Special, StopWord, delete_event, merge_event, supermerge_event
 from streambpe.model.replay import Model
 from streambpe.text.patterns import PRESETS
-from tests.tiers import examples, long
+from tests.tiers import examples, long, seeds
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, random_log, trained
 
 A, B, C, D = b"abcd"
@@ -240,7 +241,7 @@ def test_blocks_joined_are_the_text(seed, data):
         found += joiner.join(block).tolist()
         inside = ends_inside
     assert found == encoder.model_ids[wanted].tolist()
-    assert not joiner.carry
+    assert not len(joiner.carry)
 
 
 def test_a_block_says_what_it_holds():
@@ -279,6 +280,76 @@ def test_a_long_run_of_whole_chunks_is_joined_in_windows():
                 wanted = encoder.model.to_model_ids(encoder.model.join_chunks([number] for number in run))
                 assert encoder.joined(np.array(run, np.int32) | np.int32(WHOLE)).tolist() == wanted
                 assert encoder.id_list(bytes(run)) == wanted
+
+
+def superwords_by_chance(rng: random.Random) -> EventLog:
+    """A model that joins letters; what is joined in two ways has one id, so an event may follow one that uses it."""
+    letters = rng.choice((b"a", b"ab", b"abc"))
+    ids = {bytes([letter]): letter for letter in letters}
+    pairs: dict[tuple[int, int], int] = {}
+    for _ in range(rng.choice((1, 2, 5, 12, 30))):
+        left, right = rng.choices(list(ids), k=2)
+        if len(left + right) <= rng.choice((2, 4, 8, 20)):
+            pairs.setdefault((ids[left], ids[right]), ids.setdefault(left + right, 256 + len(ids) - len(letters)))
+    events = [supermerge_event(*pair, made, 100 - i) for i, (pair, made) in enumerate(pairs.items())]
+    return model_of(*events, pattern=r"(?s:.)")
+
+
+@pytest.mark.parametrize("seed", seeds(60))
+def test_a_run_that_comes_in_pieces_is_joined_as_a_whole(seed, monkeypatch):
+    """Pieces of any length, asked for what is certain every few ids: the ids of replay, of all rules and both ways."""
+    rng = random.Random(seed)
+    for _ in range(12):
+        monkeypatch.setattr(encode_encoder, "_HELD", rng.choice((1, 4, 30)))
+        encoder = Encoder(superwords_by_chance(rng), window=rng.choice((8, 32, 4096)))
+        run = np.array(symbols(rng, rng.choice((3, 60, 400)), rng.choice((b"a", b"ab", b"abc"))), np.int32) | WHOLE
+        wanted = encoder.model.to_model_ids(encoder.model.join_chunks([one - WHOLE] for one in run.tolist()))
+        joiner, none, found, at = RunJoiner(encoder), np.zeros(0, np.int32), [], 0
+        while at < len(run):
+            size = rng.choice((1, 2, 7, 50))
+            found += joiner.join(Block(run[at : at + size], none, none, closed=False)).tolist()
+            at += size
+            joiner = RunJoiner(encoder, joiner.carry.tolist())  # a job that was stopped here goes on so
+        found += joiner.join(Block(none, none, none, closed=True)).tolist()
+        assert found == wanted
+        assert encoder.joined(run).tolist() == wanted
+
+
+def test_the_same_word_again_and_again_is_given_as_it_comes():
+    """What is held of one run without an end, and looked at for each piece, does not grow with it."""
+    encoder = Encoder(model_of(supermerge_event(A, A, 256, 9), supermerge_event(256, 256, 257, 8), pattern=r"(?s:.)"))
+    looked = []
+    joined = encoder.joined
+    encoder.joined = lambda run: looked.append(len(run)) or joined(run)
+    joiner, piece = RunJoiner(encoder), np.full(50_000, A | WHOLE, np.int32)
+    for _ in range(20):
+        joiner.join(Block(piece, piece[:0], piece[:0], closed=False))
+        assert len(joiner.carry) < 20_000
+    assert sum(looked) <= 20 * len(piece)
+
+
+def test_a_run_that_hangs_together_is_not_looked_at_for_each_piece(monkeypatch):
+    """Where nothing is certain before the end, all is held, and asked about only when it has doubled."""
+    encoder = Encoder(model_of(supermerge_event(B, B, 256, 9), supermerge_event(A, B, 257, 8), pattern=r"(?s:.)"))
+    asked: list[int] = []
+    monkeypatch.setattr(encoder, "certain", lambda run: asked.append(len(run)) or 0)
+    joiner, piece, none = RunJoiner(encoder), np.full(1000, B | WHOLE, np.int32), np.zeros(0, np.int32)
+    assert not any(len(joiner.join(Block(piece, none, none, closed=False))) for _ in range(200))
+    assert len(asked) == 4
+    whole = joiner.join(Block(none, none, none, closed=True))
+    assert whole.tolist() == encoder.joined(np.full(200_000, B | WHOLE, np.int32)).tolist()
+
+
+def test_a_long_run_of_superwords_that_go_back_is_joined_in_windows():
+    """A document of 3600 superwords was looked through once for each of them, at all of its places."""
+    letters = range(97, 157)
+    pairs = [supermerge_event(*pair, 256 + i, 9) for i, pair in enumerate(itertools.product(letters, letters))]
+    grows = [*pairs, supermerge_event(1, 2, 3856, 9), supermerge_event(3856, 3, 3857, 9)]
+    grows += [supermerge_event(2, 3, 3858, 9), supermerge_event(3857, 4, 3859, 9)]
+    goes_back = Encoder(model_of(*grows, supermerge_event(1, 3858, 3857, 9), pattern=r"(?s:.)"))
+    run = np.array(random.Random(3).choices(letters, k=300_000), np.int32) | WHOLE
+    assert goes_back.named_tables.model.super.backwards
+    assert goes_back.joined(run).tolist() == Encoder(model_of(*grows, pattern=r"(?s:.)")).joined(run).tolist()
 
 
 def test_superwords_that_go_back_are_joined_smallest_first():

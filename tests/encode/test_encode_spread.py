@@ -24,6 +24,7 @@ from streambpe.encode.packed import PackedEncoder
 from streambpe.encode.spread import crew_for
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import LimitError, Stopped, UsageError
+from streambpe.files import unfinished
 from streambpe.resources import Resources
 from streambpe.runners.here import Here
 from streambpe.runners.runner import Attempt, Kept
@@ -122,7 +123,7 @@ def test_stopped_between_tasks_it_goes_on_with_either(
             stops.append(threading.Event())
             with pytest.raises(Stopped, match="same command"):
                 encoded(texts, tmp_path / "tasks/ids.npy", BESIDE, stop=stops[-1])
-            assert not (tmp_path / "tasks/ids.npy.tasks").exists()
+            assert not (unfinished(tmp_path / "tasks/ids.npy") / "tasks").exists()
     assert encoded(texts, tmp_path / "tasks/ids.npy", then) == ones
 
 
@@ -166,7 +167,7 @@ def test_a_dead_worker_that_still_writes_harms_nothing(tmp_path: Path, texts: Pa
     assert went_on.is_set()
     assert (tmp_path / "tasks" / task.name).read_bytes() == second[1]
     again = tasks.encode_stretches(task, Attempt(2, 1 << 26, [shared], lambda: False, lambda done: None))
-    assert again == second[0], "what was committed and never told is made again"
+    assert repr(again) == repr(second[0]), "what was committed and never told is made again"
 
 
 @pytest.mark.parametrize("point", [long("begun"), long("written"), "committed"])
@@ -191,7 +192,7 @@ def test_a_killed_command_goes_on_with_either(tmp_path: Path, texts: Path, then:
     environment = {**os.environ, "STREAMBPE_FAILPOINT": "encode-task-done:4"}
     command = [sys.executable, "-c", script, str(texts), str(tmp_path / "tasks/ids.npy")]
     assert subprocess.run(command, env=environment, cwd=ROOT, check=False).returncode == -signal.SIGKILL
-    assert (tmp_path / "tasks/ids.npy.tasks").exists()
+    assert (unfinished(tmp_path / "tasks/ids.npy") / "tasks").exists()
     assert encoded(texts, tmp_path / "tasks/ids.npy", then) == ones
 
 

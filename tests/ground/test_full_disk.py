@@ -116,7 +116,7 @@ def test_status_and_lock_are_advice(tmp_path, monkeypatch):
         with run.lock():
             run.write_status({"state": "after"})
     assert run.read_status() == {"state": "before"}
-    assert not list(tmp_path.glob("*.new"))
+    assert not list(tmp_path.glob("*.streambpe.new"))
 
 
 def test_progress_that_nobody_can_read_ends_nothing(made, tmp_path):
@@ -184,7 +184,7 @@ def test_real_disks_of_many_sizes(size, superwords, made, disk, tmp_path):
 
 
 def test_a_database_that_a_full_disk_cannot_begin(made, disk):
-    """`state.new.duckdb does not open` was said where nothing was wrong but the disk."""
+    """`state.duckdb does not open` was said where nothing was wrong but the disk."""
     place = disk("64m")
     run = place / "run"
     run.mkdir()

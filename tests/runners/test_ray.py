@@ -484,7 +484,7 @@ def test_training_and_encoding_on_ray_though_lost_workers_go_on_writing(
             encode_corpus(Tokenizer.load(run), [str(corpus)], run / "ids.npy", resources=resources)
         models.append((run / "model.events.jsonl").read_bytes())
         ids.append((run / "ids.npy").read_bytes())
-        assert not (run / "ids.npy.tasks").exists()
+        assert not (run / ".ids.npy.streambpe.new").exists()
     assert check(run, resources=THREADS) == []
     assert one_training.count("streambpe.runners.ray_own") == 1, "one Ray for all questions of a training"
     assert one_training.count("streambpe.runners.ray_driver") > 5

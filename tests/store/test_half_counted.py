@@ -430,9 +430,11 @@ def test_what_a_kill_left_goes_though_nothing_is_left_to_do(files, tmp_path):
     with duckdb.connect(str(run / "state.duckdb")) as con:
         con.execute("PRAGMA disable_checkpoint_on_shutdown")
         con.execute("CREATE TABLE beside (i INTEGER); DROP TABLE beside")
-    (run / "run.json.new").write_text("{")
-    left = run / "state.duckdb.wal", run / "run.json.new"
+    (run / ".run.json.streambpe.new").write_text("{")
+    (run / "notes.new").write_text("mine")
+    left = run / "state.duckdb.wal", run / ".run.json.streambpe.new"
     assert all(path.exists() for path in left)
     assert count(run, files[:1], resources=SMALL).skipped == 1
     assert not any(path.exists() for path in left)
+    assert (run / "notes.new").read_text() == "mine"
     assert check(run, resources=SMALL) == []

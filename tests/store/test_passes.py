@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from streambpe.model.events import merge_event
 from streambpe.store.journal import Journal
 from streambpe.store.passes import pass_carried_over
@@ -20,3 +22,24 @@ def test_passes_and_vetoes_come_back_as_they_were(tmp_path: Path):
     again = Journal.read(journal.path)
     assert again.batches == journal.batches
     assert again.vetoes == [{"seq": 0, "left": 97, "right": 98, "n": 7}] == journal.vetoes
+
+
+def test_a_commit_that_failed_is_made_again_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The disk was full for a moment: what was written of the lines goes, and the next commit writes each once."""
+    journal = Journal.start(tmp_path / "pending.events", {"config": {}})
+    journal.save()
+    journal.add_event(merge_event(97, 99, 256, 5))
+    journal.add_batch({**pass_carried_over(1), "mode": "index", "seconds": 0.25, "pair_floor": 3})
+    before = journal.path.read_bytes()
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("streambpe.store.journal.sync", full)
+        with pytest.raises(OSError, match="No space left"):
+            journal.commit()
+    assert journal.path.read_bytes() == before
+    journal.commit()
+    again = Journal.read(journal.path)
+    assert (again.batches, list(again.events)) == (journal.batches, list(journal.events))

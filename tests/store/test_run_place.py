@@ -61,7 +61,7 @@ def test_a_run_as_a_source(corpus, tmp_path):
 
 def test_what_is_taken_as_a_run(corpus, tmp_path):
     """An empty folder, one with files that begin with a dot, one that a kill left without a database."""
-    killed = ["lock", "job.json", "counting.json", "extended.jsonl.new", "a.extended.jsonl", "balance"]
+    killed = ["lock", "job.json", "counting.json", ".extended.jsonl.streambpe.new", "a.extended.jsonl", "balance"]
     for name, files in (("empty", []), ("hidden", [".gitkeep"]), ("killed", killed)):
         folder = tmp_path / name
         folder.mkdir()

@@ -56,7 +56,7 @@ from streambpe.arrays import Int32, Int64, write_array
 from streambpe.core.pairs import PairTable
 from streambpe.core.runs import KeptPairs, RunCounter
 from streambpe.failpoints import failpoint
-from streambpe.files import put_in_place, whole_file
+from streambpe.files import put_in_place, unfinished, whole_file
 from streambpe.later import polars as pl
 from streambpe.store.checksums import add_checksum
 from streambpe.store.made_of import fingerprint, parquet_note, seal_folder
@@ -281,7 +281,7 @@ def collect_runs(
 def write_run_words(found: FoundRuns, folder: Path, sums: Sums, made_of: str = "") -> WordFiles:
     """Write runs as words for the engine; the files of the runs are added up and removed."""
     remove_folder(folder)
-    temporary = folder.with_name(folder.name + ".new")
+    temporary = unfinished(folder)
     remove_folder(temporary)
     temporary.mkdir(parents=True)
     paths = WordFiles(temporary).paths
