@@ -246,7 +246,10 @@ def encode_corpus(
 
 def _refuse_overwriting(path: Path, force: bool, divided: bool, shards: Shards | None) -> None:
     """An error if a file is in the way, unless it is unfinished output; `_Job._resume` checks of which job."""
-    begun = _State.read(unfinished(behind_links(path)) / "progress.json")
+    try:
+        begun = _State.read(unfinished(behind_links(path)) / "progress.json")
+    except OSError as why:  # the name is too long
+        raise not_written(path, why) from None
     finishing = begun is not None and begun.finishing
     outputs = [path]
     if shards is not None:
