@@ -77,13 +77,14 @@ test: $(VENV)/installed
 test-long: $(VENV)/long
 	STREAMBPE_LONG=1 $(BIN)/python -m pytest $(PARALLEL) --dist loadfile --no-loadscope-reorder -m long $(LONGEST) tests
 
-# the lowest versions that pyproject.toml allows, in an environment of their own
+# the lowest versions that pyproject.toml allows, in an environment of their own: commands of all kinds, and the tables
+LOWEST := $(patsubst %,tests/cli/test_%.py,wrong_input options terminal unforeseen stops) tests/store/test_store.py
 test-lowest:
 	$(PYTHON) -m venv $(VENV)-lowest
 	$(VENV)-lowest/$(notdir $(BIN))/python -c 'import tomllib; print(*(d.replace(">=", "==") for d in tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"]), sep="\n")' > $(VENV)-lowest/lowest.txt
 	$(VENV)-lowest/$(notdir $(BIN))/python -m pip install --quiet --no-compile -r $(VENV)-lowest/lowest.txt pytest hypothesis
 	$(VENV)-lowest/$(notdir $(BIN))/python -m pip install --quiet --no-compile --no-deps -e .
-	$(VENV)-lowest/$(notdir $(BIN))/python -m pytest -m 'not long' tests/cli tests/store tests/inspect tests/train
+	$(VENV)-lowest/$(notdir $(BIN))/python -m pytest -m 'not long' $(LOWEST)
 
 soak: $(VENV)/installed
 	$(BIN)/python -m tests.soak $(SOAK)

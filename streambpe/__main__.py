@@ -10,6 +10,9 @@ def main() -> None:
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # else it is ignored, as behind nohup
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from streambpe.system import replace_closed_streams
+
+    replace_closed_streams()
     from streambpe.cli.main import main as command_line
 
     signal.signal(signal.SIGINT, before)

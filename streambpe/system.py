@@ -554,6 +554,16 @@ def end_child(pid: int) -> int:
     return os.waitpid(pid, 0)[1]
 
 
+def replace_closed_streams() -> None:
+    """Open standard streams that were closed (`2>&-`, some daemons) on nothing. The next file that is opened would get
+    the number of one, and whatever a library prints would be written into that file."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            handle = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            os.set_inheritable(handle, True)
+            setattr(sys, name, os.fdopen(handle, mode, encoding="utf-8"))
+
+
 def open_output() -> None:
     """Let the standard streams take every character, as the same bytes on every system.
 

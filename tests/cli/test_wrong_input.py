@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from click.testing import CliRunner
 from streambpe.cli.main import main
 from streambpe.cli.unforeseen import UNFORESEEN
 from streambpe.train.commands import train
-from tests.runs import SMALL, text_run
+from tests.runs import ROOT, SMALL, text_run
 from tests.tiers import long
 
 TEXT = "the cat and the dog, the end of the day\n" * 40
@@ -152,3 +154,14 @@ def test_a_number_beyond_what_anything_holds(refused, command, option, number):
 )
 def test_what_is_none_of_what_was_asked_for(refused, words, said):
     assert said in refused(*words)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell closes them")
+@pytest.mark.parametrize("closed", ["2>&-", long(">&-"), long("<&-"), "<&- >&- 2>&-"])
+def test_standard_streams_that_are_closed(place, tmp_path, closed):
+    """As some daemons start programs: it ended with 70, and a file that was opened got the number of stderr."""
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "streambpe", "count", str(run), str(place / "a.txt"), "--memory", "300MB"]
+    done = subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *command], cwd=ROOT, capture_output=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert not list(run.glob("traceback-*"))
