@@ -13,9 +13,10 @@ import contextlib
 import gc
 import os
 import re
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -278,6 +279,7 @@ def room_for_arrays(memory_bytes: int, base_bytes: int, known_bytes: int = 0) ->
 
 
 _LOOK_SECONDS = 0.05  # between two looks at the memory of the processes
+_STEP_SECONDS = 0.002  # between two looks of `ended_above`: memory is filled with some gigabytes a second
 _PSS_SHARE = 20  # reading PSS may take one part in so many of the time
 _FULL = 0.75  # of the limit; above it the libraries' pages are unmapped
 _UNMAP_SECONDS = 0.1  # at least, between two times that they are unmapped
@@ -351,3 +353,30 @@ class Keeper:
 
 
 keeper = Keeper()
+
+
+@contextlib.contextmanager
+def ended_above(memory_bytes: int, last_words: Callable[[], str]) -> Iterator[None]:
+    """Inside, the process ends, with exit 3 and `last_words` on stderr, once it holds more than a limit: for code of a
+    library that takes any amount in one step, and that nothing else can stop there.
+
+    What it held before counts as in `room_for_arrays`, and no limit is below the smallest.
+    """
+    pid, ended = os.getpid(), threading.Event()
+    memory_bytes = max(memory_bytes, SMALLEST_MEMORY_BYTES)
+    others = max(resident_bytes(pid) - BASE_BYTES - LEFT_BEHIND_BYTES, 0)
+
+    def watch() -> None:
+        while not ended.wait(_STEP_SECONDS):
+            if resident_bytes(pid) - others > memory_bytes:
+                keeper.unmap()
+                if resident_bytes(pid) - others > memory_bytes:
+                    sys.stderr.write(f"streambpe: {last_words()}\n")
+                    sys.stderr.flush()
+                    os._exit(LimitError.exit_code)
+
+    threading.Thread(target=watch, name="streambpe-limit", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()

@@ -7,6 +7,7 @@ import csv
 import json
 import math
 import re
+import shutil
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
@@ -22,7 +23,7 @@ from streambpe.inspect.asked import judge, parse, returns_rows, spill_folder
 from streambpe.inspect.committed import Committed, look_up_committed
 from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import Meter
-from streambpe.resources import SMALLEST_MEMORY_BYTES, Resources, format_size
+from streambpe.resources import BASE_BYTES, SMALLEST_MEMORY_BYTES, Resources, ended_above, format_size
 from streambpe.store.database import SCHEMA, VIEWS, list_trainings, open_store, seal, use_committed, use_training
 from streambpe.store.identity import refuse_earlier_tables
 from streambpe.store.run import Run
@@ -113,7 +114,7 @@ def write_query(
     _refuse_several(statements, f"-o {path}")
     if not returns_rows(statements[-1]):
         raise QueryRefused(f"-o {path}: the query gives no rows to write. Nothing was run.")
-    with _sealed(run, name, files, resources, tell) as con, whole_output(path) as temporary:
+    with whole_output(path) as temporary, _sealed(run, name, files, resources, tell, temporary) as con:
         for statement in statements[:-1]:
             con.execute(statement.query)
         if form == "parquet":
@@ -158,7 +159,7 @@ def _opened(run: Run, bounds: Resources, spill: Path) -> Iterator[tuple[duckdb.D
     """The tables, read-only, and what is committed beside them. While they are open nobody writes to them."""
     while True:
         committed = look_up_committed(run)
-        limits = {"memory_bytes": bounds.memory_bytes, "threads": bounds.threads}
+        limits = {"memory_bytes": bounds.memory_bytes - BASE_BYTES, "threads": bounds.threads}
         with contextlib.closing(open_store(run.state, read_only=True, temp_dir=spill, **limits)) as con:
             if committed is None or committed.facts == dict(run_sql(con, "get_run")):
                 yield con, committed
@@ -167,13 +168,29 @@ def _opened(run: Run, bounds: Resources, spill: Path) -> Iterator[tuple[duckdb.D
 
 @contextlib.contextmanager
 def _sealed(
-    run: Path | str, name: str, files: bool, resources: Resources | None, tell: Callable[[str], None] | None = None
+    run: Path | str,
+    name: str,
+    files: bool,
+    resources: Resources | None,
+    tell: Callable[[str], None] | None = None,
+    output: Path | None = None,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A read-only connection for the user's own statements, whose errors become clear messages."""
+    """A read-only connection for the user's own statements, whose errors become clear messages.
+
+    DuckDB does not count what a single value takes, so the process ends where --memory is passed; `output`, which was
+    begun, and what was spilled are removed then.
+    """
     folder = Run.open(run)
     bounds = resources or Resources(SMALLEST_MEMORY_BYTES, 2)
     try:
         with spill_folder(folder, bounds.temp_dir) as spill, _opened(folder, bounds, spill) as (con, committed):
+
+            def last_words() -> str:
+                shutil.rmtree(spill, ignore_errors=True)
+                if output is not None and output.suffix == ".new":
+                    output.unlink(missing_ok=True)
+                return f"{_too_large(bounds)}, for values that cannot spill. Nothing was changed. Give it a larger one."
+
             facts = dict(run_sql(con, "get_run"))
             folder.refuse_other_tables(facts)
             refuse_earlier_tables(folder.state, facts.get("written", ""))
@@ -186,7 +203,8 @@ def _sealed(
             if committed is not None and tell is not None:
                 tell(committed.told)
             seal(con, files=files, parts=committed.files if committed else ())
-            yield con
+            with ended_above(bounds.memory_bytes, last_words):
+                yield con
     except duckdb.PermissionException as why:
         if files:
             raise QueryRefused(f"The query does not run: {why}") from None
@@ -196,8 +214,8 @@ def _sealed(
         ) from None
     except duckdb.OutOfMemoryException as why:
         raise LimitError(
-            f"The query needs more than --memory {format_size(bounds.memory_bytes)}, or more room to spill "
-            f"({_first_line(why)}). Give it a larger --memory, or a --temp-dir with more room."
+            f"{_too_large(bounds)}, or more room to spill ({_first_line(why)}). Nothing was changed. Give it a larger "
+            f"--memory, or a --temp-dir with more room."
         ) from None
     except duckdb.Error as why:
         if isinstance(why, duckdb.IOException) and re.search(r"[/\\]counts[/\\][\w-]+\.parquet", str(why)):
@@ -218,6 +236,10 @@ def _sealed(
                 f"changed. The duckdb shell can do it: duckdb -readonly RUN/state.duckdb."
             ) from None
         raise StreambpeError(f"The query does not run: {why}") from None
+
+
+def _too_large(bounds: Resources) -> str:
+    return f"The query needs more than --memory {format_size(bounds.memory_bytes)}"
 
 
 def _counted(blocks: Iterator[list[Any]], meter: Meter | None) -> Iterator[list[Any]]:

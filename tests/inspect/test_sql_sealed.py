@@ -20,7 +20,7 @@ from streambpe.inspect.asked import judge, parse
 from streambpe.inspect.query import _sealed, print_query, write_query
 from streambpe.resources import Resources
 from streambpe.train.commands import train
-from tests.runs import SMALL, text_run
+from tests.runs import SMALL, cli_process, text_run
 
 WRITES = """
 COPY chunk_counts TO '{out}/x.csv'
@@ -412,8 +412,8 @@ def test_a_sort_that_does_not_fit_spills_into_a_folder_of_its_own(learned, aroun
     stale = place / f"sql-{socket.gethostname()}-{2**22 + 1}-00.tmp"
     stale.mkdir()
     out = Watcher(place)
-    query = "SELECT repeat(md5(i::VARCHAR), 8) AS h FROM range(600_000) AS r(i) ORDER BY h"
-    print_query(learned, query, "csv", out, resources=Resources(128 << 20, 2, around if elsewhere else None))
+    query = "SELECT repeat(md5(i::VARCHAR), 8) AS h FROM range(1_000_000) AS r(i) ORDER BY h"
+    print_query(learned, query, "csv", out, resources=Resources(256 * 10**6, 2, around if elsewhere else None))
     assert len(out.seen) == 1
     assert not list(place.glob("sql-*.tmp"))
 
@@ -423,6 +423,25 @@ def test_a_query_that_outgrows_its_memory_says_what_to_do(learned):
     query = "SELECT len(list(i ORDER BY hash(i))) AS n FROM range(20_000_000) AS r(i)"
     with pytest.raises(LimitError, match="larger --memory"):
         print_query(learned, query, "csv", io.StringIO(), resources=Resources(32 << 20, 2))
+
+
+def test_a_value_larger_than_the_memory_ends_the_query(learned, around):
+    """DuckDB counts no single value: this one took 1 GB. In a process of its own, which ends."""
+    out = around / "x.csv"
+    query = "SELECT length(repeat('x', 500_000_000)) AS n"
+    ended = cli_process("sql", learned, query, "--memory", "256MB", "-o", out, expect=3)
+    assert ended.stderr.strip().endswith(
+        "The query needs more than --memory 256.0 MB, for values that cannot spill. Nothing was changed. Give it a "
+        "larger one."
+    )
+    assert not list(around.glob("x.csv*"))
+    assert not list(learned.glob("sql-*.tmp"))
+
+
+def test_a_query_gets_what_the_program_leaves_of_the_memory(learned):
+    """It was given all of --memory, and a DISTINCT that spills came to 1.18 times that."""
+    given = sql(learned, "SELECT current_setting('memory_limit') AS given", "--memory", "300MB", "--csv")
+    assert given.stdout == "given\n181.1 MiB\n"
 
 
 def test_times_with_a_zone_are_told_without_a_traceback(learned):
