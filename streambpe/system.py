@@ -88,10 +88,10 @@ def _granted_cores() -> int:
 def _cpu_share(group: Path) -> float | None:
     """Cores that one control group grants, or None without a bound: v2 `cpu.max`, v1 `cpu.cfs_quota_us`."""
     with contextlib.suppress(OSError, ValueError):
-        quota, period = (group / "cpu.max").read_text().split()
+        quota, period = (group / "cpu.max").read_text(encoding="utf-8").split()
         return int(quota) / int(period)  # "max 100000": no number, no bound
     with contextlib.suppress(OSError, ValueError):
-        quota, period = ((group / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        quota, period = ((group / f"cpu.cfs_{name}_us").read_text(encoding="utf-8") for name in ("quota", "period"))
         return int(quota) / int(period) if int(quota) > 0 else None
     return None
 
@@ -106,7 +106,7 @@ def available_memory() -> int:
     for folder in _control_groups("memory"):
         for name in ("memory.max", "memory.high", "memory.limit_in_bytes"):
             with contextlib.suppress(OSError, ValueError):
-                limit = min(limit, int((folder / name).read_text()))
+                limit = min(limit, int((folder / name).read_text(encoding="utf-8")))
     return limit
 
 
@@ -251,8 +251,8 @@ def _control_groups(controller: str) -> Iterator[Path]:
         35 31 0:32 /jobs /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory   ->   /sys/fs/cgroup/memory/17
     """
     try:
-        groups = (_PROC / "self/cgroup").read_text().splitlines()
-        mounts = (_PROC / "self/mountinfo").read_text().splitlines()
+        groups = (_PROC / "self/cgroup").read_text(encoding="utf-8").splitlines()
+        mounts = (_PROC / "self/mountinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return
     own = {name: path for _, names, path in (line.split(":", 2) for line in groups) for name in names.split(",")}

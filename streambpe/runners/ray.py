@@ -145,13 +145,15 @@ class Ray:
     def _look(self, cpus: int) -> None:
         """Refuse a cluster whose nodes have other programs, or other files."""
         self._place.folder.mkdir(parents=True)
-        self._place.file.write_text(self._place.token)
+        self._place.file.write_text(self._place.token, encoding="utf-8")
         self._send(("look", self._place, versions(), cpus))
         found: dict[str, tuple[str, str]] = self._answer("looked", _START_SECONDS)
         for node, (name, problem) in found.items():
             if not problem:
                 with contextlib.suppress(OSError):
-                    problem = "" if (self._place.folder / node).read_text() == self._place.token else "?"
+                    problem = (
+                        "" if (self._place.folder / node).read_text(encoding="utf-8") == self._place.token else "?"
+                    )
                     continue
                 problem = f"writes elsewhere than into the {self._place.folder.parent} that this command sees"
             raise RunError(f"--engine ray: node {name} {problem}. Nothing was begun.")

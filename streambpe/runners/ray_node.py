@@ -156,7 +156,7 @@ _kept: dict[Any, Any] = {}
 @lru_cache(maxsize=16)
 def _sees(place: Place) -> bool:
     try:
-        return place.file.read_text() == place.token
+        return place.file.read_text(encoding="utf-8") == place.token
     except OSError:
         return False
 
@@ -188,7 +188,7 @@ def look_around(node: str, place: Place, wanted: dict[str, str]) -> str:
     if not _sees(place):
         return f"does not see {place.folder.parent}; it must lie on a file system that all nodes share, under one name"
     try:
-        (place.folder / node).write_text(place.token)
+        (place.folder / node).write_text(place.token, encoding="utf-8")
     except OSError as why:
         return f"cannot write to {place.folder.parent}: {why.strerror}"
     for path, size in place.sources:

@@ -75,7 +75,7 @@ def read_jobs(run: Run, *, lost: bool = False) -> Jobs:
             f"and give the `train` command again: it goes on with what is there."
         )
     try:
-        record = json.loads(path.read_text())
+        record = json.loads(path.read_text(encoding="utf-8"))
         _refuse_unknown_options(path, record["trainings"])
         return msgspec.convert(record, Jobs)
     except FileNotFoundError:

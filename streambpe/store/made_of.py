@@ -35,13 +35,13 @@ def fingerprint(*facts: Any) -> str:
 def seal_folder(folder: Path, made_of: str) -> None:
     """Note what a folder was made of and which files are in it; the caller syncs and renames it."""
     files = {path.name: _content(path) for path in sorted(folder.iterdir()) if path.name != _NOTE}
-    (folder / _NOTE).write_text(json.dumps({"made_of": made_of, "files": files}))
+    (folder / _NOTE).write_text(json.dumps({"made_of": made_of, "files": files}), encoding="utf-8")
 
 
 def is_sealed(folder: Path, made_of: str) -> bool:
     """Whether a folder was made of this, and every file in it is as it was."""
     try:
-        note = json.loads((folder / _NOTE).read_text())
+        note = json.loads((folder / _NOTE).read_text(encoding="utf-8"))
         if note["made_of"] != made_of:
             return False
         # sizes first: they cost nothing

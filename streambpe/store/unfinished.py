@@ -97,7 +97,7 @@ def read_record(run: Run) -> Record:
             f"{path} is not what was left there. Nothing was changed. Put the right one back, or remove it. {_ANEW}"
         )
     try:
-        facts = json.loads(path.read_text())
+        facts = json.loads(path.read_text(encoding="utf-8"))
         sources = tuple(Wanted(**source) for source in facts["sources"])
         leaving = tuple(Leaving(**source) for source in facts.get("leaving", ()))
         return Record(sources, tuple(facts["runs"]), facts["resources"] or None, leaving)

@@ -85,7 +85,7 @@ def drop_unencodable(text: bytes, raise_first: bool = False) -> tuple[bytes, int
 @functools.cache
 def _young() -> dict[str, tuple[int, str]]:
     """Characters that a supported Python may not know: combining class, canonical decomposition."""
-    text = resources.files("streambpe.text").joinpath(f"data/normalization-{UNICODE}.txt").read_text()
+    text = resources.files("streambpe.text").joinpath(f"data/normalization-{UNICODE}.txt").read_text(encoding="utf-8")
     rows = (line.split(" ") for line in text.splitlines())
     return {chr(int(point, 16)): (int(ccc), "".join(chr(int(p, 16)) for p in parts)) for point, ccc, *parts in rows}
 

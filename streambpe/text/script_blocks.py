@@ -25,7 +25,7 @@ Group = tuple[str, str]  # script, super-category
 @functools.cache
 def character_groups() -> tuple[tuple[Group, ...], npt.NDArray[np.uint16]]:
     """(all groups by name, the group number of every code point); 2.2 MB, kept. UNASSIGNED is number 0."""
-    text = resources.files("streambpe.text").joinpath(f"data/characters-{UNICODE}.txt").read_text()
+    text = resources.files("streambpe.text").joinpath(f"data/characters-{UNICODE}.txt").read_text(encoding="utf-8")
     numbers: dict[Group, int] = {UNASSIGNED: 0}
     starts, values = [], []
     for line in text.splitlines():

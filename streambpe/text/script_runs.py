@@ -29,7 +29,7 @@ _COMMON, _UNKNOWN, _INHERITED, _FIRST_REAL = 0, 1, 2, 3
 @functools.cache
 def script_table() -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
     """(script code of every code point, whether a code is of a script without spaces); 1.1 MB, kept."""
-    text = resources.files("streambpe.text").joinpath(f"data/{TABLE}.txt").read_text()
+    text = resources.files("streambpe.text").joinpath(f"data/{TABLE}.txt").read_text(encoding="utf-8")
     codes = {"Common": _COMMON, "Unknown": _UNKNOWN, "Inherited": _INHERITED}
     starts, values = [], []
     for line in text.splitlines():

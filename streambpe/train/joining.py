@@ -281,7 +281,7 @@ def _documents_sum(phase: SuperwordPhase, meter: Meter) -> str:
     """The digest of the documents, for the log's header; kept in a file, since all documents are read for it."""
     file = phase.job.folder / "documents.sum"
     with contextlib.suppress(OSError, ValueError):
-        found, made_of = file.read_text().split()
+        found, made_of = file.read_text(encoding="utf-8").split()
         if made_of == fingerprint(phase.made_of, found) and found.startswith(f"{NAME}:"):
             return found
     meter.stage = "documents"

@@ -47,12 +47,12 @@ def write_snapshot(folder: Path, state: State, learning: Learning) -> None:
         "vetoed": state.vetoed,
         "lives": state.lives.state() if state.lives else None,
     }
-    (folder / "engine.json").write_text(json.dumps(facts))
+    (folder / "engine.json").write_text(json.dumps(facts), encoding="utf-8")
 
 
 def read_snapshot(folder: Path, state: State) -> Words:
     """The words of a snapshot; its tokens go into a state in which nothing was learned yet."""
-    facts = json.loads((folder / "engine.json").read_text())
+    facts = json.loads((folder / "engine.json").read_text(encoding="utf-8"))
     if facts["version"] != SNAPSHOT_VERSION:
         raise ValueError(f"{folder} has snapshot version {facts['version']}, not {SNAPSHOT_VERSION}")
     if state.first_id != facts["first_id"]:
