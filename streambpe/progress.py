@@ -245,8 +245,12 @@ class Reporter:
             self._open_cell()
         elif self.mode == "jsonl":
             self._show = lambda status: print(json.dumps(status), file=sys.stderr, flush=True)
-        self.report("running")
         self._watching.__enter__()
+        try:
+            self.report("running")
+        except BaseException:
+            self._watching.__exit__(None, None, None)
+            raise
         self._thread.start()
         return self
 

@@ -48,12 +48,12 @@ from streambpe.encode.shards import (
     shard_borders,
     shard_paths,
 )
-from streambpe.encode.sidecar import IdsRecord, sidecar_of, sum_of
+from streambpe.encode.sidecar import GrowingFile, IdsRecord, damaged_output, sidecar_of
 from streambpe.encode.split import DocumentHash, for_validation, numbers_of, parse_share, validation_path
 from streambpe.encode.spread import EncodeSpread, Place, crew_for, on_ray, refuse_engine
 from streambpe.encode.streams import TAKE_ANYWAY, BadUtf8, Streams, begin_meter, found_sources
 from streambpe.encode.tasks import Encoded, EncodeShared, EncodeTask, joined_file, stop_of
-from streambpe.errors import LimitError, SourceUnreachable, Stopped, StreambpeError, UsageError
+from streambpe.errors import LimitError, SourceUnreachable, Stopped, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.files import behind_links, put_in_place, replace_file, unfinished
 from streambpe.model.eventlog import header_line
@@ -127,43 +127,13 @@ class _State:
             return None
         state, _, checksum = file.read_bytes().rpartition(b"\n")
         if mmh3.mmh3_x64_128_digest(state).hex().encode() != checksum:
-            raise _damaged(file, file.parent)
+            raise damaged_output(file, file.parent)
         return msgspec.json.decode(state, type=cls)
 
     def write(self, file: Path) -> None:
         """Replace what `read` gives."""
         state = json.dumps(vars(self)).encode()
         replace_file(file, state + b"\n" + mmh3.mmh3_x64_128_digest(state).hex().encode())
-
-
-def _damaged(file: Path, folder: Path) -> StreambpeError:
-    return StreambpeError(
-        f"{file} is damaged: it is not what was written. The output cannot be finished; remove {folder} to begin again."
-    )
-
-
-class _Part:
-    """A file of the unfinished output, which grows, and the checksum of what is in it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.sum = path, mmh3.mmh3_x64_128()
-
-    @contextlib.contextmanager
-    def growing(self) -> Iterator[_Part]:
-        """Open to be written."""
-        with open(self.path, "ab") as self.file:
-            yield self
-
-    def write(self, data: bytes | memoryview) -> None:
-        """Append."""
-        self.file.write(data)
-        self.sum.update(data)
-
-    def refuse_damage(self, wanted: str, size: int, path: Path) -> None:
-        """An error unless the first `size` bytes, at `path`, have this checksum; what follows them was not certain."""
-        self.sum = sum_of(path, size) if path.exists() else mmh3.mmh3_x64_128()
-        if self.sum.digest().hex() != wanted:
-            raise _damaged(path, self.path.parent)
 
 
 def output_kind(path: Path) -> str:
@@ -286,8 +256,8 @@ class _Job:
         self.streams = Streams(tokenizer, sources, bad_utf8, resources, hashed=share is not None)
         self.folder = unfinished(behind_links(path))
         self.progress_file = self.folder / "progress.json"
-        self.ids, self.offsets = _Part(self.folder / "ids"), _Part(self.folder / "offsets")
-        self.sides = _Part(self.folder / "sides")  # of each document: 1 is for validation
+        self.ids, self.offsets = GrowingFile(self.folder / "ids"), GrowingFile(self.folder / "offsets")
+        self.sides = GrowingFile(self.folder / "sides")  # of each document: 1 is for validation
         self.parts = [self.ids, self.offsets] + ([] if share is None else [self.sides])
         self.side = self.folder / "side"  # the ids of one file of several
         self.tasks = self.folder / "tasks"  # what processes encoded, until it is joined
@@ -468,7 +438,7 @@ class _Job:
                 f"the command it was begun with, or remove that folder to begin again."
             )
         if not all(0 <= chunk - WHOLE < self.encoder.n_log for chunk in saved.carry):
-            raise _damaged(self.progress_file, self.folder)
+            raise damaged_output(self.progress_file, self.folder)
         sizes = (saved.ids * self.dtype.itemsize, (saved.documents + 1) * 8, saved.documents)
         for part, size in zip(self.parts, sizes, strict=False):
             made = part is self.ids and saved.finishing and not part.path.exists()  # a .bin is its part, renamed
@@ -528,7 +498,7 @@ class _Job:
     ) -> tuple[Path, bytes, npt.NDArray[np.int64]]:
         """(a file of the ids of the chosen documents, its checksum, where each of these begins in it)."""
         numbers = np.memmap(self.ids.path, self.dtype, "r") if self.state.ids else np.zeros(0, self.dtype)
-        side = _Part(self.side)
+        side = GrowingFile(self.side)
         side.path.unlink(missing_ok=True)
         # chosen 0 1 1 0 1: runs begin at documents 1 and 4, and end before 3 and 5
         borders = np.flatnonzero(np.diff(np.concatenate([[False], chosen, [False]]).astype(np.int8)))

@@ -7,8 +7,10 @@ A .bin holds nothing but numbers, so without its record nobody can tell how wide
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streambpe.errors import SourceError, UsageError
+from streambpe.errors import SourceError, StreambpeError, UsageError
 from streambpe.model.eventlog import events_digest
 
 if TYPE_CHECKING:
@@ -64,6 +66,36 @@ def sum_of(path: Path, size: int, skip: int = 0) -> mmh3.mmh3_x64_128:
             checksum.update(data)
             size -= len(data)
     return checksum
+
+
+def damaged_output(file: Path, folder: Path) -> StreambpeError:
+    return StreambpeError(
+        f"{file} is damaged: it is not what was written. The output cannot be finished; remove {folder} to begin again."
+    )
+
+
+class GrowingFile:
+    """A file of the unfinished output, which grows, and the checksum of what is in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.sum = path, mmh3.mmh3_x64_128()
+
+    @contextlib.contextmanager
+    def growing(self) -> Iterator[GrowingFile]:
+        """Open to be written."""
+        with open(self.path, "ab") as self.file:
+            yield self
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Append."""
+        self.file.write(data)
+        self.sum.update(data)
+
+    def refuse_damage(self, wanted: str, size: int, path: Path) -> None:
+        """An error unless the first `size` bytes, at `path`, have this checksum; what follows them was not certain."""
+        self.sum = sum_of(path, size) if path.exists() else mmh3.mmh3_x64_128()
+        if self.sum.digest().hex() != wanted:
+            raise damaged_output(path, self.path.parent)
 
 
 def vocabulary_digest(tokenizer: Tokenizer, n_vocab: int | None = None) -> str:

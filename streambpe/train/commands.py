@@ -39,6 +39,7 @@ from streambpe.store.chunks import range_bytes
 from streambpe.store.counted_as import refuse_like, refuse_other_counting
 from streambpe.store.database import waiting_for_tables
 from streambpe.store.groups import GroupRules
+from streambpe.store.identity import read_identity
 from streambpe.store.job import Job, find_job, find_work, put_job, read_jobs, write_jobs
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
@@ -305,15 +306,15 @@ def _refuse_what_learning_would(
     run: Run, config: TrainConfig, sources: Sequence[str | Source], counting: Counting
 ) -> None:
     """Refuse now, before anything is written, what learning would refuse once everything is counted."""
-    facts = run.facts() if run.state.exists() else run.facts_kept()
     if config.alphabet == "script":
-        how: CountOptions = json.loads(facts["config"]) if facts else counting.options
-        taken = len(script_alphabet(how.get("unencodable", CountConfig.unencodable)))
-        taken += config.extra_ids if config.count_specials else 0
+        known = read_identity(run.path)
+        how: CountOptions = json.loads(known.facts["config"]) if known and known.facts else counting.options
+        symbols = len(script_alphabet(how.get("unencodable", CountConfig.unencodable)))
+        taken = symbols + (config.extra_ids if config.count_specials else 0)
         if config.vocab_size < taken:
             raise UsageError(
                 f"--vocab-size {config.vocab_size} is less than the {taken} ids that are there before anything is "
-                f"learned: base symbols, special and reserved ids. Nothing was changed."
+                f"learned: {symbols} base symbols, {config.extra_ids} special and reserved. Nothing was changed."
             )
     if "pattern" in counting.options:
         find_pattern(counting.options["pattern"], gaps=counting.options.get("gaps", CountConfig.gaps))

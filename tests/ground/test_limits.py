@@ -55,7 +55,6 @@ LIMITS = {
     "`--reserve`, and ids before the first symbol": f"{line_shapes.MOST_EMPTY_IDS}",
     "base symbols in all tokens of a model file": f"{eventlog.MOST_SYMBOLS} and {eventlog.MOST_SYMBOLS_A_LINE} for "
     "each line",
-    "SCRIPT symbols": f"{line_shapes.MOST_SCRIPT_SYMBOLS}",
     "ids of a document in Parquet": "2^31 - 1" if "1 << 31" in inspect.getsource(corpus) else "",
     "differences that `check` shows of a table": f"{check._MOST_PROBLEMS}",
     "rows of `sql` in a table for people": f"{sqlfiles.MOST_SHOWN_ROWS}",
