@@ -217,7 +217,7 @@ def list_parts(run: Run, *, clean: bool = False) -> Parts:
     if clean:
         for name in gone:
             (run.counts / name).unlink(missing_ok=True)
-        for leftover in run.counts.glob(UNFINISHED):
+        for leftover in (*run.counts.glob(UNFINISHED), *run.sequences.glob(UNFINISHED)):
             leftover.unlink()
         leftovers = list(run.sequences.glob("part-*"))
         committed = {name for part in found for name in part.spans.values("part")} if leftovers else set()
