@@ -232,7 +232,10 @@ def card(panel: Panel) -> str:
         parts.append(f'<ul class="legend">{keys}</ul>')
     parts.append(panel.chart)
     if panel.rows:
-        head = "".join(f'<th scope="col">{escape(str(h))}</th>' for h in panel.heads)
+        over = [
+            "" if isinstance(cell, str) else ' class="n"' for cell in panel.rows[0]
+        ]  # heads stand as their numbers do
+        head = "".join(f'<th scope="col"{n}>{escape(str(h))}</th>' for n, h in zip(over, panel.heads, strict=True))
         body = "".join("<tr>" + "".join(_td(cell) for cell in row) + "</tr>" for row in panel.rows)
         table = (
             f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(panel.title)}"><table>'

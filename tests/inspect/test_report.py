@@ -311,6 +311,7 @@ def test_the_page_in_a_browser(made, tmp_path):
             assert charts == [f"chart-{name}" for name in names]
             assert browser.run("[...document.querySelectorAll('.line')].every(line => line.getTotalLength() > 50)")
             assert browser.run("document.documentElement.scrollWidth") <= width
+            assert browser.crooked_heads() == []
             script = """(() => {
                 const chart = document.getElementById("chart-renyi"), box = chart.getBoundingClientRect();
                 const at = {clientX: box.left + box.width - 20, clientY: box.top + 40};
