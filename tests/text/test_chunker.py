@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import random
 import shutil
 import sys
@@ -21,13 +20,11 @@ from streambpe.core.binding import categories, lines_as_documents
 from streambpe.core.classes import PAGES
 from streambpe.errors import CoreError, WorkerLost
 from streambpe.sources.borders import find_border
-from streambpe.text import chunker
 from streambpe.text.characters import code_point_class
 from streambpe.text.chunker import ChunkCounts, Chunker, NumberedTexts, core_split
 from streambpe.text.patterns import PRESETS, find_pattern
 from streambpe.text.split_worker import SplitProcess
 from tests.hostile import ATOMS, buffer_of, fast_documents, hostile_text, preset_patterns, random_text
-from tests.runs import cli
 from tests.tiers import examples
 
 PATTERNS = preset_patterns()
@@ -320,24 +317,6 @@ def test_split_process_that_dies_is_an_error():
     with pytest.raises(WorkerLost, match="killed by SIGKILL"):
         worker.split(["b" * 100_000], False)
     worker.close()
-
-
-@pytest.mark.skipif(os.name == "nt", reason="the message names a signal")
-def test_a_count_whose_split_process_is_killed_says_so(tmp_path, monkeypatch):
-    """It ended with exit 1 and not one word, as if nobody read stdout."""
-
-    class Killed(SplitProcess):
-        def __init__(self, *arguments) -> None:
-            super().__init__(*arguments)
-            self._process.kill()
-
-    monkeypatch.setattr(chunker, "SplitProcess", Killed)
-    (tmp_path / "a.txt").write_text("the cat " * 100)
-    done = cli(
-        "count", tmp_path / "run", tmp_path / "a.txt", "--pattern", r"(?s)\w+|.", "--engine", "threads", "--threads", 2,
-        expect=1,
-    )  # fmt: skip
-    assert "The process that splits texts by your own pattern ended (killed by SIGKILL)." in done.stderr
 
 
 def test_character_classes_are_those_of_regex():
