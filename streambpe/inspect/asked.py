@@ -41,14 +41,16 @@ def parse(query: str) -> list[duckdb.Statement]:
 
 
 def _bare(statement: duckdb.Statement) -> duckdb.Statement:
-    """The statement without the semicolon and comments at its end, with which DuckDB cannot show rows as a table."""
+    """The statement without the comments around it, and the semicolon with which DuckDB cannot show rows as a table."""
     query = statement.query.encode()
+    tokens = duckdb.tokenize(statement.query)
+    begin = next((start for start, kind in tokens if kind != duckdb.token_type.comment), 0)
     end = len(query)
-    for start, kind in reversed(duckdb.tokenize(statement.query)):
+    for start, kind in reversed(tokens):
         if kind != duckdb.token_type.comment and query[start : start + 1] != b";":
             break
         end = start
-    (bare,) = duckdb.extract_statements(query[:end].decode())
+    (bare,) = duckdb.extract_statements(query[begin:end].decode())
     return bare
 
 
@@ -89,7 +91,7 @@ def _reads(statement: duckdb.Statement) -> bool:
     if kind != "EXPLAIN":
         return kind == "SELECT"
     start = _EXPLAIN.match(statement.query)
-    if start is None:  # EXPLAIN is not the first word, as after a comment: do not guess
+    if start is None:  # EXPLAIN is not the first word: do not guess
         return False
     explained = statement.query[start.end() :]
     options = _EXPLAIN_OPTIONS.match(explained)

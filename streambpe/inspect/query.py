@@ -31,6 +31,7 @@ from streambpe.store.sqlfiles import described, draw_query, file_damaged, run_qu
 
 FILE_FORMS = ("csv", "json", "jsonl", "parquet")
 _ROWS_AT_ONCE = 10_000
+_UNCOUNTED_BYTES = 32 << 20  # that DuckDB takes for a query beside its buffers
 _EXTENSION = re.compile(r"\b(?:exists in|loading) the (\w+) extension")
 
 
@@ -159,7 +160,7 @@ def _opened(run: Run, bounds: Resources, spill: Path) -> Iterator[tuple[duckdb.D
     """The tables, read-only, and what is committed beside them. While they are open nobody writes to them."""
     while True:
         committed = look_up_committed(run)
-        limits = {"memory_bytes": bounds.memory_bytes - BASE_BYTES, "threads": bounds.threads}
+        limits = {"memory_bytes": bounds.memory_bytes - BASE_BYTES - _UNCOUNTED_BYTES, "threads": bounds.threads}
         with contextlib.closing(open_store(run.state, read_only=True, temp_dir=spill, **limits)) as con:
             if committed is None or committed.facts == dict(run_sql(con, "get_run")):
                 yield con, committed
