@@ -170,8 +170,8 @@ def test_a_bound_that_is_not_reached_changes_nothing(text, tmp_path):
 
 
 def test_temporary_files_count(tmp_path, monkeypatch):
-    """Blocks of learning and what DuckDB spills, in --temp-dir; not what else lies there: a job was stopped for what its
-    neighbour spilled."""
+    """Blocks of learning and what DuckDB spills, in --temp-dir; not what else lies there: a job was stopped for what
+    its neighbour spilled."""
     for module in ("streambpe.disk", "streambpe.train.disk_bound"):  # how a file system rounds is its own affair
         monkeypatch.setattr(f"{module}.bytes_on_disk", lambda status: status.st_size)
     run, temp = tmp_path / "run", tmp_path / "temp"
