@@ -116,23 +116,22 @@ def _shown(query: str) -> str:
 
 @contextlib.contextmanager
 def spill_folder(run: Run, temp_dir: Path | None = None) -> Iterator[Path]:
-    """A name of its own for what a query spills: nobody else may look into it. It is removed afterwards.
+    """A folder of its own for what a command that only looks spills: nobody else may look into it. It is removed
+    afterwards.
 
     It lies in `temp_dir`; else in the run, if that may be written; else among the system's temporary files.
     """
-    if temp_dir is not None and not temp_dir.is_dir():
-        raise UsageError(f"--temp-dir {temp_dir} is no folder; make it first.")
     place = temp_dir if temp_dir is not None else run.path
     if temp_dir is None and not os.access(place, os.W_OK):
         place = Path(tempfile.gettempdir())
     prefix = f"sql-{socket.gethostname()}-"
-    for leftover in place.glob(f"{prefix}*.tmp"):  # left by a query that was killed
+    for leftover in place.glob(f"{prefix}*.tmp"):  # left by a command that was killed
         pid = leftover.name.removeprefix(prefix).partition("-")[0]
         if pid.isdigit() and not psutil.pid_exists(int(pid)):
             shutil.rmtree(leftover, ignore_errors=True)
     folder = place / f"{prefix}{os.getpid()}-{secrets.token_hex(8)}.tmp"
     with contextlib.suppress(OSError):
-        folder.mkdir(0o700)  # others may look into --temp-dir
+        folder.mkdir(0o700, parents=True)  # others may look into --temp-dir
     try:
         yield folder
     finally:

@@ -209,7 +209,9 @@ def _check_tables(
         found["group_counts"] = _check_groups(con, mine, resources)
         run_sql(con, "make_recount")  # what was added up is needed no more
         run_sql(con, "make_group_recount")
-        for table, row in check_trainings(con, run, mine, sha256, at_once, config.unencodable, meter, told):
+        for table, row in check_trainings(
+            con, run, mine, sha256, at_once, resources.temp_dir, config.unencodable, meter, told
+        ):
             found.setdefault(table, []).append(row)
     return [Problem(table, row) for table, rows in found.items() for row in rows[:_MOST_PROBLEMS]], parts
 
