@@ -121,6 +121,8 @@ def spill_folder(run: Run, temp_dir: Path | None = None) -> Iterator[Path]:
 
     It lies in `temp_dir`; else in the run, if that may be written; else among the system's temporary files.
     """
+    if temp_dir is not None and not temp_dir.is_dir():
+        raise UsageError(f"--temp-dir {temp_dir} is no folder; make it first.")
     place = temp_dir if temp_dir is not None else run.path
     if temp_dir is None and not os.access(place, os.W_OK):
         place = Path(tempfile.gettempdir())
@@ -131,7 +133,7 @@ def spill_folder(run: Run, temp_dir: Path | None = None) -> Iterator[Path]:
             shutil.rmtree(leftover, ignore_errors=True)
     folder = place / f"{prefix}{os.getpid()}-{secrets.token_hex(8)}.tmp"
     with contextlib.suppress(OSError):
-        folder.mkdir(0o700, parents=True)  # others may look into --temp-dir
+        folder.mkdir(0o700)  # others may look into --temp-dir
     try:
         yield folder
     finally:
