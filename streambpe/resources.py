@@ -294,10 +294,10 @@ class Keeper:
     """
 
     def __init__(self) -> None:
-        self.limit = 0
         self.now = self.resident = self.peak = 0
-        self._holders = 0
+        self._limits: list[int] = []  # of the blocks that watch now
         self._lock = threading.Lock()
+        self._looking = threading.Lock()
         self._ended = threading.Event()
         self._pids = [os.getpid()]
         self._charged = self._anonymous = 0  # what the tree held when it was looked at, and what of it is in no file
@@ -308,9 +308,8 @@ class Keeper:
     def watching(self, limit: int) -> Iterator[Keeper]:
         """Watch until the end of the block; inside another such block it goes on with that one's peak."""
         with self._lock:
-            self._holders += 1
-            self.limit = limit or self.limit
-            if self._holders == 1:
+            self._limits.append(limit)
+            if len(self._limits) == 1:
                 self.peak = 0
                 self._ended = threading.Event()
                 threading.Thread(target=self._loop, args=(self._ended,), name="streambpe-memory", daemon=True).start()
@@ -318,12 +317,21 @@ class Keeper:
             yield self
         finally:
             with self._lock:
-                self._holders -= 1
-                if not self._holders:
+                self._limits.remove(limit)
+                if not self._limits:
                     self._ended.set()
+
+    @property
+    def limit(self) -> int:
+        """That of the block begun last which has one; 0: none has."""
+        return next((limit for limit in reversed(self._limits) if limit), 0)
 
     def look(self) -> int:
         """Bytes that the tree holds now."""
+        with self._looking:  # what the tree held is compared with what it holds: another thread may not come between
+            return self._look()
+
+    def _look(self) -> int:
         at = time.monotonic()
         if at >= self._next_tree:
             self._pids = tree_pids()

@@ -118,7 +118,8 @@ def _shown(query: str) -> str:
 
 @contextlib.contextmanager
 def spill_folder(run: Run, temp_dir: Path | None = None) -> Iterator[Path]:
-    """A name of its own for what a query spills: nobody else may look into it. It is removed afterwards.
+    """A folder of its own for what a command that only looks spills: nobody else may look into it. It is removed
+    afterwards.
 
     It lies in `temp_dir`; else in the run, if that may be written; else among the system's temporary files.
     """
@@ -128,7 +129,7 @@ def spill_folder(run: Run, temp_dir: Path | None = None) -> Iterator[Path]:
     if temp_dir is None and not os.access(place, os.W_OK):
         place = Path(tempfile.gettempdir())
     prefix = f"sql-{socket.gethostname()}-"
-    for leftover in place.glob(f"{prefix}*.tmp"):  # left by a query that was killed
+    for leftover in place.glob(f"{prefix}*.tmp"):  # left by a command that was killed
         pid = leftover.name.removeprefix(prefix).partition("-")[0]
         if pid.isdigit() and not psutil.pid_exists(int(pid)):
             shutil.rmtree(leftover, ignore_errors=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from streambpe.count_config import CountConfig
-from streambpe.errors import RunError, SourceChanged, Stopped, UsageError
+from streambpe.errors import RunError, SourceChanged, Stopped, UsageError, typed
 from streambpe.progress import Meter
 from streambpe.resources import Resources
 from streambpe.sources.decode import block_text, naming_documents
@@ -66,7 +66,7 @@ def count_buckets(
     if found != counted:
         raise SourceChanged(
             f"The sources of {run.path} hold {found:,} chunks now, and {counted:,} were counted. Nothing was changed. "
-            f"`streambpe check {run.path} --sources` says which is another; --by share needs no sources."
+            f"`streambpe check {typed(run.path)} --sources` says which is another; --by share needs no sources."
         )
     return parts
 

@@ -197,8 +197,9 @@ def _check_tables(
             meter.advance(len(rows))
         sha256 = str(digest.facts(0)["sha256"])
         con.register("recounted_sources", Spans.of_parts(mine).table())
+        held = {part.path for part in mine}
         found: dict[str, list[tuple[Any, ...]]] = {
-            "counts": _check_parts([part for part in parts if part not in mine], resources)
+            "counts": _check_parts([part for part in parts if part.path not in held], resources)
         }
         found["sources"] = run_sql(con, "checks/sources")
         found["chunk_counts"] = run_sql(con, "checks/chunk_counts")
@@ -209,7 +210,9 @@ def _check_tables(
         found["group_counts"] = _check_groups(con, mine, resources)
         run_sql(con, "make_recount")  # what was added up is needed no more
         run_sql(con, "make_group_recount")
-        for table, row in check_trainings(con, run, mine, sha256, at_once, config.unencodable, meter, told):
+        if (temp_dir := resources.temp_dir) is not None:
+            temp_dir.mkdir(parents=True, exist_ok=True)
+        for table, row in check_trainings(con, run, mine, sha256, at_once, temp_dir, config.unencodable, meter, told):
             found.setdefault(table, []).append(row)
     return [Problem(table, row) for table, rows in found.items() for row in rows[:_MOST_PROBLEMS]], parts
 

@@ -17,8 +17,6 @@ A training that learned from fewer sources than the run has now can only be chec
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -32,6 +30,7 @@ from streambpe.arrays import Int64
 from streambpe.config import TrainConfig
 from streambpe.core.strings import ChunkList
 from streambpe.errors import EventLogError, ModelError, RunError
+from streambpe.inspect.asked import spill_folder
 from streambpe.inspect.check_balance import COUNTED_ANEW, check_balance
 from streambpe.inspect.check_next import Steps, recount_next
 from streambpe.inspect.check_superwords import check_superwords, eligible_chunks
@@ -86,6 +85,7 @@ def check_trainings(
     parts: Sequence[Part],
     sha256: str,
     range_bytes: int,
+    temp_dir: Path | None,
     unencodable: Unencodable,
     meter: Meter,
     told: list[str],
@@ -111,12 +111,10 @@ def check_trainings(
         if source is None:
             continue
         current = source.corpus == sha256
-        with tempfile.TemporaryDirectory(
-            prefix="check-", dir=run.path if os.access(run.path, os.W_OK) else None
-        ) as place:
+        with spill_folder(run, temp_dir) as place:
             counts = None
             if current:
-                target = Path(place) / "chunks.parquet"
+                target = place / "chunks.parquet"
                 given = None if source.inherited is None else source.inherited.stop_words
                 counts = _Counts(
                     *copy_training_chunks(con, source.config, target, range_bytes, given), parts, source, meter
@@ -126,7 +124,7 @@ def check_trainings(
             if current:
                 for row in _check_weighted(con):
                     yield f"{name}.weighted_counts", row
-            for table, row in _check_one(con, run, parts, facts, source, counts, range_bytes, Path(place)):
+            for table, row in _check_one(con, run, parts, facts, source, counts, range_bytes, place):
                 yield f"{name}.{table}", row
             if counts is not None and source.config.balance and len(source.events) > COUNTED_ANEW:
                 told.append(

@@ -44,7 +44,10 @@ class Difference:
 
 def difference(here: str, there: str) -> Difference:
     """Compare the vocabularies of two MODELs; special tokens too."""
-    mine, theirs = (Tokenizer.load(model).get_vocab() for model in (here, there))
+    return _compared(here, there, *(Tokenizer.load(model).get_vocab() for model in (here, there)))
+
+
+def _compared(here: str, there: str, mine: Mapping[bytes, int], theirs: Mapping[bytes, int]) -> Difference:
     return Difference(
         here,
         there,
@@ -70,8 +73,8 @@ class BesideFacts(TypedDict):
 
 def beside(here: str, there: str, listed: int) -> BesideFacts:
     """The facts about two MODELs; of each kind of difference the first `listed` tokens."""
-    found = difference(here, there)
     mine, theirs = (Tokenizer.load(model).get_vocab() for model in (here, there))
+    found = _compared(here, there, mine, theirs)
     some: list[tuple[str, str, int | None, int | None]] = []
     for kind in ("only here", "only there", "other id"):
         rows = [row for row in found.rows() if row["difference"] == kind][:listed]

@@ -12,7 +12,6 @@ if the model is a RUN's, the pairs that were next in line when it was made (insp
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -27,8 +26,9 @@ from streambpe.encode.bulk import BulkReplay, pair_places
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunError, UsageError
+from streambpe.inspect.asked import spill_folder
 from streambpe.inspect.columns import print_columns
-from streambpe.inspect.rivals import superword_rivals
+from streambpe.inspect.rivals import sum_pairs, superword_rivals
 from streambpe.model.eventlog import Event, EventLog, Op
 from streambpe.model.replay import merge, split
 from streambpe.model.whole_characters import merging_pairs
@@ -39,6 +39,8 @@ from streambpe.text.shown import shown
 
 Row = dict[str, Any]  # of a table whose columns depend on what is explained; printed and put into JSON as it is
 _RIVALS = 5
+_RANGE_BYTES = 4 << 20  # of chunks replayed at once: 40 bytes per symbol
+_PAIRS = {"left": pl.Int32, "right": pl.Int32, "n": pl.Int64}
 
 
 @dataclass
@@ -243,34 +245,25 @@ def _event_row(encoder: Encoder, index: int) -> Row:
 
 
 def find_rivals(encoder: Encoder, run: Path, index: int, most: int = _RIVALS) -> list[Row]:
-    """The most frequent pairs at the moment before an event, counted anew: all distinct chunks are replayed.
-
-    Cost per symbol of the distinct chunks: about 0.3 us and 40 bytes of memory. For a superword, and under uw, the
-    stored documents are counted (inspect/rivals.py).
+    """The most frequent pairs at the moment before an event, counted anew: all distinct chunks are replayed, some at a
+    time, at about 0.3 us per symbol. For a superword, and under uw, the stored documents are counted
+    (inspect/rivals.py).
     """
     if _across_chunks(encoder, index):
         best = superword_rivals(run, EventLog(encoder.header, encoder.model.events), index, most)
         named = [(*(quoted(encoder.codec.text_bytes(side, "name")) for side in pair), n) for *pair, n in best]
         return [{"left": left, "right": right, "n": n} for left, right, n in named]
-    chunks, n = _chunk_counts(run, encoder.header.config.get("weights", {}))
-    config = encoder.header.config
-    kept = n >= config.get("freq_cutoff", 1)
-    if encoder.stop_ids:
-        kept &= ~chunks.is_in(list(encoder.stop_ids)).to_numpy()
-    symbols, lengths = encoder.codec.split_many(*as_buffers(chunks.filter(pl.Series(kept))))
-    vocabulary = encoder.model.vocabulary
+    config, vocabulary = encoder.header.config, encoder.model.vocabulary
     events = [event for event in encoder.model.events[:index] if event.op is not Op.SUPERMERGE]
     sizes = [0] * vocabulary.first_id + [len(token.base) for token in vocabulary.tokens]
     bulk = BulkReplay(events, encoder.n_log, sizes)
-    ids, counts = bulk.replay(np.where(symbols < 0, np.int32(bulk.unknown), symbols), lengths)
-    weights = np.repeat(n[kept], counts)
-    at = pair_places(ids, counts, config.get("overlaps") == "disjoint")
-    left, right = ids[at], ids[at + 1]
-    known = (left < encoder.n_log) & (right < encoder.n_log)
-    if config.get("whole_characters"):
-        known[known] = merging_pairs(vocabulary)(left[known], right[known])
-    table = pl.DataFrame({"left": left[known], "right": right[known], "n": weights[at][known]})
-    pairs = table.group_by("left", "right").agg(pl.col("n").sum())
+    pairs, folder = pl.DataFrame(schema=_PAIRS), Run.open(run)
+    with (
+        spill_folder(folder) as place,
+        weighed_counts(folder, config.get("weights", {}), place / "weighed") as part,
+    ):
+        for frame in merge_ranges([part], _RANGE_BYTES):
+            pairs = sum_pairs([pairs, _pairs_in(encoder, bulk, frame)])
     longest = config.get("max_token_length")
     if longest is not None:
         length = np.array(sizes)
@@ -298,15 +291,19 @@ def _across_chunks(encoder: Encoder, index: int) -> bool:
     return encoder.model.events[index].op is Op.SUPERMERGE or encoder.header.config.get("superwords") == "uw"
 
 
-def _chunk_counts(run: Path, weights: dict[str, str]) -> tuple[pl.Series, np.ndarray[Any, np.dtype[np.int64]]]:
-    """The counts that a training with these weights of source groups learned from."""
-    with (
-        tempfile.TemporaryDirectory(prefix="explain-") as place,
-        weighed_counts(Run.open(run), weights, Path(place) / "weighed") as part,
-    ):
-        frames = list(merge_ranges([part], 32 << 20))
-    counts = pl.concat([pl.DataFrame(schema={"chunk": pl.String, "n": pl.Int64}), *frames])
-    return counts["chunk"], counts["n"].to_numpy()
+def _pairs_in(encoder: Encoder, bulk: BulkReplay, frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows (left, right, n) of the pairs that stand in some chunks once these are replayed."""
+    config = encoder.header.config
+    frame = frame.filter(pl.col("n") >= config.get("freq_cutoff", 1), ~pl.col("chunk").is_in(list(encoder.stop_ids)))
+    symbols, lengths = encoder.codec.split_many(*as_buffers(frame["chunk"]))
+    ids, counts = bulk.replay(np.where(symbols < 0, np.int32(bulk.unknown), symbols), lengths)
+    weights = np.repeat(frame["n"].to_numpy(), counts)
+    at = pair_places(ids, counts, config.get("overlaps") == "disjoint")
+    left, right = ids[at], ids[at + 1]
+    known = (left < encoder.n_log) & (right < encoder.n_log)
+    if config.get("whole_characters"):
+        known[known] = merging_pairs(encoder.model.vocabulary)(left[known], right[known])
+    return pl.DataFrame({"left": left[known], "right": right[known], "n": weights[at][known]}, schema=_PAIRS)
 
 
 def print_explanation(found: Explanation, out: TextIO) -> None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ from streambpe.arrays import Int32
 from streambpe.config import TrainConfig
 from streambpe.encode.bulk import BulkReplay, pair_places
 from streambpe.errors import RunError
+from streambpe.inspect.asked import spill_folder
 from streambpe.inspect.check_training import config_of
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event, EventLog, Op, events_digest, supermerge_event
@@ -64,9 +64,9 @@ def superword_rivals(run: Path, log: EventLog, index: int, most: int) -> list[Ri
     folder = Run.open(run)
     config, ahead = _find_training(folder, log)
     parts = order_parts(folder, list_parts(folder))
-    with tempfile.TemporaryDirectory(prefix="explain-", dir=run if config.superwords == "uw" else None) as place:
+    with spill_folder(folder) as place:
         if config.superwords == "uw":
-            moment = _in_stage_two(folder, config, log, index, parts, Path(place))
+            moment = _in_stage_two(folder, config, log, index, parts, place)
         else:
             moment = _among_chunks(folder, config, log, ahead, index, parts)
         pairs = _count(moment, config.overlaps == "disjoint")
@@ -180,11 +180,12 @@ def _count(moment: _Moment, disjoint: bool) -> pl.DataFrame:
         pairs = pl.DataFrame({"left": ids[at], "right": ids[at + 1]})
         frames.append(pairs.group_by("left", "right").agg(pl.len().cast(pl.Int64).alias("n")))
         if sum(frame.height for frame in frames[1:]) > frames[0].height:
-            frames = [_add_up(frames)]
-    return _add_up(frames)
+            frames = [sum_pairs(frames)]
+    return sum_pairs(frames)
 
 
-def _add_up(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def sum_pairs(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Rows (left, right, n), each pair once."""
     return pl.concat(frames).group_by("left", "right").agg(pl.col("n").sum())
 
 

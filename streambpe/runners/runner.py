@@ -126,10 +126,9 @@ class Lanes(Generic[Argument, Result]):
         for thread in threads:
             thread.start()
         told = False
-        while any(thread.is_alive() for thread in threads):
+        while alive := next((thread for thread in threads if thread.is_alive()), None):
             try:
-                for thread in threads:
-                    thread.join(_LOOK_SECONDS)
+                alive.join(_LOOK_SECONDS)
                 if self.halted and not told:
                     told = True
                     on_halt()

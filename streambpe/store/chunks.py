@@ -5,9 +5,9 @@
                                   table sources, in one transaction: a kill at any moment leaves each part counted once
     counts/merged-00003.parquet   several folded parts added up; names the files it replaces
 
-Counts are added up by SQL, one range of chunks after another, so that memory does not grow with the counts and the rows
-end up in the order of the chunks' bytes. A row that was changed by hand keeps its change; table run then says that the
-counts were edited.
+Counts are added up one range of chunks after another (those of the first fold by the core, later ones by SQL), so that
+memory does not grow with the counts and the rows end up in the order of the chunks' bytes. A row that was changed by
+hand keeps its change; table run then says that the counts were edited.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ NAME = "mmh3"
 
 
 def documents_digest(run: Run, parts: Sequence[SequencePart], threads: int = 1) -> str:
-    """`mmh3:` and the sum in hex. Memory: one part for each thread, about 20 bytes per chunk in it."""
+    """`mmh3:` and the sum in hex. Memory: two parts for each thread, about 20 bytes per chunk in them."""
     total = DocumentSum()
     hashes = hashes_of_chunks(run.sequences)
 

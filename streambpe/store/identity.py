@@ -180,5 +180,5 @@ def refuse_other_log(log: Path) -> None:
         raise ModelError(
             f"{log} is not what training {name} of {log.parent} wrote: it was changed, or put there from elsewhere. "
             f"Nothing was changed. Put the right one back, or remove it and train again (`streambpe train "
-            f"{log.parent}{option}` with its options): the counts are kept."
+            f"{typed(log.parent)}{option}` with its options): the counts are kept."
         )

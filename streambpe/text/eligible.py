@@ -15,7 +15,8 @@ from collections.abc import Callable
 import regex
 
 from streambpe.errors import UsageError
-from streambpe.text.expressions import end_of_text
+from streambpe.resources import DOCUMENT_SECONDS
+from streambpe.text.expressions import MOST_REPEATED, end_of_text, least_length
 
 SUPERWORD_PATTERNS = {
     "improved": r"^(?=.+\p{L})(?:\p{L}\p{M}*|[ _'\u2019])+\Z",
@@ -32,14 +33,22 @@ def find_superword_pattern(name: str) -> str:
 def text_test(name: str, option: str) -> Callable[[bytes], bool]:
     """A test of a token's bytes: valid UTF-8 in which the pattern is found. `option`: how an error names it."""
     try:
-        compiled = regex.compile(find_superword_pattern(name))
+        expression = find_superword_pattern(name)
+        if least_length(expression) > MOST_REPEATED:
+            raise MemoryError("too large a repetition")
+        compiled = regex.compile(expression)
     except (regex.error, OverflowError, RecursionError, MemoryError) as why:
         raise UsageError(f"{option} {name!r} is no regular expression: {why}.") from None
 
     def matches(content: bytes) -> bool:
         try:
-            return compiled.search(content.decode()) is not None
+            return compiled.search(content.decode(), timeout=DOCUMENT_SECONDS) is not None
         except UnicodeDecodeError:
             return False
+        except TimeoutError:
+            raise UsageError(
+                f"{option} {name!r} takes more than {DOCUMENT_SECONDS} s on one chunk of {len(content):,} bytes. What "
+                f"was counted is kept. Give an expression that tries less."
+            ) from None
 
     return matches

@@ -19,7 +19,7 @@ from streambpe.encode.formats.export import import_file
 from streambpe.encode.formats.gpt2 import gpt2_folder
 from streambpe.encode.formats.named import HF, TIKTOKEN
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import ModelError, UsageError
+from streambpe.errors import ModelError, UsageError, typed
 from streambpe.idle import idle_options
 from streambpe.model.eventlog import EventLog
 from streambpe.model.line_shapes import HEAD
@@ -87,7 +87,7 @@ def model_log(model: str | os.PathLike[str] | EventLog) -> EventLog:
     except UsageError:  # ranks carry no pattern
         raise ModelError(
             f"{model} is no tokenizer that says how text is split. If it holds tiktoken ranks: `streambpe import "
-            f"{model} --pattern PATTERN -o ranks.events.jsonl`, and give that file. Nothing was changed."
+            f"{typed(model)} --pattern PATTERN -o ranks.events.jsonl`, and give that file. Nothing was changed."
         ) from None
 
 

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from streambpe.disk import folder_bytes
-from streambpe.errors import LimitError, Stopped
+from streambpe.errors import LimitError, Stopped, typed
 from streambpe.resources import Resources, format_size
 from streambpe.sources.source import Source
-from streambpe.system import bytes_on_disk
+from streambpe.system import bytes_on_disk, tree_pids
 from streambpe.threads import StopSignal, stopped_by
 
 # Bytes on disk for each byte of text, of ordinary English; docs/scale.md. Distinct chunks come on top. superbpe was not
@@ -127,17 +127,18 @@ class _Bound:
         """What the user is told."""
         return (
             f"--max-disk {format_size(self.limit)} is reached: {self.run} and its temporary files take "
-            f"{format_size(self.reached)}. Everything committed is kept. Go on with more: streambpe resume {self.run} "
-            f"--max-disk SIZE, or the same command."
+            f"{format_size(self.reached)}. Everything committed is kept. Go on with more: streambpe resume "
+            f"{typed(self.run)} --max-disk SIZE, or the same command."
         )
 
 
 def used_bytes(run: Path, blocks: Path | None, temp_dir: Path | None) -> int:
-    """What a run and its temporary files take: those of learning, and what DuckDB spills into --temp-dir."""
+    """What a run and its temporary files take: those of learning, and what its processes spill into --temp-dir."""
     used = folder_bytes(run)
     if temp_dir is not None:
         used += folder_bytes(blocks) if blocks is not None else 0
-        for path in temp_dir.glob("duckdb_temp*"):
-            with contextlib.suppress(OSError):
-                used += bytes_on_disk(path.stat())
+        for pid in tree_pids():  # DuckDB names a file after its process; other jobs may spill into the same folder
+            for path in temp_dir.glob(f"duckdb_temp_{pid}_*"):
+                with contextlib.suppress(OSError):
+                    used += bytes_on_disk(path.stat())
     return used

@@ -94,7 +94,7 @@ class Extension:
             )
         return cls(name, log)
 
-    @property
+    @cached_property
     def lines(self) -> bytes:
         """The event log."""
         return b"".join(log_lines(self.log)[0])

@@ -35,8 +35,8 @@ from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.opening import open_engine
 from streambpe.train.superwords.documents import Documents, LocalDocuments
 from streambpe.train.superwords.interleave import Interleaved
-from streambpe.train.superwords.join import can_undo, undo
 from streambpe.train.superwords.phase import StopRequested, SuperwordJob, SuperwordPhase, phase_folder
+from streambpe.train.superwords.undo import can_undo, undo
 from streambpe.train.tables import FOLD_BYTES, Joined, Publisher, Standing, TokenCounts
 from streambpe.train.training import Corpus, Goal, Symbols, Training
 from streambpe.train.words import count_whole

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import asdict
 from fractions import Fraction
@@ -92,17 +91,15 @@ def _from_snapshot(
     snapshot, events = found
     at = sum(event.op is not Op.DELETE for event in journal.events[symbols.brought : events])
     tokens, lengths = _base_tokens(symbols)
-    with contextlib.suppress(ValueError):  # the snapshot is of a version that this one does not read
-        return Engine.restore(
-            snapshot,
-            tokens,
-            _engine_options(training, corpus, symbols, tuning),
-            first_id=len(tokens) if symbols.inherited is not None else symbols.first_learned,
-            base_lengths=lengths,
-            rule=_rule(training.config, symbols),
-            events=merges[:at],
-        )
-    return None
+    return Engine.restore(
+        snapshot,
+        tokens,
+        _engine_options(training, corpus, symbols, tuning),
+        first_id=len(tokens) if symbols.inherited is not None else symbols.first_learned,
+        base_lengths=lengths,
+        rule=_rule(training.config, symbols),
+        events=merges[:at],
+    )
 
 
 def _replay(

@@ -20,6 +20,7 @@ from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint, is_sealed, seal_folder
 from streambpe.system import remove_folder
 from streambpe.train.engine.engine import Engine
+from streambpe.train.engine.snapshot import SNAPSHOT_VERSION
 from streambpe.train.pace import Pace
 
 
@@ -72,6 +73,7 @@ def write_snapshot(folder: Path, engine: Engine, journal: Journal) -> None:
 
 
 def _made_of(journal: Journal, events: int) -> str:
-    """What the words after so many events follow from: the counts, the options without the size, and these events."""
+    """What the words after so many events follow from: the counts, the options without the size, and these events; and
+    how they are written."""
     config = {key: value for key, value in journal.training["config"].items() if key != "vocab_size"}
-    return fingerprint(journal.training["corpus"], config, events_digest(journal.events[:events]))
+    return fingerprint(SNAPSHOT_VERSION, journal.training["corpus"], config, events_digest(journal.events[:events]))

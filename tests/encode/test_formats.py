@@ -228,6 +228,17 @@ def test_gguf_reads_back_or_is_refused(tmp_path):
         export(other, "gguf", tmp_path / "p.gguf")
 
 
+def test_gguf_says_which_chunks_llama_cpp_takes_as_a_whole(tmp_path):
+    """Under llama-bpe it does so with every token, and only under that name: ab c here, abc there."""
+    pytest.importorskip("gguf")
+    a, b, c = b"abc"
+    events = (merge_event(a, b, 256, 3), merge_event(b, c, 257, 2), merge_event(a, 257, 258, 1))
+    for pattern, told in (("gpt4", True), ("gpt2", False)):
+        log = EventLog(Header(bytes_alphabet().to_header(), {"pattern": pattern}), events)
+        [result] = export(log, "gguf", tmp_path / f"{pattern}.gguf")
+        assert ("1 tokens are not what the merges make of their bytes" in "\n".join(result.lost)) == told
+
+
 def test_gguf_without_the_package_says_so(tmp_path, monkeypatch):
     """One line that names the package."""
     import sys

@@ -163,6 +163,18 @@ def test_the_peak_in_the_status_knows_what_stood_between_two_reports(tmp_path):
     assert run.read_status()["memory_bytes"] < before + 200 * MB
 
 
+def test_the_limit_of_a_job_ends_with_it():
+    """From Python, a job without a limit was held to that of the one before."""
+    with keeper.watching(10**9):
+        with keeper.watching(0):
+            assert keeper.limit == 10**9
+        with keeper.watching(2 * 10**9):
+            assert keeper.limit == 2 * 10**9
+        assert keeper.limit == 10**9
+    with keeper.watching(0):
+        assert keeper.limit == 0
+
+
 def _many_scripts(size: int) -> str:
     """Text of many alphabets, few of whose words stand twice: what takes most memory for its size."""
     random.seed(5)

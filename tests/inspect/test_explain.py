@@ -26,7 +26,7 @@ from streambpe.train.counting.count import count
 from streambpe.train.superwords.neighbours import Reader
 from tests.oracles import text_matches
 from tests.oracles.superwords import IMPROVED
-from tests.runs import log_of
+from tests.runs import log_of, text_run
 from tests.train import test_superwords, test_uw
 from tests.train.test_superwords import documents_run, learn
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, trained
@@ -97,6 +97,19 @@ def test_what_was_learned_was_its_own_best_rival(options, tmp_path):
         rivals = find_rivals(encoder, run, index)
         assert rivals[0] == {"left": spelled[left], "right": spelled[right], "n": events[index].n}, index
         assert len(rivals) <= 5
+
+
+def test_rivals_are_counted_some_chunks_at_a_time_beside_the_run(tmp_path, monkeypatch):
+    """All chunks were held at once, 40 bytes per symbol, and a copy of their counts lay in /tmp, which may be RAM."""
+    run = text_run(tmp_path / "run", " ".join(DOCUMENTS))
+    train(run, vocab_size=400)
+    encoder = Tokenizer.load(run).encoder
+    found = [find_rivals(encoder, run, index) for index in (3, 99)]
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
+    monkeypatch.setattr("streambpe.inspect.explain._RANGE_BYTES", 64)
+    assert [find_rivals(encoder, run, index) for index in (3, 99)] == found
+    assert found[1][0]["n"] == encoder.model.events[99].n
+    assert not list(run.glob("*.tmp"))
 
 
 def test_rivals_are_the_counts_of_that_moment(tmp_path):

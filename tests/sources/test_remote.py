@@ -642,7 +642,7 @@ def test_credentials_stay_out_of_what_is_written(tmp_path, server, store, monkey
 
 def test_credentials_do_not_follow_to_another_server(tmp_path, server, monkeypatch):
     """What a server sends on to is asked without them."""
-    (tmp_path / "netrc").write_text("default login me password hush-hush\n")
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password hush-hush\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     web._netrc.cache_clear()
     with web_server() as first:
@@ -651,6 +651,15 @@ def test_credentials_do_not_follow_to_another_server(tmp_path, server, monkeypat
         assert look_at(first.url("/a.txt"))[0] == len(FILES["a.txt"])
         assert "Authorization" in first.headers[-1]
         assert "Authorization" not in server.headers[-1]
+
+
+def test_passwords_go_to_hosts_that_netrc_names_and_not_in_the_clear(tmp_path, monkeypatch):
+    """The `default` entry went to every host that a source named, and passwords over plain http."""
+    (tmp_path / "netrc").write_text("machine a.example login me password hush\ndefault login me password hush\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    web._netrc.cache_clear()
+    assert web._login("https://a.example/x") == {"Authorization": "Basic bWU6aHVzaA=="}
+    assert web._login("http://a.example/x") == web._login("https://b.example/x") == {}
 
 
 def test_an_address_has_one_form(server):

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from streambpe.cli.main import main
 from streambpe.errors import LimitError, Stopped
 from streambpe.resources import Resources
+from streambpe.store.database import open_store
 from streambpe.store.job import read_jobs
 from streambpe.store.run import Run
 from streambpe.threads import StopSignal
@@ -169,17 +170,21 @@ def test_a_bound_that_is_not_reached_changes_nothing(text, tmp_path):
 
 
 def test_temporary_files_count(tmp_path, monkeypatch):
-    """Blocks of learning and what DuckDB spills, in --temp-dir; not what else lies there."""
+    """Blocks of learning and what DuckDB spills, in --temp-dir; not what else lies there: a job was stopped for what
+    its neighbour spilled."""
     for module in ("streambpe.disk", "streambpe.train.disk_bound"):  # how a file system rounds is its own affair
         monkeypatch.setattr(f"{module}.bytes_on_disk", lambda status: status.st_size)
     run, temp = tmp_path / "run", tmp_path / "temp"
     for folder in (run, temp / "blocks"):
         folder.mkdir(parents=True)
         (folder / "file").write_bytes(b"x" * 40_000)
-    (temp / "duckdb_temp_storage_DEFAULT-0.tmp").write_bytes(b"x" * 40_000)
     (temp / "other").write_bytes(b"x" * 10**6)
-    assert used_bytes(run, None, None) == 40_000
-    assert used_bytes(run, temp / "blocks", temp) == 120_000
+    (temp / "duckdb_temp_1_0_storage_DEFAULT-0.tmp").write_bytes(b"x" * 10**6)  # of process 1
+    with contextlib.closing(open_store(":memory:", memory_bytes=32 << 20, temp_dir=temp)) as con:
+        con.execute("CREATE TABLE spilled AS SELECT hash(i) AS n FROM range(8_000_000) AS numbers(i)")
+        assert used_bytes(run, None, None) == 40_000
+        assert 80_000 + 10**7 < used_bytes(run, temp / "blocks", temp) < 80_000 + 10**8
+    assert used_bytes(run, temp / "blocks", temp) == 80_000
 
 
 def test_a_stop_of_the_caller_is_still_a_stop(tmp_path):

@@ -364,6 +364,21 @@ def test_a_snapshot_of_another_training_is_never_used(counted, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+def test_a_snapshot_of_another_version_is_passed_over(counted, unbroken, tmp_path, monkeypatch):
+    """An error while this version's own is read is not taken for that: it was hidden, and hours were replayed."""
+    run = copy(counted, tmp_path / "run")
+    assert learn(run, stop_at=6, snapshot_seconds=0) is None
+
+    def fails(*arguments: Any, **options: Any) -> Engine:
+        raise ValueError("cannot reshape array")
+
+    monkeypatch.setattr(Engine, "restore", fails)
+    with pytest.raises(ValueError, match="cannot reshape"):
+        learn(run)
+    monkeypatch.setattr("streambpe.train.snapshots.SNAPSHOT_VERSION", 99)
+    assert learn(run) == unbroken
+
+
 # Larger vocabularies
 
 

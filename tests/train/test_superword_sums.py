@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
 
-from streambpe.errors import RunError
+from streambpe.errors import RunError, StoreHeld
 from streambpe.train.superwords import ranges
 from streambpe.train.superwords import sums as module
 from streambpe.train.superwords.ranges import key_ranges, keys_note, some_keys
@@ -118,6 +120,17 @@ def test_a_damaged_database_is_told_and_made_again(tmp_path):
     assert not sums.path.exists()
     files, wanted = neighbour_files(tmp_path, 2, 2, 40_000)
     sums.add_up_neighbours(files, CHUNKS, "these")
+    assert len(sums.keys(1)) == len(wanted)
+
+
+def test_a_database_that_cannot_be_opened_now_is_not_removed(tmp_path, monkeypatch):
+    """One that another process held was told to be damaged, and removed with hours of counting in it."""
+    monkeypatch.setattr("streambpe.store.database._WAIT_SECONDS", 0)
+    files, wanted = neighbour_files(tmp_path, 2, 2, 40_000)
+    sums = Sums(tmp_path / "learning.duckdb", 0, 1, None)
+    sums.add_up_neighbours(files, CHUNKS, "these")
+    with contextlib.closing(duckdb.connect(str(sums.path))), pytest.raises(StoreHeld):
+        sums.keys(1)
     assert len(sums.keys(1)) == len(wanted)
 
 

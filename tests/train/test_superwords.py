@@ -873,6 +873,15 @@ def test_a_lost_sequence_is_named(tmp_path):
         learn(run, {"vocab_size": 270, "superwords": "boundless"})
 
 
+def test_a_pattern_of_superwords_is_bounded_as_any_other(monkeypatch):
+    """It went on for years on one chunk, or took all memory to compile."""
+    monkeypatch.setattr("streambpe.text.eligible.DOCUMENT_SECONDS", 0.05)
+    with pytest.raises(UsageError, match=r"--forbid .* takes more than 0.05 s on one chunk of 41 bytes"):
+        text_test(r"^(a|aa)+$", "--forbid")(b"a" * 40 + b"b")
+    with pytest.raises(UsageError, match="too large a repetition"):
+        text_test("((a{9999}){9999}){9999}", "--superword-pattern")
+
+
 def test_patterns_end_at_the_end_of_the_text():
     """`$` never matches before a last line break; in a class or escaped it is itself."""
     assert find_superword_pattern(r"^a$") == r"^a\Z"

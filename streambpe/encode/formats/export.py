@@ -36,7 +36,7 @@ from streambpe.encode.formats.sentencepiece_out import export_sentencepiece
 from streambpe.encode.formats.tiktoken_ranks import export_tiktoken, import_tiktoken, looks_like_ranks, read_ranks
 from streambpe.encode.joins import Joins, symbols_of_ids
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import ModelError, NotKept, StreambpeError, UsageError
+from streambpe.errors import ModelError, NotKept, StreambpeError, UsageError, typed
 from streambpe.files import put_in_place
 from streambpe.model.eventlog import EventLog, Special, write_event_log
 from streambpe.model.line_shapes import HEAD
@@ -460,7 +460,7 @@ def import_file(
     if looks_like_one(head):
         raise ModelError(
             f"{path} is a .model of sentencepiece. An event log cannot hold it: its ids stand in another order, and it "
-            f"changes text before it cuts it. `evaluate --tokenizer {path}` measures it."
+            f"changes text before it cuts it. `evaluate --tokenizer {typed(path)}` measures it."
         )
     reader = _reader_of(file, head)
     if reader is not None:
@@ -512,7 +512,7 @@ def _folder(path: Path) -> str:
     if (path / "state.duckdb").is_file():
         return " It is a RUN: give it where MODEL is asked for."
     if (path / "tokenizer.json").is_file():
-        return f" `hf:{path}` reads the tokenizer.json in it."
+        return f" `{typed(f'hf:{path}')}` reads the tokenizer.json in it."
     return ""
 
 

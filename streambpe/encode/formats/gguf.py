@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.flat import FlatModel, flatten
+from streambpe.encode.formats.flat import FlatModel, flatten, not_made_of_their_bytes, shown_tokens
 from streambpe.encode.formats.hf import token_text
 from streambpe.encode.formats.hf_folder import Roles
 from streambpe.errors import ModelError
@@ -44,7 +44,13 @@ def export_gguf(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
             f"Nothing was written. Train with --pattern {' or '.join(sorted(_NAMES))}, or use --to hf."
         )
     lost = list(flat.lost)
-    if flat.ignore_merges:
+    if name == "llama-bpe":  # a chunk that is a token is taken as a whole there
+        if not flat.ignore_merges and (others := not_made_of_their_bytes(encoder)):
+            lost.append(
+                f"{len(others)} tokens are not what the merges make of their bytes ({shown_tokens(encoder, others)}): "
+                f"llama.cpp takes a chunk that is one of them as a whole under this pattern's name."
+            )
+    elif flat.ignore_merges:
         lost.append("ignore_merges cannot be said in GGUF: llama.cpp decides it by the pattern's name.")
     if name == "gpt-4o":
         lost.append(f"pattern: llama.cpp runs its own rewriting of it ({name}), which differs on a few texts.")

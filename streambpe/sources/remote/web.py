@@ -249,10 +249,14 @@ def _proxy(url: str) -> str | None:
 
 
 def _login(url: str) -> dict[str, str]:
-    """The user and password that ~/.netrc (or $NETRC) has for the host of an address."""
+    """The user and password that ~/.netrc (or $NETRC) has for the host of an address: for that host by its name, since
+    whoever writes a list of sources names hosts, and never in the clear to another machine."""
+    parts = urlsplit(url)
+    if parts.scheme != "https" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        return {}
     try:
         known = _netrc()
-        found = known.authenticators(urlsplit(url).hostname or "") if known else None
+        found = known.hosts.get(parts.hostname or "") if known else None
     except (OSError, netrc.NetrcParseError):
         return {}
     if not found:

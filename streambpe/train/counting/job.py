@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from streambpe.count_config import CountConfig
-from streambpe.errors import SourceChanged, SourceError, SourceUnreachable, Stopped, StreambpeError, UsageError
+from streambpe.errors import SourceChanged, SourceError, SourceUnreachable, Stopped, StreambpeError, UsageError, typed
 from streambpe.failpoints import failpoint
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.plurals import counted
@@ -294,7 +294,7 @@ class CountJob:
     def _going_on(self) -> str:
         left, runs = left_to_count(self._run)
         if not left:  # only the tables are behind
-            return f"Go on with: streambpe count {self._run.path}"
+            return f"Go on with: streambpe count {typed(self._run.path)}"
         return f"{ending_command(self._run, left, runs)}."
 
 

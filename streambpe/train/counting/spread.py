@@ -230,6 +230,6 @@ class Spread:
         if counted.sketch is not None:
             self._committer.note_elsewhere(counted.sketch, counted.spans)
         if counted.error is not None:
-            self._failure.source = self._failure.source or (counted.left or task.stretches)[0].source.path
+            self._failure.note(counted.error, (counted.left or task.stretches)[0].source.path)
             raise counted.error
         return [self._task(task.shared, counted.left)] if counted.left and not counted.large else []

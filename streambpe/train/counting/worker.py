@@ -74,19 +74,22 @@ class Failure:
 
     error: BaseException | None = None
     source: str | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextlib.contextmanager
     def naming(self, source: Source) -> Iterator[None]:
-        """Remember which source an error was about."""
+        """Note an error inside as one about this source."""
         try:
             yield
-        except StreambpeError:
-            self.source = self.source or source.path
+        except StreambpeError as why:
+            self.note(why, source.path)
             raise
 
-    def note(self, error: BaseException) -> None:
+    def note(self, error: BaseException, source: str | None = None) -> None:
         """Note an error; only the first is kept."""
-        self.error = self.error or error
+        with self._lock:
+            if self.error is None:
+                self.error, self.source = error, source
 
 
 class Parts(Protocol):

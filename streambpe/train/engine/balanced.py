@@ -256,12 +256,12 @@ class BalancedLearning:
         return int(self.hot_pairs()[2].max(initial=0))
 
     def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
-        """(left, right, count, floor): the pairs that count most in all groups together, in parts of bounded size."""
+        """(left, right, count, floor): the pairs that count most in all groups together, added up a part at a time."""
         kept_keys, kept, floor = np.empty(0, np.int64), np.empty(0, np.int64), 1
+        hot = [learner.hot() for learner in self._learners]
         for part in range(_PARTS):
             keys, n = [], []
-            for learner in self._learners:
-                left, right, count = learner.hot()
+            for left, right, count in hot:
                 mine = (left + right) % _PARTS == part
                 keys.append(left[mine] << 32 | right[mine])
                 n.append(count[mine])

@@ -38,7 +38,6 @@ def write_snapshot(folder: Path, state: State, learning: Learning) -> None:
     tokens = pl.DataFrame({"token": state.tokens[state.first_id :]}, schema={"token": pl.Binary})
     tokens.write_parquet(folder / "tokens.parquet")
     facts = {
-        "version": SNAPSHOT_VERSION,
         "parts": part,
         "merges": state.merges,
         "next_id": state.next_id,
@@ -53,8 +52,6 @@ def write_snapshot(folder: Path, state: State, learning: Learning) -> None:
 def read_snapshot(folder: Path, state: State) -> Words:
     """The words of a snapshot; its tokens go into a state in which nothing was learned yet."""
     facts = json.loads((folder / "engine.json").read_text(encoding="utf-8"))
-    if facts["version"] != SNAPSHOT_VERSION:
-        raise ValueError(f"{folder} has snapshot version {facts['version']}, not {SNAPSHOT_VERSION}")
     if state.first_id != facts["first_id"]:
         raise ValueError(f"{folder} starts at id {facts['first_id']}, not {state.first_id}")
     state.restore(pl.read_parquet(folder / "tokens.parquet", glob=False)["token"].to_list(), facts["lengths"])

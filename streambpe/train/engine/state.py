@@ -74,8 +74,9 @@ class State:
             good &= self.lengths[left] + self.lengths[right] <= self.options.max_token_length
         if self.rule is not None:
             good &= self.rule.allows(left, right)
-        for a, b in self.banned:
-            good &= (left != a) | (right != b)
+        if self.banned:
+            banned = [a << 32 | b for a, b in self.banned]
+            good &= np.isin(left << 32 | right, banned, invert=True)
         return good
 
     def spelled(self, left: int, right: int) -> bytes:

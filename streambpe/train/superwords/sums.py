@@ -16,6 +16,7 @@ there is: in 48 MB it ended without a result on 6.3 million distinct runs. By ra
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -46,6 +47,10 @@ _NEIGHBOUR_BYTES = 200  # of one pair of one file while pairs are grouped and or
 _RUN_BYTES = 300  # of one run of one file while runs are grouped, and twice its symbols
 _RUNS_AT_ONCE = 1 << 14  # read from what tasks left
 _SPREAD = 1 << 63  # column `by` is below this
+_DAMAGED = re.compile(  # what DuckDB says of a file that is cut off, overwritten, or another one
+    "enough bytes|valid DuckDB database|orrupt database|computed checksum|ailed to load metadata|ailed to deserialize"
+    "|Table with name|INTERNAL Error"
+)
 
 
 @dataclass(frozen=True)
@@ -143,6 +148,8 @@ class Sums:
             with self._open() as con:
                 return ask(con)
         except RunError as why:
+            if not _DAMAGED.search(str(why)):  # it is held elsewhere, or there are too many open files
+                raise
             self.forget()
             raise RunError(
                 f"{self.path} was damaged ({str(why).splitlines()[0]}). It was removed, and nothing else was lost: the "

@@ -21,6 +21,7 @@ import pytest
 
 from streambpe.arrays import MAX_COUNT
 from streambpe.errors import (
+    DiskFull,
     LimitError,
     RunError,
     RunLocked,
@@ -33,6 +34,7 @@ from streambpe.errors import (
 )
 from streambpe.inspect.check import check
 from streambpe.resources import Resources
+from streambpe.sources.source import Source
 from streambpe.store.exchange import export_counts, merge_runs
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
@@ -259,6 +261,15 @@ def test_an_error_keeps_what_was_counted_and_going_on_is_exact(tmp_path, tiny_bl
         mended.rename(bad)
         count(tmp_path / "run", names, resources=SMALL)
         assert table_of(tmp_path / "run") == tallies(documents)
+
+
+def test_a_source_is_not_refused_for_an_error_of_something_else():
+    """Two threads fail, one of them while it commits: the other's source was noted with the error of the first."""
+    failure = worker.Failure()
+    failure.note(DiskFull("The disk is full."))
+    with pytest.raises(SourceError), failure.naming(Source("b.txt", "text")):
+        raise SourceError("b.txt has bytes that are not UTF-8.")
+    assert (str(failure.error), failure.source) == ("The disk is full.", None)
 
 
 @pytest.mark.parametrize("policy", ["replace", "skip"])
