@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -54,12 +55,10 @@ def digest() -> str:
 
 
 def system_compiler() -> list[str] | None:
-    """The command of a C compiler of this machine, or None."""
-    named = os.environ.get("CC")
-    if named:
-        return shlex.split(named)
-    found = next((shutil.which(name) for name in ("cc", "gcc", "clang") if shutil.which(name)), None)
-    return [found] if found else None
+    """The command of a C compiler of this machine with the flags that a packager sets, or None."""
+    named = os.environ.get("CC") or next(filter(shutil.which, ("cc", "gcc", "clang")), None)
+    flags = [os.environ.get(name, "") for name in ("CFLAGS", "LDFLAGS")]
+    return shlex.split(" ".join([named, *flags])) if named else None
 
 
 def compiler() -> list[str]:
@@ -74,7 +73,8 @@ def build(command: list[str], target: Path, flags: list[str] | None = None) -> P
     done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"The core did not compile: {shlex.join(command)} said\n{done.stderr}")
-    record = hashlib.sha256(temporary.read_bytes()).hexdigest()
+    made = temporary.read_bytes()
+    record = f"{hashlib.sha256(made).hexdigest()} {len(made)}"
     temporary.replace(target)
     # asked for before loading: a damaged library would end the process
     target.with_name(f"{target.name}.sha256").write_text(record)
@@ -86,7 +86,8 @@ def platform_tag() -> str:
     target = os.environ.get("STREAMBPE_TARGET")
     if target:
         return TARGETS[target][1]
-    return sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    # a Python of two architectures compiles for the one it runs on
+    return sysconfig.get_platform().replace("universal2", platform.machine()).replace("-", "_").replace(".", "_")
 
 
 def build_for_wheel() -> Path:

@@ -218,7 +218,8 @@ class TrainConfig:
     )
     balance: bool = option(
         False,
-        "Parity-aware BPE: at every step the merge that counts most in the source group that is compressed worst.",
+        "Parity-aware BPE: at every step the merge that counts most in the source group that is compressed worst. "
+        "That is by bytes per token, at which a script with more bytes per letter pays; --balance-text is the cure.",
         panel="Vocabulary",
         off="--no-balance",
     )

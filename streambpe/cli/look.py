@@ -413,7 +413,7 @@ def evaluate(
     form = one_form(json=as_json, csv=as_csv)
     resources = open_resources(memory, threads, temp_dir)
     from streambpe.inspect.evaluate import evaluate as evaluate_models
-    from streambpe.inspect.evaluate import print_evaluations
+    from streambpe.inspect.evaluate import parity_told, print_evaluations
 
     with reporting(Meter("evaluating", memory_limit=resources.memory_bytes), progress) as meter:
         found = evaluate_models(
@@ -429,6 +429,8 @@ def evaluate(
             meter=meter,
         )
     print_evaluations(found, form or "table", sys.stdout, by or "source")
+    if by:
+        say(parity_told(found, by))
 
 
 @click.command()

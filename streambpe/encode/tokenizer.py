@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -27,7 +28,6 @@ from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
-import regex
 
 from streambpe.core.encoding import Decoder
 from streambpe.encode.blocks import encode_texts
@@ -48,6 +48,7 @@ _MANY = 64  # from so many ids on the core decodes
 
 Specials = Literal["all"] | AbstractSet[str]
 T = TypeVar("T")
+_DEEPEST = 12  # groups in groups of an expression: `re` refuses some hundreds
 
 
 class Tokenizer:
@@ -228,9 +229,11 @@ class Tokenizer:
         return self._encoder.id_list(as_utf8(text))
 
     def _allowed(self, text: str, allowed: Specials, disallowed: Literal["all"] | Collection[str]) -> AbstractSet[str]:
-        if disallowed == "all" and not allowed and not any(special in text for special in self._specials):
-            return frozenset()
         every = self._specials.keys()
+        if allowed == disallowed == "all":
+            return every
+        if disallowed == "all" and not (every and self._any_special.search(text)):
+            return frozenset()
         wanted: AbstractSet[str] = every if allowed == "all" else set(allowed)
         refused: AbstractSet[str] = every - wanted if disallowed == "all" else set(disallowed)
         if refused and (match := _any_of(frozenset(refused)).search(text)):
@@ -240,12 +243,19 @@ class Tokenizer:
                 f"allowed_special={{{found!r}}}; if it is ordinary text, pass "
                 f"disallowed_special=(tok.special_tokens_set - {{{found!r}}}), or () to let all pass as text."
             )
-        return every & wanted
+        return every if allowed == "all" else every & wanted
+
+    @functools.cached_property
+    def _any_special(self) -> re.Pattern[str]:
+        return _any_of(frozenset(self._specials))
+
+    def _any_allowed(self, allowed: AbstractSet[str]) -> re.Pattern[str]:
+        return self._any_special if len(allowed) == len(self._specials) else _any_of(frozenset(allowed))
 
     def _cut_specials(self, text: str, allowed: AbstractSet[str]) -> Iterator[tuple[str, int]]:
         """(ordinary text, id of the special token behind it, -1 at the end)."""
         at = 0
-        for match in _any_of(frozenset(allowed)).finditer(text):
+        for match in self._any_allowed(allowed).finditer(text):
             yield text[at : match.start()], self._specials[match.group()]
             at = match.end()
         yield text[at:], -1
@@ -259,7 +269,7 @@ class Tokenizer:
     ) -> npt.NDArray[np.uint32]:
         """As `encode`, as an array of 32-bit numbers."""
         allowed = self._allowed(text, allowed_special, disallowed_special)
-        if allowed and _any_of(frozenset(allowed)).search(text):
+        if allowed and self._any_allowed(allowed).search(text):
             return np.array(self.encode(text, allowed_special=allowed, disallowed_special=()), np.uint32)
         return self._encoder.block(as_utf8(text)).body.view(np.uint32)
 
@@ -275,7 +285,7 @@ class Tokenizer:
         texts = _several(text)
         for one in texts:
             allowed = self._allowed(one, allowed_special, disallowed_special)
-            if allowed and _any_of(frozenset(allowed)).search(one):
+            if allowed and self._any_allowed(allowed).search(one):
                 return [self.encode(t, allowed_special=allowed, disallowed_special=disallowed_special) for t in texts]
         return self.encode_ordinary_batch(texts, num_threads=num_threads)
 
@@ -447,6 +457,20 @@ def _several(texts: Iterable[str]) -> list[str]:
 
 
 @functools.lru_cache(maxsize=128)
-def _any_of(texts: frozenset[str]) -> regex.Pattern[str]:
+def _any_of(texts: frozenset[str]) -> re.Pattern[str]:
     """Matches any of the texts, the longest first."""
-    return regex.compile("|".join(regex.escape(text) for text in sorted(texts, key=lambda t: (-len(t), t))))
+    return re.compile(_tree(sorted(texts)))
+
+
+def _tree(texts: list[str], depth: int = 0) -> str:
+    """An expression of sorted texts in which no two ways begin alike, so that thousands of texts are tried as one."""
+    if depth == _DEEPEST:
+        return f"(?:{'|'.join(re.escape(text) for text in sorted(texts, key=len, reverse=True))})"
+    ways = []
+    for _, group in groupby(filter(None, texts), key=lambda text: text[0]):
+        alike = list(group)
+        first, last = alike[0], alike[-1]  # what these share, all share
+        shared = next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+        rest = [text[shared:] for text in alike]
+        ways.append(re.escape(first[:shared]) + (_tree(rest, depth + 1) if len(rest) > 1 else ""))
+    return f"(?:{'|'.join(ways)}){'' if texts[0] else '?'}"

@@ -260,6 +260,13 @@ def print_evaluations(found: Sequence[Evaluation], form: str, out: TextIO, by: s
         print_columns(out_rows, 1, out)
 
 
+def parity_told(found: Sequence[Evaluation], by: str) -> str:
+    """What parity compares, and whether these texts can say the same."""
+    n = sorted({one.values["documents"] or 0 for one in found if one.source not in (ALL, NO_GROUP)})
+    told = f"parity and gini/n are for texts that say the same (parity: tokens beside those of the first {by})"
+    return f"{told}; these do not: they have {n[0]:,} to {n[-1]:,} documents." if len(n) > 1 else f"{told}."
+
+
 def _cell(name: str, value: float | None) -> str:
     if value is None:
         return "-"

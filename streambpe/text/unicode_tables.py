@@ -2,8 +2,8 @@
 
 Two versions of `regex` may have the same tables; then a RUN counted with one goes on with the other. If their tables
 differ, the same text would fall into other chunks. So a RUN keeps the version of the package, the Unicode version, and
-a digest of every class that its pattern asks for. A digest takes some 50 ms. The digest of the version this was written
-with stands here (KNOWN), so one is made only for a new RUN under another version, and to compare where versions differ.
+a digest of every class that its pattern asks for. A digest takes some 50 ms. Those of the versions this was written
+with stand here (KNOWN), so one is made only for a new RUN under another version, and to compare where versions differ.
 
     general categories, \\s, \\w, pictographs, what a to z fold to     of every pattern
     \\p{Han}, [[:alpha:]]                                              that a user's own expression names besides
@@ -26,7 +26,8 @@ from streambpe.errors import RunMismatch
 from streambpe.text.characters import WRITTEN_WITH, every_character, unicode_version
 from streambpe.text.patterns import PRESETS, Pattern
 
-KNOWN = {WRITTEN_WITH: "cfb32ce384547aa9"}  # version of the package -> tables_digest()
+_WRITTEN = "cfb32ce384547aa9"
+KNOWN = {"2026.11.15": _WRITTEN, WRITTEN_WITH: _WRITTEN}  # version of the package -> tables_digest()
 _CATEGORIES = tuple(
     "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co Cn".split()  # noqa: SIM905
 )

@@ -20,6 +20,12 @@ from streambpe.train.engine.rules import EngineOptions
 from streambpe.train.training import Corpus, Symbols, Training
 from streambpe.train.words import WordFiles, write_words
 
+BY_BYTES = (
+    "--balance without --balance-text compares groups by bytes per token: a script with more bytes per letter "
+    "(Russian 2, English 1) seems to be compressed well, gets fewer merges, and may take more tokens per word than "
+    "without --balance."
+)
+
 
 def refuse_groups(run: Path, groups: Collection[str], config: TrainConfig) -> None:
     """An error if these groups cannot be balanced, or a ratio is of none of them."""

@@ -61,6 +61,18 @@ def test_a_build_that_fails_says_what_the_compiler_said(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_wheel_of_one_architecture_was_tagged_for_two(monkeypatch):
+    """A Python for two builds for the machine's; and a packager's flags are heeded."""
+    hook = load_hook()
+    monkeypatch.delenv("STREAMBPE_TARGET", raising=False)
+    monkeypatch.setattr(hook.sysconfig, "get_platform", lambda: "macosx-11.0-universal2")
+    monkeypatch.setattr(hook.platform, "machine", lambda: "arm64")
+    assert hook.platform_tag() == "macosx_11_0_arm64"
+    for name, value in {"CC": "cc -m64", "CFLAGS": "-g -fstack-protector", "LDFLAGS": "-Wl,-z,now"}.items():
+        monkeypatch.setenv(name, value)
+    assert hook.compiler() == ["cc", "-m64", "-g", "-fstack-protector", "-Wl,-z,now"]
+
+
 @pytest.mark.long
 def test_the_same_sources_have_the_same_digest_wherever_they_are_built(tmp_path):
     """The library knows what it was made of; the package asks for that."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+import random
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -21,7 +24,7 @@ from streambpe.encode.formats.tiktoken_ranks import ranks_and_pattern
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError
 from streambpe.model.alphabet import Alphabet, bytes_alphabet
-from streambpe.model.eventlog import EventLog, Header, Op, delete_event, merge_event, write_event_log
+from streambpe.model.eventlog import EventLog, Header, Op, Special, delete_event, merge_event, write_event_log
 from streambpe.model.parquet import write_parquet
 from streambpe.model.replay import Model, events_for_size
 from tests.tiers import examples
@@ -159,6 +162,56 @@ def test_special_tokens_are_treated_as_tiktoken_treats_them(allowed, disallowed,
         return
     assert ours.encode(text, allowed_special=allowed, disallowed_special=disallowed) == wanted
     assert ours.encode_batch([text], allowed_special=allowed, disallowed_special=disallowed) == [wanted]
+
+
+SPECIALS = {
+    "of one shape": [f"<|special_{i}|>" for i in range(2048)],
+    "inside each other": [letter * n for letter in "a<" for n in range(1, 201)],
+    "of any beginning": ["".join(random.Random(i).choices("ab<|>.*(é日 ", k=1 + i % 9)) for i in range(2048)],
+}
+
+
+def cut_by_hand(text: str, specials: set[str]) -> list[str]:
+    """Character by character: the longest special token that stands there, else one character of text."""
+    lengths = sorted({len(special) for special in specials}, reverse=True)
+    parts, at = [""], 0
+    while at < len(text):
+        found = next((text[at : at + n] for n in lengths if text[at : at + n] in specials), None)
+        parts[-1] += text[at] if found is None else ""
+        parts += [] if found is None else [found, ""]
+        at += 1 if found is None else len(found)
+    return parts
+
+
+@pytest.mark.parametrize("shape", SPECIALS)
+def test_thousands_of_special_tokens_made_encoding_40_times_slower(shape):
+    """They are looked for as one, and are found where a slow loop finds them: the longest, from the left."""
+    log = trained("plain")
+    specials = list(dict.fromkeys(SPECIALS[shape]))
+    top = log.header.specials[0].id
+    numbered = tuple(Special(text, top + i) for i, text in enumerate(specials))
+    tokenizer = Tokenizer(EventLog(replace(log.header, specials=numbered), log.events))
+    rng = random.Random(shape)
+    text = "".join(
+        rng.choice([*specials[::41], "a", "aaa", "<", "<|special_", "é日", " of the ", "."]) for _ in range(900)
+    )
+    wanted: list[int] = []
+    for part in (parts := cut_by_hand(text, set(specials))):
+        wanted += (
+            [tokenizer.special_tokens[part]] if part in tokenizer.special_tokens else tokenizer.encode_ordinary(part)
+        )
+    assert len(parts) > 300
+    assert tokenizer.encode(text, allowed_special="all") == wanted
+    assert tokenizer.encode(text, allowed_special=set(specials), disallowed_special=()) == wanted
+    with pytest.raises(ValueError, match=f"special token {re.escape(repr(parts[1]))} at character {len(parts[0])}"):
+        tokenizer.encode(text)
+    assert tokenizer.encode("BC") == tokenizer.encode_ordinary("BC")
+    some = set(specials[:3])
+    assert tokenizer.encode(text, allowed_special=some, disallowed_special=()) == [
+        number
+        for part in cut_by_hand(text, some)
+        for number in ([tokenizer.special_tokens[part]] if part in some else tokenizer.encode_ordinary(part))
+    ]
 
 
 def test_facts_and_single_tokens_equal_tiktoken():

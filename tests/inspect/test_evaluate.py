@@ -207,6 +207,20 @@ def test_models_named_by_absolute_and_by_relative_paths_stand_in_one_table():
     assert out.getvalue().splitlines()[0].split() == ["/runs/en", "runs/de", "hf/tokenizer.json"]
 
 
+def test_parity_was_printed_for_texts_that_do_not_say_the_same_without_a_word(tmp_path):
+    """It says what it compares; and that the texts differ, if they have other numbers of documents."""
+    model = save("plain", tmp_path)
+    for name, lines in {"en": ["of the", "a the"], "de": ["von der", "ein"], "more": ["a", "b", "c"]}.items():
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n")
+    command = ("evaluate", model, "--lines", "--by", "source", "--text", tmp_path / "en.txt", "--text")
+    told = "parity and gini/n are for texts that say the same (parity: tokens beside those of the first source)"
+    assert cli(*command, tmp_path / "de.txt").stderr == f"{told}.\n"
+    assert (
+        cli(*command, tmp_path / "more.txt", "--json").stderr == f"{told}; these do not: they have 2 to 3 documents.\n"
+    )
+    assert "parity" not in cli("evaluate", model, "--text", tmp_path / "en.txt").stderr
+
+
 def test_gini():
     """Half of the mean difference, beside the mean; nothing of fewer than two."""
     assert measures.gini([2, 2, 2]) == 0
@@ -231,7 +245,9 @@ def test_the_command_prints_tables_json_and_csv(sources, tmp_path):
     table = list(csv.DictReader(io.StringIO(cli("evaluate", *models, *texts, "--by", "source", "--csv").stdout)))
     assert [int(row["tokens"]) for row in table] == [row["tokens"] for row in rows]
     assert set(table[0]) == {"model", "source", *MEASURES}
-    shown = cli("evaluate", *models, *texts, "--by", "source").stdout.splitlines()
+    told = cli("evaluate", *models, *texts, "--by", "source")
+    assert "tokens beside those of the first source); these do not: they have " in told.stderr
+    shown = told.stdout.splitlines()
     assert len(shown) == 7
     assert shown[1].split()[:2] == ["plain.events.jsonl", "a.jsonl"]
     together = cli("evaluate", *models, *texts).stdout

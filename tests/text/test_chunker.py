@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import shutil
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -371,15 +372,19 @@ def test_a_core_that_is_missing_damaged_or_of_other_sources_is_one_sentence(tmp_
     library = tmp_path / binding.LIBRARY
     monkeypatch.setattr(binding, "FOLDER", tmp_path)
 
-    def cut_short():
+    def put(data: bytes):
         """Another file: the one that is loaded is mapped into this process."""
-        (tmp_path / "cut").write_bytes(library.read_bytes()[:5000])
-        (tmp_path / "cut").replace(library)
+        (tmp_path / "other").write_bytes(data)
+        (tmp_path / "other").replace(library)
 
+    whole = library.read_bytes()
+    flipped = whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:]
     try:
         for damage, told in (
             (lambda: (tmp_path / "count.c").write_text("int other;"), "is not made of the sources beside it"),
-            (cut_short, "does not load"),
+            (lambda: put(flipped), "does not load"),
+            (lambda: put(whole[: len(whole) // 2]), "does not load"),
+            (lambda: put(whole[:40]), "does not load"),
             (library.unlink, "is missing"),
         ):
             damage()
@@ -387,6 +392,29 @@ def test_a_core_that_is_missing_damaged_or_of_other_sources_is_one_sentence(tmp_
             with pytest.raises(CoreError, match=told) as error:
                 binding.library()
             assert "Install streambpe again" in str(error.value)
+    finally:
+        monkeypatch.undo()
+        binding.library.cache_clear()
+
+
+@pytest.mark.skipif(not shutil.which("strip"), reason="needs strip")
+@pytest.mark.parametrize("without", ["", "*.sha256", "*.[ch]"])
+def test_a_core_that_a_packager_stripped_was_damaged(tmp_path, monkeypatch, without):
+    """It is loaded, as it is without its record or without the sources; cut short, it is damaged all the same."""
+    for file in binding.FOLDER.iterdir():
+        if file.is_file() and not (without and file.match(without)):
+            shutil.copy(file, tmp_path)
+    library = tmp_path / binding.LIBRARY
+    subprocess.run(["strip", library], check=True)
+    monkeypatch.setattr(binding, "FOLDER", tmp_path)
+    try:
+        binding.library.cache_clear()
+        assert binding.library().core_digest
+        library.rename(tmp_path / "loaded")
+        library.write_bytes((tmp_path / "loaded").read_bytes()[:20_000])
+        binding.library.cache_clear()
+        with pytest.raises(CoreError, match="it is damaged"):
+            binding.library()
     finally:
         monkeypatch.undo()
         binding.library.cache_clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from streambpe.errors import RunMismatch, TablesDiffer
 from streambpe.model.eventlog import EventLog, read_event_log, write_event_log
 from streambpe.store.exchange import merge_runs
 from streambpe.store.run import Run
+from streambpe.text import characters
 from streambpe.text import unicode_tables as tables
 from streambpe.text.characters import unicode_version
 from streambpe.text.patterns import find_pattern
@@ -78,6 +80,20 @@ def test_the_same_version_costs_no_digest(texts, tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "tables_digest", lambda named=(): pytest.fail("asked"))
     count(tmp_path / "run", texts[:1], resources=SMALL)
     count(tmp_path / "run", texts, resources=SMALL)
+
+
+def test_every_command_searched_all_of_unicode_under_a_newer_package(monkeypatch):
+    """Which Unicode version a package has that was not there yet is asked in runs, not of 800 000 single characters."""
+    characters.every_character()
+    tracemalloc.start()
+    for written_with in (regex.__version__, "2001.1.1"):
+        monkeypatch.setattr(characters, "WRITTEN_WITH", written_with)
+        assert unicode_version.__wrapped__() == unicode_version()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 8_000_000, "a list of every unassigned character takes 50 MB"
+    monkeypatch.setattr(characters, "every_character", lambda: "a\U00040000" * 400_000)
+    assert unicode_version.__wrapped__() == "later than 18.0.0", "fewer are unassigned"
 
 
 def test_known_digests_are_those_of_the_tables():

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from streambpe.config import TrainConfig
+from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import LimitError, ReplayMismatch, ResumeMismatch, RunError, SourceError, Stopped, UsageError
 from streambpe.inspect import check_balance
 from streambpe.inspect.check import check
@@ -34,6 +35,7 @@ from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import list_parts, parts_by_group
 from streambpe.store.run import Run
 from streambpe.train.balance_texts import own_folder
+from streambpe.train.balancing import BY_BYTES
 from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count
 from streambpe.train.engine import balanced
@@ -210,6 +212,28 @@ def texts(tmp_path_factory) -> dict[str, str]:
     ))  # fmt: skip
     (folder / "han.txt").write_text(natural_text(4, 1_000).translate({97 + i: 0x4E00 + i * i for i in range(26)}))
     return {path.stem: str(path) for path in folder.iterdir()}
+
+
+def test_russian_took_more_tokens_with_balance_and_nothing_said_why(tmp_path):
+    """By bytes, a script with two for a letter gets fewer merges than without; texts are the cure, as train says."""
+    english = natural_text(5, 6_000)
+    said_by = {"en": english, "ru": english.translate({97 + i: 0x430 + i for i in range(26)})}
+    for name, text in said_by.items():
+        (tmp_path / f"{name}.txt").write_text(text)
+    files = {name: str(tmp_path / f"{name}.txt") for name in said_by}
+    count(tmp_path / "run", [*files.values()], groups=[f"{n}={file}" for n, file in files.items()], resources=SMALL)
+    tokens, warnings = {}, {}
+    for name, how in {
+        "plain": {},
+        "bytes": {"balance": True},
+        "texts": {"balance": True, "balance_texts": files},
+    }.items():
+        trained = train(tmp_path / "run", name=name, vocab_size=400, resources=SMALL, **how)
+        tokens[name] = len(Tokenizer.load(trained.log).encode(said_by["ru"]))
+        warnings[name] = trained.warnings
+    assert tokens["bytes"] > 1.1 * tokens["plain"]
+    assert tokens["texts"] <= tokens["plain"]
+    assert warnings == {"plain": (), "bytes": (BY_BYTES,), "texts": ()}
 
 
 def test_texts_are_what_groups_are_measured_on(counted, texts, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import resource
 import shutil
 import signal
@@ -500,6 +501,19 @@ def test_the_documents_sum_knows_documents_not_their_order(tmp_path):
     assert digest("b", ["", "of days", "the end"]) == first
     assert digest("c", ["the endof days", ""]) != first
     assert digest("d", ["the end", "of days"]) != first
+
+
+def test_the_event_log_page_described_another_sum_of_documents(tmp_path):
+    """What stands in the header is what the code of docs/event-log.md makes of the documents' chunks."""
+    page = (Path(__file__).parents[2] / "docs/event-log.md").read_text(encoding="utf-8")
+    (code,) = (code for code in re.findall(r"```python\n(.*?)```", page, re.S) if "def documents_sum" in code)
+    scope: dict = {}
+    exec(code, scope)
+    documents = ["the end of days", "", "the end", "a longer chunk: otorhinolaryngologically é日"] * 2
+    run = documents_run(tmp_path / "run", documents, "boundless")
+    learn(run, {"vocab_size": 260, "superwords": "boundless"})
+    chunks = [[chunk.encode() for chunk in find_pattern("boundless").split(text)] for text in documents]
+    assert log_of(run).header.corpus["documents_sum"] == scope["documents_sum"](chunks)
 
 
 @pytest.mark.long
