@@ -15,7 +15,7 @@ from collections.abc import Callable
 import regex
 
 from streambpe.errors import UsageError
-from streambpe.text.expressions import end_of_text
+from streambpe.text.expressions import end_of_text, refuse_calls
 
 SUPERWORD_PATTERNS = {
     "improved": r"^(?=.+\p{L})(?:\p{L}\p{M}*|[ _'\u2019])+\Z",
@@ -31,6 +31,7 @@ def find_superword_pattern(name: str) -> str:
 
 def text_test(name: str, option: str) -> Callable[[bytes], bool]:
     """A test of a token's bytes: valid UTF-8 in which the pattern is found. `option`: how an error names it."""
+    refuse_calls(name, f"{option} {name[:60]!r}")
     try:
         compiled = regex.compile(find_superword_pattern(name))
     except (regex.error, OverflowError, RecursionError, MemoryError) as why:
