@@ -8,14 +8,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NotRequired, TypedDict
+
+import psutil
 
 from streambpe.errors import UsageError
 from streambpe.model.corpus_facts import CorpusFacts
@@ -47,6 +51,36 @@ class WorkerFacts(TypedDict):
     memory_bytes: NotRequired[int]  # of a worker on a cluster
 
 
+class ProcessFacts(TypedDict):
+    """Which process writes: ids are used again, and another machine has the same ones."""
+
+    pid: int
+    host: str
+    began: float | None  # in the unit of `_began`
+
+
+def this_process() -> ProcessFacts:
+    """This process, as status.json and a lock name it."""
+    return {"pid": os.getpid(), "host": socket.gethostname(), "began": _began(os.getpid())}
+
+
+def is_alive(process: ProcessFacts) -> bool | None:
+    """Whether that process is still there, and no other with its id; None: it is on another machine."""
+    if process["host"] != socket.gethostname():
+        return None
+    return psutil.pid_exists(process["pid"]) and _began(process["pid"]) in (process["began"], None)
+
+
+def _began(pid: int) -> float | None:
+    """When a process began; None where the system does not tell. On Linux in ticks since the machine was started,
+    because times of day move when its clock is set."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return float(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
+    with contextlib.suppress(psutil.Error):
+        return psutil.Process(pid).create_time()
+    return None
+
+
 class JobFacts(TypedDict, total=False):
     """What a job tells of itself beside how far it is."""
 
@@ -66,7 +100,7 @@ class JobFacts(TypedDict, total=False):
     workers: list[WorkerFacts]  # while others than this process's threads are at work
 
 
-class Status(JobFacts):
+class Status(ProcessFacts, JobFacts):
     """What status.json and --progress jsonl say."""
 
     stage: str
@@ -83,7 +117,6 @@ class Status(JobFacts):
     memory_bytes: int
     memory_limit_bytes: int | None
     peak_memory_bytes: int
-    pid: int
     updated: str
 
 
@@ -168,7 +201,7 @@ class Meter:
             "memory_limit_bytes": self.memory_limit or None,
             "peak_memory_bytes": self.peak_memory,
             **self.facts,
-            "pid": os.getpid(),
+            **this_process(),
             "updated": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         }
 

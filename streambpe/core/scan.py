@@ -108,11 +108,10 @@ class ChainFinder:
         completed(library().count_chains(table.handle, *self._rule(refused), *arrays, len(column), state.ctypes.data))
         return ChunkList(*table.take())
 
-    def tokens(self, chains: ChunkList) -> tuple[Ids, Longs]:
+    def tokens(self, chains: ChunkList) -> tuple[Ids | npt.NDArray[np.uint16], Longs]:
         """(the tokens of all chains, one chain behind the other, where each begins and, at last, where all end)."""
         start, stop = int(chains.offsets[0]), int(chains.offsets[-1])
-        flat = np.ascontiguousarray(chains.data[start:stop]).view(self.wide).astype(np.int32)
-        return flat, (chains.offsets - start) // self.itemsize
+        return chains.data[start:stop].view(self.wide), (chains.offsets - start) // self.itemsize
 
     def rewrite(self, numbers: ChunkTable, column: Ids, refused: Refused, made: Ids, first: Longs) -> Ids:
         """Replace every chain by made[first[k] : first[k + 1] - 1], k its number in the table, in the column itself."""

@@ -30,7 +30,7 @@ from streambpe.inspect.page import card
 from streambpe.inspect.page_facts import Facts, gather
 from streambpe.inspect.page_panels import Panel, panels
 from streambpe.inspect.status import RunStatus, describe_run
-from streambpe.inspect.watch import View
+from streambpe.inspect.watch import GOES_ON, View
 from streambpe.plurals import counted
 from streambpe.progress import Meter, clock, describe_range
 from streambpe.resources import Resources, format_size
@@ -113,7 +113,7 @@ class LiveRun:
             return "waiting"
         status = self.view.look()
         self.state = status["state"]
-        if status["state"] == "running":
+        if status["state"] in GOES_ON:
             self._keep(status)
         drawn = [*map(_drawn, (self._throughput(status), self._memory(), self._latest())), *self._of_tables()]
         cards = [(name, html) for name, html, is_card in drawn if is_card]
@@ -332,5 +332,5 @@ def _read_tables(live: LiveRun, stop: threading.Event) -> None:
                 took, seen = time.monotonic() - began, now
         ends = time.monotonic() + max(_TABLES_SECONDS, _TABLES_SHARE * took if seen and seen[0] == "running" else 0.0)
         while time.monotonic() < ends and not stop.wait(_DONE_SECONDS):
-            if seen and seen[0] == "running" and live.state not in ("running", "waiting"):
+            if seen and seen[0] == "running" and live.state not in (*GOES_ON, "waiting"):
                 break  # it ended: what the page shows last is looked at now

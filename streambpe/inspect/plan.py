@@ -30,7 +30,7 @@ from streambpe.inspect.rehearsal import Rehearsal, rehearse
 from streambpe.inspect.sample import SUBSETS, SampleFiles, as_whole, draw_windows
 from streambpe.plurals import counted
 from streambpe.progress import Meter, clock
-from streambpe.resources import SMALLEST_MEMORY_BYTES, Resources, format_size
+from streambpe.resources import SMALLEST_MEMORY_BYTES, Resources, format_size, release_memory
 from streambpe.runners.ray import refuse_missing_engine, workers_on
 from streambpe.sources.decode import block_text, naming_documents
 from streambpe.sources.find import find_sources
@@ -154,6 +154,7 @@ def plan(
         meter = meter or Meter("sampling")
         meter.total = min(rehearse_bytes, sum(source.bytes for source in found))
         grown = grow(found, rehearse_bytes, pattern, options, config, files, meter)
+        release_memory()  # the rehearsal takes --memory beside what this process keeps
         job = describe_job(files.arguments, how, config, resources)
         rehearsed = rehearse(folder / "run", job, stop, meter=meter)
         places = rehearsed.batches[0]["places"] if rehearsed.batches else 0

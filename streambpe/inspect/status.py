@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import psutil
-
 from streambpe.disk import folder_bytes
 from streambpe.errors import typed
 from streambpe.plurals import counted
-from streambpe.progress import Status, WorkerFacts
+from streambpe.progress import Status, WorkerFacts, is_alive
 from streambpe.resources import format_size
 from streambpe.store.run import Run
 
@@ -71,11 +69,15 @@ def _told(busy: WorkerFacts, status: Status) -> str:
 
 
 def running_state(status: Status, run: Path) -> Status:
-    """A status read from disk, corrected: if it says "running" but its process is gone, the process was killed."""
-    if status.get("state") == "running" and not psutil.pid_exists(int(status.get("pid", 0))):
-        return {
-            **status,
-            "state": "killed",
-            "message": f"The process is gone; `streambpe resume {typed(run)}` goes on from here.",
-        }
+    """A status read from disk, corrected: if it says "running" but its process is gone, the process was killed. Whether
+    one on another machine is still there is unknown here."""
+    if status.get("state") != "running":
+        return status
+    alive = is_alive(status)
+    if alive is None:
+        message = f"Process {status['pid']} is on {status['host']}; only there can be seen whether it still runs."
+        return {**status, "state": "unknown", "message": message}
+    if not alive:
+        message = f"The process is gone; `streambpe resume {typed(run)}` goes on from here."
+        return {**status, "state": "killed", "message": message}
     return status

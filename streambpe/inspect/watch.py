@@ -40,6 +40,7 @@ from streambpe.text.shown import harmless, shown
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 32  # of bars and sparklines, in characters
 _TABLES_SECONDS = 5.0  # between two looks at the tables
+GOES_ON = ("running", "unknown")  # states of a job that may tell more; unknown: it is on another machine
 _LATEST = 12  # how many of the latest tokens are shown
 
 
@@ -60,10 +61,10 @@ class View:
         status = look_at(self.run)
         if status["state"] == "running":
             self.rates.append(float(status.get("recent_per_second") or 0.0))
-        if time.monotonic() - self._tables_seen >= _TABLES_SECONDS or status["state"] != "running":
+        if time.monotonic() - self._tables_seen >= _TABLES_SECONDS or status["state"] not in GOES_ON:
             self._look_at_tables(self.name or status.get("training", "main"))
             self._tables_seen = time.monotonic()
-        if status["state"] == "running":
+        if status["state"] in GOES_ON:
             self._look_at_journal(self.name or status.get("training", "main"))
         return status
 
@@ -105,11 +106,11 @@ def watch(
             while not view.run.status_file.exists():
                 time.sleep(every)
     has_writer, status = view.run.has_writer(), view.look()
-    if once or not (has_writer or status["state"] == "running"):
+    if once or not (has_writer or status["state"] in GOES_ON):
         console.print(draw(view, status))
         return
     with Live(draw(view, status), console=console, auto_refresh=False) as live:
-        while has_writer or status["state"] == "running":  # a command that counted, and now learns, is still there
+        while has_writer or status["state"] in GOES_ON:  # a command that counted, and now learns, is still there
             time.sleep(every)
             has_writer, status = view.run.has_writer(), view.look()
             live.update(draw(view, status), refresh=True)

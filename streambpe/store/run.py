@@ -17,7 +17,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import sys
 import threading
 import time
@@ -27,13 +26,12 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import duckdb
-import psutil
 
 from streambpe.disk import disk_full, says_disk_full
 from streambpe.errors import RunError, RunLocked, Stopped, UsageError, typed
 from streambpe.failpoints import failpoint
 from streambpe.files import UNFINISHED, folder_for_tables, put_in_place, unfinished
-from streambpe.progress import Status
+from streambpe.progress import Status, is_alive, this_process
 from streambpe.sources.remote.address import is_remote
 from streambpe.store.database import FORMAT_VERSION, create_schema, open_store, put_facts
 from streambpe.store.identity import (
@@ -301,7 +299,7 @@ class Run:
                     f"Wait for it (`streambpe watch {typed(self.path)}` shows how far it is), or stop it: it commits "
                     f"what it has and can be resumed."
                 )
-            entry = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+            entry = {**this_process(), "since": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
             _tell_holder(handle, json.dumps(entry).encode())
             self._seen, self._holder = {}, threading.get_ident()
             try:
@@ -324,8 +322,7 @@ class Run:
         """Whether a command of this machine writes here, by what it put into the lock; status.json speaks of one of its
         jobs. The lock itself is not tried: whoever began just then would be refused."""
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            entry = json.loads((self.path / "lock").read_bytes())
-            return bool(entry["host"] == socket.gethostname() and psutil.pid_exists(entry["pid"]))
+            return bool(is_alive(json.loads((self.path / "lock").read_bytes())))
         return False
 
     def _is_elsewhere(self, handle: int) -> bool:

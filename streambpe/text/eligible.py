@@ -16,7 +16,7 @@ import regex
 
 from streambpe.errors import UsageError
 from streambpe.resources import DOCUMENT_SECONDS
-from streambpe.text.expressions import MOST_REPEATED, end_of_text, least_length
+from streambpe.text.expressions import MOST_REPEATED, end_of_text, least_length, refuse_calls
 
 SUPERWORD_PATTERNS = {
     "improved": r"^(?=.+\p{L})(?:\p{L}\p{M}*|[ _'\u2019])+\Z",
@@ -32,6 +32,7 @@ def find_superword_pattern(name: str) -> str:
 
 def text_test(name: str, option: str) -> Callable[[bytes], bool]:
     """A test of a token's bytes: valid UTF-8 in which the pattern is found. `option`: how an error names it."""
+    refuse_calls(name, f"{option} {name[:60]!r}")
     try:
         expression = find_superword_pattern(name)
         if least_length(expression) > MOST_REPEATED:

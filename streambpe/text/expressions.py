@@ -13,6 +13,8 @@ from typing import Literal, cast
 
 import regex
 
+from streambpe.errors import PatternError
+
 MOST_REPEATED = 10_000_000  # the most characters that a match may be required to have
 _TOKEN = regex.compile(
     r"""(?sx)
@@ -23,6 +25,7 @@ _TOKEN = regex.compile(
   | (?P<other> . )
     """
 )
+_CALL = regex.compile(r"\(\?(?:R|\d+|&\w+|P>\w+)\)")
 _CODE_POINT = regex.compile(r"(?s)\\u([0-9a-fA-F]{4})|\\U([0-9a-fA-F]{8})|\\.")
 Kind = Literal["escape", "class", "repeat", "open", "close", "bar", "end", "other"]
 
@@ -69,6 +72,17 @@ def code_points_spelled_out(text: str) -> str:
         return "\\" + character if character in r"\[](){}.*+?^$|-" else character
 
     return str(_CODE_POINT.sub(spelled, text))
+
+
+def refuse_calls(expression: str, what: str) -> None:
+    r"""An error for an expression that calls itself or a group: `\((?:[^()]|(?R))*\)`. `what`: how it names it."""
+    for token in tokens(expression):
+        call = _CALL.match(expression, token.at) if token.kind == "open" else None
+        if call:
+            raise PatternError(
+                f"{what} calls itself with {call[0][:20]}: how deep that goes, and how much memory it takes, follows "
+                f"from the text, and no limit stops it. Nothing was changed. Write it out as deep as it has to go."
+            )
 
 
 def least_length(expression: str) -> int:

@@ -31,7 +31,7 @@ from streambpe.text.cuts import (
     WORD_LEVEL,
     Cutter,
 )
-from streambpe.text.expressions import MOST_REPEATED, least_length
+from streambpe.text.expressions import MOST_REPEATED, least_length, refuse_calls
 from streambpe.text.script_blocks import UNICODE
 from streambpe.text.script_rules import ScriptRules, split_by_rules
 from streambpe.text.script_runs import split_script_runs
@@ -207,6 +207,7 @@ def _own_pattern(expression: str, gaps: str) -> Pattern:
             f"There is no pattern named {expression!r}.{meant} Known: {', '.join(PRESETS)}; or give a regular "
             f"expression."
         )
+    refuse_calls(expression, f"The pattern {expression[:60]!r}")
     try:
         if least_length(expression) > MOST_REPEATED:
             raise MemoryError

@@ -32,6 +32,7 @@ NOT_IN_THE_CODE = {
     "a document that can be cut": "none",
     "a page of Parquet": "none",
     "a window of zstd": "128 MB",
+    "calls of a REGEX to itself or a group of it": "none",
     "ids": "2^31 - 1",
     "memory of `sql`": "`--memory`",
 }

@@ -6,6 +6,8 @@ import gzip
 import io
 import json
 import random
+import subprocess
+import sys
 import threading
 from collections import Counter
 from dataclasses import fields, replace
@@ -190,6 +192,26 @@ def test_the_command(tmp_path, large):
 
 
 @pytest.mark.long
+@pytest.mark.long
+def test_the_rehearsal_does_not_stand_beside_what_the_sample_took(large):
+    """`plan --memory 256MB` took 342 MB: the rehearsal's own, and 144 MB of a process that only waited for it."""
+    code = """
+import os, sys
+from streambpe.resources import Resources, prepare_allocators
+prepare_allocators(256 * 10**6)
+from streambpe.inspect import plan
+from streambpe.system import anonymous_bytes
+def rehearse(*given, **more):
+    print(anonymous_bytes(os.getpid()) - before)
+    sys.exit()
+plan.rehearse = rehearse
+before = anonymous_bytes(os.getpid())
+plan.plan([sys.argv[1]], resources=Resources(256 * 10**6, 2))
+"""
+    told = subprocess.run([sys.executable, "-c", code, str(large)], capture_output=True, text=True, check=True)
+    assert int(told.stdout) < 25 * 10**6
+
+
 def test_superwords_are_rehearsed_with_documents(tmp_path):
     """Documents are stored, and the forecast says that it is rough."""
     source = tmp_path / "x.txt"

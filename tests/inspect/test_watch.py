@@ -20,7 +20,7 @@ from streambpe.inspect.latest import Latest
 from streambpe.inspect.query import print_query
 from streambpe.inspect.status import look_at
 from streambpe.inspect.watch import sparkline, watch
-from streambpe.progress import Meter, clock, describe_range, eta_range
+from streambpe.progress import Meter, clock, describe_range, eta_range, this_process
 from streambpe.store.run import Run
 from streambpe.train.commands import train
 from tests.runs import SMALL, Driver, cli, rows, text_run
@@ -93,7 +93,7 @@ def test_status_names_what_each_process_is_at(trained):
     run = Run(trained)
     status = run.read_status()
     workers = [{"pid": 4711, "task": "counting big.jsonl from 1,000,000", "done": 12_300_000}]
-    at_work = {**status, "state": "running", "stage": "counting", "pid": os.getpid(), "workers": workers}
+    at_work = {**status, **this_process(), "state": "running", "stage": "counting", "workers": workers}
     run.write_status({**at_work, "unit": "bytes"})
     told = cli("status", trained).stdout
     assert "1 process at work on counting:" in told
@@ -192,6 +192,24 @@ def test_what_is_gone_or_held_is_no_crash(trained, tmp_path):
         assert "killed" in shown(trained)
     finally:
         Run(trained).write_status(before)
+
+
+def test_a_killed_run_whose_process_id_is_used_again_is_no_running_one(trained, tmp_path):
+    """Another program has the id now; or the run is on another machine, where only that one can tell."""
+    run = Run(shutil.copytree(trained, tmp_path / "run"))
+    killed = {**run.read_status(), **this_process(), "state": "running"}
+    run.write_status(killed)  # type: ignore[arg-type]
+    assert look_at(run)["state"] == "running"
+    later = {**killed, "began": -1.0}
+    run.write_status(later)  # type: ignore[arg-type]
+    (run.path / "lock").write_text(json.dumps(later))
+    assert look_at(run)["state"] == "killed"
+    assert not run.has_writer()
+    assert "killed" in shown(run.path)
+    run.write_status({**killed, "host": "node7"})  # type: ignore[arg-type]
+    told = cli("status", run.path).stdout
+    assert "unknown" in told
+    assert f"Process {os.getpid()} is on node7" in told
 
 
 def test_time_left_is_a_range_over_the_speeds_seen(monkeypatch):

@@ -256,15 +256,26 @@ def test_patterns_that_cannot_be_compiled_or_run(tmp_path, expression):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("call", ["(?R)", "(?0)", "(?1)", "(?&again)", "(?P>again)"])
+def test_a_pattern_that_calls_itself_is_refused_wherever_one_is_given(tmp_path, call):
+    """Nested brackets in the text took 2.7 times --memory, whatever the time limit; one message names the call."""
+    expression = rf"(?<again>\((?:[^()]|{call})*\))|(?s:.)"
+    (tmp_path / "a.txt").write_text("((the) cat)")
+    for option in ("--pattern", "--stage2-pattern", "--superword-pattern", "--forbid"):
+        more = [] if option == "--pattern" else ["--superwords", "uw" if "stage2" in option else "boundless"]
+        result = invoke("train", tmp_path / "run", tmp_path / "a.txt", option, expression, *more, *MEMORY)
+        assert result.exit_code == 2
+        assert f"calls itself with {call}" in result.stderr
+        assert len(result.stderr.strip().splitlines()) == 1
+        assert not (tmp_path / "run").exists()
+    find_pattern(rf"[{call}]|\(\?R|(?s:.)")  # none of these is a call
+
+
 @pytest.mark.long
-def test_a_pattern_that_overflows_on_the_text_only(tmp_path):
-    """It passes what patterns are tried on, and calls itself without end where the text has an x."""
-    expression = r"(?s)x(?<again>(?&again))|."
-    (tmp_path / "a.txt").write_text("the cat " * 20 + "x")
-    message = refused(tmp_path, tmp_path / "a.txt", "--pattern", expression)
-    assert "runs out of memory on a text of 161 characters" in message
-    process = SplitProcess(expression, None, False)
-    with pytest.raises(PatternError, match="runs out of memory"):
+def test_a_pattern_that_overflows_on_the_text_only():
+    """It calls itself without end where the text has an x."""
+    process = SplitProcess(r"(?s)x(?<again>(?&again))|.", None, False)
+    with pytest.raises(PatternError, match="runs out of memory on a text of 2 characters"):
         process.split(["ax"], False)
     assert process.split(["ab"], False)[0] == ["a", "b"]  # it lives on
     process.close()

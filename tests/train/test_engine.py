@@ -4,6 +4,7 @@ interruptions."""
 from __future__ import annotations
 
 import random
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
@@ -296,6 +297,27 @@ def test_snapshot_and_restore_go_on_with_the_same_events(tmp_path, stop):
     assert done + rest == want
     twice = Engine.restore(tmp_path / "second", BASE, EngineOptions(ties="bytes"))
     assert done + events_of(list(twice.batches(600 - stop))) == want
+
+
+@pytest.mark.parametrize("force_scan", [False, True])
+def test_going_on_from_a_snapshot_holds_no_copy_of_it(tmp_path, force_scan):
+    """A snapshot of many parts goes part by part into memory or to disk: in Python a part's worth is held at once."""
+    rng = np.random.default_rng(5)
+    offsets = np.arange(0, 1_200_001, 4)
+    words = Words(rng.integers(97, 123, 1_200_000, np.int32), offsets, np.ones(300_000, np.int64))
+    engine = Engine(words, BASE, EngineOptions(force_scan=True, block_places=60_000))
+    engine.snapshot(tmp_path / "snap")
+    engine.close()
+    written = sum(path.stat().st_size for path in (tmp_path / "snap").iterdir())
+    assert len(list((tmp_path / "snap").glob("symbols_*"))) >= 20
+    options = EngineOptions(force_scan=force_scan, block_places=60_000)
+    tracemalloc.start()
+    try:
+        Engine.restore(tmp_path / "snap", BASE, options).close()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < written / 4
 
 
 @pytest.mark.parametrize(("ties", "overlaps"), RULES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from streambpe.arrays import Int32
 from streambpe.core.learner import Learner, Rule
 from streambpe.core.scan import drop_words
+from streambpe.train.engine import scan as scan_module
 from streambpe.train.engine.column import read_column, write_column
 from streambpe.train.engine.engine import Words
 from streambpe.train.engine.frontier import FloorRequest, Frontier, best_pairs
@@ -58,6 +60,32 @@ def test_a_column_holds_the_words_of_two_tokens_and_more():
     assert symbols.tolist() == [97, 98, 99, 100, 101]
     assert offsets.tolist() == [0, 3, 5]
     assert again.tolist() == [3, 2]
+
+
+def peak_of(make) -> tuple[object, int]:
+    """What it makes, and the most memory that numpy took for it."""
+    tracemalloc.start()
+    try:
+        made = make()
+        return made, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_training_on_a_word_of_millions_of_letters_takes_few_bytes_for_each(monkeypatch):
+    """As a column (4 bytes a place), and where a rule is asked which of its pairs may merge (1 byte)."""
+    monkeypatch.setattr(scan_module, "_PLACES", 1 << 14)
+    size = 200_000
+    word = np.random.default_rng(1).integers(0, 50, size).astype(np.uint16)
+    (column, weights), peak = peak_of(lambda: write_column(word, np.array([0, size]), np.array([2])))
+    assert column.tolist() == [-1, *word.tolist(), -1]
+    assert weights.tolist() == [2]
+    assert peak < 8 * size
+    links = Links(*np.zeros((3, 0), np.int64), 0, [], lambda left, right: left % 7 < right % 5)
+    refused, peak = peak_of(lambda: links.refused(column))
+    pairs = zip([-1, *word.tolist()], [*word.tolist(), -1], strict=True)
+    assert refused.tolist() == [a >= 0 and b >= 0 and not a % 7 < b % 5 for a, b in pairs] + [False]
+    assert peak < 8 * size
 
 
 def test_finished_words_leave_with_their_weights():

@@ -8,19 +8,22 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from streambpe.arrays import Int32, Int64
 
 SEPARATOR = -1
 
 
-def write_column(symbols: Int32, offsets: Int64, weights: Int64, shortest: int = 2) -> tuple[Int32, Int64]:
+def write_column(
+    symbols: Int32 | npt.NDArray[np.uint16], offsets: Int64, weights: Int64, shortest: int = 2
+) -> tuple[Int32, Int64]:
     """Words as a column with separators; words of fewer than two tokens are left out, since they have no pair.
 
     `shortest` 1 keeps words of one token: a deletion may split them.
 
         symbols  7 8 9 5 6 4   offsets 0 3 4 6   weights 3 2 9      (5 has no pair, and is left out)
-        flat     7 8 9 6 4     index   1 2 3 5 6    one further for the first separator, and one for each word before
+        flat     7 8 9 6 4     ends 0 4 7: where the separators stand
         column   -1 7 8 9 -1 6 4 -1              weights 3 9
     """
     length = np.diff(offsets)
@@ -31,9 +34,9 @@ def write_column(symbols: Int32, offsets: Int64, weights: Int64, shortest: int =
         length = length[keep]
         weights = weights[keep]
     column = np.full(len(flat) + len(length) + 1, SEPARATOR, np.int32)
-    index = np.arange(1, len(flat) + 1)
-    index += np.repeat(np.arange(len(length)), length)
-    column[index] = flat
+    inside = np.ones(len(column), np.bool_)  # a byte a place: a word may be of millions
+    inside[np.append(0, np.cumsum(length + 1))] = False
+    column[inside] = flat
     return column, np.ascontiguousarray(weights, dtype=np.int64)
 
 

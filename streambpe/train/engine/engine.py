@@ -21,7 +21,8 @@ from __future__ import annotations
 import shutil
 import weakref
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -70,7 +71,7 @@ class Engine:
         """
         self._prepare(State(base_tokens, options or EngineOptions(), first_id, base_lengths, rule, ties))
         self._check_sums(words)
-        self._load(words)
+        self._load(lambda: [words])
 
     def _prepare(self, state: State) -> None:
         self.state = state
@@ -133,12 +134,14 @@ class Engine:
 
     # ------------------------------------------------------------------ in memory or on disk
 
-    def _load(self, words: Words) -> None:
+    def _load(self, pieces: Callable[[], Iterable[Words]]) -> None:
+        """`pieces`: gives the words, as often as it is asked."""
         self.learning: Learning
         options = self.options
         self._fitting = options.memory_bytes // BYTES_PER_PLACE if not options.force_scan else options.index_below
-        if not (not options.force_scan and self._to_memory(lambda: word_slices(words))):
-            self.learning = DiskLearning(self.state, [(words.symbols, words.offsets, words.weights)], self.folder)
+        if options.force_scan or not self._to_memory(lambda: chain.from_iterable(map(word_slices, pieces()))):
+            parts = ((words.symbols, words.offsets, words.weights) for words in pieces())
+            self.learning = DiskLearning(self.state, parts, self.folder)
 
     def _to_memory(self, parts: Callable[[], Parts]) -> bool:
         """Learn from these words in memory, if they fit."""
@@ -313,13 +316,13 @@ class Engine:
         `events`: the merges up to the snapshot; needed only by a `rule`, which is told of each again.
         """
         state = State(base_tokens, options or EngineOptions(), first_id, base_lengths, rule, None)
-        words = read_snapshot(folder, state)
+        pieces = read_snapshot(folder, state)
         if rule is not None:
             for a, b, new, _ in events:
                 rule.born(np.array([a]), np.array([b]), np.array([new]))
         engine = cls.__new__(cls)
         engine._prepare(state)
-        engine._load(words)
+        engine._load(pieces)
         return engine
 
     def close(self) -> None:

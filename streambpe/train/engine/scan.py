@@ -29,6 +29,7 @@ from streambpe.train.engine.pair_counter import PairCounter
 T = TypeVar("T")
 
 SCAN_BYTES_PER_PLACE = 40  # of a block at work
+_PLACES = 1 << 20  # looked at together by a rule, which takes 40 bytes for each
 
 
 @dataclass
@@ -64,8 +65,10 @@ class Links:
         if self.allowed is None:
             return None
         refused = np.zeros(len(column), np.bool_)
-        inside = np.flatnonzero((column[:-1] >= 0) & (column[1:] >= 0))
-        refused[inside] = ~self.allowed(column[inside].astype(np.int64), column[inside + 1].astype(np.int64))
+        for at in range(0, len(column), _PLACES):
+            left, right = column[at : at + _PLACES], column[at + 1 : at + 1 + _PLACES]
+            inside = np.flatnonzero((left[: len(right)] >= 0) & (right >= 0))
+            refused[at + inside] = ~self.allowed(left[inside].astype(np.int64), right[inside].astype(np.int64))
         return refused
 
 
@@ -190,7 +193,7 @@ class ScanColumn:
                 if size == 0:
                     return None
                 shorter = links.finder(size, ids)
-                lists = [_chains_again(lists[0], finder, shorter, links)]
+                lists = [_chains_again(lists.pop(), finder, shorter, links)]
                 finder = shorter
             folded = tokens
         self.touched += self.places
@@ -265,6 +268,7 @@ class ScanColumn:
 def _chains_again(chains: ChunkList, found_by: ChainFinder, finder: ChainFinder, links: Links) -> ChunkList:
     """The chains of `finder` that stand in chains which `found_by` made of more links."""
     column, weights = _chain_column(chains, found_by)
+    del chains  # of a word of millions of tokens they are large
     return finder.count(column, weights, links.refused(column))
 
 

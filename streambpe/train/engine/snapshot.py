@@ -8,6 +8,7 @@ engine.json                                                      the rest
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -49,8 +50,8 @@ def write_snapshot(folder: Path, state: State, learning: Learning) -> None:
     (folder / "engine.json").write_text(json.dumps(facts), encoding="utf-8")
 
 
-def read_snapshot(folder: Path, state: State) -> Words:
-    """The words of a snapshot; its tokens go into a state in which nothing was learned yet."""
+def read_snapshot(folder: Path, state: State) -> Callable[[], Iterator[Words]]:
+    """Gives the words of a snapshot, as often as it is called; the tokens go into a state that learned nothing yet."""
     facts = json.loads((folder / "engine.json").read_text(encoding="utf-8"))
     if state.first_id != facts["first_id"]:
         raise ValueError(f"{folder} starts at id {facts['first_id']}, not {state.first_id}")
@@ -61,24 +62,15 @@ def read_snapshot(folder: Path, state: State) -> Words:
     if state.lives is not None:
         state.lives.load(facts["lives"])
         state.dead = state.lives.alive.count(False)
-    return _read_parts(folder, facts["parts"])
+    return lambda: _read_parts(folder, facts["parts"])
 
 
 def _paths(folder: Path, part: int) -> list[Path]:
     return [folder / f"{name}_{part:05d}.npy" for name in ("symbols", "offsets", "weights")]
 
 
-def _read_parts(folder: Path, parts: int) -> Words:
-    """The words of a snapshot; one part is memory-mapped, several are joined."""
-    if parts == 1:
-        symbols_path, offsets_path, weights_path = _paths(folder, 0)
-        return Words(np.load(symbols_path, mmap_mode="r"), np.load(offsets_path), np.load(weights_path))
-    symbols, offsets, weights = [np.empty(0, np.int32)], [np.zeros(1, np.int64)], [np.empty(0, np.int64)]
-    total = 0
+def _read_parts(folder: Path, parts: int) -> Iterator[Words]:
+    """The words of a snapshot, part by part, as memory maps: joined they would be held beside their copy."""
     for part in range(parts):
-        some, own, n = map(np.load, _paths(folder, part))
-        symbols.append(some)
-        offsets.append(own[1:] + total)
-        total += int(own[-1])
-        weights.append(n)
-    return Words(np.concatenate(symbols), np.concatenate(offsets), np.concatenate(weights))
+        symbols, offsets, weights = (np.load(path, mmap_mode="r") for path in _paths(folder, part))
+        yield Words(symbols, offsets, weights)
