@@ -128,7 +128,10 @@ class _State:
         state, _, checksum = file.read_bytes().rpartition(b"\n")
         if mmh3.mmh3_x64_128_digest(state).hex().encode() != checksum:
             raise damaged_output(file, file.parent)
-        return msgspec.json.decode(state, type=cls)
+        try:
+            return msgspec.json.decode(state, type=cls)
+        except msgspec.DecodeError:
+            raise damaged_output(file, file.parent) from None
 
     def write(self, file: Path) -> None:
         """Replace what `read` gives."""
@@ -442,7 +445,7 @@ class _Job:
         sizes = (saved.ids * self.dtype.itemsize, (saved.documents + 1) * 8, saved.documents)
         for part, size in zip(self.parts, sizes, strict=False):
             made = part is self.ids and saved.finishing and not part.path.exists()  # a .bin is its part, renamed
-            part.refuse_damage(saved.sums[part.path.name], size, self.path if made else part.path)
+            part.refuse_damage(saved.sums.get(part.path.name), size, self.path if made else part.path)
         for part, size in zip(self.parts, sizes, strict=False):
             if part.path.exists():
                 os.truncate(part.path, size)
