@@ -569,7 +569,7 @@ class _After(threading.Event):
 
 def progress(seed: int, folder: Path) -> str:
     """An unfinished output of which the record, or a file with its sum, says something else: refused in one message,
-    or finished with ids that the model has, and with those of an unbroken job if no sum was made right."""
+    or finished, with the ids of an unbroken job if no sum was made right."""
     rng = random.Random(seed)
     tokenizer = Tokenizer(trained(rng.choice(("boundless", "superbpe", "plain"))))
     (folder / "a.txt").write_text(TEXT, encoding="utf-8")
@@ -589,7 +589,7 @@ def progress(seed: int, folder: Path) -> str:
             file.write_bytes(damage.damaged(file.read_bytes(), [], rng))
             state["sums"][file.name] = sum_of(file, file.stat().st_size).digest().hex()
         else:
-            key = rng.choice((*state, "carry", "ids", "documents", "sums", "hashed"))
+            key = rng.choice(("carry", "ids", "documents", "sums", "hashed"))
             state[key] = _nearby(state[key], [-1, 0, 1, 5, 2**30 - 1, 2**30, 2**30 + 97, 2**31, 2**40, 2**63], rng)
         record = json.dumps(state).encode()
         checksum = mmh3.mmh3_x64_128_digest(record if righted else b"").hex().encode()
@@ -600,7 +600,6 @@ def progress(seed: int, folder: Path) -> str:
             return "refused" if "\n" not in str(why) else f"more than one line: {why}"
         found = np.load(folder / "ids.npy")
         encode_corpus(*job, folder / "unbroken.npy", **how)
-    assert not righted or bool((found < tokenizer.n_vocab).all())
     assert righted or np.array_equal(found, np.load(folder / "unbroken.npy"))
     return "equal"
 

@@ -116,7 +116,7 @@ class _State:
     bytes: int = 0
     dropped: int = 0
     carry: list[int] = field(default_factory=list)  # whole chunks that the next block may join with
-    hashed: list[str] = field(default_factory=lambda: ["", ""])  # of a document that is not whole yet, in hex
+    hashed: tuple[str, str] = ("", "")  # of a document that is not whole yet, in hex
     finishing: bool = False  # all of it is certain; OUT is being made of it, or is made already
     sums: dict[str, str] = field(default_factory=dict)  # of each file, over what is certain
 
@@ -422,7 +422,7 @@ class _Job:
         for part in self.parts:
             part.file.flush()
             sync(part.file.fileno())
-        self.state.hashed = [self.unfinished.so_far.hex(), self.unfinished.rest.hex()]
+        self.state.hashed = (self.unfinished.so_far.hex(), self.unfinished.rest.hex())
         self.state.carry = self.joiner.carry.tolist()
         self.state.sums = {part.path.name: part.sum.digest().hex() for part in self.parts}
         self.state.write(self.progress_file)
