@@ -10,6 +10,7 @@ import hashlib
 import json
 import lzma
 import random
+import threading
 import unicodedata
 import warnings
 from collections import Counter
@@ -20,18 +21,26 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
 
+import mmh3
+import numpy as np
 import pyarrow.parquet as pq
 import regex
 import tiktoken
 import tokenizers
 
+from streambpe.encode import blocks, corpus
+from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.export import export, import_file
 from streambpe.encode.formats.hf import tokenizer_json
+from streambpe.encode.sidecar import sum_of
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import EventLogError, NotKept, PatternError, PatternTooSlow, StreambpeError
+from streambpe.errors import EventLogError, NotKept, PatternError, PatternTooSlow, Stopped, StreambpeError
+from streambpe.files import unfinished
 from streambpe.inspect.check import check
-from streambpe.model.eventlog import EventLog, read_event_log, write_event_log
+from streambpe.model.alphabet import script_alphabet
+from streambpe.model.eventlog import Event, EventLog, Header, merge_event, read_event_log, write_event_log
+from streambpe.model.script import encode_text
 from streambpe.resources import Resources
 from streambpe.text.patterns import PRESETS, Pattern, find_pattern
 from streambpe.train.counting import sizes
@@ -486,6 +495,115 @@ def logs(seed: int, folder: Path) -> str:
     return _usable(log)
 
 
+def _script_log(rng: random.Random) -> EventLog:
+    """A log over SCRIPT's symbols, those that the texts of `_SOME` are made of among them."""
+    alphabet = script_alphabet(rng.choice(("bytes", "error"))).to_header()
+    known = encode_text("the end of the day")
+    events: list[Event] = []
+    for number in range(1 + alphabet["size"], 1 + alphabet["size"] + rng.randint(0, 12)):
+        events.append(merge_event(rng.choice(known), rng.choice(known), number, 1))
+        known.append(number)
+    return EventLog(Header(alphabet, {"pattern": "script"}), tuple(events))
+
+
+def headers(seed: int, folder: Path) -> str:
+    """A log of which one to three fields say something else, its digest right: refused, or it encodes as replayed."""
+    rng = random.Random(seed)
+    logs = (random_log, lambda seed: trained(rng.choice(KINDS)), lambda seed: _script_log(rng))
+    path = folder / "a.events.jsonl"
+    write_event_log(path, rng.choice(logs)(seed))
+    header, *events = [json.loads(line) for line in path.read_bytes().splitlines()]
+    if header["config"]["pattern"] not in PRESETS:  # a user's own is split in a process of its own: slow
+        header["config"]["pattern"] = "gpt2"
+    near = [-1, 0, 1, 2, 97, 255, 256, 257, 1915, 1916, 1917, 2171, 2172, 2173, 65535, 65536, 2**31 - 1, 2**31, 2**63]
+    near += [event["id"] + add for event in events[-3:] for add in (-1, 0, 1)]
+    for _ in range(rng.choice((1, 1, 2))):
+        place = rng.choice((header["alphabet"], header["alphabet"], header, *rng.choices(events or [header], k=3)))
+        if rng.random() < 0.15:
+            header["alphabet"] = (
+                _script_log(rng) if rng.random() < 0.5 else trained(rng.choice(KINDS))
+            ).header.alphabet
+        elif rng.random() < 0.1:
+            at, gone = rng.randint(0, len(events)), rng.choice(near)
+            events.insert(at, {"op": "delete", "id": gone, "into": rng.choices(near, k=rng.randint(0, 3)), "n": 1})
+        elif rng.random() < 0.2:
+            header |= {"version": 2, "inherited": rng.choice(near), "free": [rng.choices(near, k=2)]}
+        else:
+            key = rng.choice(sorted(place))
+            place[key] = _nearby(place[key], near, rng)
+    body = b"".join(json.dumps(event, separators=(",", ":")).encode() + b"\n" for event in events)
+    if isinstance(header.get("events"), dict):
+        header["events"] |= {"count": len(events), "sha256": hashlib.sha256(body).hexdigest()}
+    path.write_bytes(json.dumps(header, separators=(",", ":")).encode() + b"\n" + body)
+    try:
+        log = read_event_log(path)
+    except StreambpeError:
+        return "refused"
+    return _usable(log)
+
+
+def _nearby(value: Any, near: Sequence[int], rng: random.Random) -> Any:
+    """A value of the same kind as one of a log: another number, list, text or table."""
+    if isinstance(value, dict):
+        return {**value, rng.choice([*value, "size"]): rng.choice(near)}
+    if isinstance(value, list):
+        changed = list(value)
+        rng.shuffle(changed)
+        return [*changed[: rng.randint(0, len(changed))], *rng.choice(([], value[:1], [rng.choice(near)], ["6162"]))]
+    if isinstance(value, int):
+        return rng.choice(near)
+    return rng.choice(("", "script", "bytes", "chars", "gpt2", "ab", "00", None))
+
+
+class _After(threading.Event):
+    """Set after it was looked at so many times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self._times = times
+
+    def is_set(self) -> bool:
+        self._times -= 1
+        return self._times < 0
+
+
+def progress(seed: int, folder: Path) -> str:
+    """An unfinished output of which the record, or a file with its sum, says something else: refused in one message,
+    or finished, with the ids of an unbroken job if no sum was made right."""
+    rng = random.Random(seed)
+    tokenizer = Tokenizer(trained(rng.choice(("boundless", "superbpe", "plain"))))
+    (folder / "a.txt").write_text(TEXT, encoding="utf-8")
+    how: dict[str, Any] = {"resources": Resources(1 << 30, 1), "validation": rng.choice((None, "1/2")), "lines": True}
+    job, kept = (tokenizer, [str(folder / "a.txt")]), unfinished(folder / "ids.npy")
+    small = mock.patch.multiple(blocks, _MOST_BLOCK=1500, _LEAST_BLOCK=1500)
+    with small, mock.patch.object(corpus, "COMMIT_SECONDS", 0):
+        try:
+            encode_corpus(*job, folder / "ids.npy", stop=_After(rng.randint(2, 9)), **how)
+        except Stopped:
+            state = json.loads((kept / "progress.json").read_bytes().rpartition(b"\n")[0])
+        else:
+            return "equal"
+        file = kept / rng.choice(sorted(state["sums"]))
+        righted = rng.random() < 0.8
+        if rng.random() < 0.4 and file.stat().st_size:
+            file.write_bytes(damage.damaged(file.read_bytes(), [], rng))
+            state["sums"][file.name] = sum_of(file, file.stat().st_size).digest().hex()
+        else:
+            key = rng.choice(("carry", "ids", "documents", "sums", "hashed"))
+            state[key] = _nearby(state[key], [-1, 0, 1, 5, 2**30 - 1, 2**30, 2**30 + 97, 2**31, 2**40, 2**63], rng)
+        record = json.dumps(state).encode()
+        checksum = mmh3.mmh3_x64_128_digest(record if righted else b"").hex().encode()
+        (kept / "progress.json").write_bytes(record + b"\n" + checksum)
+        try:
+            encode_corpus(*job, folder / "ids.npy", **how)
+        except StreambpeError as why:
+            return "refused" if "\n" not in str(why) else f"more than one line: {why}"
+        found = np.load(folder / "ids.npy")
+        encode_corpus(*job, folder / "unbroken.npy", **how)
+    assert righted or np.array_equal(found, np.load(folder / "unbroken.npy"))
+    return "equal"
+
+
 def ids(seed: int, folder: Path) -> str:
     """Damaged files of ids, and lists of ids by hand: decoded, or refused."""
     rng = random.Random(seed)
@@ -565,5 +683,5 @@ def _split_alike(pattern: Pattern, texts: list[str]) -> str:
 
 FUZZ: tuple[Callable[[int, Path], str], ...] = (
     words, superwords, stages, counting, encoders, patterns, readers, importers, tokenizer_files,
-    ranks, logs, ids,
+    ranks, logs, headers, progress, ids,
 )  # fmt: skip

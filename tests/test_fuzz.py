@@ -10,7 +10,7 @@ from tests.tiers import long
 
 # Superwords have long tests of their own beside their code. Slow ones first.
 EACH = {"words": 1, "counting": 1, "readers": 1, "encoders": 1, "importers": 4, "tokenizer_files": 6, "ranks": 6,
-        "ids": 4, "logs": 8, "patterns": 8}  # fmt: skip
+        "ids": 4, "logs": 8, "headers": 40, "progress": 8, "patterns": 8}  # fmt: skip
 FIRST = 20_000_000
 
 

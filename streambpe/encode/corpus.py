@@ -116,7 +116,7 @@ class _State:
     bytes: int = 0
     dropped: int = 0
     carry: list[int] = field(default_factory=list)  # whole chunks that the next block may join with
-    hashed: list[str] = field(default_factory=lambda: ["", ""])  # of a document that is not whole yet, in hex
+    hashed: tuple[str, str] = ("", "")  # of a document that is not whole yet, in hex
     finishing: bool = False  # all of it is certain; OUT is being made of it, or is made already
     sums: dict[str, str] = field(default_factory=dict)  # of each file, over what is certain
 
@@ -128,7 +128,10 @@ class _State:
         state, _, checksum = file.read_bytes().rpartition(b"\n")
         if mmh3.mmh3_x64_128_digest(state).hex().encode() != checksum:
             raise damaged_output(file, file.parent)
-        return msgspec.json.decode(state, type=cls)
+        try:
+            return msgspec.json.decode(state, type=cls)
+        except msgspec.DecodeError:
+            raise damaged_output(file, file.parent) from None
 
     def write(self, file: Path) -> None:
         """Replace what `read` gives."""
@@ -419,7 +422,7 @@ class _Job:
         for part in self.parts:
             part.file.flush()
             sync(part.file.fileno())
-        self.state.hashed = [self.unfinished.so_far.hex(), self.unfinished.rest.hex()]
+        self.state.hashed = (self.unfinished.so_far.hex(), self.unfinished.rest.hex())
         self.state.carry = self.joiner.carry.tolist()
         self.state.sums = {part.path.name: part.sum.digest().hex() for part in self.parts}
         self.state.write(self.progress_file)
@@ -442,7 +445,7 @@ class _Job:
         sizes = (saved.ids * self.dtype.itemsize, (saved.documents + 1) * 8, saved.documents)
         for part, size in zip(self.parts, sizes, strict=False):
             made = part is self.ids and saved.finishing and not part.path.exists()  # a .bin is its part, renamed
-            part.refuse_damage(saved.sums[part.path.name], size, self.path if made else part.path)
+            part.refuse_damage(saved.sums.get(part.path.name), size, self.path if made else part.path)
         for part, size in zip(self.parts, sizes, strict=False):
             if part.path.exists():
                 os.truncate(part.path, size)

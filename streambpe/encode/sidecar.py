@@ -91,10 +91,12 @@ class GrowingFile:
         self.file.write(data)
         self.sum.update(data)
 
-    def refuse_damage(self, wanted: str, size: int, path: Path) -> None:
+    def refuse_damage(self, wanted: str | None, size: int, path: Path) -> None:
         """An error unless the first `size` bytes, at `path`, have this checksum; what follows them was not certain."""
-        self.sum = sum_of(path, size) if path.exists() else mmh3.mmh3_x64_128()
-        if self.sum.digest().hex() != wanted:
+        held = path.stat().st_size if path.exists() else 0
+        possible = 0 <= size <= held
+        self.sum = sum_of(path, size) if held and possible else mmh3.mmh3_x64_128()
+        if not possible or self.sum.digest().hex() != wanted:
             raise damaged_output(path, self.path.parent)
 
 

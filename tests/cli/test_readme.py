@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from streambpe.cli.main import main
 from tests.runs import cli
 
 ROOT = Path(__file__).parents[2]
@@ -72,6 +73,43 @@ def test_other_pages_go_as_they_are_typed(tmp_path, name, commands, library):
     without = "" if library and importlib.util.find_spec(library) else library
     assert type_out(page, tmp_path, without) == commands
     assert "```python" in page
+
+
+TYPED = {"README", "jobs", "tutorial", "python", "event-log"}  # the tests above
+NOT_TYPED = {
+    "counting": "two lines of a formula, which tests/sources/test_samples.py judges, and datatrove, which has a test",
+    "encode": "needs transformers and a sentencepiece model of one's own",
+    "script": "lines out of the rules; tests/text/test_script.py has the values",
+    "watching": "needs the report that the lines above it make",
+}
+
+
+def test_every_page_with_python_or_console_blocks_is_typed_out_or_says_why_not():
+    """A page that gains its first block is put in one of the two."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    found = {page.stem for page in pages if re.search(r"^```(python|console)$", page.read_text("utf-8"), re.M)}
+    assert found == TYPED | NOT_TYPED.keys()
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
+def test_remarks_behind_commands_were_taken_for_arguments(page):
+    """A shell reads what stands behind a command as words of it unless # says otherwise; every option is there."""
+    for block in re.findall(r"^```\n(.*?)^```", page.read_text("utf-8"), re.M | re.S):
+        for line in re.findall(r"^(?:\$ )?streambpe .*", block, re.M):
+            typed = shlex.split(line.removeprefix("$ "), comments=True)
+            assert "--" not in typed, line
+            assert not re.search(r"  +\w", re.sub(r"\"[^\"]*\"|#.*", "", line)), line
+            command = main.commands[typed[1]]
+            flags = {flag for param in command.params for flag in (*param.opts, *param.secondary_opts)} | {"--help"}
+            if "|" not in typed:
+                assert {word for word in typed if re.fullmatch(r"--[a-z-]+", word)} <= flags, line
+
+
+def test_python_blocks_parse_on_every_page():
+    """Those of pages that are not typed out as well."""
+    for page in (ROOT / "docs").glob("*.md"):
+        for code in re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S):
+            compile(code, str(page), "exec")
 
 
 def test_readme_names_files_that_exist():

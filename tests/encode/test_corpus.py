@@ -220,8 +220,9 @@ def test_a_bit_that_flips_in_a_file_of_ids_is_told(tmp_path, name, seed):
     assert [document.decode() for document in decode_array(tokenizer, tmp_path / name)] == DOCUMENTS
 
 
-def test_progress_that_names_ids_of_no_model_is_refused(tmp_path, small_blocks, monkeypatch):
-    """The core was handed them as they were."""
+def test_progress_that_no_encoding_wrote_is_refused(tmp_path, small_blocks, monkeypatch):
+    """Ids of no model went to the core; other kinds of values ended in a traceback, and a number of documents in a file
+    of that size."""
     monkeypatch.setattr(corpus, "COMMIT_SECONDS", 0)
     tokenizer = Tokenizer(trained("boundless"))
     (tmp_path / "a.txt").write_text(TEXT)
@@ -230,9 +231,10 @@ def test_progress_that_names_ids_of_no_model_is_refused(tmp_path, small_blocks, 
         encode_corpus(tokenizer, [str(tmp_path / "a.txt")], output, resources=RESOURCES, stop=StopAfter(3))
     progress = unfinished(output) / "progress.json"
     state = corpus._State.read(progress)
-    for carry in ([1 << 29], [5], [-7]):
-        replace(state, carry=carry).write(progress)
-        with pytest.raises(StreambpeError, match=r"progress\.json is damaged"):
+    others = [{"carry": carry} for carry in ([1 << 29], [5], [-7], ["a"])]
+    for other in (*others, {"documents": 10**9}, {"ids": -1}, {"ids": 2**63}, {"sums": {}}, {"hashed": [1]}):
+        replace(state, **other).write(progress)
+        with pytest.raises(StreambpeError, match="is damaged: it is not what was written"):
             encode_corpus(tokenizer, [str(tmp_path / "a.txt")], output, resources=RESOURCES)
 
 
