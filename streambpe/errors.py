@@ -61,6 +61,10 @@ class SourceError(StreambpeError):
     """An input cannot be read, or is not what its name says."""
 
 
+class NoText(SourceError):
+    """What was counted holds no text."""
+
+
 class SourceUnreachable(SourceError):
     """The machine of an input does not answer as it should; another try may succeed."""
 
