@@ -325,9 +325,10 @@ def _check_ids(name: str, events: Events, learnable: range, first_learned: int) 
     raise EventLogError(f"{where}: makes id {event.id}; the next new id is {next_id}")
 
 
-def _check_sizes(name: str, events: Events, first_learned: int, most: int) -> None:
+def check_sizes(name: str, header: Header, events: Events) -> None:
     """All tokens together may have so many base symbols: their sum is what a reader has to hold."""
-    left = most
+    first_learned = header.alphabet["first_id"] + alphabet_size(header.alphabet) + len(header.stop_words)
+    left = most = MOST_SYMBOLS + MOST_SYMBOLS_A_LINE * (len(events) + 1)
     sizes: list[int] = []  # of the learned tokens
     columns = (events.column(column).tolist() for column in ("left", "right", "id"))
     for at, (a, b, made) in enumerate(zip(*columns, strict=True)):
@@ -374,7 +375,7 @@ def read_event_lines(lines: Sequence[bytes], name: str) -> EventLog:
         read, damaged = _read_lines(lines, name)
         events = _as_columns(read)
     _check_ids(name, events, learnable, first_learned)
-    _check_sizes(name, events, first_learned, MOST_SYMBOLS + MOST_SYMBOLS_A_LINE * last)
+    check_sizes(name, header, events)
     if damaged is not None:
         raise damaged
     if len(events) != count:
