@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import signal
 import sys
 import warnings
@@ -24,7 +25,7 @@ from streambpe.cli.help import CommandGroups
 from streambpe.cli.told import say, warn
 from streambpe.cli.unforeseen import UNFORESEEN, unforeseen
 from streambpe.disk import disk_full, says_disk_full
-from streambpe.errors import NotKept, StreambpeError, TablesDiffer, shortened
+from streambpe.errors import LimitError, NotKept, StreambpeError, TablesDiffer, shortened
 from streambpe.system import nobody_listens, open_output
 from streambpe.text.shown import harmless
 
@@ -51,6 +52,13 @@ def _warnings_told() -> Iterator[None]:
 _OF_A_PLACE = (
     errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP,
 )  # fmt: skip
+
+
+# what the system and libraries say where they get no memory, or a pool of theirs no threads
+_NO_MEMORY = re.compile(
+    "an't start new thread|annot allocate memory|nable to allocate|ailed to map segment|bad.alloc|ThreadPoolBuildError"
+    "|esource temporarily unavailable"
+)
 
 
 @contextlib.contextmanager
@@ -90,6 +98,14 @@ def _tell_unforeseen(error: Exception, given: Sequence[str]) -> int:
             f"yourself the right to it, or name another place."
         )
         return 1
+    if isinstance(error, MemoryError) or _NO_MEMORY.search(str(error)):
+        said = shortened(str(error), 300) or type(error).__name__
+        say(
+            f"streambpe: no more memory, or no more threads, could be had ({said}): the machine has no more, or a "
+            f"limit is set (ulimit, a container). What was committed is kept. Raise the limit, or give the same "
+            f"command again with a smaller --memory and --threads."
+        )
+        return LimitError.exit_code
     if not says_disk_full(error):
         say(f"streambpe: {unforeseen(error, given)}")
         return UNFORESEEN
