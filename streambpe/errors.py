@@ -11,10 +11,30 @@ def typed(path: object) -> str:
     return shlex.quote(str(path))
 
 
+def shortened(text: str, most: int = 2000) -> str:
+    """A text of so many characters, or the two ends of one that is longer.
+
+    What is quoted in a message may be a line, a token or a pattern of any length.
+    """
+    if len(text) <= most:
+        return text
+    kept = most - 60  # room for what stands between
+    end = kept // 4
+    return f"{text[: kept - end]}... ({len(text) - kept:,} characters left out) ...{text[-end:]}"
+
+
+def quoted(value: object) -> str:
+    """A value as a message quotes it."""
+    return shortened(repr(value), 160)
+
+
 class StreambpeError(Exception):
     """A job cannot go on; what was committed before stays committed."""
 
     exit_code = 1
+
+    def __init__(self, *message: object) -> None:
+        super().__init__(*(shortened(str(part)) for part in message))
 
 
 class UsageError(StreambpeError):
@@ -39,6 +59,10 @@ class WorkerLost(StreambpeError):
 
 class SourceError(StreambpeError):
     """An input cannot be read, or is not what its name says."""
+
+
+class NoText(SourceError):
+    """What was counted holds no text."""
 
 
 class SourceUnreachable(SourceError):

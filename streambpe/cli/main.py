@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import signal
 import sys
 import warnings
@@ -21,10 +22,10 @@ import click
 from streambpe import __version__
 from streambpe.cli import learn, look, models, pages
 from streambpe.cli.help import CommandGroups
-from streambpe.cli.told import say
+from streambpe.cli.told import say, warn
 from streambpe.cli.unforeseen import UNFORESEEN, unforeseen
 from streambpe.disk import disk_full, says_disk_full
-from streambpe.errors import NotKept, StreambpeError, TablesDiffer
+from streambpe.errors import LimitError, NotKept, StreambpeError, TablesDiffer, shortened
 from streambpe.system import nobody_listens, open_output
 from streambpe.text.shown import harmless
 
@@ -37,7 +38,7 @@ def _warnings_told() -> Iterator[None]:
 
         def tell(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
             if issubclass(category, (NotKept, TablesDiffer)):
-                say(f"warning: {message}")
+                warn(message)
             else:
                 show(message, category, *place, **more)
 
@@ -53,6 +54,13 @@ _OF_A_PLACE = (
 )  # fmt: skip
 
 
+# what the system and libraries say where they get no memory, or a pool of theirs no threads
+_NO_MEMORY = re.compile(
+    "an't start new thread|annot allocate memory|nable to allocate|ailed to map segment|bad.alloc|ThreadPoolBuildError"
+    "|esource temporarily unavailable"
+)
+
+
 @contextlib.contextmanager
 def _errors_told(given: Sequence[str]) -> Iterator[None]:
     """Turns errors into one message and an exit code, without a traceback. `given`: the words behind `streambpe`."""
@@ -63,7 +71,7 @@ def _errors_told(given: Sequence[str]) -> Iterator[None]:
         say(f"streambpe: {error}")
         code = error.exit_code
     except click.ClickException as error:
-        vars(error).update(message=harmless(error.message))  # `message` is final for click's own code
+        vars(error).update(message=harmless(shortened(error.message)))  # `message` is final for click's own code
         raise
     except (click.exceptions.Exit, click.Abort):
         raise
@@ -84,13 +92,20 @@ def _tell_unforeseen(error: Exception, given: Sequence[str]) -> int:
         _leave_streams()
         return 1
     if isinstance(error, OSError) and error.filename is not None and error.errno in _OF_A_PLACE:
-        place = os.fsdecode(error.filename)
-        place = place if len(place) <= 300 else f"{place[:100]}...{place[-100:]}"
+        place = shortened(os.fsdecode(error.filename), 300)
         say(
             f"streambpe: {place} cannot be read or written: {error.strerror}. What was committed is kept. Give "
             f"yourself the right to it, or name another place."
         )
         return 1
+    if isinstance(error, MemoryError) or _NO_MEMORY.search(str(error)):
+        said = shortened(str(error), 300) or type(error).__name__
+        say(
+            f"streambpe: no more memory, or no more threads, could be had ({said}): the machine has no more, or a "
+            f"limit is set (ulimit, a container). What was committed is kept. Raise the limit, or give the same "
+            f"command again with a smaller --memory and --threads."
+        )
+        return LimitError.exit_code
     if not says_disk_full(error):
         say(f"streambpe: {unforeseen(error, given)}")
         return UNFORESEEN

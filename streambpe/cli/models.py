@@ -23,7 +23,7 @@ from streambpe.cli.options import (
     resource_options,
 )
 from streambpe.cli.signals import stop_on_signals
-from streambpe.cli.told import beside_data, json_option, say, tell_json
+from streambpe.cli.told import beside_data, json_option, say, tell_json, warn
 from streambpe.count_config import SourceOptions
 from streambpe.errors import NotExact, TablesDiffer, UsageError, typed
 from streambpe.options import parse_amount
@@ -186,9 +186,9 @@ def encode(
 
 def _tell_warnings(sentences: Sequence[str], dropped: int) -> None:
     for warning in sentences:
-        say(f"warning: {warning}")
+        warn(warning)
     if dropped:
-        say(f"warning: left out, as in training: {counted(dropped, 'character')} outside the SCRIPT table")
+        warn(f"left out, as in training: {counted(dropped, 'character')} outside the SCRIPT table")
 
 
 @click.command()
@@ -225,7 +225,7 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
             documents = decode_array(tokenizer, Path(file), dtype, meter)
             told = another_model(tokenizer, Path(file))
             if told:
-                say(f"warning: {told}")
+                warn(told)
         else:
             if dtype != "auto":
                 raise click.UsageError("--dtype is about a .bin file; text says itself what its numbers are")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from streambpe.cli.help import PanelOption
-from streambpe.errors import UsageError
+from streambpe.errors import UsageError, shortened
 from streambpe.plurals import counted
 from streambpe.text.shown import harmless
 
@@ -47,6 +47,11 @@ def say(sentence: str, *, on_stdout: bool = False) -> None:
     click.echo(harmless(sentence), err=not on_stdout)
 
 
+def warn(message: object) -> None:
+    """A warning, as a line on stderr."""
+    say(f"warning: {shortened(str(message))}")
+
+
 def beside_data(progress: str) -> str:
     """--progress of a command whose data goes to stdout as it comes: no line among it on a terminal."""
     return "none" if progress == "auto" and sys.stdout.isatty() else progress
@@ -76,7 +81,7 @@ def tell_counts(run: str, result: CountResult, as_json: bool) -> None:
         )  # fmt: skip
         return
     for warning in result.warnings:
-        say(f"warning: {warning}")
+        warn(warning)
     done = f"{counted(result.counted, 'source')} counted, {result.skipped:,} skipped"
     if result.taken_back:
         done = f"taken back: {', '.join(result.taken_back)}"
@@ -93,16 +98,14 @@ def tell_training(result: TrainResult, as_json: bool) -> None:
         tell_json(vars(result) | {"uncovered": result.uncovered and result.uncovered._asdict()})
         return
     for warning in result.warnings:
-        say(f"warning: {warning}")
+        warn(warning)
     if result.uncovered and result.uncovered.n:
         say(
             f"unknown: {result.uncovered.kinds:,} of the rarest characters, "
             f"{counted(result.uncovered.n, 'occurrence')} (--coverage).",
         )
     if result.left_out:
-        say(
-            f"warning: learned from a part of the corpus; not or not wholly counted: {', '.join(result.left_out)}",
-        )
+        warn(f"learned from a part of the corpus; not or not wholly counted: {', '.join(result.left_out)}")
     if result.skipped:
         say("learned before; nothing to do.")
     if not result.reached:

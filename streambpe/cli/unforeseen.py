@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from streambpe import __version__
-from streambpe.errors import typed
+from streambpe.errors import shortened, typed
 
 UNFORESEEN = 70  # exit code: a defect of this program, as sysexits.h has it
 _WRITE_A_RUN = ("count", "merge-counts", "resume", "train")
@@ -29,7 +29,7 @@ def unforeseen(error: BaseException, given: Sequence[str]) -> str:
         else "No RUN was being written. Give the same command again."
     )
     where = f"The traceback is in {place}" if place else "".join(traceback.format_exception(error))
-    said = f"{type(error).__name__}: {error}".splitlines()[0]
+    said = shortened(f"{type(error).__name__}: {error}".splitlines()[0])
     return f"this is a defect of streambpe, not of what it was given ({said}). {kept} {where}: please report it."
 
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from streambpe.encode.corpus import output_kind
 from streambpe.encode.sidecar import read_record, refuse_damage, settle_dtype
-from streambpe.errors import SourceError, UsageError
+from streambpe.errors import SourceError, UsageError, quoted
 from streambpe.progress import Meter
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def decode_file(tokenizer: Tokenizer, lines: Iterable[bytes], name: str, meter: 
             ids = json.loads(line) if line.lstrip().startswith(b"[") else [int(word) for word in line.split()]
             yield tokenizer.decode_document(ids)
         except (ValueError, TypeError, RecursionError):
-            raise SourceError(f"{name} line {number} is no list of ids: {line[:40]!r}.") from None
+            raise SourceError(f"{name} line {number} is no list of ids: {quoted(line)}.") from None
         except KeyError as error:
             raise SourceError(f"{name} line {number}: {error.args[0]}.") from None
 

@@ -35,7 +35,7 @@ from streambpe.core.encoding import (
     TokenDead,
 )
 from streambpe.core.strings import as_buffers
-from streambpe.errors import ModelError, UnknownSymbol
+from streambpe.errors import ModelError, UnknownSymbol, quoted
 from streambpe.later import polars as pl
 from streambpe.model.alphabet import UNKNOWN
 from streambpe.model.codecs import codec_for
@@ -304,9 +304,9 @@ class Encoder:
 
     def _dead(self, log_id: int) -> ModelError:
         return ModelError(
-            f"The text encodes to token {self.model.content(log_id)!r} (log id {log_id}), which was deleted and has no "
-            f"model id. Only models whose deletions split into pairs (--delete-to pair) leave such tokens; train with "
-            f"--delete-to bytes."
+            f"The text encodes to token {quoted(self.model.content(log_id))} (log id {log_id}), which was deleted and "
+            f"has no model id. Only models whose deletions split into pairs (--delete-to pair) leave such tokens; "
+            f"train with --delete-to bytes."
         )
 
 

@@ -16,7 +16,7 @@ import duckdb
 import polars as pl
 
 from streambpe.count_config import CountConfig
-from streambpe.errors import RunError, SourceError, typed
+from streambpe.errors import RunError, SourceError, shortened, typed
 from streambpe.inspect.check_training import check_trainings
 from streambpe.inspect.repeats import Repeats, find_repeats
 from streambpe.plurals import counted
@@ -55,7 +55,8 @@ class Problem:
     what: tuple[Any, ...]
 
     def __str__(self) -> str:
-        return f"{self.table}: " + ", ".join(str(value) for value in self.what)
+        values = ("nothing" if value is None else shortened(str(value), 300) for value in self.what)
+        return f"{self.table}: {', '.join(values)}"
 
 
 def check(

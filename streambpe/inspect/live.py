@@ -228,6 +228,7 @@ class _Handler(BaseHTTPRequestHandler):
     """Answers two addresses, to whoever knows them, under this machine's own name."""
 
     server: _Server
+    timeout = 10  # seconds without a byte: a connection that says nothing holds a thread
     server_version, sys_version = "streambpe", ""
 
     def do_GET(self) -> None:

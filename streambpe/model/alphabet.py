@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from streambpe.errors import OtherTable, UnknownSymbol
+from streambpe.errors import OtherTable, UnknownSymbol, quoted
 from streambpe.model.script import ESCAPE_SYMBOLS, FIRST_ESCAPE, encode_text, symbol_table
 from streambpe.text.script_blocks import UNICODE, Unencodable
 
@@ -44,11 +44,13 @@ class Alphabet:
 
     def __post_init__(self) -> None:
         if len(set(self.symbols)) != len(self.symbols):
-            raise ValueError(f"the alphabet {self.kind!r} lists a symbol twice; an id would have no meaning")
+            raise ValueError(f"the alphabet {quoted(self.kind)} lists a symbol twice; an id would have no meaning")
         one = "character" if self.kind == "chars" else "byte" if self.kind in BYTE_KINDS else ""
         for symbol in self.symbols:
             if not symbol or (one and len(symbol.decode() if one == "character" else symbol) != 1):
-                raise ValueError(f"the alphabet {self.kind!r} lists {symbol!r:.80}, which is not one {one or 'symbol'}")
+                raise ValueError(
+                    f"the alphabet {quoted(self.kind)} lists {symbol!r:.80}, which is not one {one or 'symbol'}"
+                )
 
     def __len__(self) -> int:
         return len(self.symbols)
@@ -71,7 +73,7 @@ class Alphabet:
         elif self.kind == "chars":
             pieces = [character.encode() for character in chunk.decode()]
         else:
-            raise ValueError(f"alphabet {self.kind!r} does not say how text is cut into its symbols")
+            raise ValueError(f"alphabet {quoted(self.kind)} does not say how text is cut into its symbols")
         ids = []
         for piece in pieces:
             number = self.id_of.get(piece, UNKNOWN)
@@ -79,8 +81,8 @@ class Alphabet:
                 ids.append(number)
             elif unknown == "error":
                 raise UnknownSymbol(
-                    f"{piece!r} in {chunk!r} is not in the {self.kind!r} alphabet of {len(self)} symbols; "
-                    f"train with --alphabet gpt2 or bytes to have every byte"
+                    f"{quoted(piece)} in {quoted(chunk)} is not in the {quoted(self.kind)} alphabet of {len(self)} "
+                    f"symbols; train with --alphabet gpt2 or bytes to have every byte"
                 )
         return ids
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from streambpe.core.binding import Bytes, Longs
 from streambpe.core.encoding import BYTES, CHARACTERS, DROP, ESCAPE, KEEP, REFUSE, SCRIPT, Symbols
-from streambpe.errors import ModelError, UndecodableSymbols
+from streambpe.errors import ModelError, UndecodableSymbols, quoted
 from streambpe.model.alphabet import BYTE_KINDS, UNKNOWN, Alphabet, Unknown
 from streambpe.model.eventlog import Header
 from streambpe.model.script import (
@@ -269,8 +269,8 @@ def codec_of(alphabet: Alphabet, unknown: Unknown) -> Codec:
     if alphabet.kind == "script":
         return ScriptCodec(alphabet, unknown)
     raise ModelError(
-        f"The model's base symbols are of kind {alphabet.kind!r}, and this program knows no way from text to them. "
-        f"Kinds it knows: {', '.join([*BYTE_KINDS, 'chars', 'script'])}. A newer streambpe may."
+        f"The model's base symbols are of kind {quoted(alphabet.kind)}, and this program knows no way from text to "
+        f"them. Kinds it knows: {', '.join([*BYTE_KINDS, 'chars', 'script'])}. A newer streambpe may."
     )
 
 

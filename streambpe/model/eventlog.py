@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from streambpe.arrays import Bool, Int64
-from streambpe.errors import EventLogError
+from streambpe.errors import EventLogError, quoted, shortened
 from streambpe.files import whole_file
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.events import (
@@ -211,7 +211,7 @@ def _shaped(read: Callable[[Given], Shape], given: Given, where: str) -> Shape:
 
 
 def _damaged(where: str, why: ValueError) -> EventLogError:
-    return EventLogError(f"{where}: the file is damaged, or was changed by hand ({why})")
+    return EventLogError(f"{where}: the file is damaged, or was changed by hand ({shortened(str(why), 300)})")
 
 
 def _stop_word(word: StopWordShape) -> StopWord:
@@ -223,10 +223,10 @@ def _stop_word(word: StopWordShape) -> StopWord:
 def _parse_header(line: bytes, where: str) -> tuple[Header, int, str]:
     found = _shaped(read_format.decode, line, where)
     if found.format != FORMAT:
-        raise EventLogError(f"{where}: not a streambpe event log (format is {found.format!r})")
+        raise EventLogError(f"{where}: not a streambpe event log (format is {quoted(found.format)})")
     if found.version not in VERSIONS or isinstance(found.version, bool):
         raise EventLogError(
-            f"{where}: version {found.version!r} of the format; this program reads versions "
+            f"{where}: version {quoted(found.version)} of the format; this program reads versions "
             f"{' and '.join(map(str, VERSIONS))} and would misread another. Use the streambpe that wrote it, or a "
             f"newer one."
         )
@@ -255,7 +255,7 @@ def _parse_header(line: bytes, where: str) -> tuple[Header, int, str]:
         if len(set(texts)) != len(texts):
             raise EventLogError(f"{where}: two entries are the same {name}")
     if header.unk is not None and header.unk not in {special.text for special in header.specials}:
-        raise EventLogError(f"{where}: unk is {header.unk!r}, which is none of the special tokens")
+        raise EventLogError(f"{where}: unk is {quoted(header.unk)}, which is none of the special tokens")
     return header, read.events.count, read.events.sha256
 
 
@@ -325,9 +325,10 @@ def _check_ids(name: str, events: Events, learnable: range, first_learned: int) 
     raise EventLogError(f"{where}: makes id {event.id}; the next new id is {next_id}")
 
 
-def _check_sizes(name: str, events: Events, first_learned: int, most: int) -> None:
+def check_sizes(name: str, header: Header, events: Events) -> None:
     """All tokens together may have so many base symbols: their sum is what a reader has to hold."""
-    left = most
+    first_learned = header.alphabet["first_id"] + alphabet_size(header.alphabet) + len(header.stop_words)
+    left = most = MOST_SYMBOLS + MOST_SYMBOLS_A_LINE * (len(events) + 1)
     sizes: list[int] = []  # of the learned tokens
     columns = (events.column(column).tolist() for column in ("left", "right", "id"))
     for at, (a, b, made) in enumerate(zip(*columns, strict=True)):
@@ -374,7 +375,7 @@ def read_event_lines(lines: Sequence[bytes], name: str) -> EventLog:
         read, damaged = _read_lines(lines, name)
         events = _as_columns(read)
     _check_ids(name, events, learnable, first_learned)
-    _check_sizes(name, events, first_learned, MOST_SYMBOLS + MOST_SYMBOLS_A_LINE * last)
+    check_sizes(name, header, events)
     if damaged is not None:
         raise damaged
     if len(events) != count:

@@ -28,7 +28,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby, pairwise
 
-from streambpe.errors import EventLogError, UnknownSymbol
+from streambpe.errors import EventLogError, UnknownSymbol, quoted
 from streambpe.model.alphabet import UNKNOWN, Alphabet, Unknown
 from streambpe.model.codecs import shown_content
 from streambpe.model.eventlog import Event, EventLog, Header, Op
@@ -264,7 +264,7 @@ class Model:
                 result.append(self.model_id[number])
             else:
                 raise KeyError(
-                    f"token {self.content(number)!r} (log id {number}) was deleted and has no model id; "
+                    f"token {quoted(self.content(number))} (log id {number}) was deleted and has no model id; "
                     f"only models with --delete-to pair leave such tokens in a text"
                 )
         return result

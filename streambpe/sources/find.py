@@ -161,7 +161,11 @@ def _expand(argument: str, how: SourceOptions, name_on_disk: NamesOnDisk, warnin
     if argument == "-":
         yield Source(how.stdin_name, _kind_of("-", how), column, is_stdin=True)
         return
-    match = re.fullmatch(r"(.+\.(?:jsonl|ndjson|csv|parquet)(?:\.gz|\.zst)?):(.+)", argument)
+    match = re.fullmatch(r"(.+\.(?:jsonl|ndjson|csv|parquet)(?:\.gz|\.zst)?):(.*)", argument)
+    if match and not match[2] and not _exists(Path(argument)):
+        raise UsageError(
+            f"{argument} names no field behind its colon. Nothing was read. Write FILE:FIELD, or leave the colon out."
+        )
     if is_remote(argument):
         address, column = (match[1], match[2]) if match else (argument, column)
         yield from _remote(address, column, how)

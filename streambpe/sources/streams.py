@@ -94,9 +94,10 @@ def read_exactly(stream: Stream, size: int, source: Source, at: int) -> bytes:
             parts.append(part)
             missing -= len(part)
     except (EOFError, gzip.BadGzipFile, zlib.error, zstd.ZstdError) as why:
+        # no byte is named: a decompressor reads ahead and gives nothing of what it read before the damage
+        what = "ends in the middle" if isinstance(why, EOFError) else f"is truncated or damaged: {why}"
         raise SourceError(
-            f"{source.path} is truncated or damaged: decompressing stopped near byte {at + size - missing} of its "
-            f"content ({why}). Everything before it is kept; repair the file and give the same command again."
+            f"{source.path} {what}. Everything before it is kept; repair the file and give the same command again."
         ) from None
     except OSError as why:
         raise SourceError(

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from streambpe.arrays import MAX_COUNT
-from streambpe.errors import SourceError
+from streambpe.errors import SourceError, quoted
 from streambpe.later import compute as pc
 from streambpe.sources.csv_records import csv_reader
 
@@ -121,7 +121,7 @@ def _count_rows(source: Source) -> Iterator[tuple[str, int]]:
                 header = next(rows, [])
                 if len(header) != 2 or header[1].strip().isdigit():
                     raise SourceError(
-                        f"{source.path} line 1 is {','.join(header)!r}; "
+                        f"{source.path} line 1 is {quoted(','.join(header))}; "
                         f"a count table in csv opens with a header such as `chunk,count`."
                     )
                 yield from _checked_rows(rows, source, 2)
@@ -153,7 +153,7 @@ def _checked_rows(rows: Iterable[list[Any]], source: Source, first_line: int) ->
                 raise ValueError
         except ValueError:
             raise SourceError(
-                f"{source.path} row {number} is {row!r}; a row is a chunk, not empty, and a whole number. "
+                f"{source.path} row {number} is {quoted(row)}; a row is a chunk, not empty, and a whole number. "
                 f"Nothing of it was counted."
             ) from None
         if n < 0 or n > MAX_COUNT:

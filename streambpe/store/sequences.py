@@ -12,6 +12,7 @@ per chunk on disk.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import threading
@@ -172,24 +173,39 @@ class SequencePart:
         return self.file or self.name
 
 
+@contextlib.contextmanager
+def _damage_told(folder: Path, name: str) -> Iterator[None]:
+    """What is wrong with a part's files, in one message."""
+    try:
+        yield
+    except unreadable() as why:
+        raise RunError(
+            f"{folder / name}.parquet or its .chunks.parquet is missing or damaged ({str(why).splitlines()[0]}). "
+            f"Count the sources again into another RUN with --sequences."
+        ) from None
+
+
 def read_chunks(folder: Path, name: str) -> pl.Series:
     """A part's chunks by id."""
-    refuse_damaged(folder / f"{name}.chunks.parquet")
-    return pl.read_parquet(folder / f"{name}.chunks.parquet", glob=False)["chunk"]
+    with _damage_told(folder, name):
+        refuse_damaged(folder / f"{name}.chunks.parquet")
+        return pl.read_parquet(folder / f"{name}.chunks.parquet", glob=False)["chunk"]
 
 
 def read_ids(folder: Path, part: SequencePart) -> Ids:
     """A stretch's documents as ids."""
-    refuse_damaged(folder / f"{part.stored_in}.parquet")
-    with pq.ParquetFile(folder / f"{part.stored_in}.parquet", pre_buffer=False) as file:
-        sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-        ends = np.cumsum(sizes, dtype=np.int64)
-        stop = part.begin + part.places
-        wanted = np.flatnonzero((ends > part.begin) & (ends - sizes < stop)).tolist()
-        if not wanted:
-            return np.empty(0, np.int32)
-        first = part.begin - int(ends[wanted[0]] - sizes[wanted[0]])
-        ids: Ids = file.read_row_groups(wanted, use_threads=False)["chunk_id"].to_numpy()
+    path = folder / f"{part.stored_in}.parquet"
+    with _damage_told(folder, part.stored_in):
+        refuse_damaged(path)
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+            ends = np.cumsum(sizes, dtype=np.int64)
+            stop = part.begin + part.places
+            wanted = np.flatnonzero((ends > part.begin) & (ends - sizes < stop)).tolist()
+            if not wanted:
+                return np.empty(0, np.int32)
+            first = part.begin - int(ends[wanted[0]] - sizes[wanted[0]])
+            ids: Ids = file.read_row_groups(wanted, use_threads=False)["chunk_id"].to_numpy()
     return ids[first : first + part.places]
 
 
@@ -219,13 +235,7 @@ class OfChunks(Generic[_Made]):
 
 def read_stretch(folder: Path, part: SequencePart, of_chunks: OfChunks[_Made]) -> tuple[_Made, Ids]:
     """What was made of the chunks of a stretch's part, and the stretch as their numbers."""
-    try:
-        return of_chunks.of(part), read_ids(folder, part)
-    except unreadable() as why:
-        raise RunError(
-            f"{folder / part.stored_in}.parquet or its .chunks.parquet is missing or damaged "
-            f"({str(why).splitlines()[0]}). Count the sources again into another RUN with --sequences."
-        ) from None
+    return of_chunks.of(part), read_ids(folder, part)
 
 
 def order_parts(run: Run, parts: Sequence[Part]) -> list[SequencePart]:

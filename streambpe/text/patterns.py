@@ -14,7 +14,7 @@ from difflib import get_close_matches
 import numpy as np
 import regex
 
-from streambpe.errors import PatternError
+from streambpe.errors import PatternError, quoted
 from streambpe.resources import DOCUMENT_SECONDS
 from streambpe.text.aliases import ALIASES, canonical
 from streambpe.text.characters import code_point_class, unicode_version
@@ -204,7 +204,7 @@ def _own_pattern(expression: str, gaps: str) -> Pattern:
         near = get_close_matches(expression.lower(), [*PRESETS, *ALIASES], 1)
         meant = f" Is {near[0]} meant?" if near else ""
         raise PatternError(
-            f"There is no pattern named {expression!r}.{meant} Known: {', '.join(PRESETS)}; or give a regular "
+            f"There is no pattern named {quoted(expression)}.{meant} Known: {', '.join(PRESETS)}; or give a regular "
             f"expression."
         )
     refuse_calls(expression, f"The pattern {expression[:60]!r}")
@@ -213,18 +213,19 @@ def _own_pattern(expression: str, gaps: str) -> Pattern:
             raise MemoryError
         compiled = regex.compile(expression)
     except (regex.error, OverflowError) as why:
-        raise PatternError(f"The pattern {expression!r} does not compile: {why}.") from None
+        raise PatternError(f"The pattern {quoted(expression)} does not compile: {why}.") from None
     except (RecursionError, MemoryError):
         raise PatternError(
-            f"The pattern {expression[:60]!r} ({len(expression):,} characters) does not compile: brackets in brackets "
+            f"The pattern {quoted(expression)} ({len(expression):,} characters) does not compile: brackets in brackets "
             f"too deep, or too large a repetition."
         ) from None
     if gaps == "refuse":
         missed = _unmatched_example(compiled)
         if missed is not None:
             raise PatternError(
-                f"The pattern {expression!r} leaves part of the text {missed!r} unmatched, so that part would be "
-                f"lost. Add a last alternative such as `|.` with (?s), or keep such text as chunks with --gaps keep."
+                f"The pattern {quoted(expression)} leaves part of the text {quoted(missed)} unmatched, so that part "
+                f"would be lost. Add a last alternative such as `|.` with (?s), or keep such text as chunks with "
+                f"--gaps keep."
             )
     return Pattern("regex", expression, keep_gaps=gaps == "keep", compiled=compiled)
 

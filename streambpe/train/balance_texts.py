@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from streambpe.count_config import Counting, CountOptions, SourceOptions
-from streambpe.errors import RunError, UsageError, typed
+from streambpe.errors import NoText, RunError, UsageError, typed
 from streambpe.resources import Resources
 from streambpe.sources.find import find_sources
 from streambpe.sources.source import Source
@@ -102,7 +102,8 @@ def counted_texts(run: Run, given: Given, counting: Counting, resources: Resourc
         local = (
             resources if resources.engine in ("auto", "threads") else replace(resources, engine="threads", address=None)
         )
-        count(counted, sources, options=cast(CountOptions, options | {"sequences": False}), resources=local)
+        with contextlib.suppress(NoText):  # told below, of the group's file
+            count(counted, sources, options=cast(CountOptions, options | {"sequences": False}), resources=local)
         parts = parts_by_group(list_parts(counted))
         digests = {}
         for name in sorted(files):

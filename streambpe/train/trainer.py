@@ -29,9 +29,10 @@ from pathlib import Path
 
 from streambpe.config import TrainConfig
 from streambpe.disk import disk_full_explained
+from streambpe.errors import EventLogError, LimitError
 from streambpe.failpoints import failpoint
 from streambpe.model.corpus_facts import LeftOut
-from streambpe.model.eventlog import EventLog, delete_event, log_lines, write_log_lines
+from streambpe.model.eventlog import EventLog, check_sizes, delete_event, log_lines, write_log_lines
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources, release_memory
 from streambpe.store.database import waiting_for_tables
@@ -248,6 +249,14 @@ class Trainer:
                 for one in left_out
             ]
         header = header_of(self.config, corpus, totals, symbols, book.learned)
+        try:
+            check_sizes(str(path), header, journal.events)
+        except EventLogError:
+            raise LimitError(
+                f"{path} is not written, since no command would read it: its tokens are too long together. The text "
+                f"repeats itself for megabytes. The counts are kept; train with another --name, and with "
+                f"--max-token-length 1000, say, or a smaller --vocab-size."
+            ) from None
         lines, sha256 = log_lines(EventLog(header, journal.events))
         digest = hashlib.sha256(b"".join(lines)).hexdigest()
         accept(path, digest, also=True)

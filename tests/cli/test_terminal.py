@@ -198,6 +198,7 @@ WRONG = [
     (["sql", "RUN", "DROP TABLE events"], 1, "this one is DROP (DROP TABLE events;). Nothing was run."),
     (["decode", "RUN", "none.npy"], 1, "none.npy cannot be read: No such file or directory."),
     (["import", "cut.json", "-o", "new.events.jsonl"], 1, "cut.json is no JSON: line 1, column 2"),
+    (["count", "NEW", "b.jsonl:"], 2, "b.jsonl: names no field behind its colon. Nothing was read. Write FILE:FIELD"),
     (["count", "NEW", "a.txt:text"], 1, "FILE:FIELD is for jsonl, csv and parquet, and a.txt is none of them."),
     (["count", "NEW", "a.txt", "--shard", "1/2"], 2, "there is 1 source, and shares are whole files"),
     (["docs", "trainign"], 2, "Is this meant: `streambpe docs training`?"),

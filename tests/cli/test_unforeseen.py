@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import subprocess
+import sys
 import tempfile
 
 import pytest
 
 from streambpe.cli.main import main
-from tests.runs import cli, text_run
+from tests.runs import ROOT, cli, text_run
 
 TEXT = "the cat and the dog, the end of the day and the cat\n" * 40
 
@@ -48,6 +50,32 @@ def test_words_that_are_no_names_of_files(broken, monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for query in ("SELECT " + "1, " * 3000, "SELECT '\0'"):
         assert "ZeroDivisionError" in cli("count", tmp_path / "none", query, expect=70).stderr
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("can't start new thread"), ImportError("a.so: failed to map segment from x")]
+)
+def test_memory_that_the_system_does_not_give_is_no_defect(monkeypatch, tmp_path, error):
+    """Of `ulimit -v`, whichever library is the first to meet it."""
+
+    def fail(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(main.commands["count"], "callback", fail)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    told = cli("count", tmp_path / "none", "a.txt", expect=3).stderr
+    assert told.startswith("streambpe: no more memory, or no more threads, could be had (")
+    assert told.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems bound no address space")
+def test_a_bound_on_the_address_space_ends_in_one_message(tmp_path):
+    (tmp_path / "a.txt").write_text(TEXT)
+    command = [sys.executable, "-m", "streambpe", "train", str(tmp_path / "run"), str(tmp_path / "a.txt"), "-s", "262"]
+    done = subprocess.run(["sh", "-c", 'ulimit -v 300000; "$@"', "sh", *command], cwd=ROOT, capture_output=True)
+    assert done.returncode == 3, done.stderr
+    assert done.stderr.count(b"\n") == 1
 
 
 def test_encode_writes_nothing_into_the_run_that_it_reads(broken, monkeypatch, tmp_path):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from streambpe.cli.main import main
+from streambpe.cli.told import warn
 from streambpe.cli.unforeseen import UNFORESEEN
+from streambpe.errors import UsageError
 from streambpe.train.commands import train
 from tests.runs import ROOT, SMALL, text_run
 from tests.tiers import long
@@ -154,6 +159,48 @@ def test_a_number_beyond_what_anything_holds(refused, command, option, number):
 )
 def test_what_is_none_of_what_was_asked_for(refused, words, said):
     assert said in refused(*words)
+
+
+LONG = "x " * 50_000
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("e.events.jsonl", '"op":"LONG"'),
+        ("e.events.jsonl", '"op":"merge","LONG":0'),
+        ("ranks.tiktoken", "LONG"),
+        ("tokenizer.json", '"LONG"'),
+    ],
+)
+def test_a_file_that_holds_something_very_long(refused, place, name, changed):
+    """An event log with a word of 24 MB was refused in a message of 24 MB."""
+    log = (place / "a.events.jsonl").read_text()
+    vocabulary = {character: i for i, character in enumerate("abc")} | {"MERGED": 3}
+    files = {
+        "e.events.jsonl": log.replace('"op":"merge"', changed, 1),
+        "ranks.tiktoken": f"YQ== 0\n{changed} 1\n",
+        "tokenizer.json": json.dumps({"model": {"type": "BPE", "vocab": vocabulary, "merges": [["MERGED", "a"]]}}),
+    }
+    (place / name).write_text(files[name].replace("MERGED", changed.strip('"')).replace("LONG", LONG))
+    refused(*(["explain", name, "a"] if "events" in name else ["import", name, "--force", "-o", "x.events.jsonl"]))
+
+
+@pytest.mark.parametrize("pattern", ["(" + LONG, "(?P<n" + "x" * 100_000 + ">a)(?P=m)", LONG + "y"])
+def test_a_pattern_that_is_very_long(place, pattern):
+    """The messages held the pattern whole; so do they hold the words of a pattern that is none."""
+    for command in (["count", "new", "a.txt", "--pattern", pattern], ["train", pattern, "a.txt"], [pattern]):
+        result = CliRunner().invoke(main, command, input="")
+        assert result.exit_code in (1, 2)
+        assert len(result.stderr) < 2600
+
+
+def test_a_warning_is_as_short_as_an_error():
+    told = CliRunner().invoke(click.command()(lambda: warn(LONG.rstrip()))).stderr
+    assert "characters left out" in told
+    assert len(told) < 2020
+    error = UsageError(LONG.rstrip())
+    assert str(pickle.loads(pickle.dumps(error))) == str(error) == told.removeprefix("warning: ").rstrip()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a shell closes them")

@@ -74,6 +74,7 @@ def test_a_damaged_table_is_found_and_filled_again(counted, table, damage):
     problems = check(counted, resources=SMALL)
     assert table in {problem.table for problem in problems}, problems
     assert all(str(problem).startswith(problem.table) for problem in problems)
+    assert not any("None" in str(problem) for problem in problems)
     count(counted, [], resources=SMALL)
     assert check(counted, resources=SMALL) == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ import pytest
 from streambpe.config import TrainConfig
 from streambpe.count_config import SourceOptions
 from streambpe.errors import UsageError
+from streambpe.inspect import live
 from streambpe.inspect.live import LiveRun, compression, watch_page
 from streambpe.inspect.page_facts import Facts, gather
 from streambpe.inspect.watch import View
@@ -101,6 +103,16 @@ def test_only_who_knows_the_address_is_answered(tmp_path):
 
 class Enough(Exception):
     """Ends the training between two passes."""
+
+
+def test_a_connection_that_says_nothing_is_given_up(tmp_path, monkeypatch):
+    """It held a thread for as long as the page was served."""
+    assert live._Handler.timeout
+    monkeypatch.setattr(live._Handler, "timeout", 0.2)
+    with served(tmp_path / "run") as address:
+        silent = socket.create_connection(("127.0.0.1", urlsplit(address).port), 20)
+        with silent:
+            assert silent.recv(1) == b""
 
 
 def half_learned(folder: Path, passes: int = 8) -> Path:

@@ -20,11 +20,12 @@ from streambpe.core.encoding import WHOLE, ModelTables
 from streambpe.encode.decode import decode_array
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import EventLogError, ModelError, OtherTable, SourceError, UsageError
+from streambpe.errors import EventLogError, LimitError, ModelError, OtherTable, SourceError, UsageError
 from streambpe.model import eventlog
 from streambpe.model.alphabet import script_alphabet
 from streambpe.model.eventlog import read_event_log
-from tests.runs import cli
+from streambpe.train.commands import train
+from tests.runs import SMALL, cli, text_run
 
 ALPHABET = {"kind": "bytes", "first_id": 0, "symbols": [f"{byte:02x}" for byte in range(256)]}
 
@@ -113,6 +114,20 @@ def test_what_may_be_is_read(tmp_path, monkeypatch):
     )
     with pytest.raises(EventLogError, match="line 11: the tokens up to here"):
         read_event_log(crafted(path, doubling(10), ALPHABET, 0))
+
+
+def test_a_training_writes_no_model_that_nothing_reads(tmp_path, monkeypatch):
+    """8 MB of the letter a were learned in half a minute, and then every command refused the model."""
+    monkeypatch.setattr(eventlog, "MOST_SYMBOLS", 1 << 10)
+    monkeypatch.setattr(eventlog, "MOST_SYMBOLS_A_LINE", 0)
+    run = text_run(tmp_path / "run", "a" * 5000, pattern="none")
+    with pytest.raises(LimitError, match=r"model\.events\.jsonl is not written, since no command would read it"):
+        train(run, resources=SMALL, vocab_size=270)
+    assert not list(run.glob("*.events.jsonl"))
+    train(run, resources=SMALL, vocab_size=270, name="short", max_token_length=100)
+    assert read_event_log(run / "short.events.jsonl").events
+    train(run, resources=SMALL, vocab_size=264, name="small")
+    assert len(read_event_log(run / "small.events.jsonl").events) == 8
 
 
 def test_a_log_that_contradicts_itself_is_refused(tmp_path):

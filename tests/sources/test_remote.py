@@ -446,9 +446,20 @@ def _in_circles(asked: Asked) -> bool:
     return True
 
 
+def _sends_to(location: str):
+    def answer(asked: Asked) -> bool:
+        asked.answer(302, b"", {"Location": location})
+        return True
+
+    return answer
+
+
 @pytest.mark.parametrize(
     ("mood", "told"),
     [
+        (_sends_to("http://127.0.0.1\x1b/a.txt"), "it, or what its server sends on to, is no address."),
+        (_sends_to("http://[x/a.txt"), "it, or what its server sends on to, is no address."),
+        (_sends_to("http://a:b:c/a.txt"), "it, or what its server sends on to, is no address."),
         (_status(503), "its server answers 503 Service Unavailable, and it was asked 3 times"),
         (_status(404), "a.txt is not there: its server answers 404 Not Found."),
         (_status(403), "may not be read: its server answers 403 Forbidden. Nothing of it was read. Credentials come"),

@@ -571,7 +571,7 @@ def test_truncated_compression_is_an_error(tmp_path, suffix, kind):
     data = whole.read_bytes()
     for keep in (1, 5, 12, len(data) // 3, len(data) - 9, len(data) - 1):
         whole.write_bytes(data[:keep])
-        with pytest.raises(SourceError, match="truncated or damaged"):
+        with pytest.raises(SourceError, match=r"a\..*(ends in the middle|truncated or damaged: .*)\. Everything"):
             read(source_of(whole), 256)
     whole.write_bytes(b"not compressed at all, whatever the name says")
     with pytest.raises(SourceError, match="truncated or damaged"):

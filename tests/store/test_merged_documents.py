@@ -54,6 +54,21 @@ def test_superwords_of_merged_runs_are_those_of_one_run(tmp_path, sources, super
     assert check(tmp_path / "sum", resources=SMALL) == []
 
 
+@pytest.mark.parametrize("file", ["part-00001.chunks.parquet", "part-00001.parquet"])
+def test_a_flipped_bit_in_documents_that_are_merged(tmp_path, sources, file):
+    """It was "a defect of streambpe", with exit 70; the merge goes on when the file is whole again."""
+    count(tmp_path / "a", sources[:1], options=KEPT, resources=SMALL)
+    path = tmp_path / "a/sequences" / file
+    whole = path.read_bytes()
+    path.write_bytes(whole[:99] + bytes([whole[99] ^ 1]) + whole[100:])
+    told = cli("merge-counts", tmp_path / "sum", tmp_path / "a", expect=1).stderr
+    assert "part-00001.parquet or its .chunks.parquet is missing or damaged (the checksum of" in told
+    assert told.count("\n") == 1
+    path.write_bytes(whole)
+    merge_runs(tmp_path / "sum", [tmp_path / "a"], SMALL)
+    assert check(tmp_path / "sum", resources=SMALL) == []
+
+
 @pytest.mark.long
 def test_files_of_one_name_on_two_machines(tmp_path, sources):
     """The path of the second is called after its run; its stretches may then stand in another order in the part."""

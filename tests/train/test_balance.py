@@ -284,6 +284,7 @@ def test_what_a_kill_left_of_texts_is_taken_away(tmp_path):
         (["en=en", "greek=en"], "is given for en and for greek"),
         (["en=en", "greek=greek"], "'han' has no text"),
         (["en=en", "greek=greek", "han=han", "xx=EMPTY"], "--balance-text xx=.*no text in it"),
+        (["en=EMPTY"], "--balance-text en=.*empty.txt: there is no text in it"),
         (["en=en", "greek=greek", "xx=han"], "'xx' is no source group"),
     ],
 )

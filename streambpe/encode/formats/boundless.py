@@ -18,7 +18,7 @@ from typing import (
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.flat import lost_preparation, refuse_rules
 from streambpe.encode.formats.hf import named_alphabet, preset_of, shown, unshown
-from streambpe.errors import ModelError
+from streambpe.errors import ModelError, quoted
 from streambpe.model.alphabet import Alphabet, bytes_alphabet, utf8_alphabet
 from streambpe.model.eventlog import (
     Event,
@@ -43,8 +43,8 @@ def export_boundless(encoder: Encoder, path: Path) -> tuple[list[Path], list[str
     model, header = encoder.model, encoder.header
     if header.alphabet["kind"] not in ("gpt2", "bytes", "utf8", "seen"):
         raise ModelError(
-            f"A .model file's base symbols are bytes; this model's are of kind {header.alphabet['kind']!r}. Nothing "
-            f"was written."
+            f"A .model file's base symbols are bytes; this model's are of kind {quoted(header.alphabet['kind'])}. "
+            f"Nothing was written."
         )
     refuse_rules(encoder, ".model files")
     lost = lost_preparation(header.config, normalizes=False)
@@ -185,7 +185,9 @@ class _Builder:
         """Add a merge, or with `above` a supermerge."""
         for part in (left, right):
             if part not in self._number:
-                raise ModelError(f"{self.path}: {left!r} + {right!r} comes before anything that makes {part!r}.")
+                raise ModelError(
+                    f"{self.path}: {quoted(left)} + {quoted(right)} comes before anything that makes {quoted(part)}."
+                )
         pair = (self._number[left], self._number[right])
         number = self.vocabulary.learn(*pair)
         self._number[left + right] = number
@@ -254,7 +256,8 @@ def _read_v2(lines: _Lines, kind: str) -> EventLog:
     for place, (mine, theirs) in enumerate(zip(ours, listed, strict=False)):
         if mine != theirs:
             raise ModelError(
-                f"{lines.path} gives id {place} to {theirs!r}; merges and deletions in their order give it to {mine!r}."
+                f"{lines.path} gives id {place} to {quoted(theirs)}; merges and deletions in their order give it "
+                f"to {quoted(mine)}."
             )
     if len(ours) != len(listed):
         raise ModelError(f"{lines.path} lists {len(listed)} tokens; its merges and deletions leave {len(ours)} alive.")

@@ -23,7 +23,7 @@ import numpy as np
 import regex
 
 from streambpe.encode.encoder import Encoder
-from streambpe.errors import ModelError
+from streambpe.errors import ModelError, quoted
 from streambpe.model.alphabet import BYTE_KINDS
 from streambpe.model.eventlog import Event, Op
 from streambpe.text.expressions import alternatives, code_points_spelled_out, tokens
@@ -58,8 +58,8 @@ def flatten(encoder: Encoder, to: str) -> FlatModel:
     kind = header.alphabet["kind"]
     if kind not in (*BYTE_KINDS, "chars"):
         raise ModelError(
-            f"No program that reads {to} knows base symbols of kind {kind!r}. Nothing was written. The model itself "
-            f"can be handed over with --to events or --to parquet; train with --encoding bytes for {to}."
+            f"No program that reads {to} knows base symbols of kind {quoted(kind)}. Nothing was written. The model "
+            f"itself can be handed over with --to events or --to parquet; train with --encoding bytes for {to}."
         )
     refuse_rules(encoder, to)
     lost: list[str] = []

@@ -15,7 +15,7 @@ from typing import Any
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.flat import FlatModel, flatten
 from streambpe.encode.formats.hf import log_from_merges, lost_names, token_text, unshown
-from streambpe.errors import ModelError, typed
+from streambpe.errors import ModelError, quoted, typed
 from streambpe.model.eventlog import EventLog
 
 FILES = ("vocab.json", "merges.txt")
@@ -47,7 +47,9 @@ def import_gpt2(folder: Path, pattern: str | None = None) -> EventLog:
             else:
                 specials[text] = number
     except KeyError as error:
-        raise ModelError(f"{folder / FILES[1]} is not byte-level: it holds the character {error.args[0]!r}.") from None
+        raise ModelError(
+            f"{folder / FILES[1]} is not byte-level: it holds the character {quoted(error.args[0])}."
+        ) from None
     return log_from_merges(
         contents, pairs, specials, {"pattern": pattern or "gpt2", "gaps": "refuse"}, str(folder), drop_unknown=True
     )
@@ -82,7 +84,7 @@ def _merges(file: Path) -> list[tuple[str, str]]:
             continue
         left, space, right = line.rstrip("\r").partition(" ")
         if not (left and space and right) or " " in right:
-            raise ModelError(f"{file} line {number} is {line[:80]!r}: a merge is two tokens with one space between.")
+            raise ModelError(f"{file} line {number} is {quoted(line)}: a merge is two tokens with one space between.")
         if right.endswith("</w>"):
             raise ModelError(
                 f"{file} line {number}: words end with </w>, and byte-level event logs have no such mark. Only files "

@@ -31,7 +31,7 @@ from streambpe.encode.formats.flat import (
     portable,
     shown_tokens,
 )
-from streambpe.errors import ModelError
+from streambpe.errors import ModelError, quoted
 from streambpe.model.alphabet import Alphabet, byte_to_character, bytes_alphabet, gpt2_alphabet
 from streambpe.model.eventlog import EventLog, FixedIds, Header, Special, merge_event
 from streambpe.model.line_shapes import MOST_EMPTY_IDS
@@ -42,7 +42,6 @@ from streambpe.text.patterns import PRESETS
 from streambpe.text.whitespace import WORD_MARK
 
 _CHARACTER = byte_to_character()
-_QUOTED = 100  # bytes of a token that a message quotes
 _BYTE = {character: byte for byte, character in _CHARACTER.items()}
 
 
@@ -170,14 +169,14 @@ def import_hf(path: str | os.PathLike[str], document: Any = None) -> EventLog:
         merges = [(unshown(left), unshown(right)) for left, right in pairs]
         contents = {unshown(text): number for text, number in vocab.items()}
     except KeyError as error:
-        raise ModelError(f"{path} is not byte-level: its tokens hold the character {error.args[0]!r}.") from None
+        raise ModelError(f"{path} is not byte-level: its tokens hold the character {quoted(error.args[0])}.") from None
     if sum(len(content) == 1 for content in contents) == 256:
         unk = None
     else:
         unk = model.get("unk_token")
         if unk is not None and (model.get("fuse_unk") or unk not in added or unk not in model["vocab"]):
             raise ModelError(
-                f"{path} lacks some bytes, and its unk_token {unk!r} "
+                f"{path} lacks some bytes, and its unk_token {quoted(unk)} "
                 + ("stands for several in a row (fuse_unk)" if model.get("fuse_unk") else "is no token of it")
                 + "; an event log has no such rule."
             )
@@ -201,18 +200,18 @@ def _added_tokens(listed: list[dict[str, Any]], vocab: dict[str, int], path: obj
         text, number = token["content"], token["id"]
         if not text or text in added or (text in vocab and text in _BYTE):
             raise ModelError(
-                f"{path} has the added token {text!r} twice, or it is a byte or empty; ids cannot be kept."
+                f"{path} has the added token {quoted(text)} twice, or it is a byte or empty; ids cannot be kept."
             )
         if not token.get("special", True) and all(unicodedata.category(c)[0] not in "PS" for c in text):
             raise ModelError(
-                f"{path} has the added token {text!r} with `special: false`: it is found in plain text before that is "
-                f"split, and an event log has no such rule."
+                f"{path} has the added token {quoted(text)} with `special: false`: it is found in plain text before "
+                f"that is split, and an event log has no such rule."
             )
         known = vocab.get(text, max(len(vocab), max(added.values(), default=-1) + 1))
         if number != known:
             raise ModelError(
-                f"{path} lists the added token {text!r} with id {number}, and the library numbers it {known}, so which "
-                f"of the two is meant cannot be kept."
+                f"{path} lists the added token {quoted(text)} with id {number}, and the library numbers it {known}, so "
+                f"which of the two is meant cannot be kept."
             )
         added[text] = number
     return added
@@ -355,20 +354,22 @@ def log_from_merges(
     if len(set(merges)) < len(merges):
         twice = Counter(merges).most_common(1)[0][0]
         raise ModelError(
-            f"{name}: the merge {twice[0]!r} + {twice[1]!r} stands twice, and which place counts is not the same "
-            f"everywhere. Leave all but one out."
+            f"{name}: the merge {quoted(twice[0])} + {quoted(twice[1])} stands twice, and which place counts is not "
+            f"the same everywhere. Leave all but one out."
         )
     events = []
     for rank, (left, right) in enumerate(merges):
         if left not in number_of or right not in number_of or left + right not in contents:
-            raise ModelError(f"{name}: merge {rank}, {left!r} + {right!r}, needs a token that is not there yet.")
+            raise ModelError(
+                f"{name}: merge {rank}, {quoted(left)} + {quoted(right)}, needs a token that is not there yet."
+            )
         number = vocabulary.learn(number_of[left], number_of[right])
         number_of[left + right] = number
         events.append(merge_event(number_of[left], number_of[right], number, 0))
     again = again_after_use(events)
     if again:
         raise ModelError(
-            f"{name}: the token {vocabulary[again[0]].content!r} is made again by a merge that stands behind one "
+            f"{name}: the token {quoted(vocabulary[again[0]].content)} is made again by a merge that stands behind one "
             f"that uses it. Programs that take the first of all merges that apply go back to that one, and an event "
             f"log goes through its merges once, so some texts would encode otherwise."
         )
@@ -393,14 +394,14 @@ def log_from_merges(
     for content, number in contents.items():
         if ours.get(content) != number:
             raise ModelError(
-                f"{name}: token {content!r} has id {number}, but alphabet, merges and special tokens in their order "
-                f"make it {ours.get(content)}. Its ids cannot be kept in an event log (last id {last})."
+                f"{name}: token {quoted(content)} has id {number}, but alphabet, merges and special tokens in their "
+                f"order make it {ours.get(content)}. Its ids cannot be kept in an event log (last id {last})."
             )
     for text, number in ordered:
         if model.special_ids[text] != number:
             raise ModelError(
-                f"{name}: special token {text!r} has id {number}; behind (or before) {len(contents)} tokens it would "
-                f"have {model.special_ids[text]}. Its ids cannot be kept in an event log."
+                f"{name}: special token {quoted(text)} has id {number}; behind (or before) {len(contents)} tokens it "
+                f"would have {model.special_ids[text]}. Its ids cannot be kept in an event log."
             )
     return log
 
@@ -411,7 +412,7 @@ def last_merge(content: bytes, rank: int, ranks: dict[bytes, int], name: str) ->
     parts = merged_by_rank(symbols, lambda left, right: ranks.get(left + right), rank)
     if len(parts) > 2:
         raise ModelError(
-            f"{name}: the token {content[:_QUOTED]!r}{'...' * (len(content) > _QUOTED)} (rank {rank}) is {len(parts)} "
+            f"{name}: the token {quoted(content)} (rank {rank}) is {len(parts)} "
             f"tokens under the ranks below it, not two; these ranks are no list of merges."
         )
     return parts[0], parts[1]

@@ -32,7 +32,7 @@ from streambpe.encode.formats.hf_folder import CHAT_FILE, names_folder
 from streambpe.encode.formats.hf_folder import FILES as HF_FILES
 from streambpe.encode.formats.named import HF, find_tokenizer_json
 from streambpe.encode.formats.tiktoken_ranks import ranks_and_pattern, read_ranks, write_snippet
-from streambpe.errors import ModelError, UsageError
+from streambpe.errors import ModelError, UsageError, quoted
 
 FORMATS = ("hf", "tiktoken", "gpt2")
 # What lies beside a tokenizer.json and speaks of the tokenizer, but has no list of its tokens.
@@ -143,8 +143,8 @@ class Old:
             if new.get(token) != number:
                 has = f"id {new[token]}" if token in new else "no such token"
                 raise ModelError(
-                    f"--onto {self.name}: its token {token!r} has id {number}, and the model has {has}. Nothing was "
-                    f"written. {_EXTEND}"
+                    f"--onto {self.name}: its token {quoted(token)} has id {number}, and the model has {has}. Nothing "
+                    f"was written. {_EXTEND}"
                 )
         for rank, pair in enumerate(old_merges):
             if rank >= len(merges) or merges[rank] != pair:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any  # files of other programs: dict[str, Any], checked where they are read
 
 from streambpe.encode.formats.hf import preset_of
-from streambpe.errors import ModelError
+from streambpe.errors import ModelError, quoted
 from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, script_alphabet
 from streambpe.model.eventlog import Event, EventLog, Header, Special, delete_event, merge_event
 from streambpe.model.replay import Model
@@ -40,7 +40,9 @@ def import_picky(document: dict[str, Any], name: str) -> EventLog:
     theirs = {int(internal) - offset: number for internal, number in document["id2int"].items()}
     for log_id, number in model.model_id.items():
         if theirs.get(log_id) != number:
-            raise ModelError(f"{name}: token {model.content(log_id)!r} has id {theirs.get(log_id)}, here {number}.")
+            raise ModelError(
+                f"{name}: token {quoted(model.content(log_id))} has id {theirs.get(log_id)}, here {number}."
+            )
     return log
 
 

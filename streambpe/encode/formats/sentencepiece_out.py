@@ -23,7 +23,7 @@ from streambpe.encode.formats.sentencepiece_file import (
     sentencepiece_bytes,
 )
 from streambpe.encode.formats.tiktoken_ranks import made_otherwise
-from streambpe.errors import ModelError
+from streambpe.errors import ModelError, quoted
 from streambpe.model.eventlog import Op
 
 # Patterns that cut before spaces and nowhere else.
@@ -67,13 +67,13 @@ def why_not(encoder: Encoder) -> str | None:
     parts = [content for content in learned if not _is_text(content)]
     if parts:
         return (
-            f"{len(parts):,} of its tokens, such as {parts[0]!r}, hold a part of a character; sentencepiece makes "
-            f"bytes of a character only when all is joined. Characters of three and more bytes are tokens only through "
-            f"such parts; --whole-characters makes no others."
+            f"{len(parts):,} of its tokens, such as {quoted(parts[0])}, hold a part of a character; sentencepiece "
+            f"makes bytes of a character only when all is joined. Characters of three and more bytes are tokens only "
+            f"through such parts; --whole-characters makes no others."
         )
     over = [content for content in learned if pattern.name != "none" and b" " in content.lstrip(b" ")]
     if over:
-        return f"its token {over[0]!r} reaches over an end of a chunk, where sentencepiece would make it."
+        return f"its token {quoted(over[0])} reaches over an end of a chunk, where sentencepiece would make it."
     otherwise = made_otherwise(encoder)
     if otherwise:
         return (
@@ -82,7 +82,9 @@ def why_not(encoder: Encoder) -> str | None:
         )
     taken = {*byte_names(), *model.special_ids} & {content.decode() for content in learned}
     if taken:
-        return f"the token {min(taken)!r} is named like a special token or a byte, and no two pieces have one name."
+        return (
+            f"the token {quoted(min(taken))} is named like a special token or a byte, and no two pieces have one name."
+        )
     return None
 
 

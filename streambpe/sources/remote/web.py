@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import functools
 import glob
+import http.client
 import netrc
 import os
 import re
@@ -162,6 +163,7 @@ def _ask(name: str, url: str, headers: Mapping[str, str], begin: int, stop: int)
     urllib3 = library()
     asked = {"Range": f"bytes={begin}-{stop - 1}", "Accept-Encoding": "identity", "User-Agent": "streambpe"}
     asked |= headers or _login(url)
+    no_address = SourceError(f"{name} cannot be read: it, or what its server sends on to, is no address.")
     for _ in range(_REDIRECTS):
         try:
             answer = _pool(_proxy(url)).request(
@@ -169,13 +171,18 @@ def _ask(name: str, url: str, headers: Mapping[str, str], begin: int, stop: int)
             )
         except urllib3.exceptions.SSLError as why:
             raise SourceError(f"{name} cannot be read: {_said(why)}.") from None
+        except (http.client.InvalidURL, urllib3.exceptions.LocationValueError):
+            raise no_address from None
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as why:
             raise NoAnswer(_said(why)) from None
         to = answer.get_redirect_location()
         if not to:
             break
         _let_go(answer)
-        there = urljoin(url, to)
+        try:
+            there = urljoin(url, to)
+        except ValueError:
+            raise no_address from None
         if urlsplit(there).netloc != urlsplit(url).netloc:
             asked.pop("Authorization", None)
         if urlsplit(url).scheme == "https" and urlsplit(there).scheme != "https":

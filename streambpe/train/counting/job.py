@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from streambpe.count_config import CountConfig
-from streambpe.errors import SourceChanged, SourceError, SourceUnreachable, Stopped, StreambpeError, UsageError, typed
+from streambpe.errors import NoText, SourceChanged, SourceUnreachable, Stopped, StreambpeError, UsageError, typed
 from streambpe.failpoints import failpoint
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.plurals import counted
@@ -102,7 +102,7 @@ class CountJob:
             corpus = self._fold()
         if not corpus["chunks"]:
             none = "hold no text" if self._config.one_in == 1 else f"have no text in --sample {self._config.sample}"
-            raise SourceError(
+            raise NoText(
                 f"The sources {none}: {_named([source.path for source in found])}. "
                 f"{self._run.path} is made, and its counts are empty. Count others into it, or remove it."
             )

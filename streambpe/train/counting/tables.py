@@ -10,7 +10,7 @@ import pyarrow as pa
 from streambpe.arrays import MAX_COUNT
 from streambpe.core.strings import ChunkList, arrow_buffers
 from streambpe.count_config import CountConfig
-from streambpe.errors import SourceError, StreambpeError, UsageError
+from streambpe.errors import SourceError, StreambpeError, UsageError, quoted
 from streambpe.later import compute as pc
 from streambpe.sources.digests import digest_file
 from streambpe.sources.read import gaps_between
@@ -41,7 +41,7 @@ def count_table(
         for table in read_count_table(source):
             if table.pattern is not None and table.pattern != pattern.expression:
                 raise UsageError(
-                    f"{source.path} was counted with the pattern {table.pattern!r}; {committer.run.path} counts "
+                    f"{source.path} was counted with the pattern {quoted(table.pattern)}; {committer.run.path} counts "
                     f"with --pattern {config.pattern}. Nothing was changed. Name the pattern it was made with."
                 )
             documents += table.documents
