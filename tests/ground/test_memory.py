@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from streambpe import resources
 from streambpe.core.strings import ChunkList
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources, keeper, release_memory
@@ -31,6 +32,14 @@ from streambpe.train.words import WordFiles
 from tests.runs import ROOT, cli_process, counted_run, rows
 
 MB = 10**6
+
+
+@pytest.fixture(autouse=True)
+def looks_of_commands(monkeypatch):
+    """Memory is looked at as commands do, not as seldom as in other tests (conftest.py)."""
+    monkeypatch.setattr(resources, "library_pages", library_pages)
+    monkeypatch.setattr(resources, "_PSS_SHARE", 20)
+    monkeypatch.setattr(keeper, "_next_pages", 0.0)
 
 
 def test_rows_given_to_duckdb_are_let_go_of_before_the_commit(tmp_path):
