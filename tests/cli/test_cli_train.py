@@ -122,6 +122,7 @@ def test_progress_lines_parse(source, tmp_path):
         assert {"state", "unit", "per_second", "pid", "updated"} <= status.keys()
 
 
+@pytest.mark.long
 def test_status_while_it_learns_and_after(source, tmp_path):
     """status says learning with a number of tokens, killed after a kill, and trained in the end."""
     run = tmp_path / "run"
@@ -176,6 +177,7 @@ def test_views_agree_with_the_log(trained):
     assert table(trained, "SELECT max(events_so_far) AS n FROM progress") == [{"n": len(log)}]
 
 
+@pytest.mark.long
 def test_check_speaks_for_trainings(trained, tmp_path):
     """check: exit 0 when all adds up; exit 1, the rows and the way to mend them when not."""
     import shutil

@@ -59,6 +59,7 @@ def test_a_query_answers(run, number, query):
         assert json.loads(json.dumps(relation.fetchall(), default=str)) == [list(r.values()) for r in by_command]
 
 
+@pytest.mark.long
 def test_another_training_is_seen_as_the_cookbook_says(run):
     """--name, and the two settings for the shell, show the other training's tables and views."""
     settings = re.search(r"^SET VARIABLE.*$", COOKBOOK, re.M)
@@ -113,6 +114,7 @@ def test_an_unfinished_training_has_no_usage_yet(run, tmp_path):
         assert con.sql("FROM single_token_chunks").fetchall() == []
 
 
+@pytest.mark.long
 def test_list_names_every_view_and_table_with_a_sentence(run):
     """All that VIEWS and SCHEMA have, and each can be asked for by its name alone."""
     listed = list_names()

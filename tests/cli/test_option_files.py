@@ -67,6 +67,7 @@ def test_the_command_line_goes_over_the_file(corpus, tmp_path):
     assert kept["alphabet"] == "bytes"
 
 
+@pytest.mark.long
 def test_what_a_counted_run_says_of_its_sources_is_kept(corpus, tmp_path):
     """Counted by one command and learned by another: lines and fields are told by what was counted."""
     (tmp_path / "a.jsonl").write_text('{"body": "the cat and the dog and the cat"}\n' * 9)

@@ -279,6 +279,7 @@ def test_a_link_that_is_given_as_output_stays_one(learned, tmp_path, command):
         assert cli("decode", learned / "run", link).stdout == TEXT
 
 
+@pytest.mark.long
 @pytest.mark.every(7)
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize("point", ["encoded-beside", "encoded"])
@@ -305,6 +306,7 @@ def test_an_encoding_killed_while_its_file_was_made_is_finished(learned, tmp_pat
     assert files_in(broken) == files_in(unbroken)
 
 
+@pytest.mark.long
 @pytest.mark.every(5)
 @pytest.mark.parametrize("point", ["encoded-beside", "encoded-training", "encoded"])
 @pytest.mark.parametrize("suffix", ["npy", "bin", "parquet"])

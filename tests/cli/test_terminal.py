@@ -110,6 +110,7 @@ def test_llama3_splits_as_gpt4():
         assert expression.findall(text) == PRESETS["gpt4"].split(text)
 
 
+@pytest.mark.long
 def test_run_and_name_in_one_word(learned):
     """RUN:NAME is --name; where a command is about the whole RUN it says what is meant."""
     run = learned / "run"
@@ -229,6 +230,7 @@ def test_a_place_that_may_not_be_read_is_no_defect(learned, monkeypatch):
     assert "/there/run cannot be read or written: Permission denied." in done.output
 
 
+@pytest.mark.long
 def test_pages_of_the_docs_are_shown():
     """All of them are listed; those that help and messages name are there."""
     listed = CliRunner().invoke(main, ["docs"]).output

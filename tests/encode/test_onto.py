@@ -315,6 +315,7 @@ def test_a_list_of_merges_is_the_log_unless_a_token_is_made_again(pairs, chunks)
 # ignore_merges: whole chunks that are tokens are taken without merging
 
 
+@pytest.mark.long
 def test_a_file_that_ignores_merges_is_read_where_that_changes_nothing(old, texts, tmp_path):
     """As Llama 3's files say it: read, extended and written again beside the library, with what they say kept."""
     document = json.loads((old / "tokenizer.json").read_text(encoding="utf-8"))

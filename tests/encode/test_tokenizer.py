@@ -219,6 +219,7 @@ def test_pickles_and_copies_encode_alike():
     assert copy.copy(tokenizer) is copy.deepcopy(tokenizer) is tokenizer
 
 
+@pytest.mark.long
 def test_many_threads_share_one_tokenizer(monkeypatch):
     """Eight threads on one cold tokenizer, whose caches remember next to nothing: right ids."""
     monkeypatch.setattr("streambpe.encode.encoder.CACHE_BYTES", 0)

@@ -226,6 +226,7 @@ def test_counting_is_no_stage_of_learning(tmp_path, monkeypatch):
     assert 0 < sum(took.values()) < 3600
 
 
+@pytest.mark.long
 def test_commands_that_may_last_tell_how_far_they_are(tmp_path):
     """Each says what it is at, and at its end as much is done as there was to do."""
     run = text_run(tmp_path / "run", "the cat sat on the mat\n" * 20)
@@ -248,6 +249,7 @@ def test_commands_that_may_last_tell_how_far_they_are(tmp_path):
         assert last["done"] == last["total"] > 0, command
 
 
+@pytest.mark.long
 def test_what_asks_decodes_and_imports_tells_how_far_it_is(tmp_path):
     """On stderr, with what is done at the end; the data on stdout are those of a command without a line."""
     run = text_run(tmp_path / "run", natural_text(5, 5_000))

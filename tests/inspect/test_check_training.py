@@ -150,6 +150,7 @@ def test_a_changed_event_log_is_found(trained, tmp_path):
     assert {problem.table for problem in check(run, resources=SMALL)} == {"other.events", "third.events"}
 
 
+@pytest.mark.long
 def test_damaged_tables_are_made_anew(trained, tmp_path):
     """What `check` advises works: remove the event log, train again, and everything adds up."""
     run = tmp_path / "run"
@@ -209,6 +210,7 @@ def test_the_recount_is_the_references(monkeypatch):
                 assert found == expected, (seed, overlaps, longest)
 
 
+@pytest.mark.long
 def test_an_unfinished_training_is_checked(tmp_path):
     """Stopped half-way, its tables are judged by the journal; a row that differs is found."""
     run = counted_run(tmp_path / "run", {"abcabcd": 4, "abdcc": 3, "bcbcbd": 2})

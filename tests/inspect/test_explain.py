@@ -263,6 +263,7 @@ def test_a_run_of_chunks_ends_with_its_source():
     assert together.tolist() == [-1, 1, 2, -1, 1, 2, 1, 2]
 
 
+@pytest.mark.long
 def test_rivals_that_cannot_be_counted_are_left_out_and_why(tmp_path):
     """A superword in a run that was counted without documents, or that has no tables of its training."""
     run = documents_run(tmp_path / "run", DOCUMENTS[:20], "boundless")

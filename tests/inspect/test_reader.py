@@ -299,6 +299,7 @@ def test_the_playground_in_a_browser(tmp_path):
         assert browser.complaints == []
 
 
+@pytest.mark.long
 def test_the_playground_is_refused_where_it_would_not_be_exact(tmp_path):
     """Before a training is done, and for a pattern that JavaScript cannot say; nothing is written."""
     run: Path = text_run(tmp_path / "run", natural_text(3, 10_000), pattern=r"(\w)\1|(?s:.)")

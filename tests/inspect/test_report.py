@@ -120,6 +120,7 @@ def test_growth_equals_encoding_every_chunk_at_every_size(run, made):
     assert facts["frequencies"] == sorted(uses.values(), reverse=True)
 
 
+@pytest.mark.long
 def test_growth_without_a_cut_off_equals_the_view(tmp_path):
     """Where nothing is left out the page's frequencies are those of view token_usage."""
     run = text_run(tmp_path / "run", natural_text(2, 20_000))
@@ -413,6 +414,7 @@ def test_kinds_of_tokens(content, letter):
     assert set("WidczmpswbxR".replace("R", "r")) == set(KINDS)
 
 
+@pytest.mark.long
 def test_superwords_are_measured_on_the_stored_documents(tmp_path):
     """Without --text: as if the documents had been given as text, at every size."""
     text = natural_text(4, 12_000)

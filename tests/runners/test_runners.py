@@ -86,6 +86,7 @@ def test_values_that_are_put(make: Make) -> None:
         assert sorted(results(runner, tasks.multiplied, [(eight, 1), (seven, 1)])) == [7, 8]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", RUNNERS)
 def test_the_first_error_ends_it(make: Make) -> None:
     with closing(make) as runner, pytest.raises(SourceError, match="three is no source"):

@@ -332,6 +332,7 @@ def test_what_is_mostly_no_utf8_is_refused_by_name(tmp_path, kind, name):
     assert "--bad-utf8" in message
 
 
+@pytest.mark.long
 def test_bad_utf8_by_hand_takes_it(tmp_path):
     """Also in `resume` of a count that was stopped before it came to that file."""
     (tmp_path / "a.txt").write_bytes(png())
@@ -375,6 +376,7 @@ def test_a_block_of_more_than_two_gigabytes_is_looked_at():
     assert is_valid_utf8(Block(-1, (1 << 31) + 8))
 
 
+@pytest.mark.long
 def test_the_verdict_does_not_hang_on_blocks_threads_or_memory(tmp_path):
     """Text for a megabyte, then bytes: passed by all. Bytes within it that are just too many: refused by all."""
     text = b"the cat " * (1 << 17)
@@ -392,6 +394,7 @@ def test_a_few_nuls_and_a_mark_are_text(tmp_path):
         not_text.refuse_if_not_text(text.encode(), str(number), "")
 
 
+@pytest.mark.long
 def test_encode_and_plan_refuse_it_too(tmp_path):
     """Unless they are told what becomes of the bytes."""
     (tmp_path / "a.txt").write_bytes(png())

@@ -196,6 +196,7 @@ FLAT = [(state, file, how, then) for state, file, hows in CASES for how, then in
 _SAYS_WHAT_TO_DO = r"`streambpe|[Rr]emove|[Mm]ove (it|the part) away|Put the right one back|[Cc]ount all sources"
 
 
+@pytest.mark.long
 @pytest.mark.every(48)
 @pytest.mark.parametrize(("state", "file", "how", "then"), FLAT)
 def test_resumed_with_a_changed_file(made, unbroken, tmp_path, state, file, how, then):
@@ -213,6 +214,7 @@ def test_resumed_with_a_changed_file(made, unbroken, tmp_path, state, file, how,
     assert check(run, resources=RESOURCES) == []
 
 
+@pytest.mark.long
 def test_a_stretch_that_two_parts_hold_is_not_counted_twice(made, tmp_path):
     """A part of before the parts were merged, put back."""
     run = tmp_path / "run"

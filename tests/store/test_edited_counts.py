@@ -74,6 +74,7 @@ def test_the_next_training_learns_from_an_edited_row(run, statement, learned, ro
     assert "edited" in " ".join(again.warnings)
 
 
+@pytest.mark.long
 @pytest.mark.every(2)
 @pytest.mark.parametrize("table", ["chunk_counts", "group_counts"])
 def test_weights_do_not_follow_edits_and_say_so(tmp_path, table):
@@ -144,6 +145,7 @@ def test_a_lost_database_is_made_anew_from_the_parts(run, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", [long("part-committed"), "fold-filled", long("fold-committed")])
 def test_a_part_is_added_once_wherever_the_fold_is_killed(run, tmp_path, place):
     """To counts that were there, and to an edit; the same command goes on."""

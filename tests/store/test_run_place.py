@@ -59,6 +59,7 @@ def test_a_run_as_a_source(corpus, tmp_path):
         train(tmp_path / "new", [str(tmp_path / "old")], vocab_size=300, resources=SMALL)
 
 
+@pytest.mark.long
 def test_what_is_taken_as_a_run(corpus, tmp_path):
     """An empty folder, one with files that begin with a dot, one that a kill left without a database."""
     killed = ["lock", "job.json", "counting.json", ".extended.jsonl.streambpe.new", "a.extended.jsonl", "balance"]

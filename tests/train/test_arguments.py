@@ -214,6 +214,7 @@ def test_a_notebook_gets_a_line_below_its_cell(source, tmp_path, monkeypatch):
     assert drawn[-1].startswith("trained")
 
 
+@pytest.mark.long
 def test_growing_takes_over_what_is_not_given(source, tmp_path):
     """The vocabulary size alone is enough; the result is that of one command; what differs is still refused."""
     Path(source).write_text(natural_text(9, 20_000))

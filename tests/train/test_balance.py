@@ -212,6 +212,7 @@ def texts(tmp_path_factory) -> dict[str, str]:
     return {path.stem: str(path) for path in folder.iterdir()}
 
 
+@pytest.mark.long
 def test_texts_are_what_groups_are_measured_on(counted, texts, tmp_path):
     """Given texts, as the slow loop has it; they are kept, so that the training grows without them."""
     how = {"balance_texts": texts, "balance_ratios": {"greek": "0.5"}}

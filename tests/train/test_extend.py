@@ -195,6 +195,7 @@ def test_any_model_goes_on_as_the_slow_reference_says(log, chunks, tokens, from_
     assert fast_extension(log, chunks, tokens, tuning) == slow_extension(log, chunks, tokens)
 
 
+@pytest.mark.long
 @settings(max_examples=share(12, 1))
 @given(any_model(), chunks_of_few_letters, st.integers(1, 12))
 def test_the_ids_of_any_model_stay(tmp_path_factory, log, chunks, tokens):
@@ -225,6 +226,7 @@ def made(base, texts, tmp_path_factory) -> Path:
     return run
 
 
+@pytest.mark.long
 def test_every_old_id_stays(base, made):
     """Tokens, special tokens and reserved ids of the old model are those of the new; new ids come behind them."""
     old, new = Tokenizer.from_event_log(log_of(base)), Tokenizer.from_event_log(log_of(made))
@@ -383,6 +385,7 @@ def test_a_list_of_merges_of_uw_is_extended_by_its_second_pattern(texts, tmp_pat
     assert check(tmp_path / "run") == []
 
 
+@pytest.mark.long
 def test_superwords_go_on_from_any_vocabulary(base, texts, tmp_path):
     """--superwords uw: the slow reference on text that the second pattern cuts; the report measures on texts."""
     run, log, source = tmp_path / "run", log_of(base), tmp_path / "text.txt"
@@ -538,6 +541,7 @@ def test_models_that_cannot_go_on_are_refused(texts, tmp_path):
             train(tmp_path / "run", [str(texts[0])], resources=SMALL, extend=log, vocab_size=400)
 
 
+@pytest.mark.long
 def test_a_run_of_another_pattern_or_training_is_refused(base, texts, tmp_path):
     """Counts of another pattern, a training that was begun without, with another, or whose copy is gone."""
     train(tmp_path / "gpt2", [str(texts[1])], resources=SMALL, vocab_size=300, pattern="gpt2")
@@ -622,6 +626,7 @@ def test_a_header_that_contradicts_itself_is_refused(tmp_path, header, why):
         read_event_log(tmp_path / "log")
 
 
+@pytest.mark.long
 def test_stop_words_stay_apart_from_tokens_of_the_same_bytes(tmp_path):
     """A new token that spells a stop word is a token of its own."""
     header = Header(

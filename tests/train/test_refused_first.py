@@ -79,6 +79,7 @@ def test_groups_that_were_named_before_are_known(tmp_path: Path) -> None:
     assert len(log_of(tmp_path / "run").events) == 280 - 256
 
 
+@pytest.mark.long
 def test_a_refused_extension_leaves_the_one_that_was_begun(tmp_path: Path, text: str) -> None:
     """A stopped --extend A needs the event log of A, also after --extend B was refused."""
     logs = []

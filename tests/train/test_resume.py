@@ -352,6 +352,7 @@ def test_a_snapshot_is_gone_on_from(counted, unbroken, tmp_path, monkeypatch):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_a_snapshot_of_another_training_is_never_used(counted, tmp_path):
     """What an abandoned training of the same name left on disk does not find its way into another one."""
     other = {"ties": "bytes", "overlaps": "disjoint", "alphabet": "bytes"}
@@ -592,6 +593,7 @@ def test_a_reader_delays_the_tables_and_nothing_else(counted, unbroken, tmp_path
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_tables_can_be_read_while_it_learns(counted, unbroken, tmp_path):
     """Between two folds anyone may open state.duckdb; what is seen only grows."""
     run = copy(counted, tmp_path / "run")
@@ -693,6 +695,7 @@ def test_resume_keeps_the_resources(tmp_path):
     assert made == [Resources(300 * 10**6, 1)]
 
 
+@pytest.mark.long
 def test_a_locked_run_is_free_after_a_kill(counted, tmp_path):
     """The lock of a killed process holds nobody up."""
     run = copy(counted, tmp_path / "run")

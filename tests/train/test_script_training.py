@@ -254,6 +254,7 @@ def test_any_ids_decode_alike_in_a_stream(ids):
     assert whole == decode_symbols(flat)
 
 
+@pytest.mark.long
 def test_facts_of_half_characters():
     """A symbol alone has no bytes: U+FFFD where bytes are asked for, its name for people, and no text finds it."""
     tokenizer = model("script")
@@ -361,6 +362,7 @@ def test_blocked_tokens_and_lengths(tmp_path):
     assert max(map(len, texts)) == 2
 
 
+@pytest.mark.long
 def test_exports_say_what_they_cannot_hold(tmp_path):
     """Formats of other programs refuse SCRIPT symbols and rules; a model with dropped characters says so."""
     for encoding, refused in (("script", "kind 'script'"), ("bytes", "--pattern script")):
@@ -462,6 +464,7 @@ def test_stopped_and_gone_on_with(counted, tmp_path, monkeypatch, scan):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_resume_reads_the_options_again(counted, tmp_path):
     """`resume` goes on with the encoding and the rule it was started with."""
     folder, options, wanted = counted

@@ -281,6 +281,7 @@ def test_whole_characters_hold_for_the_words(mode, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_tokens_are_counted_in_chunks(tmp_path):
     """token_usage by the merges that found a place; a superword that spells a chunk is not that chunk."""
     documents = ["ab!", "ab!", "cab", "cab", "cab", "dab", "dab"]
@@ -328,6 +329,7 @@ def test_tokens_are_counted_by_the_merges_that_found_a_place(overlaps, again, tm
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_words_that_run_out_are_followed_by_superwords(tmp_path):
     """Phase one ends early: superwords go on to the size, or until none is left."""
     documents = ["the end of the day and the end of the line", "at the end of the day"] * 3
@@ -479,6 +481,7 @@ def test_a_document_goes_on_over_the_border_of_two_parts(tmp_path, monkeypatch):
     assert log_of(parts).header.corpus == log_of(whole).header.corpus
 
 
+@pytest.mark.long
 def test_documents_never_join(tmp_path):
     """The end of one document and the beginning of the next are no neighbours."""
     run = documents_run(tmp_path / "run", [" one two", " three four"] * 20, "boundless")
@@ -591,6 +594,7 @@ def test_the_log_encodes(prose, tmp_path):
     assert (left, right, n) in rows(run, "FROM superword_adjacency")
 
 
+@pytest.mark.long
 def test_check_finds_a_wrong_neighbour(prose, tmp_path):
     """A row changed, removed or added by hand is reported, also one of a chunk that is not there."""
     run = documents_run(tmp_path / "run", prose[:40], "boundless")
@@ -797,6 +801,7 @@ def test_a_full_disk_is_one_message(size, prose, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_a_disk_that_is_full_for_parquet_too(prose, tmp_path, monkeypatch):
     """What Polars says of it, while neighbours are counted, is the same message."""
     run = documents_run(tmp_path / "run", prose[:40], "boundless")

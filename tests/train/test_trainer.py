@@ -427,6 +427,7 @@ def test_blocked_tokens_are_vetoed_with_their_counts(tmp_path):
 # The Python calls
 
 
+@pytest.mark.long
 def test_train_from_iterator_equals_a_file(tmp_path):
     """Strings from a generator give the events that a file of them gives; done once, it is not learned again."""
     text = natural_text(3, 20_000)
@@ -498,6 +499,7 @@ def test_what_was_learned_is_not_learned_again(tmp_path):
     assert resume(run, resources=SMALL).sha256 == first.sha256  # a refused call is not what resume goes on with
 
 
+@pytest.mark.long
 def test_what_is_left_out_is_told_with_its_reason(tmp_path):
     """View left_out holds the stop words and the chunks under the cut-off of each training, and no other chunk."""
     counts = {"the": 9, "cat": 5, "sat": 5, "a": 4, "mat": 2, "hat": 1}

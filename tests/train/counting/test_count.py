@@ -137,6 +137,7 @@ def test_nothing_but_the_documents_decides(tmp_path, monkeypatch):
     assert len(digests) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["boundless", long("gpt4o"), long("none")])
 def test_sequences_are_the_documents(tmp_path, tiny_blocks, name):
     """Documents put together again from their parts, across parts, are Pattern.split of each, in order."""
@@ -597,6 +598,7 @@ def test_merged_runs_are_a_run_over_all(tmp_path):
     assert table_of(tmp_path / "all") == tallies(documents)
 
 
+@pytest.mark.long
 def test_one_source_counted_in_different_blocks_is_not_merged_twice(tmp_path, monkeypatch):
     """The same file read in other blocks is still the same file."""
     path = str(write(tmp_path / "a.txt", ["the cat and the dog, " * 2000], "txt"))
