@@ -9,8 +9,8 @@ from tests.fuzz_kinds import FUZZ
 from tests.tiers import long
 
 # Superwords have long tests of their own beside their code. Slow ones first.
-EACH = {"words": 1, "counting": 1, "readers": 1, "encoders": 1, "importers": 4, "tokenizer_files": 6, "ranks": 6,
-        "ids": 4, "logs": 8, "patterns": 8}  # fmt: skip
+EACH = {"words": 1, "counting": 1, "readers": 1, "encoders": 1, "importers": 2, "tokenizer_files": 3, "ranks": 3,
+        "ids": 2, "logs": 4, "patterns": 4}  # fmt: skip
 FIRST = 20_000_000
 
 

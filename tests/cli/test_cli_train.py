@@ -75,6 +75,7 @@ def test_wrong_options_are_usage_errors(source, tmp_path, arguments, message):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_too_little_memory_exits_with_3(source, tmp_path):
     """--memory 200MB: exit 3, the least is named, no run is made; 256MB is enough."""
     done = cli("train", tmp_path / "run", source, "--memory", "200MB", expect=3)

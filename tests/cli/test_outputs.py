@@ -48,6 +48,7 @@ def cli(*arguments: object, code: int = 0) -> Result:
 # of what kind ids are
 
 
+@pytest.mark.long
 @pytest.mark.every(4)
 @pytest.mark.parametrize("dtype", ["auto", "uint16", "uint32", "int32", "int64"])
 def test_a_bin_is_decoded_as_it_was_encoded(learned, tmp_path, dtype):
@@ -226,6 +227,7 @@ def test_rows_may_go_where_nothing_is_lost(learned):
         assert link.is_symlink()
 
 
+@pytest.mark.long
 def test_a_page_of_report_is_replaced_and_nothing_else(learned, tmp_path):
     """Its own pages, also those that did not say so yet; a page of somebody else's needs --force."""
     page = tmp_path / "report.html"
@@ -327,6 +329,7 @@ def test_a_split_killed_while_its_files_were_made_is_finished(learned, tmp_path,
     assert len(files_in(broken)) == (2 if suffix == "parquet" else 6)
 
 
+@pytest.mark.long
 def test_a_half_encoding_does_not_take_another_file_for_its_own(learned, tmp_path):
     """OUT that came into being while the job was stopped is kept."""
     output = tmp_path / "ids.npy"

@@ -87,6 +87,7 @@ def test_what_is_no_number_is_refused_by_the_name_of_its_option(text, tmp_path):
     assert "32k" in done.stderr
 
 
+@pytest.mark.long
 def test_other_names_of_presets(tmp_path):
     """A run keeps the preset's own name, so both names count into one run; a near miss is told what is meant."""
     (tmp_path / "a.txt").write_text("the cat")
@@ -170,6 +171,7 @@ def test_the_table_of_environment_variables():
     assert used == set(re.findall(r"^\| `(STREAMBPE_[A-Z_]+)`", CLI, re.M))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_as_documented(shell):
     """The line for each shell prints a script, and Tab finds a command."""

@@ -75,6 +75,7 @@ def by_threads_of_tasks(monkeypatch: pytest.MonkeyPatch, done: list[object]) -> 
     monkeypatch.setattr(corpus._Job, "_take", lambda job, task, made: (done.append(task), take(job, task, made))[1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
@@ -102,6 +103,7 @@ def test_processes_make_what_threads_make(tmp_path: Path, texts: Path, workers: 
     assert encoded(texts, tmp_path / "tasks/ids.bin", resources) == ones
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("then", [BESIDE, THREADS])
 def test_stopped_between_tasks_it_goes_on_with_either(
     tmp_path: Path, texts: Path, monkeypatch: pytest.MonkeyPatch, then: Resources

@@ -369,6 +369,7 @@ def test_transformers_loads_the_folder(old, made, tmp_path):
     assert len(ids) < len(before(text)["input_ids"])
 
 
+@pytest.mark.long
 def test_a_file_made_of_ranks_is_read_and_extended(old, texts, tmp_path):
     """As Llama 3's was made: by id, every pair of tokens that spells one; most are never used. Beside the library."""
     document = json.loads((old / "tokenizer.json").read_text(encoding="utf-8"))

@@ -231,6 +231,7 @@ def test_many_threads_share_one_tokenizer(monkeypatch):
                 assert list(pool.map(tokenizer.encode_ordinary, DOCUMENTS)) == wanted
 
 
+@pytest.mark.long
 def test_batches_equal_one_by_one():
     """A large batch goes another way than a small one; the ids are the same."""
     for kind in KINDS:

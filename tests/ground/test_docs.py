@@ -91,6 +91,7 @@ def test_the_pictures_are_those_that_the_program_draws():
         assert (ROOT / f"docs/pictures/{picture.name}.svg").read_text(encoding="utf-8") == picture.svg()
 
 
+@pytest.mark.long
 def test_the_picture_of_a_pass_shows_what_is_learned(tmp_path):
     """Of "aab aab": the three merges with their counts, in one pass."""
     run = text_run(tmp_path / "run", "aab aab")

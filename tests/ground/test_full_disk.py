@@ -86,7 +86,7 @@ WRITING = {
 }
 
 
-@pytest.mark.every(12)
+@pytest.mark.every(len(WRITING))
 @pytest.mark.parametrize("command", WRITING.values(), ids=list(WRITING))
 def test_a_disk_that_is_full_from_the_start(command, made, tmp_path):
     """Not one byte can be written: one message and no half file; with room the same command succeeds."""
@@ -220,6 +220,7 @@ def test_an_array_that_finds_no_room_is_told(way, disk, tmp_path):
     assert whole > 10
 
 
+@pytest.mark.long
 def test_a_snapshot_that_finds_no_room_is_left_out(made, tmp_path, monkeypatch):
     """It only saves time after a kill: learning goes on, and nothing half made stays."""
 

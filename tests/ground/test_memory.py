@@ -77,6 +77,7 @@ def _part(run: Run, number: int, rows: int, step: int, group_rows: int | None = 
     writer.commit([])
 
 
+@pytest.mark.long
 def test_a_merge_of_small_parts_reads_little_of_each(tmp_path):
     """Each part has dozens of row groups: a range takes one or two of each, not a quarter of the part."""
     run = Run(tmp_path / "run")
@@ -133,6 +134,7 @@ def test_between_two_stages_library_pages_go_back():
     assert resident_bytes(me) < before - 10 * MB
 
 
+@pytest.mark.long
 def test_the_words_are_gone_when_the_tables_are_filled(tmp_path, monkeypatch):
     """What the tables need of them is asked before: DuckDB's memory is not added to the engine's."""
     source = tmp_path / "a.txt"

@@ -72,6 +72,7 @@ def corpus(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_the_total_is_the_same_after_a_stop(corpus, tmp_path):
     """Files that were counted before are part of the bar, and not of the speed."""
     texts = corpus / "texts"
@@ -205,6 +206,7 @@ def test_a_stage_begins_anew():
     assert (meter.done, meter.resumed_from) == (15, 10)
 
 
+@pytest.mark.long
 def test_counting_is_no_stage_of_learning(tmp_path, monkeypatch):
     """The trainer is made before its sources are counted; its stages begin when it does."""
     waits, do = [0.0], commands.count

@@ -309,6 +309,7 @@ def test_signals_that_a_system_does_not_have_are_not_asked_for(monkeypatch):
     assert system.stop_signals() == (signal.SIGINT, 21)
 
 
+@pytest.mark.long
 def test_output_into_a_pipe_is_utf_8_whatever_the_locale(tmp_path):
     """Windows writes cp1252 into pipes and files, and fails on what that lacks."""
     (tmp_path / "a.txt").write_text("snow \u2603 falls\n" * 9, encoding="utf-8")

@@ -99,6 +99,7 @@ def test_what_was_learned_was_its_own_best_rival(options, tmp_path):
         assert len(rivals) <= 5
 
 
+@pytest.mark.long
 def test_rivals_are_the_counts_of_that_moment(tmp_path):
     """With a RUN the pairs next in line are counted anew; the first one is the pair that was chosen, by its n."""
     corpus = tmp_path / "a.jsonl"
@@ -217,6 +218,7 @@ def test_a_superword_is_its_own_first_rival(cases, seed, tmp_path):
             assert list(best.values()) == [*(quoted(encoder.model.content(part)) for part in event.pair), event.n]
 
 
+@pytest.mark.long
 def test_rivals_know_the_words_that_found_no_place(tmp_path):
     """Chunks join that are one token by the whole of phase one, also where the model has no such token."""
     run = documents_run(tmp_path / "run", [" aa bb"] * 5 + [" cc dd"] * 3, "boundless")

@@ -146,6 +146,7 @@ def test_every_alphabet_reads_the_same(browser, name):
     assert assert_equal(browser, OTHERS[name], all_texts()) > 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", first(2, PRESETS))
 def test_every_preset_splits_the_same(browser, name):
     """With and without runs of scripts."""

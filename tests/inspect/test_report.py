@@ -238,6 +238,7 @@ def test_the_page_is_whole_and_fetches_nothing(made):
     assert page.count("<svg") == 9
 
 
+@pytest.mark.long
 def test_an_unfinished_run_has_a_page_too(tmp_path):
     """While it learns, what is known is shown, and the rest says why it is not."""
     run = text_run(tmp_path / "run", natural_text(2, 20_000))
@@ -450,6 +451,7 @@ def test_the_page_names_one_renyi_efficiency_as_it_is_drawn(made):
     assert panel.verdict.startswith(f"{figure} over all ids")
 
 
+@pytest.mark.long
 def test_several_runs_on_the_same_axes(run, made, tmp_path):
     """A line of each in every picture; the lists are the first one's; a wrong name and too many are refused."""
     other = text_run(tmp_path / "other", natural_text(9, 20_000))

@@ -79,6 +79,7 @@ def test_a_csv_without_a_line_end(tmp_path):
     assert "no end of its first line" in refused(tmp_path, tmp_path / "a.csv")
 
 
+@pytest.mark.long
 def test_two_columns_of_one_name(tmp_path):
     """Which one is meant cannot be known; columns beside the one that is read may have what names they like."""
     column = pa.array(["a b", "c d"])
@@ -119,6 +120,7 @@ def test_a_name_that_is_no_utf8(tmp_path, name):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["x" * 300 + ".txt", "/".join(["d" * 100] * 60), "x" * 300 + "*.txt"])
 def test_a_name_that_is_too_long(tmp_path, name):
     """No file can have it; a field can."""
@@ -139,6 +141,7 @@ def test_a_name_that_holds_a_nul():
 # what is no file
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no such pipes here")
 def test_a_pipe_that_nobody_writes_to(tmp_path):
     """It hung for ever."""

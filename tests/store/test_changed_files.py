@@ -241,6 +241,7 @@ def test_a_part_that_is_lost_is_counted_again(made, tmp_path):
     assert check(run, resources=RESOURCES) == []
 
 
+@pytest.mark.long
 def test_the_tables_are_made_again_with_the_options_they_had(made, tmp_path):
     """state.duckdb lost: counted with --pattern gpt4o, it is not gone on with under another default."""
     run = tmp_path / "run"
@@ -253,6 +254,7 @@ def test_the_tables_are_made_again_with_the_options_they_had(made, tmp_path):
     assert check(run, resources=RESOURCES) == []
 
 
+@pytest.mark.long
 def test_a_model_of_another_run_is_not_encoded_with(made, tmp_path):
     """The log of another RUN, or of another training, in the place of this one's."""
     run = tmp_path / "run"
@@ -270,6 +272,7 @@ def test_a_model_of_another_run_is_not_encoded_with(made, tmp_path):
     assert (run / "model.events.jsonl").read_bytes() == (made("finished") / "model.events.jsonl").read_bytes()
 
 
+@pytest.mark.long
 def test_tables_of_an_earlier_time_are_brought_up(made, tmp_path):
     """The tables of before a training was finished: the same `train` fills them from the log."""
     run = tmp_path / "run"
@@ -311,6 +314,7 @@ def test_a_lost_run_json_is_made_again(made, tmp_path):
     assert TrainConfig(**OPTIONS["plain"]).vocab_size == 290
 
 
+@pytest.mark.long
 def test_tables_that_break_while_they_are_filled_are_told(made, tmp_path):
     """A damaged state.duckdb is no shell that holds it: the training says so, and goes on when it is made again."""
     run = tmp_path / "run"

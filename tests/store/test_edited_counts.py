@@ -119,6 +119,7 @@ def test_an_edit_is_kept_when_more_is_counted(run, tmp_path):
     assert {problem.table.split(".")[0] for problem in check(run, resources=SMALL)} <= {"main"}
 
 
+@pytest.mark.long
 def test_a_training_does_not_go_on_with_other_counts(run):
     """An edit after it began is like a source that was added."""
     train(run, vocab_size=258, resources=SMALL)
@@ -179,6 +180,7 @@ def held(run: Path, request: pytest.FixtureRequest):
         shell.stdin.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("held", ["writer"], indirect=True)
 def test_a_training_waits_for_a_shell_and_says_so_once(run, held):
     """As long as it takes; then it learns."""
@@ -212,6 +214,7 @@ def test_waiting_for_a_shell_ends_by_a_stop(run, monkeypatch):
     assert not (run / "model.events.jsonl").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("held", ["reader"], indirect=True)
 def test_a_shell_that_only_reads_does_not_stop_the_beginning(run, held):
     """Counts are read beside it, and learned from; the tables are filled when it is gone."""

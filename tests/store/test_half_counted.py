@@ -88,6 +88,7 @@ def count_killed(run: Path, names: str = "ab") -> list[str]:
     return paths
 
 
+@pytest.mark.long
 def test_count_stopped_at_half_then_train(files, whole, tmp_path, tiny_blocks):
     """Refused with the command that ends the count; that done, the log is the one of an unbroken run."""
     run = tmp_path / "run"
@@ -265,6 +266,7 @@ def test_a_source_refused_by_name(files, tmp_path):
     assert train(run, vocab_size=300, resources=SMALL).left_out == ()
 
 
+@pytest.mark.long
 def test_wrong_options_leave_nothing_to_end(tmp_path):
     """A table of another pattern is refused as wrong usage; the RUN is as whole as it was."""
     run = counted_run(tmp_path / "run", {"abab": 3, "bab": 2})
@@ -275,6 +277,7 @@ def test_wrong_options_leave_nothing_to_end(tmp_path):
     assert train(run, vocab_size=258, resources=SMALL).left_out == ()
 
 
+@pytest.mark.long
 def test_streams_are_named(tmp_path):
     """Nobody but the user can give standard input or an iterator again: the message says so."""
 
@@ -311,6 +314,7 @@ def test_a_merge_killed_between_two_runs(tmp_path):
     cli("train", tmp_path / "sum", "--vocab-size", 258)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "place", [long("merge-recorded"), long("part-committed:2"), "fold-filled", long("fold-committed")]
 )
@@ -328,6 +332,7 @@ def test_a_merge_killed_anywhere(tmp_path, place):
     assert check(tmp_path / "sum", resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_a_finished_count_leaves_no_record(files, tmp_path):
     """Neither in RUN nor in its tables nor in the log: as before."""
     run = tmp_path / "run"

@@ -80,6 +80,7 @@ def test_what_is_taken_as_a_run(corpus, tmp_path):
     merge_runs(tmp_path / "sum", [tmp_path / "hidden"], SMALL)
 
 
+@pytest.mark.long
 def test_a_run_where_sources_are_planned_or_added_to_itself(corpus, tmp_path):
     """`plan RUN`, `merge-counts RUN RUN`, and counts of one file in two RUNs: which one, and what is left."""
     for name in ("one", "two"):

@@ -92,6 +92,7 @@ def test_damaged_files_are_named(counted):
         Run(counted).facts()
 
 
+@pytest.mark.long
 @pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("change", "told"),

@@ -77,6 +77,7 @@ def all_characters() -> list[str]:
     return [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 
 
+@pytest.mark.long
 @pytest.mark.every(3)
 @pytest.mark.parametrize(("name", "pattern"), PLAIN_CORE, ids=[n for n, _ in PLAIN_CORE])
 def test_characters_of_every_kind(name, pattern):
@@ -217,6 +218,7 @@ def test_counts_are_a_counter_of_find_all(name, limit, texts):
     assert len(counts.take()) == 0, "the table is empty after it was taken"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["gpt4o", "whitespace", OWN])
 def test_a_table_that_is_full_is_taken_out_and_begun_again(name):
     """More chunks than a megabyte holds, with some of all lengths and one that is larger than the table."""

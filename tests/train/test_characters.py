@@ -89,6 +89,7 @@ def test_the_log_is_the_slow_trainers(mode, trained):
     assert model.n_vocab == options["vocab_size"]
 
 
+@pytest.mark.long
 def test_check_recounts_every_table(trained, mode):
     """pair_counts, token_counts and the unknown characters, with chunks that hold such."""
     assert check(trained, resources=SMALL) == []
@@ -96,6 +97,7 @@ def test_check_recounts_every_table(trained, mode):
     assert (unknown > 0) == ("coverage" in MODES[mode])
 
 
+@pytest.mark.long
 def test_token_counts_are_those_of_the_encoded_chunks(trained, mode):
     """Chunks in which unknown characters stand count too, piece by piece."""
     model = Model(read_event_log(trained / "model.events.jsonl"))
@@ -159,6 +161,7 @@ def test_interrupted_and_scanned_it_is_the_same(trained, mode, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_the_command_tells_what_is_unknown(tmp_path):
     """train --like picky from a file: counted by the whitespace pattern; the line about unknown characters."""
     source = tmp_path / "text.txt"

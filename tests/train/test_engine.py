@@ -107,6 +107,7 @@ def test_scan_spills_and_switch_change_nothing(tmp_path, ties, overlaps):
     assert scans > share(20)
 
 
+@pytest.mark.long
 def test_stages_of_a_scan_are_the_sequential_merges():
     """Ties, overlaps, tiny blocks, tiny digests, vetoes, rules: merges learned from digests
     of the blocks are the sequential ones, and most passes make several."""

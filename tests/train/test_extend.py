@@ -273,6 +273,7 @@ def test_exports_are_the_old_ones_and_more(base, made, texts, tmp_path):
         assert result.comparison.exact
 
 
+@pytest.mark.long
 def test_a_tokenizer_json_is_extended_as_bpe_continue_does(texts, tmp_path):
     """The same merges and ids as bpe-continue 0.1.0, from a file that `tokenizers` made."""
     bpe_continue = pytest.importorskip("bpe_continue")
@@ -359,6 +360,7 @@ def test_a_cut_never_goes_below_what_was_extended(made, tmp_path):
         streambpe.export(made, "events", tmp_path / "less.jsonl", vocab_sizes=[314])
 
 
+@pytest.mark.long
 def test_an_extended_model_is_extended_again(made, texts, tmp_path):
     """All ids of the extended model stay in their turn, and the Parquet twin says the same."""
     log = log_of(made)
@@ -429,6 +431,7 @@ def test_superwords_over_words_of_the_same_text_are_those_of_uw(tmp_path, seed):
     assert run[34:] == uw[34:]
 
 
+@pytest.mark.long
 def test_superwords_over_what_they_cannot_go_on_from_are_refused(base, texts, tmp_path):
     """Each with its reason, before anything is counted."""
     log = log_of(base)
@@ -464,6 +467,7 @@ def test_superwords_over_what_they_cannot_go_on_from_are_refused(base, texts, tm
 # stopped, killed, refused
 
 
+@pytest.mark.long
 def test_a_stopped_training_goes_on_without_the_model(base, made, texts, tmp_path):
     """After a stop in the middle `resume` goes on, though MODEL is gone; the log has the same bytes."""
     model = tmp_path / "model.jsonl"
@@ -516,6 +520,7 @@ def test_what_the_model_says_is_not_said_otherwise(base, texts, tmp_path, option
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_a_model_that_does_not_fit_memory_is_refused(base, texts, tmp_path, monkeypatch):
     """Before anything is made, with the --memory that it takes; a training that goes on is refused as well."""
     train(tmp_path / "run", [str(texts[1])], resources=SMALL, extend=base, vocab_size=330)
@@ -561,6 +566,7 @@ def test_a_run_of_another_pattern_or_training_is_refused(base, texts, tmp_path):
     assert any("is not what was left there" in str(problem) for problem in check(run))
 
 
+@pytest.mark.long
 def test_on_the_command_line(base, texts, tmp_path):
     """The command, explain's word about an inherited token, and the options that are left behind."""
     run = tmp_path / "run"

@@ -410,6 +410,7 @@ def test_a_smaller_size_and_another_option_are_refused(counted, unbroken, tmp_pa
     assert learn(run) == unbroken
 
 
+@pytest.mark.long
 def test_batchbpes_rule_does_not_go_on_to_another_size(counted, tmp_path):
     """--batch paper depends on the size asked for: a larger one is refused, a new name learns it."""
     run = copy(counted, tmp_path / "run")
@@ -655,6 +656,7 @@ def test_resume_with_nothing_to_resume(counted, tmp_path):
         resume(run)
 
 
+@pytest.mark.long
 @pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("change", "told"),
@@ -678,6 +680,7 @@ def test_a_job_of_another_shape_is_told(tmp_path, change, told):
         resume(run)
 
 
+@pytest.mark.long
 def test_resume_keeps_the_resources(tmp_path):
     """Memory and threads of the first call hold when it is resumed."""
     run = counted_run(tmp_path / "run", {"abcabc": 3, "abd": 2})

@@ -175,6 +175,7 @@ def test_no_token_of_a_constrained_model_joins_parts():
         assert (len(parts) == len(escapes)) == constrained
 
 
+@pytest.mark.long
 @pytest.mark.every(2)
 @pytest.mark.parametrize("constrained", [True, False])
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -315,6 +316,7 @@ def test_unencodable_error_is_an_error_everywhere(tmp_path):
         tokenizer.encode("plain \ue000")
 
 
+@pytest.mark.long
 def test_count_tables_follow_the_policy(tmp_path):
     """Chunks of a table are prepared as far as single chunks can be: drops are counted, an error is an error."""
     table = tmp_path / "counts.csv"
@@ -328,6 +330,7 @@ def test_count_tables_follow_the_policy(tmp_path):
     assert "U+E000" in done.stderr
 
 
+@pytest.mark.long
 def test_wrong_options_are_refused(tmp_path):
     """An alphabet beside SCRIPT symbols, a size below the base symbols, another encoding on resuming."""
     with pytest.raises(UsageError, match="--alphabet bytes"):
@@ -346,6 +349,7 @@ def test_wrong_options_are_refused(tmp_path):
         train(tmp_path / "run", resources=SMALL, encoding="script", vocab_size=2174, whole_characters=True)
 
 
+@pytest.mark.long
 def test_blocked_tokens_and_lengths(tmp_path):
     """--block-token spells text, --max-token-length counts symbols, and check recounts the vetoed pairs."""
     table = tmp_path / "counts.csv"

@@ -492,6 +492,7 @@ def test_documents_never_join(tmp_path):
     ]
 
 
+@pytest.mark.long
 def test_the_documents_sum_knows_documents_not_their_order(tmp_path):
     """Equal for any order and split; another for the same chunks in other documents."""
 

@@ -251,6 +251,7 @@ def test_tables_iterators_and_sequences_have_groups(tmp_path):
     assert check(sequences, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_a_group_without_sources_and_too_many_groups(tmp_path, monkeypatch):
     """A warning; a refusal that leaves the run as it was."""
     corpus(tmp_path / "in")

@@ -218,6 +218,7 @@ def test_a_dead_worker_that_still_writes_harms_nothing(
     clean(tmp_path / "tasks")
 
 
+@pytest.mark.long
 def test_a_later_attempt_goes_on_behind_what_was_committed(tmp_path: Path, corpus: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(sizes, "MOST_BLOCK", 50_000)
     monkeypatch.setattr(sizes, "LEAST_BLOCK", 50_000)
@@ -409,6 +410,7 @@ def _starts(path: Path) -> list[int]:
     return found
 
 
+@pytest.mark.long
 def test_who_counts_is_said_on_the_command_line(tmp_path: Path, corpus: Path, monkeypatch: Any) -> None:
     begun = []
     monkeypatch.setattr(spread, "Processes", lambda workers, memory, preload: begun.append(workers) or Here(workers))
