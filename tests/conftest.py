@@ -21,7 +21,7 @@ from tests.tiers import LONG, share
 settings.register_profile("streambpe", deadline=None, max_examples=share(100), derandomize=not LONG)
 settings.load_profile("streambpe")
 
-# No power fails while tests run. Who syncs what, and when, is shown by tests/ground/test_files.py; processes of their own sync.
+# No power fails while tests run. Who syncs what, and when, is shown by tests/ground/test_files.py.
 os.fsync = lambda handle: None
 
 # Looking at one's own memory costs a tenth of a test's time. tests/ground/test_memory.py looks as commands do.

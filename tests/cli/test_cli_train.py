@@ -35,16 +35,6 @@ def trained(source, tmp_path_factory) -> Path:
     return run
 
 
-@pytest.mark.parametrize("command", ["train", "resume", "sql", "check", "status"])
-def test_help_has_an_example_that_parses(command):
-    """--help explains the command and ends with an example whose options exist."""
-    shown = CliRunner().invoke(main, [command, "--help"])
-    assert shown.exit_code == 0
-    example = next(line for line in shown.output.splitlines() if line.strip().startswith(f"streambpe {command} "))
-    options = {word for word in example.split() if word.startswith("--")}
-    assert all(option in shown.output.replace(example, "") for option in options)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -282,33 +282,6 @@ def test_a_link_that_is_given_as_output_stays_one(learned, tmp_path, command):
 
 
 @pytest.mark.long
-@pytest.mark.every(7)
-@pytest.mark.parametrize("force", [False, True])
-@pytest.mark.parametrize("point", ["encoded-beside", "encoded"])
-@pytest.mark.parametrize("suffix", ["npy", "bin", "parquet"])
-def test_an_encoding_killed_while_its_file_was_made_is_finished(learned, tmp_path, suffix, point, force):
-    """The same command goes on, without --force if it had none, and gives the same files."""
-    unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
-    for folder in (unbroken, broken):
-        folder.mkdir()
-    encode = ["encode", learned / "run", learned / "a.txt", *MEMORY, "-o"]
-    cli(*encode, unbroken / f"ids.{suffix}")
-    output = broken / f"ids.{suffix}"
-    if force:
-        output.write_text("mine")
-    extra = ["--force"] if force else []
-    command = [sys.executable, "-m", "streambpe", *map(str, encode), str(output), *extra]
-    environment = {**os.environ, "STREAMBPE_FAILPOINT": point}
-    killed = subprocess.run(command, env=environment, capture_output=True)
-    assert killed.returncode == -signal.SIGKILL
-    assert (unfinished(output) / "progress.json").exists()
-    other = cli(*encode, output, "--eot", "x", *extra, code=2)
-    assert "no special token" in other.stderr
-    cli(*encode, output, *extra)
-    assert files_in(broken) == files_in(unbroken)
-
-
-@pytest.mark.long
 @pytest.mark.every(5)
 @pytest.mark.parametrize("point", ["encoded-beside", "encoded-training", "encoded"])
 @pytest.mark.parametrize("suffix", ["npy", "bin", "parquet"])

@@ -10,13 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
 import regex
 from click.testing import CliRunner
 
 from streambpe import Tokenizer
-from streambpe.cli.help import GROUPS, PanelCommand
+from streambpe.cli.help import GROUPS
 from streambpe.cli.main import main
 from streambpe.errors import LimitError, NotExact, PatternError, StreambpeError, UsageError
 from streambpe.inspect.query import print_names, print_query
@@ -57,17 +56,6 @@ def test_every_command_stands_in_one_group():
     for command in main.commands.values():
         sentence = command.get_short_help_str(1000)
         assert sentence.endswith("."), sentence
-
-
-@pytest.mark.parametrize("name", [name for name, c in main.commands.items() if isinstance(c, PanelCommand)])
-def test_help_explains_a_dozen_options_and_names_the_others(name):
-    """--help fits a screen or two; --help all has the rest."""
-    shown = CliRunner().invoke(main, [name, "--help"], terminal_width=80).output
-    common, others = shown.split("Most used:")[1].split("More options, which --help all explains:")
-    assert len(re.findall(r"^  (?:-\w, )?--", common, re.M)) <= 13
-    flags = [max(option.opts, key=len) for option in main.commands[name].params if isinstance(option, click.Option)]
-    for flag in flags:
-        assert (re.search(rf"^  (?:-\w, )?{flag}\b", common, re.M) is None) == (flag in others.split()), flag
 
 
 @pytest.mark.parametrize(

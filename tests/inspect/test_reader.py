@@ -185,14 +185,6 @@ def test_published_models_on_their_golden_texts(browser, tmp_path):
     assert judged > 200
 
 
-@pytest.mark.long
-def test_hostile_mixtures_read_the_same(browser):
-    """More texts, for three models that differ most."""
-    texts = [*any_characters(7, 1200), *hostile_texts(8, 300)]
-    for log in (trained("plain"), trained("boundless"), OTHERS["SCRIPT, NFC"]):
-        assert_equal(browser, log, texts)
-
-
 OWN = [
     r"\p{L}+(?:'\p{L}+)?|\p{N}{1,3}+|[^\s\p{L}\p{N}]++|\s+(?!\S)|\s",
     r"(?i:the|of|straße|ſ|k)\b|\w+?(?=\d|\b)|(?s:.)",

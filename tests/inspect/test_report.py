@@ -120,17 +120,6 @@ def test_growth_equals_encoding_every_chunk_at_every_size(run, made):
     assert facts["frequencies"] == sorted(uses.values(), reverse=True)
 
 
-@pytest.mark.long
-def test_growth_without_a_cut_off_equals_the_view(tmp_path):
-    """Where nothing is left out the page's frequencies are those of view token_usage."""
-    run = text_run(tmp_path / "run", natural_text(2, 20_000))
-    train(run, resources=SMALL, vocab_size=500)
-    facts = report(run, tmp_path / "r.html", resources=SMALL)
-    assert facts["frequencies"] == [n for (n,) in rows(run, "SELECT n FROM token_usage WHERE n > 0 ORDER BY n DESC")]
-    ((per_token,),) = rows(run, "SELECT sum(n * length) / sum(n) FROM token_usage")
-    assert facts["growth"][-1]["bytes_per_token"] == pytest.approx(per_token)
-
-
 @pytest.mark.every(3)
 @pytest.mark.parametrize("kind", ["plain", "picky", "stops", "whitespace", "superbpe", "boundless", "uw"])
 def test_growth_of_every_kind_of_model(kind, tmp_path, monkeypatch):

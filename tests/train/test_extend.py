@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import signal
 import threading
 import tomllib
 from collections import Counter
@@ -58,7 +56,7 @@ from streambpe.train.commands import resume, train
 from streambpe.train.engine.engine import Engine, EngineOptions, Words
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.extension import EncodedChunks, Extension, Inherited
-from tests.runs import SMALL, cli, cli_process, counted_run, log_of
+from tests.runs import SMALL, cli, counted_run, log_of
 from tests.samples import natural_text
 from tests.tiers import examples, long, share
 
@@ -224,20 +222,6 @@ def made(base, texts, tmp_path_factory) -> Path:
     run = tmp_path_factory.mktemp("made") / "run"
     train(run, [str(texts[1])], resources=SMALL, extend=base, vocab_size=375)
     return run
-
-
-@pytest.mark.long
-def test_every_old_id_stays(base, made):
-    """Tokens, special tokens and reserved ids of the old model are those of the new; new ids come behind them."""
-    old, new = Tokenizer.from_event_log(log_of(base)), Tokenizer.from_event_log(log_of(made))
-    assert (old.n_vocab, new.n_vocab) == (315, 375)
-    for number in range(310):
-        assert new.decode_single_token_bytes(number) == old.decode_single_token_bytes(number)
-    assert new.encode("a<s></s>", allowed_special="all")[-2:] == [310, 311]
-    for number in (312, 313, 314):
-        with pytest.raises(KeyError, match="reserved"):
-            new.decode_single_token_bytes(number)
-    assert len({new.decode_single_token_bytes(number) for number in range(315, 375)}) == 60
 
 
 @given(text=st.text(max_size=60) | st.builds(natural_text, st.integers(0, 10**6), st.just(40)))
@@ -482,20 +466,6 @@ def test_a_stopped_training_goes_on_without_the_model(base, made, texts, tmp_pat
     assert check(tmp_path / "run") == []
     resume(tmp_path / "run", resources=SMALL)
     assert (tmp_path / "run/model.events.jsonl").read_bytes() == (made / "model.events.jsonl").read_bytes()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "place", ["job-written", "journal-created", "events-committed", "log-written", "tables-committed"]
-)
-def test_a_killed_training_goes_on(base, made, texts, tmp_path, place):
-    """Killed at this place, it ends as if nothing had been."""
-    run, env = tmp_path / "run", {**os.environ, "STREAMBPE_FAILPOINT": place}
-    how = ["--extend", base, "-s", 375, "--progress", "none", "--checkpoint-seconds", 0, "--memory", "400MB"]
-    cli_process("train", run, texts[1], *how, env=env, expect=-signal.SIGKILL)
-    resume(run, resources=SMALL)
-    assert (run / "model.events.jsonl").read_bytes() == (made / "model.events.jsonl").read_bytes()
-    assert check(run) == []
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [

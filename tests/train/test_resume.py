@@ -219,35 +219,6 @@ def wait_until(true: Callable[[], bool]) -> None:
 # Kills
 
 
-def kill_and_go_on(counted: Path, folder: Path, rng: random.Random, kills: int, least: int = 1) -> bytes | None:
-    """Kill it so often at moments by chance, `least` of them while it works; the log it then ends with."""
-    run = copy(counted, folder / "run")
-    hits = 0
-    for _ in range(kills):
-        tuning = rng.choice([{}, {"force_scan": True}, {"candidates": 4}])
-        driver = Driver(
-            run=run, options=OPTIONS, rest=0.2,  # of more than 20 passes: a late kill still finds it at work
-            trainer={"checkpoint_seconds": rng.choice([0, 0.2]), "snapshot_seconds": rng.choice([0, 1000]),
-                     "tuning": tuning},
-        )  # fmt: skip
-        driver.wait_for("ready")
-        time.sleep(rng.random() * 1.2)
-        driver.kill()
-        hits += driver.process.returncode == -signal.SIGKILL
-        if (run / "state.duckdb.wal").exists():
-            assert (run / "state.duckdb").exists()
-        assert check(run, resources=SMALL) == []
-    assert hits >= least, "kills that come too late show nothing"
-    return learn(run)
-
-
-@pytest.mark.long
-def test_killed_at_random_moments(counted, unbroken, tmp_path):
-    """SIGKILL four times while it learns or makes ready to: the same bytes, every table adds up at each kill."""
-    assert kill_and_go_on(counted, tmp_path, random.Random(1), 4, least=2) == unbroken
-    assert check(tmp_path / "run", resources=SMALL) == []
-
-
 PLACES = [
     "journal-written", "journal-created", "events-committed", "events-committed:7", "tables-filled", "tables-filled:4",
     "tables-committed", "tables-committed:5", "snapshot-written", "snapshot-written:3", "snapshot-made", "log-written",
@@ -381,18 +352,6 @@ def test_a_smaller_vocabulary_goes_on_to_a_larger(counted, unbroken, tmp_path, f
     assert learn(run) == unbroken
     assert rows(run, "SELECT count(*) FROM batches")[0][0] > passes
     assert rows(run, "SELECT sum(events)::BIGINT FROM batches") == rows(run, "SELECT count(*) FROM events")
-    assert check(run, resources=SMALL) == []
-
-
-@pytest.mark.long
-def test_killed_while_going_on_to_a_larger(counted, unbroken, tmp_path):
-    """A kill on the way from 700 to 1 200 ids leaves the smaller vocabulary whole, and going on ends the same."""
-    run = copy(counted, tmp_path / "run")
-    small = learn(run, options={"vocab_size": 700})
-    assert learn(run, stop_at=4) is None
-    assert (run / "model.events.jsonl").read_bytes() == small
-    assert check(run, resources=SMALL) == []
-    assert learn(run) == unbroken
     assert check(run, resources=SMALL) == []
 
 

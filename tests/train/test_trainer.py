@@ -160,13 +160,6 @@ def test_every_combination_of_options_equals_the_reference(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("first", range(100, 106, 3))
-def test_every_combination_of_options_equals_the_reference_on_many_corpora(tmp_path, first):
-    """The same on six corpora; tests/fuzz.py tries others."""
-    compare_on_random_corpora(tmp_path, range(first, first + 3))
-
-
-@pytest.mark.long
 def test_batchbpes_rule_equals_the_reference(tmp_path):
     """--batch paper: events, stop words and sizes, for several caps, both ways to count, and with specials."""
     for seed in range(1):

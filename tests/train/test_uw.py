@@ -112,7 +112,7 @@ def test_equals_the_slow_reference(seed, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(100, 150))
+@pytest.mark.parametrize("seed", range(100, 115))
 def test_equals_the_slow_reference_on_many_more(seed, tmp_path):
     """The same for many more corpora."""
     test_equals_the_slow_reference(seed, tmp_path)
