@@ -14,11 +14,19 @@ from types import ModuleType
 import pytest
 from hypothesis import settings
 
+from streambpe import resources
 from tests.tiers import LONG, share
 
 # No deadline: a shared machine may stall for longer than any example takes.
 settings.register_profile("streambpe", deadline=None, max_examples=share(100), derandomize=not LONG)
 settings.load_profile("streambpe")
+
+# No power fails while tests run. Who syncs what, and when, is shown by tests/ground/test_files.py.
+os.fsync = lambda handle: None
+
+# Looking at one's own memory costs a tenth of a test's time. tests/ground/test_memory.py looks as commands do.
+resources.library_pages = list
+resources._PSS_SHARE = 400
 
 # ---------------------------------------------------------------------------------------------------------
 # Windows has no POSIX signals, limits, links and modes. A test whose source has one of these words is skipped there.
@@ -32,11 +40,12 @@ _POSIX = (
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Thousands of tests are made, and all of them stay: while they are made, nothing looks for garbage among them."""
+    """Thousands of tests are made, and all of them stay: nothing ever looks for garbage among them."""
     gc.disable()
     try:
         return (yield)
     finally:
+        gc.freeze()
         gc.enable()
 
 

@@ -360,9 +360,8 @@ def import_(
     """Read a vocabulary made elsewhere into an event log, with the same ids.
 
     FILE is a Hugging Face tokenizer.json (byte-level BPE), GPT-2's vocab.json and merges.txt (either, or their folder),
-    tiktoken ranks, a .model file of fastboundlessbpe,
-    BoundlessBPE, minbpe or BatchBPE, a JSON file of PickyBPE or SCRIPT-BPE (over bytes), or the Parquet twin of
-    an event log; or hf:NAME (a folder, or a model in Hugging Face's cache) or tiktoken:NAME (as o200k_base). What an
+    tiktoken ranks, a .model file of fastboundlessbpe, BoundlessBPE, minbpe or BatchBPE, or the Parquet twin of an
+    event log; or hf:NAME (a folder, or a model in Hugging Face's cache) or tiktoken:NAME (as o200k_base). What an
     event log cannot say is refused, never dropped.
 
     \b

@@ -119,6 +119,7 @@ def test_queries_that_fail_are_one_message_and_change_nothing(run, query, form):
     assert Path(run, "state.duckdb").read_bytes() == before
 
 
+@pytest.mark.long
 def test_sql_prints_tables_json_and_csv(run):
     """The same rows three ways; JSON and CSV are read back by their own parsers."""
     query = "SELECT chunk, n, n = 1 AS rare, NULL AS nothing FROM chunk_counts ORDER BY chunk"
@@ -138,6 +139,7 @@ def test_sql_prints_tables_json_and_csv(run):
     assert (row["b"], row["d"], row["l"]) == ("78", "2024-01-02", [1, 2])
 
 
+@pytest.mark.long
 def test_views_are_there(run):
     """Each view that the help names gives rows."""
     for view in ("source_files", "chunk_frequencies", "rare_chunks", "run", "sources", "chunk_counts"):
@@ -192,6 +194,7 @@ def test_check_prints_differences_and_the_way_out(run):
     assert invoke("check", run, *MEMORY).exit_code == 0
 
 
+@pytest.mark.long
 def test_standard_input_is_counted_once(tmp_path):
     """A second stream under the same name is refused; with a name of its own it adds."""
     run = str(tmp_path / "run")
@@ -251,6 +254,7 @@ def test_a_file_that_is_no_model(tmp_path):
     assert len(Tokenizer.load(tmp_path / "small.events.jsonl")) == 260
 
 
+@pytest.mark.long
 def test_the_folder_one_stands_in_is_a_place_for_an_export(run, tmp_path):
     """ "." has no name of its own; where a file is wanted it is refused."""
     cli("train", run, "-s", "260", "--progress", "none")

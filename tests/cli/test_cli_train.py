@@ -35,16 +35,6 @@ def trained(source, tmp_path_factory) -> Path:
     return run
 
 
-@pytest.mark.parametrize("command", ["train", "resume", "sql", "check", "status"])
-def test_help_has_an_example_that_parses(command):
-    """--help explains the command and ends with an example whose options exist."""
-    shown = CliRunner().invoke(main, [command, "--help"])
-    assert shown.exit_code == 0
-    example = next(line for line in shown.output.splitlines() if line.strip().startswith(f"streambpe {command} "))
-    options = {word for word in example.split() if word.startswith("--")}
-    assert all(option in shown.output.replace(example, "") for option in options)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -75,6 +65,7 @@ def test_wrong_options_are_usage_errors(source, tmp_path, arguments, message):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_too_little_memory_exits_with_3(source, tmp_path):
     """--memory 200MB: exit 3, the least is named, no run is made; 256MB is enough."""
     done = cli("train", tmp_path / "run", source, "--memory", "200MB", expect=3)
@@ -122,6 +113,7 @@ def test_progress_lines_parse(source, tmp_path):
         assert {"state", "unit", "per_second", "pid", "updated"} <= status.keys()
 
 
+@pytest.mark.long
 def test_status_while_it_learns_and_after(source, tmp_path):
     """status says learning with a number of tokens, killed after a kill, and trained in the end."""
     run = tmp_path / "run"
@@ -176,6 +168,7 @@ def test_views_agree_with_the_log(trained):
     assert table(trained, "SELECT max(events_so_far) AS n FROM progress") == [{"n": len(log)}]
 
 
+@pytest.mark.long
 def test_check_speaks_for_trainings(trained, tmp_path):
     """check: exit 0 when all adds up; exit 1, the rows and the way to mend them when not."""
     import shutil

@@ -48,6 +48,7 @@ def test_there_are_twenty_questions():
     assert {number for number, _ in QUERIES} == {str(n) for n in range(1, 21)}
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(("number", "query"), QUERIES)
 def test_a_query_answers(run, number, query):
     """It has rows, and a connection that knows nothing of streambpe gives the same ones."""
@@ -59,6 +60,7 @@ def test_a_query_answers(run, number, query):
         assert json.loads(json.dumps(relation.fetchall(), default=str)) == [list(r.values()) for r in by_command]
 
 
+@pytest.mark.long
 def test_another_training_is_seen_as_the_cookbook_says(run):
     """--name, and the two settings for the shell, show the other training's tables and views."""
     settings = re.search(r"^SET VARIABLE.*$", COOKBOOK, re.M)
@@ -113,6 +115,7 @@ def test_an_unfinished_training_has_no_usage_yet(run, tmp_path):
         assert con.sql("FROM single_token_chunks").fetchall() == []
 
 
+@pytest.mark.long
 def test_list_names_every_view_and_table_with_a_sentence(run):
     """All that VIEWS and SCHEMA have, and each can be asked for by its name alone."""
     listed = list_names()

@@ -196,6 +196,7 @@ def learned_anywhere(tmp_path_factory):
     return learned_in(str(folder / "texts"))
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
 @pytest.mark.every(4)
 @pytest.mark.parametrize("name", ["md:x", "~x", "[ab]", "good:two:three", "s3:x"])

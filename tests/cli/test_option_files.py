@@ -57,6 +57,7 @@ def test_the_file_that_a_run_keeps_learns_the_same_again(corpus, tmp_path, name)
     assert (tmp_path / "two" / "train.toml").read_text() == kept.read_text()
 
 
+@pytest.mark.long
 def test_the_command_line_goes_over_the_file(corpus, tmp_path):
     """Single values, switches and lists; what the command leaves out is the file's."""
     file = tmp_path / "o.toml"
@@ -67,6 +68,7 @@ def test_the_command_line_goes_over_the_file(corpus, tmp_path):
     assert kept["alphabet"] == "bytes"
 
 
+@pytest.mark.long
 def test_what_a_counted_run_says_of_its_sources_is_kept(corpus, tmp_path):
     """Counted by one command and learned by another: lines and fields are told by what was counted."""
     (tmp_path / "a.jsonl").write_text('{"body": "the cat and the dog and the cat"}\n' * 9)
@@ -79,6 +81,7 @@ def test_what_a_counted_run_says_of_its_sources_is_kept(corpus, tmp_path):
     assert (lines["lines"], lines["pattern"], fields["text-column"]) == (True, "gpt2", "body")
 
 
+@pytest.mark.long
 def test_resume_keeps_the_file_too(corpus, tmp_path):
     """Where a kill came between the log and it."""
     cli("train", tmp_path / "run", corpus, "-s", 262, *MEMORY)
@@ -118,6 +121,7 @@ def test_what_is_no_option_is_refused_by_name(corpus, tmp_path, text, told):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_files_that_cannot_be_read_or_written_are_told(corpus, tmp_path):
     """Before anything is learned; a file that is there is kept without --force."""
     assert "cannot be read" in cli("train", tmp_path / "run", corpus, "--config", tmp_path / "no", expect=2).stderr

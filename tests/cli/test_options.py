@@ -7,12 +7,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import get_type_hints
 
-import click
 import pytest
 from click.testing import CliRunner
 
 from streambpe.arguments import ReadingOptions
-from streambpe.cli.help import PanelCommand
 from streambpe.cli.main import main
 from streambpe.cli.options import COUNT_OPTIONS, RESOURCE_OPTIONS, SOURCE_OPTIONS, TRAIN_OPTIONS
 from streambpe.config import LIKE_OPTION
@@ -56,22 +54,6 @@ def test_the_tables_in_the_docs_have_every_option_with_its_default_and_choices(p
             assert f"`{choice}`" in meaning, (option.flag, choice)
 
 
-@pytest.mark.parametrize("name", ["count", "train", "plan", "converge"])
-def test_help_shows_every_option_once_under_a_title(name):
-    """With --help all, at 80 columns, with the options that are most used first."""
-    command = main.commands[name]
-    assert isinstance(command, PanelCommand)
-    shown = CliRunner().invoke(main, [name, "--help", "all"], terminal_width=80).output
-    listed = re.findall(r"^  (?:-\w, )?(--[a-z0-9-]+)", shown, re.M)
-    flags = [max(option.opts, key=len) for option in command.params if isinstance(option, click.Option)]
-    assert sorted(listed) == sorted([*flags, "--help"])
-    titles = re.findall(r"^([A-Z][a-z ]+):$", shown, re.M)
-    assert titles == [title for title in PANELS if title in titles]
-    assert titles[0] == "Most used"
-    assert 5 <= len(re.findall(r"^  \S", shown.split("Most used:")[1].split("\n\n")[0], re.M)) <= 13
-    assert all(len(line) <= 80 for line in shown[shown.index("Most used:") :].splitlines())
-
-
 def test_every_option_of_the_classes_is_an_option_of_train():
     """With the names of its fields, so that what is given reaches them."""
     params = {param.name: param for param in main.commands["train"].params}
@@ -79,13 +61,6 @@ def test_every_option_of_the_classes_is_an_option_of_train():
         assert option.flag in params[option.name].opts
         assert option.help in params[option.name].help
         assert option.panel in PANELS
-
-
-@pytest.mark.parametrize("name", sorted(main.commands))
-def test_help_fits_into_80_columns(name):
-    """Examples and lists too, which click does not wrap."""
-    shown = CliRunner().invoke(main, [name, "--help"], terminal_width=80).output
-    assert [line for line in shown.splitlines() if len(line) > 80] == []
 
 
 TAKE_A_VALUE = [

@@ -48,6 +48,7 @@ def cli(*arguments: object, code: int = 0) -> Result:
 # of what kind ids are
 
 
+@pytest.mark.long
 @pytest.mark.every(4)
 @pytest.mark.parametrize("dtype", ["auto", "uint16", "uint32", "int32", "int64"])
 def test_a_bin_is_decoded_as_it_was_encoded(learned, tmp_path, dtype):
@@ -226,6 +227,7 @@ def test_rows_may_go_where_nothing_is_lost(learned):
         assert link.is_symlink()
 
 
+@pytest.mark.long
 def test_a_page_of_report_is_replaced_and_nothing_else(learned, tmp_path):
     """Its own pages, also those that did not say so yet; a page of somebody else's needs --force."""
     page = tmp_path / "report.html"
@@ -279,32 +281,7 @@ def test_a_link_that_is_given_as_output_stays_one(learned, tmp_path, command):
         assert cli("decode", learned / "run", link).stdout == TEXT
 
 
-@pytest.mark.every(7)
-@pytest.mark.parametrize("force", [False, True])
-@pytest.mark.parametrize("point", ["encoded-beside", "encoded"])
-@pytest.mark.parametrize("suffix", ["npy", "bin", "parquet"])
-def test_an_encoding_killed_while_its_file_was_made_is_finished(learned, tmp_path, suffix, point, force):
-    """The same command goes on, without --force if it had none, and gives the same files."""
-    unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
-    for folder in (unbroken, broken):
-        folder.mkdir()
-    encode = ["encode", learned / "run", learned / "a.txt", *MEMORY, "-o"]
-    cli(*encode, unbroken / f"ids.{suffix}")
-    output = broken / f"ids.{suffix}"
-    if force:
-        output.write_text("mine")
-    extra = ["--force"] if force else []
-    command = [sys.executable, "-m", "streambpe", *map(str, encode), str(output), *extra]
-    environment = {**os.environ, "STREAMBPE_FAILPOINT": point}
-    killed = subprocess.run(command, env=environment, capture_output=True)
-    assert killed.returncode == -signal.SIGKILL
-    assert (unfinished(output) / "progress.json").exists()
-    other = cli(*encode, output, "--eot", "x", *extra, code=2)
-    assert "no special token" in other.stderr
-    cli(*encode, output, *extra)
-    assert files_in(broken) == files_in(unbroken)
-
-
+@pytest.mark.long
 @pytest.mark.every(5)
 @pytest.mark.parametrize("point", ["encoded-beside", "encoded-training", "encoded"])
 @pytest.mark.parametrize("suffix", ["npy", "bin", "parquet"])
@@ -325,6 +302,7 @@ def test_a_split_killed_while_its_files_were_made_is_finished(learned, tmp_path,
     assert len(files_in(broken)) == (2 if suffix == "parquet" else 6)
 
 
+@pytest.mark.long
 def test_a_half_encoding_does_not_take_another_file_for_its_own(learned, tmp_path):
     """OUT that came into being while the job was stopped is kept."""
     output = tmp_path / "ids.npy"

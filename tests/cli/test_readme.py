@@ -119,35 +119,3 @@ def test_readme_names_files_that_exist():
     makefile = (ROOT / "Makefile").read_text()
     assert "\ndemo:" in makefile
     assert "\ntest:" in makefile
-
-
-def test_hosted_ci_runs_the_commands_of_the_readme_and_nothing_else():
-    """On every system and Python that the package says it is for."""
-    workflow = (ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8")
-    (block,) = re.findall(r"## Try it\n\n```\n(.*?)```", README, re.S)
-    commands = re.findall(r"^(make \w+)", block, re.M)
-    run = re.findall(r"^ +- run: (.*)$", workflow, re.M)
-    assert run == commands == ["make demo", "make test"]
-    assert len(re.findall(r"\brun: ", workflow)) == len(run) + 1, "the other installs make"
-    (pythons,) = re.findall(r"python: \[(.*)\]", workflow)
-    classifiers = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', (ROOT / "pyproject.toml").read_text())
-    assert re.findall(r"3\.\d+", pythons) == classifiers
-    (systems,) = re.findall(r"os: \[(.*)\]", workflow)
-    assert re.findall(r"(\w+)-latest", systems) == ["ubuntu", "macos", "windows"]
-
-
-def test_make_finds_the_environment_where_windows_puts_it():
-    """.venv/Scripts there, .venv/bin elsewhere."""
-    for system, folder in (("Windows_NT", "Scripts"), ("", "bin")):
-        command = ["make", "--dry-run", "lint", f"OS={system}", "PYTHON=python"]
-        assert f".venv/{folder}/ruff check" in run(command, ROOT)
-
-
-def test_the_demo_says_what_each_step_shows_and_needs_no_test_tools():
-    """A numbered line before each of its commands."""
-    rule = (ROOT / "Makefile").read_text(encoding="utf-8").split("\ndemo:")[1].split("\n\n")[0]
-    lines = rule.splitlines()
-    assert lines[0].split() == ["$(VENV)/package"]
-    steps = [line for line in lines if "$(BIN)/" in line]
-    said = re.findall(r'echo "(\d)\. ', rule)
-    assert said == [str(number) for number in range(1, len(steps) + 1)]

@@ -10,13 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
 import regex
 from click.testing import CliRunner
 
 from streambpe import Tokenizer
-from streambpe.cli.help import GROUPS, PanelCommand
+from streambpe.cli.help import GROUPS
 from streambpe.cli.main import main
 from streambpe.errors import LimitError, NotExact, PatternError, StreambpeError, UsageError
 from streambpe.inspect.query import print_names, print_query
@@ -59,17 +58,6 @@ def test_every_command_stands_in_one_group():
         assert sentence.endswith("."), sentence
 
 
-@pytest.mark.parametrize("name", [name for name, c in main.commands.items() if isinstance(c, PanelCommand)])
-def test_help_explains_a_dozen_options_and_names_the_others(name):
-    """--help fits a screen or two; --help all has the rest."""
-    shown = CliRunner().invoke(main, [name, "--help"], terminal_width=80).output
-    common, others = shown.split("Most used:")[1].split("More options, which --help all explains:")
-    assert len(re.findall(r"^  (?:-\w, )?--", common, re.M)) <= 13
-    flags = [max(option.opts, key=len) for option in main.commands[name].params if isinstance(option, click.Option)]
-    for flag in flags:
-        assert (re.search(rf"^  (?:-\w, )?{flag}\b", common, re.M) is None) == (flag in others.split()), flag
-
-
 @pytest.mark.parametrize(
     ("text", "number"),
     [("32000", 32000), ("32_000", 32000), ("32k", 32000), ("32K", 32000), ("32Ki", 32768), ("1.5m", 1500000)],
@@ -87,6 +75,7 @@ def test_what_is_no_number_is_refused_by_the_name_of_its_option(text, tmp_path):
     assert "32k" in done.stderr
 
 
+@pytest.mark.long
 def test_other_names_of_presets(tmp_path):
     """A run keeps the preset's own name, so both names count into one run; a near miss is told what is meant."""
     (tmp_path / "a.txt").write_text("the cat")
@@ -110,6 +99,7 @@ def test_llama3_splits_as_gpt4():
         assert expression.findall(text) == PRESETS["gpt4"].split(text)
 
 
+@pytest.mark.long
 def test_run_and_name_in_one_word(learned):
     """RUN:NAME is --name; where a command is about the whole RUN it says what is meant."""
     run = learned / "run"
@@ -169,6 +159,7 @@ def test_the_table_of_environment_variables():
     assert used == set(re.findall(r"^\| `(STREAMBPE_[A-Z_]+)`", CLI, re.M))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_as_documented(shell):
     """The line for each shell prints a script, and Tab finds a command."""
@@ -230,6 +221,7 @@ def test_a_place_that_may_not_be_read_is_no_defect(learned, monkeypatch):
     assert "/there/run cannot be read or written: Permission denied." in done.output
 
 
+@pytest.mark.long
 def test_pages_of_the_docs_are_shown():
     """All of them are listed; those that help and messages name are there."""
     listed = CliRunner().invoke(main, ["docs"]).output

@@ -29,7 +29,8 @@ JUDGED = [(judge, vector) for vector in VECTORS for judge in (*JUDGES, *ENGINE_J
 SLOW = {
     "superbpe_hf_swift", "script_rule_cb_swift", "script_rule_nocb_udhr6", "script_rule_cb_udhr6",
     "boundless_original_swift_t09", "boundless_twophase_swift_t09", "batchbpe_swift_s0_f1", "picky_char_swift_t06",
-    "plain_hf_udhr6", "picky_kensho_swift_t09_blowup",
+    "plain_hf_udhr6", "picky_kensho_swift_t09_blowup", "boundless_original_code_t11",
+    "boundless_twophase_udhr6_scriptaware",
 }  # fmt: skip
 SLOW_FOR_ENGINE = {
     "boundless_original_swift_t09", "boundless_original_code_t11", "batchbpe_swift_s0_f1", "picky_char_udhr6_t09",

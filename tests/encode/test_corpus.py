@@ -153,6 +153,7 @@ def test_a_stopped_job_goes_on_to_the_same_bytes(tmp_path, small_blocks, monkeyp
     assert broken.read_bytes() == unbroken.read_bytes()
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("seed", seeds(60))
 @pytest.mark.parametrize(("name", "more"), [("ids.npy", {}), ("ids.bin", {"validation": 0.5}), ("ids.bin", {})])
 def test_a_bit_that_flips_in_half_an_output_is_never_believed(tmp_path, small_blocks, monkeypatch, name, more, seed):

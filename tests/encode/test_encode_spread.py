@@ -75,6 +75,7 @@ def by_threads_of_tasks(monkeypatch: pytest.MonkeyPatch, done: list[object]) -> 
     monkeypatch.setattr(corpus._Job, "_take", lambda job, task, made: (done.append(task), take(job, task, made))[1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
@@ -102,6 +103,7 @@ def test_processes_make_what_threads_make(tmp_path: Path, texts: Path, workers: 
     assert encoded(texts, tmp_path / "tasks/ids.bin", resources) == ones
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("then", [BESIDE, THREADS])
 def test_stopped_between_tasks_it_goes_on_with_either(
     tmp_path: Path, texts: Path, monkeypatch: pytest.MonkeyPatch, then: Resources
@@ -170,6 +172,7 @@ def test_a_dead_worker_that_still_writes_harms_nothing(tmp_path: Path, texts: Pa
     assert repr(again) == repr(second[0]), "what was committed and never told is made again"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("point", [long("begun"), long("written"), "committed"])
 def test_a_killed_worker_is_replaced(tmp_path: Path, texts: Path, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
     ones = encoded(texts, tmp_path / "threads/ids.npy", THREADS)
@@ -177,6 +180,7 @@ def test_a_killed_worker_is_replaced(tmp_path: Path, texts: Path, monkeypatch: p
     assert encoded(texts, tmp_path / "tasks/ids.npy", BESIDE) == ones
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("then", [BESIDE, long(THREADS)])
 def test_a_killed_command_goes_on_with_either(tmp_path: Path, texts: Path, then: Resources) -> None:
     """Killed when some tasks are done and others at work: what they left goes, and the bytes are the same."""

@@ -536,6 +536,7 @@ def test_flat_models_name_their_losses():
         assert word in losses[kind]
 
 
+@pytest.mark.long
 def test_ranks_of_a_long_chain_are_read(tmp_path):
     """Tokens a, aa, aaa ... to 1 499 letters: each is the one before it and a letter."""
     ranks = [bytes([byte]) for byte in range(256)] + [b"a" * length for length in range(2, 1500)]

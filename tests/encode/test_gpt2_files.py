@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,16 +17,22 @@ from tests.runs import SMALL, cli
 from tests.samples import natural_text
 
 
-@pytest.fixture
-def learned(tmp_path) -> Path:
+@pytest.fixture(scope="module")
+def template(tmp_path_factory) -> Path:
     """A folder with a text, a RUN, and the two files that it is exported to."""
-    (tmp_path / "a.txt").write_text(natural_text(3, 3000))
+    folder = tmp_path_factory.mktemp("template")
+    (folder / "a.txt").write_text(natural_text(3, 3000))
     train(
-        tmp_path / "run", [str(tmp_path / "a.txt")], vocab_size=300, pattern="gpt2", specials=["<|end|>"],
-        resources=SMALL,
-    )  # fmt: skip
-    export(tmp_path / "run", "gpt2", tmp_path / "old")
-    return tmp_path
+        folder / "run", [str(folder / "a.txt")], vocab_size=300, pattern="gpt2", specials=["<|end|>"], resources=SMALL
+    )
+    export(folder / "run", "gpt2", folder / "old")
+    return folder
+
+
+@pytest.fixture
+def learned(template, tmp_path) -> Path:
+    """A copy that a test may change."""
+    return shutil.copytree(template, tmp_path / "learned")
 
 
 def test_what_is_written_is_read(learned):
@@ -42,6 +49,7 @@ def test_what_is_written_is_read(learned):
     assert Tokenizer.from_event_log(model_log(learned / "old")).special_tokens == {"<|end|>": 299, "<pad>": 300}
 
 
+@pytest.mark.long
 def test_they_are_extended_and_written_again(learned):
     """Old ids stay, and the old lines."""
     more = ("--extend", learned / "old", "-s", 320, "--memory", "256MB", "--threads", 1)

@@ -315,6 +315,7 @@ def test_a_list_of_merges_is_the_log_unless_a_token_is_made_again(pairs, chunks)
 # ignore_merges: whole chunks that are tokens are taken without merging
 
 
+@pytest.mark.long
 def test_a_file_that_ignores_merges_is_read_where_that_changes_nothing(old, texts, tmp_path):
     """As Llama 3's files say it: read, extended and written again beside the library, with what they say kept."""
     document = json.loads((old / "tokenizer.json").read_text(encoding="utf-8"))
@@ -368,6 +369,7 @@ def test_transformers_loads_the_folder(old, made, tmp_path):
     assert len(ids) < len(before(text)["input_ids"])
 
 
+@pytest.mark.long
 def test_a_file_made_of_ranks_is_read_and_extended(old, texts, tmp_path):
     """As Llama 3's was made: by id, every pair of tokens that spells one; most are never used. Beside the library."""
     document = json.loads((old / "tokenizer.json").read_text(encoding="utf-8"))

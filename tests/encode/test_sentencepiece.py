@@ -204,6 +204,7 @@ def exportable(folder: Path, *more: str) -> Path:
     return folder / "run"
 
 
+@pytest.mark.long
 @pytest.mark.every(2)
 @pytest.mark.parametrize("pattern", [" *[^ ]+| +", "none"])
 def test_written_where_exact(tmp_path, pattern):

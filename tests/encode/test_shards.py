@@ -95,6 +95,7 @@ def test_borders_are_the_nearest_to_equal_parts(sizes, shards):
         assert abs(places[borders[k]] - wanted) == min(abs(place - wanted) for place in places)
 
 
+@pytest.mark.long
 @pytest.mark.every(7)
 @pytest.mark.parametrize("point", ["encoded-shard", "encoded-beside", "encoded-training", "encoded"])
 @pytest.mark.parametrize("suffix", ["bin", "npy", "parquet"])

@@ -7,24 +7,20 @@ import itertools
 import pickle
 import random
 import re
-import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-import numpy as np
 import polars as pl
 import pytest
 import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambpe.encode.bulk import BulkReplay, PairTable
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.tiktoken_ranks import ranks_and_pattern
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError
 from streambpe.model.alphabet import Alphabet, bytes_alphabet
-from streambpe.model.eventlog import EventLog, Header, Op, Special, delete_event, merge_event, write_event_log
+from streambpe.model.eventlog import EventLog, Header, Special, merge_event, write_event_log
 from streambpe.model.parquet import write_parquet
 from streambpe.model.replay import Model, events_for_size
 from tests.tiers import examples
@@ -272,17 +268,7 @@ def test_pickles_and_copies_encode_alike():
     assert copy.copy(tokenizer) is copy.deepcopy(tokenizer) is tokenizer
 
 
-def test_many_threads_share_one_tokenizer(monkeypatch):
-    """Eight threads on one cold tokenizer, whose caches remember next to nothing: right ids."""
-    monkeypatch.setattr("streambpe.encode.encoder.CACHE_BYTES", 0)
-    for kind in ("plain", "boundless"):
-        tokenizer = Tokenizer(trained(kind))
-        wanted = [Tokenizer(trained(kind)).encode_ordinary(document) for document in DOCUMENTS]
-        with ThreadPoolExecutor(8) as pool:
-            for _ in range(3):
-                assert list(pool.map(tokenizer.encode_ordinary, DOCUMENTS)) == wanted
-
-
+@pytest.mark.long
 def test_batches_equal_one_by_one():
     """A large batch goes another way than a small one; the ids are the same."""
     for kind in KINDS:
@@ -357,45 +343,6 @@ def test_unknown_ids_and_symbols_are_named():
 
 
 # Speed.
-
-
-def seconds(encoder: Encoder, n: int) -> float:
-    symbols = np.random.default_rng(0).choice(np.array([97, 98, 99, 32], np.int32), n)
-    started = time.process_time()
-    encoder.encode_many(symbols, np.array([n]))
-    return time.process_time() - started
-
-
-def test_a_long_chunk_takes_near_linear_time():
-    """Eight times the length takes less than twenty times as long, with deletions too; quadratic would be 64."""
-    events = [merge_event(97, 98, 256, 9), merge_event(256, 99, 257, 8), delete_event(256, (97, 98), 1)]
-    events += [merge_event(98, 99, 258, 7), merge_event(257, 257, 259, 6), merge_event(259, 258, 260, 5)]
-    encoder = Encoder(EventLog(Header(bytes_alphabet().to_header(), {"pattern": "none"}), tuple(events)))
-    seconds(encoder, 1000)
-    small = max(min(seconds(encoder, 100_000) for _ in range(3)), 0.005)
-    assert min(seconds(encoder, 800_000) for _ in range(2)) < 20 * small
-    spaces = Tokenizer(trained("plain"))
-    assert spaces.decode(spaces.encode(" " * 100_000)) == " " * 100_000
-
-
-def test_batches_of_events_hold_what_cannot_breed():
-    """A batch ends where an event uses a token made in it; deletions and (a, a) stand alone."""
-    events = [merge_event(97, 98, 256, 1), merge_event(99, 100, 257, 1), merge_event(256, 257, 258, 1)]
-    events += [merge_event(97, 97, 259, 1), delete_event(258, (256, 257), 1), merge_event(98, 99, 260, 1)]
-    assert BulkReplay(events, 300, [1] * 300).n_batches == 5
-    assert events[3].op is Op.MERGE
-
-
-def test_pair_table_finds_pairs_and_only_those():
-    """Every pair under its number, -1 for all others."""
-    pairs = [(i * 7 % 1000, i * 13 % 997) for i in range(1000)]
-    table = PairTable(pairs, 1000)
-    left, right = np.meshgrid(np.arange(1000, dtype=np.int32), np.arange(1000, dtype=np.int32))
-    found = table.find(left.ravel(), right.ravel())
-    assert (found >= 0).sum() == len(pairs)
-    for number, (a, b) in enumerate(pairs):
-        assert table.find(np.array([a], np.int32), np.array([b], np.int32))[0] == number
-    assert (PairTable([], 10).find(np.array([1], np.int32), np.array([2], np.int32)) == -1).all()
 
 
 def test_model_and_tokenizer_agree_on_ids():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache
 from pathlib import Path
@@ -12,8 +11,6 @@ import pytest
 from streambpe import __all__ as public_names
 from streambpe.cli.main import main
 from streambpe.inspect.query import list_names
-from streambpe.train.commands import train
-from tests.runs import SMALL, text_run
 from tools import pictures, reference, site
 
 ROOT = Path(__file__).parents[2]
@@ -61,13 +58,6 @@ def test_the_site_has_every_page_and_no_other():
             assert target in found, (name, target)
 
 
-def test_the_site_refuses_a_page_that_no_menu_names(monkeypatch):
-    """By its name."""
-    monkeypatch.setattr(site, "list_menu", lambda: ["index.md"])
-    with pytest.raises(SystemExit, match=r"tutorial\.md"):
-        site.pages()
-
-
 def test_the_reference_has_every_command_option_table_and_name():
     """Made of the program, so nothing can be missing but by a defect of what makes it."""
     commands = reference.commands()
@@ -89,15 +79,3 @@ def test_the_pictures_are_those_that_the_program_draws():
     """`python tools/pictures.py` makes them."""
     for picture in (pictures.flow(), pictures.one_pass(), pictures.index_and_scan(), pictures.where()):
         assert (ROOT / f"docs/pictures/{picture.name}.svg").read_text(encoding="utf-8") == picture.svg()
-
-
-def test_the_picture_of_a_pass_shows_what_is_learned(tmp_path):
-    """Of "aab aab": the three merges with their counts, in one pass."""
-    run = text_run(tmp_path / "run", "aab aab")
-    train(run, resources=SMALL, vocab_size=259)
-    header, *events = map(json.loads, (run / "model.events.jsonl").read_text().splitlines())
-    spelled = {i: bytes.fromhex(symbol).decode("latin-1") for i, symbol in enumerate(header["alphabet"]["symbols"])}
-    for event, (left, right, made, n) in zip(events, pictures.EVENTS, strict=True):
-        spelled[event["id"]] = spelled[event["left"]] + spelled[event["right"]]
-        shown = [spelled[event[key]].replace(" ", "_") for key in ("left", "right", "id")]
-        assert (*shown, event["n"]) == (left, right, made, n)

@@ -86,7 +86,7 @@ WRITING = {
 }
 
 
-@pytest.mark.every(12)
+@pytest.mark.every(len(WRITING))
 @pytest.mark.parametrize("command", WRITING.values(), ids=list(WRITING))
 def test_a_disk_that_is_full_from_the_start(command, made, tmp_path):
     """Not one byte can be written: one message and no half file; with room the same command succeeds."""
@@ -119,6 +119,7 @@ def test_status_and_lock_are_advice(tmp_path, monkeypatch):
     assert not list(tmp_path.glob("*.streambpe.new"))
 
 
+@pytest.mark.long
 def test_progress_that_nobody_can_read_ends_nothing(made, tmp_path):
     """stderr on a full disk: --progress jsonl is not shown, and the count goes on."""
     with open("/dev/full", "w") as full:
@@ -183,6 +184,7 @@ def test_real_disks_of_many_sizes(size, superwords, made, disk, tmp_path):
     assert logs[0] == logs[1]
 
 
+@pytest.mark.long
 def test_a_database_that_a_full_disk_cannot_begin(made, disk):
     """`state.duckdb does not open` was said where nothing was wrong but the disk."""
     place = disk("64m")
@@ -218,6 +220,7 @@ def test_an_array_that_finds_no_room_is_told(way, disk, tmp_path):
     assert whole > 10
 
 
+@pytest.mark.long
 def test_a_snapshot_that_finds_no_room_is_left_out(made, tmp_path, monkeypatch):
     """It only saves time after a kill: learning goes on, and nothing half made stays."""
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from streambpe import resources
 from streambpe.core.strings import ChunkList
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources, keeper, release_memory
@@ -31,6 +32,14 @@ from streambpe.train.words import WordFiles
 from tests.runs import ROOT, cli_process, counted_run, rows
 
 MB = 10**6
+
+
+@pytest.fixture(autouse=True)
+def looks_of_commands(monkeypatch):
+    """Memory is looked at as commands do, not as seldom as in other tests (conftest.py)."""
+    monkeypatch.setattr(resources, "library_pages", library_pages)
+    monkeypatch.setattr(resources, "_PSS_SHARE", 20)
+    monkeypatch.setattr(keeper, "_next_pages", 0.0)
 
 
 def test_rows_given_to_duckdb_are_let_go_of_before_the_commit(tmp_path):
@@ -68,6 +77,7 @@ def _part(run: Run, number: int, rows: int, step: int, group_rows: int | None = 
     writer.commit([])
 
 
+@pytest.mark.long
 def test_a_merge_of_small_parts_reads_little_of_each(tmp_path):
     """Each part has dozens of row groups: a range takes one or two of each, not a quarter of the part."""
     run = Run(tmp_path / "run")
@@ -124,6 +134,7 @@ def test_between_two_stages_library_pages_go_back():
     assert resident_bytes(me) < before - 10 * MB
 
 
+@pytest.mark.long
 def test_the_words_are_gone_when_the_tables_are_filled(tmp_path, monkeypatch):
     """What the tables need of them is asked before: DuckDB's memory is not added to the engine's."""
     source = tmp_path / "a.txt"

@@ -43,6 +43,7 @@ def python(code: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.every(5)
 @pytest.mark.parametrize("first", WAYS)
 def test_train_is_called_again_and_again_however_it_was_imported(tmp_path, first):

@@ -72,6 +72,7 @@ def corpus(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_the_total_is_the_same_after_a_stop(corpus, tmp_path):
     """Files that were counted before are part of the bar, and not of the speed."""
     texts = corpus / "texts"
@@ -205,6 +206,7 @@ def test_a_stage_begins_anew():
     assert (meter.done, meter.resumed_from) == (15, 10)
 
 
+@pytest.mark.long
 def test_counting_is_no_stage_of_learning(tmp_path, monkeypatch):
     """The trainer is made before its sources are counted; its stages begin when it does."""
     waits, do = [0.0], commands.count
@@ -226,6 +228,7 @@ def test_counting_is_no_stage_of_learning(tmp_path, monkeypatch):
     assert 0 < sum(took.values()) < 3600
 
 
+@pytest.mark.long
 def test_commands_that_may_last_tell_how_far_they_are(tmp_path):
     """Each says what it is at, and at its end as much is done as there was to do."""
     run = text_run(tmp_path / "run", "the cat sat on the mat\n" * 20)
@@ -248,6 +251,7 @@ def test_commands_that_may_last_tell_how_far_they_are(tmp_path):
         assert last["done"] == last["total"] > 0, command
 
 
+@pytest.mark.long
 def test_what_asks_decodes_and_imports_tells_how_far_it_is(tmp_path):
     """On stderr, with what is done at the end; the data on stdout are those of a command without a line."""
     run = text_run(tmp_path / "run", natural_text(5, 5_000))

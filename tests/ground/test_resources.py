@@ -107,6 +107,7 @@ def test_duckdb_gets_no_more_threads_than_its_memory_feeds():
             assert con.execute("SELECT current_setting('threads')").fetchall() == [(min(threads, expected),)]
 
 
+@pytest.mark.long
 def test_a_run_of_a_larger_machine_is_resumed_with_what_this_one_has(learned, tmp_path, monkeypatch):
     """The memory and the threads that it had are no option given now: they are cut to the machine, and told."""
     run = text_run(tmp_path / "run", TEXT)

@@ -309,6 +309,7 @@ def test_signals_that_a_system_does_not_have_are_not_asked_for(monkeypatch):
     assert system.stop_signals() == (signal.SIGINT, 21)
 
 
+@pytest.mark.long
 def test_output_into_a_pipe_is_utf_8_whatever_the_locale(tmp_path):
     """Windows writes cp1252 into pipes and files, and fails on what that lacks."""
     (tmp_path / "a.txt").write_text("snow \u2603 falls\n" * 9, encoding="utf-8")
@@ -383,6 +384,7 @@ def test_a_lock_is_freed_though_a_forked_process_has_the_file(tmp_path):
         os.close(one)
 
 
+@pytest.mark.long
 def test_no_file_is_read_in_the_encoding_of_the_locale(tmp_path: Path) -> None:
     """job.json was: under another locale `resume` went on with other paths, or called it damaged."""
     (tmp_path / "a.txt").write_text("the cat sat on the mat\n" * 200)

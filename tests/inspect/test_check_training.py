@@ -104,6 +104,7 @@ def trained(tmp_path_factory) -> Path:
     return run
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize(
     ("table", "statement"),
     [(table, s) if place == 0 else long(table, s) for table in DAMAGE for place, s in enumerate(DAMAGE[table])],
@@ -135,6 +136,7 @@ def test_the_main_training_is_checked_too(trained, tmp_path):
     assert [problem.table for problem in problems] == ["main.pair_counts"]
 
 
+@pytest.mark.long
 def test_a_changed_event_log_is_found(trained, tmp_path):
     """A line changed by hand, a log that is gone, and a log whose tables are gone are each named."""
     run = tmp_path / "run"
@@ -150,6 +152,7 @@ def test_a_changed_event_log_is_found(trained, tmp_path):
     assert {problem.table for problem in check(run, resources=SMALL)} == {"other.events", "third.events"}
 
 
+@pytest.mark.long
 def test_damaged_tables_are_made_anew(trained, tmp_path):
     """What `check` advises works: remove the event log, train again, and everything adds up."""
     run = tmp_path / "run"
@@ -165,6 +168,7 @@ def test_damaged_tables_are_made_anew(trained, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_an_older_training_is_checked_against_its_log(trained, tmp_path):
     """After sources were added, tokens and events are still judged; pairs of the old counts can not be."""
     run = tmp_path / "run"
@@ -209,6 +213,7 @@ def test_the_recount_is_the_references(monkeypatch):
                 assert found == expected, (seed, overlaps, longest)
 
 
+@pytest.mark.long
 def test_an_unfinished_training_is_checked(tmp_path):
     """Stopped half-way, its tables are judged by the journal; a row that differs is found."""
     run = counted_run(tmp_path / "run", {"abcabcd": 4, "abdcc": 3, "bcbcbd": 2})

@@ -112,6 +112,7 @@ def test_rivals_are_counted_some_chunks_at_a_time_beside_the_run(tmp_path, monke
     assert not list(run.glob("*.tmp"))
 
 
+@pytest.mark.long
 def test_rivals_are_the_counts_of_that_moment(tmp_path):
     """With a RUN the pairs next in line are counted anew; the first one is the pair that was chosen, by its n."""
     corpus = tmp_path / "a.jsonl"
@@ -230,6 +231,7 @@ def test_a_superword_is_its_own_first_rival(cases, seed, tmp_path):
             assert list(best.values()) == [*(quoted(encoder.model.content(part)) for part in event.pair), event.n]
 
 
+@pytest.mark.long
 def test_rivals_know_the_words_that_found_no_place(tmp_path):
     """Chunks join that are one token by the whole of phase one, also where the model has no such token."""
     run = documents_run(tmp_path / "run", [" aa bb"] * 5 + [" cc dd"] * 3, "boundless")
@@ -276,6 +278,7 @@ def test_a_run_of_chunks_ends_with_its_source():
     assert together.tolist() == [-1, 1, 2, -1, 1, 2, 1, 2]
 
 
+@pytest.mark.long
 def test_rivals_that_cannot_be_counted_are_left_out_and_why(tmp_path):
     """A superword in a run that was counted without documents, or that has no tables of its training."""
     run = documents_run(tmp_path / "run", DOCUMENTS[:20], "boundless")

@@ -56,6 +56,7 @@ def drawn(path: Path, wanted: int) -> list:
     return list(draw_windows(find_sources([str(path)])[0], wanted, GPT4))
 
 
+@pytest.mark.long
 def test_windows_are_the_same_every_time_and_apart(large):
     """At even distances, in the order of the file, whole lines, each in the next subset."""
     windows = drawn(large, SUBSETS * WINDOW_BYTES)
@@ -177,6 +178,7 @@ def test_a_corpus_as_small_as_its_sample(tmp_path):
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
+@pytest.mark.long
 def test_the_command(tmp_path, large):
     """As lines and as JSON; what does not hang on the machine is the same both times."""
     options = (large, "--vocab-size", 400, "--pattern", "gpt4", "--rehearse", "5MB", "--memory", "256MB")

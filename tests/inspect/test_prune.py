@@ -141,6 +141,7 @@ def test_every_kind_of_model(kind, keep_ids):
             assert ids == model.to_model_ids(model.encode_chunks(chunks))
 
 
+@pytest.mark.long
 def test_what_cannot_be_pruned(run, tmp_path):
     """Too few ids, too many, and a model whose tokens were deleted and made again."""
     log = read_event_log(run / "model.events.jsonl")

@@ -120,16 +120,6 @@ def test_growth_equals_encoding_every_chunk_at_every_size(run, made):
     assert facts["frequencies"] == sorted(uses.values(), reverse=True)
 
 
-def test_growth_without_a_cut_off_equals_the_view(tmp_path):
-    """Where nothing is left out the page's frequencies are those of view token_usage."""
-    run = text_run(tmp_path / "run", natural_text(2, 20_000))
-    train(run, resources=SMALL, vocab_size=500)
-    facts = report(run, tmp_path / "r.html", resources=SMALL)
-    assert facts["frequencies"] == [n for (n,) in rows(run, "SELECT n FROM token_usage WHERE n > 0 ORDER BY n DESC")]
-    ((per_token,),) = rows(run, "SELECT sum(n * length) / sum(n) FROM token_usage")
-    assert facts["growth"][-1]["bytes_per_token"] == pytest.approx(per_token)
-
-
 @pytest.mark.every(3)
 @pytest.mark.parametrize("kind", ["plain", "picky", "stops", "whitespace", "superbpe", "boundless", "uw"])
 def test_growth_of_every_kind_of_model(kind, tmp_path, monkeypatch):
@@ -237,6 +227,7 @@ def test_the_page_is_whole_and_fetches_nothing(made):
     assert page.count("<svg") == 9
 
 
+@pytest.mark.long
 def test_an_unfinished_run_has_a_page_too(tmp_path):
     """While it learns, what is known is shown, and the rest says why it is not."""
     run = text_run(tmp_path / "run", natural_text(2, 20_000))
@@ -413,6 +404,7 @@ def test_kinds_of_tokens(content, letter):
     assert set("WidczmpswbxR".replace("R", "r")) == set(KINDS)
 
 
+@pytest.mark.long
 def test_superwords_are_measured_on_the_stored_documents(tmp_path):
     """Without --text: as if the documents had been given as text, at every size."""
     text = natural_text(4, 12_000)
@@ -448,6 +440,7 @@ def test_the_page_names_one_renyi_efficiency_as_it_is_drawn(made):
     assert panel.verdict.startswith(f"{figure} over all ids")
 
 
+@pytest.mark.long
 def test_several_runs_on_the_same_axes(run, made, tmp_path):
     """A line of each in every picture; the lists are the first one's; a wrong name and too many are refused."""
     other = text_run(tmp_path / "other", natural_text(9, 20_000))

@@ -315,6 +315,7 @@ def test_a_script_is_judged_whole_before_its_first_statement(learned, around):
         assert "empty" in sql(learned, empty).stderr
 
 
+@pytest.mark.long
 def test_files_are_allowed_when_asked_for(learned, around):
     """--files: COPY, read_csv, ATTACH, temporary tables; but no extension, and RUN stays as it is."""
     before = files_of(learned)

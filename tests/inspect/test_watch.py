@@ -157,6 +157,7 @@ def test_watch_does_not_end_between_counting_and_learning(trained, tmp_path, mon
     assert not run.has_writer()
 
 
+@pytest.mark.long
 def test_a_run_asked_every_100_ms_answers_and_is_not_hurt(tmp_path):
     """From another process, by query, view and page, while it counts its passes: no failure, the same vocabulary."""
     text = natural_text(6, 60_000)

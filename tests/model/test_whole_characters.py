@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-import time
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +20,7 @@ from streambpe.model.alphabet import (
 from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS, encode_text
 from streambpe.model.vocabulary import Token
 from streambpe.model.whole_characters import whole_characters
-from tests.oracles import train_words, whole_characters_bytes, whole_characters_script
+from tests.oracles import whole_characters_bytes, whole_characters_script
 
 # Bytes of every kind: ASCII, continuing, leads of two, three and four, and bytes no text has.
 some_bytes = st.lists(st.sampled_from(b"aZ\x00\x80\xbf\x9f\xc3\xdf\xe4\xef\xf0\xf4\xff\xc0"), min_size=1, max_size=7)
@@ -90,23 +88,6 @@ def test_states_are_closed_under_merging(alphabet):
         assert parts == [rule.state(base, alphabet.first_id)]
 
 
-def test_millions_of_pairs_at_once():
-    """Two million candidate pairs are tested in well under a second, equal to the slow predicate on a sample."""
-    alphabet = bytes_alphabet()
-    rule = whole_characters(alphabet)
-    rng = np.random.default_rng(0)
-    contents = [bytes(row[: 1 + i % 5]) for i, row in enumerate(rng.integers(0, 256, (4000, 5), np.uint8))]
-    state = np.array([rule.state(alphabet.split(content), 0) for content in contents], np.uint8)
-    left, right = rng.integers(0, len(contents), (2, 2_000_000))
-    started = time.process_time()
-    allowed = rule.allowed[state[left], state[right]]
-    assert time.process_time() - started < 1
-    assert 0 < allowed.sum() < len(allowed)
-    for i in range(0, len(allowed), 1000):
-        a, b = byte_token(alphabet, contents[left[i]]), byte_token(alphabet, contents[right[i]])
-        assert allowed[i] == whole_characters_bytes(a, b)
-
-
 def test_what_is_whole():
     """A character, any number of them, or a character symbol is whole; a part of one is not."""
     rule = whole_characters(bytes_alphabet())
@@ -124,23 +105,6 @@ def test_what_is_whole():
     assert script.whole[script.state(encode_text("\ue000"), 1)]
     characters = whole_characters(chars_alphabet("aé東"))
     assert characters.allowed[characters.base_states[0], characters.base_states[2]]
-
-
-def test_training_under_the_slow_rule_obeys_the_tables():
-    """Merges learned with escapes and characters mixed are allowed by the tables; characters are completed first."""
-    words = {"aé東\ue000".encode(): 5, "\ue000\ue001x".encode(): 4, "ééa\U000f0000".encode(): 3, b"ab": 1}
-    alphabet = script_alphabet()
-    rule = whole_characters(alphabet)
-    slow = whole_characters_script(INDEX_SYMBOLS, FIRST_ESCAPE)
-    training = train_words(words, alphabet, len(alphabet) + 60, may_merge=slow)
-    state = list(rule.base_states)
-    assert len(training.events) > 15
-    for event in training.events:
-        left, right = (state[number - 1] for number in event.pair)
-        assert rule.allowed[left, right]
-        state.append(rule.merged[left, right])
-    # in the end nothing that may merge is left, and all words are whole
-    assert all(rule.whole[rule.state(alphabet.split(word), 1)] for word in words)
 
 
 def test_an_alphabet_without_characters_has_no_rule():

@@ -86,6 +86,7 @@ def test_values_that_are_put(make: Make) -> None:
         assert sorted(results(runner, tasks.multiplied, [(eight, 1), (seven, 1)])) == [7, 8]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", RUNNERS)
 def test_the_first_error_ends_it(make: Make) -> None:
     with closing(make) as runner, pytest.raises(SourceError, match="three is no source"):
@@ -96,6 +97,7 @@ def test_the_first_error_ends_it(make: Make) -> None:
         results(runner, tasks.odd, [1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", RUNNERS)
 def test_an_error_of_the_caller_ends_it(make: Make) -> None:
     def arguments() -> Iterator[int]:
@@ -131,6 +133,7 @@ def test_a_message_that_is_cut_off_anywhere_says_that_the_other_side_is_gone() -
             Channel(io.BytesIO(whole.getvalue()[:kept]), io.BytesIO()).receive()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", PROCESSES)
 def test_a_task_that_kills_every_worker_is_one_message(make: Make) -> None:
     with (
@@ -209,6 +212,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["forked", "spawned"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_nothing_outlives_the_coordinator(how: str, number: int, tmp_path: Path) -> None:

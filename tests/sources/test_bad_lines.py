@@ -122,6 +122,7 @@ def test_a_run_goes_on_with_skip_after_a_bad_line_ended_it(tmp_path):
     assert rows(run, "SELECT sum(bad_lines)::INT FROM sources") == [(2,)]
 
 
+@pytest.mark.long
 def test_check_reads_the_bad_lines_again(tmp_path):
     """The number in table sources, and that of the lines in the file, are compared."""
     path, run = tmp_path / "a.jsonl", tmp_path / "run"
@@ -164,6 +165,7 @@ def test_count_tables_have_no_line_to_leave_out(tmp_path):
     assert "a row of a count table is never left out" in refused
 
 
+@pytest.mark.long
 def test_runs_that_skip_and_runs_without_bad_lines_add_up(tmp_path):
     """A run that no bad line ended is what it would be with skip."""
     for name, bad, how in (("one", [], "error"), ("two", [b"bad"], "skip")):

@@ -79,6 +79,7 @@ def test_a_csv_without_a_line_end(tmp_path):
     assert "no end of its first line" in refused(tmp_path, tmp_path / "a.csv")
 
 
+@pytest.mark.long
 def test_two_columns_of_one_name(tmp_path):
     """Which one is meant cannot be known; columns beside the one that is read may have what names they like."""
     column = pa.array(["a b", "c d"])
@@ -119,6 +120,7 @@ def test_a_name_that_is_no_utf8(tmp_path, name):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["x" * 300 + ".txt", "/".join(["d" * 100] * 60), "x" * 300 + "*.txt"])
 def test_a_name_that_is_too_long(tmp_path, name):
     """No file can have it; a field can."""
@@ -139,6 +141,7 @@ def test_a_name_that_holds_a_nul():
 # what is no file
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no such pipes here")
 def test_a_pipe_that_nobody_writes_to(tmp_path):
     """It hung for ever."""
@@ -343,6 +346,7 @@ def test_what_is_mostly_no_utf8_is_refused_by_name(tmp_path, kind, name):
     assert "--bad-utf8" in message
 
 
+@pytest.mark.long
 def test_bad_utf8_by_hand_takes_it(tmp_path):
     """Also in `resume` of a count that was stopped before it came to that file."""
     (tmp_path / "a.txt").write_bytes(png())
@@ -386,6 +390,7 @@ def test_a_block_of_more_than_two_gigabytes_is_looked_at():
     assert is_valid_utf8(Block(-1, (1 << 31) + 8))
 
 
+@pytest.mark.long
 def test_the_verdict_does_not_hang_on_blocks_threads_or_memory(tmp_path):
     """Text for a megabyte, then bytes: passed by all. Bytes within it that are just too many: refused by all."""
     text = b"the cat " * (1 << 17)
@@ -403,6 +408,7 @@ def test_a_few_nuls_and_a_mark_are_text(tmp_path):
         not_text.refuse_if_not_text(text.encode(), str(number), "")
 
 
+@pytest.mark.long
 def test_encode_and_plan_refuse_it_too(tmp_path):
     """Unless they are told what becomes of the bytes."""
     (tmp_path / "a.txt").write_bytes(png())

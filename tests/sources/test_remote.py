@@ -333,6 +333,7 @@ def test_what_changed_at_the_server_is_refused(tmp_path, server, store):
         count(tmp_path / "s3", ["s3://bucket/changing.txt"], resources=SMALL)
 
 
+@pytest.mark.long
 def test_a_server_without_marks_is_compared_by_content(tmp_path, server):
     """Nothing but the content tells whether it is the same."""
     server.has_marks = False
@@ -481,6 +482,7 @@ def test_a_server_that_misbehaves_is_told_in_a_sentence(tmp_path, server, mood, 
     assert (tmp_path / "new").exists() == (mood is _wrong_range), "the others are found out before anything is made"
 
 
+@pytest.mark.long
 def test_a_server_that_fails_in_the_middle_is_no_reason_to_leave_the_source_out(tmp_path, server, monkeypatch):
     """503 behind some answers: `resume` counts the rest, and asks for nothing of what was committed."""
     monkeypatch.setattr(sizes, "MOST_BLOCK", 50_000)
@@ -518,6 +520,7 @@ def _busy_from(at: int, then):
     return mood
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["count", "encode", "find"])
 def test_a_stop_ends_the_wait_for_another_try(tmp_path, server, monkeypatch, what):
     """At once and as a stop: what was read is kept, and the same command goes on."""

@@ -36,6 +36,7 @@ def test_every_source_is_in_one_share_and_shares_are_even(tmp_path, shares):
     assert max(totals) - min(totals) <= max(source.bytes for source in whole)
 
 
+@pytest.mark.long
 def test_shares_add_up_to_the_whole(tmp_path):
     """Counted apart by the command line and merged."""
     (tmp_path / "corpus").mkdir()

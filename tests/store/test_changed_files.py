@@ -196,6 +196,7 @@ FLAT = [(state, file, how, then) for state, file, hows in CASES for how, then in
 _SAYS_WHAT_TO_DO = r"`streambpe|[Rr]emove|[Mm]ove (it|the part) away|Put the right one back|[Cc]ount all sources"
 
 
+@pytest.mark.long
 @pytest.mark.every(48)
 @pytest.mark.parametrize(("state", "file", "how", "then"), FLAT)
 def test_resumed_with_a_changed_file(made, unbroken, tmp_path, state, file, how, then):
@@ -213,6 +214,7 @@ def test_resumed_with_a_changed_file(made, unbroken, tmp_path, state, file, how,
     assert check(run, resources=RESOURCES) == []
 
 
+@pytest.mark.long
 def test_a_stretch_that_two_parts_hold_is_not_counted_twice(made, tmp_path):
     """A part of before the parts were merged, put back."""
     run = tmp_path / "run"
@@ -239,6 +241,7 @@ def test_a_part_that_is_lost_is_counted_again(made, tmp_path):
     assert check(run, resources=RESOURCES) == []
 
 
+@pytest.mark.long
 def test_the_tables_are_made_again_with_the_options_they_had(made, tmp_path):
     """state.duckdb lost: counted with --pattern gpt4o, it is not gone on with under another default."""
     run = tmp_path / "run"
@@ -251,6 +254,7 @@ def test_the_tables_are_made_again_with_the_options_they_had(made, tmp_path):
     assert check(run, resources=RESOURCES) == []
 
 
+@pytest.mark.long
 def test_a_model_of_another_run_is_not_encoded_with(made, tmp_path):
     """The log of another RUN, or of another training, in the place of this one's."""
     run = tmp_path / "run"
@@ -268,6 +272,7 @@ def test_a_model_of_another_run_is_not_encoded_with(made, tmp_path):
     assert (run / "model.events.jsonl").read_bytes() == (made("finished") / "model.events.jsonl").read_bytes()
 
 
+@pytest.mark.long
 def test_tables_of_an_earlier_time_are_brought_up(made, tmp_path):
     """The tables of before a training was finished: the same `train` fills them from the log."""
     run = tmp_path / "run"
@@ -309,6 +314,7 @@ def test_a_lost_run_json_is_made_again(made, tmp_path):
     assert TrainConfig(**OPTIONS["plain"]).vocab_size == 290
 
 
+@pytest.mark.long
 def test_tables_that_break_while_they_are_filled_are_told(made, tmp_path):
     """A damaged state.duckdb is no shell that holds it: the training says so, and goes on when it is made again."""
     run = tmp_path / "run"

@@ -74,6 +74,7 @@ def test_the_next_training_learns_from_an_edited_row(run, statement, learned, ro
     assert "edited" in " ".join(again.warnings)
 
 
+@pytest.mark.long
 @pytest.mark.every(2)
 @pytest.mark.parametrize("table", ["chunk_counts", "group_counts"])
 def test_weights_do_not_follow_edits_and_say_so(tmp_path, table):
@@ -118,6 +119,7 @@ def test_an_edit_is_kept_when_more_is_counted(run, tmp_path):
     assert {problem.table.split(".")[0] for problem in check(run, resources=SMALL)} <= {"main"}
 
 
+@pytest.mark.long
 def test_a_training_does_not_go_on_with_other_counts(run):
     """An edit after it began is like a source that was added."""
     train(run, vocab_size=258, resources=SMALL)
@@ -144,6 +146,7 @@ def test_a_lost_database_is_made_anew_from_the_parts(run, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", [long("part-committed"), "fold-filled", long("fold-committed")])
 def test_a_part_is_added_once_wherever_the_fold_is_killed(run, tmp_path, place):
     """To counts that were there, and to an edit; the same command goes on."""
@@ -177,6 +180,7 @@ def held(run: Path, request: pytest.FixtureRequest):
         shell.stdin.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("held", ["writer"], indirect=True)
 def test_a_training_waits_for_a_shell_and_says_so_once(run, held):
     """As long as it takes; then it learns."""
@@ -210,6 +214,7 @@ def test_waiting_for_a_shell_ends_by_a_stop(run, monkeypatch):
     assert not (run / "model.events.jsonl").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("held", ["reader"], indirect=True)
 def test_a_shell_that_only_reads_does_not_stop_the_beginning(run, held):
     """Counts are read beside it, and learned from; the tables are filled when it is gone."""

@@ -29,7 +29,6 @@ from streambpe.train.trainer import Trainer
 from streambpe.train.training import TrainResult
 from tests.runs import SMALL, cli, cli_process, counted_run, log_of, rows
 from tests.samples import natural_text
-from tests.tiers import long
 
 
 @pytest.fixture
@@ -88,6 +87,7 @@ def count_killed(run: Path, names: str = "ab") -> list[str]:
     return paths
 
 
+@pytest.mark.long
 def test_count_stopped_at_half_then_train(files, whole, tmp_path, tiny_blocks):
     """Refused with the command that ends the count; that done, the log is the one of an unbroken run."""
     run = tmp_path / "run"
@@ -265,6 +265,7 @@ def test_a_source_refused_by_name(files, tmp_path):
     assert train(run, vocab_size=300, resources=SMALL).left_out == ()
 
 
+@pytest.mark.long
 def test_wrong_options_leave_nothing_to_end(tmp_path):
     """A table of another pattern is refused as wrong usage; the RUN is as whole as it was."""
     run = counted_run(tmp_path / "run", {"abab": 3, "bab": 2})
@@ -275,6 +276,7 @@ def test_wrong_options_leave_nothing_to_end(tmp_path):
     assert train(run, vocab_size=258, resources=SMALL).left_out == ()
 
 
+@pytest.mark.long
 def test_streams_are_named(tmp_path):
     """Nobody but the user can give standard input or an iterator again: the message says so."""
 
@@ -294,40 +296,6 @@ def test_streams_are_named(tmp_path):
 
 
 @pytest.mark.long
-def test_a_merge_killed_between_two_runs(tmp_path):
-    """The sum is not learned from until all runs are in it; the same command adds what is missing."""
-    for name in "ab":
-        counted_run(tmp_path / name, {f"{name}abab": 3, "bab": 2})
-    env = {"STREAMBPE_FAILPOINT": "part-committed", "PATH": "/usr/bin:/bin",
-           "PYTHONPATH": str(Path(__file__).parents[2])}  # fmt: skip
-    command = ["merge-counts", tmp_path / "sum", tmp_path / "a", tmp_path / "b"]
-    assert cli_process(*command, env=env, expect=None).returncode == -signal.SIGKILL
-    refused = cli("train", tmp_path / "sum", "--vocab-size", 258, expect=2).stderr
-    assert f"streambpe merge-counts {tmp_path / 'sum'} {tmp_path / 'a'} {tmp_path / 'b'}" in refused
-    cli(*command)
-    assert dict(rows(tmp_path / "sum", "FROM chunk_counts")) == {"aabab": 3, "babab": 3, "bab": 4}
-    cli("train", tmp_path / "sum", "--vocab-size", 258)
-    assert "was counted in both" in cli(*command, expect=2).stderr
-    cli("train", tmp_path / "sum", "--vocab-size", 258)
-
-
-@pytest.mark.parametrize(
-    "place", [long("merge-recorded"), long("part-committed:2"), "fold-filled", long("fold-committed")]
-)
-def test_a_merge_killed_anywhere(tmp_path, place):
-    """Before the first run, behind the last, while the tables are filled: the same command comes to the same sum."""
-    for name in "ab":
-        counted_run(tmp_path / name, {f"{name}abab": 3, "bab": 2})
-    env = {"STREAMBPE_FAILPOINT": place, "PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2])}
-    command = ["merge-counts", tmp_path / "sum", tmp_path / "a", tmp_path / "b"]
-    cli_process(*command, env=env, expect=-signal.SIGKILL)
-    assert check(tmp_path / "sum", resources=SMALL) == []
-    cli(*command)
-    cli("train", tmp_path / "sum", "--vocab-size", 258)
-    assert dict(rows(tmp_path / "sum", "FROM chunk_counts")) == {"aabab": 3, "babab": 3, "bab": 4}
-    assert check(tmp_path / "sum", resources=SMALL) == []
-
-
 def test_a_finished_count_leaves_no_record(files, tmp_path):
     """Neither in RUN nor in its tables nor in the log: as before."""
     run = tmp_path / "run"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ from streambpe.store.run import Run
 from streambpe.train.commands import train
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
-from tests.runs import ROOT, SMALL, cli, cli_process
+from tests.runs import SMALL, cli
 from tests.samples import natural_text
 from tests.tiers import long
 
@@ -95,18 +93,3 @@ def test_documents_are_kept_where_all_have_them(tmp_path, sources):
     with pytest.raises(UsageError, match=r"keeps documents, .* has none: counted without --sequences"):
         merge_runs(tmp_path / "kept", [tmp_path / "b"], SMALL)
     assert sorted((tmp_path / "kept").rglob("*.parquet")) == before
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("place", ["merge-documents:2", "merge-documents", "part-committed"])
-def test_a_merge_of_documents_killed_anywhere(tmp_path, sources, place):
-    """What is half copied is of no part; the same command removes it and copies it again."""
-    for source in sources[:2]:
-        count(tmp_path / Path(source).stem, [source], options=KEPT, resources=SMALL)
-    command = ["merge-counts", tmp_path / "sum", tmp_path / "a", tmp_path / "b"]
-    env = {"STREAMBPE_FAILPOINT": place, "PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
-    cli_process(*command, env=env, expect=-signal.SIGKILL)
-    cli(*command)
-    assert check(tmp_path / "sum", resources=SMALL) == []
-    files = list((tmp_path / "sum" / "sequences").iterdir())
-    assert len(files) == 2 * len({span.part for span in list_parts(Run(tmp_path / "sum")).spans})

@@ -59,6 +59,7 @@ def test_a_run_as_a_source(corpus, tmp_path):
         train(tmp_path / "new", [str(tmp_path / "old")], vocab_size=300, resources=SMALL)
 
 
+@pytest.mark.long
 def test_what_is_taken_as_a_run(corpus, tmp_path):
     """An empty folder, one with files that begin with a dot, one that a kill left without a database."""
     killed = ["lock", "job.json", "counting.json", ".extended.jsonl.streambpe.new", "a.extended.jsonl", "balance"]
@@ -79,6 +80,7 @@ def test_what_is_taken_as_a_run(corpus, tmp_path):
     merge_runs(tmp_path / "sum", [tmp_path / "hidden"], SMALL)
 
 
+@pytest.mark.long
 def test_a_run_where_sources_are_planned_or_added_to_itself(corpus, tmp_path):
     """`plan RUN`, `merge-counts RUN RUN`, and counts of one file in two RUNs: which one, and what is left."""
     for name in ("one", "two"):

@@ -242,6 +242,7 @@ def test_too_little_memory_is_one_message(monkeypatch):
         run_sql(con, "get_facts")
 
 
+@pytest.mark.long
 def test_another_database_in_its_place_is_told(tmp_path):
     """A whole database without the tables of a RUN: one message that names the file, not a traceback."""
     run = counted_run(tmp_path / "run", {"ab": 3})

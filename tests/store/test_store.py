@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import random
-import resource
 import shutil
 import subprocess
 import sys
@@ -92,6 +90,7 @@ def test_damaged_files_are_named(counted):
         Run(counted).facts()
 
 
+@pytest.mark.long
 @pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("change", "told"),
@@ -183,32 +182,3 @@ def test_reconcile_names_the_flag(tmp_path):
     assert reconcile(saved, {"sequences": None, "pattern": "gpt4o"}, tmp_path).sequences
     with pytest.raises(RunMismatch, match="--sequences on, not off"):
         reconcile(saved, {"sequences": False}, tmp_path)
-
-
-def full_disk(run: Path, source: Path, size: int, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "streambpe", "count", str(run), str(source), "--memory", "300MB", *more]
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, preexec_fn=limit)
-
-
-@pytest.mark.long
-@pytest.mark.every(3)
-@pytest.mark.parametrize("options", [[], ["--sequences"]], ids=["counts", "sequences"])
-@pytest.mark.parametrize("size", [50_000, 900_000, 1_800_000], ids=["at the start", "in a part", "in the fold"])
-def test_a_full_disk_is_one_message(tmp_path, size, options):
-    """When nothing more can be written: one message, exit 1, no half part; with room, going on gives the result."""
-    source, rng = tmp_path / "a.txt", random.Random(1)
-    source.write_text(" ".join("".join(rng.choices("abcdefghijklmnopqrst", k=9)) for _ in range(240_000)))
-    failed = full_disk(tmp_path / "run", source, size, "--pattern", "gpt2", *options)
-    assert failed.returncode == 1, failed.stderr
-    assert "disk is full" in failed.stderr
-    assert "Traceback" not in failed.stderr
-    assert len(failed.stderr.strip().splitlines()) == 1
-    result = count(
-        tmp_path / "run", [str(source)], options={"pattern": "gpt2", "sequences": bool(options)}, resources=SMALL
-    )
-    fresh = count(tmp_path / "fresh", [str(source)], options={"pattern": "gpt2"}, resources=SMALL)
-    assert result.corpus == fresh.corpus

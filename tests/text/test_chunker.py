@@ -34,7 +34,6 @@ NAMES = [name for name, _ in PATTERNS]
 STREAMED = [(name, p) for name, p in PATTERNS if p.has_cuts and name != "superbpe2-scripts"]
 # whose chunks are stretches of the text, so that their lengths add up to borders
 PLAIN = [(name, p) for name, p in STREAMED if not p.word_mark]
-PLAIN_CORE = [(name, p) for name, p in PATTERNS if p.expression and p.definition is None and not p.script_expression]
 WITH_SCRIPTS = ("gpt2-scripts", "gpt4o-scripts", "boundless-scripts", "word-level-scripts")  # where all is too long
 OWN = r"(?s)\w+| +|."  # a pattern of the user's own
 
@@ -76,17 +75,6 @@ def test_all_short_neighbourhoods(name, pattern):
 
 def all_characters() -> list[str]:
     return [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
-
-
-@pytest.mark.every(3)
-@pytest.mark.parametrize(("name", "pattern"), PLAIN_CORE, ids=[n for n, _ in PLAIN_CORE])
-def test_characters_of_every_kind(name, pattern):
-    """Characters from all of Unicode, assigned or not, are split as `regex` splits them."""
-    mine = [*random.Random(name).sample(all_characters(), 1500), "\u017f", "\u212a", "\U0003d000", "\U00011db0"]
-    texts = ["a" + c + "b" for c in mine] + [" " + c + c for c in mine] + ["'" + c + "x" for c in mine]
-    found = fast_documents(buffer_of(*texts), pattern)
-    for text, chunks in zip(texts, found, strict=True):
-        assert chunks == pattern.split(text), [hex(ord(c)) for c in text]
 
 
 @pytest.mark.parametrize("name", ["boundless", "ultimate1"])
@@ -218,6 +206,7 @@ def test_counts_are_a_counter_of_find_all(name, limit, texts):
     assert len(counts.take()) == 0, "the table is empty after it was taken"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["gpt4o", "whitespace", OWN])
 def test_a_table_that_is_full_is_taken_out_and_begun_again(name):
     """More chunks than a megabyte holds, with some of all lengths and one that is larger than the table."""

@@ -31,6 +31,7 @@ def test_a_text_that_takes_too_long_is_told_by_its_number():
     assert split_texts(compiled, ["abxb"], False, 0.05)[0] == ["abx", "b"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("beside", [False, True])
 def test_a_chunker_counts_documents_not_texts(beside):
     """Here and in a process beside this one, where a signal ends the matching; with script runs, too."""
@@ -66,6 +67,7 @@ def test_where_the_document_is(tmp_path, kind, data, document, place):
         raise slow
 
 
+@pytest.mark.long
 def test_a_count_ends_and_names_the_document(tmp_path):
     """Exit 1, never skipped; the limit is kept for resume, and may be another one then."""
     rows = ["one", "two", LONG, "three"]

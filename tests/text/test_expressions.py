@@ -44,6 +44,7 @@ def test_tokens_are_the_expression():
         assert all(expression[token.at :].startswith(token.text) for token in listed)
 
 
+@pytest.mark.long
 def test_alternatives_match_what_the_whole_matches():
     """Each is an expression of its own, and joined again they find the same."""
     several = 0

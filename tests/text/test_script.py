@@ -381,6 +381,7 @@ def test_counts_of_many_documents(tmp_path, monkeypatch, kind):
     assert check(tmp_path / "run") == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["gpt4o", "whitespace", "none"])
 def test_any_pattern_counts_prepared_text(tmp_path, name):
     """--normalize and --unencodable go with every pattern: the chunks are those of the prepared text."""
@@ -415,6 +416,7 @@ def test_the_command_line_counts_and_reports_drops(tmp_path):
     assert counts_of(tmp_path / "run") == {"abc": 1}
 
 
+@pytest.mark.long
 def test_a_training_names_the_tables_its_splits_follow(tmp_path):
     """A vocabulary learned under --pattern script says Unicode 16.0.0, whatever `regex` is installed."""
     (tmp_path / "a.txt").write_text("the cat and the hat, the bat " * 9)

@@ -46,6 +46,7 @@ def other_regex(monkeypatch):
     return install
 
 
+@pytest.mark.long
 def test_a_run_counted_with_other_tables(texts, tmp_path, other_regex):
     """Going on is refused, naming both and the way back; what is counted already is learned from as before."""
     run = tmp_path / "run"
@@ -163,6 +164,7 @@ def test_superwords_ask_the_tables_again(texts, tmp_path, other_regex):
         train(run, superwords="boundless", vocab_size=300, resources=SMALL)
 
 
+@pytest.mark.long
 def test_encoding_with_other_tables_is_told(texts, tmp_path, other_regex, runner):
     """Once, on stderr; decoding splits nothing and says nothing; the API warns."""
     run = tmp_path / "run"

@@ -64,6 +64,7 @@ def test_count_takes_every_option_of_counting():
     assert known < set(get_type_hints(arguments.TrainArguments))
 
 
+@pytest.mark.long
 def test_flat_keywords_of_count_are_what_objects_say(source, tmp_path):
     """The same counts, the same options of the run; None is not given, also where texts come from Python."""
     flat = streambpe.count(
@@ -98,6 +99,7 @@ def test_errors_of_count_name_the_argument(source, tmp_path, given, error, told)
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_flat_keywords_are_what_objects_say(source, tmp_path):
     """The same job, the same vocabulary."""
     flat = streambpe.train(
@@ -192,6 +194,7 @@ def test_a_tokenizer_has_the_names_people_try(source, tmp_path):
     assert result.n_vocab == 265
 
 
+@pytest.mark.long
 def test_a_notebook_gets_a_line_below_its_cell(source, tmp_path, monkeypatch):
     """With progress="auto", and once; outside a notebook nothing is drawn."""
     drawn: list[Any] = []
@@ -214,6 +217,7 @@ def test_a_notebook_gets_a_line_below_its_cell(source, tmp_path, monkeypatch):
     assert drawn[-1].startswith("trained")
 
 
+@pytest.mark.long
 def test_growing_takes_over_what_is_not_given(source, tmp_path):
     """The vocabulary size alone is enough; the result is that of one command; what differs is still refused."""
     Path(source).write_text(natural_text(9, 20_000))

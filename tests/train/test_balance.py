@@ -126,6 +126,7 @@ def test_a_replay_that_differs_is_told():
             engine_of(groups).replay([tuple(row) for row in wrong])
 
 
+@pytest.mark.long
 def test_too_little_memory_is_told(monkeypatch):
     """In one sentence; nothing is given up in silence."""
     groups = {name: [(bytes(random.Random(name + str(i)).choices(range(256), k=40)), 1) for i in range(9000)]
@@ -236,6 +237,7 @@ def test_russian_took_more_tokens_with_balance_and_nothing_said_why(tmp_path):
     assert warnings == {"plain": (), "bytes": (BY_BYTES,), "texts": ()}
 
 
+@pytest.mark.long
 def test_texts_are_what_groups_are_measured_on(counted, texts, tmp_path):
     """Given texts, as the slow loop has it; they are kept, so that the training grows without them."""
     how = {"balance_texts": texts, "balance_ratios": {"greek": "0.5"}}
@@ -325,6 +327,7 @@ def test_stopped_grown_and_in_any_order(counted, tmp_path, sources, monkeypatch)
     assert train(other, vocab_size=600, resources=SMALL, **options).log.read_bytes() == whole
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "how",
     [
@@ -513,6 +516,7 @@ def test_options_that_say_nothing(given, told):
         TrainConfig.from_options(**given)
 
 
+@pytest.mark.long
 def test_groups_that_cannot_be_balanced(tmp_path, counted, sources):
     """One group, sources without one, a ratio of an unknown one, edited counts, `converge`."""
     path = str(sources / "en.txt")

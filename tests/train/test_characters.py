@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
@@ -22,8 +21,6 @@ from streambpe.inspect.check import check
 from streambpe.model.eventlog import read_event_log
 from streambpe.model.replay import Model
 from streambpe.train.commands import train
-from streambpe.train.engine.rules import EngineTuning
-from streambpe.train.trainer import Trainer
 from streambpe.train.words import cover, known_stretches
 from tests import oracles
 from tests.runs import SMALL, cli, rows, text_run
@@ -35,10 +32,6 @@ MODES = {
     "plain": {"encoding": "chars", "vocab_size": 500, "coverage": "0.9997", "specials": ("<s>",), "freq_cutoff": 2},
     "all": {"encoding": "chars", "vocab_size": 400, "tau": "0.8"},
 }
-
-
-class Enough(Exception):
-    """Raised by a callback: a program that ends in the middle of learning."""
 
 
 @pytest.fixture(scope="module", params=MODES)
@@ -89,6 +82,7 @@ def test_the_log_is_the_slow_trainers(mode, trained):
     assert model.n_vocab == options["vocab_size"]
 
 
+@pytest.mark.long
 def test_check_recounts_every_table(trained, mode):
     """pair_counts, token_counts and the unknown characters, with chunks that hold such."""
     assert check(trained, resources=SMALL) == []
@@ -96,6 +90,7 @@ def test_check_recounts_every_table(trained, mode):
     assert (unknown > 0) == ("coverage" in MODES[mode])
 
 
+@pytest.mark.long
 def test_token_counts_are_those_of_the_encoded_chunks(trained, mode):
     """Chunks in which unknown characters stand count too, piece by piece."""
     model = Model(read_event_log(trained / "model.events.jsonl"))
@@ -129,36 +124,6 @@ def test_it_encodes_decodes_and_exports(trained, mode, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.every(3)
-def test_interrupted_and_scanned_it_is_the_same(trained, mode, tmp_path):
-    """Ended in the middle, gone on from a smaller vocabulary: the same log; in blocks on disk: the same events."""
-    want = read_event_log(trained / "model.events.jsonl")
-    larger, smaller = (
-        TrainConfig.from_options(**MODES[mode] | {"vocab_size": n}) for n in (MODES[mode]["vocab_size"], 200)
-    )
-    run = tmp_path / "run"
-    shutil.copytree(trained, run)
-    seen = []
-
-    def enough(batch):
-        seen.append(batch)
-        if len(seen) == 4:
-            raise Enough
-
-    job = {"name": "again", "resources": SMALL}
-    with pytest.raises(Enough):
-        Trainer(run, smaller, on_batch=enough, checkpoint_seconds=0, snapshot_seconds=0, **job).run()
-    Trainer(run, smaller, **job).run()
-    Trainer(run, larger, **job).run()
-    assert (run / "again.events.jsonl").read_bytes() == (trained / "model.events.jsonl").read_bytes()
-    tuning = EngineTuning(force_scan=True, block_places=3000, index_below=4000)
-    Trainer(run, smaller, name="scan", resources=SMALL, tuning=tuning).run()
-    found = read_event_log(run / "scan.events.jsonl").events
-    assert found == want.events[: len(found)]
-    assert len(found) > 40
-    assert check(run, resources=SMALL) == []
-
-
 def test_the_command_tells_what_is_unknown(tmp_path):
     """train --like picky from a file: counted by the whitespace pattern; the line about unknown characters."""
     source = tmp_path / "text.txt"

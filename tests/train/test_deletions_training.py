@@ -16,7 +16,6 @@ from streambpe.model.alphabet import bytes_alphabet
 from streambpe.model.eventlog import delete_event, merge_event, read_event_log
 from streambpe.model.events import Events
 from streambpe.model.replay import Model
-from streambpe.resources import Resources
 from streambpe.store.database import open_store, use_training
 from streambpe.store.trainings import TokenTable, fold_training
 from streambpe.train.commands import train
@@ -163,26 +162,6 @@ def test_interrupted_anywhere_it_ends_the_same(counted, trained, tmp_path):
     train(smaller, resources=SMALL, **OPTIONS)
     assert (smaller / "model.events.jsonl").read_bytes() == want
     assert check(smaller, resources=SMALL) == []
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("options", "threads", "tuning"),
-    [
-        ({}, 2, EngineTuning(force_scan=True, block_places=3000, index_below=4000)),
-        ({"batch": "1"}, 1, None),
-        ({}, 1, EngineTuning(hot_pairs=64, floor_ratio=2, candidates=7, counter_rows=500)),
-    ],
-    ids=["scan", "one at a time", "tight"],
-)
-def test_however_it_is_learned_the_log_is_the_same(counted, trained, tmp_path, options, threads, tuning):
-    """Blocks on disk, one thread, one merge a pass, hardly any memory: the same bytes."""
-    run = tmp_path / "run"
-    shutil.copytree(counted, run)
-    config = TrainConfig.from_options(**OPTIONS, **options)
-    Trainer(run, config, resources=Resources(256 * 10**6, threads), tuning=tuning).run()
-    assert (run / "model.events.jsonl").read_bytes() == (trained / "model.events.jsonl").read_bytes()
-    assert check(run, resources=SMALL) == []
 
 
 def test_the_options_are_refused_where_they_mean_nothing(trained):

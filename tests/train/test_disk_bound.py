@@ -73,6 +73,7 @@ def options_of(superwords: str) -> dict[str, object]:
     return {"vocab_size": 340, "superwords": superwords, "lines": True, **how}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("superwords", "when"),
     [

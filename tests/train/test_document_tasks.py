@@ -264,6 +264,7 @@ def count_large(kind: str, folder: str) -> None:
     counted(kind, large_reader(), Path(folder), Here(1), MEMORY)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "point"),
     [
@@ -305,6 +306,7 @@ def test_a_stop_is_heard_between_two_parts(tmp_path: Path) -> None:
     assert not shards.attempts.exists()
 
 
+@pytest.mark.long
 def test_who_counts(tmp_path: Path) -> None:
     """Tasks once begun go on as tasks; what one go left is removed; else one go, unless processes are asked for."""
     reader, texts = large_reader(), LocalTexts(large_reader())

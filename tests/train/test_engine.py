@@ -76,6 +76,7 @@ def test_tight_frontiers_and_one_at_a_time_change_nothing(ties, overlaps):
     assert refills > 3 * len(seeds(40))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("ties", "overlaps"), RULES)
 def test_scan_spills_and_switch_change_nothing(tmp_path, ties, overlaps):
     """Scanned in blocks of twenty places with counts spilled, and moved to the index half way: the same
@@ -107,6 +108,7 @@ def test_scan_spills_and_switch_change_nothing(tmp_path, ties, overlaps):
     assert scans > share(20)
 
 
+@pytest.mark.long
 def test_stages_of_a_scan_are_the_sequential_merges():
     """Ties, overlaps, tiny blocks, tiny digests, vetoes, rules: merges learned from digests
     of the blocks are the sequential ones, and most passes make several."""
@@ -375,6 +377,7 @@ def test_counts_around_2_to_the_62_are_compared_exactly():
     assert scanned == events
 
 
+@pytest.mark.long
 def test_symbols_need_not_be_bytes():
     """Half a million base symbols (chunks) with ids far beyond a byte: superwords run on the same engine."""
     rng = random.Random(0)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import signal
 import threading
 import tomllib
 from collections import Counter
@@ -58,7 +56,7 @@ from streambpe.train.commands import resume, train
 from streambpe.train.engine.engine import Engine, EngineOptions, Words
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.extension import EncodedChunks, Extension, Inherited
-from tests.runs import SMALL, cli, cli_process, counted_run, log_of
+from tests.runs import SMALL, cli, counted_run, log_of
 from tests.samples import natural_text
 from tests.tiers import examples, long, share
 
@@ -195,6 +193,7 @@ def test_any_model_goes_on_as_the_slow_reference_says(log, chunks, tokens, from_
     assert fast_extension(log, chunks, tokens, tuning) == slow_extension(log, chunks, tokens)
 
 
+@pytest.mark.long
 @settings(max_examples=share(12, 1))
 @given(any_model(), chunks_of_few_letters, st.integers(1, 12))
 def test_the_ids_of_any_model_stay(tmp_path_factory, log, chunks, tokens):
@@ -223,19 +222,6 @@ def made(base, texts, tmp_path_factory) -> Path:
     run = tmp_path_factory.mktemp("made") / "run"
     train(run, [str(texts[1])], resources=SMALL, extend=base, vocab_size=375)
     return run
-
-
-def test_every_old_id_stays(base, made):
-    """Tokens, special tokens and reserved ids of the old model are those of the new; new ids come behind them."""
-    old, new = Tokenizer.from_event_log(log_of(base)), Tokenizer.from_event_log(log_of(made))
-    assert (old.n_vocab, new.n_vocab) == (315, 375)
-    for number in range(310):
-        assert new.decode_single_token_bytes(number) == old.decode_single_token_bytes(number)
-    assert new.encode("a<s></s>", allowed_special="all")[-2:] == [310, 311]
-    for number in (312, 313, 314):
-        with pytest.raises(KeyError, match="reserved"):
-            new.decode_single_token_bytes(number)
-    assert len({new.decode_single_token_bytes(number) for number in range(315, 375)}) == 60
 
 
 @given(text=st.text(max_size=60) | st.builds(natural_text, st.integers(0, 10**6), st.just(40)))
@@ -271,6 +257,7 @@ def test_exports_are_the_old_ones_and_more(base, made, texts, tmp_path):
         assert result.comparison.exact
 
 
+@pytest.mark.long
 def test_a_tokenizer_json_is_extended_as_bpe_continue_does(texts, tmp_path):
     """The same merges and ids as bpe-continue 0.1.0, from a file that `tokenizers` made."""
     bpe_continue = pytest.importorskip("bpe_continue")
@@ -357,6 +344,7 @@ def test_a_cut_never_goes_below_what_was_extended(made, tmp_path):
         streambpe.export(made, "events", tmp_path / "less.jsonl", vocab_sizes=[314])
 
 
+@pytest.mark.long
 def test_an_extended_model_is_extended_again(made, texts, tmp_path):
     """All ids of the extended model stay in their turn, and the Parquet twin says the same."""
     log = log_of(made)
@@ -383,6 +371,7 @@ def test_a_list_of_merges_of_uw_is_extended_by_its_second_pattern(texts, tmp_pat
     assert check(tmp_path / "run") == []
 
 
+@pytest.mark.long
 def test_superwords_go_on_from_any_vocabulary(base, texts, tmp_path):
     """--superwords uw: the slow reference on text that the second pattern cuts; the report measures on texts."""
     run, log, source = tmp_path / "run", log_of(base), tmp_path / "text.txt"
@@ -426,6 +415,7 @@ def test_superwords_over_words_of_the_same_text_are_those_of_uw(tmp_path, seed):
     assert run[34:] == uw[34:]
 
 
+@pytest.mark.long
 def test_superwords_over_what_they_cannot_go_on_from_are_refused(base, texts, tmp_path):
     """Each with its reason, before anything is counted."""
     log = log_of(base)
@@ -461,6 +451,7 @@ def test_superwords_over_what_they_cannot_go_on_from_are_refused(base, texts, tm
 # stopped, killed, refused
 
 
+@pytest.mark.long
 def test_a_stopped_training_goes_on_without_the_model(base, made, texts, tmp_path):
     """After a stop in the middle `resume` goes on, though MODEL is gone; the log has the same bytes."""
     model = tmp_path / "model.jsonl"
@@ -475,20 +466,6 @@ def test_a_stopped_training_goes_on_without_the_model(base, made, texts, tmp_pat
     assert check(tmp_path / "run") == []
     resume(tmp_path / "run", resources=SMALL)
     assert (tmp_path / "run/model.events.jsonl").read_bytes() == (made / "model.events.jsonl").read_bytes()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "place", ["job-written", "journal-created", "events-committed", "log-written", "tables-committed"]
-)
-def test_a_killed_training_goes_on(base, made, texts, tmp_path, place):
-    """Killed at this place, it ends as if nothing had been."""
-    run, env = tmp_path / "run", {**os.environ, "STREAMBPE_FAILPOINT": place}
-    how = ["--extend", base, "-s", 375, "--progress", "none", "--checkpoint-seconds", 0, "--memory", "400MB"]
-    cli_process("train", run, texts[1], *how, env=env, expect=-signal.SIGKILL)
-    resume(run, resources=SMALL)
-    assert (run / "model.events.jsonl").read_bytes() == (made / "model.events.jsonl").read_bytes()
-    assert check(run) == []
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -513,6 +490,7 @@ def test_what_the_model_says_is_not_said_otherwise(base, texts, tmp_path, option
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_a_model_that_does_not_fit_memory_is_refused(base, texts, tmp_path, monkeypatch):
     """Before anything is made, with the --memory that it takes; a training that goes on is refused as well."""
     train(tmp_path / "run", [str(texts[1])], resources=SMALL, extend=base, vocab_size=330)
@@ -538,6 +516,7 @@ def test_models_that_cannot_go_on_are_refused(texts, tmp_path):
             train(tmp_path / "run", [str(texts[0])], resources=SMALL, extend=log, vocab_size=400)
 
 
+@pytest.mark.long
 def test_a_run_of_another_pattern_or_training_is_refused(base, texts, tmp_path):
     """Counts of another pattern, a training that was begun without, with another, or whose copy is gone."""
     train(tmp_path / "gpt2", [str(texts[1])], resources=SMALL, vocab_size=300, pattern="gpt2")
@@ -557,6 +536,7 @@ def test_a_run_of_another_pattern_or_training_is_refused(base, texts, tmp_path):
     assert any("is not what was left there" in str(problem) for problem in check(run))
 
 
+@pytest.mark.long
 def test_on_the_command_line(base, texts, tmp_path):
     """The command, explain's word about an inherited token, and the options that are left behind."""
     run = tmp_path / "run"
@@ -622,6 +602,7 @@ def test_a_header_that_contradicts_itself_is_refused(tmp_path, header, why):
         read_event_log(tmp_path / "log")
 
 
+@pytest.mark.long
 def test_stop_words_stay_apart_from_tokens_of_the_same_bytes(tmp_path):
     """A new token that spells a stop word is a token of its own."""
     header = Header(

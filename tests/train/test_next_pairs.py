@@ -120,6 +120,7 @@ MODES = {
 }  # fmt: skip
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("vocab_size", [500, 701, 1100, 2300, 4000])
 @pytest.mark.parametrize("tuning", [{}, FROM_DISK])
 def test_what_comes_next_is_told_without_learning_again(tuning, vocab_size, counted, tmp_path, monkeypatch):

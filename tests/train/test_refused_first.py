@@ -69,6 +69,7 @@ def test_refused_before_anything_is_counted(tmp_path: Path, text: str, options: 
     assert state_of(tmp_path) == before
 
 
+@pytest.mark.long
 def test_groups_that_were_named_before_are_known(tmp_path: Path) -> None:
     """Sources that are counted keep their group where the command names none."""
     for name in ("de", "en"):
@@ -79,6 +80,7 @@ def test_groups_that_were_named_before_are_known(tmp_path: Path) -> None:
     assert len(log_of(tmp_path / "run").events) == 280 - 256
 
 
+@pytest.mark.long
 def test_a_refused_extension_leaves_the_one_that_was_begun(tmp_path: Path, text: str) -> None:
     """A stopped --extend A needs the event log of A, also after --extend B was refused."""
     logs = []
@@ -94,6 +96,7 @@ def test_a_refused_extension_leaves_the_one_that_was_begun(tmp_path: Path, text:
     assert kept.read_bytes() == logs[0].read_bytes()
 
 
+@pytest.mark.long
 def test_a_refused_training_leaves_the_status_of_the_last(tmp_path: Path, text: str) -> None:
     """`status` of a finished RUN said for good that the refused training was preparing, and stopped."""
     run = tmp_path / "run"
@@ -126,6 +129,7 @@ def test_two_first_counts_at_once_agree_on_the_pattern(tmp_path: Path, text: str
     assert rows(run, "SELECT count(DISTINCT path) FROM sources") == [(2,)]
 
 
+@pytest.mark.long
 def test_a_text_is_not_taken_letter_by_letter(tmp_path: Path, text: str) -> None:
     """Where several texts are wanted, one is refused."""
     with pytest.raises(UsageError, match=r"is one str\. Give a list"):

@@ -219,35 +219,6 @@ def wait_until(true: Callable[[], bool]) -> None:
 # Kills
 
 
-def kill_and_go_on(counted: Path, folder: Path, rng: random.Random, kills: int, least: int = 1) -> bytes | None:
-    """Kill it so often at moments by chance, `least` of them while it works; the log it then ends with."""
-    run = copy(counted, folder / "run")
-    hits = 0
-    for _ in range(kills):
-        tuning = rng.choice([{}, {"force_scan": True}, {"candidates": 4}])
-        driver = Driver(
-            run=run, options=OPTIONS, rest=0.2,  # of more than 20 passes: a late kill still finds it at work
-            trainer={"checkpoint_seconds": rng.choice([0, 0.2]), "snapshot_seconds": rng.choice([0, 1000]),
-                     "tuning": tuning},
-        )  # fmt: skip
-        driver.wait_for("ready")
-        time.sleep(rng.random() * 1.2)
-        driver.kill()
-        hits += driver.process.returncode == -signal.SIGKILL
-        if (run / "state.duckdb.wal").exists():
-            assert (run / "state.duckdb").exists()
-        assert check(run, resources=SMALL) == []
-    assert hits >= least, "kills that come too late show nothing"
-    return learn(run)
-
-
-@pytest.mark.long
-def test_killed_at_random_moments(counted, unbroken, tmp_path):
-    """SIGKILL four times while it learns or makes ready to: the same bytes, every table adds up at each kill."""
-    assert kill_and_go_on(counted, tmp_path, random.Random(1), 4, least=2) == unbroken
-    assert check(tmp_path / "run", resources=SMALL) == []
-
-
 PLACES = [
     "journal-written", "journal-created", "events-committed", "events-committed:7", "tables-filled", "tables-filled:4",
     "tables-committed", "tables-committed:5", "snapshot-written", "snapshot-written:3", "snapshot-made", "log-written",
@@ -352,6 +323,7 @@ def test_a_snapshot_is_gone_on_from(counted, unbroken, tmp_path, monkeypatch):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_a_snapshot_of_another_training_is_never_used(counted, tmp_path):
     """What an abandoned training of the same name left on disk does not find its way into another one."""
     other = {"ties": "bytes", "overlaps": "disjoint", "alphabet": "bytes"}
@@ -398,18 +370,6 @@ def test_a_smaller_vocabulary_goes_on_to_a_larger(counted, unbroken, tmp_path, f
     assert check(run, resources=SMALL) == []
 
 
-@pytest.mark.long
-def test_killed_while_going_on_to_a_larger(counted, unbroken, tmp_path):
-    """A kill on the way from 700 to 1 200 ids leaves the smaller vocabulary whole, and going on ends the same."""
-    run = copy(counted, tmp_path / "run")
-    small = learn(run, options={"vocab_size": 700})
-    assert learn(run, stop_at=4) is None
-    assert (run / "model.events.jsonl").read_bytes() == small
-    assert check(run, resources=SMALL) == []
-    assert learn(run) == unbroken
-    assert check(run, resources=SMALL) == []
-
-
 def test_a_smaller_size_and_another_option_are_refused(counted, unbroken, tmp_path):
     """Stopped or done: fewer ids, or another option, is an error that names it; nothing is changed."""
     run = copy(counted, tmp_path / "run")
@@ -424,6 +384,7 @@ def test_a_smaller_size_and_another_option_are_refused(counted, unbroken, tmp_pa
     assert learn(run) == unbroken
 
 
+@pytest.mark.long
 def test_batchbpes_rule_does_not_go_on_to_another_size(counted, tmp_path):
     """--batch paper depends on the size asked for: a larger one is refused, a new name learns it."""
     run = copy(counted, tmp_path / "run")
@@ -607,6 +568,7 @@ def test_a_reader_delays_the_tables_and_nothing_else(counted, unbroken, tmp_path
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_tables_can_be_read_while_it_learns(counted, unbroken, tmp_path):
     """Between two folds anyone may open state.duckdb; what is seen only grows."""
     run = copy(counted, tmp_path / "run")
@@ -668,6 +630,7 @@ def test_resume_with_nothing_to_resume(counted, tmp_path):
         resume(run)
 
 
+@pytest.mark.long
 @pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("change", "told"),
@@ -691,6 +654,7 @@ def test_a_job_of_another_shape_is_told(tmp_path, change, told):
         resume(run)
 
 
+@pytest.mark.long
 def test_resume_keeps_the_resources(tmp_path):
     """Memory and threads of the first call hold when it is resumed."""
     run = counted_run(tmp_path / "run", {"abcabc": 3, "abd": 2})
@@ -708,6 +672,7 @@ def test_resume_keeps_the_resources(tmp_path):
     assert made == [Resources(300 * 10**6, 1)]
 
 
+@pytest.mark.long
 def test_a_locked_run_is_free_after_a_kill(counted, tmp_path):
     """The lock of a killed process holds nobody up."""
     run = copy(counted, tmp_path / "run")

@@ -29,15 +29,12 @@ from streambpe.model.codecs import codec_of, content_symbols
 from streambpe.model.eventlog import EventLog, Header, merge_event, write_event_log
 from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS, decode_symbols
 from streambpe.model.vocabulary import Token
-from streambpe.resources import Resources
 from streambpe.text.patterns import PRESETS
 from streambpe.text.script_rules import split_by_rules
 from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count
 from streambpe.train.engine.engine import Engine, EngineOptions, Words
-from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.engine.whole_characters import WholeCharacterRule
-from streambpe.train.trainer import Trainer
 from tests import oracles
 from tests.runs import SMALL, cli, log_of, rows
 from tests.script_samples import LINES, hostile_texts, long_text
@@ -175,6 +172,7 @@ def test_no_token_of_a_constrained_model_joins_parts():
         assert (len(parts) == len(escapes)) == constrained
 
 
+@pytest.mark.long
 @pytest.mark.every(2)
 @pytest.mark.parametrize("constrained", [True, False])
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -254,6 +252,7 @@ def test_any_ids_decode_alike_in_a_stream(ids):
     assert whole == decode_symbols(flat)
 
 
+@pytest.mark.long
 def test_facts_of_half_characters():
     """A symbol alone has no bytes: U+FFFD where bytes are asked for, its name for people, and no text finds it."""
     tokenizer = model("script")
@@ -314,6 +313,7 @@ def test_unencodable_error_is_an_error_everywhere(tmp_path):
         tokenizer.encode("plain \ue000")
 
 
+@pytest.mark.long
 def test_count_tables_follow_the_policy(tmp_path):
     """Chunks of a table are prepared as far as single chunks can be: drops are counted, an error is an error."""
     table = tmp_path / "counts.csv"
@@ -327,6 +327,7 @@ def test_count_tables_follow_the_policy(tmp_path):
     assert "U+E000" in done.stderr
 
 
+@pytest.mark.long
 def test_wrong_options_are_refused(tmp_path):
     """An alphabet beside SCRIPT symbols, a size below the base symbols, another encoding on resuming."""
     with pytest.raises(UsageError, match="--alphabet bytes"):
@@ -345,6 +346,7 @@ def test_wrong_options_are_refused(tmp_path):
         train(tmp_path / "run", resources=SMALL, encoding="script", vocab_size=2174, whole_characters=True)
 
 
+@pytest.mark.long
 def test_blocked_tokens_and_lengths(tmp_path):
     """--block-token spells text, --max-token-length counts symbols, and check recounts the vetoed pairs."""
     table = tmp_path / "counts.csv"
@@ -361,6 +363,7 @@ def test_blocked_tokens_and_lengths(tmp_path):
     assert max(map(len, texts)) == 2
 
 
+@pytest.mark.long
 def test_exports_say_what_they_cannot_hold(tmp_path):
     """Formats of other programs refuse SCRIPT symbols and rules; a model with dropped characters says so."""
     for encoding, refused in (("script", "kind 'script'"), ("bytes", "--pattern script")):
@@ -390,78 +393,12 @@ def counted(request, tmp_path_factory) -> tuple[Path, dict[str, Any], bytes]:
     return folder, options, (folder / "run" / "model.events.jsonl").read_bytes()
 
 
-@pytest.mark.long
-@pytest.mark.every(4)
-@pytest.mark.parametrize(
-    "way",
-    [
-        {"resources": Resources(2 * 10**9, 1)},
-        {"batch": "1"},
-        {"tuning": EngineTuning(force_scan=True, block_places=3000, counter_rows=60)},
-        {
-            "tuning": EngineTuning(force_scan=True, index_below=9000, hot_pairs=150),
-            "resources": Resources(256 * 10**6, 3),
-        },
-    ],
-    ids=["2 GB", "one at a time", "scan of small blocks", "scan, then index"],
-)
-def test_equal_bytes_however_it_is_run(counted, tmp_path, way):
-    """Threads, memory, exact or one at a time, index or scan, killed and gone on with: the same bytes."""
-    folder, options, wanted = counted
-    run = _fresh(folder, tmp_path)
-    given = {"resources": SMALL, **{key: value for key, value in way.items() if key != "batch"}}
-    config = TrainConfig.from_options(**options, **({"batch": "1"} if "batch" in way else {}))
-    Trainer(run, config, name="other", **given).run()
-    assert (run / "other.events.jsonl").read_bytes() == wanted
-    assert check(run, resources=SMALL) == []
-
-
 def _fresh(folder: Path, to: Path) -> Path:
     shutil.copytree(folder / "run", to / "run")
     return to / "run"
 
 
 @pytest.mark.long
-@pytest.mark.every(4)
-@pytest.mark.parametrize("scan", [False, True])
-def test_stopped_and_gone_on_with(counted, tmp_path, monkeypatch, scan):
-    """Stopped after several passes, from a snapshot or from the journal alone: the same bytes, and states are right."""
-    folder, options, wanted = counted
-    run = _fresh(folder, tmp_path)
-    tuning = EngineTuning(force_scan=True, block_places=3000, index_below=9000) if scan else None
-    restored = 0
-    real = Engine.restore.__func__
-
-    def restore(cls, *arguments, **more):
-        nonlocal restored
-        restored += 1
-        return real(cls, *arguments, **more)
-
-    monkeypatch.setattr(Engine, "restore", classmethod(restore))
-    for stop_at in (1, 4, None):
-        stop, passes = threading.Event(), 0
-
-        def on_batch(_batch, stop_at=stop_at, stop=stop):
-            nonlocal passes
-            passes += 1
-            if passes == stop_at:
-                stop.set()
-
-        trainer = Trainer(
-            run, TrainConfig.from_options(**options), name="other", resources=SMALL, stop=stop, on_batch=on_batch,
-            checkpoint_seconds=5 if stop_at is None else 0, snapshot_seconds=0, tuning=tuning,
-        )  # fmt: skip
-        if stop_at is None:
-            trainer.run()
-        else:
-            with pytest.raises(Stopped):
-                trainer.run()
-            assert check(run, resources=SMALL) == []
-    assert restored >= 1
-    assert (run / "other.events.jsonl").read_bytes() == wanted
-    assert check(run, resources=SMALL) == []
-
-
 def test_resume_reads_the_options_again(counted, tmp_path):
     """`resume` goes on with the encoding and the rule it was started with."""
     folder, options, wanted = counted

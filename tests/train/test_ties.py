@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections import Counter
 
 import pytest
 
-from streambpe.config import TrainConfig
-from streambpe.errors import Stopped
 from streambpe.inspect.check import check
-from streambpe.train.commands import resume, train
+from streambpe.train.commands import train
 from streambpe.train.engine.engine import Engine, EngineOptions, Words
-from streambpe.train.engine.rules import EngineTuning
-from streambpe.train.trainer import Trainer
-from tests.runs import SMALL, counted_run, log_of
+from tests.runs import SMALL, counted_run
 from tests.sequential import BASE, events_of, hard_words, learn, run
 from tests.tiers import seeds
-from tests.train import test_superwords, test_uw
 from tests.train.test_trainer import assert_equal_to_reference, hard_counts
 
 # Thirty words, most of them the first letters of one row of letters: half the tokens are born beside each other.
@@ -107,25 +101,6 @@ def test_snapshot_restore_and_replay_with_ties_by_bytes(tmp_path, stop):
 
 
 @pytest.mark.long
-def test_stopped_and_resumed_with_ties_by_bytes(tmp_path):
-    """`resume` of a training that broke off goes on to the events of one that did not."""
-    (tmp_path / "text.txt").write_text(BEGIN_ALIKE)
-    options = {"like": "kensho", "vocab_size": 2000, "resources": SMALL}
-    train(tmp_path / "whole", [str(tmp_path / "text.txt")], **options)
-    stop, seen = threading.Event(), []
-
-    def enough(batch):
-        seen.append(batch)
-        if len(seen) == 4:
-            stop.set()
-
-    with pytest.raises(Stopped):
-        train(tmp_path / "run", [str(tmp_path / "text.txt")], stop=stop, on_batch=enough, **options)
-    resume(tmp_path / "run", resources=SMALL)
-    assert log_of(tmp_path / "run").events == log_of(tmp_path / "whole").events
-
-
-@pytest.mark.long
 @pytest.mark.every(4)
 @pytest.mark.parametrize("like", ["kensho", "picky"])
 @pytest.mark.parametrize("tau", [None, "0.7"])
@@ -137,29 +112,3 @@ def test_every_name_with_ties_by_bytes(tmp_path, like, tau):
         options = {"tau": tau, "delete_to": "bytes", "delete_test": "before"} if like == "picky" else {"tau": tau}
         assert_equal_to_reference(given, counts, "x", like=like, vocab_size=400, **options)
         assert check(given, resources=SMALL) == []
-
-
-def superword_cases(cases, seeds: range, tmp_path) -> None:
-    """Random cases with ties by bytes, judged by the slow reference."""
-    for seed in seeds:
-        documents, pattern, options = cases.random_case(seed)
-        options |= {"ties": "bytes"}
-        given = test_superwords.documents_run(tmp_path / f"{seed}", documents, pattern)
-        config = TrainConfig.from_options(**options)
-        Trainer(given, config, resources=SMALL, tuning=EngineTuning(candidates=4)).run()
-        assert list(log_of(given).events) == cases.reference_events(documents, pattern, options), f"seed {seed}"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("cases", [test_superwords, test_uw], ids=["superwords", "uw"])
-def test_superwords_with_ties_by_bytes(tmp_path, cases):
-    """Both kinds of superwords, few letters, every option now and then."""
-    superword_cases(cases, range(4), tmp_path)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("cases", [test_superwords, test_uw], ids=["superwords", "uw"])
-@pytest.mark.parametrize("first", range(600, 620, 10))
-def test_superwords_with_ties_by_bytes_on_many_more(tmp_path, cases, first):
-    """The same on twenty corpora of each kind."""
-    superword_cases(cases, range(first, first + 10), tmp_path)

@@ -30,7 +30,6 @@ from streambpe.encode.formats.hf import export_hf, import_hf, not_kept
 from streambpe.encode.formats.hf_folder import Roles, export_folder, folder_files, names_folder
 from streambpe.encode.formats.named import HF, TIKTOKEN, find_tokenizer_json, log_of_encoding
 from streambpe.encode.formats.onto import Old
-from streambpe.encode.formats.papers_json import import_picky, import_script
 from streambpe.encode.formats.sentencepiece_file import looks_like_one
 from streambpe.encode.formats.sentencepiece_out import export_sentencepiece
 from streambpe.encode.formats.tiktoken_ranks import export_tiktoken, import_tiktoken, looks_like_ranks, read_ranks
@@ -474,8 +473,8 @@ def import_file(
         raise ModelError(
             f"{path} is no tokenizer that is read here: it {_looks(head)}. Read are tokenizer.json of Hugging Face "
             f"(byte-level BPE), vocab.json with merges.txt as of GPT-2, tiktoken ranks, .model files "
-            f"(fastboundlessbpe, BoundlessBPE, minbpe, BatchBPE), JSON of PickyBPE and SCRIPT-BPE, Parquet twins of "
-            f"event logs, hf:NAME and tiktoken:NAME."
+            f"(fastboundlessbpe, BoundlessBPE, minbpe, BatchBPE), Parquet twins of event logs, hf:NAME and "
+            f"tiktoken:NAME."
         )
     if pattern is None:
         raise UsageError(
@@ -539,7 +538,7 @@ def _read(reader: Callable[[Path], EventLog], file: Path, path: str | os.PathLik
 
 
 def _import_json(file: Path) -> EventLog:
-    """A JSON file, gzipped or not, by what is in it."""
+    """A tokenizer.json, gzipped or not."""
     try:
         with open(file, "rb") as opened, gzip.GzipFile(fileobj=opened) as unpacked:
             packed = opened.peek(2).startswith(b"\x1f\x8b")
@@ -547,10 +546,6 @@ def _import_json(file: Path) -> EventLog:
         if len(data) > _MOST_JSON:
             raise ModelError(f"{file} holds more than {format_size(_MOST_JSON)} of JSON, and no tokenizer does.")
         document = json.loads(data)
-        if "merge_rules" in document and "pretokenizer" in document:
-            return import_script(document, str(file))
-        if "id2int" in document and "splits" in document:
-            return import_picky(document, str(file))
         if file.name == GPT2_FILES[0] and all(type(number) is int for number in document.values()):
             raise ModelError(f"{file}: {GPT2_FILES[1]}, which has the merges, is to lie beside it, and does not.")
     except ModelError:
@@ -558,7 +553,7 @@ def _import_json(file: Path) -> EventLog:
     except json.JSONDecodeError as why:
         raise ModelError(f"{file} is no JSON: line {why.lineno}, column {why.colno}: {why.msg}. Was it cut?") from None
     except (OSError, EOFError, KeyError, TypeError, ValueError) as why:
-        raise ModelError(f"{file} is no tokenizer.json, nor a model of PickyBPE or SCRIPT-BPE: {why!r:.200}.") from None
+        raise ModelError(f"{file} is no tokenizer.json: {why!r:.200}.") from None
     log = import_hf(file, document)
     for what in not_kept(document):
         warnings.warn(f"{file}: an event log does not keep {what}.", NotKept, stacklevel=2)

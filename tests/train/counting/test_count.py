@@ -99,6 +99,7 @@ def test_counts_are_a_counter_of_find_all(tmp_path, tiny_blocks, name):
     assert check(tmp_path / "run", rehash_sources=True, resources=SMALL) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["gpt4o", "word-level"])
 def test_script_mode_counts(tmp_path, tiny_blocks, name):
     """The same with script runs cut first."""
@@ -108,6 +109,7 @@ def test_script_mode_counts(tmp_path, tiny_blocks, name):
     assert table_of(tmp_path / "run") == tallies(documents, name, split_scripts=True)
 
 
+@pytest.mark.long
 def test_a_users_own_pattern_counts(tmp_path):
     """A regular expression with groups, and one whose gaps are kept."""
     paths, documents = corpus(tmp_path / "in")
@@ -139,6 +141,7 @@ def test_nothing_but_the_documents_decides(tmp_path, monkeypatch):
     assert len(digests) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["boundless", long("gpt4o"), long("none")])
 def test_sequences_are_the_documents(tmp_path, tiny_blocks, name):
     """Documents put together again from their parts, across parts, are Pattern.split of each, in order."""
@@ -221,6 +224,7 @@ def test_a_source_keeps_its_format_and_field(tmp_path):
         count(run, [f"{path}:body"], resources=SMALL)
 
 
+@pytest.mark.long
 @pytest.mark.every(5)
 @pytest.mark.parametrize(
     "changed",
@@ -272,6 +276,7 @@ def test_a_source_is_not_refused_for_an_error_of_something_else():
     assert (str(failure.error), failure.source) == ("The disk is full.", None)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["replace", "skip"])
 def test_invalid_bytes_are_counted_and_reported(tmp_path, policy):
     """Replaced or left out, they are told for each source."""
@@ -314,6 +319,7 @@ def test_a_corpus_without_text_is_refused(tmp_path):
     assert train(run, vocab_size=260, resources=SMALL).size == 260
 
 
+@pytest.mark.long
 @pytest.mark.every(2)
 @pytest.mark.parametrize("suffix", ["txt", "jsonl"])
 def test_chunks_of_many_megabytes(tmp_path, suffix):
@@ -350,6 +356,7 @@ def test_a_line_of_200_megabytes_under_500_mb(tmp_path):
 # Iterators
 
 
+@pytest.mark.long
 def test_iterators_go_on_behind_what_was_counted(tmp_path, tiny_blocks):
     """Called again with the same documents nothing is added; with more, the new ones; with others, it is refused."""
     texts = [f"document {i} of some words " * 5 for i in range(100)]
@@ -401,6 +408,7 @@ def test_two_writers_get_a_clear_error(tmp_path):
     assert count(tmp_path / "run", [path], resources=SMALL).counted == 1
 
 
+@pytest.mark.long
 def test_the_lock_of_a_killed_writer_is_free(tmp_path):
     """A lock file left by a process that was killed holds nobody up."""
     code = "import sys, time; from streambpe.store.run import Run\n"
@@ -417,6 +425,7 @@ def test_the_lock_of_a_killed_writer_is_free(tmp_path):
     assert count(tmp_path / "run", [path], resources=SMALL).counted == 1
 
 
+@pytest.mark.long
 def test_a_reader_of_the_database_is_waited_for_or_named(tmp_path, monkeypatch):
     """While another process holds state.duckdb open, counting keeps its parts and says who holds it."""
     path = str(write(tmp_path / "a.txt", ["x y"], "txt"))
@@ -462,6 +471,7 @@ def _large_table(path: Path) -> dict[str, int]:
     return {chunk: n for chunk, n in summed.items() if n}
 
 
+@pytest.mark.long
 def test_a_count_table_becomes_parts_of_a_bounded_size(tmp_path, small_table_parts):
     """Each covers rows of its own; only the last says that the table ends with it. The counts are the table's."""
     expected = _large_table(tmp_path / "a.csv")
@@ -476,6 +486,7 @@ def test_a_count_table_becomes_parts_of_a_bounded_size(tmp_path, small_table_par
     assert check(tmp_path / "run") == []
 
 
+@pytest.mark.long
 def test_a_count_table_stopped_between_two_of_its_parts(tmp_path, small_table_parts, monkeypatch):
     """What is in place is not counted again; the sum is that of a count that nothing ended."""
     expected = _large_table(tmp_path / "a.csv")
@@ -494,6 +505,7 @@ def test_a_count_table_stopped_between_two_of_its_parts(tmp_path, small_table_pa
     assert table_of(tmp_path / "run") == expected
 
 
+@pytest.mark.long
 def test_a_lost_part_of_a_count_table_is_counted_again(tmp_path, small_table_parts):
     """Its rows alone."""
     expected = _large_table(tmp_path / "a.csv")
@@ -505,6 +517,7 @@ def test_a_lost_part_of_a_count_table_is_counted_again(tmp_path, small_table_par
     assert sorted(span.start_at for part in list_parts(run) for span in part.spans) == [0, 16_384, 32_768]
 
 
+@pytest.mark.long
 def test_count_tables_add_up(tmp_path):
     """Rows of tables add to documents; zero counts and repeated chunks are harmless."""
     (tmp_path / "a.tsv").write_text("the\t5\n cat\t0\nthe\t2\n")
@@ -608,6 +621,7 @@ def test_merged_runs_are_a_run_over_all(tmp_path):
     assert table_of(tmp_path / "all") == tallies(documents)
 
 
+@pytest.mark.long
 def test_one_source_counted_in_different_blocks_is_not_merged_twice(tmp_path, monkeypatch):
     """The same file read in other blocks is still the same file."""
     path = str(write(tmp_path / "a.txt", ["the cat and the dog, " * 2000], "txt"))

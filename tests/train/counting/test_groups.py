@@ -236,6 +236,7 @@ def test_killed_and_resumed(tmp_path, place):
     assert check(tmp_path / "run", resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_tables_iterators_and_sequences_have_groups(tmp_path):
     """Every kind of source."""
     (tmp_path / "t.tsv").write_text("ab\t3\n")
@@ -250,6 +251,7 @@ def test_tables_iterators_and_sequences_have_groups(tmp_path):
     assert check(sequences, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_a_group_without_sources_and_too_many_groups(tmp_path, monkeypatch):
     """A warning; a refusal that leaves the run as it was."""
     corpus(tmp_path / "in")
@@ -262,6 +264,7 @@ def test_a_group_without_sources_and_too_many_groups(tmp_path, monkeypatch):
         export_counts(tmp_path / "run", tmp_path / "x.csv", "es")
 
 
+@pytest.mark.long
 def test_check_finds_a_changed_group(tmp_path):
     """A row changed, lost or made up in source_groups is named."""
     corpus(tmp_path / "in")
@@ -349,6 +352,7 @@ TABLES = st.dictionaries(
 )
 
 
+@pytest.mark.long
 @examples(48)
 @given(tables=st.lists(TABLES, min_size=1, max_size=4), numbers=st.lists(NUMBERS, min_size=4, max_size=4))
 def test_weighted_counts_are_those_of_exact_fractions(tmp_path_factory, tables, numbers):

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import random
 import signal
-import time
 from pathlib import Path
 
 import duckdb
 import pytest
 
 from streambpe.inspect.check import check
-from streambpe.inspect.status import running_state
 from streambpe.resources import Resources
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
@@ -54,28 +51,6 @@ def finish(run: Path, corpus: Path, block: int, sequences: bool) -> tuple[dict[s
 def unbroken(corpus, tmp_path_factory):
     """What a count that nobody disturbs gives."""
     return finish(tmp_path_factory.mktemp("unbroken"), corpus, 20_000, False)
-
-
-def kill_until_done(run: Path, corpus: Path, rng: random.Random, kills: int, sequences: bool) -> None:
-    """Start and kill."""
-    for _ in range(kills):
-        block = rng.choice([5_000, 20_000, 100_000])
-        driver = start(run, corpus, block, sequences)
-        driver.wait_for("ready")
-        time.sleep(rng.random() ** 2)
-        code, _ = driver.end(signal.SIGKILL)
-        if (run / "status.json").exists() and code == -signal.SIGKILL:
-            found = running_state(Run(run).read_status(), run)
-            assert found["state"] in ("killed", "done"), "a killed run does not say that it runs"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("sequences", [False, True])
-def test_killed_twice_and_resumed(tmp_path, corpus, unbroken, sequences):
-    """SIGKILL at random moments: same table, same digest, and everything checks out."""
-    kill_until_done(tmp_path, corpus, random.Random(f"kill {sequences}"), 2, sequences)
-    assert finish(tmp_path, corpus, 20_000, sequences) == unbroken
-    assert check(tmp_path, rehash_sources=True, resources=Resources(256 << 20, 2)) == []
 
 
 @pytest.mark.every(10)

@@ -105,6 +105,7 @@ def test_processes_count_what_threads_count(tmp_path: Path, corpus: Path, expect
     assert "workers" not in Run(tmp_path).read_status()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options", [long({"sequences": True}), long({"pattern": OWN}), {"pattern": OWN, "sequences": True}]
 )
@@ -184,6 +185,7 @@ class Zombie(threading.Thread):
             self.error = why
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sequences", [long(False), True])
 def test_a_dead_worker_that_still_writes_harms_nothing(
     tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch, sequences: bool
@@ -216,6 +218,7 @@ def test_a_dead_worker_that_still_writes_harms_nothing(
     clean(tmp_path / "tasks")
 
 
+@pytest.mark.long
 def test_a_later_attempt_goes_on_behind_what_was_committed(tmp_path: Path, corpus: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(sizes, "MOST_BLOCK", 50_000)
     monkeypatch.setattr(sizes, "LEAST_BLOCK", 50_000)
@@ -244,6 +247,7 @@ def _config(run: Path) -> Any:
     return CountConfig(**json.loads(Run(run).facts()["config"]))
 
 
+@pytest.mark.long
 def test_a_stop_is_kept_and_gone_on_from(
     tmp_path: Path, corpus: Path, expected: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,6 +269,7 @@ def test_a_stop_is_kept_and_gone_on_from(
     clean(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", ["task-done", long("task-done:3"), long("fold-filled")])
 def test_the_coordinator_is_killed(tmp_path: Path, corpus: Path, expected: Tables, place: str) -> None:
     given = {"run": tmp_path, "sources": [corpus], "counting": {}, "engine": "processes", "task": 50_000}
@@ -284,6 +289,7 @@ def test_a_document_too_large_for_a_worker_is_counted_here(tmp_path: Path) -> No
     clean(tmp_path / "tasks")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "data"),
     [
@@ -404,6 +410,7 @@ def _starts(path: Path) -> list[int]:
     return found
 
 
+@pytest.mark.long
 def test_who_counts_is_said_on_the_command_line(tmp_path: Path, corpus: Path, monkeypatch: Any) -> None:
     begun = []
     monkeypatch.setattr(spread, "Processes", lambda workers, memory, preload: begun.append(workers) or Here(workers))

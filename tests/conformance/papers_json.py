@@ -1,4 +1,4 @@
-"""JSON files of two research trainers, read: PickyBPE (pchizhov/picky_bpe) and SCRIPT-BPE. Each may be gzipped."""
+"""JSON files of two research trainers, read: PickyBPE (pchizhov/picky_bpe) and SCRIPT-BPE."""
 
 from __future__ import annotations
 
