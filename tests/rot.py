@@ -283,10 +283,15 @@ def attempts(states: list[tuple[str, Path]], number: int, seed: int) -> list[Att
     return made
 
 
-def every_file(states: list[tuple[str, Path]], seed: int) -> list[Attempt]:
-    """One flipped bit in each file of each state."""
-    chance = random.Random(seed)
-    return [Attempt(state, file, "flip", chance.randrange(1 << 30)) for state, run in states for file in _names(run)]
+def every_file(states: list[tuple[str, Path]], seed: int, most_states: int) -> list[Attempt]:
+    """One flipped bit in each file of each state; in so many states at most where they have files of the same kind."""
+    chance, made = random.Random(seed), []
+    seen: Counter[str] = Counter()
+    for state, run in states:
+        names = [name for name in _names(run) if seen[kind_of(name)] < most_states]
+        made += [Attempt(state, name, "flip", chance.randrange(1 << 30)) for name in names]
+        seen.update({kind_of(name) for name in names})
+    return made
 
 
 def _names(run: Path) -> list[str]:
@@ -341,14 +346,14 @@ def _serve() -> None:
 Found = list[tuple[Attempt, Outcome]]
 
 
-def matrix(number: int | None, seed: int, states: list[str], folder: Path) -> Found:
+def matrix(number: int | None, seed: int, states: list[str], folder: Path, most_states: int = 99) -> Found:
     """So many attempts (None: one for every file) and what became of each."""
     prepared = {name: (run, text, expected) for name, run, text, expected in prepare(states, folder)}
     runs = [(name, prepared[name][0]) for name in states]
     maker = Attempts()
     found = []
     try:
-        for attempt in every_file(runs, seed) if number is None else attempts(runs, number, seed):
+        for attempt in every_file(runs, seed, most_states) if number is None else attempts(runs, number, seed):
             outcome = maker.make(attempt, *prepared[attempt.state])
             if outcome is not None:
                 found.append((attempt, outcome))

@@ -24,8 +24,8 @@ def test_rotten_files_are_named_or_harmless(states, number, tmp_path):
 
 @pytest.mark.long
 def test_one_bit_of_every_file(tmp_path):
-    """Whatever a RUN holds, in every state: a bit that is not what was written is named, or changes nothing."""
-    found = matrix(None, 12, list(STATES), tmp_path)
+    """Whatever a RUN holds, in three states that have it: a flipped bit is named, or changes nothing."""
+    found = matrix(None, 12, list(STATES), tmp_path, most_states=3)
     assert not bad(found), f"{tables(found)}\n{bad(found)}"
     seen = {kind_of(attempt.file).rpartition("/")[2] for attempt, _ in found}
     assert seen >= FILES, FILES - seen

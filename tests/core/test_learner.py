@@ -65,7 +65,6 @@ def test_six_letters_by_hand():
     assert learner.learn(1, 99).why == NONE_LEFT
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, 120, 30))
 def test_every_rule_at_once_equals_one_merge_at_a_time(first):
     """Ties, runs, minimum frequency, length, vetoes, a rule asked for, deletions: over an index of a few pairs."""
@@ -210,7 +209,6 @@ def test_deletions_are_the_same_within_any_limit():
     assert max(refills) > roomy.refills
 
 
-@pytest.mark.long
 def test_what_cannot_be_split_for_want_of_room_is_split_on_the_way_to_disk(monkeypatch):
     """The learner's limit is reached between a deletion and its split: the words that leave it are split."""
     monkeypatch.setattr(in_memory, "_LEAST_BYTES", 1)

@@ -363,7 +363,6 @@ def test_superwords_that_go_back_are_joined_smallest_first():
         assert encoder.id_list(text.encode()) == encoder.model.encode_chunks(chunks)
 
 
-@pytest.mark.long
 def test_a_pattern_of_the_users_own_gives_the_ids_of_the_same_preset():
     """The expression of a preset, run by `regex`: texts, many texts, and stop words."""
     for kind in ("plain", "stops", "boundless"):

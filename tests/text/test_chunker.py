@@ -206,7 +206,6 @@ def test_counts_are_a_counter_of_find_all(name, limit, texts):
     assert len(counts.take()) == 0, "the table is empty after it was taken"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["gpt4o", "whitespace", OWN])
 def test_a_table_that_is_full_is_taken_out_and_begun_again(name):
     """More chunks than a megabyte holds, with some of all lengths and one that is larger than the table."""
