@@ -38,6 +38,7 @@ from streambpe.model.line_shapes import MOST_EMPTY_IDS
 from streambpe.model.replay import Model
 from streambpe.model.vocabulary import Vocabulary
 from streambpe.text.aliases import canonical
+from streambpe.text.dialects import Dialect, Unsayable, read, translated
 from streambpe.text.patterns import PRESETS
 from streambpe.text.whitespace import WORD_MARK
 
@@ -296,26 +297,42 @@ def _read_split(document: dict[str, Any], path: object) -> tuple[str, bool]:
         split = steps[0]
         expression = split["pattern"].get("Regex")
         if expression and split.get("behavior") == "Isolated" and not split.get("invert"):
-            return preset_of(expression)
+            try:
+                return preset_of(expression, "oniguruma")
+            except Unsayable as why:
+                raise ModelError(not_read(path, expression, str(why))) from None
     raise ModelError(
         f"{path} cuts text in a way an event log cannot say: one Split by a regular expression, isolated, and then "
         f"ByteLevel can be read."
     )
 
 
-def preset_of(expression: str) -> tuple[str, bool]:
-    """(the name of the preset with this name or expression, else the expression itself; whether gaps are kept)."""
+def not_read(path: object, expression: str, why: str) -> str:
+    """What to tell of another program's expression."""
+    return (
+        f"{path} splits text by {expression!r:.200}, which has {why}; that is not known to mean the same here. Nothing "
+        f"was written. If it can be said otherwise, change the expression in a copy and give that."
+    )
+
+
+def preset_of(expression: str, source: Dialect = "regex") -> tuple[str, bool]:
+    """(the name of the preset with this name or meaning, else the expression in words of the `regex` module; whether
+    gaps are kept). Unsayable where that is not known."""
     expression = canonical(expression)
     if expression in PRESETS:
         return expression, PRESETS[expression].keep_gaps
+    try:
+        meaning = read(expression, source)
+    except Unsayable:
+        if source != "regex":
+            raise
+        return expression, True
     for name, preset in PRESETS.items():
-        if preset.expression and expression in (
-            preset.expression,
-            portable(preset.expression, True, "oniguruma"),
-            portable(preset.expression, True, "rust"),
-        ):
-            return name, preset.keep_gaps
-    return expression, True
+        if preset.expression and preset.definition is None:
+            meant = read(preset.expression, "regex"), read(preset.expression, "rust")  # its $ is just the end
+            if meaning in meant:
+                return name, preset.keep_gaps
+    return translated(expression, source, "regex"), True
 
 
 def named_alphabet(symbols: tuple[bytes, ...]) -> Alphabet:
