@@ -59,6 +59,7 @@ _FLAGS = regex.compile(r"\(\?([a-z]+)\)")
 _GROUP = regex.compile(r"\((?:\?(?:([a-z]*):|(>|<?[=!]))|(?!\?))")
 _REPEAT = regex.compile(r"([*+?]|\{(\d+)(,(\d*))?\})([?+]?)")
 _ALIKE = (0x17F, 0x212A, 0x130, 0x131)  # beyond ASCII, in another case within it; the last two for `regex` alone
+_MOST_IN_RUST = 150  # large classes, repetitions written out: it took 100 of \p{L}, and not 300
 _MOST = 1000  # Rust's program and Oniguruma refuse large repetitions
 
 
@@ -172,6 +173,19 @@ def _cased(span: Range) -> bool:
     """Whether a range may hold letters that have two cases; of large ranges it is taken for granted."""
     low, high = span
     return high - low > 0x7F or any(chr(c).lower() != chr(c).upper() for c in range(low, high + 1))
+
+
+def _size(node: Node | None) -> float:
+    """About how many large classes an expression has when its repetitions are written out, as Rust's program does."""
+    if isinstance(node, Set):
+        return 1 if node.negated or not all(isinstance(member, tuple) for member in node.members) else 0.02
+    if isinstance(node, Both):
+        return 1
+    if isinstance(node, Repeat):
+        return _size(node.part) * (node.most or max(node.least, 1))
+    if isinstance(node, Sequence | Choice):
+        return sum(_size(part) for part in (node.parts if isinstance(node, Sequence) else node.ways))
+    return _size(node.part if isinstance(node, Atomic) else node.inside) if node is not None else 0
 
 
 class _Reader:
@@ -424,6 +438,8 @@ def read(expression: str, source: Dialect) -> Node:
 def translated(expression: str, source: Dialect, target: Dialect) -> str:
     """The expression for another program; alternatives that mean the same there stay as they are. Raises Unsayable."""
     tree = read(expression, source)
+    if target == "rust" != source and _size(tree) > _MOST_IN_RUST:
+        raise Unsayable("repetitions that are too many for Rust's program")
     _, bars = _read(expression, source)
     ends = [*bars, len(expression)] if not _FLAGS.match(expression) else [len(expression)]
     starts = [0, *(end + 1 for end in ends[:-1])]

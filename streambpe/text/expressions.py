@@ -23,7 +23,6 @@ _TOKEN = regex.compile(
   | (?P<other> . )
     """
 )
-_CODE_POINT = regex.compile(r"(?s)\\u([0-9a-fA-F]{4})|\\U([0-9a-fA-F]{8})|\\.")
 Kind = Literal["escape", "class", "repeat", "open", "close", "bar", "end", "other"]
 
 
@@ -57,18 +56,6 @@ def alternatives(expression: str) -> list[str]:
         else:
             parts[-1] += token.text
     return parts
-
-
-def code_points_spelled_out(text: str) -> str:
-    r"""Escapes of code points become the characters themselves, with a backslash before those that are syntax."""
-
-    def spelled(found: regex.Match[str]) -> str:
-        if found[1] is None and found[2] is None:
-            return str(found[0])
-        character = chr(int(found[1] or found[2], 16))
-        return "\\" + character if character in r"\[](){}.*+?^$|-" else character
-
-    return str(_CODE_POINT.sub(spelled, text))
 
 
 def least_length(expression: str) -> int:

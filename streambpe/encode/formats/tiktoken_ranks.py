@@ -22,8 +22,7 @@ from streambpe.encode.formats.flat import flatten, not_made_of_their_bytes, port
 from streambpe.encode.formats.hf import last_merge, log_from_merges, not_read, preset_of
 from streambpe.errors import ModelError
 from streambpe.model.eventlog import EventLog
-from streambpe.text.aliases import canonical
-from streambpe.text.dialects import Unsayable, translated
+from streambpe.text.dialects import Unsayable
 from streambpe.text.patterns import PRESETS
 
 
@@ -131,9 +130,7 @@ def log_of_ranks(ranks: dict[bytes, int], pattern: str, specials: dict[str, int]
         if len(content) > 1:
             merges.append(last_merge(content, rank, ranks, path))
     try:
-        name, keeps_gaps = preset_of(pattern, "rust")
-        if keeps_gaps and name in PRESETS and name != canonical(pattern):
-            name = translated(pattern, "rust", "regex")  # tiktoken leaves out what the expression does not find
+        name, _ = preset_of(pattern, "rust", drops=True)
     except Unsayable as why:
         raise ModelError(not_read(path, pattern, str(why))) from None
     config = {"pattern": name, "gaps": "refuse" if name in PRESETS else "drop"}
