@@ -26,7 +26,6 @@ _TOKEN = regex.compile(
     """
 )
 _CALL = regex.compile(r"\(\?(?:R|\d+|&\w+|P>\w+)\)")
-_CODE_POINT = regex.compile(r"(?s)\\u([0-9a-fA-F]{4})|\\U([0-9a-fA-F]{8})|\\.")
 Kind = Literal["escape", "class", "repeat", "open", "close", "bar", "end", "other"]
 
 
@@ -60,18 +59,6 @@ def alternatives(expression: str) -> list[str]:
         else:
             parts[-1] += token.text
     return parts
-
-
-def code_points_spelled_out(text: str) -> str:
-    r"""Escapes of code points become the characters themselves, with a backslash before those that are syntax."""
-
-    def spelled(found: regex.Match[str]) -> str:
-        if found[1] is None and found[2] is None:
-            return str(found[0])
-        character = chr(int(found[1] or found[2], 16))
-        return "\\" + character if character in r"\[](){}.*+?^$|-" else character
-
-    return str(_CODE_POINT.sub(spelled, text))
 
 
 def refuse_calls(expression: str, what: str) -> None:

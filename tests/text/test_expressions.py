@@ -7,7 +7,7 @@ import random
 import pytest
 import regex
 
-from streambpe.text.expressions import alternatives, code_points_spelled_out, end_of_text, least_length, tokens
+from streambpe.text.expressions import alternatives, end_of_text, least_length, tokens
 from streambpe.text.patterns import PRESETS
 
 PIECES = ["a", "$", "|", "(", ")", "[", "]", "^", r"\p{L}", r"\]", r"\u0041", r"\$", "{2}", "{2,3}", "+", "*", "-", "."]
@@ -68,13 +68,6 @@ def test_end_of_text_is_never_before_a_line_break():
     assert regex.search("a$", "a\n")
     assert not regex.search(end_of_text("a$"), "a\n")
     assert end_of_text(r"[$]\$") == r"[$]\$"
-
-
-def test_code_points_are_spelled_out_as_they_are():
-    """The same texts are found, also where the character is syntax."""
-    for expression in expressions(3000):
-        assert spans(code_points_spelled_out(expression)) == spans(expression), expression
-    assert code_points_spelled_out(r"\u005b\u00e9\\u0041\U0001F600") == r"\[é\\u0041😀"
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,7 @@ class ExportResult:
     files: list[Path]
     n_vocab: int
     lost: list[str]
+    unicode: str = ""  # of the splits, where the file has an expression that another program runs
     checked_by: str = ""  # which library encoded
     comparison: Comparison | None = None
     joins: Joins | None = None  # beside the old file of --onto
@@ -146,8 +147,11 @@ class ExportResult:
         for loss in self.lost:
             yield f"  lost: {loss}"
         if self.comparison is None:
+            characters = (
+                f", for characters that its reader knows as Unicode {self.unicode} does" if self.unicode else ""
+            )
             yield (
-                "  exact by construction; not compared on text (--verify TEXT does)"
+                f"  exact by construction{characters}; not compared on text (--verify TEXT does)"
                 if not self.lost
                 else ("  not exact; --verify TEXT says how far")
             )
@@ -289,7 +293,9 @@ def _export_one(
         else:
             files, lost = _write(tokenizer, log, to, aside)
         files = [path.parent / file.relative_to(aside.parent) for file in files]
-    result = ExportResult(files, tokenizer.n_vocab, lost)
+    pattern = tokenizer.encoder.pattern
+    runs_expression = to in ("hf", "tiktoken") and pattern.expression and pattern.definition is None
+    result = ExportResult(files, tokenizer.n_vocab, lost, pattern.unicode if runs_expression else "")
     if verify is not None:
         encode, content, result.checked_by = _reader(to, files)
         also = None

@@ -26,7 +26,8 @@ from streambpe.encode.encoder import Encoder
 from streambpe.errors import ModelError, quoted
 from streambpe.model.alphabet import BYTE_KINDS
 from streambpe.model.eventlog import Event, Op
-from streambpe.text.expressions import alternatives, code_points_spelled_out, tokens
+from streambpe.text.dialects import Dialect, Unsayable, translated
+from streambpe.text.expressions import alternatives
 from streambpe.text.patterns import Pattern
 
 
@@ -278,16 +279,13 @@ def whole_runs(pattern: Pattern) -> str:
     return "|".join([f"(?:{'|'.join(words)})+", *rest, *everything])
 
 
-def portable(expression: str, is_preset: bool, engine: str) -> str:
-    """An expression of the `regex` module for another engine: "oniguruma" (Hugging Face) or "rust" (tiktoken).
-
-    Escapes of code points become characters; {m,n}+ is possessive here and in Rust but a repetition there;
-    and the engines differ in what $ is: here the end of the text or a last line break before it.
-    """
-    end = r"\Z" if engine == "oniguruma" else "$" if is_preset else r"(?=\n?\z)"
-    text = "".join(end if token.kind == "end" else code_points_spelled_out(token.text) for token in tokens(expression))
-    if engine == "oniguruma":
-        text = regex.sub(
-            r"((?:\\[pP]\{\w+\}|\[(?:\\.|[^\]\\])*\]|\\.|[^\\\[\](){}|*+?]))(\{\d+(?:,\d*)?\})\+", r"(?>\1\2)", text
-        )
-    return text
+def portable(expression: str, is_preset: bool, target: Dialect) -> str:
+    """An expression of the `regex` module for another program. ModelError if it is not known to split alike there."""
+    try:
+        return translated(expression, "rust" if is_preset else "regex", target)  # for presets, $ is just the end
+    except Unsayable as why:
+        raise ModelError(
+            f"The pattern {expression!r:.200} has {why}, which cannot be said exactly in the expressions of other "
+            f"programs. Nothing was written. Hand over the model itself with --to events or --to parquet, or train "
+            f"with a --pattern that says it otherwise."
+        ) from None

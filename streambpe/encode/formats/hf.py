@@ -38,6 +38,7 @@ from streambpe.model.line_shapes import MOST_EMPTY_IDS
 from streambpe.model.replay import Model
 from streambpe.model.vocabulary import Vocabulary
 from streambpe.text.aliases import canonical
+from streambpe.text.dialects import Dialect, Unsayable, read, translated
 from streambpe.text.patterns import PRESETS
 from streambpe.text.whitespace import WORD_MARK
 
@@ -92,7 +93,7 @@ def tokenizer_json(encoder: Encoder) -> tuple[dict[str, Any], list[str]]:
     decoder: dict[str, Any] = byte_level
     if encoder.pattern.name == "whitespace":
         mark = {"type": "Metaspace", "replacement": WORD_MARK, "prepend_scheme": "always", "split": False}
-        steps = [{"type": "WhitespaceSplit"}, mark]
+        steps = [_split(r"[\s\x{1C}-\x{1F}]+", "Removed"), mark]  # WhitespaceSplit leaves those four in words
         decoder = mark
         if flat.kind != "chars":  # after ByteLevel all is one piece, of which Metaspace would drop every mark
             unmark = {"type": "Replace", "pattern": {"String": WORD_MARK}, "content": " "}
@@ -100,8 +101,8 @@ def tokenizer_json(encoder: Encoder) -> tuple[dict[str, Any], list[str]]:
             decoder = {"type": "Sequence", "decoders": [byte_level, unmark, strip]}
     elif flat.expression:
         expression = portable(flat.expression, flat.is_preset, "oniguruma")
-        behavior = {"type": "Split", "pattern": {"Regex": expression}, "behavior": "Isolated", "invert": False}
-        steps = [behavior]
+        drops = header.config.get("gaps") == "drop" and not flat.is_preset
+        steps = [_split(expression, "Removed", invert=True) if drops else _split(expression, "Isolated")]
     if flat.kind == "chars":
         if encoder.pattern.name != "whitespace":
             decoder = {"type": "Fuse"}
@@ -132,6 +133,11 @@ def tokenizer_json(encoder: Encoder) -> tuple[dict[str, Any], list[str]]:
     return document, lost
 
 
+def _split(expression: str, behavior: str, invert: bool = False) -> dict[str, Any]:
+    """A step of a pre-tokenizer. Inverted, what the expression leaves between its matches is isolated, or removed."""
+    return {"type": "Split", "pattern": {"Regex": expression}, "behavior": behavior, "invert": invert}
+
+
 def export_hf(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
     """Write tokenizer.json; (the files, what is lost)."""
     document, lost = tokenizer_json(encoder)
@@ -155,8 +161,8 @@ def import_hf(path: str | os.PathLike[str], document: Any = None) -> EventLog:
     for name in ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "dropout"):
         if model.get(name):
             raise ModelError(f"{path} uses {name}, which byte-level event logs do not have.")
-    pattern, keep = _read_split(document, path)
-    config: dict[str, Any] = {"pattern": pattern, "gaps": "keep" if keep else "refuse"}
+    pattern, gaps = _read_split(document, path)
+    config: dict[str, Any] = {"pattern": pattern, "gaps": gaps}
     normalizer = document.get("normalizer")
     if normalizer and normalizer.get("type") != "NFC":
         raise ModelError(f"{path} normalizes text ({normalizer.get('type')}); an event log can only say NFC.")
@@ -281,8 +287,8 @@ def refuse_whole_chunks(encoder: Encoder, name: str) -> None:
         )
 
 
-def _read_split(document: dict[str, Any], path: object) -> tuple[str, bool]:
-    """(pattern, whether text between matches is kept) of a Split-then-ByteLevel or a ByteLevel pre-tokenizer."""
+def _read_split(document: dict[str, Any], path: object) -> tuple[str, str]:
+    """(pattern, what becomes of text between matches) of a Split-then-ByteLevel or a ByteLevel pre-tokenizer."""
     steps = document.get("pre_tokenizer")
     steps = steps["pretokenizers"] if steps and steps.get("type") == "Sequence" else [steps] if steps else []
     if not steps or steps[-1].get("type") != "ByteLevel":
@@ -290,31 +296,49 @@ def _read_split(document: dict[str, Any], path: object) -> tuple[str, bool]:
     if steps[-1].get("add_prefix_space"):
         raise ModelError(f"{path} puts a space before every text (add_prefix_space); an event log has no such rule.")
     if len(steps) == 1:
-        return ("gpt2", False) if steps[0].get("use_regex", True) else ("none", False)
+        return "gpt2" if steps[0].get("use_regex", True) else "none", "refuse"
     if len(steps) == 2 and steps[0].get("type") == "Split" and not steps[-1].get("use_regex", True):
         split = steps[0]
         expression = split["pattern"].get("Regex")
-        if expression and split.get("behavior") == "Isolated" and not split.get("invert"):
-            return preset_of(expression)
+        drops = split.get("behavior") == "Removed"
+        if expression and split.get("behavior") in ("Isolated", "Removed") and bool(split.get("invert")) is drops:
+            try:
+                pattern, keeps = preset_of(expression, "oniguruma", drops)
+                return pattern, "keep" if keeps else "refuse" if pattern in PRESETS else "drop"
+            except Unsayable as why:
+                raise ModelError(not_read(path, expression, str(why))) from None
     raise ModelError(
-        f"{path} cuts text in a way an event log cannot say: one Split by a regular expression, isolated, and then "
-        f"ByteLevel can be read."
+        f"{path} cuts text in a way an event log cannot say: one Split by a regular expression, isolated (or "
+        f"removed and inverted), and then ByteLevel can be read."
     )
 
 
-def preset_of(expression: str) -> tuple[str, bool]:
-    """(the name of the preset with this name or expression, else the expression itself; whether gaps are kept)."""
+def not_read(path: object, expression: str, why: str) -> str:
+    """What to tell of another program's expression."""
+    return (
+        f"{path} splits text by {expression!r:.200}, which has {why}; that is not known to mean the same here. Nothing "
+        f"was written. If it can be said otherwise, change the expression in a copy and give that."
+    )
+
+
+def preset_of(expression: str, source: Dialect = "regex", drops: bool = False) -> tuple[str, bool]:
+    """(the name of the preset with this name or meaning, else the expression in words of the `regex` module; whether
+    gaps are kept). `drops`: they are not, where the expression comes from. Unsayable where it is not understood."""
     expression = canonical(expression)
     if expression in PRESETS:
         return expression, PRESETS[expression].keep_gaps
+    try:
+        meaning = read(expression, source)
+    except Unsayable:
+        if source != "regex":
+            raise
+        return expression, not drops
     for name, preset in PRESETS.items():
-        if preset.expression and expression in (
-            preset.expression,
-            portable(preset.expression, True, "oniguruma"),
-            portable(preset.expression, True, "rust"),
-        ):
-            return name, preset.keep_gaps
-    return expression, True
+        if preset.expression and preset.definition is None and not (drops and preset.keep_gaps):
+            meant = read(preset.expression, "regex"), read(preset.expression, "rust")  # its $ is just the end
+            if meaning in meant:
+                return name, preset.keep_gaps
+    return translated(expression, source, "regex"), not drops
 
 
 def named_alphabet(symbols: tuple[bytes, ...]) -> Alphabet:

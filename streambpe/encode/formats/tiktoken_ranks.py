@@ -19,9 +19,10 @@ from pathlib import Path
 
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.flat import flatten, not_made_of_their_bytes, portable
-from streambpe.encode.formats.hf import last_merge, log_from_merges, preset_of
+from streambpe.encode.formats.hf import last_merge, log_from_merges, not_read, preset_of
 from streambpe.errors import ModelError
 from streambpe.model.eventlog import EventLog
+from streambpe.text.dialects import Unsayable
 from streambpe.text.patterns import PRESETS
 
 
@@ -128,6 +129,9 @@ def log_of_ranks(ranks: dict[bytes, int], pattern: str, specials: dict[str, int]
     for content, rank in sorted(ranks.items(), key=lambda item: item[1]):
         if len(content) > 1:
             merges.append(last_merge(content, rank, ranks, path))
-    name, _ = preset_of(pattern)
+    try:
+        name, _ = preset_of(pattern, "rust", drops=True)
+    except Unsayable as why:
+        raise ModelError(not_read(path, pattern, str(why))) from None
     config = {"pattern": name, "gaps": "refuse" if name in PRESETS else "drop"}
     return log_from_merges(ranks, merges, specials, config, path)
