@@ -27,13 +27,12 @@ from streambpe.count_config import SourceOptions
 from streambpe.encode.blocks import BlockEncoder
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.formats.export import import_file, takes_pattern
-from streambpe.encode.formats.sentencepiece_file import is_sentencepiece
-from streambpe.encode.sentencepiece import SentencePiece
+from streambpe.encode.formats.sentencepiece import is_sentencepiece
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.columns import print_columns
 from streambpe.inspect.measures import APART, MEASURES, WHOLE_NUMBERS, Tokens, Uses, WordCounter, gini, measure
-from streambpe.inspect.pieces import count_pieces, no_pieces, tokens_of_pieces
+from streambpe.inspect.pieces import SentencePiece, count_pieces, no_pieces, tokens_of_pieces
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.sources.find import Named, as_given, find_sources
@@ -147,7 +146,7 @@ def _naming(by: str | None, groups: Sequence[str], group_by: str | None) -> Call
 def _rival(name: str, pattern: str | None, specials: Sequence[str]) -> Tokenizer | SentencePiece:
     """A vocabulary made elsewhere."""
     if is_sentencepiece(name):
-        return SentencePiece.load(name)
+        return SentencePiece(name)
     return Tokenizer.from_event_log(import_file(name, pattern=pattern, specials=specials, if_needed=True))
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import importlib
 import json
 import os
 import runpy
@@ -30,13 +29,13 @@ from streambpe.encode.formats.hf import export_hf, import_hf, not_kept
 from streambpe.encode.formats.hf_folder import Roles, export_folder, folder_files, names_folder
 from streambpe.encode.formats.named import HF, TIKTOKEN, find_tokenizer_json, log_of_encoding
 from streambpe.encode.formats.onto import Old
-from streambpe.encode.formats.sentencepiece_file import looks_like_one
-from streambpe.encode.formats.sentencepiece_out import export_sentencepiece
+from streambpe.encode.formats.sentencepiece import export_sentencepiece, looks_like_one
 from streambpe.encode.formats.tiktoken_ranks import export_tiktoken, import_tiktoken, looks_like_ranks, read_ranks
 from streambpe.encode.joins import Joins, symbols_of_ids
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, NotKept, StreambpeError, UsageError, typed
 from streambpe.files import put_in_place
+from streambpe.later import need
 from streambpe.model.eventlog import EventLog, Special, write_event_log
 from streambpe.model.line_shapes import HEAD
 from streambpe.model.parquet import read_parquet, write_parquet
@@ -421,13 +420,7 @@ def _old_reader(to: str, old: Old, files: list[Path]) -> Callable[[str], list[in
 
 
 def _need(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise ModelError(
-            f"--verify encodes with the library {name}, which is not installed: `pip install {name}`. The files were "
-            f"written."
-        ) from None
+    return need(name, "--verify", " The files were written.")
 
 
 def import_file(

@@ -7,7 +7,6 @@ compared by tests/encode/test_llama_cpp.py.
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from streambpe.encode.formats.flat import FlatModel, flatten, not_made_of_their_
 from streambpe.encode.formats.hf import token_text
 from streambpe.encode.formats.hf_folder import Roles
 from streambpe.errors import ModelError
+from streambpe.later import need
 
 # Our patterns that llama.cpp has compiled in, by its names.
 _NAMES = {"gpt2": "gpt-2", "r50k": "gpt-2", "gpt4": "llama-bpe", "gpt4o": "gpt-4o"}
@@ -28,7 +28,7 @@ _NORMAL, _CONTROL, _UNUSED = 1, 3, 5
 
 def export_gguf(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
     """Write a vocabulary-only GGUF file and read it back; (files, what is lost)."""
-    library = _library()
+    library = need("gguf", "--to gguf", " Nothing was written.")
     flat = flatten(encoder, "gguf")
     if flat.kind == "chars":
         raise ModelError("llama.cpp's BPE tokens are bytes; this model's symbols are characters. Nothing was written.")
@@ -81,13 +81,6 @@ def export_gguf(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
     return [path], lost
 
 
-def _library() -> Any:
-    try:
-        return importlib.import_module("gguf")
-    except ImportError:
-        raise ModelError("--to gguf needs the package gguf: `pip install gguf`. Nothing was written.") from None
-
-
 def _tokens(flat: FlatModel, first_id: int) -> tuple[list[str], list[int]]:
     size = first_id + flat.n_vocab
     tokens = [f"<|unused_{i}|>" for i in range(size)]
@@ -101,7 +94,7 @@ def _tokens(flat: FlatModel, first_id: int) -> tuple[list[str], list[int]]:
 
 def read_back(path: Path) -> dict[str, Any]:
     """tokens, merges, types and pattern name of a GGUF file."""
-    reader = _library().GGUFReader(path)
+    reader = need("gguf", "--to gguf").GGUFReader(path)
 
     def values(key: str) -> list[Any]:
         field = reader.fields[f"tokenizer.ggml.{key}"]

@@ -6,7 +6,6 @@ Nothing is downloaded: what is not on this machine is refused with the command t
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from streambpe.encode.formats.tiktoken_ranks import log_of_ranks
 from streambpe.errors import ModelError
+from streambpe.later import need
 from streambpe.model.eventlog import EventLog
 
 HF, TIKTOKEN = "hf:", "tiktoken:"
@@ -44,10 +44,7 @@ def find_tokenizer_json(name: str) -> Path:
 def log_of_encoding(name: str) -> EventLog:
     """An encoding of tiktoken, as `tiktoken:o200k_base`."""
     wanted = name.removeprefix(TIKTOKEN)
-    try:
-        tiktoken, load = importlib.import_module("tiktoken"), importlib.import_module("tiktoken.load")
-    except ImportError:
-        raise ModelError(f"{name} needs the library: `pip install tiktoken`.") from None
+    tiktoken, load = need("tiktoken", name), need("tiktoken.load", name)
     try:
         with _no_downloads(load):
             encoding = tiktoken.get_encoding(wanted)

@@ -7,21 +7,20 @@ that is part of no piece becomes its bytes at the end. So a model can be said in
 - no token holds a part of a character, unless it is a single byte: merges of characters are then the same steps;
 - each token is made by one pair, and is what the merges make of its bytes, as tiktoken asks for too.
 
-The file says: nothing is normalized, no space is put before a text, spaces are spaces.
+The file says: nothing is normalized, no space is put before a text, spaces are spaces. It is a protobuf message:
+
+    ModelProto      1 pieces (1 text, 2 score, 3 type), 2 trainer, 3 normalizer
+    TrainerSpec     3 model_type (2: BPE), 4 vocab_size, 35 byte_fallback, 40 to 43 ids of <unk>, bos, eos, pad
+    NormalizerSpec  1 name, 3 add_dummy_prefix, 4 remove_extra_whitespaces, 5 escape_whitespaces
 """
 
 from __future__ import annotations
 
+import os
+import struct
 from pathlib import Path
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.sentencepiece_file import (
-    Piece,
-    PieceKind,
-    SentencePieceFile,
-    byte_names,
-    sentencepiece_bytes,
-)
 from streambpe.encode.formats.tiktoken_ranks import made_otherwise
 from streambpe.errors import ModelError, quoted
 from streambpe.model.eventlog import Op
@@ -29,6 +28,23 @@ from streambpe.model.eventlog import Op
 # Patterns that cut before spaces and nowhere else.
 BEFORE_SPACES = (" *[^ ]+| +", "[^ ]+| +[^ ]*", "[^ ]+| +[^ ]+| +")
 _ALPHABETS = ("gpt2", "bytes", "utf8")
+_BYTES = [f"<0x{byte:02X}>" for byte in range(256)]  # the pieces that stand for bytes
+_NORMAL, _UNKNOWN, _CONTROL, _BYTE = 1, 2, 3, 6  # types of pieces
+_NONE = (1 << 64) - 1  # -1
+
+
+def looks_like_one(head: bytes) -> bool:
+    """Whether a file begins as these files do: with a piece, and that with its text."""
+    return len(head) > 2 and head[0] == head[2] == 0x0A and head[1] != 0x0A
+
+
+def is_sentencepiece(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a file that begins so."""
+    try:
+        with open(path, "rb") as file:
+            return looks_like_one(file.read(3))
+    except (OSError, ValueError):
+        return False
 
 
 def export_sentencepiece(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
@@ -36,7 +52,7 @@ def export_sentencepiece(encoder: Encoder, path: Path) -> tuple[list[Path], list
     why = why_not(encoder)
     if why is not None:
         raise ModelError(f"No .model of sentencepiece gives the ids of this model: {why} Nothing was written.")
-    path.write_bytes(sentencepiece_bytes(_file(encoder)))
+    path.write_bytes(_file(encoder))
     return [path], []
 
 
@@ -80,7 +96,7 @@ def why_not(encoder: Encoder) -> str | None:
             f"{otherwise:,} of its tokens are made by several pairs, or are not what the merges make of their bytes; "
             f"sentencepiece makes them wherever their text comes together."
         )
-    taken = {*byte_names(), *model.special_ids} & {content.decode() for content in learned}
+    taken = {*_BYTES, *model.special_ids} & {content.decode() for content in learned}
     if taken:
         return (
             f"the token {quoted(min(taken))} is named like a special token or a byte, and no two pieces have one name."
@@ -96,29 +112,36 @@ def _is_text(content: bytes) -> bool:
     return True
 
 
-def _file(encoder: Encoder) -> SentencePieceFile:
+def _file(encoder: Encoder) -> bytes:
     """A piece for each id; behind them what the file must have and no text becomes: bytes no text has, and <unk>."""
-    model, names = encoder.model, byte_names()
+    model = encoder.model
     first = model.alphabet.first_id
     symbols = {first + i: symbol for i, symbol in enumerate(model.alphabet.symbols)}
     specials = {number: text for text, number in model.special_ids.items()}
     learned = {event.id: rank for rank, event in enumerate(model.events)}
-    pieces: list[Piece] = []
-    used = {*specials.values(), *names, *(model.content(number).decode() for number in learned)}
+    pieces: list[tuple[str, float, int]] = []
+    used = {*specials.values(), *_BYTES, *(model.content(number).decode() for number in learned)}
     for number in range(first + model.n_vocab):
         log_id = model.log_id.get(number)
         if number in specials:
-            pieces.append(Piece(specials[number], 0.0, PieceKind.CONTROL))
+            pieces.append((specials[number], 0.0, _CONTROL))
         elif log_id in symbols:
-            pieces.append(Piece(names[symbols[log_id][0]], 0.0, PieceKind.BYTE))
+            pieces.append((_BYTES[symbols[log_id][0]], 0.0, _BYTE))
         elif log_id is not None:
-            pieces.append(Piece(model.content(log_id).decode(), -float(learned[log_id])))
+            pieces.append((model.content(log_id).decode(), -float(learned[log_id]), _NORMAL))
         else:  # reserved, or below the first id
-            pieces.append(Piece(_free(f"<reserved-{number}>", used), 0.0, PieceKind.CONTROL))
-    there = {piece.text for piece in pieces if piece.kind is PieceKind.BYTE}
-    pieces += [Piece(name, 0.0, PieceKind.BYTE) for name in names if name not in there]
-    pieces.append(Piece(_free("<unk>", used), 0.0, PieceKind.UNKNOWN))
-    return SentencePieceFile(tuple(pieces), True, b"", False, False, False)
+            pieces.append((_free(f"<reserved-{number}>", used), 0.0, _CONTROL))
+    there = {text for text, _, kind in pieces if kind == _BYTE}
+    pieces += [(name, 0.0, _BYTE) for name in _BYTES if name not in there]
+    unknown = len(pieces)
+    pieces.append((_free("<unk>", used), 0.0, _UNKNOWN))
+    trainer = _message((3, 2), (4, len(pieces)), (35, 1), (40, unknown), (41, _NONE), (42, _NONE), (43, _NONE))
+    normalizer = _message((1, b"identity"), (3, 0), (4, 0), (5, 0))
+    texts = [
+        _message((1, text.encode()), (2, score), *([(3, kind)] if kind != _NORMAL else []))
+        for text, score, kind in pieces
+    ]
+    return _message(*((1, text) for text in texts), (2, trainer), (3, normalizer))
 
 
 def _free(name: str, used: set[str]) -> str:
@@ -127,3 +150,24 @@ def _free(name: str, used: set[str]) -> str:
         name = f"<{name}>"
     used.add(name)
     return name
+
+
+def _message(*fields: tuple[int, int | float | bytes]) -> bytes:
+    """Fields of a protobuf message: numbers as varints, fractions in 4 bytes, messages and texts behind their size."""
+    out = []
+    for number, value in fields:
+        if isinstance(value, bytes):
+            out.append(_varint(number << 3 | 2) + _varint(len(value)) + value)
+        elif isinstance(value, float):
+            out.append(_varint(number << 3 | 5) + struct.pack("<f", value))
+        else:
+            out.append(_varint(number << 3) + _varint(value))
+    return b"".join(out)
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
