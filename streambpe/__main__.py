@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+
+
+def _replace_closed_streams() -> None:
+    """Open standard streams that were closed (`2>&-`, some daemons) on nothing. The next file that is opened would get
+    the number of one, and whatever a library prints would be written into that file."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            handle = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            os.set_inheritable(handle, True)
+            setattr(sys, name, os.fdopen(handle, mode, encoding="utf-8"))
 
 
 def main() -> None:
@@ -10,9 +22,7 @@ def main() -> None:
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # else it is ignored, as behind nohup
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from streambpe.system import replace_closed_streams
-
-    replace_closed_streams()
+    _replace_closed_streams()
     from streambpe.cli.main import main as command_line
 
     signal.signal(signal.SIGINT, before)

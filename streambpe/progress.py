@@ -15,7 +15,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 from typing import Any, NotRequired, TypedDict
 
@@ -25,6 +24,7 @@ from streambpe.errors import UsageError
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.resources import format_size, keeper
 from streambpe.runners.runner import Busy
+from streambpe.system import began_at
 
 MODES = ("auto", "bar", "jsonl", "none")
 _STATUS_SECONDS = 0.5
@@ -56,29 +56,19 @@ class ProcessFacts(TypedDict):
 
     pid: int
     host: str
-    began: float | None  # in the unit of `_began`
+    began: float | None  # as `began_at` tells it
 
 
 def this_process() -> ProcessFacts:
     """This process, as status.json and a lock name it."""
-    return {"pid": os.getpid(), "host": socket.gethostname(), "began": _began(os.getpid())}
+    return {"pid": os.getpid(), "host": socket.gethostname(), "began": began_at(os.getpid())}
 
 
 def is_alive(process: ProcessFacts) -> bool | None:
     """Whether that process is still there, and no other with its id; None: it is on another machine."""
     if process["host"] != socket.gethostname():
         return None
-    return psutil.pid_exists(process["pid"]) and _began(process["pid"]) in (process["began"], None)
-
-
-def _began(pid: int) -> float | None:
-    """When a process began; None where the system does not tell. On Linux in ticks since the machine was started,
-    because times of day move when its clock is set."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        return float(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
-    with contextlib.suppress(psutil.Error):
-        return psutil.Process(pid).create_time()
-    return None
+    return psutil.pid_exists(process["pid"]) and began_at(process["pid"]) in (process["began"], None)
 
 
 class JobFacts(TypedDict, total=False):

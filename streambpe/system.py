@@ -196,6 +196,15 @@ def resident_bytes(pid: int) -> int:
     return 0
 
 
+def began_at(pid: int) -> float | None:
+    """When a process began, on Linux in ticks since the machine did, whatever its clock says; None: nobody tells."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return float((_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[19])
+    with contextlib.suppress(psutil.Error):
+        return float(psutil.Process(pid).create_time())
+    return None
+
+
 def anonymous_bytes(pid: int) -> int:
     """The same without pages of files, where the system tells them apart."""
     with contextlib.suppress(OSError, ValueError, IndexError):
@@ -552,16 +561,6 @@ def end_child(pid: int) -> int:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     return os.waitpid(pid, 0)[1]
-
-
-def replace_closed_streams() -> None:
-    """Open standard streams that were closed (`2>&-`, some daemons) on nothing. The next file that is opened would get
-    the number of one, and whatever a library prints would be written into that file."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            handle = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
-            os.set_inheritable(handle, True)
-            setattr(sys, name, os.fdopen(handle, mode, encoding="utf-8"))
 
 
 def open_output() -> None:
