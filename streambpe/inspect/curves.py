@@ -98,19 +98,22 @@ def choose_stops(log: EventLog) -> list[tuple[int, int]]:
 def growth_on_chunks(run: Run, log: EventLog, meter: Meter, range_bytes: int = 4 << 20) -> list[Stop]:
     """All chunks of a run at every stop, by log id; so much of them is read at once. Not for models with superwords.
     `meter` advances by the chunks."""
-    stops = choose_stops(log)
     n_log = Encoder(log).n_log
-    replay = _replay_in_stages if all(event.op is Op.MERGE for event in log.events) else _encode_at_each
-    encoded = replay(log, [events for events, _ in stops], n_log)
-    found = [Stop(events, size, np.zeros(n_log + 1, np.int64)) for events, size in stops]
-    for frame in merge_ranges(list_parts(run), range_bytes):
-        n: Int64 = frame["n"].to_numpy()
-        text_bytes = int((frame["chunk"].str.len_bytes().cast(pl.Int64) * frame["n"]).sum())
-        for stop, (ids, counts) in zip(found, encoded(frame["chunk"]), strict=True):
-            named = np.where((ids < 0) | (ids > n_log), n_log, ids)  # ids out of range stand for an unknown symbol
-            np.add.at(stop.n, named, np.repeat(n, counts))
-            stop.bytes += text_bytes
-        meter.advance(frame.height)
+    found = [Stop(events, size, np.zeros(n_log + 1, np.int64)) for events, size in choose_stops(log)]
+    at_once, replay = [found], _replay_in_stages
+    if any(event.op is not Op.MERGE for event in log.events):  # an encoder each: one at a time, for the memory
+        at_once, replay = [[stop] for stop in found], _encode_at_each
+    for stops in at_once:
+        encoded = replay(log, [stop.events for stop in stops], n_log)
+        for frame in merge_ranges(list_parts(run), range_bytes):
+            n: Int64 = frame["n"].to_numpy()
+            text_bytes = int((frame["chunk"].str.len_bytes().cast(pl.Int64) * frame["n"]).sum())
+            for stop, (ids, counts) in zip(stops, encoded(frame["chunk"]), strict=True):
+                named = np.where((ids < 0) | (ids > n_log), n_log, ids)  # ids out of range stand for an unknown symbol
+                np.add.at(stop.n, named, np.repeat(n, counts))
+                stop.bytes += text_bytes
+            if stops[-1] is found[-1]:
+                meter.advance(frame.height)
     return found
 
 

@@ -143,7 +143,7 @@ class Trainer:
     def _learn(self, corpus: Corpus) -> TrainResult:
         """Learn from the counts; write the log and the tables."""
         training = self.training
-        symbols = Symbols.of(self.config, corpus, training.inherited)
+        symbols = Symbols.of(self.config, corpus, training.inherited, training.resources.memory_bytes)
         goal = Goal.of(self.config, symbols)
         documents = find_documents(training, corpus) if self.config.superwords != "none" else None
         journal = open_journal(training, corpus)

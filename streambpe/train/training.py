@@ -165,14 +165,14 @@ class Symbols:
     inherited: Inherited | None = None  # the model that is extended, with its tokens
 
     @classmethod
-    def of(cls, config: TrainConfig, corpus: Corpus, inherited: Inherited | None = None) -> Symbols:
+    def of(cls, config: TrainConfig, corpus: Corpus, inherited: Inherited | None, memory_bytes: int) -> Symbols:
         """The symbols that the options ask for; takes at most one pass over the counts."""
         if inherited is not None:
             alphabet = Alphabet.from_header(inherited.header.alphabet)
             return cls(inherited.stop_words, alphabet, uncovered_by(corpus.chunks, alphabet), inherited)
-        return cls(
-            corpus.stop_words, *choose_alphabet(corpus.chunks, config, corpus.counting.unencodable, corpus.parts)
-        )
+        unencodable = corpus.counting.unencodable
+        chosen = choose_alphabet(corpus.chunks, config, unencodable, corpus.parts, memory_bytes)
+        return cls(corpus.stop_words, *chosen)
 
     def __len__(self) -> int:
         return len(self.alphabet) + len(self.stop_words)

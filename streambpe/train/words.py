@@ -23,7 +23,7 @@ from streambpe.arrays import write_array
 from streambpe.config import TrainConfig
 from streambpe.core.strings import ChunkList, as_strings
 from streambpe.encode.encoder import Encoder
-from streambpe.errors import StreambpeError
+from streambpe.errors import LimitError, StreambpeError
 from streambpe.later import polars as pl
 from streambpe.model.alphabet import (
     Alphabet,
@@ -36,6 +36,7 @@ from streambpe.model.alphabet import (
     utf8_alphabet,
 )
 from streambpe.model.codecs import Codec, codec_of
+from streambpe.resources import BASE_BYTES, format_size
 from streambpe.store.merge import merge_ranges, merged_lists
 from streambpe.store.parts import Part
 from streambpe.text.script_blocks import Unencodable
@@ -43,6 +44,7 @@ from streambpe.text.script_runs import decode_code_points
 from streambpe.train.engine.engine import Words
 
 _RANGE_BYTES = 4 << 20
+CHARACTER_BYTES = 1200  # of each character of an alphabet, while it is learned with and put into tables
 _SLICE_BYTES = 1 << 18  # of chunks that are cut into symbols at once, which takes 40 bytes per byte
 
 
@@ -81,18 +83,29 @@ def count_characters(parts: Sequence[Part]) -> npt.NDArray[np.int64]:
     return counts
 
 
-def cover(counts: npt.NDArray[np.int64], coverage: Fraction) -> tuple[Alphabet, Uncovered]:
+def cover(
+    counts: npt.NDArray[np.int64], coverage: Fraction, memory_bytes: int | None = None
+) -> tuple[Alphabet, Uncovered]:
     """The characters by code point without the rarest, which together may be as much of the text as `coverage` leaves
     out.
 
     Kinds leave from the rarest up (of equal ones the higher code point first), one for each running total that is
     below total - round(coverage * total): PickyBPE's rule. If the rarest alone reaches that, none leaves.
+    `memory_bytes`: an error if learning with those that stay takes more.
     """
     points = np.flatnonzero(counts)
     rarest = points[np.lexsort((-points, counts[points]))]
     total = int(counts.sum())
     running = np.cumsum(counts[rarest])
     kinds = int(np.searchsorted(running, total - round(coverage * total)))
+    needed = BASE_BYTES + CHARACTER_BYTES * (len(rarest) - kinds)
+    if memory_bytes is not None and needed > memory_bytes:
+        least = -(-needed // 10**6)
+        raise LimitError(
+            f"The text has {len(rarest) - kinds:,} different characters, and learning with them takes {least} MB; "
+            f"--memory is {format_size(memory_bytes)}. What was counted is kept. Give --memory {least}MB, or a smaller "
+            f"--coverage, which leaves the rarest out."
+        )
     kept = np.sort(rarest[kinds:]).tolist()
     return chars_alphabet(map(chr, kept)), Uncovered(kinds, int(running[kinds - 1]) if kinds else 0)
 
@@ -107,14 +120,19 @@ def uncovered_by(parts: Sequence[Part], alphabet: Alphabet) -> Uncovered:
 
 
 def choose_alphabet(
-    parts: Sequence[Part], config: TrainConfig, unencodable: Unencodable, counted: Sequence[Part]
+    parts: Sequence[Part],
+    config: TrainConfig,
+    unencodable: Unencodable,
+    counted: Sequence[Part],
+    memory_bytes: int | None = None,
 ) -> tuple[Alphabet, Uncovered]:
     """The alphabet for these counts, and the characters it leaves out; `unencodable`: how the text was counted.
 
     `counted`: the counts without any cut-off. The second stage of uw learns from all text: all its bytes are symbols.
+    `memory_bytes`: see `cover`.
     """
     if config.encoding == "chars":
-        return cover(count_characters(parts), Fraction(config.coverage or 1))
+        return cover(count_characters(parts), Fraction(config.coverage or 1), memory_bytes)
     if config.encoding == "script":
         return script_alphabet(unencodable), Uncovered()
     if config.alphabet == "seen":

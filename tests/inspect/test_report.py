@@ -11,6 +11,7 @@ from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 
@@ -154,6 +155,25 @@ def test_growth_of_every_kind_of_model(kind, tmp_path, monkeypatch):
                 uses[number if number >= 0 else len(stop.n) - 1] += n
         assert stop.size == size == encoder.model.n_vocab
         assert {i: int(n) for i, n in enumerate(stop.n) if n} == dict(uses)
+
+
+def test_a_vocabulary_with_deletions_is_measured_with_one_encoder_at_a_time(tmp_path, monkeypatch):
+    """Twelve were held: 4 GB for a vocabulary of 200,000."""
+    run = text_run(tmp_path / "run", " ".join(DOCUMENTS))
+    train(run, vocab_size=400, tau="0.7")
+    log = log_of(run)
+    assert any(event.op is Op.DELETE for event in log.events)
+    alive, most = WeakSet(), []
+
+    class Noted(Encoder):
+        def __init__(self, *arguments) -> None:
+            super().__init__(*arguments)
+            alive.add(self)
+            most.append(len(alive))
+
+    monkeypatch.setattr(curves, "Encoder", Noted)
+    assert len(growth_on_chunks(Run(run), log, Meter("measuring"))) > 5
+    assert max(most) <= 2
 
 
 def test_a_page_with_superwords_and_deletions(made, tmp_path):

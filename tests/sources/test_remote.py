@@ -637,6 +637,16 @@ def test_what_may_be_a_secret_is_refused_before_anything_is_written(tmp_path, ad
     assert not run.exists()
 
 
+def test_azure_without_credentials_says_where_they_come_from(tmp_path, monkeypatch):
+    """One message, and no RUN."""
+    for name in ("AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", "")  # no `az` that asks the network
+    done = cli("count", tmp_path / "run", "abfss://box@account.dfs.core.windows.net/a.txt", expect=1)
+    assert "They come from AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, or `az login`." in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
 def test_credentials_stay_out_of_what_is_written(tmp_path, server, store, monkeypatch):
     """Keys of the environment and of ~/.netrc are used, and no file of the run or line of output has them."""
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password hush-hush\n")

@@ -16,10 +16,11 @@ from streambpe.config import TrainConfig
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.hf import export_hf
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import UsageError
+from streambpe.errors import LimitError, UsageError
 from streambpe.inspect.check import check
 from streambpe.model.eventlog import read_event_log
 from streambpe.model.replay import Model
+from streambpe.train import words
 from streambpe.train.commands import train
 from streambpe.train.words import cover, known_stretches
 from tests import oracles
@@ -181,3 +182,14 @@ def test_options_that_mean_nothing_over_characters_are_refused():
             TrainConfig.from_options(**options)
     assert TrainConfig.from_options(encoding="chars", coverage="1.0") == TrainConfig.from_options(encoding="chars")
     assert "coverage" not in TrainConfig.from_options(like="picky", encoding="bytes").as_facts()
+
+
+def test_more_characters_than_the_memory_has_room_for_are_refused(tmp_path, monkeypatch):
+    """Random code points took 1.4 times --memory; with fewer of them the same memory does."""
+    monkeypatch.setattr(words, "CHARACTER_BYTES", 1 << 20)
+    run = text_run(tmp_path / "run", "".join(map(chr, range(0x4E00, 0x4E00 + 500))) + "the cat " * 10)
+    options = {"encoding": "chars", "vocab_size": 600, "resources": SMALL}
+    with pytest.raises(LimitError, match=r"506 different characters, .* takes \d+ MB; .* a smaller --coverage"):
+        train(run, **options)
+    assert not (run / "model.events.jsonl").exists()
+    assert train(run, **options, coverage="0.2").events
