@@ -25,8 +25,10 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 PARALLEL := -n logical --maxprocesses 4
-# files whose tests last minutes begin first, so that no processor waits for them at the end
-LONGEST := $(wildcard tests/test_*.py) tests/core/test_core_build.py tests/runners/test_ray.py
+# what has tests that last minutes begins first, so that no processor waits for them at the end; pytest keeps this order
+# only where no folder holds another that is named
+LONGEST := $(wildcard tests/test_*.py) tests/runners/ tests/core/
+OTHERS := $(filter-out $(LONGEST),$(sort $(dir $(wildcard tests/*/test_*.py))))
 
 .PHONY: demo test test-long test-lowest soak bench bench-small lint site wheels clean
 
@@ -75,7 +77,7 @@ test: $(VENV)/installed
 	$(BIN)/python -m pytest $(PARALLEL) --dist loadfile -m 'not long'
 
 test-long: $(VENV)/long
-	STREAMBPE_LONG=1 $(BIN)/python -m pytest $(PARALLEL) --dist loadfile --no-loadscope-reorder -m long $(LONGEST) tests
+	STREAMBPE_LONG=1 $(BIN)/python -m pytest $(PARALLEL) --dist loadfile --no-loadscope-reorder -m long $(LONGEST) $(OTHERS)
 
 # the lowest versions that pyproject.toml allows, in an environment of their own: commands of all kinds, and the tables
 LOWEST := $(patsubst %,tests/cli/test_%.py,wrong_input options terminal unforeseen stops) tests/store/test_store.py
