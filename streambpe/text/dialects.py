@@ -228,12 +228,16 @@ class _Reader:
         return found
 
     def choice(self) -> Node:
+        begin = self.at
         ways = [self.sequence()]
         while self.text.startswith("|", self.at):
             if not self.depth:
                 self.bars.append(self.at)
             self.at += 1
             ways.append(self.sequence())
+        lone = regex.findall(r"\[\^\\?.\](?=[|)]|$)", self.text[begin : self.at]) if len(ways) > 1 else []
+        if len(set(lone)) > 1 and self.source == "regex":  # a defect of `regex`: [^b]|[^a] finds no b
+            raise Unsayable(f"the alternatives {' and '.join(lone)}")
         return ways[0] if len(ways) == 1 else Choice(tuple(ways))
 
     def sequence(self) -> Node:
@@ -498,6 +502,8 @@ def _times(node: Repeat) -> str:
 
 
 def _written_set(node: Set | Both, target: Dialect) -> str:
+    if node == _DOT:
+        return r"[^\n]" if target != "regex" else "."
     if isinstance(node, Set):
         members = [member for member in node.members if isinstance(member, tuple | str)]
         plain = [_member(member, target) for member in members]
@@ -508,6 +514,8 @@ def _written_set(node: Set | Both, target: Dialect) -> str:
             and (len(set(members[0])) == 1 or plain[0][0] == "\\")
         ):
             return plain[0]
+        if target == "regex" and node.negated and not others and len(members) == len(set(members[0])) == 1:
+            return rf"(?:(?!{plain[0]})[\s\S])"  # since `regex` joins alternatives like [^a] wrongly
         if not others or target != "regex":
             return f"[{'^' * node.negated}{''.join(plain + others)}]"
         found = "|".join([f"[{''.join(plain)}]"] * bool(plain) + others)
