@@ -36,6 +36,7 @@ REAL = {
     "o200k": PRESETS["gpt4o"].expression,
     "Llama 3": _SUFFIX + r"|[^\r\n\p{L}\p{N}]?\p{L}+" + _TAIL,
     "Qwen 2": _SUFFIX + r"|[^\r\n\p{L}\p{N}]?\p{L}+" + _TAIL.replace("{1,3}", ""),
+    "Llama 3's beside U+0345": _SUFFIX + r"|[^\p{L}\p{N}]",
     "DeepSeek V3": r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
     r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     "DeepSeek V3's of Han": "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",

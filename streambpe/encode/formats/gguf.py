@@ -16,6 +16,7 @@ from streambpe.encode.formats.hf import token_text
 from streambpe.encode.formats.hf_folder import Roles
 from streambpe.errors import ModelError
 from streambpe.later import need
+from streambpe.text.dialects import translated
 
 # Our patterns that llama.cpp has compiled in, by its names.
 _NAMES = {"gpt2": "gpt-2", "r50k": "gpt-2", "gpt4": "llama-bpe", "gpt4o": "gpt-4o"}
@@ -37,7 +38,8 @@ def export_gguf(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
             "llama.cpp has no pattern that keeps runs of words whole under a name this program knows, so superwords "
             "cannot be handed over. Nothing was written. Use --to hf."
         )
-    name = "llama-bpe" if flat.expression == _LLAMA3 else _NAMES.get(encoder.pattern.name)
+    llama3 = flat.expression in (_LLAMA3, translated(_LLAMA3, "oniguruma", "regex"))
+    name = "llama-bpe" if llama3 else _NAMES.get(encoder.pattern.name)
     if name is None:
         raise ModelError(
             f"llama.cpp has no pattern named like {encoder.pattern.name!r}: a GGUF file can only name one of its own. "
