@@ -508,12 +508,10 @@ def _written_set(node: Set | Both, target: Dialect) -> str:
         members = [member for member in node.members if isinstance(member, tuple | str)]
         plain = [_member(member, target) for member in members]
         others = [_written_set(member, target) for member in node.members if isinstance(member, Set | Both)]
-        if (
-            len(node.members) == len(plain) == 1
-            and not node.negated
-            and (len(set(members[0])) == 1 or plain[0][0] == "\\")
-        ):
-            return plain[0]
+        if len(node.members) == len(plain) == 1 and not node.negated:
+            only = members[0]
+            if only[0] == only[1] if isinstance(only, tuple) else only[0] == "\\":  # else brackets say that it is one
+                return plain[0]
         if target == "regex" and node.negated and not others and len(members) == len(set(members[0])) == 1:
             return rf"(?:(?!{plain[0]})[\s\S])"  # since `regex` joins alternatives like [^a] wrongly
         if not others or target != "regex":
