@@ -1,6 +1,6 @@
 """Three tiers of tests, by how long they take.
 
-    make test        two minutes: what half a second of CPU shows; one training, count and kill of each sort, few seeds
+    make test        minutes: what takes little, and one training, count and kill of each sort; few random cases
     make test-long   tests marked `long`, and again all tests that draw at random, with all their examples and seeds
     make soak        hours: cases, kills and damage that nobody has tried yet (tests/soak.py)
 

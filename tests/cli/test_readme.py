@@ -49,6 +49,7 @@ def type_out(page: str, folder: Path, without: str = "") -> int:
     return commands
 
 
+@pytest.mark.long
 def test_readme_commands_print_what_it_shows(tmp_path):
     """Its commands, and its Python."""
     assert type_out(README, tmp_path) >= 5

@@ -59,6 +59,7 @@ def test_tokens_around_a_text_and_a_batch(model, tmp_path):
     assert json.loads((tmp_path / "t/special_tokens_map.json").read_text())["pad_token"] == "<tool>"
 
 
+@pytest.mark.long
 def test_what_cannot_be_honoured_is_refused(model, tmp_path):
     """A token that the model lacks, a role without a token, roles in a plain file, files in the way."""
     export = ["export", model, "--to", "hf", "-o"]

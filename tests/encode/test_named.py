@@ -31,6 +31,7 @@ def bytes_per_token(name: str, model: Path) -> list[float]:
     return [row["bytes_per_token"] for row in json.loads(done.stdout)]
 
 
+@pytest.mark.long
 def test_hf_from_a_folder_and_from_the_cache(model, tmp_path, monkeypatch):
     """The revision that refs/main names; a model that is not there is one message with the command that fetches it."""
     mine, theirs = bytes_per_token(f"hf:{model}/tok", model)

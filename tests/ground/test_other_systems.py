@@ -103,6 +103,7 @@ def test_killed_beside_a_snapshot_on_another_system(here, tmp_path, system, plac
     assert not list((tmp_path / "run/training").glob("*"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("system", ["", MACOS, WINDOWS])
 def test_a_run_that_another_writes_is_refused_and_its_holder_named(tmp_path, system):
     """The lock is held by the process that counts from standard input, and free when it is killed."""

@@ -32,6 +32,7 @@ def counted(made, tmp_path) -> Path:
     return Path(shutil.copytree(made / "run", tmp_path / "run"))
 
 
+@pytest.mark.long
 def test_a_good_run_has_no_problems(counted):
     """Nothing is found where nothing is wrong, and nothing is written."""
     before = (counted / "state.duckdb").read_bytes()
@@ -111,6 +112,7 @@ def test_damaged_sequences_are_found(counted, damage):
     assert "sequences" in {problem.table for problem in check(counted, resources=SMALL)}
 
 
+@pytest.mark.long
 @pytest.mark.every(3)
 @pytest.mark.parametrize("change", ["other bytes", "longer", "shorter", "gone"])
 def test_changed_source_files_are_found(made, counted, request, change):

@@ -57,6 +57,7 @@ def test_counts_and_sources_are_those_of_the_committed_parts(killed):
     assert len(asked(killed, "FROM sources")) == len(parts.spans)
 
 
+@pytest.mark.long
 def test_nothing_else_can_be_reached(killed):
     """The parts may be read; other files may not, and nothing is written."""
     before = Run(killed).written_at()
@@ -68,6 +69,7 @@ def test_nothing_else_can_be_reached(killed):
     assert Run(killed).written_at() == before
 
 
+@pytest.mark.long
 def test_tables_that_lost_stretches_are_not_added(killed):
     """Where the tables do not hold whole parts, the parts alone are shown."""
     with duckdb.connect(str(killed / "state.duckdb")) as con:
@@ -80,6 +82,7 @@ def test_tables_that_lost_stretches_are_not_added(killed):
     assert asked(killed, "SELECT sum(n)::INT AS n FROM chunk_counts") == [{"n": total}]
 
 
+@pytest.mark.long
 def test_of_a_run_that_is_counted_the_tables_are_read(killed, tmp_path):
     """After the count has ended nothing is told."""
     cli("resume", killed)

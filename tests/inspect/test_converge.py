@@ -146,6 +146,7 @@ def test_rank_correlation():
     assert rank_correlation(a, [b"a"]) is None
 
 
+@pytest.mark.long
 def test_the_command_prints_a_table(run):
     """One line per part, and the answer in words."""
     shown = cli("converge", run, "--vocab-size", SIZE, "--by", "share", "--steps", 3).stdout.splitlines()
@@ -156,6 +157,7 @@ def test_the_command_prints_a_table(run):
     assert "bytes/token" in shown[7]
 
 
+@pytest.mark.long
 def test_what_cannot_be_compared_is_said(run, tmp_path):
     """Too few groups, unknown weights, a comparison under way, a stop."""
     (tmp_path / "x.txt").write_text("some text")

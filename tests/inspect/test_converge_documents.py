@@ -50,6 +50,7 @@ def run(tmp_path_factory) -> Path:
     return folder / "run"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("block", [300, 1 << 20])
 def test_buckets_are_what_the_hash_says(run, tmp_path, monkeypatch, block):
     """Whatever the blocks, and however often the tables are written."""
@@ -62,6 +63,7 @@ def test_buckets_are_what_the_hash_says(run, tmp_path, monkeypatch, block):
         assert {chunk if isinstance(chunk, str) else chunk.decode(): n for chunk, n in rows} == want
 
 
+@pytest.mark.long
 def test_draws_are_of_other_documents_and_their_spread_is_told(run):
     config = TrainConfig.from_options(vocab_size=275)
     found = converge(run, config, by="documents", steps=3, draws=2, resources=SMALL)
@@ -82,6 +84,7 @@ def test_draws_are_of_other_documents_and_their_spread_is_told(run):
     assert "Means of 2 draws" in out.getvalue()
 
 
+@pytest.mark.long
 def test_what_cannot_be_drawn_is_said(run, tmp_path):
     config = TrainConfig.from_options(vocab_size=275)
     (tmp_path / "a.txt").write_text("one document")

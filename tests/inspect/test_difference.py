@@ -68,6 +68,7 @@ def test_the_query_of_the_docs_says_the_same(run):
     assert {(row["id_here"], row["id_there"]) for row in rows} == {(a, b) for a, b in expected if a != b}
 
 
+@pytest.mark.long
 def test_two_runs_in_sql_and_on_the_page(run, tmp_path):
     """The query of the docs, with the other RUN's path; the panel, whose numbers are those of `diff`."""
     other = text_run(tmp_path / "other", natural_text(5, 20_000))

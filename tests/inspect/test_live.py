@@ -155,6 +155,7 @@ def test_what_the_page_is_told(tmp_path):
     assert [n for _, n in live.view.latest] == [event.n for event in reversed(list(newest))]
 
 
+@pytest.mark.long
 def test_the_curve_of_compression(tmp_path):
     """Every merge takes its count out of the bytes, as the tables have it; and where that says nothing."""
     run = text_run(tmp_path / "run", natural_text(6, 15_000))
@@ -176,6 +177,7 @@ def test_the_curve_of_compression(tmp_path):
         assert not compression(some).chart
 
 
+@pytest.mark.long
 def test_bytes_per_token_of_indented_code_are_estimated_and_in_the_end_measured(tmp_path):
     """Pairs in long runs of spaces overlap. Of a model that is done, the page has the measured figure alone."""
     run = text_run(tmp_path / "run", Path(__file__).read_text(encoding="utf-8"), "gpt2")

@@ -83,6 +83,7 @@ def test_what_a_dictionary_finds(tmp_path, monkeypatch, rows_at_once):
     assert found_in(tmp_path / "sample") == slow(files, 2)
 
 
+@pytest.mark.long
 def test_shards_that_were_merged_are_as_the_whole(tmp_path):
     files = write(tmp_path / "in")
     for k in (2, 1):
@@ -91,6 +92,7 @@ def test_shards_that_were_merged_are_as_the_whole(tmp_path):
     assert found_in(tmp_path / "all") == slow(files)
 
 
+@pytest.mark.long
 def test_files_that_are_one_document(tmp_path, monkeypatch):
     """In many blocks, with a mark at the front and bytes that are not UTF-8; a sample leaves some of them out."""
     monkeypatch.setattr(sizes, "LEAST_BLOCK", 700)
@@ -108,6 +110,7 @@ def test_files_that_are_one_document(tmp_path, monkeypatch):
     assert found_in(tmp_path / "half").repeated == 1 + 2 * in_sample  # an empty one is in every sample
 
 
+@pytest.mark.long
 def test_what_is_told(tmp_path):
     """Of one source, of several, of none; what cannot be read again is named, and a changed source is a difference."""
     (tmp_path / "in").mkdir()

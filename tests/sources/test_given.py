@@ -23,6 +23,7 @@ def events(run) -> bytes:
     return (run / "model.events.jsonl").read_bytes()
 
 
+@pytest.mark.long
 def test_a_path_is_a_source_as_a_word_is(text, tmp_path):
     """Alone, in a list, beside a word: the same counts, the same model, and no source is left out."""
     runs = {
@@ -35,6 +36,7 @@ def test_a_path_is_a_source_as_a_word_is(text, tmp_path):
     assert streambpe.count(tmp_path / "counted", text / "a.txt").counted == 1
 
 
+@pytest.mark.long
 def test_a_path_can_be_evaluated_and_encoded(text, tmp_path):
     """The same measures and the same ids as of its word."""
     streambpe.train(tmp_path / "run", text, vocab_size=290)

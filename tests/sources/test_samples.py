@@ -86,6 +86,7 @@ def test_samples_are_nested_and_about_as_large_as_they_say():
     ]
 
 
+@pytest.mark.long
 def test_shards_of_a_sample_merge_to_the_sample(tmp_path):
     files = write(tmp_path / "in", TEXTS)
     for k in (2, 1):
@@ -99,6 +100,7 @@ def test_shards_of_a_sample_merge_to_the_sample(tmp_path):
         count(tmp_path / "all", files, lines=True, sample="1/4", resources=ONE)
 
 
+@pytest.mark.long
 def test_a_file_that_is_one_document_is_in_or_out_whole(tmp_path, monkeypatch):
     """Also in many blocks, with bytes that are not UTF-8 and a mark at its front."""
     texts = {f"{i}.txt": f"\ufefffile {i} " + "lorem ipsum \ufffd dolor \n" * 200 for i in range(8)}
@@ -120,6 +122,7 @@ def test_a_file_that_is_one_document_is_in_or_out_whole(tmp_path, monkeypatch):
     assert counted(tmp_path / "small") == reference(tmp_path / "left", left, 2)
 
 
+@pytest.mark.long
 def test_documents_and_prepared_text_of_a_sample(tmp_path):
     """Sequences hold the sample alone; the hash is of the text before it is normalised."""
     texts = [f"cafe\u0301 {i}" for i in range(60)]

@@ -36,6 +36,7 @@ def sorted_reads(told: str) -> int:
     return told.count("read_range ")
 
 
+@pytest.mark.long
 def test_what_a_training_reads_is_not_sorted_where_it_lies_in_order(run, tmp_path, monkeypatch, capsys):
     """View training_chunks joins: several threads would mix its rows."""
     monkeypatch.setenv("STREAMBPE_TRACE_SQL", "1")

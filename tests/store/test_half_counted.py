@@ -331,6 +331,7 @@ def test_check_of_a_run_stopped_while_counting(files, tmp_path, tiny_blocks):
     assert "everything adds up" in cli("check", run).stderr
 
 
+@pytest.mark.long
 def test_check_finds_what_differs_in_a_stopped_run(files, tmp_path, tiny_blocks):
     """A changed table, and a part that holds something else than its record says."""
     run = tmp_path / "run"
@@ -382,6 +383,7 @@ def test_check_of_a_run_killed_anywhere(files, tmp_path, place, before):
     assert check(run, resources=SMALL) == what_is_open(run) == []
 
 
+@pytest.mark.long
 def test_check_of_a_run_in_which_nothing_is_counted_yet(files, tmp_path):
     """Made and killed: there is nothing to add up."""
     run = tmp_path / "run"
@@ -391,6 +393,7 @@ def test_check_of_a_run_in_which_nothing_is_counted_yet(files, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_what_a_kill_left_goes_though_nothing_is_left_to_do(files, tmp_path):
     """The same count once more takes up DuckDB's log and removes files that never got their names."""
     run = tmp_path / "run"

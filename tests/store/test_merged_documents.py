@@ -39,6 +39,7 @@ def sources(tmp_path, monkeypatch) -> list[str]:
     return [str(tmp_path / f"{name}.txt") for name in "abc"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("superwords", ["boundless", long("superbpe"), long("uw")])
 def test_superwords_of_merged_runs_are_those_of_one_run(tmp_path, sources, superwords):
     """In whatever order, some of them merged before; `check` finds the documents equal to the counts."""
@@ -81,6 +82,7 @@ def test_files_of_one_name_on_two_machines(tmp_path, sources):
     assert check(tmp_path / "sum", resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_documents_are_kept_where_all_have_them(tmp_path, sources):
     """A new run without them where one has none; a run that keeps them takes no other."""
     count(tmp_path / "a", sources[:1], options=KEPT, resources=SMALL)

@@ -59,6 +59,7 @@ def test_counting_and_learning_connect_four_times(tmp_path, seen):
     assert seen["connect"] == 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table", ["chunk_counts", "group_counts"])
 def test_counts_that_are_edited_while_a_command_has_the_run_are_read_again(tmp_path, seen, table):
     """A fold's digest holds until somebody writes to the tables."""

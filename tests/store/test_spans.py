@@ -42,6 +42,7 @@ def by_place(span: Span) -> tuple[str, int, int]:
     return span.path, span.start_at, span.stop_at
 
 
+@pytest.mark.long
 @examples(400)
 @given(MANY, MANY)
 def test_columns_hold_what_the_spans_hold(some: list[Span], more: list[Span]) -> None:

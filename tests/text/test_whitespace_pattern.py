@@ -61,6 +61,7 @@ def test_cuts_at_every_border_of_white_space():
     assert WordRules().cut(b"", False).tolist() == [0]
 
 
+@pytest.mark.long
 @pytest.mark.every(2)
 @pytest.mark.parametrize("kind", ["txt", "lines", "jsonl"])
 def test_counting_marked_words(tmp_path, monkeypatch, kind):

@@ -43,6 +43,7 @@ def test_as_a_model_learned_here_is_the_same_again(text, tmp_path, options):
         assert again.log.read_bytes() == log.read_bytes()
 
 
+@pytest.mark.long
 def test_as_a_tokenizer_json(text, tmp_path):
     """Size, pattern, normaliser and the places of special tokens are the file's; merges are those of the new text."""
     tokenizers = pytest.importorskip("tokenizers")
@@ -86,6 +87,7 @@ def test_as_a_tokenizer_json(text, tmp_path):
     assert json.loads(planned.stdout)
 
 
+@pytest.mark.long
 def test_what_cannot_be_taken_is_named(text, tmp_path):
     """Nothing is made."""
     for arguments in (["--as", tmp_path / "none"], ["--as", text], ["--as", tmp_path, "--like", "hf"]):

@@ -82,6 +82,7 @@ def test_check_finds_every_row_right_and_a_wrong_one(trained, tmp_path):
     assert {problem.table for problem in check(run, resources=SMALL)} == {"main.tokens"}
 
 
+@pytest.mark.long
 def test_the_view_tells_of_every_deletion(trained):
     """What went, for what, how much of it, and whether it came back; dead tokens are in no other view."""
     told = rows(trained, "SELECT seq, id, split, merged, share, for_id, returned FROM deletions ORDER BY seq")

@@ -103,6 +103,7 @@ def test_learning_that_reaches_it_goes_on_with_more(superwords, when, disk, text
     assert resume(run, resources=replace(SMALL, max_disk_bytes=3 * 10**9)).sha256 == wanted.sha256
 
 
+@pytest.mark.long
 def test_counting_that_reaches_it_goes_on_with_more(disk, tmp_path):
     """What was read before is committed, and not read again."""
     lines = natural_text(4, 3000).splitlines()

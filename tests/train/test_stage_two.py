@@ -101,6 +101,7 @@ def test_a_killed_worker_is_replaced(run: Path, tmp_path: Path, monkeypatch: pyt
     assert made(stage_of(run, tmp_path / "tasks"), processes(2)) == ones
 
 
+@pytest.mark.long
 def test_a_dead_worker_that_still_writes_harms_nothing(run: Path, tmp_path: Path) -> None:
     """Attempt 1 begins while attempt 0 is at work on its first part: attempt 0 can commit nothing any more."""
     ones = made(stage_of(run, tmp_path / "one"))
@@ -128,6 +129,7 @@ def test_a_text_without_a_certain_border_is_refused(run: Path, tmp_path: Path) -
         made(stage, Here(2))
 
 
+@pytest.mark.long
 def test_what_processes_are_at_is_told(run: Path, tmp_path: Path) -> None:
     """For status.json, while they are at work; the tokens are those of one thread."""
     stage, told = stage_of(run, tmp_path / "one"), []

@@ -47,6 +47,7 @@ def processes(folder: Path) -> Work:
     return Work(folder, 1 << 30, 2, "these", "processes")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rows_at_once", "by"),
     [
@@ -134,6 +135,7 @@ def test_a_database_that_cannot_be_opened_now_is_not_removed(tmp_path, monkeypat
     assert len(sums.keys(1)) == len(wanted)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("bytes_a_run", "by"), [(1, "threads"), (1 << 16, "threads"), (1 << 16, "processes")])
 def test_runs(tmp_path, monkeypatch, bytes_a_run, by):
     """Each run once, with the sum of its counts; one of a million symbols among them."""

@@ -53,6 +53,7 @@ def unbroken(corpus, tmp_path_factory):
     return finish(tmp_path_factory.mktemp("unbroken"), corpus, 20_000, False)
 
 
+@pytest.mark.long
 @pytest.mark.every(10)
 @pytest.mark.parametrize("place", [*PLACES, "part-written:20", "merge-committed", "merge-committed:2"])
 def test_killed_at_every_commit(tmp_path, corpus, unbroken, place):

@@ -42,6 +42,7 @@ def chunks_in_order(run: Path) -> list[str | None]:
     return [text[i] if i >= 0 else None for ids, text in stored_ids(run) for i in ids]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pattern", [long("boundless"), OWN])
 def test_many_stretches_in_one_part(
     tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch, pattern: str
@@ -70,6 +71,7 @@ def test_many_stretches_in_one_part(
     assert all(found == events[0] for found in events)
 
 
+@pytest.mark.long
 def test_a_file_of_other_stretches_is_told(tmp_path: Path, sources: list[str]) -> None:
     """One that says it holds another number of stretches, and one that is gone."""
     count(tmp_path / "run", sources, options={"pattern": "boundless", "sequences": True}, resources=SMALL)

@@ -145,6 +145,7 @@ LATER = (
 PLACES = ["take-back-committed", *map(long, LATER)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", PLACES)
 def test_killed_and_given_again(tmp_path, corpus, monkeypatch, place):
     """The same command, or `resume` where it had begun to subtract, ends it; nothing else is counted before."""
@@ -203,6 +204,7 @@ def test_killed_at_any_boundary(tmp_path, corpus):
         assert check(run, resources=ONE) == [], boundary
 
 
+@pytest.mark.long
 def test_a_source_that_an_error_ended(tmp_path, corpus):
     """What was counted of it before the bad line leaves; the run is whole again."""
     bad = tmp_path / "bad.jsonl"
@@ -219,6 +221,7 @@ def test_a_source_that_an_error_ended(tmp_path, corpus):
     assert resume(tmp_path / "run", resources=ONE).skipped
 
 
+@pytest.mark.long
 def test_what_is_refused(tmp_path, corpus):
     """Each in one sentence, and nothing changes."""
     run, gone, kept = tmp_path / "run", corpus["a.txt"], corpus["f.txt"]
