@@ -124,7 +124,9 @@ class Place:
 
     def unfinished(self) -> list[str]:
         """Files that nobody needs any more."""
-        left = [path.name for path in self.folder.rglob("*") if path.suffix in (".new", ".tmp", ".wal")]
+        left = [
+            path.name for path in self.folder.rglob("*") if path.suffix in (".new", ".tmp", ".wal", ".streambpe-export")
+        ]
         patterns = ("run/*pending*", "run/training/*", "run/tmp/*")
         return left + [path.name for pattern in patterns for path in self.folder.glob(pattern)]
 

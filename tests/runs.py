@@ -74,20 +74,6 @@ def view_rows(run: Path, view: str, name: str = "main") -> list[tuple[Any, ...]]
         return con.sql(f"FROM {view}").fetchall()
 
 
-def with_text_of_neighbours(run: Path, *names: str) -> None:
-    """The run as format 4 had it: neighbours of trainings (all of them) as text, in a table of each."""
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        for name in names:
-            con.execute("SET VARIABLE training = ?", [name])
-            con.execute(f"CREATE TABLE {name}.as_text AS FROM main.superword_adjacency ORDER BY ALL")
-            con.execute(f"DROP TABLE {name}.superword_neighbours")
-        con.execute("DROP VIEW superword_adjacency")
-        con.execute("ALTER TABLE sources DROP COLUMN bad_lines")
-        for name in names:
-            con.execute(f"ALTER TABLE {name}.as_text RENAME TO superword_adjacency")
-        con.execute("UPDATE run SET value = '4' WHERE key = 'format_version'")
-
-
 def cli(
     *arguments: Any, expect: int | None = 0, folder: Path = ROOT, **options: Any
 ) -> subprocess.CompletedProcess[str]:

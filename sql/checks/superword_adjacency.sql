@@ -1,6 +1,6 @@
 -- superword_adjacency: what the view shows against the neighbours that stand in the stored documents.
 -- inputs:  adjacency_floor BIGINT
--- reads:   superword_adjacency (a table in files of format 4 and before), recounted_adjacency, recounted_chunks (steps/make_adjacency_recount)
+-- reads:   superword_adjacency, recounted_adjacency, recounted_chunks (steps/make_adjacency_recount)
 -- returns: left_chunk, right_chunk, in_table, recounted: one row for every pair on which they differ
 -- by hand: needs the stored documents; run `streambpe check RUN`
 WITH totals AS (

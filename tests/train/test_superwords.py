@@ -44,7 +44,7 @@ from streambpe.train.superwords.sums import Sums
 from streambpe.train.trainer import Trainer
 from tests import oracles
 from tests.oracles.superwords import as_model
-from tests.runs import SMALL, cli, ended, log_of, rows, view_rows, with_text_of_neighbours
+from tests.runs import SMALL, cli, ended, log_of, rows, view_rows
 from tests.samples import prose_documents
 from tests.tiers import long
 
@@ -625,27 +625,6 @@ def test_check_finds_a_wrong_neighbour(prose, tmp_path):
 
 
 @pytest.mark.long
-def test_neighbours_of_format_4_are_carried_forward(prose, tmp_path):
-    """As text in a table of each training they are checked as they lie; the views show the same of numbers."""
-    run = documents_run(tmp_path / "run", prose[:40], "boundless")
-    learn(run, {"vocab_size": 500, "superwords": "boundless"})
-    learn(run, {"vocab_size": 500, "superwords": "superbpe", "transition": 490}, "beside")
-    views = ("superword_adjacency", "superword_candidates", "superword_runs")
-    wanted = {(view, name): sorted(view_rows(run, view, name)) for view in views for name in ("main", "beside")}
-    assert all(wanted.values())
-    with_text_of_neighbours(run, "main", "beside")
-    assert check(run, resources=SMALL) == []
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("UPDATE beside.superword_adjacency SET n = n + 1 WHERE rowid = 0")
-    assert [problem.table for problem in check(run, resources=SMALL)] == ["beside.superword_adjacency"]
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("UPDATE beside.superword_adjacency SET n = n - 1 WHERE rowid = 0")
-    cli("count", run)
-    assert check(run, resources=SMALL) == []
-    assert {(view, name): sorted(view_rows(run, view, name)) for view, name in wanted} == wanted
-
-
-@pytest.mark.long
 def test_check_finds_wrong_runs(prose, tmp_path):
     """A count, a row missing or too many, in either table of the view."""
     run = documents_run(tmp_path / "run", prose[:40], "boundless")
@@ -670,28 +649,6 @@ def test_check_finds_wrong_runs(prose, tmp_path):
             con.execute(damage)
         found = {problem.table for problem in check(run, resources=SMALL)}
         assert found == {f"main.{table}" for table in tables}, damage
-
-
-@pytest.mark.long
-def test_a_run_from_before_there_were_runs(prose, tmp_path):
-    """Its trainings are checked without them; a new one beside them has its runs."""
-    run = documents_run(tmp_path / "run", prose[:40], "boundless")
-    options = {"vocab_size": 500, "superwords": "superbpe", "transition": 490}
-    learn(run, options)
-    wanted = stored_runs(run)
-    with_text_of_neighbours(run, "main")
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        for old in ("VIEW superword_runs", "TABLE superword_chunks", "TABLE superword_run_numbers"):
-            con.execute(f"DROP {old}")
-        con.execute("DELETE FROM facts WHERE key = 'superword_runs'")
-        con.execute("UPDATE run SET value = '2' WHERE key = 'format_version'")
-    assert check(run, resources=SMALL) == []
-    learn(run, options, "beside")
-    assert stored_runs(run, "beside") == wanted
-    assert check(run, resources=SMALL) == []
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("DELETE FROM beside.facts WHERE key = 'superword_runs'")
-    assert [problem.what for problem in check(run, resources=SMALL)] == [("superword_runs", None, "missing")]
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ import gzip
 import json
 import os
 import runpy
-import tempfile
+import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -261,14 +261,16 @@ def files_of(to: str, path: Path, folder: Roles | None = None) -> list[Path]:
 def _written_aside(path: Path) -> Iterator[Path]:
     """The same name in a folder beside `path`; what was written there moves to its place when all of it is written.
 
-    A kill leaves the folder behind. Its name is a new one, so that nothing of the user's is ever in it.
+    A kill leaves the folder behind; the same command begins it again.
     """
+    place = path.absolute().with_name(f".{path.name}.streambpe-export")
     try:
-        with (
-            parents_made(path),
-            tempfile.TemporaryDirectory(prefix=".streambpe-export-", dir=path.absolute().parent) as folder,
-        ):
-            place = Path(folder)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(parents_made(path))
+            if place.exists():
+                shutil.rmtree(place)
+            stack.callback(shutil.rmtree, place, ignore_errors=True)
+            place.mkdir()
             yield place / path.name
             for file in sorted(file for file in place.rglob("*") if file.is_file()):
                 target = path.parent / file.relative_to(place)
