@@ -458,6 +458,8 @@ class _Job:
         After a kill all of it is done again; each step gives the same, or finds that it was done.
         """
         offsets = np.fromfile(self.offsets.path, "<i8")
+        if offsets[0] or offsets[-1] != self.state.ids or (offsets[1:] < offsets[:-1]).any():
+            raise damaged_output(self.offsets.path, self.folder)
         validation: IdsFile | None = None
         shards: tuple[IdsFile, ...] = ()
         if self.share is None and self.shards is None:
