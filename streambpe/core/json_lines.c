@@ -9,9 +9,6 @@
    that line, or says what is wrong with it (sources/json_lines.py). Nothing is refused here.
 
    Judge: msgspec and json, in tests/sources/test_json_lines.py. */
-#include "core.h"
-
-#include <string.h>
 
 /* Which of eight bytes, in the order of memory, is the first that has a bit set; 0 where that is not known. */
 #if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -20,9 +17,7 @@
 #define FIRST_BYTE(bits) 0
 #endif
 
-enum { DOCUMENT_END = 0xFF, DEEPEST = 32 };
-
-typedef const uint8_t *place; /* where to go on; NULL: in doubt */
+enum { DEEPEST = 32 }; /* places where to go on are NULL where it is in doubt */
 
 static place past_blanks(place p, place end) {
     while (p < end && (*p == ' ' || *p == '\t' || *p == '\r'))
@@ -216,12 +211,12 @@ static place past_value(place p, place end, int depth) {
     }
 }
 
-typedef enum { MISSING, STRING, EMPTY, OTHER } kind;
+typedef enum { FIELD_MISSING, FIELD_STRING, FIELD_NULL, FIELD_OTHER } field_kind;
 
 /* Behind the object of one line; `p` stands at its brace. The last of several fields of the name is the one. */
-static place past_object(place p, place end, const uint8_t *field, size_t size, uint8_t **to, kind *what) {
+static place past_object(place p, place end, const uint8_t *field, size_t size, uint8_t **to, field_kind *what) {
     uint8_t *begin = *to;
-    *what = MISSING;
+    *what = FIELD_MISSING;
     p = past_blanks(p + 1, end);
     if (p < end && *p == '}')
         return p + 1;
@@ -248,11 +243,11 @@ static place past_object(place p, place end, const uint8_t *field, size_t size, 
         if (is_it)
             *to = begin;
         if (is_it && p < end && *p == '"') {
-            *what = STRING;
+            *what = FIELD_STRING;
             p = past_string(p, end, to);
         } else {
             if (is_it)
-                *what = p < end && *p == 'n' ? EMPTY : OTHER;
+                *what = p < end && *p == 'n' ? FIELD_NULL : FIELD_OTHER;
             p = past_value(p, end, 1);
         }
         if (!p)
@@ -276,7 +271,7 @@ EXPORT void json_lines(const uint8_t *data, int64_t size, const uint8_t *field, 
     while (p < last) {
         place end = memchr(p, '\n', (size_t)(last - p)), at;
         uint8_t *written = to;
-        kind what;
+        field_kind what;
         if (!end)
             end = last;
         at = past_blanks(p, end);
@@ -284,13 +279,13 @@ EXPORT void json_lines(const uint8_t *data, int64_t size, const uint8_t *field, 
             if (*at != '{')
                 break;
             at = past_object(at, end, field, (size_t)field_size, &written, &what);
-            if (!at || past_blanks(at, end) != end || (what != STRING && what != EMPTY))
+            if (!at || past_blanks(at, end) != end || (what != FIELD_STRING && what != FIELD_NULL))
                 break;
-            if (what == STRING) {
+            if (what == FIELD_STRING) {
                 *written++ = DOCUMENT_END;
                 to = written;
             }
-            done[what == STRING ? 2 : 3]++;
+            done[what == FIELD_STRING ? 2 : 3]++;
         }
         p = end < last ? end + 1 : end;
     }

@@ -12,8 +12,6 @@
    each: a chain's bytes there are its name in a table.
 
    Judge: tests/train/test_scan.py, plain loops over words; tests/train/test_engine.py, all of learning from disk. */
-#include "pairs.h"
-#include "table.h"
 
 typedef struct {
     const pair_table *links;
@@ -32,10 +30,10 @@ static inline uint32_t bit_of(int32_t left, int32_t right) {
 /* Set a bit for each link, among 1 << FILTER_BITS bits that are 0. A pair whose bit is 0 is no link, so most places
    need no look at the table. */
 EXPORT void filter_links(const pair_table *links, uint8_t *filter) {
-    for (uint64_t i = 0; i <= links->mask; i++) {
-        uint64_t key = links->slots[i].key - 1;
-        uint32_t bit = bit_of((int32_t)(key >> 32), (int32_t)key);
-        if (links->slots[i].key)
+    for (uint64_t i = 0; i <= links->pairs.mask; i++) {
+        uint64_t key = links->pairs.slots[i].key;
+        uint32_t bit = bit_of(left_of(key), right_of(key));
+        if (key)
             filter[bit / 8] |= (uint8_t)(1 << bit % 8);
     }
 }
@@ -45,7 +43,7 @@ static int link_at(const chain_rule *rule, const int32_t *column, int64_t i) {
         return NO_LINK;
     uint32_t bit = bit_of(column[i], column[i + 1]);
     if (rule->filter[bit / 8] >> bit % 8 & 1) {
-        const int64_t *number = pairs_find(rule->links, key_of(column[i], column[i + 1]));
+        const int64_t *number = pairs_find(rule->links, pair_key(column[i], column[i + 1]));
         if (number)
             return *number < rule->busy ? BUSY_LINK : IDLE_LINK;
     }
@@ -77,7 +75,7 @@ EXPORT int column_pairs(pair_table *table, const int32_t *column, int64_t size, 
             state[1]++;
         int64_t run = left >= 0 && left == right ? state[2] + 1 : 0;
         if (left >= 0 && right >= 0 && !(disjoint && run && run % 2 == 0)) {
-            int failed = pairs_add_one(table, key_of(left, right), weights[state[1]]);
+            int failed = pairs_add_one(table, pair_key(left, right), weights[state[1]]);
             if (failed)
                 return failed;
         }
@@ -99,15 +97,11 @@ EXPORT int count_chains(chunk_table *table, const pair_table *links, const uint8
         }
         int64_t end = chain_end(&rule, column, i);
         if (end > i) {
-            int fresh, why = CORE_OK;
-            int64_t *n = table_find(table, keys + i * wide, (uint64_t)((end - i) * wide), &fresh, &why);
-            if (n && weights[word] > INT64_MAX - *n)
-                why = CORE_OVERFLOW;
-            if (why != CORE_OK) {
+            int failed = table_add_one(table, keys + i * wide, (uint64_t)((end - i) * wide), weights[word]);
+            if (failed) {
                 state[0] = i, state[1] = word;
-                return why;
+                return failed;
             }
-            *n += weights[word];
             i = end;
         } else {
             i += i - end + 1;
