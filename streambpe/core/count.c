@@ -127,18 +127,3 @@ EXPORT int table_add(chunk_table *table, const int64_t *offsets, const uint8_t *
     }
     return CORE_OK;
 }
-
-/* Write where the chunks of one text end to ends[0:], one for every chunk. Returns how many. */
-EXPORT int64_t split_text(const uint16_t *classes, int preset, const uint8_t *text, int64_t size, int64_t *ends) {
-    split_function split = split_preset(preset);
-    const uint8_t *p = text, *end = text + size;
-    split_memo memo = {0};
-    int64_t n = 0;
-    if (!split)
-        return CORE_DAMAGED;
-    while (p < end) {
-        p = split(classes, p, end, &memo);
-        ends[n++] = p - text;
-    }
-    return n;
-}

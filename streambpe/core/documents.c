@@ -47,11 +47,10 @@ static void finish_hash(const open_hash *h, uint64_t bytes, uint64_t *found) {
     found[1] = second + found[0];
 }
 
-/* Up to eight bytes as a number, the lowest first, whatever the machine's order. */
+/* Up to eight bytes as a number, the lowest first. */
 static uint64_t word_of(const uint8_t *bytes, int64_t size) {
     uint64_t word = 0;
-    for (int64_t i = 0; i < size; i++)
-        word |= (uint64_t)bytes[i] << (8 * i);
+    memcpy(&word, bytes, (size_t)size);
     return word;
 }
 

@@ -78,7 +78,7 @@ typedef struct {
     int32_t *heads;                   /* of events: the first node that waits for it, or -1 */
     uint64_t *bits, *summary;         /* of events with a node; of words of `bits` */
     int64_t places, events;           /* how many there is room for; a place has two nodes: its pair, its deletion */
-    uint64_t bytes, limit;
+    uint64_t limit;
 } replay_space;
 
 enum { SHORT_SEQUENCE = 48 }; /* up to so many symbols, the next event is found by looking at all of them */

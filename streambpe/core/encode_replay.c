@@ -86,11 +86,7 @@ static int64_t replay_short(const pair_rules *rules, int32_t *token, int64_t n) 
 
 /* Give the memory of a space back. */
 static void replay_release(replay_space *space) {
-    int32_t *arrays[] = {space->token, space->waits, space->heads};
-    for (int i = 0; i < 3; i++)
-        free(arrays[i]);
     free(space->bits);
-    free(space->crossed);
     *space = (replay_space){.limit = space->limit};
 }
 
@@ -102,30 +98,25 @@ static int replay_reserve(replay_space *space, const pair_rules *rules, int64_t 
         places = space->places;
     int64_t events = rules->events > space->events ? rules->events : space->events, words = events / 64 + 1;
     int64_t summary = words / 64 + 1;
-    uint64_t bytes = (uint64_t)places * (11 * 4 + 1) + (uint64_t)events * 4 + (uint64_t)(words + summary) * 8;
+    uint64_t bytes = (uint64_t)places * (11 * 4 + 1) + (uint64_t)(events + 1) * 4 + (uint64_t)(words + summary) * 8;
     replay_release(space);
-    if (bytes > space->limit)
+    if (bytes > space->limit || places >= INT32_MAX / 2)
         return CORE_FULL;
-    if (places >= INT32_MAX / 2)
-        return CORE_FULL;
-    space->token = malloc((size_t)places * 5 * sizeof *space->token); /* next, previous, stretch, fresh behind it */
-    space->waits = malloc((size_t)places * 6 * sizeof *space->waits); /* after, before behind it, two nodes per place */
-    space->heads = malloc((size_t)(events + 1) * sizeof *space->heads);
-    space->bits = calloc((size_t)(words + summary), sizeof *space->bits);
-    space->crossed = malloc((size_t)places);
-    if (!space->token || !space->waits || !space->heads || !space->bits || !space->crossed) {
-        replay_release(space);
+    if (!(space->bits = calloc(1, bytes))) /* all others behind it */
         return CORE_NO_MEMORY;
-    }
+    space->summary = space->bits + words;
+    space->token = (int32_t *)(space->summary + summary);
     space->next = space->token + places;
     space->previous = space->next + places;
     space->stretch = space->previous + places;
     space->fresh = space->stretch + places;
+    space->waits = space->fresh + places;
     space->after = space->waits + 2 * places;
     space->before = space->after + 2 * places;
-    space->summary = space->bits + words;
+    space->heads = space->before + 2 * places;
+    space->crossed = (uint8_t *)(space->heads + events + 1);
     memset(space->heads, 0xFF, (size_t)(events + 1) * sizeof *space->heads);
-    space->places = places, space->events = events, space->bytes = bytes;
+    space->places = places, space->events = events;
     return CORE_OK;
 }
 

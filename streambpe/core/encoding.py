@@ -36,8 +36,7 @@ _SPARE = 16  # ids for which there is always room, however short a chunk is
 _USUAL = 1 << 14  # ids for which room is kept between calls
 _FULL, _NO_MEMORY, _CLASS, _UNKNOWN, _DEAD = -1, -2, -5, -6, -7
 
-_POINTER, _SIZE, _INT, _TEXT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_char_p
-_SHORT = ctypes.c_int
+_POINTER, _SIZE, _INT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 
 
 class SymbolRefused(Exception):
@@ -66,26 +65,6 @@ class _Model(ctypes.Structure):
         ("window", _SIZE),
         *((name, _INT) for name in ("alphabet", "unknown", "escape", "unknown_name", "preset", "special")),
     )
-
-
-@functools.cache
-def _functions() -> Any:
-    loaded = library()
-    for name, result, *arguments in (
-        ("rules_fill", _SHORT, _POINTER, _SIZE, _POINTER, _POINTER, _POINTER, _SIZE),
-        ("encoder_new", _POINTER, ctypes.POINTER(_Model), ctypes.c_uint64, ctypes.c_uint64),
-        ("encoder_free", None, _POINTER),
-        ("encoder_bad", _SIZE, _POINTER),
-        ("encode_text", _SIZE, _POINTER, _TEXT, _SIZE, _SHORT, _POINTER, _POINTER),
-        ("encode_chunks", _SIZE, _POINTER, _POINTER, _POINTER, _SIZE, _POINTER, _POINTER),
-        ("encode_symbols", _SIZE, _POINTER, _POINTER, _POINTER, _SIZE),
-        ("encode_joined", _SIZE, _POINTER, _POINTER, _SIZE, _SHORT, _POINTER, _POINTER),
-        ("decoded_size", _SIZE, _POINTER, _SIZE, _POINTER, _SIZE),
-        ("decode_ids", None, _POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
-    ):  # fmt: skip
-        function = getattr(loaded, name)
-        function.restype, function.argtypes = result, arguments
-    return loaded
 
 
 class Symbols(NamedTuple):
@@ -229,7 +208,7 @@ class ModelTables:
         both = np.array(pairs, np.int32).reshape(-1, 2)
         columns = [np.ascontiguousarray(column, np.int32) for column in (both[:, 0], both[:, 1], events)]
         places = [column.ctypes.data for column in columns]
-        if _functions().rules_fill(rules.slots, size, *places, len(pairs)):
+        if library().rules_fill(rules.slots, size, *places, len(pairs)):
             raise CoreError("A pair stands twice among the events' pairs.")
 
     def _fill_chunk_rules(self, rules: _PairRules, events: Events) -> None:
@@ -278,7 +257,7 @@ class EncoderCore:
     ) -> None:
         """named: give model ids, if the tables have them."""
         self._handle: int | None = None
-        self._library = _functions()
+        self._library = library()
         self._tables = tables
         model = _Model.from_buffer_copy(tables.model)
         if not named:
@@ -445,7 +424,7 @@ class Decoder:
         self._sizes[ids] = sizes
         self._starts[ids] = np.cumsum(sizes) - sizes
         self._bytes = np.frombuffer(b"".join(contents.values()) + b"\0", np.uint8)
-        self._library = _functions()
+        self._library = library()
         self._places = self._sizes.ctypes.data, self._starts.ctypes.data, self._bytes.ctypes.data
 
     def decode(self, tokens: list[int] | npt.NDArray[Any]) -> bytes | None:

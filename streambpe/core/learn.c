@@ -36,26 +36,25 @@ static int count_bound(learner *all, hot_pair *slot, int fresh) {
     return !fresh;
 }
 
-/* The best pair, with its exact count; NULL if there is none (`why` CORE_OK), or no room. */
-static hot_pair *find_best(learner *all) {
+/* The pair that is to be merged next, or with key 0 the best pair, hot and with its exact count; NULL if there is none
+   (`why` CORE_OK), or no room. at_most: it and those after it count at least so much. */
+static hot_pair *find_hot(learner *all, uint64_t key, int64_t at_most) {
     int fresh = 0;
     all->budget.why = CORE_OK;
     for (;;) {
-        if (!all->filled && !(fresh = learn_fill(all, 1, INT64_MAX)))
+        if (!all->filled && !(fresh = learn_fill(all, 1, at_most)))
             return NULL;
-        hot_pair *slot = learn_best(all);
+        hot_pair *slot = key ? hot_pairs_find(&all->hot, key) : learn_best(all);
         if (slot && slot->flags & PAIR_BOUND) {
             if (!count_bound(all, slot, fresh))
                 return NULL;
             continue;
         }
-        if (slot)
-            return slot->n >= all->rule.at_least ? slot : NULL;
-        if (all->floor <= all->rule.at_least)
+        if (slot && (key ? slot->n > 0 && slot->head : slot->n >= all->rule.at_least))
+            return slot;
+        if (key ? fresh || all->floor <= 1 : slot || all->floor <= all->rule.at_least)
             return NULL;
-        fresh = 1;
-        if (!learn_fill(all, 1, INT64_MAX))
-            return NULL;
+        all->filled = 0;
     }
 }
 
@@ -66,44 +65,44 @@ static int64_t living_tokens(const learner *all) {
 /* Whether a token that stood `before` times is superfluous after a merge that took `made` of them. */
 static int is_superfluous(const learner *all, int32_t id, int64_t before, int64_t made) {
     if (all->rule.after)
-        return (product)made * all->rule.denominator > (product)all->rule.numerator * ((product)all->count[id] + made);
+        return (product)made * all->rule.denominator > (product)all->rule.numerator * ((product)all->tokens[id].count + made);
     return (product)made * all->rule.denominator >= (product)all->rule.numerator * before;
 }
 
 /* Write the deletions that a merge leads to. Returns how many numbers were written, -1 if there is no room. */
 static int64_t delete_after(learner *all, int32_t left, int32_t right, int32_t id, int64_t made, int64_t *out) {
     int32_t operand[2] = {left, right};
-    int64_t before[2] = {all->count[left], all->count[right]}, used = 0;
+    int64_t before[2] = {all->tokens[left].count, all->tokens[right].count}, used = 0;
     if (is_learned(all, id))
-        all->count[id] += made;
+        all->tokens[id].count += made;
     for (int i = 0; i < 2; i++)
         if (is_learned(all, operand[i]))
-            all->count[operand[i]] -= made;
+            all->tokens[operand[i]].count -= made;
     for (int i = 0; i < (left == right ? 1 : 2); i++) {
         int32_t gone = operand[i];
         if (!is_learned(all, gone) || !is_superfluous(all, gone, before[i], made))
             continue;
         int which = all->pending;
-        all->alive[gone] = 0;
-        int64_t many = learn_parts(all, gone, which), n = all->count[gone];
+        all->tokens[gone].alive = 0;
+        int64_t many = learn_parts(all, gone, which), n = all->tokens[gone].count;
         if (many < 0) {
-            all->alive[gone] = 1;
+            all->tokens[gone].alive = 1;
             return -1;
         }
         all->told.dead++;
-        all->count[gone] = 0;
+        all->tokens[gone].count = 0;
         out[used++] = EVENT_DELETE;
         out[used++] = gone;
         out[used++] = n;
         out[used++] = many;
         for (int64_t part = 0; part < many; part++) {
-            out[used++] = all->parts[which][part];
-            if (is_learned(all, all->parts[which][part]))
-                all->count[all->parts[which][part]] += n;
+            out[used++] = all->deleted[which].parts[part];
+            if (is_learned(all, all->deleted[which].parts[part]))
+                all->tokens[all->deleted[which].parts[part]].count += n;
         }
         if (n) {
-            all->pending_id[which] = gone;
-            all->many_parts[which] = many;
+            all->deleted[which].id = gone;
+            all->deleted[which].many = many;
             all->pending++;
         }
     }
@@ -113,13 +112,11 @@ static int64_t delete_after(learner *all, int32_t left, int32_t right, int32_t i
 /* Split the tokens that were deleted, in their order; 0: the caller has to split those that are left. */
 static int split_deleted(learner *all) {
     while (all->pending) {
-        if (!all->rule.splits || !learn_split(all, (int32_t)all->pending_id[0], all->parts[0], all->many_parts[0]))
+        if (!all->rule.splits || !learn_split(all, (int32_t)all->deleted[0].id, all->deleted[0].parts, all->deleted[0].many))
             return 0;
-        int32_t *parts = all->parts[0];
-        uint64_t room = all->parts_room[0];
-        all->parts[0] = all->parts[1], all->parts_room[0] = all->parts_room[1];
-        all->parts[1] = parts, all->parts_room[1] = room;
-        all->pending_id[0] = all->pending_id[1], all->many_parts[0] = all->many_parts[1];
+        deletion done = all->deleted[0];
+        all->deleted[0] = all->deleted[1];
+        all->deleted[1] = done;
         all->pending--;
     }
     return 1;
@@ -127,7 +124,7 @@ static int split_deleted(learner *all) {
 
 /* How many numbers a merge and the deletions it leads to take in the caller's buffer, at most. */
 static int64_t words_for(const learner *all, int32_t left, int32_t right) {
-    return MERGE_WORDS + (all->rule.lives ? 8 + (int64_t)all->size[left] + all->size[right] : 0);
+    return MERGE_WORDS + (all->rule.lives ? 8 + (int64_t)all->tokens[left].size + all->tokens[right].size : 0);
 }
 
 /* One merge with its deletions. `head`: its places, gathered; `*used`: goes up by the numbers written; `*kind`: of the
@@ -137,18 +134,18 @@ static int merge_pair(learner *all, uint64_t key, int64_t n, uint32_t head, int6
     int64_t known = learn_known(all, left, right, &all->spelled);
     int which = known < 0 ? TOKEN_FRESH : TOKEN_LIVING;
     if (all->rule.lives) { /* room for the parts, before anything is changed */
-        uint64_t most = 2 * ((uint64_t)all->size[left] + (uint64_t)all->size[right] + 2);
+        uint64_t most = 2 * ((uint64_t)all->tokens[left].size + (uint64_t)all->tokens[right].size + 2);
         for (int i = 0; i < 2; i++)
-            if (!budget_room(&all->budget, &all->parts[i], &all->parts_room[i], most, sizeof **all->parts))
+            if (!budget_room(&all->budget, &all->deleted[i].parts, &all->deleted[i].room, most, sizeof *all->deleted[i].parts))
                 return all->budget.why;
     }
     if (known < 0) {
         known = all->told.next_id;
         if (!learn_bear(all, left, right))
             return all->budget.why;
-    } else if (all->rule.lives && is_learned(all, known) && !all->alive[known]) {
+    } else if (all->rule.lives && is_learned(all, known) && !all->tokens[known].alive) {
         which = TOKEN_BACK;
-        all->alive[known] = 1;
+        all->tokens[known].alive = 1;
         all->told.dead--;
     }
     int32_t id = (int32_t)known;
@@ -203,7 +200,7 @@ EXPORT int learner_learn(learner *all, int64_t merges, int64_t enough, int64_t w
             return LEARN_UNFIT;
         if (told[1] >= merges || living_tokens(all) >= enough || (told[0] && all->told.looked - began >= work))
             return LEARN_DONE;
-        hot_pair *best = find_best(all);
+        hot_pair *best = find_hot(all, 0, INT64_MAX);
         if (!best)
             return all->budget.why ? all->budget.why : LEARN_NONE_LEFT;
         if (best->n < (told[1] ? least : first))
@@ -252,31 +249,6 @@ EXPORT int learner_name(learner *all, int64_t left, int64_t right) {
     return known || learn_bear(all, (int32_t)left, (int32_t)right) ? CORE_OK : all->budget.why;
 }
 
-/* The slot of a pair that is to be merged next, hot and with its exact count; NULL if there is no such pair (`why`
-   CORE_OK), or no room. */
-static hot_pair *find_given(learner *all, uint64_t key, int64_t at_most) {
-    int fresh = 0;
-    all->budget.why = CORE_OK;
-    for (;;) {
-        if (!all->filled) {
-            fresh = 1;
-            if (!learn_fill(all, 1, at_most))
-                return NULL;
-        }
-        hot_pair *slot = hot_pairs_find(&all->hot, key);
-        if (slot && slot->flags & PAIR_BOUND) {
-            if (!count_bound(all, slot, fresh))
-                return NULL;
-            continue;
-        }
-        if (slot && slot->n > 0 && slot->head)
-            return slot;
-        if (fresh || all->floor <= 1)
-            return NULL;
-        all->filled = 0;
-    }
-}
-
 /* Merge these pairs in this order, whatever else counts more. at_most[i]: pair i and those after it count at least so
    much. Stops before a pair that does not stand in the words (LEARN_NONE_LEFT). */
 EXPORT int learner_apply(learner *all, const int64_t *pairs, const int64_t *at_most, int64_t many, int64_t *out,
@@ -293,7 +265,7 @@ EXPORT int learner_apply(learner *all, const int64_t *pairs, const int64_t *at_m
             return LEARN_NONE_LEFT;
         if (told[0] + words_for(all, (int32_t)left, (int32_t)right) > room)
             return LEARN_OUT;
-        hot_pair *slot = find_given(all, pair_key((int32_t)left, (int32_t)right), at_most[told[1]]);
+        hot_pair *slot = find_hot(all, pair_key((int32_t)left, (int32_t)right), at_most[told[1]]);
         int why = slot ? merge_told(all, slot, at_most[told[1]], out, told, &kind, &tries) : all->budget.why;
         if (why < 0 || !slot)
             return why ? why : LEARN_NONE_LEFT;
@@ -315,7 +287,7 @@ EXPORT int learner_round(learner *all, const int64_t *pairs, int64_t many, int64
     for (int64_t i = 0; i < 2 * many; i++) { /* each is found twice: none after the first time takes a new index */
         int64_t which = i % many;
         uint64_t key = pair_key((int32_t)pairs[2 * which], (int32_t)pairs[2 * which + 1]);
-        const hot_pair *slot = find_given(all, key, at_most);
+        const hot_pair *slot = find_hot(all, key, at_most);
         if (!slot)
             return all->budget.why ? all->budget.why : LEARN_NONE_LEFT;
         if (i < many)
@@ -346,7 +318,7 @@ EXPORT int learner_round(learner *all, const int64_t *pairs, int64_t many, int64
 EXPORT int64_t learner_best(learner *all, int64_t most, int force, int64_t *out) {
     for (int again = 0;; again++) {
         int64_t found = 0;
-        if (!find_best(all) && all->budget.why)
+        if (!find_hot(all, 0, INT64_MAX) && all->budget.why)
             return all->budget.why;
         while (found < most) {
             hot_pair *slot = learn_best(all);

@@ -82,6 +82,15 @@ typedef struct { /* a list like that of a pair, and how many places it holds */
 } token_places;
 
 typedef struct {
+    int64_t length, order; /* order: for ties by place */
+    int64_t count;         /* with deletions this and the next four: how often it stands, */
+    uint64_t first_pair;   /* what first made it, */
+    token_places stands;   /* with splits, where it may stand, */
+    int32_t size;          /* how many base symbols it has */
+    uint8_t alive, kind;
+} token_state;
+
+typedef struct {
     uint32_t key; /* of the spelling's hash */
     int32_t number;
 } spelling_slot;
@@ -95,6 +104,12 @@ typedef struct { /* byte strings by number, and the number of each */
     uint64_t text_room, room;
     int64_t many;
 } spellings;
+
+typedef struct { /* a deleted token, and the parts that it is split into */
+    int64_t id, many;
+    int32_t *parts;
+    uint64_t room;
+} deletion;
 
 typedef struct { /* the rule; core/learner.py fills it */
     int64_t ties, disjoint, asks;
@@ -122,14 +137,10 @@ typedef struct {
     uint64_t places, room, words, words_room;
     /* tokens */
     spellings spelled, blocked;
-    int64_t *length, *order, *count;
-    int32_t *size; /* in base symbols, with deletions */
-    uint64_t *first_pair;
-    token_places *stands; /* with splits: where a token may stand */
-    uint8_t *alive, *kind;
+    token_state *tokens;
     tally *in_front, *behind;
     int32_t *touched;
-    uint64_t tokens_room;
+    uint64_t tokens_room, front_room, behind_room, touched_room;
     /* kinds of tokens: whether two may join, and what they make (model/whole_characters.py) */
     int64_t kinds;
     uint8_t *joins, *becomes;
@@ -148,9 +159,7 @@ typedef struct {
     int bases;         /* with splits: `stands` has lists of base symbols too */
     uint64_t distinct; /* how many distinct pairs there were when they were last counted */
     /* the deletions told last, if their tokens still stand in the words */
-    int32_t *parts[2];
-    int64_t pending_id[2], many_parts[2];
-    uint64_t parts_room[2];
+    deletion deleted[2];
     int pending;
 } learner;
 
@@ -174,9 +183,9 @@ static inline void put_token(learner *all, uint64_t place, int32_t id, uint32_t 
 
 /* Whether the rule forbids a pair, by what its tokens are. */
 static inline int is_forbidden(const learner *all, int32_t left, int32_t right) {
-    if (all->rule.longest && all->length[left] + all->length[right] > all->rule.longest)
+    if (all->rule.longest && all->tokens[left].length + all->tokens[right].length > all->rule.longest)
         return 1;
-    return all->kinds && !all->joins[all->kind[left] * all->kinds + all->kind[right]];
+    return all->kinds && !all->joins[all->tokens[left].kind * all->kinds + all->tokens[right].kind];
 }
 
 /* Put one more place into a list, which has room for it. */

@@ -285,8 +285,8 @@ static void place_all(learner *all) {
             if (slot && slot->head)
                 put_place(all, slot->head, before);
         }
-        if (all->rule.splits && all->stands[id].head)
-            put_place(all, all->stands[id].head, at);
+        if (all->rule.splits && all->tokens[id].stands.head)
+            put_place(all, all->tokens[id].stands.head, at);
         before = at;
         at += width_at(all, at);
     }

@@ -88,8 +88,8 @@ static int rise_one(learner *all, const added_pair *rows, uint64_t many) {
     uint64_t key = rows->key;
     int32_t left = left_of(key), right = right_of(key);
     if (key & TOKEN_LIST) {
-        all->stands[right].many += (uint32_t)many;
-        return stand_too(all, &all->stands[right].head, rows, many);
+        all->tokens[right].stands.many += (uint32_t)many;
+        return stand_too(all, &all->tokens[right].stands.head, rows, many);
     }
     int64_t sum = 0;
     for (uint64_t i = 0; i < many; i++)
@@ -282,9 +282,9 @@ static int64_t learn_merge(learner *all, uint64_t key, int32_t id, int known, ui
     else
         bear_pairs(all, id, known, head);
     if (all->rule.splits && (all->bases || is_learned(all, id))) { /* the list becomes one of the token */
-        all->arena[head] = all->stands[id].head;
-        all->stands[id].head = head;
-        all->stands[id].many += all->arena[head + 1];
+        all->arena[head] = all->tokens[id].stands.head;
+        all->tokens[id].stands.head = head;
+        all->tokens[id].stands.many += all->arena[head + 1];
     }
     take_noted(all);
     return made;
@@ -297,23 +297,23 @@ static int64_t learn_merge(learner *all, uint64_t key, int32_t id, int known, ui
 static int learn_split(learner *all, int32_t id, const int32_t *parts, int64_t many) {
     if (!all->filled && !learn_fill(all, 1, INT64_MAX))
         return 0;
-    if (!all->stands[id].head)
+    if (!all->tokens[id].stands.head)
         return 1;
-    uint32_t head = learn_gather(all, all->stands[id].head);
+    uint32_t head = learn_gather(all, all->tokens[id].stands.head);
     if (!head) { /* once pairs are counted anew, its places are in one stretch */
         if (!learn_fill(all, 1, INT64_MAX))
             return 0;
-        head = all->stands[id].head;
+        head = all->tokens[id].stands.head;
         if (!head)
             return 1;
     }
-    all->stands[id].head = head;
+    all->tokens[id].stands.head = head;
     drop_stale(all, head, id, -1);
     const uint32_t *places = all->arena + head + 2;
     uint32_t found = all->arena[head + 1];
     uint64_t size = 0, end = 0;
     for (int64_t i = 0; i < many; i++)
-        size += (uint64_t)all->size[parts[i]];
+        size += (uint64_t)all->tokens[parts[i]].size;
     for (uint32_t i = 0; i < found; i++)
         if (width_at(all, places[i]) != size)
             return 0;
@@ -328,8 +328,8 @@ static int learn_split(learner *all, int32_t id, const int32_t *parts, int64_t m
         if (right >= 0 && !(all->rule.disjoint && right == id))
             lose_count(all, pair_key(id, right), n);
         for (int64_t part = 0; part < many; part++) {
-            put_token(all, at, parts[part], (uint32_t)all->size[parts[part]]);
-            at += (uint64_t)all->size[parts[part]];
+            put_token(all, at, parts[part], (uint32_t)all->tokens[parts[part]].size);
+            at += (uint64_t)all->tokens[parts[part]].size;
         }
         end = behind;
     }
@@ -353,7 +353,7 @@ static int learn_split(learner *all, int32_t id, const int32_t *parts, int64_t m
     }
     if (all->rule.disjoint)
         recount_runs(all, places, found, -1, 1);
-    all->stands[id] = (token_places){0, 0};
+    all->tokens[id].stands = (token_places){0, 0};
     all->told.looked += found;
     all->told.executed += found;
     take_noted(all);

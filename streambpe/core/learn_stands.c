@@ -18,7 +18,7 @@ static uint64_t learn_count_stands(learner *all) {
 /* Make the lists, with nothing in them yet. */
 static int learn_stretch_stands(learner *all) {
     for (int64_t id = 0; id < all->told.next_id; id++) {
-        token_places *list = all->stands + id;
+        token_places *list = &all->tokens[id].stands;
         *list = (token_places){0, 0};
         if (!all->in_front[id].places || !(all->bases || is_learned(all, id)))
             continue;
@@ -49,9 +49,9 @@ static void settle(learner *all, hot_pair *slot, uint32_t head) {
 static uint64_t find_places(learner *all, uint64_t key, int32_t id, uint32_t *found) {
     int32_t left = left_of(key), right = right_of(key);
     uint64_t many = 0;
-    all->told.looked += all->stands[id].many;
-    all->stands[id].many = 0;
-    for (uint32_t head = all->stands[id].head; head; head = all->arena[head]) {
+    all->told.looked += all->tokens[id].stands.many;
+    all->tokens[id].stands.many = 0;
+    for (uint32_t head = all->tokens[id].stands.head; head; head = all->arena[head]) {
         uint32_t *places = all->arena + head + 2, size = all->arena[head + 1], kept = 0;
         for (uint32_t i = 0; i < size; i++) {
             uint64_t place = places[i];
@@ -66,7 +66,7 @@ static uint64_t find_places(learner *all, uint64_t key, int32_t id, uint32_t *fo
                 found[many++] = (uint32_t)place;
         }
         all->arena[head + 1] = kept;
-        all->stands[id].many += kept;
+        all->tokens[id].stands.many += kept;
     }
     learn_sort_places(found, many);
     uint64_t once = 0;
@@ -82,7 +82,7 @@ static int learn_count_bound(learner *all, hot_pair *slot) {
     int32_t left = left_of(slot->key), right = right_of(slot->key), id = right;
     if (!all->rule.splits || (!all->bases && !is_learned(all, left) && !is_learned(all, right)))
         return 0;
-    uint64_t many = all->stands[right].many, other = all->stands[left].many;
+    uint64_t many = all->tokens[right].stands.many, other = all->tokens[left].stands.many;
     if ((all->bases || is_learned(all, left)) && (other < many || (!all->bases && !is_learned(all, right)))) {
         id = left;
         many = other;

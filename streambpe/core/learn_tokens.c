@@ -85,7 +85,7 @@ static int learn_tie(const learner *all, uint64_t one, uint64_t other) {
         return 0;
     if (all->rule.ties == TIES_BYTES)
         return compare_spellings(all, a, b);
-    return all->order[a] < all->order[b] ? -1 : all->order[a] > all->order[b];
+    return all->tokens[a].order < all->tokens[b].order ? -1 : all->tokens[a].order > all->tokens[b].order;
 }
 
 /* TIES_PLACES: give the superword that was just chosen by this count its place in the order. 1 if it was a token before
@@ -104,57 +104,22 @@ static int learn_placed(learner *all, int32_t id, int64_t n, int fresh) {
     if (low > all->rule.place)
         all->rule.place = low;
     int64_t order = (all->rule.place << 32) + ((int64_t)1 << 31) + all->rule.born;
-    if (!fresh && order >= all->order[id])
+    if (!fresh && order >= all->tokens[id].order)
         return 0;
-    all->order[id] = order;
+    all->tokens[id].order = order;
     all->rule.born++;
     return !fresh;
 }
 
 /* ------------------------------------------------------------------ tokens */
 
-/* Room for tokens up to this number. */
-static int learn_tokens_room(learner *all, int64_t needed) {
-    if ((uint64_t)needed <= all->tokens_room)
-        return 1;
-    uint64_t old = all->tokens_room, size = old * 2 > (uint64_t)needed ? old * 2 : (uint64_t)needed + 256;
-    uint64_t least = (uint64_t)needed + (uint64_t)needed / 16;
-    struct {
-        void *array;
-        uint64_t item;
-        int wanted;
-    } every[] = {
-        {&all->length, sizeof *all->length, 1},
-        {&all->order, sizeof *all->order, all->rule.ties == TIES_PLACES},
-        {&all->in_front, sizeof *all->in_front, 1},
-        {&all->behind, sizeof *all->behind, 1},
-        {&all->touched, 2 * sizeof *all->touched, 1},
-        {&all->count, sizeof *all->count, all->rule.lives},
-        {&all->size, sizeof *all->size, all->rule.lives},
-        {&all->first_pair, sizeof *all->first_pair, all->rule.lives},
-        {&all->stands, sizeof *all->stands, all->rule.splits},
-        {&all->alive, sizeof *all->alive, all->rule.lives},
-        {&all->kind, sizeof *all->kind, all->kinds > 0},
-    };
-    uint64_t each = 0, widest = 0, spare = all->budget.limit > all->budget.bytes ? all->budget.limit - all->budget.bytes : 0;
-    for (size_t i = 0; i < sizeof every / sizeof *every; i++)
-        if (every[i].wanted) {
-            each += every[i].item;
-            widest = every[i].item > widest ? every[i].item : widest;
-        }
-    /* arrays are copied one after another, so at most one of the old is there beside the new */
-    if (size > least && (size - old) * each + old * widest > spare)
-        size = least;
-    if ((size - old) * each + old * widest > spare) { /* all or none */
-        all->budget.why = CORE_FULL;
-        return 0;
-    }
-    for (size_t i = 0; i < sizeof every / sizeof *every; i++) {
-        if (every[i].wanted && !budget_resize(&all->budget, every[i].array, old, size, every[i].item))
-            return 0;
-    }
-    all->tokens_room = size;
-    return 1;
+/* Room for so many tokens. */
+static int learn_tokens_room(learner *all, int64_t many) {
+    uint64_t needed = (uint64_t)many;
+    return budget_room(&all->budget, &all->tokens, &all->tokens_room, needed, sizeof *all->tokens) &&
+           budget_room(&all->budget, &all->in_front, &all->front_room, needed, sizeof *all->in_front) &&
+           budget_room(&all->budget, &all->behind, &all->behind_room, needed, sizeof *all->behind) &&
+           budget_room(&all->budget, &all->touched, &all->touched_room, 2 * needed, sizeof *all->touched);
 }
 
 /* Make room for the tokens that these pairs would make, so that none of them is refused half way. */
@@ -177,35 +142,35 @@ static int learn_bear(learner *all, int32_t left, int32_t right) {
         return 0;
     spell_add(&all->spelled, all->spelled.text + a, a_size, all->spelled.text + b, b_size);
     int64_t id = all->told.next_id++;
-    all->length[id] = all->length[left] + all->length[right];
+    all->tokens[id].length = all->tokens[left].length + all->tokens[right].length;
     if (all->kinds)
-        all->kind[id] = all->becomes[all->kind[left] * all->kinds + all->kind[right]];
+        all->tokens[id].kind = all->becomes[all->tokens[left].kind * all->kinds + all->tokens[right].kind];
     if (all->rule.lives) {
-        all->size[id] = all->size[left] + all->size[right];
-        all->first_pair[id] = pair_key(left, right);
-        all->alive[id] = 1;
-        all->count[id] = 0;
+        all->tokens[id].size = all->tokens[left].size + all->tokens[right].size;
+        all->tokens[id].first_pair = pair_key(left, right);
+        all->tokens[id].alive = 1;
+        all->tokens[id].count = 0;
         if (all->rule.splits)
-            all->stands[id] = (token_places){0, 0};
+            all->tokens[id].stands = (token_places){0, 0};
     }
     return 1;
 }
 
-/* Write the parts that a token which just died is split into to all->parts[which]. How many, -1 if there is no room. */
+/* Write the parts that a token which just died is split into to all->deleted[which]. How many, -1 if there is no room. */
 static int64_t learn_parts(learner *all, int32_t id, int which) {
-    uint64_t most = (uint64_t)all->size[id] + 1;
-    if (!budget_room(&all->budget, &all->parts[which], &all->parts_room[which], 2 * most, sizeof *all->parts[which]))
+    uint64_t most = (uint64_t)all->tokens[id].size + 1;
+    if (!budget_room(&all->budget, &all->deleted[which].parts, &all->deleted[which].room, 2 * most, sizeof *all->deleted[which].parts))
         return -1;
-    int32_t *parts = all->parts[which], *stack = parts + most;
+    int32_t *parts = all->deleted[which].parts, *stack = parts + most;
     int64_t many = 0, waiting = 0;
     stack[waiting++] = id;
     while (waiting) {
         int32_t part = stack[--waiting];
-        if (!is_learned(all, part) || (all->rule.walk && all->alive[part])) {
+        if (!is_learned(all, part) || (all->rule.walk && all->tokens[part].alive)) {
             parts[many++] = part;
         } else {
-            stack[waiting++] = right_of(all->first_pair[part]);
-            stack[waiting++] = left_of(all->first_pair[part]);
+            stack[waiting++] = right_of(all->tokens[part].first_pair);
+            stack[waiting++] = left_of(all->tokens[part].first_pair);
         }
     }
     return many;

@@ -5,11 +5,9 @@ EXPORT void learner_free(learner *all) {
         return;
     learn_drop_index(all);
     void *arrays[] = {
-        all->token, all->word, all->weight, all->length, all->order, all->count, all->size, all->first_pair,
-        all->stands, all->alive, all->kind, all->joins, all->becomes, all->in_front, all->behind, all->touched,
-        all->falling, all->banned, all->parts[0], all->parts[1],
-        all->spelled.text, all->spelled.ends, all->spelled.numbers.slots, all->blocked.text, all->blocked.ends,
-        all->blocked.numbers.slots,
+        all->token, all->word, all->weight, all->tokens, all->joins, all->becomes, all->in_front, all->behind,
+        all->touched, all->falling, all->banned, all->deleted[0].parts, all->deleted[1].parts, all->spelled.text, all->spelled.ends,
+        all->spelled.numbers.slots, all->blocked.text, all->blocked.ends, all->blocked.numbers.slots,
     };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
@@ -38,26 +36,26 @@ EXPORT int learner_tokens(learner *all, int64_t many, const uint8_t *text, const
         if (!spell_room(all, &all->spelled, 1, ends[i] - begin))
             return all->budget.why;
         spell_add(&all->spelled, text + begin, ends[i] - begin, text, 0);
-        all->length[id] = length[i];
+        all->tokens[id].length = length[i];
         if (all->rule.ties == TIES_PLACES)
-            all->order[id] = order[i];
+            all->tokens[id].order = order[i];
         if (all->kinds && kind[i] >= all->kinds)
             return CORE_DAMAGED;
         if (all->kinds)
-            all->kind[id] = kind[i];
+            all->tokens[id].kind = kind[i];
         if (!all->rule.lives)
             continue;
-        all->size[id] = 1;
-        all->alive[id] = 1;
+        all->tokens[id].size = 1;
+        all->tokens[id].alive = 1;
         if (learned < 0)
             continue;
         int64_t left = first_pair[2 * learned], right = first_pair[2 * learned + 1];
         if (left < 0 || left >= id || right < 0 || right >= id)
             return CORE_DAMAGED;
-        all->size[id] = all->size[left] + all->size[right];
-        all->first_pair[id] = pair_key((int32_t)left, (int32_t)right);
-        all->count[id] = count[learned];
-        all->alive[id] = alive[learned];
+        all->tokens[id].size = all->tokens[left].size + all->tokens[right].size;
+        all->tokens[id].first_pair = pair_key((int32_t)left, (int32_t)right);
+        all->tokens[id].count = count[learned];
+        all->tokens[id].alive = alive[learned];
         all->told.dead += !alive[learned];
     }
     return CORE_OK;
@@ -92,18 +90,8 @@ EXPORT int learner_block(learner *all, const uint8_t *text, int64_t length) {
     return CORE_OK;
 }
 
-/* How many places symbols take: one each, or with splits one for each of their base symbols. */
-EXPORT int64_t learner_measure(const learner *all, const int32_t *symbols, int64_t many) {
-    int64_t places = 0;
-    for (int64_t i = 0; i < many; i++) {
-        if (symbols[i] < 0 || symbols[i] >= all->told.next_id)
-            return CORE_DAMAGED;
-        places += all->rule.splits ? all->size[symbols[i]] : 1;
-    }
-    return places;
-}
-
-/* Make room for so many words and their places (the separators between words come on top). */
+/* Make room for so many words and their places: one for each symbol, or with splits one for each of its base symbols
+   (the separators between words come on top). */
 EXPORT int learner_room(learner *all, int64_t places, int64_t words) {
     uint64_t room = 0, same = 0, needed = (uint64_t)places + (uint64_t)words + 1;
     if (needed > INT32_MAX)
@@ -127,7 +115,7 @@ EXPORT int learner_words(learner *all, int64_t many, const int32_t *symbols, con
             continue;
         for (int64_t at = offsets[i] - offsets[0]; at < offsets[i + 1] - offsets[0]; at++) {
             int32_t id = symbols[at];
-            uint32_t width = id >= 0 && id < all->told.next_id ? (all->rule.splits ? (uint32_t)all->size[id] : 1) : 0;
+            uint32_t width = id >= 0 && id < all->told.next_id ? (all->rule.splits ? (uint32_t)all->tokens[id].size : 1) : 0;
             if (!width || all->places + width >= all->room)
                 return CORE_DAMAGED;
             for (uint32_t k = 0; k < width; k++) {
@@ -176,9 +164,9 @@ EXPORT int64_t learner_take(const learner *all, int64_t from, int64_t room, int6
 /* With deletions: how often each learned token stands, the pair that first made it, whether it is alive. */
 EXPORT void learner_lives(const learner *all, int64_t *count, int64_t *first_pair, uint8_t *alive) {
     for (int64_t i = 0, id = all->rule.first_id; id < all->told.next_id; i++, id++) {
-        count[i] = all->count[id];
-        first_pair[2 * i] = left_of(all->first_pair[id]);
-        first_pair[2 * i + 1] = right_of(all->first_pair[id]);
-        alive[i] = all->alive[id];
+        count[i] = all->tokens[id].count;
+        first_pair[2 * i] = left_of(all->tokens[id].first_pair);
+        first_pair[2 * i + 1] = right_of(all->tokens[id].first_pair);
+        alive[i] = all->tokens[id].alive;
     }
 }

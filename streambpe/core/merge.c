@@ -20,9 +20,9 @@ typedef struct {
 static void look_at_next(chunk_list *list) {
     list->chunk = list->bytes + list->offset[0];
     list->length = (uint64_t)(list->offset[1] - list->offset[0]);
-    list->key = 0;
-    for (uint64_t i = 0; i < 8 && i < list->length; i++)
-        list->key |= (uint64_t)list->chunk[i] << (56 - 8 * i);
+    uint64_t key = 0;
+    memcpy(&key, list->chunk, list->length < 8 ? list->length : 8);
+    list->key = swapped(key);
 }
 
 static inline int compare_lists(const chunk_list *a, const chunk_list *b) {
@@ -83,30 +83,6 @@ EXPORT int64_t merge_lists(int64_t many, const int64_t *sizes, const int64_t *co
         out_offsets[++rows] = (int64_t)at;
     }
     return rows;
-}
-
-/* The number of the first of `size` sorted chunks that is not below `chunk`. */
-EXPORT int64_t first_not_below(const int64_t *offsets, const uint8_t *bytes, int64_t size, const uint8_t *chunk,
-                               int64_t length) {
-    int64_t low = 0, high = size;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2, own = offsets[middle + 1] - offsets[middle];
-        if (compare_bytes(bytes + offsets[middle], (uint64_t)own, chunk, (uint64_t)length) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* The number of the first of `size` chunks that is not above the chunk before it; `size` if all are in order. */
-EXPORT int64_t first_out_of_order(const int64_t *offsets, const uint8_t *bytes, int64_t size) {
-    for (int64_t i = 1; i < size; i++) {
-        int64_t before = offsets[i] - offsets[i - 1], own = offsets[i + 1] - offsets[i];
-        if (compare_bytes(bytes + offsets[i - 1], (uint64_t)before, bytes + offsets[i], (uint64_t)own) >= 0)
-            return i;
-    }
-    return size;
 }
 
 /* Write chunks as the digest of a corpus takes them: for each its length, bytes, count; numbers as eight bytes, the

@@ -57,16 +57,25 @@ static inline const int64_t *pairs_find(const pair_table *table, uint64_t key) {
     return slot ? &slot->n : NULL;
 }
 
-/* Count the pairs of neighbours from place `*at` on; `*at` moves past those that are counted. */
-EXPORT int pairs_count(pair_table *table, const int32_t *symbols, int64_t size, int64_t *at) {
-    for (; *at + 1 < size; ++*at) {
-        int32_t left = symbols[*at], right = symbols[*at + 1];
-        int64_t next = *at + PAIRS_AHEAD;
-        if (next + 1 < size && symbols[next] >= 0 && symbols[next + 1] >= 0)
-            key_counts_soon(&table->pairs, pair_key(symbols[next], symbols[next + 1]));
-        int failed = left < 0 || right < 0 ? CORE_OK : pairs_add_one(table, pair_key(left, right), 1);
-        if (failed)
-            return failed;
+/* Count the pairs of a column from place state[0] on, each with the weight of its word; a number below 0 stands before
+   each word. `weights` NULL: each counts 1. In a run of equal tokens only every other pair counts, if `disjoint`.
+   state[0:3]: the place, the word and the run where counting goes on, at first 0 -1 0. CORE_FULL: nothing is lost. */
+EXPORT int column_pairs(pair_table *table, const int32_t *column, int64_t size, const int64_t *weights, int disjoint,
+                        int64_t *state) {
+    for (; state[0] + 1 < size; ++state[0]) {
+        int32_t left = column[state[0]], right = column[state[0] + 1];
+        int64_t next = state[0] + PAIRS_AHEAD;
+        if (next + 1 < size)
+            key_counts_soon(&table->pairs, pair_key(column[next], column[next + 1]));
+        if (left < 0)
+            state[1]++;
+        int64_t run = left >= 0 && left == right ? state[2] + 1 : 0;
+        if (left >= 0 && right >= 0 && !(disjoint && run && run % 2 == 0)) {
+            int failed = pairs_add_one(table, pair_key(left, right), weights ? weights[state[1]] : 1);
+            if (failed)
+                return failed;
+        }
+        state[2] = run;
     }
     return CORE_OK;
 }

@@ -64,26 +64,6 @@ static int64_t chain_end(const chain_rule *rule, const int32_t *column, int64_t 
     return i - (end - i); /* no chain begins at any of these places */
 }
 
-/* Count the pairs of a block, each with its word's weight; in a run of equal tokens only every other one, if
-   `disjoint`. state[0:3]: the place, the word and the run where counting goes on, at first 0 -1 0. CORE_FULL: nothing
-   is lost. */
-EXPORT int column_pairs(pair_table *table, const int32_t *column, int64_t size, const int64_t *weights, int disjoint,
-                        int64_t *state) {
-    for (; state[0] + 1 < size; ++state[0]) {
-        int32_t left = column[state[0]], right = column[state[0] + 1];
-        if (left < 0)
-            state[1]++;
-        int64_t run = left >= 0 && left == right ? state[2] + 1 : 0;
-        if (left >= 0 && right >= 0 && !(disjoint && run && run % 2 == 0)) {
-            int failed = pairs_add_one(table, pair_key(left, right), weights[state[1]]);
-            if (failed)
-                return failed;
-        }
-        state[2] = run;
-    }
-    return CORE_OK;
-}
-
 /* Count the chains of a block. state[0:2]: the place and the word where counting goes on, at first 0 -1. */
 EXPORT int count_chains(chunk_table *table, const pair_table *links, const uint8_t *filter, int64_t busy,
                         const uint8_t *refused, const int32_t *column, const uint8_t *keys, int wide,
@@ -132,25 +112,5 @@ EXPORT int64_t rewrite_chains(const chunk_table *numbers, const pair_table *link
                 column[to++] = column[i];
         }
     }
-    return to;
-}
-
-/* Drop words of one token from a column, and their weights, in place. Returns the length of the column; `*words`: how
-   many words are left. */
-EXPORT int64_t drop_words(int32_t *column, int64_t size, int64_t *weights, int64_t *words) {
-    int64_t to = 0, kept = 0, word = 0;
-    for (int64_t i = 0; i + 1 < size; word++) {
-        int64_t end = i + 1;
-        while (column[end] >= 0)
-            end++;
-        if (end - i > 2) {
-            while (i < end)
-                column[to++] = column[i++];
-            weights[kept++] = weights[word];
-        }
-        i = end;
-    }
-    column[to++] = -1;
-    *words = kept;
     return to;
 }

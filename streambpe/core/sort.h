@@ -33,10 +33,10 @@
     HEAP(NAME##_heap, SLOT, NAME##_above)                                                                                \
     static void NAME(const void *context, SLOT *slots, uint64_t n, int depth) {                                          \
         SLOT other;                                                                                                      \
-        for (; n > 16 && depth; depth--) {                                                                               \
+        if (n > 16 && depth) {                                                                                           \
             SLOT *a = slots, *b = slots + n / 2, *c = slots + n - 1;                                                     \
             SLOT pivot = BELOW(context, a, b) ? (BELOW(context, b, c) ? *b : BELOW(context, a, c) ? *c : *a)             \
-                                           : (BELOW(context, a, c) ? *a : BELOW(context, b, c) ? *c : *b);               \
+                                              : (BELOW(context, a, c) ? *a : BELOW(context, b, c) ? *c : *b);            \
             uint64_t i = 0, j = n - 1;                                                                                   \
             for (;; i++, j--) {                                                                                          \
                 while (BELOW(context, slots + i, &pivot))                                                                \
@@ -49,19 +49,10 @@
                 slots[i] = slots[j];                                                                                     \
                 slots[j] = other;                                                                                        \
             }                                                                                                            \
-            uint64_t left = j + 1;                                                                                       \
-            if (left == n)                                                                                               \
-                left--;                                                                                                  \
-            if (left < n - left) {                                                                                       \
-                NAME(context, slots, left, depth - 1);                                                                   \
-                slots += left;                                                                                           \
-                n -= left;                                                                                               \
-            } else {                                                                                                     \
-                NAME(context, slots + left, n - left, depth - 1);                                                        \
-                n = left;                                                                                                \
-            }                                                                                                            \
-        }                                                                                                                \
-        if (n > 16) {                                                                                                    \
+            uint64_t left = j + 1 < n ? j + 1 : j;                                                                       \
+            NAME(context, slots, left, depth - 1);                                                                       \
+            NAME(context, slots + left, n - left, depth - 1);                                                            \
+        } else if (n > 16) {                                                                                             \
             for (uint64_t root = n / 2; root-- > 0;)                                                                     \
                 NAME##_heap_sink(context, slots, root, n);                                                               \
             while (--n) {                                                                                                \
@@ -70,14 +61,14 @@
                 slots[n] = other;                                                                                        \
                 NAME##_heap_sink(context, slots, 0, n);                                                                  \
             }                                                                                                            \
-            return;                                                                                                      \
-        }                                                                                                                \
-        for (uint64_t i = 1; i < n; i++) {                                                                               \
-            other = slots[i];                                                                                            \
-            uint64_t j = i;                                                                                              \
-            for (; j && BELOW(context, &other, slots + j - 1); j--)                                                      \
-                slots[j] = slots[j - 1];                                                                                 \
-            slots[j] = other;                                                                                            \
+        } else {                                                                                                         \
+            for (uint64_t i = 1; i < n; i++) {                                                                           \
+                other = slots[i];                                                                                        \
+                uint64_t j = i;                                                                                          \
+                for (; j && BELOW(context, &other, slots + j - 1); j--)                                                  \
+                    slots[j] = slots[j - 1];                                                                             \
+                slots[j] = other;                                                                                        \
+            }                                                                                                            \
         }                                                                                                                \
     }
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from streambpe.core import encoding
+from streambpe.core import binding, encoding
 from streambpe.core.learner import Figures
 
 ROOT = Path(__file__).parents[2]
@@ -72,8 +72,8 @@ def test_a_prototype_in_python_was_not_the_one_in_c():
     """Every exported function is bound, with as many arguments, of the same kinds, and the same result."""
     numbers = {"void": None, "int": ctypes.c_int, "int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64,
                "uint64_t": ctypes.c_uint64}  # fmt: skip
-    pointers = {ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(encoding._Model)}
-    bound = encoding._functions()
+    pointers = {ctypes.c_void_p, ctypes.c_char_p}
+    bound = binding.library()
     exports = re.findall(r"^EXPORT ([\w ]+?[ *]+)(\w+)\(([^)]*)\) \{", code_of_the_core(), flags=re.M)
     assert len(exports) > 50
     for result, name, arguments in exports:
@@ -126,11 +126,9 @@ def test_a_wheel_of_one_architecture_was_tagged_for_two(monkeypatch):
 @pytest.mark.long
 def test_the_same_sources_have_the_same_digest_wherever_they_are_built(tmp_path):
     """The library knows what it was made of; the package asks for that."""
-    from streambpe.core.binding import sources_digest
-
     hook = load_hook()
     library = hook.build(hook.compiler(), tmp_path / "_core.so")
-    assert digest_in(library) == hook.digest() == sources_digest()
+    assert digest_in(library) == hook.digest() == binding.sources_digest()
 
 
 @pytest.mark.long
