@@ -22,7 +22,7 @@ typedef struct {
     counted_pairs table;
     uint64_t most; /* slots at most */
     counted_pair *kept;
-    uint64_t room, many;       /* of `kept` */
+    uint64_t room, many; /* of `kept` */
     int64_t floor, best;
 } counting;
 
