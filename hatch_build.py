@@ -1,4 +1,5 @@
-"""Builds the compiled core: streambpe/core/*.c -> one shared library beside them, loaded with ctypes.
+"""Builds the compiled core: streambpe/core/core.c, which includes the other files, -> one shared library beside it,
+loaded with ctypes.
 
 Run by pip through hatchling, or by hand in a checkout: `python hatch_build.py`. The system's C compiler is used
 ($CC, cc, gcc, clang); where there is none, zig from PyPI, which is then asked for as a build requirement.
@@ -25,6 +26,7 @@ FLAGS = [
     "-O3",
     "-Wall",
     "-Wextra",
+    "-Wno-unused-parameter",  # functions of one type, of which not all look at everything
     "-Werror=implicit-function-declaration",
     "-fPIC",
     "-shared",
@@ -41,15 +43,10 @@ TARGETS = {
 }
 
 
-def sources() -> list[Path]:
-    """The C files, in the order of their names."""
-    return sorted(CORE.glob("*.c"))
-
-
 def digest() -> str:
     """What a library is asked for when it is loaded: whether it was made of these sources (core/binding.py)."""
     whole = hashlib.sha256()
-    for file in sorted([*sources(), *CORE.glob("*.h")]):
+    for file in sorted([*CORE.glob("*.c"), *CORE.glob("*.h")]):
         whole.update(file.name.encode() + b"\0" + file.read_bytes().replace(b"\r\n", b"\n") + b"\0")
     return whole.hexdigest()[:32]
 
@@ -67,9 +64,9 @@ def compiler() -> list[str]:
 
 
 def build(command: list[str], target: Path, flags: list[str] | None = None) -> Path:
-    """Compile all sources into one library; whole or not at all."""
+    """Compile the sources into one library; whole or not at all."""
     temporary = target.with_name(f"{target.name}.{os.getpid()}.new")
-    arguments = [*FLAGS, *(flags or []), f'-DCORE_DIGEST="{digest()}"', "-o", str(temporary), *map(str, sources())]
+    arguments = [*FLAGS, *(flags or []), f'-DCORE_DIGEST="{digest()}"', "-o", str(temporary), str(CORE / "core.c")]
     done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"The core did not compile: {shlex.join(command)} said\n{done.stderr}")

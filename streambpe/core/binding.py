@@ -88,14 +88,11 @@ def library() -> Any:
         ("lines_as_documents", _SIZE, _TEXT, _SIZE, ctypes.c_int, _PLACE),
         ("json_lines", None, _TEXT, _SIZE, _TEXT, _SIZE, _PLACE, _PLACE),
         ("merge_lists", _SIZE, _SIZE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE),
-        ("first_not_below", _SIZE, _PLACE, _PLACE, _SIZE, _TEXT, _SIZE),
-        ("first_out_of_order", _SIZE, _PLACE, _PLACE, _SIZE),
         ("lay_out_rows", None, _PLACE, _PLACE, _PLACE, _SIZE, _PLACE),
         ("pairs_new", _PLACE, ctypes.c_uint64),
         ("pairs_free", None, _PLACE),
         ("pairs_clear", None, _PLACE),
         ("pairs_size", _SIZE, _PLACE),
-        ("pairs_count", ctypes.c_int, _PLACE, _PLACE, _SIZE, _PLACE),
         ("pairs_add", ctypes.c_int, _PLACE, _PLACE, _PLACE, _SIZE, _SIZE, _SIZE, _SIZE, _PLACE),
         ("pairs_sorted", None, _PLACE, _PLACE, _PLACE),
         ("pairs_parted", None, _PLACE, _SIZE, _PLACE, _PLACE),
@@ -107,20 +104,17 @@ def library() -> Any:
         ("runs_some", None, _PLACE, _SIZE, _SIZE, *[_PLACE] * 4),
         ("column_pairs", ctypes.c_int, _PLACE, _PLACE, _SIZE, _PLACE, ctypes.c_int, _PLACE),
         ("merge_block", _SIZE, _PLACE, _PLACE, ctypes.c_int, _PLACE, _PLACE, _SIZE, *[_PLACE] * 6),
-        ("drop_words", _SIZE, _PLACE, _SIZE, _PLACE, _PLACE),
         ("filter_links", None, _PLACE, _PLACE),
         ("count_chains", ctypes.c_int, *[_PLACE] * 3, _SIZE, *[_PLACE] * 3, ctypes.c_int, _PLACE, _SIZE, _PLACE),
         ("rewrite_chains", _SIZE, *[_PLACE] * 3, _SIZE, *[_PLACE] * 3, ctypes.c_int, _SIZE, _PLACE, _PLACE),
         ("chunk_hashes", None, _PLACE, _PLACE, _SIZE, _PLACE),
         ("sum_documents", None, _PLACE, _SIZE, _PLACE, _PLACE, _PLACE),
-        ("split_text", _SIZE, _PLACE, ctypes.c_int, _TEXT, _SIZE, _PLACE),
         ("learner_new", _PLACE, ctypes.c_uint64, _PLACE),
         ("learner_free", None, _PLACE),
         ("learner_tokens", ctypes.c_int, _PLACE, _SIZE, *[_PLACE] * 8),
         ("learner_kinds", ctypes.c_int, _PLACE, _SIZE, _PLACE, _PLACE),
         ("learner_steps", ctypes.c_int, _PLACE, _SIZE, _PLACE),
         ("learner_block", ctypes.c_int, _PLACE, _TEXT, _SIZE),
-        ("learner_measure", _SIZE, _PLACE, _PLACE, _SIZE),
         ("learner_room", ctypes.c_int, _PLACE, _SIZE, _SIZE),
         ("learner_words", ctypes.c_int, _PLACE, _SIZE, _PLACE, _PLACE, _PLACE, _SIZE),
         ("learner_learn", ctypes.c_int, _PLACE, _SIZE, _SIZE, _SIZE, _SIZE, _SIZE, _PLACE, _SIZE, _PLACE),
@@ -134,6 +128,16 @@ def library() -> Any:
         ("learner_hot", _SIZE, _PLACE, _SIZE, _PLACE),
         ("learner_lives", None, _PLACE, _PLACE, _PLACE, _PLACE),
         ("learner_take", _SIZE, _PLACE, _SIZE, _SIZE, _SIZE, *[_PLACE] * 4),
+        ("rules_fill", ctypes.c_int, _PLACE, _SIZE, _PLACE, _PLACE, _PLACE, _SIZE),
+        ("encoder_new", _PLACE, _PLACE, ctypes.c_uint64, ctypes.c_uint64),
+        ("encoder_free", None, _PLACE),
+        ("encoder_bad", _SIZE, _PLACE),
+        ("encode_text", _SIZE, _PLACE, _TEXT, _SIZE, ctypes.c_int, _PLACE, _PLACE),
+        ("encode_chunks", _SIZE, _PLACE, _PLACE, _PLACE, _SIZE, _PLACE, _PLACE),
+        ("encode_symbols", _SIZE, _PLACE, _PLACE, _PLACE, _SIZE),
+        ("encode_joined", _SIZE, _PLACE, _PLACE, _SIZE, ctypes.c_int, _PLACE, _PLACE),
+        ("decoded_size", _SIZE, _PLACE, _SIZE, _PLACE, _SIZE),
+        ("decode_ids", None, _PLACE, _PLACE, _PLACE, _PLACE, _SIZE, _PLACE),
     ):
         function = getattr(loaded, str(name))
         function.restype, function.argtypes = result, arguments
@@ -203,12 +207,6 @@ class Split:
             if library().pages_needed(text, len(text), pages.ctypes.data):
                 classes.learn(np.flatnonzero(pages != classes.learned).tolist())
         return int(classes.table.ctypes.data)
-
-    def ends(self, text: bytes) -> Longs:
-        """Where the chunks of one text end."""
-        ends = np.empty(len(text), np.int64)
-        n = library().split_text(self.learn(text), self.preset, text, len(text), ends.ctypes.data)
-        return ends[:n]
 
 
 class ChunkTable:

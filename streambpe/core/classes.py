@@ -17,7 +17,7 @@ import regex
 Entries = npt.NDArray[np.uint16]
 PAGE = 256
 PAGES = 0x110000 // PAGE
-# the bits of split.h, in the order in which a later one wins
+# the bits of split.c, in the order in which a later one wins
 UPPER, TITLE, LOWER, CASELESS, MARK, NUMBER, SYMBOL, SPACE, BREAK, OTHER, _PICTURE, _JOINER = (
     1 << i for i in range(12)
 )

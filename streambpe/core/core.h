@@ -1,9 +1,13 @@
 /* What the loops of the core share. Each function says what it returns; negative numbers are these errors. */
-#ifndef STREAMBPE_CORE_H
-#define STREAMBPE_CORE_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "Keys of short chunks, and rows of a digest, are laid out for machines whose lowest byte comes first."
+#endif
 
 #ifdef _WIN32
 #define EXPORT __declspec(dllexport)
@@ -27,13 +31,66 @@ enum {
 #define SOON(address) (void)(address)
 #endif
 
-/* A number whose every bit depends on every bit of the key: where it stands in a table. */
-static inline uint64_t mixed(uint64_t key) {
-    key ^= key >> 32;
-    key *= 0x9E3779B97F4A7C15ull;
-    key ^= key >> 29;
-    key *= 0xBF58476D1CE4E5B9ull;
-    return key ^ key >> 32;
+/* Memory in bytes: taken, allowed, and the most that was taken at a time. Where it is refused, `why` says why. */
+typedef struct {
+    uint64_t bytes, limit, most;
+    int why;
+} budget;
+
+/* Count so many bytes more as taken; 0 if they are not allowed. */
+static int budget_allows(budget *own, uint64_t bytes) {
+    if (bytes > own->limit || own->bytes > own->limit - bytes) {
+        own->why = CORE_FULL;
+        return 0;
+    }
+    own->bytes += bytes;
+    if (own->bytes > own->most)
+        own->most = own->bytes;
+    return 1;
 }
 
-#endif
+/* New memory, zeroed; NULL: there is none. */
+static void *budget_take(budget *own, uint64_t bytes) {
+    if (!budget_allows(own, bytes))
+        return NULL;
+    void *memory = calloc(1, bytes ? bytes : 1);
+    if (!memory) {
+        own->bytes -= bytes;
+        own->why = CORE_NO_MEMORY;
+    }
+    return memory;
+}
+
+static void budget_give(budget *own, void *memory, uint64_t bytes) {
+    free(memory);
+    if (memory)
+        own->bytes -= bytes;
+}
+
+/* Make the array that `array` points to one of `size` items, the new ones zeros; it has `old` items so far. 0: there is
+   no room. */
+static int budget_resize(budget *own, void *array, uint64_t old, uint64_t size, uint64_t item) {
+    void *before, *larger = budget_take(own, size * item);
+    if (!larger)
+        return 0;
+    memcpy(&before, array, sizeof before);
+    if (before)
+        memcpy(larger, before, old * item);
+    budget_give(own, before, old * item);
+    memcpy(array, &larger, sizeof larger);
+    return 1;
+}
+
+/* Make room for `needed` items in an array that has room for `*room`: twice as much if the limit allows. */
+static int budget_room(budget *own, void *array, uint64_t *room, uint64_t needed, uint64_t item) {
+    if (needed <= *room)
+        return 1;
+    uint64_t size = *room * 2 > needed ? *room * 2 : needed;
+    if (!budget_resize(own, array, *room, size, item)) {
+        size = needed + (needed >> 4);
+        if (!budget_resize(own, array, *room, size, item))
+            return 0;
+    }
+    *room = size;
+    return 1;
+}

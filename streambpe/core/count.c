@@ -9,10 +9,6 @@
    Counting stops where the table is full, and goes on from there when it is called with another table.
 
    Judge: tests/text/test_chunker.py, which counts what the `regex` module finds. */
-#include "split.h"
-#include "table.h"
-
-#include <string.h>
 
 #ifndef CORE_DIGEST
 #define CORE_DIGEST ""
@@ -35,15 +31,8 @@ EXPORT int64_t pages_needed(const uint8_t *text, int64_t size, uint8_t *pages) {
             p++;
         if (p == end)
             break;
-        unsigned page = 0, length = 1;
-        if (*p >= 0xF0 && *p < 0xF8 && end - p >= 4)
-            page = (*p & 7u) << 10 | (p[1] & 63u) << 4 | (p[2] & 63u) >> 2, length = 4;
-        else if (*p >= 0xE0 && *p < 0xF0 && end - p >= 3)
-            page = (*p & 15u) << 4 | (p[1] & 63u) >> 2, length = 3;
-        else if (*p >= 0xC0 && *p < 0xE0 && end - p >= 2)
-            page = (*p & 31u) >> 2, length = 2;
-        p += length;
-        if (page < 0x1100 && !pages[page])
+        uint32_t page = utf8_point(p, end, &p) >> 8;
+        if (page < NO_POINT >> 8 && !pages[page])
             pages[page] = 1, needed++;
     }
     return needed;
@@ -67,12 +56,12 @@ EXPORT int64_t lines_as_documents(const uint8_t *data, int64_t size, int inside,
     return to - out;
 }
 
-/* A word with a mark put before it, laid where the table would keep it; NULL: `*why` says why not. */
-static const uint8_t *marked_word(chunk_table *table, const uint8_t *word, uint64_t length, int *why) {
-    if (!table_room(table, length + 3, why))
+/* A word with a mark put before it, laid where the table would keep it; NULL: there is no room. */
+static const uint8_t *marked_word(chunk_table *table, const uint8_t *word, uint64_t length) {
+    if (!table_room(table, length + 3))
         return NULL;
     uint8_t *made = table->text + table->text_used;
-    memcpy(made, "\xE2\x96\x81", 3);
+    memcpy(made, WORD_MARK, 3);
     memcpy(made + 3, word, length);
     return made;
 }
@@ -95,19 +84,19 @@ EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, in
             const uint8_t *after = split(classes, p, stop, &memo), *chunk = p;
             uint64_t length = (uint64_t)(after - p);
             int64_t *n = NULL;
-            int fresh, why = CORE_OK;
+            int fresh;
             if (preset == WHITESPACE) {
-                if (character_class(classes, p, stop) & SPACE) {
+                if (is(classes, p, stop, SPACE)) {
                     p = after;
                     continue;
                 }
-                chunk = marked_word(table, p, length, &why);
+                chunk = marked_word(table, p, length);
                 length += 3;
             }
             if (chunk)
-                n = table_find(table, chunk, length, &fresh, &why);
+                n = table_find(table, chunk, length, &fresh);
             if (!n)
-                return why;
+                return table->budget.why;
             if (!ids) {
                 ++*n;
                 ++*many;
@@ -132,28 +121,9 @@ EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, in
 EXPORT int table_add(chunk_table *table, const int64_t *offsets, const uint8_t *bytes, const int64_t *n, int64_t size,
                      int64_t *at) {
     for (; *at < size; ++*at) {
-        int fresh, why;
-        int64_t *held = table_find(table, bytes + offsets[*at], (uint64_t)(offsets[*at + 1] - offsets[*at]), &fresh, &why);
-        if (!held)
-            return why;
-        if (n[*at] > INT64_MAX - *held)
-            return CORE_OVERFLOW;
-        *held += n[*at];
+        int failed = table_add_one(table, bytes + offsets[*at], (uint64_t)(offsets[*at + 1] - offsets[*at]), n[*at]);
+        if (failed)
+            return failed;
     }
     return CORE_OK;
-}
-
-/* Write where the chunks of one text end to ends[0:], one for every chunk. Returns how many. */
-EXPORT int64_t split_text(const uint16_t *classes, int preset, const uint8_t *text, int64_t size, int64_t *ends) {
-    split_function split = split_preset(preset);
-    const uint8_t *p = text, *end = text + size;
-    split_memo memo = {0};
-    int64_t n = 0;
-    if (!split)
-        return CORE_DAMAGED;
-    while (p < end) {
-        p = split(classes, p, end, &memo);
-        ends[n++] = p - text;
-    }
-    return n;
 }

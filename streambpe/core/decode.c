@@ -3,9 +3,6 @@
        ids 262 1042   sizes[262] = 4, sizes[1042] = 4   ->   8 bytes   " the" " cat"
 
    Judge: streambpe/model/replay.py, Model.decode_bytes. */
-#include "core.h"
-
-#include <string.h>
 
 /* How many bytes the ids stand for; -1 - i if id i is not below `many`, or stands for no bytes (its size is -1). */
 EXPORT int64_t decoded_size(const int32_t *sizes, int64_t many, const int64_t *ids, int64_t n) {

@@ -8,10 +8,6 @@
    So the cache never grows and is never emptied, and what it holds decides nothing but time.
 
    Judge: streambpe/model/replay.py. */
-#include "encode.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* One thread's encoder of a model, with a cache of `cache_bytes` and at most `limit` bytes for a long sequence. */
 EXPORT encoder *encoder_new(const encode_model *model, uint64_t cache_bytes, uint64_t limit) {
@@ -43,31 +39,19 @@ EXPORT int64_t encoder_bad(const encoder *encoder) {
 
 /* ----------------------------------------------------------------------------------------------------------- symbols */
 
-/* The code point at `p`, which is the first of `length` bytes. */
-static inline uint32_t point_at(const uint8_t *p, const uint8_t *end, int *length) {
-    *length = *p < 0x80 ? 1 : *p < 0xE0 ? 2 : *p < 0xF0 ? 3 : 4;
-    if (end - p < *length) { /* no UTF-8, though the caller promised that */
-        *length = (int)(end - p);
-        return 0xFFFD;
-    }
-    uint32_t point = *length == 1   ? p[0]
-                     : *length == 2 ? (p[0] & 31u) << 6 | (p[1] & 63u)
-                     : *length == 3 ? (p[0] & 15u) << 12 | (p[1] & 63u) << 6 | (p[2] & 63u)
-                                    : (p[0] & 7u) << 18 | (p[1] & 63u) << 12 | (p[2] & 63u) << 6 | (p[3] & 63u);
-    return point < 0x110000 ? point : 0xFFFD;
-}
-
 /* Write the symbols of text[0:size] to `out`. Returns how many, or ENCODE_UNKNOWN. */
 static int64_t symbols_of(encoder *encoder, const uint8_t *text, int64_t size, int32_t *out) {
     const encode_model *model = &encoder->model;
     const uint8_t *p = text, *end = text + size;
     const int32_t *table = model->symbols;
     int32_t *to = out;
-    int length = 1;
-    for (; p < end; p += length) {
+    const uint8_t *next;
+    for (; p < end; p = next) {
         uint32_t point = *p;
-        if (model->alphabet != BYTES)
-            point = point_at(p, end, &length);
+        if (model->alphabet == BYTES)
+            next = p + 1;
+        else if ((point = utf8_point(p, end, &next)) == NO_POINT)
+            point = 0xFFFD; /* no UTF-8, though the caller promised that */
         int32_t symbol = table[point];
         if (model->alphabet == SCRIPT && symbol) {
             *to++ = symbol;
@@ -77,8 +61,8 @@ static int64_t symbols_of(encoder *encoder, const uint8_t *text, int64_t size, i
         } else if (model->unknown == KEEP) {
             *to++ = UNKNOWN;
         } else if (model->unknown == ESCAPE) {
-            for (int i = 0; i < length; i++)
-                *to++ = model->escape + p[i];
+            for (; p < next; p++)
+                *to++ = model->escape + *p;
         } else if (model->unknown == REFUSE)
             return ENCODE_UNKNOWN;
     }
@@ -87,7 +71,7 @@ static int64_t symbols_of(encoder *encoder, const uint8_t *text, int64_t size, i
 
 /* Write the symbols of a chunk, with those of the mark before it if it has one. */
 static int64_t symbolise(encoder *encoder, const uint8_t *chunk, uint64_t length, int marked, int32_t *out) {
-    int64_t before = marked ? symbols_of(encoder, (const uint8_t *)"\xE2\x96\x81", 3, out) : 0;
+    int64_t before = marked ? symbols_of(encoder, (const uint8_t *)WORD_MARK, 3, out) : 0;
     if (before < 0)
         return before;
     int64_t n = symbols_of(encoder, chunk, (int64_t)length, out + before);
@@ -97,15 +81,14 @@ static int64_t symbolise(encoder *encoder, const uint8_t *chunk, uint64_t length
 /* ------------------------------------------------------------------------------------------------------------- chunk */
 
 /* Below 0, 0 or above 0: the stop word stands before the chunk (with its mark), is equal to it, or stands behind it. */
-static int compared(const uint8_t *word, uint64_t size, const uint8_t *chunk, uint64_t length, int marked) {
+static int compare_word(const uint8_t *word, uint64_t size, const uint8_t *chunk, uint64_t length, int marked) {
     if (marked) {
-        int order = memcmp(word, "\xE2\x96\x81", size < 3 ? size : 3);
+        int order = memcmp(word, WORD_MARK, size < 3 ? size : 3);
         if (order || size < 3)
             return order ? order : -1;
         word += 3, size -= 3;
     }
-    int order = memcmp(word, chunk, size < length ? size : length);
-    return order ? order : size < length ? -1 : size > length;
+    return compare_bytes(word, size, chunk, length);
 }
 
 /* The log id of the chunk if it is a stop word, or -1. */
@@ -113,7 +96,7 @@ static int32_t stop_word(const encode_model *model, const uint8_t *chunk, uint64
     int64_t low = 0, high = model->stops;
     while (low < high) {
         int64_t middle = low + (high - low) / 2, at = model->stop_at[middle];
-        int order = compared(model->stop_text + at, (uint64_t)(model->stop_at[middle + 1] - at), chunk, length, marked);
+        int order = compare_word(model->stop_text + at, (uint64_t)(model->stop_at[middle + 1] - at), chunk, length, marked);
         if (!order)
             return model->stop_ids[middle];
         if (order < 0)
@@ -122,6 +105,20 @@ static int32_t stop_word(const encode_model *model, const uint8_t *chunk, uint64
             high = middle;
     }
     return -1;
+}
+
+/* Turn log ids into model ids. */
+static int name_ids(encoder *encoder, int32_t *ids, int64_t n) {
+    const encode_model *model = &encoder->model;
+    for (int64_t i = 0; model->names && i < n; i++) {
+        int32_t name = ids[i] < 0 ? model->unknown_name : model->names[ids[i]];
+        if (name < 0) {
+            encoder->bad = ids[i];
+            return ENCODE_DEAD;
+        }
+        ids[i] = name;
+    }
+    return CORE_OK;
 }
 
 static int64_t encode_anew(encoder *encoder, const uint8_t *chunk, uint64_t length, int marked, int32_t *out, int *whole) {
@@ -144,17 +141,10 @@ static int64_t encode_anew(encoder *encoder, const uint8_t *chunk, uint64_t leng
             return n;
         *whole = n == 1 && out[0] >= 0;
     }
-    if (model->side || !model->names)
+    if (model->side)
         return n;
-    for (int64_t i = 0; i < n; i++) {
-        int32_t name = out[i] < 0 ? model->unknown_name : model->names[out[i]];
-        if (name < 0) {
-            encoder->bad = out[i];
-            return ENCODE_DEAD;
-        }
-        out[i] = name;
-    }
-    return n;
+    int error = name_ids(encoder, out, n);
+    return error ? error : n;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- cache */
@@ -163,7 +153,9 @@ static inline int same_key(const uint64_t a[4], const uint64_t b[4]) {
     return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]));
 }
 
-int64_t chunk_ids(encoder *encoder, const chunk_look *look, int32_t *out, int *whole) {
+/* Write the ids of a chunk, log or model ids as the cache keeps them. Returns how many, or an error. `out` has room for
+   the chunk's symbols, and for CACHED_IDS at least. */
+static int64_t chunk_ids(encoder *encoder, const chunk_look *look, int32_t *out, int *whole) {
     cached_chunk *slot = look->slot;
     *whole = 0;
     if (!look->length)

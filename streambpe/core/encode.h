@@ -14,12 +14,6 @@
    decode.c          ids to bytes
 
    Threads share only what is never written. Judge: streambpe/model/replay.py (tests/encode/test_encode_core.py). */
-#ifndef STREAMBPE_ENCODE_H
-#define STREAMBPE_ENCODE_H
-
-#include "core.h"
-
-#include <string.h>
 
 enum {
     ENCODE_UNKNOWN = -6, /* the text holds a symbol that the model's alphabet does not have */
@@ -32,21 +26,22 @@ enum {
 enum { UNKNOWN = -1, END_OF_TEXT = -2, WHOLE = 1 << 30 }; /* in a stream of ids: streambpe/encode/encoder.py */
 
 typedef struct {
-    uint64_t key;  /* left << 32 | right */
-    int32_t event; /* the first that joins them; NEVER: the slot is free */
-    int32_t made;
-} pair_slot;
+    uint64_t key;  /* of the pair; 0: free */
+    int32_t event; /* the first that joins them; NEVER in a free slot */
+} rule_slot;
+
+#define UPPER_BITS(key) ((key) * 0x9E3779B97F4A7C15ull >> 32)
+HASH(rule_slots, rule_slot, UPPER_BITS)
 
 /* The events of one kind; all arrays are the caller's. */
 typedef struct {
-    pair_slot *slots;        /* open addressing, 1 << bits of them, at most half of them in use */
+    rule_slots pairs;        /* at most half of the slots are in use */
     const int32_t *made;     /* event -> the token that it makes */
     const int32_t *later;    /* event -> the next event of the same pair or token; NULL: no event has one */
     const int32_t *deletion; /* id -> the first event that splits it, or NEVER; NULL: nothing is split */
     const int64_t *into_at;  /* event -> its parts: into[into_at[event]:into_at[event + 1]] */
     const int32_t *into;
     const int32_t *sizes; /* id -> how many base symbols it has; only asked for parts */
-    int32_t bits;
     int32_t events; /* how many */
     int32_t backwards; /* of superwords: an earlier event may follow a later one, see encode_replay.c */
 } pair_rules;
@@ -61,7 +56,7 @@ typedef struct {
     const uint8_t *stop_text;         /* stop words, in the order of their bytes */
     const int64_t *stop_at;
     const int32_t *stop_ids;
-    const uint16_t *classes; /* of the split, as in split.h */
+    const uint16_t *classes; /* of the split, as in split.c */
     int64_t stops;
     int64_t window; /* symbols of a long sequence that are replayed together */
     int32_t alphabet, unknown; /* of the enums below */
@@ -83,7 +78,7 @@ typedef struct {
     int32_t *heads;                   /* of events: the first node that waits for it, or -1 */
     uint64_t *bits, *summary;         /* of events with a node; of words of `bits` */
     int64_t places, events;           /* how many there is room for; a place has two nodes: its pair, its deletion */
-    uint64_t bytes, limit;
+    uint64_t limit;
 } replay_space;
 
 enum { SHORT_SEQUENCE = 48 }; /* up to so many symbols, the next event is found by looking at all of them */
@@ -107,18 +102,9 @@ typedef struct {
     int64_t bad;
 } encoder;
 
-static inline const pair_slot *find_pair(const pair_rules *rules, int32_t left, int32_t right) {
-    uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right, mask = ((uint64_t)1 << rules->bits) - 1;
-    uint64_t at = (key * 0x9E3779B97F4A7C15ull) >> (64 - rules->bits);
-    const pair_slot *slots = rules->slots;
-    while (slots[at].key != key && slots[at].event != NEVER)
-        at = (at + 1) & mask;
-    return slots + at;
-}
-
 /* The first event from `from` on that joins the pair, or NEVER. */
 static inline int32_t pair_event(const pair_rules *rules, int32_t left, int32_t right, int32_t from) {
-    int32_t event = find_pair(rules, left, right)->event;
+    int32_t event = rule_slots_at(&rules->pairs, pair_key(left, right))->event;
     while (event < from)
         event = rules->later ? rules->later[event] : NEVER;
     return event;
@@ -131,19 +117,6 @@ static inline int32_t deletion_event(const pair_rules *rules, int32_t token, int
         event = rules->later[event];
     return event;
 }
-
-/* Replay token[0:n] in place, at most SHORT_SEQUENCE symbols. Returns how many tokens are left. */
-int64_t replay_short(const pair_rules *rules, int32_t *token, int64_t n);
-
-/* The same for any number of symbols, `window` of them at a time, or an error. ENCODE_AGAIN: the tokens are lost, lay
-   them out anew and take a window four times as large. */
-int64_t replay_long(replay_space *space, const pair_rules *rules, int32_t *token, int64_t n, int64_t window);
-
-/* Replay any number of symbols; a copy of them is kept while a window may turn out too small. */
-int64_t replay(replay_space *space, const pair_rules *rules, int32_t *token, int64_t n, int64_t window);
-
-/* Give the memory of a space back. */
-void replay_release(replay_space *space);
 
 /* A chunk and where the cache would have it. */
 typedef struct {
@@ -173,7 +146,7 @@ static inline void chunk_key(uint64_t key[4], const uint8_t *chunk, uint64_t len
     key[3] |= (length | (uint64_t)marked << 7) << 56;
 }
 
-static inline uint64_t chunk_hash(const uint64_t key[4]) {
+static inline uint64_t cache_place(const uint64_t key[4]) {
     uint64_t hash = key[0] * 0x9E3779B97F4A7C15ull ^ key[1] * 0xBF58476D1CE4E5B9ull;
     hash += key[2] * 0x94D049BB133111EBull ^ key[3] * 0x9FB21C651E98DF25ull;
     hash ^= hash >> 32;
@@ -189,14 +162,8 @@ static inline void chunk_at(const encoder *encoder, const uint8_t *chunk, uint64
     look->slot = NULL;
     if (length - 1 < CACHED_BYTES) {
         chunk_key(look->key, chunk, length, end, marked);
-        look->slot = encoder->cache + (chunk_hash(look->key) & (encoder->sets - 1)) * 2;
-        __builtin_prefetch(look->slot);
-        __builtin_prefetch(look->slot + 1);
+        look->slot = encoder->cache + (cache_place(look->key) & (encoder->sets - 1)) * 2;
+        SOON(look->slot);
+        SOON(look->slot + 1);
     }
 }
-
-/* Write the ids of a chunk, log or model ids as the cache keeps them. Returns how many, or an error. `out` has room for
-   the chunk's symbols, and for CACHED_IDS at least. */
-int64_t chunk_ids(encoder *encoder, const chunk_look *look, int32_t *out, int *whole);
-
-#endif

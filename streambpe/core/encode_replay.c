@@ -21,25 +21,20 @@
    the smallest of all, and until then nothing in it changes.
 
    Judge: streambpe/model/replay.py. */
-#include "encode.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* Fill an empty table with pairs and the first event of each. CORE_DAMAGED: too many pairs, or one is there twice. */
-EXPORT int pairs_fill(pair_slot *slots, int bits, const int32_t *left, const int32_t *right, const int32_t *event,
-                      const int32_t *made, int64_t n) {
-    uint64_t mask = ((uint64_t)1 << bits) - 1;
-    for (uint64_t i = 0; i <= mask; i++)
-        slots[i] = (pair_slot){0, NEVER, 0};
-    if ((uint64_t)n * 2 > mask + 1)
+EXPORT int rules_fill(rule_slot *slots, int64_t size, const int32_t *left, const int32_t *right, const int32_t *event,
+                      int64_t n) {
+    rule_slots pairs = {slots, (uint64_t)size - 1, 0};
+    for (int64_t i = 0; i < size; i++)
+        slots[i] = (rule_slot){0, NEVER};
+    if (n * 2 > size)
         return CORE_DAMAGED;
     for (int64_t i = 0; i < n; i++) {
-        pair_rules rules = {.slots = slots, .bits = bits};
-        pair_slot *slot = (pair_slot *)find_pair(&rules, left[i], right[i]);
-        if (slot->event != NEVER)
+        rule_slot *slot = rule_slots_at(&pairs, pair_key(left[i], right[i]));
+        if (slot->key)
             return CORE_DAMAGED;
-        *slot = (pair_slot){(uint64_t)(uint32_t)left[i] << 32 | (uint32_t)right[i], event[i], made[i]};
+        *slot = (rule_slot){pair_key(left[i], right[i]), event[i]};
     }
     return CORE_OK;
 }
@@ -56,18 +51,23 @@ static inline int32_t next_at(const pair_rules *rules, const int32_t *token, int
     return event;
 }
 
-int64_t replay_short(const pair_rules *rules, int32_t *token, int64_t n) {
-    int32_t waits[SHORT_SEQUENCE];
+/* Replay token[0:n] in place, at most SHORT_SEQUENCE symbols. Returns how many tokens are left. */
+static int64_t replay_short(const pair_rules *rules, int32_t *token, int64_t n) {
+    int32_t waits[SHORT_SEQUENCE], best = -1;
     for (int64_t i = 0; i < n; i++)
         waits[i] = next_at(rules, token, i, n, 0);
     for (;;) {
-        int32_t best = NEVER;
+        int32_t last = best;
         int64_t at = 0;
+        best = NEVER;
         for (int64_t i = 0; i < n; i++)
             if (waits[i] < best)
                 best = waits[i], at = i;
         if (best == NEVER)
             return n;
+        for (int64_t i = 0; rules->backwards && i < n && best < last; i++)
+            if (waits[i] == last) /* an event is made at all its places before an earlier one */
+                best = last, at = i;
         int64_t parts = rules->deletion ? rules->into_at[best + 1] - rules->into_at[best] : 0;
         int64_t behind = n - at - (parts ? 1 : 2), made = parts ? parts : 1;
         memmove(token + at + made, token + n - behind, (size_t)behind * sizeof *token);
@@ -78,75 +78,45 @@ int64_t replay_short(const pair_rules *rules, int32_t *token, int64_t n) {
         else
             token[at] = rules->made[best];
         for (int64_t i = at ? at - 1 : 0; i < at + made; i++)
-            waits[i] = next_at(rules, token, i, n, best + 1);
-    }
-}
-
-/* As replay_short, for rules that go backwards. */
-static int64_t join_smallest(const pair_rules *rules, int32_t *token, int64_t n) {
-    for (;;) {
-        const pair_slot *best = NULL;
-        for (int64_t i = 0; i + 1 < n; i++) {
-            const pair_slot *slot = find_pair(rules, token[i], token[i + 1]);
-            if (slot->event != NEVER && (!best || slot->event < best->event))
-                best = slot;
-        }
-        if (!best)
-            return n;
-        int64_t kept = 0;
-        int32_t left = (int32_t)(best->key >> 32), right = (int32_t)best->key;
-        for (int64_t i = 0; i < n; i++) {
-            int both = token[i] == left && i + 1 < n && token[i + 1] == right;
-            token[kept++] = both ? best->made : token[i];
-            i += both;
-        }
-        n = kept;
+            waits[i] = next_at(rules, token, i, n, rules->backwards ? 0 : best + 1);
     }
 }
 
 /* -------------------------------------------------------------------------------------------------------------- long */
 
-void replay_release(replay_space *space) {
-    int32_t *arrays[] = {space->token, space->waits, space->heads};
-    for (int i = 0; i < 3; i++)
-        free(arrays[i]);
+/* Give the memory of a space back. */
+static void replay_release(replay_space *space) {
     free(space->bits);
-    free(space->crossed);
     *space = (replay_space){.limit = space->limit};
 }
 
 /* Room for so many places and events. */
-static int reserve(replay_space *space, const pair_rules *rules, int64_t places) {
+static int replay_reserve(replay_space *space, const pair_rules *rules, int64_t places) {
     if (places <= space->places && rules->events <= space->events)
         return CORE_OK;
     if (places < space->places)
         places = space->places;
     int64_t events = rules->events > space->events ? rules->events : space->events, words = events / 64 + 1;
     int64_t summary = words / 64 + 1;
-    uint64_t bytes = (uint64_t)places * (11 * 4 + 1) + (uint64_t)events * 4 + (uint64_t)(words + summary) * 8;
+    uint64_t bytes = (uint64_t)places * (11 * 4 + 1) + (uint64_t)(events + 1) * 4 + (uint64_t)(words + summary) * 8;
     replay_release(space);
-    if (bytes > space->limit)
+    if (bytes > space->limit || places >= INT32_MAX / 2)
         return CORE_FULL;
-    if (places >= INT32_MAX / 2)
-        return CORE_FULL;
-    space->token = malloc((size_t)places * 5 * sizeof *space->token); /* next, previous, stretch, fresh behind it */
-    space->waits = malloc((size_t)places * 6 * sizeof *space->waits); /* after, before behind it, two nodes per place */
-    space->heads = malloc((size_t)(events + 1) * sizeof *space->heads);
-    space->bits = calloc((size_t)(words + summary), sizeof *space->bits);
-    space->crossed = malloc((size_t)places);
-    if (!space->token || !space->waits || !space->heads || !space->bits || !space->crossed) {
-        replay_release(space);
+    if (!(space->bits = calloc(1, bytes))) /* all others behind it */
         return CORE_NO_MEMORY;
-    }
+    space->summary = space->bits + words;
+    space->token = (int32_t *)(space->summary + summary);
     space->next = space->token + places;
     space->previous = space->next + places;
     space->stretch = space->previous + places;
     space->fresh = space->stretch + places;
+    space->waits = space->fresh + places;
     space->after = space->waits + 2 * places;
     space->before = space->after + 2 * places;
-    space->summary = space->bits + words;
+    space->heads = space->before + 2 * places;
+    space->crossed = (uint8_t *)(space->heads + events + 1);
     memset(space->heads, 0xFF, (size_t)(events + 1) * sizeof *space->heads);
-    space->places = places, space->events = events, space->bytes = bytes;
+    space->places = places, space->events = events;
     return CORE_OK;
 }
 
@@ -288,9 +258,11 @@ static void work_off_all(replay_space *space, const pair_rules *rules, int32_t n
 
 enum { KEPT_PLACES = 1 << 16 }; /* larger space is given back when a sequence is done */
 
-int64_t replay_long(replay_space *space, const pair_rules *rules, int32_t *token, int64_t n, int64_t window) {
+/* Replay any number of symbols, `window` of them at a time. Returns how many tokens are left, or an error. ENCODE_AGAIN:
+   the tokens are lost, lay them out anew and take a window four times as large. */
+static int64_t replay_long(replay_space *space, const pair_rules *rules, int32_t *token, int64_t n, int64_t window) {
     int64_t at = 0, written = 0, left = 0; /* `left`: symbols of the last stretch before `at`, in space->stretch */
-    int error = reserve(space, rules, n <= window ? n : 2 * window);
+    int error = replay_reserve(space, rules, n <= window ? n : 2 * window);
     if (error)
         return error;
     while (at < n) {
@@ -326,11 +298,12 @@ int64_t replay_long(replay_space *space, const pair_rules *rules, int32_t *token
     return written;
 }
 
-int64_t replay(replay_space *space, const pair_rules *rules, int32_t *token, int64_t n, int64_t window) {
+/* Replay any number of symbols; a copy of them is kept while a window may turn out too small. */
+static int64_t replay(replay_space *space, const pair_rules *rules, int32_t *token, int64_t n, int64_t window) {
     if (n < 2)
         return n;
     if (n <= SHORT_SEQUENCE)
-        return rules->backwards ? join_smallest(rules, token, n) : replay_short(rules, token, n);
+        return replay_short(rules, token, n);
     uint64_t bytes = (uint64_t)n * sizeof *token;
     int32_t *copy = NULL;
     int64_t made;

@@ -13,10 +13,6 @@
        |in|the|   |end|of|x|   ->   head in the (hold 1),  body "end of"  x
 
    Judge: streambpe/model/replay.py. */
-#include "encode.h"
-#include "split.h"
-
-#include <string.h>
 
 enum { HOLD_FIRST = 1, HOLD_LAST = 2 };
 
@@ -30,23 +26,7 @@ typedef struct {
     int first;     /* nothing has ended a run yet, and the first run is held */
 } writer;
 
-/* Turn out[from:n] from log ids to model ids. */
-static int name_from(writer *to, int64_t from) {
-    const encode_model *model = &to->encoder->model;
-    if (!model->names)
-        return CORE_OK;
-    for (int64_t i = from; i < to->n; i++) {
-        int32_t id = to->out[i], name = id < 0 ? model->unknown_name : model->names[id];
-        if (name < 0) {
-            to->encoder->bad = id;
-            return ENCODE_DEAD;
-        }
-        to->out[i] = name;
-    }
-    return CORE_OK;
-}
-
-static void hold(writer *to, int64_t from) {
+static void hold_from(writer *to, int64_t from) {
     for (int64_t i = from; i < to->n; i++)
         to->out[i] |= WHOLE;
 }
@@ -59,7 +39,7 @@ static int end_run(writer *to) {
     if (run < 0)
         return CORE_OK;
     if (first) {
-        hold(to, run);
+        hold_from(to, run);
         to->head = to->n;
         return CORE_OK;
     }
@@ -68,16 +48,16 @@ static int end_run(writer *to) {
     if (n < 0)
         return (int)n;
     to->n = run + n;
-    return name_from(to, run);
+    return name_ids(to->encoder, to->out + run, n);
 }
 
 /* Whether some superword holds these two side by side. */
 static inline int borders(const encode_model *model, int32_t left, int32_t right) {
-    return model->side[left] & 1 && model->side[right] & 2 && find_pair(&model->borders, left, right)->event != NEVER;
+    return model->side[left] & 1 && model->side[right] & 2 && rule_slots_find(&model->borders.pairs, pair_key(left, right));
 }
 
 /* Take in a chunk whose `n` ids stand behind the stream. `whole`: it is one token that a superword may take up. */
-static inline int put(writer *to, int64_t n, int whole) {
+static inline int put_chunk(writer *to, int64_t n, int whole) {
     const encode_model *model = &to->encoder->model;
     int error;
     if (!model->side) {
@@ -101,7 +81,7 @@ static inline int put(writer *to, int64_t n, int whole) {
         to->run = was;
         return CORE_OK;
     }
-    return name_from(to, was);
+    return name_ids(to->encoder, to->out + was, n);
 }
 
 static inline int put_end(writer *to) {
@@ -112,7 +92,7 @@ static inline int put_end(writer *to) {
 
 /* End the stream. parts: how many ids are held at the front, where those held at the end begin, whether anything ended
    a run. */
-static int64_t finish(writer *to, int held, int64_t parts[3]) {
+static int64_t end_stream(writer *to, int held, int64_t *parts) {
     int error = CORE_OK;
     int64_t last = to->n, closed = !to->first || !(held & HOLD_LAST);
     if (to->run >= 0 && held & HOLD_LAST) {
@@ -120,7 +100,7 @@ static int64_t finish(writer *to, int held, int64_t parts[3]) {
             to->head = to->n;
         else
             last = to->run;
-        hold(to, to->run);
+        hold_from(to, to->run);
         to->run = -1;
     } else if (to->run >= 0) {
         error = end_run(to);
@@ -132,17 +112,17 @@ static int64_t finish(writer *to, int held, int64_t parts[3]) {
 }
 
 /* So many chunks are split before the first is looked up, so that the cache's memory is fetched meanwhile. */
-enum { AHEAD = 16 };
+enum { CHUNKS_AHEAD = 16 };
 
 /* Encode a buffer to out[0:], which has room for all its symbols, its ends of documents and CACHED_IDS more. Returns
    how many ids, or an error. CORE_CLASS: the text needs more pages of classes. They are marked as known now, and the
    caller must fill them before the next call. */
-EXPORT int64_t encode_text(encoder *encoder, const uint8_t *text, int64_t size, int held, int32_t *out, int64_t parts[3]) {
+EXPORT int64_t encode_text(encoder *encoder, const uint8_t *text, int64_t size, int held, int32_t *out, int64_t *parts) {
     const encode_model *model = &encoder->model;
     split_function usual = split_preset(model->preset), other = model->special < 0 ? usual : split_preset(model->special);
     const uint8_t *p = text, *end = text + size;
     writer to = {encoder, out, 0, -1, 0, held & HOLD_FIRST && model->side};
-    chunk_look looks[AHEAD];
+    chunk_look looks[CHUNKS_AHEAD];
     int marked = model->preset == WHITESPACE, error = CORE_OK, whole;
     if (!usual || !other)
         return CORE_DAMAGED;
@@ -154,15 +134,15 @@ EXPORT int64_t encode_text(encoder *encoder, const uint8_t *text, int64_t size, 
         split_memo memo = {0};
         while (p < stop) {
             int many = 0;
-            while (p < stop && many < AHEAD) {
+            while (p < stop && many < CHUNKS_AHEAD) {
                 const uint8_t *after = split(model->classes, p, stop, &memo);
-                if (!marked || !(character_class(model->classes, p, stop) & SPACE))
+                if (!marked || !is(model->classes, p, stop, SPACE))
                     chunk_at(encoder, p, (uint64_t)(after - p), end, marked, looks + many++);
                 p = after;
             }
             for (int i = 0; i < many; i++) {
                 int64_t n = chunk_ids(encoder, looks + i, out + to.n, &whole);
-                if (n < 0 || (n = put(&to, n, whole)) < 0)
+                if (n < 0 || (n = put_chunk(&to, n, whole)) < 0)
                     return n;
             }
         }
@@ -170,29 +150,7 @@ EXPORT int64_t encode_text(encoder *encoder, const uint8_t *text, int64_t size, 
             return error;
         p = stop + (stop < end);
     }
-    return finish(&to, held, parts);
-}
-
-/* The same for text that is split already: chunk i is bytes[offsets[i]:offsets[i + 1]], and each of `rows` is the
-   number of the next chunk, or -1 where a document ends. */
-EXPORT int64_t encode_rows(encoder *encoder, const int64_t *offsets, const uint8_t *bytes, const int32_t *rows, int64_t n_rows,
-                           const uint8_t *end, int held, int32_t *out, int64_t parts[3]) {
-    writer to = {encoder, out, 0, -1, 0, held & HOLD_FIRST && encoder->model.side};
-    int whole, error;
-    for (int64_t i = 0; i < n_rows; i++) {
-        if (rows[i] < 0) {
-            if ((error = put_end(&to)))
-                return error;
-            continue;
-        }
-        int64_t at = offsets[rows[i]], n;
-        chunk_look look;
-        chunk_at(encoder, bytes + at, (uint64_t)(offsets[rows[i] + 1] - at), end, 0, &look);
-        n = chunk_ids(encoder, &look, out + to.n, &whole);
-        if (n < 0 || (n = put(&to, n, whole)) < 0)
-            return n;
-    }
-    return finish(&to, held, parts);
+    return end_stream(&to, held, parts);
 }
 
 /* Encode each chunk by itself; nothing is joined. Its ids follow those of the chunk before, and counts[i] says how many
@@ -231,9 +189,9 @@ EXPORT int64_t encode_symbols(encoder *encoder, int32_t *symbols, int64_t *count
 }
 
 /* Join the superwords of a stream of log ids, where WHOLE is set on those that superwords may take up, and write model
-   ids. */
-EXPORT int64_t encode_joined(encoder *encoder, const int32_t *stream, int64_t n, int32_t *out) {
-    writer to = {encoder, out, 0, -1, 0, 0};
+   ids; `held` and `parts` as in encode_text. */
+EXPORT int64_t encode_joined(encoder *encoder, const int32_t *stream, int64_t n, int held, int32_t *out, int64_t *parts) {
+    writer to = {encoder, out, 0, -1, 0, held & HOLD_FIRST && encoder->model.side};
     for (int64_t i = 0; i < n; i++) {
         int32_t id = stream[i];
         int whole = id >= WHOLE, error;
@@ -241,10 +199,10 @@ EXPORT int64_t encode_joined(encoder *encoder, const int32_t *stream, int64_t n,
             error = put_end(&to);
         else {
             out[to.n] = whole ? id - WHOLE : id;
-            error = put(&to, 1, whole);
+            error = put_chunk(&to, 1, whole);
         }
         if (error)
             return error;
     }
-    return finish(&to, 0, NULL);
+    return end_stream(&to, held, parts);
 }

@@ -36,8 +36,7 @@ _SPARE = 16  # ids for which there is always room, however short a chunk is
 _USUAL = 1 << 14  # ids for which room is kept between calls
 _FULL, _NO_MEMORY, _CLASS, _UNKNOWN, _DEAD = -1, -2, -5, -6, -7
 
-_POINTER, _SIZE, _INT, _TEXT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_char_p
-_SHORT = ctypes.c_int
+_POINTER, _SIZE, _INT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 
 
 class SymbolRefused(Exception):
@@ -50,8 +49,10 @@ class TokenDead(Exception):
 
 class _PairRules(ctypes.Structure):
     _fields_ = (
-        *((name, _POINTER) for name in ("slots", "made", "later", "deletion", "into_at", "into", "sizes")),
-        *((name, _INT) for name in ("bits", "events", "backwards")),
+        ("slots", _POINTER),
+        *((name, ctypes.c_uint64) for name in ("mask", "used")),
+        *((name, _POINTER) for name in ("made", "later", "deletion", "into_at", "into", "sizes")),
+        *((name, _INT) for name in ("events", "backwards")),
     )
 
 
@@ -64,27 +65,6 @@ class _Model(ctypes.Structure):
         ("window", _SIZE),
         *((name, _INT) for name in ("alphabet", "unknown", "escape", "unknown_name", "preset", "special")),
     )
-
-
-@functools.cache
-def _functions() -> Any:
-    loaded = library()
-    for name, result, *arguments in (
-        ("pairs_fill", _SHORT, _POINTER, _SHORT, _POINTER, _POINTER, _POINTER, _POINTER, _SIZE),
-        ("encoder_new", _POINTER, ctypes.POINTER(_Model), ctypes.c_uint64, ctypes.c_uint64),
-        ("encoder_free", None, _POINTER),
-        ("encoder_bad", _SIZE, _POINTER),
-        ("encode_text", _SIZE, _POINTER, _TEXT, _SIZE, _SHORT, _POINTER, _POINTER),
-        ("encode_rows", _SIZE, _POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _POINTER, _SHORT, _POINTER, _POINTER),
-        ("encode_chunks", _SIZE, _POINTER, _POINTER, _POINTER, _SIZE, _POINTER, _POINTER),
-        ("encode_symbols", _SIZE, _POINTER, _POINTER, _POINTER, _SIZE),
-        ("encode_joined", _SIZE, _POINTER, _POINTER, _SIZE, _POINTER),
-        ("decoded_size", _SIZE, _POINTER, _SIZE, _POINTER, _SIZE),
-        ("decode_ids", None, _POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
-    ):  # fmt: skip
-        function = getattr(loaded, name)
-        function.restype, function.argtypes = result, arguments
-    return loaded
 
 
 class Symbols(NamedTuple):
@@ -149,11 +129,11 @@ class ModelTables:
         pairs = list(events.supermerges)
         numbers = list(events.supermerges.values())
         made = [events.made[number] for number in numbers]
-        self._fill_pairs(model.super, pairs, numbers, made)
+        self._fill_pairs(model.super, pairs, numbers)
         self._supermerges = np.column_stack([np.array(pairs, np.int32).reshape(-1, 2), np.array(made, np.int32)])
         model.super.made, model.super.events, model.super.backwards = model.chunk.made, model.chunk.events, backwards
         beside = list(borders)
-        self._fill_pairs(model.borders, beside, [0] * len(beside), [0] * len(beside))
+        self._fill_pairs(model.borders, beside, [0] * len(beside))
         if self.has_superwords:
             side = np.zeros(self.n_ids, np.uint8)
             ends = np.array(beside, np.int64).reshape(-1, 2)
@@ -222,20 +202,19 @@ class ModelTables:
         self._kept.append(array)
         return int(array.ctypes.data)
 
-    def _fill_pairs(self, rules: _PairRules, pairs: Sequence[Pair], events: Sequence[int], made: Sequence[int]) -> None:
-        rules.bits = max(4, (2 * len(pairs)).bit_length())
-        slots = np.empty((1 << rules.bits) * 16, np.uint8)
-        rules.slots = self._kept_at(slots)
+    def _fill_pairs(self, rules: _PairRules, pairs: Sequence[Pair], events: Sequence[int]) -> None:
+        size = 1 << max(4, (2 * len(pairs)).bit_length())
+        rules.slots, rules.mask = self._kept_at(np.empty(size * 16, np.uint8)), size - 1
         both = np.array(pairs, np.int32).reshape(-1, 2)
-        columns = [np.ascontiguousarray(column, np.int32) for column in (both[:, 0], both[:, 1], events, made)]
+        columns = [np.ascontiguousarray(column, np.int32) for column in (both[:, 0], both[:, 1], events)]
         places = [column.ctypes.data for column in columns]
-        if _functions().pairs_fill(rules.slots, rules.bits, *places, len(pairs)):
+        if library().rules_fill(rules.slots, size, *places, len(pairs)):
             raise CoreError("A pair stands twice among the events' pairs.")
 
     def _fill_chunk_rules(self, rules: _PairRules, events: Events) -> None:
         pairs = list(events.merges)
         first = [numbers[0] for numbers in events.merges.values()]
-        self._fill_pairs(rules, pairs, first, [events.made[number] for number in first])
+        self._fill_pairs(rules, pairs, first)
         rules.events = len(events.made)
         rules.made = self._kept_at([*events.made, 0], np.int32)
         if not events.deletions and len(first) == sum(map(len, events.merges.values())):
@@ -278,7 +257,7 @@ class EncoderCore:
     ) -> None:
         """named: give model ids, if the tables have them."""
         self._handle: int | None = None
-        self._library = _functions()
+        self._library = library()
         self._tables = tables
         model = _Model.from_buffer_copy(tables.model)
         if not named:
@@ -324,17 +303,15 @@ class EncoderCore:
 
     def block_of_rows(self, offsets: Longs, data: Bytes, rows: Ids, hold: int) -> Block:
         """The same for text that is split: chunk i is data[offsets[i]:offsets[i + 1]]; -1 in `rows` ends a document."""
-        sizes = np.append(np.diff(offsets) * self._ids_a_byte, 1)  # the last entry is the one of -1
-        out = np.empty(int(sizes[rows].sum()) + _SPARE, np.int32)
-        parts = np.zeros(3, np.int64)
-        rows = np.ascontiguousarray(rows, np.int32)
-        made = self._library.encode_rows(
-            self._handle, offsets.ctypes.data, data.ctypes.data, rows.ctypes.data, len(rows),
-            data.ctypes.data + len(data), hold, out.ctypes.data, parts.ctypes.data,
-        )  # fmt: skip
-        if made < 0:
-            self._mend(made, b"")
-        return _parted(out[:made], parts)
+        ids, counts = self.chunks(offsets, data)
+        ids, counts = np.append(ids, np.int32(END_OF_TEXT)), np.append(counts, 1)  # the last entry is the one of -1
+        sizes = counts[rows]
+        behind = np.cumsum(sizes)
+        places = np.repeat((np.cumsum(counts) - counts)[rows] - (behind - sizes), sizes)
+        stream = ids[places + np.arange(len(places))]
+        if not self._tables.has_superwords:
+            return Block(stream[:0], stream, stream[:0], True)
+        return self._joined(stream, hold)
 
     def chunks(self, offsets: Longs, data: Bytes) -> tuple[Ids, Longs]:
         """Each chunk by itself: (ids one after another, how many of each).
@@ -367,11 +344,16 @@ class EncoderCore:
         stream = np.ascontiguousarray(stream, np.int32)
         if ((stream < END_OF_TEXT) | ((stream & ~WHOLE) >= self._tables.n_ids) & (stream >= 0)).any():
             raise ValueError("what is joined are ids of the model, and these are not")
-        out = np.empty(len(stream) + _SPARE, np.int32)
-        made = self._library.encode_joined(self._handle, stream.ctypes.data, len(stream), out.ctypes.data)
+        return self._joined(stream, 0).body
+
+    def _joined(self, stream: Ids, hold: int) -> Block:
+        out, parts = np.empty(len(stream) + _SPARE, np.int32), np.zeros(3, np.int64)
+        made = self._library.encode_joined(
+            self._handle, stream.ctypes.data, len(stream), hold, out.ctypes.data, parts.ctypes.data
+        )
         if made < 0:
             self._mend(made, b"")
-        return out[:made].copy()
+        return _parted(out[:made], parts)
 
     def certain(self, run: Ids) -> int:
         """How many ids at the front of an open run join as they join now, and with none behind them, whatever follows.
@@ -442,7 +424,7 @@ class Decoder:
         self._sizes[ids] = sizes
         self._starts[ids] = np.cumsum(sizes) - sizes
         self._bytes = np.frombuffer(b"".join(contents.values()) + b"\0", np.uint8)
-        self._library = _functions()
+        self._library = library()
         self._places = self._sizes.ctypes.data, self._starts.ctypes.data, self._bytes.ctypes.data
 
     def decode(self, tokens: list[int] | npt.NDArray[Any]) -> bytes | None:

@@ -9,9 +9,6 @@
    that line, or says what is wrong with it (sources/json_lines.py). Nothing is refused here.
 
    Judge: msgspec and json, in tests/sources/test_json_lines.py. */
-#include "core.h"
-
-#include <string.h>
 
 /* Which of eight bytes, in the order of memory, is the first that has a bit set; 0 where that is not known. */
 #if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -20,9 +17,7 @@
 #define FIRST_BYTE(bits) 0
 #endif
 
-enum { DOCUMENT_END = 0xFF, DEEPEST = 32 };
-
-typedef const uint8_t *place; /* where to go on; NULL: in doubt */
+enum { DEEPEST = 32 }; /* places where to go on are NULL where it is in doubt */
 
 static place past_blanks(place p, place end) {
     while (p < end && (*p == ' ' || *p == '\t' || *p == '\r'))
@@ -74,25 +69,6 @@ static int32_t hexadecimal(place p, place end) {
     return value;
 }
 
-static uint8_t *put_character(uint8_t *to, uint32_t code) {
-    if (code < 0x80) {
-        *to++ = (uint8_t)code;
-    } else if (code < 0x800) {
-        *to++ = (uint8_t)(0xC0 | code >> 6);
-        *to++ = (uint8_t)(0x80 | (code & 63));
-    } else {
-        if (code < 0x10000) {
-            *to++ = (uint8_t)(0xE0 | code >> 12);
-        } else {
-            *to++ = (uint8_t)(0xF0 | code >> 18);
-            *to++ = (uint8_t)(0x80 | (code >> 12 & 63));
-        }
-        *to++ = (uint8_t)(0x80 | (code >> 6 & 63));
-        *to++ = (uint8_t)(0x80 | (code & 63));
-    }
-    return to;
-}
-
 /* Behind an escape; `p` stands at its backslash. With `to`, the character is written there, and half of one is a
    doubt; a string that nobody asks for may hold halves. */
 static place past_escape(place p, place end, uint8_t **to) {
@@ -120,7 +96,7 @@ static place past_escape(place p, place end, uint8_t **to) {
         code = 0x10000 + ((code - 0xD800) << 10) + (second - 0xDC00);
         p += 6;
     }
-    *to = put_character(*to, (uint32_t)code);
+    *to = utf8_put(*to, (uint32_t)code);
     return p;
 }
 
@@ -169,6 +145,16 @@ static place past_number(place p, place end) {
     return p;
 }
 
+/* The field that is asked for: its name, where its text is written to, and what it was. */
+typedef struct {
+    const uint8_t *name;
+    size_t size;
+    uint8_t *to;
+    enum { FIELD_MISSING, FIELD_STRING, FIELD_NULL, FIELD_OTHER } kind;
+} field;
+
+static place past_members(place p, place end, int depth, field *wanted);
+
 /* Behind a value that nobody asks for, inside so many objects and lists. */
 static place past_value(place p, place end, int depth) {
     if (p == end || depth > DEEPEST)
@@ -186,25 +172,49 @@ static place past_value(place p, place end, int depth) {
         return past_word(p, end, "NaN");
     case '{':
     case '[':
-        break;
+        return past_members(p, end, depth, NULL);
     default:
         return past_number(p, end);
     }
-    int is_object = *p == '{';
-    uint8_t last = is_object ? '}' : ']';
+}
+
+/* Whether the string that begins at the quote `p` and ends before `behind` is the name of the field; below 0: in doubt.
+   Escapes are undone behind what is written, where they are forgotten again. */
+static int is_field(place p, place behind, const field *wanted) {
+    const uint8_t *name = p + 1;
+    size_t size = (size_t)(behind - 1 - name);
+    if (memchr(name, '\\', size)) {
+        uint8_t *undone = wanted->to;
+        if (!past_string(p, behind, &undone))
+            return -1;
+        name = wanted->to;
+        size = (size_t)(undone - name);
+    }
+    return size == wanted->size && !memcmp(name, wanted->name, size);
+}
+
+/* Behind the object or list whose bracket stands at `p`. The last of several members of the wanted name is the field. */
+static place past_members(place p, place end, int depth, field *wanted) {
+    int is_object = *p == '{', is_it = 0;
+    uint8_t last = is_object ? '}' : ']', *begin = wanted ? wanted->to : NULL;
     p = past_blanks(p + 1, end);
     if (p < end && *p == last)
         return p + 1;
     for (;;) {
         if (is_object) {
-            if (p == end || *p != '"' || !(p = past_string(p, end, NULL)))
+            place behind = p < end && *p == '"' ? past_string(p, end, NULL) : NULL;
+            if (!behind || (is_it = wanted ? is_field(p, behind, wanted) : 0) < 0)
                 return NULL;
-            p = past_blanks(p, end);
+            p = past_blanks(behind, end);
             if (p == end || *p != ':')
                 return NULL;
             p = past_blanks(p + 1, end);
         }
-        p = past_value(p, end, depth + 1);
+        if (is_it) {
+            wanted->kind = p == end || *p != '"' ? (p < end && *p == 'n' ? FIELD_NULL : FIELD_OTHER) : FIELD_STRING;
+            wanted->to = begin;
+        }
+        p = is_it && wanted->kind == FIELD_STRING ? past_string(p, end, &wanted->to) : past_value(p, end, depth + 1);
         if (!p)
             return NULL;
         p = past_blanks(p, end);
@@ -216,81 +226,28 @@ static place past_value(place p, place end, int depth) {
     }
 }
 
-typedef enum { MISSING, STRING, EMPTY, OTHER } kind;
-
-/* Behind the object of one line; `p` stands at its brace. The last of several fields of the name is the one. */
-static place past_object(place p, place end, const uint8_t *field, size_t size, uint8_t **to, kind *what) {
-    uint8_t *begin = *to;
-    *what = MISSING;
-    p = past_blanks(p + 1, end);
-    if (p < end && *p == '}')
-        return p + 1;
-    for (;;) {
-        if (p == end || *p != '"')
-            return NULL;
-        place name = p + 1, behind = past_plain(name, end, NULL);
-        size_t named = (size_t)(behind - name);
-        if (behind < end && *behind == '\\') { /* undone behind what is written, where it is forgotten again */
-            uint8_t *undone = *to;
-            name = undone;
-            behind = past_string(p, end, &undone);
-            if (!behind)
-                return NULL;
-            named = (size_t)(undone - name);
-        } else if (behind == end || *behind++ != '"') {
-            return NULL;
-        }
-        int is_it = named == size && !memcmp(name, field, size);
-        p = past_blanks(behind, end);
-        if (p == end || *p != ':')
-            return NULL;
-        p = past_blanks(p + 1, end);
-        if (is_it)
-            *to = begin;
-        if (is_it && p < end && *p == '"') {
-            *what = STRING;
-            p = past_string(p, end, to);
-        } else {
-            if (is_it)
-                *what = p < end && *p == 'n' ? EMPTY : OTHER;
-            p = past_value(p, end, 1);
-        }
-        if (!p)
-            return NULL;
-        p = past_blanks(p, end);
-        if (p == end || (*p != ',' && *p != '}'))
-            return NULL;
-        if (*p++ == '}')
-            return p;
-        p = past_blanks(p, end);
-    }
-}
-
 /* The field of the lines of data[done[0]:size] as documents, written to out[done[1]:] (which has room for as many bytes
    as `data`). `done` is moved on: the place in `data` and in `out`, documents, nulls. It stops at the end, or at the
    beginning of a line in doubt. */
-EXPORT void json_lines(const uint8_t *data, int64_t size, const uint8_t *field, int64_t field_size, uint8_t *out,
+EXPORT void json_lines(const uint8_t *data, int64_t size, const uint8_t *name, int64_t name_size, uint8_t *out,
                        int64_t *done) {
     place p = data + done[0], last = data + size;
     uint8_t *to = out + done[1];
     while (p < last) {
         place end = memchr(p, '\n', (size_t)(last - p)), at;
-        uint8_t *written = to;
-        kind what;
+        field wanted = {name, (size_t)name_size, to, FIELD_MISSING};
         if (!end)
             end = last;
         at = past_blanks(p, end);
         if (at < end) {
-            if (*at != '{')
+            if (*at != '{' || !(at = past_members(at, end, 0, &wanted)) || past_blanks(at, end) != end ||
+                (wanted.kind != FIELD_STRING && wanted.kind != FIELD_NULL))
                 break;
-            at = past_object(at, end, field, (size_t)field_size, &written, &what);
-            if (!at || past_blanks(at, end) != end || (what != STRING && what != EMPTY))
-                break;
-            if (what == STRING) {
-                *written++ = DOCUMENT_END;
-                to = written;
+            if (wanted.kind == FIELD_STRING) {
+                *wanted.to++ = DOCUMENT_END;
+                to = wanted.to;
             }
-            done[what == STRING ? 2 : 3]++;
+            done[wanted.kind == FIELD_STRING ? 2 : 3]++;
         }
         p = end < last ? end + 1 : end;
     }

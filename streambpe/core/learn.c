@@ -1,5 +1,4 @@
 /* The loop: the best pair, its merge, the deletions it leads to. See learn.h. */
-#include "learn.h"
 
 #if defined(__SIZEOF_INT128__)
 typedef __int128 product;
@@ -7,11 +6,11 @@ typedef __int128 product;
 #error "Shares are compared as 128-bit products."
 #endif
 
-static int refuse(learner *all, uint64_t key) {
-    if (!learn_room(all, &all->banned, &all->banned_room, all->bans + 1, sizeof *all->banned))
+static int refuse_pair(learner *all, uint64_t key) {
+    if (!budget_room(&all->budget, &all->banned, &all->banned_room, all->bans + 1, sizeof *all->banned))
         return 0;
     all->banned[all->bans++] = key;
-    pair_slot *slot = all->filled ? learn_find(all, key) : NULL;
+    hot_pair *slot = all->filled ? hot_pairs_find(&all->hot, key) : NULL;
     if (slot)
         slot->flags |= PAIR_REFUSED;
     return 1;
@@ -21,8 +20,8 @@ static int refuse(learner *all, uint64_t key) {
 EXPORT int learner_answer(learner *all, int64_t left, int64_t right, int allowed) {
     uint64_t key = pair_key((int32_t)left, (int32_t)right);
     if (!allowed)
-        return refuse(all, key) ? CORE_OK : all->why;
-    pair_slot *slot = all->filled ? learn_find(all, key) : NULL;
+        return refuse_pair(all, key) ? CORE_OK : all->budget.why;
+    hot_pair *slot = all->filled ? hot_pairs_find(&all->hot, key) : NULL;
     if (slot)
         slot->flags |= PAIR_ALLOWED;
     return CORE_OK;
@@ -30,81 +29,80 @@ EXPORT int learner_answer(learner *all, int64_t left, int64_t right, int allowed
 
 /* Give a pair with a bound its exact count, or give up the index where there is no room. 0: there is no room, and the
    index is `fresh`, so a new one would have no more. */
-static int count_bound(learner *all, pair_slot *slot, int fresh) {
+static int count_bound(learner *all, hot_pair *slot, int fresh) {
     if (learn_count_bound(all, slot))
         return 1;
     all->filled &= fresh;
     return !fresh;
 }
 
-/* The best pair, with its exact count; NULL if there is none (`why` CORE_OK), or no room. */
-static pair_slot *find_best(learner *all) {
+/* The pair that is to be merged next, or with key 0 the best pair, hot and with its exact count; NULL if there is none
+   (`why` CORE_OK), or no room. at_most: it and those after it count at least so much. */
+static hot_pair *find_hot(learner *all, uint64_t key, int64_t at_most) {
     int fresh = 0;
-    all->why = CORE_OK;
+    all->budget.why = CORE_OK;
     for (;;) {
-        if (!all->filled && !(fresh = learn_fill(all, 1, INT64_MAX)))
+        if (!all->filled && !(fresh = learn_fill(all, 1, at_most)))
             return NULL;
-        pair_slot *slot = learn_best(all);
+        hot_pair *slot = key ? hot_pairs_find(&all->hot, key) : learn_best(all);
         if (slot && slot->flags & PAIR_BOUND) {
             if (!count_bound(all, slot, fresh))
                 return NULL;
             continue;
         }
-        if (slot)
-            return slot->n >= all->at_least ? slot : NULL;
-        if (all->floor <= all->at_least)
+        if (slot && (key ? slot->n > 0 && slot->head : slot->n >= all->rule.at_least))
+            return slot;
+        if (key ? fresh || all->floor <= 1 : slot || all->floor <= all->rule.at_least)
             return NULL;
-        fresh = 1;
-        if (!learn_fill(all, 1, INT64_MAX))
-            return NULL;
+        all->filled = 0;
     }
 }
 
-static int64_t alive(const learner *all) {
-    return all->next_id - all->first_id - all->dead;
+static int64_t living_tokens(const learner *all) {
+    return all->told.next_id - all->rule.first_id - all->told.dead;
 }
 
 /* Whether a token that stood `before` times is superfluous after a merge that took `made` of them. */
 static int is_superfluous(const learner *all, int32_t id, int64_t before, int64_t made) {
-    if (all->after)
-        return (product)made * all->denominator > (product)all->numerator * ((product)all->count[id] + made);
-    return (product)made * all->denominator >= (product)all->numerator * before;
+    if (all->rule.after)
+        return (product)made * all->rule.denominator > (product)all->rule.numerator * ((product)all->tokens[id].count + made);
+    return (product)made * all->rule.denominator >= (product)all->rule.numerator * before;
 }
 
 /* Write the deletions that a merge leads to. Returns how many numbers were written, -1 if there is no room. */
 static int64_t delete_after(learner *all, int32_t left, int32_t right, int32_t id, int64_t made, int64_t *out) {
     int32_t operand[2] = {left, right};
-    int64_t before[2] = {all->count[left], all->count[right]}, used = 0;
+    int64_t before[2] = {all->tokens[left].count, all->tokens[right].count}, used = 0;
     if (is_learned(all, id))
-        all->count[id] += made;
+        all->tokens[id].count += made;
     for (int i = 0; i < 2; i++)
         if (is_learned(all, operand[i]))
-            all->count[operand[i]] -= made;
+            all->tokens[operand[i]].count -= made;
     for (int i = 0; i < (left == right ? 1 : 2); i++) {
         int32_t gone = operand[i];
         if (!is_learned(all, gone) || !is_superfluous(all, gone, before[i], made))
             continue;
         int which = all->pending;
-        all->alive[gone] = 0;
-        int64_t many = learn_parts(all, gone, which), n = all->count[gone];
+        all->tokens[gone].alive = 0;
+        int64_t many = learn_parts(all, gone, which), n = all->tokens[gone].count;
         if (many < 0) {
-            all->alive[gone] = 1;
+            all->tokens[gone].alive = 1;
             return -1;
         }
-        all->dead++;
-        all->count[gone] = 0;
+        all->told.dead++;
+        all->tokens[gone].count = 0;
         out[used++] = EVENT_DELETE;
         out[used++] = gone;
         out[used++] = n;
         out[used++] = many;
         for (int64_t part = 0; part < many; part++) {
-            out[used++] = all->parts[which][part];
-            if (is_learned(all, all->parts[which][part]))
-                all->count[all->parts[which][part]] += n;
+            out[used++] = all->deleted[which].parts[part];
+            if (is_learned(all, all->deleted[which].parts[part]))
+                all->tokens[all->deleted[which].parts[part]].count += n;
         }
         if (n) {
-            all->pending_id[which] = gone;
-            all->many_parts[which] = many;
+            all->deleted[which].id = gone;
+            all->deleted[which].many = many;
             all->pending++;
         }
     }
@@ -114,13 +112,11 @@ static int64_t delete_after(learner *all, int32_t left, int32_t right, int32_t i
 /* Split the tokens that were deleted, in their order; 0: the caller has to split those that are left. */
 static int split_deleted(learner *all) {
     while (all->pending) {
-        if (!all->splits || !learn_split(all, (int32_t)all->pending_id[0], all->parts[0], all->many_parts[0]))
+        if (!all->rule.splits || !learn_split(all, (int32_t)all->deleted[0].id, all->deleted[0].parts, all->deleted[0].many))
             return 0;
-        int32_t *parts = all->parts[0];
-        uint64_t room = all->parts_room[0];
-        all->parts[0] = all->parts[1], all->parts_room[0] = all->parts_room[1];
-        all->parts[1] = parts, all->parts_room[1] = room;
-        all->pending_id[0] = all->pending_id[1], all->many_parts[0] = all->many_parts[1];
+        deletion done = all->deleted[0];
+        all->deleted[0] = all->deleted[1];
+        all->deleted[1] = done;
         all->pending--;
     }
     return 1;
@@ -128,46 +124,66 @@ static int split_deleted(learner *all) {
 
 /* How many numbers a merge and the deletions it leads to take in the caller's buffer, at most. */
 static int64_t words_for(const learner *all, int32_t left, int32_t right) {
-    return MERGE_WORDS + (all->lives ? 8 + (int64_t)all->size[left] + all->size[right] : 0);
+    return MERGE_WORDS + (all->rule.lives ? 8 + (int64_t)all->tokens[left].size + all->tokens[right].size : 0);
 }
 
 /* One merge with its deletions. `head`: its places, gathered; `*used`: goes up by the numbers written; `*kind`: of the
    token it makes. Below 0: an error, and nothing was done. */
 static int merge_pair(learner *all, uint64_t key, int64_t n, uint32_t head, int64_t *out, int64_t *used, int *kind) {
-    int32_t left = (int32_t)(key >> 32), right = (int32_t)key;
+    int32_t left = left_of(key), right = right_of(key);
     int64_t known = learn_known(all, left, right, &all->spelled);
     int which = known < 0 ? TOKEN_FRESH : TOKEN_LIVING;
-    if (all->lives) { /* room for the parts, before anything is changed */
-        uint64_t most = 2 * ((uint64_t)all->size[left] + (uint64_t)all->size[right] + 2);
+    if (all->rule.lives) { /* room for the parts, before anything is changed */
+        uint64_t most = 2 * ((uint64_t)all->tokens[left].size + (uint64_t)all->tokens[right].size + 2);
         for (int i = 0; i < 2; i++)
-            if (!learn_room(all, &all->parts[i], &all->parts_room[i], most, sizeof **all->parts))
-                return all->why;
+            if (!budget_room(&all->budget, &all->deleted[i].parts, &all->deleted[i].room, most, sizeof *all->deleted[i].parts))
+                return all->budget.why;
     }
     if (known < 0) {
-        known = all->next_id;
+        known = all->told.next_id;
         if (!learn_bear(all, left, right))
-            return all->why;
-    } else if (all->lives && is_learned(all, known) && !all->alive[known]) {
+            return all->budget.why;
+    } else if (all->rule.lives && is_learned(all, known) && !all->tokens[known].alive) {
         which = TOKEN_BACK;
-        all->alive[known] = 1;
-        all->dead--;
+        all->tokens[known].alive = 1;
+        all->told.dead--;
     }
     int32_t id = (int32_t)known;
     int earlier = learn_placed(all, id, n, which == TOKEN_FRESH);
     int64_t made = learn_merge(all, key, id, which, head);
-    all->made += made;
+    all->told.made += made;
     if (earlier && all->filled)
         learn_heapify(all);
+    const int64_t told[MERGE_WORDS] = {EVENT_MERGE, left, right, id, n};
     out += *used;
-    out[0] = EVENT_MERGE;
-    out[1] = left;
-    out[2] = right;
-    out[3] = id;
-    out[4] = n;
+    memcpy(out, told, sizeof told);
     *used += MERGE_WORDS;
-    if (all->lives)
+    if (all->rule.lives)
         *used += delete_after(all, left, right, id, made, out + MERGE_WORDS);
     *kind = which;
+    return CORE_OK;
+}
+
+/* Merge a hot pair, given with its exact count, and tell it: told[0:3], as in learner_learn. MERGE_AGAIN: the index was
+   made anew, where it stands elsewhere. `tries`: how often that was for want of room. */
+static int merge_told(learner *all, const hot_pair *slot, int64_t at_most, int64_t *out, int64_t *told, int *kind,
+                      int *tries) {
+    uint64_t key = slot->key;
+    int64_t n = slot->n, used = told[0];
+    uint32_t head = learn_gather(all, slot->head);
+    if (!head) /* counted anew, its places are in one stretch */
+        return learn_fill(all, 1, at_most) ? MERGE_AGAIN : all->budget.why;
+    int why = merge_pair(all, key, n, head, out, &used, kind);
+    if (why == CORE_FULL && !(*tries)++) { /* a new index leaves more room */
+        all->filled = 0;
+        return MERGE_AGAIN;
+    }
+    if (why)
+        return why;
+    *tries = 0;
+    told[2] += used - told[0] - MERGE_WORDS;
+    told[0] = used;
+    told[1]++;
     return CORE_OK;
 }
 
@@ -176,137 +192,83 @@ static int merge_pair(learner *all, uint64_t key, int64_t n, uint32_t head, int6
    are below 0; all that is told has been done. told: numbers in `out`; merges; above 0 if there are other events. */
 EXPORT int learner_learn(learner *all, int64_t merges, int64_t enough, int64_t work, int64_t first, int64_t least,
                          int64_t *out, int64_t room, int64_t *told) {
-    int64_t used = 0, began = all->looked;
-    int again = 0;
+    int64_t began = all->told.looked;
+    int tries = 0;
     memset(told, 0, 3 * sizeof *told);
     for (;;) {
         if (!split_deleted(all))
             return LEARN_UNFIT;
-        if (told[1] >= merges || alive(all) >= enough || (told[0] && all->looked - began >= work))
+        if (told[1] >= merges || living_tokens(all) >= enough || (told[0] && all->told.looked - began >= work))
             return LEARN_DONE;
-        pair_slot *best = find_best(all);
+        hot_pair *best = find_hot(all, 0, INT64_MAX);
         if (!best)
-            return all->why ? all->why : LEARN_NONE_LEFT;
-        uint64_t key = best->key;
-        int64_t n = best->n;
-        if (n < (told[1] ? least : first))
+            return all->budget.why ? all->budget.why : LEARN_NONE_LEFT;
+        if (best->n < (told[1] ? least : first))
             return LEARN_DONE;
-        if (all->asks && !(best->flags & PAIR_ALLOWED))
+        if (all->rule.asks && !(best->flags & PAIR_ALLOWED))
             return LEARN_ASK;
-        int32_t left = (int32_t)(key >> 32), right = (int32_t)key;
-        if (used + words_for(all, left, right) > room)
+        int32_t left = left_of(best->key), right = right_of(best->key);
+        if (told[0] + words_for(all, left, right) > room)
             return LEARN_OUT;
         if (all->blocked.many && learn_known(all, left, right, &all->blocked) >= 0) {
+            const int64_t veto[MERGE_WORDS] = {EVENT_VETO, left, right, 0, best->n};
             if (told[1])
                 return LEARN_DONE; /* vetoes are told before merges */
-            if (!refuse(all, key))
-                return all->why;
-            out[used] = EVENT_VETO;
-            out[used + 1] = left;
-            out[used + 2] = right;
-            out[used + 3] = 0;
-            out[used + 4] = n;
-            told[0] = used += MERGE_WORDS;
+            if (!refuse_pair(all, best->key))
+                return all->budget.why;
+            memcpy(out + told[0], veto, sizeof veto);
+            told[0] += MERGE_WORDS;
             told[2]++;
             continue;
         }
-        uint32_t head = learn_gather(all, best->head);
-        if (!head) { /* counted anew, its places are in one stretch */
-            if (!learn_fill(all, 1, INT64_MAX))
-                return all->why;
-            continue;
-        }
-        int kind = TOKEN_FRESH, why = merge_pair(all, key, n, head, out, &used, &kind);
-        if (why == CORE_FULL && !again) { /* a new index leaves more room */
-            again = 1;
-            all->filled = 0;
-            continue;
-        }
-        if (why)
+        int kind = TOKEN_FRESH, why = merge_told(all, best, INT64_MAX, out, told, &kind, &tries);
+        if (why < 0)
             return why;
-        again = 0;
-        told[2] += used - told[0] - MERGE_WORDS;
-        told[0] = used;
-        told[1]++;
         /* the token stands outside of these chains too, or a superword is spelled like a chunk: the caller looks */
-        if (kind == TOKEN_LIVING && (all->keeps || !all->lives) && !all->pending)
+        if (kind == TOKEN_LIVING && (all->rule.keeps || !all->rule.lives) && !all->pending)
             return LEARN_LIVING;
     }
+}
+
+static int are_tokens(const learner *all, int64_t left, int64_t right) {
+    return left >= 0 && right >= 0 && left < all->told.next_id && right < all->told.next_id;
 }
 
 /* Keep every pair, whatever it counts, so that a pair that is not found is nowhere. */
 EXPORT int learner_index(learner *all) {
     if (all->filled && all->floor <= 1)
         return CORE_OK;
-    return learn_fill(all, 1, 1) ? CORE_OK : all->why;
+    return learn_fill(all, 1, 1) ? CORE_OK : all->budget.why;
 }
 
 /* Make the token of a pair that is nowhere in the words, if it is new. */
 EXPORT int learner_name(learner *all, int64_t left, int64_t right) {
-    if (left < 0 || right < 0 || left >= all->next_id || right >= all->next_id)
+    if (!are_tokens(all, left, right))
         return CORE_DAMAGED;
     int known = learn_known(all, (int32_t)left, (int32_t)right, &all->spelled) >= 0;
-    return known || learn_bear(all, (int32_t)left, (int32_t)right) ? CORE_OK : all->why;
-}
-
-/* The slot of a pair that is to be merged next, hot and with its exact count; NULL if there is no such pair (`why`
-   CORE_OK), or no room. */
-static pair_slot *find_given(learner *all, uint64_t key, int64_t at_most) {
-    int fresh = 0;
-    all->why = CORE_OK;
-    for (;;) {
-        if (!all->filled) {
-            fresh = 1;
-            if (!learn_fill(all, 1, at_most))
-                return NULL;
-        }
-        pair_slot *slot = learn_find(all, key);
-        if (slot && slot->flags & PAIR_BOUND) {
-            if (!count_bound(all, slot, fresh))
-                return NULL;
-            continue;
-        }
-        if (slot && slot->n > 0 && slot->head)
-            return slot;
-        if (fresh || all->floor <= 1)
-            return NULL;
-        all->filled = 0;
-    }
+    return known || learn_bear(all, (int32_t)left, (int32_t)right) ? CORE_OK : all->budget.why;
 }
 
 /* Merge these pairs in this order, whatever else counts more. at_most[i]: pair i and those after it count at least so
    much. Stops before a pair that does not stand in the words (LEARN_NONE_LEFT). */
 EXPORT int learner_apply(learner *all, const int64_t *pairs, const int64_t *at_most, int64_t many, int64_t *out,
                          int64_t room, int64_t *told) {
-    int64_t used = 0;
+    int kind, tries = 0;
     memset(told, 0, 3 * sizeof *told);
     for (;;) {
         if (!split_deleted(all))
             return LEARN_UNFIT;
         if (told[1] == many)
             return LEARN_DONE;
-        int32_t left = (int32_t)pairs[2 * told[1]], right = (int32_t)pairs[2 * told[1] + 1];
-        if (left < 0 || right < 0 || left >= all->next_id || right >= all->next_id)
+        int64_t left = pairs[2 * told[1]], right = pairs[2 * told[1] + 1];
+        if (!are_tokens(all, left, right))
             return LEARN_NONE_LEFT;
-        if (used + words_for(all, left, right) > room)
+        if (told[0] + words_for(all, (int32_t)left, (int32_t)right) > room)
             return LEARN_OUT;
-        uint64_t key = pair_key(left, right);
-        pair_slot *slot = find_given(all, key, at_most[told[1]]);
-        if (!slot)
-            return all->why ? all->why : LEARN_NONE_LEFT;
-        int64_t n = slot->n;
-        uint32_t head = learn_gather(all, slot->head);
-        if (!head) {
-            if (!learn_fill(all, 1, at_most[told[1]]))
-                return all->why;
-            continue;
-        }
-        int kind, why = merge_pair(all, key, n, head, out, &used, &kind);
-        if (why)
-            return why;
-        told[2] += used - told[0] - MERGE_WORDS;
-        told[0] = used;
-        told[1]++;
+        hot_pair *slot = find_hot(all, pair_key((int32_t)left, (int32_t)right), at_most[told[1]]);
+        int why = slot ? merge_told(all, slot, at_most[told[1]], out, told, &kind, &tries) : all->budget.why;
+        if (why < 0 || !slot)
+            return why ? why : LEARN_NONE_LEFT;
     }
 }
 
@@ -317,24 +279,24 @@ EXPORT int learner_round(learner *all, const int64_t *pairs, int64_t many, int64
     int64_t used = 0;
     int living = 0;
     memset(told, 0, 3 * sizeof *told);
-    if (!learn_bear_room(all, pairs, many))
-        return all->why;
-    for (int64_t i = 0; i < many; i++) {
-        int64_t left = pairs[2 * i], right = pairs[2 * i + 1];
-        if (left < 0 || right < 0 || left >= all->next_id || right >= all->next_id)
+    for (int64_t i = 0; i < many; i++)
+        if (!are_tokens(all, pairs[2 * i], pairs[2 * i + 1]))
             return LEARN_NONE_LEFT;
-        if (!find_given(all, pair_key((int32_t)pairs[2 * i], (int32_t)pairs[2 * i + 1]), at_most))
-            return all->why ? all->why : LEARN_NONE_LEFT;
-    }
-    for (int64_t i = 0; i < many; i++) {
-        const pair_slot *slot = find_given(all, pair_key((int32_t)pairs[2 * i], (int32_t)pairs[2 * i + 1]), at_most);
+    if (!learn_bear_room(all, pairs, many))
+        return all->budget.why;
+    for (int64_t i = 0; i < 2 * many; i++) { /* each is found twice: none after the first time takes a new index */
+        int64_t which = i % many;
+        uint64_t key = pair_key((int32_t)pairs[2 * which], (int32_t)pairs[2 * which + 1]);
+        const hot_pair *slot = find_hot(all, key, at_most);
         if (!slot)
-            return all->why ? all->why : LEARN_NONE_LEFT;
-        out[MERGE_WORDS * i + 4] = slot->n;
-        if (!(heads[i] = learn_gather(all, slot->head))) { /* counted anew, every list is one stretch */
+            return all->budget.why ? all->budget.why : LEARN_NONE_LEFT;
+        if (i < many)
+            continue;
+        out[MERGE_WORDS * which + 4] = slot->n;
+        if (!(heads[which] = learn_gather(all, slot->head))) { /* counted anew, every list is one stretch */
             if (!learn_fill(all, 1, at_most))
-                return all->why;
-            i = -1;
+                return all->budget.why;
+            i = many - 1;
         }
     }
     for (int64_t i = 0; i < many; i++) {
@@ -356,11 +318,11 @@ EXPORT int learner_round(learner *all, const int64_t *pairs, int64_t many, int64
 EXPORT int64_t learner_best(learner *all, int64_t most, int force, int64_t *out) {
     for (int again = 0;; again++) {
         int64_t found = 0;
-        if (!find_best(all) && all->why)
-            return all->why;
+        if (!find_hot(all, 0, INT64_MAX) && all->budget.why)
+            return all->budget.why;
         while (found < most) {
-            pair_slot *slot = learn_best(all);
-            if (!slot || slot->n < all->at_least)
+            hot_pair *slot = learn_best(all);
+            if (!slot || slot->n < all->rule.at_least)
                 break;
             if (slot->flags & PAIR_BOUND) {
                 if (!learn_count_bound(all, slot)) {
@@ -369,7 +331,7 @@ EXPORT int64_t learner_best(learner *all, int64_t most, int force, int64_t *out)
                 }
                 continue;
             }
-            int32_t left = (int32_t)(slot->key >> 32), right = (int32_t)slot->key;
+            int32_t left = left_of(slot->key), right = right_of(slot->key);
             learn_pop(all);
             if (found && out[4 * found - 4] == left && out[4 * found - 3] == right)
                 continue; /* it was in the heap twice */
@@ -382,28 +344,28 @@ EXPORT int64_t learner_best(learner *all, int64_t most, int force, int64_t *out)
         for (int64_t i = 0; i < found && all->filled; i++)
             if (!learn_push(all, out[4 * i + 2], pair_key((int32_t)out[4 * i], (int32_t)out[4 * i + 1])))
                 all->filled = 0;
-        if (found == most || !force || again || (all->filled && all->floor <= all->at_least))
+        if (found == most || !force || again || (all->filled && all->floor <= all->rule.at_least))
             return found;
         if (!learn_fill(all, (uint64_t)most, INT64_MAX))
-            return all->why;
+            return all->budget.why;
     }
 }
 
 /* Write all hot pairs with exact counts as (left, right, count), at most `room`. Returns how many there are in all. */
 EXPORT int64_t learner_hot(learner *all, int64_t room, int64_t *out) {
     int64_t found = 0;
-    all->why = CORE_OK;
+    all->budget.why = CORE_OK;
     if (!all->filled && !learn_fill(all, 1, INT64_MAX))
-        return all->why;
+        return all->budget.why;
     if (!learn_count_bounds(all) && !learn_fill(all, 1, INT64_MAX))
-        return all->why;
-    for (uint64_t i = 0; i <= all->mask; i++) {
-        const pair_slot *slot = all->slots + i;
-        if (slot->key == NO_PAIR || slot->flags & (PAIR_REFUSED | PAIR_BOUND) || slot->n < all->floor)
+        return all->budget.why;
+    for (uint64_t i = 0; i <= all->hot.mask; i++) {
+        const hot_pair *slot = all->hot.slots + i;
+        if (!slot->key || slot->flags & (PAIR_REFUSED | PAIR_BOUND) || slot->n < all->floor)
             continue;
         if (found < room) {
-            out[3 * found] = (int64_t)(slot->key >> 32);
-            out[3 * found + 1] = (int64_t)(uint32_t)slot->key;
+            out[3 * found] = left_of(slot->key);
+            out[3 * found + 1] = right_of(slot->key);
             out[3 * found + 2] = slot->n;
         }
         found++;
@@ -411,19 +373,13 @@ EXPORT int64_t learner_hot(learner *all, int64_t room, int64_t *out) {
     return found;
 }
 
-/* Figures, for the caller's records and limits. */
-EXPORT void learner_told(const learner *all, int64_t *told) {
-    told[0] = (int64_t)all->bytes;
-    told[1] = (int64_t)all->most_bytes;
-    told[2] = (int64_t)all->places;
-    told[3] = (int64_t)all->words;
-    told[4] = all->filled ? all->floor : 0;
-    told[5] = all->filled ? (int64_t)all->used : 0;
-    told[6] = all->looked;
-    told[7] = all->executed;
-    told[8] = all->refills;
-    told[9] = all->pending;
-    told[10] = all->next_id;
-    told[11] = all->dead;
-    told[12] = all->made;
+EXPORT void learner_told(const learner *all, learn_figures *told) {
+    *told = all->told;
+    told->bytes = (int64_t)all->budget.bytes;
+    told->most_bytes = (int64_t)all->budget.most;
+    told->places = (int64_t)all->places;
+    told->words = (int64_t)all->words;
+    told->floor = all->filled ? all->floor : 0;
+    told->hot = all->filled ? (int64_t)all->hot.used : 0;
+    told->pending = all->pending;
 }

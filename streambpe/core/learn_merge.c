@@ -1,17 +1,14 @@
 /* Merging a pair at all its places, splitting a deleted token, and what both do to the counts of pairs. See learn.h. */
-#include "learn.h"
 
-#include <stdlib.h>
-
-static inline void lose(learner *all, uint64_t key, int64_t n) {
-    pair_slot *slot = learn_find(all, key);
+static inline void lose_count(learner *all, uint64_t key, int64_t n) {
+    hot_pair *slot = hot_pairs_find(&all->hot, key);
     if (slot && !(slot->flags & PAIR_REFUSED))
         slot->n -= n;
 }
 
-/* Note that a pair stands at one more place and counts n more; `rise` takes it in. Without room, the index goes. */
-static void add(learner *all, uint64_t key, uint64_t place, int64_t n) {
-    if (!learn_room(all, &all->added, &all->added_room, all->adds + 1, sizeof *all->added)) {
+/* Note that a pair stands at one more place and counts n more; `take_noted` takes it in. Without room, the index goes. */
+static void note_place(learner *all, uint64_t key, uint64_t place, int64_t n) {
+    if (!budget_room(&all->budget, &all->added, &all->added_room, all->adds + 1, sizeof *all->added)) {
         all->filled = 0;
         return;
     }
@@ -55,9 +52,9 @@ static void recount_runs(learner *all, const uint32_t *places, uint32_t many, in
             run = all->token[next] == id && !run;
             if (all->token[next] == id && (only < 0 || id == only)) {
                 if (adding)
-                    add(all, pair_key(id, id), at, run ? n : 0);
+                    note_place(all, pair_key(id, id), at, run ? n : 0);
                 else if (run)
-                    lose(all, pair_key(id, id), n);
+                    lose_count(all, pair_key(id, id), n);
             }
             at = next;
         }
@@ -67,7 +64,7 @@ static void recount_runs(learner *all, const uint32_t *places, uint32_t many, in
 
 /* ------------------------------------------------------------------ counts that rise */
 
-static int by_pair(const void *one, const void *other) {
+static int by_pair_and_place(const void *one, const void *other) {
     const added_pair *a = one, *b = other;
     if (a->key != b->key)
         return a->key < b->key ? -1 : 1;
@@ -89,26 +86,26 @@ static int stand_too(learner *all, uint32_t *list, const added_pair *rows, uint6
 
 static int rise_one(learner *all, const added_pair *rows, uint64_t many) {
     uint64_t key = rows->key;
-    int32_t left = (int32_t)(key >> 32), right = (int32_t)key;
+    int32_t left = left_of(key), right = right_of(key);
     if (key & TOKEN_LIST) {
-        all->stands[right].many += (uint32_t)many;
-        return stand_too(all, &all->stands[right].head, rows, many);
+        all->tokens[right].stands.many += (uint32_t)many;
+        return stand_too(all, &all->tokens[right].stands.head, rows, many);
     }
     int64_t sum = 0;
     for (uint64_t i = 0; i < many; i++)
         sum += rows[i].n;
-    pair_slot *slot = learn_find(all, key);
+    hot_pair *slot = hot_pairs_find(&all->hot, key);
     if (is_forbidden(all, left, right) || (slot ? slot->flags & PAIR_REFUSED : (uint32_t)learn_is_banned(all, key)))
         return 1;
     if ((slot && !(slot->flags & PAIR_BOUND)) || (!slot && all->floor <= 1)) {
         uint32_t list = slot ? slot->head : 0;
-        if (!stand_too(all, &list, rows, many) || !(slot = learn_put(all, key)))
+        if (!stand_too(all, &list, rows, many) || !(slot = hot_pairs_put(&all->hot, &all->budget, key)))
             return 0;
         slot->head = list;
     } else if (!slot) {
         if (!sum)
             return 1;
-        if (!(slot = learn_put(all, key)))
+        if (!(slot = hot_pairs_put(&all->hot, &all->budget, key)))
             return 0;
         slot->flags = PAIR_BOUND;
         slot->n = all->floor - 1;
@@ -117,10 +114,10 @@ static int rise_one(learner *all, const added_pair *rows, uint64_t many) {
     return learn_push(all, slot->n, key);
 }
 
-/* Take in the places and counts that `add` noted. */
-static void rise(learner *all) {
+/* Take in the places and counts that `note_place` noted. */
+static void take_noted(learner *all) {
     if (all->adds)
-        qsort(all->added, all->adds, sizeof *all->added, by_pair);
+        qsort(all->added, all->adds, sizeof *all->added, by_pair_and_place);
     for (uint64_t i = 0, stop; i < all->adds && all->filled; i = stop) {
         for (stop = i + 1; stop < all->adds && all->added[stop].key == all->added[i].key; stop++) {
         }
@@ -134,8 +131,8 @@ static void rise(learner *all) {
 
 /* Write the new token at all places where the pair still stands, from the left; pairs with neighbours lose their
    counts. The list keeps the places where the token was made. Returns how often that was, by weight. */
-static int64_t rewrite(learner *all, uint64_t key, int32_t id, uint32_t head) {
-    int32_t a = (int32_t)(key >> 32), b = (int32_t)key;
+static int64_t rewrite_places(learner *all, uint64_t key, int32_t id, uint32_t head) {
+    int32_t a = left_of(key), b = right_of(key);
     uint32_t *places = all->arena + head + 2, many = all->arena[head + 1], kept = 0;
     uint64_t end = 0; /* of the last token made */
     int64_t made = 0;
@@ -155,18 +152,18 @@ static int64_t rewrite(learner *all, uint64_t key, int32_t id, uint32_t head) {
         int32_t left = all->token[before], right = all->token[behind];
         /* if the last token made ends here, the pair across this border was lost when that token was made */
         if (left >= 0 && at != end && !(left == a && a == b) &&
-            !(all->disjoint && left == a && run_back(all, at) & 1))
-            lose(all, pair_key(left, a), n);
-        if (right >= 0 && !(right == b && a == b) && !(all->disjoint && right == b && run_on(all, second) & 1))
-            lose(all, pair_key(b, right), n);
+            !(all->rule.disjoint && left == a && run_back(all, at) & 1))
+            lose_count(all, pair_key(left, a), n);
+        if (right >= 0 && !(right == b && a == b) && !(all->rule.disjoint && right == b && run_on(all, second) & 1))
+            lose_count(all, pair_key(b, right), n);
         all->token[second] = COVERED;
         put_token(all, at, id, (uint32_t)(behind - at));
         places[kept++] = (uint32_t)at;
         made += n;
         end = behind;
     }
-    all->looked += many;
-    all->executed += kept;
+    all->told.looked += many;
+    all->told.executed += kept;
     all->arena[head + 1] = kept;
     return made;
 }
@@ -179,20 +176,20 @@ static void count_born(learner *all, tally *one, int32_t touched, uint64_t *many
 
 /* A pair of the new token becomes hot if it counts enough. */
 static int bear_pair(learner *all, uint64_t key, tally *one, int known) {
-    if (is_forbidden(all, (int32_t)(key >> 32), (int32_t)key))
+    if (is_forbidden(all, left_of(key), right_of(key)))
         return 1;
     if (known == TOKEN_BACK) { /* a pair that was hot in the token's earlier life stays hot */
-        const pair_slot *slot = learn_find(all, key);
+        const hot_pair *slot = hot_pairs_find(&all->hot, key);
         if (slot ? slot->flags & PAIR_REFUSED : one->n < all->floor || learn_is_banned(all, key))
             return 1;
     } else if (one->n < all->floor) {
         return 1;
     }
     uint32_t head = learn_stretch(all, one->places);
-    pair_slot *slot = head ? learn_put(all, key) : NULL;
+    hot_pair *slot = head ? hot_pairs_put(&all->hot, &all->budget, key) : NULL;
     if (!slot)
         return 0;
-    *slot = (pair_slot){key, one->n, head, 0};
+    *slot = (hot_pair){key, one->n, head, 0};
     one->head = head;
     return learn_push(all, one->n, key);
 }
@@ -219,7 +216,7 @@ static void bear_pairs(learner *all, int32_t id, int known, uint32_t head) {
                 int64_t n = all->weight[all->word[at]];
                 if (right >= 0)
                     count_born(all, all->behind + right, right, &touched,
-                               all->disjoint && right == id && !run ? 0 : n);
+                               all->rule.disjoint && right == id && !run ? 0 : n);
                 if (left >= 0 && at != end)
                     count_born(all, all->in_front + left, ~left, &touched, n);
             }
@@ -245,13 +242,13 @@ static void add_pairs(learner *all, int32_t id, uint32_t head) {
         uint64_t at = places[i], behind = at + width_at(all, at), before = place_before(all, at);
         int64_t n = all->weight[all->word[at]];
         int32_t left = all->token[before], right = all->token[behind];
-        if (right >= 0 && !(all->disjoint && right == id))
-            add(all, pair_key(id, right), at, n);
-        if (left >= 0 && at != end && !(all->disjoint && left == id))
-            add(all, pair_key(left, id), before, n);
+        if (right >= 0 && !(all->rule.disjoint && right == id))
+            note_place(all, pair_key(id, right), at, n);
+        if (left >= 0 && at != end && !(all->rule.disjoint && left == id))
+            note_place(all, pair_key(left, id), before, n);
         end = behind;
     }
-    if (all->disjoint)
+    if (all->rule.disjoint)
         recount_runs(all, places, all->arena[head + 1], id, 1);
 }
 
@@ -268,13 +265,13 @@ static void drop_stale(learner *all, uint32_t head, int32_t left, int32_t right)
 
 /* Merge a pair into the token `id` (`known`: TOKEN_FRESH, ...) at all places of a list that learn_gather made. Returns
    how often, by weight. Words and tokens are right whatever happens; an index without room is given up (filled = 0). */
-int64_t learn_merge(learner *all, uint64_t key, int32_t id, int known, uint32_t head) {
-    if (known == TOKEN_LIVING && all->disjoint) {
-        drop_stale(all, head, (int32_t)(key >> 32), (int32_t)key);
+static int64_t learn_merge(learner *all, uint64_t key, int32_t id, int known, uint32_t head) {
+    if (known == TOKEN_LIVING && all->rule.disjoint) {
+        drop_stale(all, head, left_of(key), right_of(key));
         recount_runs(all, all->arena + head + 2, all->arena[head + 1], id, 0);
     }
-    int64_t made = rewrite(all, key, id, head);
-    pair_slot *slot = learn_find(all, key);
+    int64_t made = rewrite_places(all, key, id, head);
+    hot_pair *slot = hot_pairs_find(&all->hot, key);
     if (slot) {
         slot->n = 0;
         slot->head = 0;
@@ -284,12 +281,12 @@ int64_t learn_merge(learner *all, uint64_t key, int32_t id, int known, uint32_t 
         add_pairs(all, id, head);
     else
         bear_pairs(all, id, known, head);
-    if (all->splits && (all->bases || is_learned(all, id))) { /* the list becomes one of the token */
-        all->arena[head] = all->stands[id].head;
-        all->stands[id].head = head;
-        all->stands[id].many += all->arena[head + 1];
+    if (all->rule.splits && (all->bases || is_learned(all, id))) { /* the list becomes one of the token */
+        all->arena[head] = all->tokens[id].stands.head;
+        all->tokens[id].stands.head = head;
+        all->tokens[id].stands.many += all->arena[head + 1];
     }
-    rise(all);
+    take_noted(all);
     return made;
 }
 
@@ -297,42 +294,42 @@ int64_t learn_merge(learner *all, uint64_t key, int32_t id, int known, uint32_t 
 
 /* Split a deleted token into its parts wherever it stands. 0: somewhere the parts need more places than it has, or
    there is no memory for an index; nothing was done. */
-int learn_split(learner *all, int32_t id, const int32_t *parts, int64_t many) {
+static int learn_split(learner *all, int32_t id, const int32_t *parts, int64_t many) {
     if (!all->filled && !learn_fill(all, 1, INT64_MAX))
         return 0;
-    if (!all->stands[id].head)
+    if (!all->tokens[id].stands.head)
         return 1;
-    uint32_t head = learn_gather(all, all->stands[id].head);
+    uint32_t head = learn_gather(all, all->tokens[id].stands.head);
     if (!head) { /* once pairs are counted anew, its places are in one stretch */
         if (!learn_fill(all, 1, INT64_MAX))
             return 0;
-        head = all->stands[id].head;
+        head = all->tokens[id].stands.head;
         if (!head)
             return 1;
     }
-    all->stands[id].head = head;
+    all->tokens[id].stands.head = head;
     drop_stale(all, head, id, -1);
     const uint32_t *places = all->arena + head + 2;
     uint32_t found = all->arena[head + 1];
     uint64_t size = 0, end = 0;
     for (int64_t i = 0; i < many; i++)
-        size += (uint64_t)all->size[parts[i]];
+        size += (uint64_t)all->tokens[parts[i]].size;
     for (uint32_t i = 0; i < found; i++)
         if (width_at(all, places[i]) != size)
             return 0;
-    if (all->disjoint)
+    if (all->rule.disjoint)
         recount_runs(all, places, found, -1, 0);
     for (uint32_t i = 0; i < found; i++) {
         uint64_t at = places[i], behind = at + size, before = place_before(all, at);
         int64_t n = all->weight[all->word[at]];
         int32_t left = all->token[before], right = all->token[behind];
         if (left >= 0 && at != end) /* else `left` is a part of a token just split, which took the pair away */
-            lose(all, pair_key(left, id), n);
-        if (right >= 0 && !(all->disjoint && right == id))
-            lose(all, pair_key(id, right), n);
+            lose_count(all, pair_key(left, id), n);
+        if (right >= 0 && !(all->rule.disjoint && right == id))
+            lose_count(all, pair_key(id, right), n);
         for (int64_t part = 0; part < many; part++) {
-            put_token(all, at, parts[part], (uint32_t)all->size[parts[part]]);
-            at += (uint64_t)all->size[parts[part]];
+            put_token(all, at, parts[part], (uint32_t)all->tokens[parts[part]].size);
+            at += (uint64_t)all->tokens[parts[part]].size;
         }
         end = behind;
     }
@@ -344,21 +341,21 @@ int learn_split(learner *all, int32_t id, const int32_t *parts, int64_t many) {
             before = 0; /* the pair across this border was added from its left side */
         for (int64_t part = 0; part <= many; part++) {
             int32_t left = before ? all->token[before] : SEPARATOR, right = all->token[at];
-            if (left >= 0 && right >= 0 && !(all->disjoint && left == right))
-                add(all, pair_key(left, right), before, n);
+            if (left >= 0 && right >= 0 && !(all->rule.disjoint && left == right))
+                note_place(all, pair_key(left, right), before, n);
             if (part < many && (all->bases || is_learned(all, right)))
-                add(all, TOKEN_LIST | (uint32_t)right, at, 0);
+                note_place(all, TOKEN_LIST | pair_key(0, right), at, 0);
             before = at;
             if (part < many)
                 at += width_at(all, at);
         }
         end = behind;
     }
-    if (all->disjoint)
+    if (all->rule.disjoint)
         recount_runs(all, places, found, -1, 1);
-    all->stands[id] = (token_places){0, 0};
-    all->looked += found;
-    all->executed += found;
-    rise(all);
+    all->tokens[id].stands = (token_places){0, 0};
+    all->told.looked += found;
+    all->told.executed += found;
+    take_noted(all);
     return 1;
 }

@@ -2,11 +2,10 @@
 
    A token's list (`stands`) holds every place where it stands, and others that are out of date. Base symbols have
    lists if these fit into a quarter of the room that is left when pairs are counted. */
-#include "learn.h"
 
 /* How much of the arena the lists of all tokens take. How many places each token has is left in `in_front`. */
-uint64_t learn_count_stands(learner *all) {
-    uint64_t room = all->limit > all->bytes ? all->limit - all->bytes : 0, many[2] = {0, 0};
+static uint64_t learn_count_stands(learner *all) {
+    uint64_t room = all->budget.limit > all->budget.bytes ? all->budget.limit - all->budget.bytes : 0, many[2] = {0, 0};
     for (uint64_t at = 1; at < all->places; at += all->token[at] < 0 ? 1 : width_at(all, at)) {
         int32_t id = all->token[at];
         if (id >= 0) /* a stretch takes two more than its places */
@@ -17,9 +16,9 @@ uint64_t learn_count_stands(learner *all) {
 }
 
 /* Make the lists, with nothing in them yet. */
-int learn_stretch_stands(learner *all) {
-    for (int64_t id = 0; id < all->next_id; id++) {
-        token_places *list = all->stands + id;
+static int learn_stretch_stands(learner *all) {
+    for (int64_t id = 0; id < all->told.next_id; id++) {
+        token_places *list = &all->tokens[id].stands;
         *list = (token_places){0, 0};
         if (!all->in_front[id].places || !(all->bases || is_learned(all, id)))
             continue;
@@ -31,10 +30,10 @@ int learn_stretch_stands(learner *all) {
 }
 
 /* Give a pair its exact count; the list `head` has its places, ascending. */
-static void settle(learner *all, pair_slot *slot, uint32_t head) {
+static void settle(learner *all, hot_pair *slot, uint32_t head) {
     const uint32_t *places = all->arena + head + 2;
     uint64_t end = 0;
-    int run = 0, equal = all->disjoint && slot->key >> 32 == (uint32_t)slot->key;
+    int run = 0, equal = all->rule.disjoint && left_of(slot->key) == right_of(slot->key);
     slot->n = 0;
     for (uint32_t i = 0; i < all->arena[head + 1]; i++) {
         run = equal && places[i] == end && !run;
@@ -48,11 +47,11 @@ static void settle(learner *all, pair_slot *slot, uint32_t head) {
 
 /* Find the places of a pair among those of its token `id`; places that are out of date leave the token's list. */
 static uint64_t find_places(learner *all, uint64_t key, int32_t id, uint32_t *found) {
-    int32_t left = (int32_t)(key >> 32), right = (int32_t)key;
+    int32_t left = left_of(key), right = right_of(key);
     uint64_t many = 0;
-    all->looked += all->stands[id].many;
-    all->stands[id].many = 0;
-    for (uint32_t head = all->stands[id].head; head; head = all->arena[head]) {
+    all->told.looked += all->tokens[id].stands.many;
+    all->tokens[id].stands.many = 0;
+    for (uint32_t head = all->tokens[id].stands.head; head; head = all->arena[head]) {
         uint32_t *places = all->arena + head + 2, size = all->arena[head + 1], kept = 0;
         for (uint32_t i = 0; i < size; i++) {
             uint64_t place = places[i];
@@ -67,7 +66,7 @@ static uint64_t find_places(learner *all, uint64_t key, int32_t id, uint32_t *fo
                 found[many++] = (uint32_t)place;
         }
         all->arena[head + 1] = kept;
-        all->stands[id].many += kept;
+        all->tokens[id].stands.many += kept;
     }
     learn_sort_places(found, many);
     uint64_t once = 0;
@@ -79,11 +78,11 @@ static uint64_t find_places(learner *all, uint64_t key, int32_t id, uint32_t *fo
 
 /* Give a pair of which only a bound is known its exact count. 0 if there is no room, or if none of its tokens has a
    list: then the index has to go. */
-int learn_count_bound(learner *all, pair_slot *slot) {
-    int32_t left = (int32_t)(slot->key >> 32), right = (int32_t)slot->key, id = right;
-    if (!all->splits || (!all->bases && !is_learned(all, left) && !is_learned(all, right)))
+static int learn_count_bound(learner *all, hot_pair *slot) {
+    int32_t left = left_of(slot->key), right = right_of(slot->key), id = right;
+    if (!all->rule.splits || (!all->bases && !is_learned(all, left) && !is_learned(all, right)))
         return 0;
-    uint64_t many = all->stands[right].many, other = all->stands[left].many;
+    uint64_t many = all->tokens[right].stands.many, other = all->tokens[left].stands.many;
     if ((all->bases || is_learned(all, left)) && (other < many || (!all->bases && !is_learned(all, right)))) {
         id = left;
         many = other;
@@ -99,10 +98,10 @@ int learn_count_bound(learner *all, pair_slot *slot) {
 }
 
 /* Give all pairs whose bound reaches the floor their exact counts; 0 as in learn_count_bound. */
-int learn_count_bounds(learner *all) {
-    for (uint64_t i = 0; i <= all->mask; i++) {
-        pair_slot *slot = all->slots + i;
-        if (slot->key != NO_PAIR && slot->flags & PAIR_BOUND && slot->n >= all->floor && !learn_count_bound(all, slot))
+static int learn_count_bounds(learner *all) {
+    for (uint64_t i = 0; i <= all->hot.mask; i++) {
+        hot_pair *slot = all->hot.slots + i;
+        if (slot->key && slot->flags & PAIR_BOUND && slot->n >= all->floor && !learn_count_bound(all, slot))
             return 0;
     }
     return 1;

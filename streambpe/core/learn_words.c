@@ -1,48 +1,25 @@
 /* What a learner starts from, and taking out its words. See learn.h. */
-#include "learn.h"
-
-#include <stdlib.h>
 
 EXPORT void learner_free(learner *all) {
     if (!all)
         return;
     learn_drop_index(all);
     void *arrays[] = {
-        all->token, all->word, all->weight, all->length, all->order, all->count, all->size, all->first_pair,
-        all->stands, all->alive, all->kind, all->joins, all->becomes, all->in_front, all->behind, all->touched,
-        all->falling, all->banned, all->parts[0], all->parts[1],
-        all->spelled.text, all->spelled.ends, all->spelled.slots, all->blocked.text, all->blocked.ends,
-        all->blocked.slots,
+        all->token, all->word, all->weight, all->tokens, all->joins, all->becomes, all->in_front, all->behind,
+        all->touched, all->falling, all->banned, all->deleted[0].parts, all->deleted[1].parts, all->spelled.text, all->spelled.ends,
+        all->spelled.numbers.slots, all->blocked.text, all->blocked.ends, all->blocked.numbers.slots,
     };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     free(all);
 }
 
-/* rule: ties, disjoint, asks, lives, walk, after, numerator, denominator, longest, at_least, first_id, place, born,
-   splits, keeps, most_hot, ratio */
-EXPORT learner *learner_new(uint64_t limit, const int64_t *rule) {
+EXPORT learner *learner_new(uint64_t limit, const learn_rule *rule) {
     learner *all = calloc(1, sizeof *all);
     if (!all)
         return NULL;
-    all->limit = limit;
-    all->ties = (int)rule[0];
-    all->disjoint = (int)rule[1];
-    all->asks = (int)rule[2];
-    all->lives = (int)rule[3];
-    all->walk = (int)rule[4];
-    all->after = (int)rule[5];
-    all->numerator = rule[6];
-    all->denominator = rule[7];
-    all->longest = rule[8];
-    all->at_least = rule[9];
-    all->first_id = rule[10];
-    all->place = rule[11];
-    all->born = rule[12];
-    all->splits = (int)rule[13];
-    all->keeps = (int)rule[14];
-    all->most_hot = (uint64_t)rule[15];
-    all->ratio = rule[16];
+    all->budget.limit = limit;
+    all->rule = *rule;
     return all;
 }
 
@@ -51,34 +28,35 @@ EXPORT learner *learner_new(uint64_t limit, const int64_t *rule) {
 EXPORT int learner_tokens(learner *all, int64_t many, const uint8_t *text, const uint64_t *ends, const int64_t *length,
                           const int64_t *order, const int64_t *count, const int64_t *first_pair, const uint8_t *alive,
                           const uint8_t *kind) {
-    if (!learn_tokens_room(all, all->next_id + many))
-        return all->why;
-    for (int64_t i = 0; i < many; i++, all->next_id++) {
+    if (!learn_tokens_room(all, all->told.next_id + many))
+        return all->budget.why;
+    for (int64_t i = 0; i < many; i++, all->told.next_id++) {
         uint64_t begin = i ? ends[i - 1] : 0;
-        int64_t id = all->next_id, learned = id - all->first_id;
-        if (!spell_add(all, &all->spelled, text + begin, ends[i] - begin))
-            return all->why;
-        all->length[id] = length[i];
-        if (all->ties == TIES_PLACES)
-            all->order[id] = order[i];
+        int64_t id = all->told.next_id, learned = id - all->rule.first_id;
+        if (!spell_room(all, &all->spelled, 1, ends[i] - begin))
+            return all->budget.why;
+        spell_add(&all->spelled, text + begin, ends[i] - begin, text, 0);
+        all->tokens[id].length = length[i];
+        if (all->rule.ties == TIES_PLACES)
+            all->tokens[id].order = order[i];
         if (all->kinds && kind[i] >= all->kinds)
             return CORE_DAMAGED;
         if (all->kinds)
-            all->kind[id] = kind[i];
-        if (!all->lives)
+            all->tokens[id].kind = kind[i];
+        if (!all->rule.lives)
             continue;
-        all->size[id] = 1;
-        all->alive[id] = 1;
+        all->tokens[id].size = 1;
+        all->tokens[id].alive = 1;
         if (learned < 0)
             continue;
         int64_t left = first_pair[2 * learned], right = first_pair[2 * learned + 1];
         if (left < 0 || left >= id || right < 0 || right >= id)
             return CORE_DAMAGED;
-        all->size[id] = all->size[left] + all->size[right];
-        all->first_pair[id] = pair_key((int32_t)left, (int32_t)right);
-        all->count[id] = count[learned];
-        all->alive[id] = alive[learned];
-        all->dead += !alive[learned];
+        all->tokens[id].size = all->tokens[left].size + all->tokens[right].size;
+        all->tokens[id].first_pair = pair_key((int32_t)left, (int32_t)right);
+        all->tokens[id].count = count[learned];
+        all->tokens[id].alive = alive[learned];
+        all->told.dead += !alive[learned];
     }
     return CORE_OK;
 }
@@ -87,8 +65,8 @@ EXPORT int learner_tokens(learner *all, int64_t many, const uint8_t *text, const
    Must be called before any token is given. */
 EXPORT int learner_kinds(learner *all, int64_t kinds, const uint8_t *joins, const uint8_t *becomes) {
     uint64_t size = (uint64_t)(kinds * kinds), room = 0, same = 0;
-    if (!learn_room(all, &all->joins, &room, size, 1) || !learn_room(all, &all->becomes, &same, size, 1))
-        return all->why;
+    if (!budget_room(&all->budget, &all->joins, &room, size, 1) || !budget_room(&all->budget, &all->becomes, &same, size, 1))
+        return all->budget.why;
     memcpy(all->joins, joins, size);
     memcpy(all->becomes, becomes, size);
     all->kinds = kinds;
@@ -98,37 +76,30 @@ EXPORT int learner_kinds(learner *all, int64_t kinds, const uint8_t *joins, cons
 /* TIES_PLACES: for each word step, the lowest count of any step up to it. */
 EXPORT int learner_steps(learner *all, int64_t many, const int64_t *falling) {
     uint64_t room = 0;
-    if (!learn_room(all, &all->falling, &room, (uint64_t)many + 1, sizeof *falling))
-        return all->why;
+    if (!budget_room(&all->budget, &all->falling, &room, (uint64_t)many + 1, sizeof *falling))
+        return all->budget.why;
     memcpy(all->falling, falling, (uint64_t)many * sizeof *falling);
     all->steps = many;
     return CORE_OK;
 }
 
 EXPORT int learner_block(learner *all, const uint8_t *text, int64_t length) {
-    return spell_add(all, &all->blocked, text, (uint64_t)length) ? CORE_OK : all->why;
+    if (!spell_room(all, &all->blocked, 1, (uint64_t)length))
+        return all->budget.why;
+    spell_add(&all->blocked, text, (uint64_t)length, text, 0);
+    return CORE_OK;
 }
 
-/* How many places symbols take: one each, or with splits one for each of their base symbols. */
-EXPORT int64_t learner_measure(const learner *all, const int32_t *symbols, int64_t many) {
-    int64_t places = 0;
-    for (int64_t i = 0; i < many; i++) {
-        if (symbols[i] < 0 || symbols[i] >= all->next_id)
-            return CORE_DAMAGED;
-        places += all->splits ? all->size[symbols[i]] : 1;
-    }
-    return places;
-}
-
-/* Make room for so many words and their places (the separators between words come on top). */
+/* Make room for so many words and their places: one for each symbol, or with splits one for each of its base symbols
+   (the separators between words come on top). */
 EXPORT int learner_room(learner *all, int64_t places, int64_t words) {
     uint64_t room = 0, same = 0, needed = (uint64_t)places + (uint64_t)words + 1;
     if (needed > INT32_MAX)
         return CORE_FULL;
-    if (!learn_room(all, &all->token, &room, needed, sizeof *all->token) ||
-        !learn_room(all, &all->word, &same, needed, sizeof *all->word) ||
-        !learn_room(all, &all->weight, &all->words_room, (uint64_t)words + 1, sizeof *all->weight))
-        return all->why;
+    if (!budget_room(&all->budget, &all->token, &room, needed, sizeof *all->token) ||
+        !budget_room(&all->budget, &all->word, &same, needed, sizeof *all->word) ||
+        !budget_room(&all->budget, &all->weight, &all->words_room, (uint64_t)words + 1, sizeof *all->weight))
+        return all->budget.why;
     all->room = needed;
     all->places = 1;
     all->token[0] = SEPARATOR;
@@ -144,7 +115,7 @@ EXPORT int learner_words(learner *all, int64_t many, const int32_t *symbols, con
             continue;
         for (int64_t at = offsets[i] - offsets[0]; at < offsets[i + 1] - offsets[0]; at++) {
             int32_t id = symbols[at];
-            uint32_t width = id >= 0 && id < all->next_id ? (all->splits ? (uint32_t)all->size[id] : 1) : 0;
+            uint32_t width = id >= 0 && id < all->told.next_id ? (all->rule.splits ? (uint32_t)all->tokens[id].size : 1) : 0;
             if (!width || all->places + width >= all->room)
                 return CORE_DAMAGED;
             for (uint32_t k = 0; k < width; k++) {
@@ -166,10 +137,10 @@ EXPORT int learner_words(learner *all, int64_t many, const int32_t *symbols, con
 /* Write the words as they are now, from place `from` on (0 at first): as many whole words as fit into `room` symbols
    and `most` words. told: symbols, words, where to go on (0: that was all). Returns 0, or the length of the first word
    if not even that fits. */
-EXPORT int64_t learner_take(const learner *all, uint64_t from, int64_t room, int64_t most, int32_t *symbols,
+EXPORT int64_t learner_take(const learner *all, int64_t from, int64_t room, int64_t most, int32_t *symbols,
                             int64_t *offsets, int64_t *weights, int64_t *told) {
     int64_t many = 0, words = 0, length;
-    uint64_t at = from + 1, next;
+    uint64_t at = (uint64_t)from + 1, next;
     offsets[0] = 0;
     for (told[2] = 0; at < all->places; at = next + 1) {
         for (next = at, length = 0; all->token[next] != SEPARATOR; next += width_at(all, next), length++)
@@ -192,10 +163,10 @@ EXPORT int64_t learner_take(const learner *all, uint64_t from, int64_t room, int
 
 /* With deletions: how often each learned token stands, the pair that first made it, whether it is alive. */
 EXPORT void learner_lives(const learner *all, int64_t *count, int64_t *first_pair, uint8_t *alive) {
-    for (int64_t i = 0, id = all->first_id; id < all->next_id; i++, id++) {
-        count[i] = all->count[id];
-        first_pair[2 * i] = (int64_t)(all->first_pair[id] >> 32);
-        first_pair[2 * i + 1] = (int64_t)(uint32_t)all->first_pair[id];
-        alive[i] = all->alive[id];
+    for (int64_t i = 0, id = all->rule.first_id; id < all->told.next_id; i++, id++) {
+        count[i] = all->tokens[id].count;
+        first_pair[2 * i] = left_of(all->tokens[id].first_pair);
+        first_pair[2 * i + 1] = right_of(all->tokens[id].first_pair);
+        alive[i] = all->tokens[id].alive;
     }
 }

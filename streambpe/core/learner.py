@@ -186,13 +186,8 @@ class Learner:
                 _checked(library().learner_block(self._handle, content, len(content)))
 
     def make_room(self, places: int, words: int) -> None:
-        """Make room for so many words with so many places (`measure`)."""
+        """Make room for so many words with so many places: one for each symbol, or for each of its base symbols."""
         _checked(library().learner_room(self._handle, places, words))
-
-    def measure(self, symbols: Int32) -> int:
-        """How many places symbols take."""
-        symbols = np.ascontiguousarray(symbols, np.int32)
-        return _checked(library().learner_measure(self._handle, _pointer(symbols), len(symbols)))
 
     def add_words(self, symbols: Int32, offsets: Int64, weights: Int64, shortest: int) -> None:
         """Add words symbols[offsets[i]:offsets[i + 1]] (offsets[0] need not be 0) of at least `shortest` symbols."""
@@ -209,28 +204,20 @@ class Learner:
     def learn(self, merges: int, enough: int, work: int = _NO_LIMIT, *, first: int = 0, least: int = 0) -> Learned:
         """Make at most so many merges, until `enough` learned tokens are alive or `work` places were looked at. The
         first merge counts at least `first`, the others at least `least`."""
-        while True:
-            code = library().learner_learn(
-                self._handle, merges, enough, work, first, least, _pointer(self._out), len(self._out),
-                _pointer(self._told),
-            )  # fmt: skip
-            if code == OUT and not self._told[0]:
-                self._out = np.empty(2 * len(self._out), np.int64)
-                continue
-            return self._decoded(code)
+        return self._events(library().learner_learn, merges, enough, work, first, least)
 
     def apply(self, pairs: Int64, at_most: Int64) -> Learned:
         """Merge known pairs (rows of left, right) in this order. NONE_LEFT: the next one is nowhere in the words."""
         pairs, at_most = _longs(pairs), _longs(at_most)
+        return self._events(library().learner_apply, _pointer(pairs), _pointer(at_most), len(at_most))
+
+    def _events(self, function: Any, *arguments: Any) -> Learned:
+        """What a function of the core does, with as much room for it as one event takes."""
         while True:
-            code = library().learner_apply(
-                self._handle, _pointer(pairs), _pointer(at_most), len(at_most), _pointer(self._out), len(self._out),
-                _pointer(self._told),
-            )  # fmt: skip
-            if code == OUT and not self._told[0]:
-                self._out = np.empty(2 * len(self._out), np.int64)
-                continue
-            return self._decoded(code)
+            code = function(self._handle, *arguments, _pointer(self._out), len(self._out), _pointer(self._told))
+            if code != OUT or self._told[0]:
+                return self._decoded(code)
+            self._out = np.empty(2 * len(self._out), np.int64)
 
     def index(self) -> None:
         """Keep every pair, whatever it counts: one that is not found afterwards is nowhere. NoRoom if that is too
@@ -324,16 +311,8 @@ class Learner:
             symbols = np.empty(room, np.int32)
             offsets, weights = np.empty(_SYMBOLS + 1, np.int64), np.empty(_SYMBOLS, np.int64)
             told = np.zeros(3, np.int64)
-            longest = library().learner_take(
-                self._handle,
-                at,
-                room,
-                _SYMBOLS,
-                _pointer(symbols),
-                _pointer(offsets),
-                _pointer(weights),
-                _pointer(told),
-            )
+            arrays = map(_pointer, (symbols, offsets, weights, told))
+            longest = library().learner_take(self._handle, at, room, _SYMBOLS, *arrays)
             if longest:
                 room = int(longest)
                 continue

@@ -6,9 +6,6 @@
    given as offsets (one more than chunks), bytes and counts.
 
    Judge: tests/core/test_chunk_lists.py: collections.Counter and sorted. */
-#include "core.h"
-
-#include <string.h>
 
 typedef struct {
     uint64_t key; /* the next chunk's first eight bytes, the first one the highest; zeros behind the chunk's end */
@@ -23,34 +20,25 @@ typedef struct {
 static void look_at_next(chunk_list *list) {
     list->chunk = list->bytes + list->offset[0];
     list->length = (uint64_t)(list->offset[1] - list->offset[0]);
-    list->key = 0;
-    for (uint64_t i = 0; i < 8 && i < list->length; i++)
-        list->key |= (uint64_t)list->chunk[i] << (56 - 8 * i);
+    uint64_t key = 0;
+    memcpy(&key, list->chunk, list->length < 8 ? list->length : 8);
+    list->key = swapped(key);
 }
 
-static int compared(const chunk_list *a, const chunk_list *b) {
+static inline int compare_lists(const chunk_list *a, const chunk_list *b) {
     if (a->key != b->key)
         return a->key < b->key ? -1 : 1;
-    uint64_t shorter = a->length < b->length ? a->length : b->length;
-    int order = memcmp(a->chunk, b->chunk, shorter);
-    return order ? order : (a->length > b->length) - (a->length < b->length);
+    return compare_bytes(a->chunk, a->length, b->chunk, b->length);
 }
 
-static void sink(chunk_list *lists, int64_t n) {
-    chunk_list moved = lists[0];
-    int64_t root = 0;
-    for (int64_t child; (child = 2 * root + 1) < n; root = child) {
-        if (child + 1 < n && compared(lists + child + 1, lists + child) < 0)
-            child++;
-        if (compared(&moved, lists + child) <= 0)
-            break;
-        lists[root] = lists[child];
-    }
-    lists[root] = moved;
+static inline int is_first_list(const void *context, const chunk_list *a, const chunk_list *b) {
+    return compare_lists(a, b) < 0;
 }
+
+HEAP(lists, chunk_list, is_first_list)
 
 /* Move the first list on, or take it out. Returns how many lists are left. */
-static int64_t step(chunk_list *lists, int64_t n) {
+static int64_t next_chunk(chunk_list *lists, int64_t n) {
     lists[0].offset++;
     lists[0].n++;
     if (lists[0].offset == lists[0].stop)
@@ -58,7 +46,7 @@ static int64_t step(chunk_list *lists, int64_t n) {
     else
         look_at_next(lists);
     if (n)
-        sink(lists, n);
+        lists_sink(NULL, lists, 0, (uint64_t)n);
     return n;
 }
 
@@ -78,18 +66,13 @@ EXPORT int64_t merge_lists(int64_t many, const int64_t *sizes, const int64_t *co
         lists[n].bytes = bytes[i];
         lists[n].n = counts[i];
         look_at_next(lists + n);
-        /* sift up: from here a list may only move towards the front */
-        chunk_list moved = lists[n];
-        int64_t place = n++;
-        for (; place && compared(&moved, lists + (place - 1) / 2) < 0; place = (place - 1) / 2)
-            lists[place] = lists[(place - 1) / 2];
-        lists[place] = moved;
+        lists_rise(NULL, lists, (uint64_t)n++);
     }
     out_offsets[0] = 0;
     while (n) {
         chunk_list found = lists[0];
         int64_t total = *found.n;
-        while ((n = step(lists, n)) && !compared(lists, &found)) {
+        while ((n = next_chunk(lists, n)) && !compare_lists(lists, &found)) {
             if (*lists[0].n > INT64_MAX - total)
                 return CORE_OVERFLOW;
             total += *lists[0].n;
@@ -100,32 +83,6 @@ EXPORT int64_t merge_lists(int64_t many, const int64_t *sizes, const int64_t *co
         out_offsets[++rows] = (int64_t)at;
     }
     return rows;
-}
-
-/* The number of the first of `size` sorted chunks that is not below `chunk`. */
-EXPORT int64_t first_not_below(const int64_t *offsets, const uint8_t *bytes, int64_t size, const uint8_t *chunk,
-                               int64_t length) {
-    int64_t low = 0, high = size;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2, own = offsets[middle + 1] - offsets[middle];
-        int order = memcmp(bytes + offsets[middle], chunk, (size_t)(own < length ? own : length));
-        if (order < 0 || (!order && own < length))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* The number of the first of `size` chunks that is not above the chunk before it; `size` if all are in order. */
-EXPORT int64_t first_out_of_order(const int64_t *offsets, const uint8_t *bytes, int64_t size) {
-    for (int64_t i = 1; i < size; i++) {
-        int64_t before = offsets[i] - offsets[i - 1], own = offsets[i + 1] - offsets[i];
-        int order = memcmp(bytes + offsets[i - 1], bytes + offsets[i], (size_t)(before < own ? before : own));
-        if (order > 0 || (!order && before >= own))
-            return i;
-    }
-    return size;
 }
 
 /* Write chunks as the digest of a corpus takes them: for each its length, bytes, count; numbers as eight bytes, the

@@ -6,94 +6,76 @@
    A pair is one number with its left symbol in the upper half; the pairs stand in a hash table with open addressing.
 
    Judge: tests/core/test_pairs.py, Counter and a loop in Python. */
-#include "pairs.h"
-#include "sort.h"
 
-#include <stdlib.h>
-#include <string.h>
+enum { FIRST_PAIRS = 1 << 4, PAIRS_AHEAD = 24 }; /* a pair's slot is fetched so many places before it is needed */
 
-enum { FIRST_SLOTS = 1 << 4 };
-enum { AHEAD = 24 }; /* a pair's slot is fetched so many places before it is needed */
+typedef struct {
+    key_counts pairs;
+    budget budget;
+} pair_table;
 
 EXPORT pair_table *pairs_new(uint64_t limit) {
     pair_table *table = calloc(1, sizeof *table);
     if (!table)
         return NULL;
-    table->limit = limit;
-    table->mask = FIRST_SLOTS - 1;
-    table->slots = calloc(FIRST_SLOTS, sizeof *table->slots);
-    if (table->slots)
+    table->budget.limit = limit;
+    if (key_counts_size(&table->pairs, &table->budget, FIRST_PAIRS))
         return table;
     free(table);
     return NULL;
 }
 
 EXPORT void pairs_free(pair_table *table) {
-    free(table->slots);
+    free(table->pairs.slots);
     free(table);
 }
 
 /* Forget all pairs, and keep the memory. */
 EXPORT void pairs_clear(pair_table *table) {
-    memset(table->slots, 0, (table->mask + 1) * sizeof *table->slots);
-    table->used = 0;
+    memset(table->pairs.slots, 0, (table->pairs.mask + 1) * sizeof *table->pairs.slots);
+    table->pairs.used = 0;
 }
 
 EXPORT int64_t pairs_size(const pair_table *table) {
-    return (int64_t)table->used;
+    return (int64_t)table->pairs.used;
 }
 
-static int grow(pair_table *table) {
-    uint64_t mask = table->mask * 2 + 1;
-    if ((table->mask + mask + 2) * sizeof *table->slots > table->limit)
-        return CORE_FULL;
-    pair_slot *slots = calloc(mask + 1, sizeof *slots);
-    if (!slots)
-        return CORE_NO_MEMORY;
-    for (uint64_t i = 0; i <= table->mask; i++) {
-        if (!table->slots[i].key)
-            continue;
-        uint64_t at = mixed(table->slots[i].key) & mask;
-        while (slots[at].key)
-            at = (at + 1) & mask;
-        slots[at] = table->slots[i];
-    }
-    free(table->slots);
-    table->slots = slots;
-    table->mask = mask;
-    return CORE_OK;
-}
-
-int pairs_add_one(pair_table *table, uint64_t key, int64_t n) {
-    uint64_t at = mixed(key) & table->mask;
-    while (table->slots[at].key != key) {
-        if (!table->slots[at].key) {
-            if ((table->used + 1) * 3 > table->mask * 2) {
-                int failed = grow(table);
-                return failed ? failed : pairs_add_one(table, key, n);
-            }
-            table->slots[at].key = key;
-            table->used++;
-            break;
-        }
-        at = (at + 1) & table->mask;
-    }
-    if (n > 0 && table->slots[at].n > INT64_MAX - n)
+/* Add n to the number of a pair; a pair that is not there begins with 0. CORE_OK, or why not. */
+static inline int pairs_add_one(pair_table *table, uint64_t key, int64_t n) {
+    key_count *slot = key_counts_put(&table->pairs, &table->budget, key);
+    if (!slot)
+        return table->budget.why;
+    if (n > 0 && slot->n > INT64_MAX - n)
         return CORE_OVERFLOW;
-    table->slots[at].n += n;
+    slot->n += n;
     return CORE_OK;
 }
 
-/* Count the pairs of neighbours from place `*at` on; `*at` moves past those that are counted. */
-EXPORT int pairs_count(pair_table *table, const int32_t *symbols, int64_t size, int64_t *at) {
-    for (; *at + 1 < size; ++*at) {
-        int32_t left = symbols[*at], right = symbols[*at + 1];
-        int64_t next = *at + AHEAD;
-        if (next + 1 < size && symbols[next] >= 0 && symbols[next + 1] >= 0)
-            SOON(table->slots + (mixed(key_of(symbols[next], symbols[next + 1])) & table->mask));
-        int failed = left < 0 || right < 0 ? CORE_OK : pairs_add_one(table, key_of(left, right), 1);
-        if (failed)
-            return failed;
+/* A pair's number; NULL if it is not there. */
+static inline const int64_t *pairs_find(const pair_table *table, uint64_t key) {
+    const key_count *slot = key_counts_find(&table->pairs, key);
+    return slot ? &slot->n : NULL;
+}
+
+/* Count the pairs of a column from place state[0] on, each with the weight of its word; a number below 0 stands before
+   each word. `weights` NULL: each counts 1. In a run of equal tokens only every other pair counts, if `disjoint`.
+   state[0:3]: the place, the word and the run where counting goes on, at first 0 -1 0. CORE_FULL: nothing is lost. */
+EXPORT int column_pairs(pair_table *table, const int32_t *column, int64_t size, const int64_t *weights, int disjoint,
+                        int64_t *state) {
+    for (; state[0] + 1 < size; ++state[0]) {
+        int32_t left = column[state[0]], right = column[state[0] + 1];
+        int64_t next = state[0] + PAIRS_AHEAD;
+        if (next + 1 < size)
+            key_counts_soon(&table->pairs, pair_key(column[next], column[next + 1]));
+        if (left < 0)
+            state[1]++;
+        int64_t run = left >= 0 && left == right ? state[2] + 1 : 0;
+        if (left >= 0 && right >= 0 && !(disjoint && run && run % 2 == 0)) {
+            int failed = pairs_add_one(table, pair_key(left, right), weights ? weights[state[1]] : 1);
+            if (failed)
+                return failed;
+        }
+        state[2] = run;
     }
     return CORE_OK;
 }
@@ -118,23 +100,12 @@ EXPORT int pairs_add(pair_table *table, const int64_t *keys, const int64_t *n, i
     return CORE_OK;
 }
 
-static int pair_below(const uint8_t *context, const pair_slot *a, const pair_slot *b) {
-    (void)context;
-    return a->key < b->key;
-}
-
-SORT(sort_pairs, pair_slot, pair_below)
-
 /* Write all pairs and their counts, ascending. This uses up the table: it can only be freed afterwards. */
 EXPORT void pairs_sorted(pair_table *table, int64_t *keys, int64_t *n) {
-    uint64_t used = 0;
-    for (uint64_t i = 0; i <= table->mask; i++)
-        if (table->slots[i].key)
-            table->slots[used++] = table->slots[i];
-    sort_pairs(NULL, table->slots, used, depth_for(used));
+    uint64_t used = sorted_keys(&table->pairs);
     for (uint64_t i = 0; i < used; i++) {
-        keys[i] = (int64_t)(table->slots[i].key - 1);
-        n[i] = table->slots[i].n;
+        keys[i] = (int64_t)(table->pairs.slots[i].key - 1);
+        n[i] = table->pairs.slots[i].n;
     }
 }
 
@@ -144,16 +115,16 @@ EXPORT void pairs_sorted(pair_table *table, int64_t *keys, int64_t *n) {
        ends 1 3        rows  key2 n2 · key1 n1 · key3 n3 */
 EXPORT void pairs_parted(const pair_table *table, int64_t parts, int64_t *ends, int64_t *rows) {
     memset(ends, 0, (size_t)parts * sizeof *ends);
-    for (uint64_t i = 0; i <= table->mask; i++)
-        if (table->slots[i].key)
-            ends[part_of(table->slots[i].key, (uint64_t)parts)]++;
+    for (uint64_t i = 0; i <= table->pairs.mask; i++)
+        if (table->pairs.slots[i].key)
+            ends[part_of(table->pairs.slots[i].key, (uint64_t)parts)]++;
     for (int64_t part = 0, before = 0; part < parts; part++) { /* where each begins, until its rows are written */
         int64_t size = ends[part];
         ends[part] = before;
         before += size;
     }
-    for (uint64_t i = 0; i <= table->mask; i++) {
-        const pair_slot *slot = table->slots + i;
+    for (uint64_t i = 0; i <= table->pairs.mask; i++) {
+        const key_count *slot = table->pairs.slots + i;
         if (!slot->key)
             continue;
         int64_t row = ends[part_of(slot->key, (uint64_t)parts)]++;
@@ -165,8 +136,8 @@ EXPORT void pairs_parted(const pair_table *table, int64_t parts, int64_t *ends, 
 /* Write the pairs that count at least `least` as rows (key, count), at most `room`. How many there are in all. */
 EXPORT int64_t pairs_at_least(const pair_table *table, int64_t least, int64_t room, int64_t *rows) {
     int64_t found = 0;
-    for (uint64_t i = 0; i <= table->mask; i++) {
-        const pair_slot *slot = table->slots + i;
+    for (uint64_t i = 0; i <= table->pairs.mask; i++) {
+        const key_count *slot = table->pairs.slots + i;
         if (!slot->key || slot->n < least)
             continue;
         if (found < room) {

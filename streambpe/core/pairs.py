@@ -29,9 +29,9 @@ class PairTable:
     def count(self, symbols: Ids, at: int = 0) -> int:
         """Count the pairs of neighbours in symbols[at:], but for symbols below 0. Returns the place where it stopped:
         the last one, or where the limit was reached."""
-        symbols, done = np.ascontiguousarray(symbols, np.int32), np.array([at], np.int64)
-        succeeded(library().pairs_count(self.handle, symbols.ctypes.data, len(symbols), done.ctypes.data))
-        return int(done[0])
+        symbols, state = np.ascontiguousarray(symbols, np.int32), np.array([at, 0, 0], np.int64)
+        succeeded(library().column_pairs(self.handle, symbols.ctypes.data, len(symbols), None, False, state.ctypes.data))
+        return int(state[0])
 
     def hold(self, keys: Longs, numbers: Longs | None = None) -> None:
         """Put these pairs into the table, and add these numbers to theirs."""

@@ -8,11 +8,7 @@
    The table of chunks holds a run as the bytes of its symbols, which are eight or more.
 
    Judge: tests/core/test_runs.py, a loop in Python. */
-#include "pairs.h"
-#include "sort.h"
-#include "table.h"
 
-enum { AHEAD = 24 };    /* a pair's slot is fetched so many places before it is needed */
 enum { TOGETHER = 32 }; /* runs that are looked up side by side */
 
 typedef struct {
@@ -23,20 +19,20 @@ typedef struct {
 
 static int is_kept(const kept_pairs *kept, int32_t left, int32_t right) {
     return right >= 0 &&
-           (kept->open_right[left] || kept->open_left[right] || pairs_find(kept->pairs, key_of(left, right)));
+           (kept->open_right[left] || kept->open_left[right] || pairs_find(kept->pairs, pair_key(left, right)));
 }
 
 /* The place behind the run that begins at place i; i + 1 if only one symbol or a barrier stands there. */
-static int64_t end_of(kept_pairs *kept, const int32_t *symbols, int64_t i, int64_t size) {
+static int64_t run_end(kept_pairs *kept, const int32_t *symbols, int64_t i, int64_t size) {
     if (symbols[i++] < 0)
         return i;
     for (;; i++) {
         if (kept->asked < i)
             kept->asked = i;
-        for (; kept->asked < i + AHEAD && kept->asked < size; kept->asked++) {
+        for (; kept->asked < i + PAIRS_AHEAD && kept->asked < size; kept->asked++) {
             int32_t left = symbols[kept->asked - 1], right = symbols[kept->asked];
             if (left >= 0 && right >= 0)
-                SOON(kept->pairs->slots + (mixed(key_of(left, right)) & kept->pairs->mask));
+                key_counts_soon(&kept->pairs->pairs, pair_key(left, right));
         }
         if (i >= size || !is_kept(kept, symbols[i - 1], symbols[i]))
             return i;
@@ -47,28 +43,23 @@ static int64_t end_of(kept_pairs *kept, const int32_t *symbols, int64_t i, int64
 EXPORT int64_t run_goes_on(const pair_table *pairs, const uint8_t *open_right, const uint8_t *open_left, int32_t before,
                            const int32_t *symbols, int64_t size) {
     kept_pairs kept = {pairs, open_right, open_left, 0};
-    return before >= 0 && size && is_kept(&kept, before, symbols[0]) ? end_of(&kept, symbols, 0, size) : 0;
+    return before >= 0 && size && is_kept(&kept, before, symbols[0]) ? run_end(&kept, symbols, 0, size) : 0;
 }
 
 typedef struct {
     int64_t text, start, end, weight;
-} run;
+} symbol_run;
 
 /* Count these runs. Returns how many were counted; `*why` says why not all. */
-static int count_some(chunk_table *table, const int32_t *symbols, const run *runs, int many, int *why) {
+static int count_side_by_side(chunk_table *table, const int32_t *symbols, const symbol_run *runs, int many, int *why) {
     for (int step = 0; step < 2; step++)
-        for (const run *r = runs; r < runs + many; r++)
+        for (const symbol_run *r = runs; r < runs + many; r++)
             table_soon(table, (const uint8_t *)(symbols + r->start), (uint64_t)(r->end - r->start) * 4, step);
     for (int i = 0; i < many; i++) {
-        const run *r = runs + i;
-        int fresh;
-        *why = CORE_OK;
-        int64_t *n = table_find(table, (const uint8_t *)(symbols + r->start), (uint64_t)(r->end - r->start) * 4, &fresh, why);
-        if (n && *n > INT64_MAX - r->weight)
-            *why = CORE_OVERFLOW;
+        const symbol_run *r = runs + i;
+        *why = table_add_one(table, (const uint8_t *)(symbols + r->start), (uint64_t)(r->end - r->start) * 4, r->weight);
         if (*why != CORE_OK)
             return i;
-        *n += r->weight;
     }
     return many;
 }
@@ -81,18 +72,18 @@ EXPORT int count_runs(chunk_table *table, const pair_table *pairs, const uint8_t
                       const int32_t *symbols, const int64_t *ends, const int64_t *weights, int64_t texts, int open_end,
                       int64_t *state) {
     kept_pairs kept = {pairs, open_right, open_left, 0};
-    run found[TOGETHER];
+    symbol_run found[TOGETHER];
     int many = 0, why = CORE_OK;
     int64_t text = state[0], i = state[1];
     for (;;) {
         while (text < texts && i >= ends[text])
             text++;
-        int64_t end = text < texts ? end_of(&kept, symbols, i, ends[text]) : 0;
+        int64_t end = text < texts ? run_end(&kept, symbols, i, ends[text]) : 0;
         int ended = text == texts || (open_end && text + 1 == texts && end == ends[text] && symbols[i] >= 0);
         if (!ended && end > i + 1)
-            found[many++] = (run){text, i, end, weights[text]};
+            found[many++] = (symbol_run){text, i, end, weights[text]};
         if (ended || many == TOGETHER) {
-            int counted = count_some(table, symbols, found, many, &why);
+            int counted = count_side_by_side(table, symbols, found, many, &why);
             if (counted < many) {
                 state[0] = found[counted].text, state[1] = found[counted].start;
                 return why;
@@ -107,31 +98,17 @@ EXPORT int count_runs(chunk_table *table, const pair_table *pairs, const uint8_t
     return CORE_OK;
 }
 
-static int run_below(const uint8_t *text, const long_slot *a, const long_slot *b) {
-    if (a->hash != b->hash)
-        return a->hash < b->hash;
-    int order = memcmp(text + a->at, text + b->at, a->length < b->length ? a->length : b->length);
-    return order ? order < 0 : a->length < b->length;
-}
-
-SORT(sort_runs, long_slot, run_below)
-
 /* Sort the runs by their hashes, and runs of equal hash by their bytes. Returns how many there are. This uses up the
    table: only runs_bytes, runs_some and freeing are left. */
 EXPORT int64_t sort_all_runs(chunk_table *table) {
-    uint64_t used = 0;
-    for (uint64_t i = 0; i <= table->long_mask; i++)
-        if (table->longs[i].hash)
-            table->longs[used++] = table->longs[i];
-    sort_runs(table->text, table->longs, used, depth_for(used));
-    return (int64_t)used;
+    return (int64_t)sorted_chunks(table, 0);
 }
 
 /* How many bytes the sorted runs have from number `first` on, up to before number `stop`. */
 EXPORT int64_t runs_bytes(const chunk_table *table, int64_t first, int64_t stop) {
     int64_t bytes = 0;
     for (int64_t i = first; i < stop; i++)
-        bytes += table->longs[i].length;
+        bytes += table->longs.slots[i].length;
     return bytes;
 }
 
@@ -140,12 +117,12 @@ EXPORT int64_t runs_bytes(const chunk_table *table, int64_t first, int64_t stop)
 EXPORT void runs_some(const chunk_table *table, int64_t first, int64_t stop, int64_t *by, int64_t *ends, uint8_t *bytes,
                       int64_t *n) {
     for (int64_t i = 0, at = 0; first + i < stop; i++) {
-        const long_slot *slot = table->longs + first + i;
-        if (first + i + AHEAD < stop)
-            SOON(table->text + slot[AHEAD].at);
+        const long_slot *slot = table->longs.slots + first + i;
+        if (first + i + PAIRS_AHEAD < stop)
+            SOON(table->text + slot[PAIRS_AHEAD].at);
         memcpy(bytes + at, table->text + slot->at, slot->length);
         at += slot->length;
-        by[i] = (int64_t)(slot->hash >> 1);
+        by[i] = (int64_t)(slot->key >> 1);
         ends[i] = at;
         n[i] = slot->n;
     }

@@ -12,8 +12,6 @@
    each: a chain's bytes there are its name in a table.
 
    Judge: tests/train/test_scan.py, plain loops over words; tests/train/test_engine.py, all of learning from disk. */
-#include "pairs.h"
-#include "table.h"
 
 typedef struct {
     const pair_table *links;
@@ -32,10 +30,10 @@ static inline uint32_t bit_of(int32_t left, int32_t right) {
 /* Set a bit for each link, among 1 << FILTER_BITS bits that are 0. A pair whose bit is 0 is no link, so most places
    need no look at the table. */
 EXPORT void filter_links(const pair_table *links, uint8_t *filter) {
-    for (uint64_t i = 0; i <= links->mask; i++) {
-        uint64_t key = links->slots[i].key - 1;
-        uint32_t bit = bit_of((int32_t)(key >> 32), (int32_t)key);
-        if (links->slots[i].key)
+    for (uint64_t i = 0; i <= links->pairs.mask; i++) {
+        uint64_t key = links->pairs.slots[i].key;
+        uint32_t bit = bit_of(left_of(key), right_of(key));
+        if (key)
             filter[bit / 8] |= (uint8_t)(1 << bit % 8);
     }
 }
@@ -45,7 +43,7 @@ static int link_at(const chain_rule *rule, const int32_t *column, int64_t i) {
         return NO_LINK;
     uint32_t bit = bit_of(column[i], column[i + 1]);
     if (rule->filter[bit / 8] >> bit % 8 & 1) {
-        const int64_t *number = pairs_find(rule->links, key_of(column[i], column[i + 1]));
+        const int64_t *number = pairs_find(rule->links, pair_key(column[i], column[i + 1]));
         if (number)
             return *number < rule->busy ? BUSY_LINK : IDLE_LINK;
     }
@@ -66,26 +64,6 @@ static int64_t chain_end(const chain_rule *rule, const int32_t *column, int64_t 
     return i - (end - i); /* no chain begins at any of these places */
 }
 
-/* Count the pairs of a block, each with its word's weight; in a run of equal tokens only every other one, if
-   `disjoint`. state[0:3]: the place, the word and the run where counting goes on, at first 0 -1 0. CORE_FULL: nothing
-   is lost. */
-EXPORT int column_pairs(pair_table *table, const int32_t *column, int64_t size, const int64_t *weights, int disjoint,
-                        int64_t *state) {
-    for (; state[0] + 1 < size; ++state[0]) {
-        int32_t left = column[state[0]], right = column[state[0] + 1];
-        if (left < 0)
-            state[1]++;
-        int64_t run = left >= 0 && left == right ? state[2] + 1 : 0;
-        if (left >= 0 && right >= 0 && !(disjoint && run && run % 2 == 0)) {
-            int failed = pairs_add_one(table, key_of(left, right), weights[state[1]]);
-            if (failed)
-                return failed;
-        }
-        state[2] = run;
-    }
-    return CORE_OK;
-}
-
 /* Count the chains of a block. state[0:2]: the place and the word where counting goes on, at first 0 -1. */
 EXPORT int count_chains(chunk_table *table, const pair_table *links, const uint8_t *filter, int64_t busy,
                         const uint8_t *refused, const int32_t *column, const uint8_t *keys, int wide,
@@ -99,15 +77,11 @@ EXPORT int count_chains(chunk_table *table, const pair_table *links, const uint8
         }
         int64_t end = chain_end(&rule, column, i);
         if (end > i) {
-            int fresh, why = CORE_OK;
-            int64_t *n = table_find(table, keys + i * wide, (uint64_t)((end - i) * wide), &fresh, &why);
-            if (n && weights[word] > INT64_MAX - *n)
-                why = CORE_OVERFLOW;
-            if (why != CORE_OK) {
+            int failed = table_add_one(table, keys + i * wide, (uint64_t)((end - i) * wide), weights[word]);
+            if (failed) {
                 state[0] = i, state[1] = word;
-                return why;
+                return failed;
             }
-            *n += weights[word];
             i = end;
         } else {
             i += i - end + 1;
@@ -138,25 +112,5 @@ EXPORT int64_t rewrite_chains(const chunk_table *numbers, const pair_table *link
                 column[to++] = column[i];
         }
     }
-    return to;
-}
-
-/* Drop words of one token from a column, and their weights, in place. Returns the length of the column; `*words`: how
-   many words are left. */
-EXPORT int64_t drop_words(int32_t *column, int64_t size, int64_t *weights, int64_t *words) {
-    int64_t to = 0, kept = 0, word = 0;
-    for (int64_t i = 0; i + 1 < size; word++) {
-        int64_t end = i + 1;
-        while (column[end] >= 0)
-            end++;
-        if (end - i > 2) {
-            while (i < end)
-                column[to++] = column[i++];
-            weights[kept++] = weights[word];
-        }
-        i = end;
-    }
-    column[to++] = -1;
-    *words = kept;
     return to;
 }

@@ -72,13 +72,6 @@ class BlockMerger:
         return column[:size], Merged(count, made, *told.tolist())
 
 
-def drop_words(column: Ids, weights: Longs) -> tuple[Ids, Longs]:
-    """Drop words of one token from both arrays, which are overwritten."""
-    words = np.zeros(1, np.int64)
-    size = library().drop_words(column.ctypes.data, len(column), weights.ctypes.data, words.ctypes.data)
-    return column[:size], weights[: int(words[0])]
-
-
 class ChainFinder:
     """Finds the chains of a column: longest stretches of tokens in which every two neighbours are a link."""
 

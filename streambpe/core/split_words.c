@@ -1,19 +1,18 @@
-/* The presets that treat apostrophes, marks, emoji and scripts in ways of their own; see split.h. */
-#include "characters.h"
+/* The presets that treat apostrophes, marks, emoji and scripts in ways of their own; see split.c. */
 
 /* (?:\p{N}\p{M}*){1,3}(?=(?:(?:\p{N}\p{M}*){3})*(?:\P{N}\p{M}*|$)): threes counted from the end of the number.
 
    Without marks 1234567 is 1 234 567. A mark is no number, so the look-ahead may also end before one. Let u1 u2 ... be
    the units of a number, each a digit with its marks. Chunks of j = 3, 2, 1 units are tried. j holds if a multiple of
    three units is left, or if one of u(j+3), u(j+6) ... has a mark. If uj itself has one, the chunk ends before its last
-   mark. */
-static place grouped_number(table classes, place p, place end, split_memo *memo) {
+   mark. With `mark` 0, marks are no part of a number: \p{N}{1,3}(?=(?:\p{N}{3})*(?:\P{N}|$)) */
+static place grouped_number(class_table classes, place p, place end, unsigned mark, split_memo *memo) {
     place stops[3], next, q = p;
     int marked[3], first;
     if (p != memo->next || !memo->units) { /* a number begins: its units are counted once, not by each chunk */
         int64_t last[3] = {-1, -1, -1}, units = 0; /* by the remainder of its place: the last unit with a mark */
         for (; q < end && look(classes, q, end, &next) & NUMBER; units++)
-            if ((q = run(classes, next, end, MARK)) > next)
+            if ((q = run(classes, next, end, mark)) > next)
                 last[units % 3] = units;
         memo->units = units;
         memset(memo->marked, 0, sizeof memo->marked);
@@ -24,7 +23,7 @@ static place grouped_number(table classes, place p, place end, split_memo *memo)
     int64_t left = memo->units;
     for (first = 0, q = p; first < 3 && first < left; first++) {
         look(classes, q, end, &next);
-        q = stops[first] = run(classes, next, end, MARK);
+        q = stops[first] = run(classes, next, end, mark);
         marked[first] = q > next;
     }
     for (int j = first; j > 0; j--) {
@@ -44,7 +43,7 @@ static place grouped_number(table classes, place p, place end, split_memo *memo)
 }
 
 /* boundless; in ultimate1 symbols take no space before them */
-static inline place boundless_or_ultimate1(table classes, place p, place end, int spaced, split_memo *memo) {
+static inline place boundless_or_ultimate1(class_table classes, place p, place end, int spaced, split_memo *memo) {
     place next, after, word = p;
     if (*p == ' ' && is(classes, p + 1, end, LETTER))
         word = p + 1;
@@ -77,7 +76,7 @@ static inline place boundless_or_ultimate1(table classes, place p, place end, in
         return run(classes, p + 1, end, LOWER | MARK);
     class = look(classes, p, end, &next);
     if (class & NUMBER)
-        return grouped_number(classes, p, end, memo);
+        return grouped_number(classes, p, end, MARK, memo);
     if (spaced && *p == ' ' && is(classes, next, end, SYMBOL))
         class = SYMBOL;
     if (class & SYMBOL)
@@ -91,11 +90,11 @@ static inline place boundless_or_ultimate1(table classes, place p, place end, in
     return run(classes, next, end, class & MARK ? MARK : WHITE | OTHER | MARK);
 }
 
-place boundless(table classes, place p, place end, split_memo *memo) {
+static place boundless(class_table classes, place p, place end, split_memo *memo) {
     return boundless_or_ultimate1(classes, p, end, 1, memo);
 }
 
-place ultimate1(table classes, place p, place end, split_memo *memo) {
+static place ultimate1(class_table classes, place p, place end, split_memo *memo) {
     return boundless_or_ultimate1(classes, p, end, 0, memo);
 }
 
@@ -113,7 +112,7 @@ static inline place one_of(place p, place end, uint8_t third, uint8_t low, uint8
 }
 
 /* \p{Extended_Pictographic}[\U0001F3FB-\U0001F3FF]?[\uFE0F\uFE0E]? at `p`, or NULL */
-static place pictograph(table classes, place p, place end) {
+static place pictograph(class_table classes, place p, place end) {
     place next, skin;
     if (p == end || !(look(classes, p, end, &next) & PICTURE))
         return NULL;
@@ -122,21 +121,8 @@ static place pictograph(table classes, place p, place end) {
     return stands(next, end, "\xEF\xB8\x8F", 3) || stands(next, end, "\xEF\xB8\x8E", 3) ? next + 3 : next;
 }
 
-/* Numbers in threes counted from their end: \p{N}{1,3}(?=(?:\p{N}{3})*(?:\P{N}|$)) */
-static place threes(table classes, place p, place end, split_memo *memo) {
-    if (p != memo->next || !memo->units) {
-        place next = p;
-        memo->units = 0;
-        for (place q = p; q < end && look(classes, q, end, &next) & NUMBER; q = next)
-            memo->units++;
-    }
-    int64_t first = memo->units % 3 ? memo->units % 3 : 3;
-    memo->units -= first;
-    return memo->next = run_most(classes, p, end, NUMBER, (int)first);
-}
-
 /* What word-level and spaceless match besides words or letters: keys, flags, pictures, symbols, numbers, blanks. */
-static place common(table classes, place p, place end, split_memo *memo) {
+static place common(class_table classes, place p, place end, split_memo *memo) {
     place next, after;
     unsigned class = look(classes, p, end, &next);
     if ((*p >= '0' && *p <= '9') || *p == '#' || *p == '*') {
@@ -160,7 +146,7 @@ static place common(table classes, place p, place end, split_memo *memo) {
         return first;
     }
     if (class & NUMBER)
-        return threes(classes, p, end, memo);
+        return grouped_number(classes, p, end, 0, memo);
     if (class & WHITE) {
         after = run_most(classes, p, end, SPACE, MANY);
         if (is(classes, after, end, BREAK))
@@ -177,20 +163,8 @@ static place common(table classes, place p, place end, split_memo *memo) {
 
 /* Words as in gpt4o, but joiners are part of them, only U+0020 may lead one, and any small letters may follow behind an
    apostrophe. */
-place word_level(table classes, place p, place end, split_memo *memo) {
-    place next, after_tail = NULL, word = NULL, q = *p == ' ' ? p + 1 : p, first = q;
-    unsigned class = 0;
-    while (q < end && (class = look(classes, q, end, &next)) & (HEAD | JOINER)) {
-        if (class & (TAIL | JOINER))
-            after_tail = next;
-        q = next;
-    }
-    if (q < end && class & LOWER)
-        word = run(classes, q, end, TAIL | JOINER);
-    else if (after_tail)
-        word = after_tail;
-    else if (q > first)
-        word = q;
+static place word_level(class_table classes, place p, place end, split_memo *memo) {
+    place word = cased_word(classes, *p == ' ' ? p + 1 : p, end, JOINER);
     if (!word)
         return common(classes, p, end, memo);
     place tick = word < end && *word == '\'' ? word + 1 : stands(word, end, "\xE2\x80\x99", 3) ? word + 3 : NULL;
@@ -198,7 +172,7 @@ place word_level(table classes, place p, place end, split_memo *memo) {
 }
 
 /* Past a chunk of one letter with its marks,  ?\p{L}\p{M}* , or NULL. */
-static inline place one_letter(table classes, place p, place end) {
+static inline place one_letter(class_table classes, place p, place end) {
     place next, letter = *p == ' ' ? p + 1 : p;
     if (!is(classes, letter, end, LETTER))
         return NULL;
@@ -206,15 +180,14 @@ static inline place one_letter(table classes, place p, place end) {
     return run(classes, next, end, MARK);
 }
 
-place spaceless(table classes, place p, place end, split_memo *memo) {
+static place spaceless(class_table classes, place p, place end, split_memo *memo) {
     place letter = one_letter(classes, p, end);
     return letter ? letter : common(classes, p, end, memo);
 }
 
-place spaceless_gpt4o(table classes, place p, place end, split_memo *memo) {
+static place spaceless_gpt4o(class_table classes, place p, place end, split_memo *memo) {
     place letter = one_letter(classes, p, end);
-    (void)memo;
-    return letter ? letter : gpt4o_rest(classes, p, end);
+    return letter ? letter : no_word(classes, p, end, 1);
 }
 
 /* ------------------------------------------------------------------------------------------------------ without regex
@@ -223,10 +196,9 @@ place spaceless_gpt4o(table classes, place p, place end, split_memo *memo) {
    always goes on with the chunk before it (INHERITED), and whether its group takes a space before it. A chunk goes on
    while the group is the same; a single space at its beginning goes with the group behind it if that takes one. */
 
-place script_rule(table groups, place p, place end, split_memo *memo) {
+static place script_rule(class_table groups, place p, place end, split_memo *memo) {
     place next, q;
     unsigned key = look(groups, p, end, &q), other;
-    (void)memo;
     if (*p == ' ' && q < end && (other = look(groups, q, end, &next)) & TAKES_SPACE)
         key = other, q = next;
     while (q < end && ((other = look(groups, q, end, &next)) & INHERITED || other == key))
@@ -235,9 +207,16 @@ place script_rule(table groups, place p, place end, split_memo *memo) {
 }
 
 /* Words, and the white space between them, which is never counted (streambpe/text/whitespace.py). */
-place whitespace(table spaces, place p, place end, split_memo *memo) {
+static place whitespace(class_table spaces, place p, place end, split_memo *memo) {
     place next;
     unsigned class = look(spaces, p, end, &next);
-    (void)memo;
     return run(spaces, next, end, class & WHITE ? WHITE : (unsigned)~WHITE);
+}
+
+/* The function of a preset by its number (binding.py has the names), or NULL. */
+static split_function split_preset(int preset) {
+    static const split_function presets[] = {gpt2,       gpt4,        cl100k,    punct,           gpt4o,
+                                             superbpe1,  boundless,   ultimate1, superbpe2,       word_level,
+                                             spaceless,  spaceless_gpt4o, script_rule, whitespace, none};
+    return preset >= 0 && preset < (int)(sizeof presets / sizeof *presets) ? presets[preset] : NULL;
 }

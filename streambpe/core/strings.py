@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streambpe.core.binding import Bytes, Longs, completed, library
+from streambpe.later import compute
 from streambpe.later import polars as pl
 
 _HEAP_BYTES = 64  # what one list takes in the heap of a merge, at most
@@ -68,13 +70,13 @@ class ChunkList:
 
     def first_not_below(self, chunk: str) -> int:
         """The place of the first chunk that is `chunk` or stands behind it."""
-        text = chunk.encode()
-        arrays = (self.offsets.ctypes.data, self.data.ctypes.data)
-        return int(library().first_not_below(*arrays, len(self), text, len(text)))
+        return bisect_left(range(len(self)), chunk.encode(), key=self.chunk)
 
-    def first_out_of_order(self) -> int:
-        """The place of the first chunk that is not above the one before it; the number of all if there is none."""
-        return int(library().first_out_of_order(self.offsets.ctypes.data, self.data.ctypes.data, len(self)))
+    @property
+    def in_order(self) -> bool:
+        """Whether each chunk is above the one before it."""
+        chunks = _as_arrow(self.offsets, self.data)
+        return bool(compute.all(compute.less(chunks[:-1], chunks[1:]), min_count=0).as_py())
 
     def part(self, start: int, stop: int) -> ChunkList:
         """The chunks from place `start` up to before `stop`."""

@@ -15,10 +15,6 @@
    that the merged word has are added.
 
    Judge: tests/core/test_sweep.py, one merge after the other over lists of Python. */
-#include "pairs.h"
-#include "sort.h"
-
-#include <string.h>
 
 enum { FIRST = 1, SECOND = 2 }; /* mark of a new token's two parts; FIRST also marks the place of the new token */
 
@@ -33,12 +29,11 @@ typedef struct {
     int64_t found, executed;
 } sweep;
 
-static int is_below(const uint8_t *context, const int64_t *a, const int64_t *b) {
-    (void)context;
+static inline int is_earlier(const void *context, const int64_t *a, const int64_t *b) {
     return *a < *b;
 }
 
-SORT(sort_occurrences, int64_t, is_below)
+SORT(sort_occurrences, int64_t, is_earlier)
 
 /* Add n to the counts of those pairs of a word that the merges changed, or are going to change. */
 static int add_changes(const sweep *all, const int32_t *word, const uint8_t *mark, int64_t size, int64_t n) {
@@ -48,7 +43,7 @@ static int add_changes(const sweep *all, const int32_t *word, const uint8_t *mar
         run = equal && !run;
         if (equal ? !run : !mark[i] && !mark[i + 1])
             continue;
-        int failed = pairs_add_one(all->changes, key_of(word[i], word[i + 1]), n);
+        int failed = pairs_add_one(all->changes, pair_key(word[i], word[i + 1]), n);
         if (failed)
             return failed;
     }
@@ -56,10 +51,10 @@ static int add_changes(const sweep *all, const int32_t *word, const uint8_t *mar
 }
 
 /* Find the occurrences of all merges in a word, and put them in the order in which they are made. */
-static int64_t find_all(sweep *all, const int32_t *word, int64_t size) {
+static int64_t find_occurrences(sweep *all, const int32_t *word, int64_t size) {
     int64_t many = 0;
     for (int64_t i = 0; i + 1 < size; i++) {
-        const int64_t *rank = pairs_find(all->ranks, key_of(word[i], word[i + 1]));
+        const int64_t *rank = pairs_find(all->ranks, pair_key(word[i], word[i + 1]));
         if (rank)
             all->order[many++] = *rank << 32 | i;
     }
@@ -68,7 +63,7 @@ static int64_t find_all(sweep *all, const int32_t *word, int64_t size) {
 }
 
 /* Mark the occurrences that are made, and count. */
-static void choose(sweep *all, const int32_t *word, int64_t many, int64_t n) {
+static void mark_made(sweep *all, const int32_t *word, int64_t many, int64_t n) {
     for (int64_t k = 0; k < many; k++) {
         int64_t rank = all->order[k] >> 32, i = all->order[k] & INT32_MAX;
         if (all->mark[i + 1])
@@ -87,21 +82,21 @@ static void choose(sweep *all, const int32_t *word, int64_t many, int64_t n) {
 
 /* Merge in a word, and write the result to `to`. Returns its new length, or an error. */
 static int64_t merge_word(sweep *all, const int32_t *word, int64_t size, int64_t n, int32_t *to) {
-    int64_t many = find_all(all, word, size), kept = 0;
+    int64_t many = find_occurrences(all, word, size), kept = 0;
     all->found += many;
     if (!many) {
         memmove(to, word, (size_t)size * sizeof *to);
         return size;
     }
     memset(all->mark, 0, (size_t)size);
-    choose(all, word, many, n);
+    mark_made(all, word, many, n);
     int failed = add_changes(all, word, all->mark, size, -n);
     for (int64_t i = 0; i < size; i++) {
         if (all->mark[i] == SECOND)
             continue;
         int32_t token = word[i];
         if (all->mark[i])
-            token = all->made[*pairs_find(all->ranks, key_of(word[i], word[i + 1]))];
+            token = all->made[*pairs_find(all->ranks, pair_key(word[i], word[i + 1]))];
         all->mark[kept] = all->mark[i];
         to[kept++] = token;
     }

@@ -1,16 +1,42 @@
-#include "table.h"
+/* Distinct chunks of text, each with a number: how often it occurred, or its place in the order of first occurrence.
 
-#include "sort.h"
+   Chunks of at most 7 bytes stand in a table of keys that hold them whole, their length in the top byte:
 
-#include <stdlib.h>
+       " the"  ->  0x04 00 00 00 65 68 74 20      one slot of 16 bytes, no text elsewhere
 
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "The keys of short chunks are laid out for machines whose lowest byte comes first."
-#endif
+   Longer ones stand in a second table by their hash; their bytes lie one behind the other in `text`. Four in five
+   chunks of English are short, and finding and counting one touches a single cache line.
 
-enum { FIRST_SLOTS = 1 << 10, FIRST_TEXT = 1 << 14 };
+   Judge: tests/text/test_chunker.py, Counter and sorted. */
 
-static uint64_t hash_of(const uint8_t *chunk, uint64_t length) {
+enum { SHORT_BYTES = 7, FIRST_SLOTS = 1 << 10, FIRST_TEXT = 1 << 14 };
+
+typedef struct {
+    uint64_t key; /* a hash; when chunks are sorted, their first eight bytes */
+    uint64_t at;  /* in `text` */
+    int64_t n;
+    uint64_t length;
+} long_slot;
+
+#define ABOVE_LOWEST_BYTE(hash) ((hash) >> 8)
+HASH(long_chunks, long_slot, ABOVE_LOWEST_BYTE)
+
+typedef struct {
+    key_counts shorts;
+    long_chunks longs;
+    uint8_t *text;
+    uint64_t text_used, text_size;
+    budget budget;
+    uint64_t numbered; /* chunks numbered so far, where the number is the place of first occurrence */
+} chunk_table;
+
+static uint64_t short_key(const uint8_t *chunk, uint64_t length) {
+    uint64_t key = 0;
+    memcpy(&key, chunk, length);
+    return key | length << 56;
+}
+
+static uint64_t chunk_hash(const uint8_t *chunk, uint64_t length) {
     uint64_t hash = length * 0x9E3779B97F4A7C15ull, word;
     for (; length >= 8; chunk += 8, length -= 8) {
         memcpy(&word, chunk, 8);
@@ -22,195 +48,134 @@ static uint64_t hash_of(const uint8_t *chunk, uint64_t length) {
     return mixed((hash ^ word) * 0x9FB21C651E98DF25ull) | 1; /* 0 is for free slots; the lowest bits take no part */
 }
 
-/* Take `bytes` of memory more, zeroed, if the limit allows. */
-static void *take(chunk_table *table, uint64_t bytes, int *why) {
-    if (table->bytes + bytes > table->limit) {
-        *why = CORE_FULL;
-        return NULL;
-    }
-    void *memory = calloc(1, bytes);
-    if (!memory)
-        *why = CORE_NO_MEMORY;
-    else
-        table->bytes += bytes;
-    return memory;
-}
-
-static void give_back(chunk_table *table, void *memory, uint64_t bytes) {
-    free(memory);
-    table->bytes -= bytes;
-}
-
-static int grow_shorts(chunk_table *table, int *why) {
-    uint64_t mask = table->short_mask * 2 + 1;
-    short_slot *slots = take(table, (mask + 1) * sizeof *slots, why);
-    if (!slots)
+/* Make room in `text` for `length` bytes more, so that a chunk may be put together at text + text_used. 0: there is
+   none. */
+static int table_room(chunk_table *table, uint64_t length) {
+    uint64_t needed = table->text_used + length, size = table->text_size + table->text_size / 2;
+    if (needed <= table->text_size)
+        return 1;
+    if (size < needed)
+        size = needed;
+    if (!budget_allows(&table->budget, size - table->text_size))
         return 0;
-    for (uint64_t i = 0; i <= table->short_mask; i++) {
-        if (!table->shorts[i].key)
-            continue;
-        uint64_t at = mixed(table->shorts[i].key) & mask;
-        while (slots[at].key)
-            at = (at + 1) & mask;
-        slots[at] = table->shorts[i];
-    }
-    give_back(table, table->shorts, (table->short_mask + 1) * sizeof *slots);
-    table->shorts = slots;
-    table->short_mask = mask;
-    return 1;
-}
-
-static int grow_longs(chunk_table *table, int *why) {
-    uint64_t mask = table->long_mask * 2 + 1;
-    long_slot *slots = take(table, (mask + 1) * sizeof *slots, why);
-    if (!slots)
-        return 0;
-    for (uint64_t i = 0; i <= table->long_mask; i++) {
-        if (!table->longs[i].hash)
-            continue;
-        uint64_t at = table->longs[i].hash >> 8 & mask;
-        while (slots[at].hash)
-            at = (at + 1) & mask;
-        slots[at] = table->longs[i];
-    }
-    give_back(table, table->longs, (table->long_mask + 1) * sizeof *slots);
-    table->longs = slots;
-    table->long_mask = mask;
-    return 1;
-}
-
-static int grow_text(chunk_table *table, uint64_t needed, int *why) {
-    uint64_t size = table->text_size + table->text_size / 2;
-    if (size < table->text_used + needed)
-        size = table->text_used + needed;
-    if (table->bytes + size - table->text_size > table->limit) {
-        *why = CORE_FULL;
-        return 0;
-    }
     uint8_t *text = realloc(table->text, size);
     if (!text) {
-        *why = CORE_NO_MEMORY;
+        table->budget.bytes -= size - table->text_size;
+        table->budget.why = CORE_NO_MEMORY;
         return 0;
     }
-    table->bytes += size - table->text_size;
     table->text = text;
     table->text_size = size;
     return 1;
 }
 
-int table_room(chunk_table *table, uint64_t length, int *why) {
-    return table->text_used + length <= table->text_size || grow_text(table, length, why);
-}
-
-static int64_t *find_short(chunk_table *table, uint64_t key, int *fresh, int *why) {
-    if ((table->short_used + 1) * 3 > table->short_mask * 2 && !grow_shorts(table, why))
-        return NULL;
-    uint64_t at = mixed(key) & table->short_mask;
-    while (table->shorts[at].key != key) {
-        if (!table->shorts[at].key) {
-            table->shorts[at].key = key;
-            table->short_used++;
-            *fresh = 1;
-            break;
-        }
-        at = (at + 1) & table->short_mask;
+/* The slot of a long chunk with this hash, free if the chunk is not there. */
+static inline long_slot *long_at(const chunk_table *table, uint64_t hash, const uint8_t *chunk, uint64_t length) {
+    for (uint64_t at = ABOVE_LOWEST_BYTE(hash) & table->longs.mask;; at = (at + 1) & table->longs.mask) {
+        long_slot *slot = table->longs.slots + at;
+        if (!slot->key ||
+            (slot->key == hash && slot->length == length && !memcmp(table->text + slot->at, chunk, length)))
+            return slot;
     }
-    return &table->shorts[at].n;
 }
 
-int64_t *table_find(chunk_table *table, const uint8_t *chunk, uint64_t length, int *fresh, int *why) {
+static int64_t *put_long(chunk_table *table, uint64_t hash, const uint8_t *chunk, uint64_t length, int *fresh) {
+    if (long_chunks_full(&table->longs) &&
+        !long_chunks_size(&table->longs, &table->budget, (table->longs.mask + 1) * 2))
+        return NULL;
+    if (!table_room(table, length))
+        return NULL;
+    long_slot *slot = long_at(table, hash, chunk, length);
+    memmove(table->text + table->text_used, chunk, length);
+    *slot = (long_slot){hash, table->text_used, 0, length};
+    table->text_used += length;
+    table->longs.used++;
+    *fresh = 1;
+    return &slot->n;
+}
+
+/* Where a chunk's number is; a new chunk (`*fresh`) is put in with 0. NULL: the table's budget says why not.
+   CORE_DAMAGED: the chunk is empty; none is, and its key would be that of a free slot. */
+static inline int64_t *table_find(chunk_table *table, const uint8_t *chunk, uint64_t length, int *fresh) {
+    uint64_t used = table->shorts.used;
+    if (length - 1 < SHORT_BYTES) {
+        key_count *slot = key_counts_put(&table->shorts, &table->budget, short_key(chunk, length));
+        *fresh = table->shorts.used > used;
+        return slot ? &slot->n : NULL;
+    }
     *fresh = 0;
     if (!length) {
-        *why = CORE_DAMAGED;
+        table->budget.why = CORE_DAMAGED;
         return NULL;
     }
-    if (length <= SHORT_BYTES)
-        return find_short(table, short_key(chunk, length), fresh, why);
-    if ((table->long_used + 1) * 3 > table->long_mask * 2 && !grow_longs(table, why))
-        return NULL;
-    uint64_t hash = hash_of(chunk, length), at = hash >> 8 & table->long_mask;
-    for (;; at = (at + 1) & table->long_mask) {
-        long_slot *slot = table->longs + at;
-        if (!slot->hash) {
-            if (!table_room(table, length, why))
-                return NULL;
-            memmove(table->text + table->text_used, chunk, length);
-            *slot = (long_slot){hash, table->text_used, 0, length};
-            table->text_used += length;
-            table->long_used++;
-            *fresh = 1;
-            return &slot->n;
-        }
-        if (slot->hash == hash && slot->length == length && !memcmp(table->text + slot->at, chunk, length))
-            return &slot->n;
-    }
+    uint64_t hash = chunk_hash(chunk, length);
+    long_slot *slot = long_at(table, hash, chunk, length);
+    return slot->key ? &slot->n : put_long(table, hash, chunk, length, fresh);
 }
 
-const int64_t *table_look(const chunk_table *table, const uint8_t *chunk, uint64_t length) {
-    uint64_t at;
+/* Add `more` to a chunk's number. CORE_OK, or why not. */
+static inline int table_add_one(chunk_table *table, const uint8_t *chunk, uint64_t length, int64_t more) {
+    int fresh;
+    int64_t *n = table_find(table, chunk, length, &fresh);
+    if (!n)
+        return table->budget.why;
+    if (more > INT64_MAX - *n)
+        return CORE_OVERFLOW;
+    *n += more;
+    return CORE_OK;
+}
+
+/* Where a chunk's number is; NULL if the chunk is not there. Any number of threads may look at once. */
+static const int64_t *table_look(const chunk_table *table, const uint8_t *chunk, uint64_t length) {
     if (length <= SHORT_BYTES) {
-        uint64_t key = short_key(chunk, length);
-        for (at = mixed(key) & table->short_mask; table->shorts[at].key; at = (at + 1) & table->short_mask)
-            if (table->shorts[at].key == key)
-                return &table->shorts[at].n;
-        return NULL;
+        const key_count *slot = key_counts_find(&table->shorts, short_key(chunk, length));
+        return slot ? &slot->n : NULL;
     }
-    uint64_t hash = hash_of(chunk, length);
-    for (at = hash >> 8 & table->long_mask; table->longs[at].hash; at = (at + 1) & table->long_mask) {
-        const long_slot *slot = table->longs + at;
-        if (slot->hash == hash && slot->length == length && !memcmp(table->text + slot->at, chunk, length))
-            return &slot->n;
-    }
-    return NULL;
+    const long_slot *slot = long_at(table, chunk_hash(chunk, length), chunk, length);
+    return slot->key ? &slot->n : NULL;
 }
 
-void table_soon(const chunk_table *table, const uint8_t *chunk, uint64_t length, int step) {
-    const long_slot *slot = table->longs + (hash_of(chunk, length) >> 8 & table->long_mask);
+/* Fetch ahead what finding a chunk of more than SHORT_BYTES needs: first `step` 0 (its slot), a moment later 1 (its
+   text). */
+static void table_soon(const chunk_table *table, const uint8_t *chunk, uint64_t length, int step) {
+    const long_slot *slot = table->longs.slots + (ABOVE_LOWEST_BYTE(chunk_hash(chunk, length)) & table->longs.mask);
     if (step)
         SOON(table->text + slot->at);
     else
         SOON(slot);
 }
 
+EXPORT void table_free(chunk_table *table) {
+    free(table->shorts.slots);
+    free(table->longs.slots);
+    free(table->text);
+    free(table);
+}
+
 /* A table that takes at most `limit` bytes, at least 64 KB; NULL if there is no memory. */
 EXPORT chunk_table *table_new(uint64_t limit) {
     chunk_table *table = calloc(1, sizeof *table);
-    int why;
     if (!table)
         return NULL;
-    table->limit = limit;
-    table->short_mask = table->long_mask = FIRST_SLOTS - 1;
-    table->shorts = take(table, FIRST_SLOTS * sizeof *table->shorts, &why);
-    table->longs = take(table, FIRST_SLOTS * sizeof *table->longs, &why);
-    table->text = take(table, FIRST_TEXT, &why);
-    table->text_size = FIRST_TEXT;
-    if (table->shorts && table->longs && table->text)
+    table->budget.limit = limit;
+    if (key_counts_size(&table->shorts, &table->budget, FIRST_SLOTS) &&
+        long_chunks_size(&table->longs, &table->budget, FIRST_SLOTS) && table_room(table, FIRST_TEXT))
         return table;
-    free(table->shorts);
-    free(table->longs);
-    free(table->text);
-    free(table);
+    table_free(table);
     return NULL;
-}
-
-EXPORT void table_free(chunk_table *table) {
-    free(table->shorts);
-    free(table->longs);
-    free(table->text);
-    free(table);
 }
 
 /* How many bytes of memory the table takes. */
 EXPORT uint64_t table_bytes(const chunk_table *table) {
-    return table->bytes;
+    return table->budget.bytes;
 }
 
 /* How many chunks are in the table; `*text`: how many bytes they have together. */
 EXPORT uint64_t table_size(const chunk_table *table, uint64_t *text) {
     *text = table->text_used;
-    for (uint64_t i = 0; i <= table->short_mask; i++)
-        *text += table->shorts[i].key >> 56;
-    return table->short_used + table->long_used;
+    for (uint64_t i = 0; i <= table->shorts.mask; i++)
+        *text += table->shorts.slots[i].key >> 56;
+    return table->shorts.used + table->longs.used;
 }
 
 /* ------------------------------------------------------------------------------- all chunks in the order of their
@@ -225,48 +190,67 @@ static uint64_t swapped(uint64_t key) {
     return key << 32 | key >> 32;
 }
 
-static int short_below(const uint8_t *text, const short_slot *a, const short_slot *b) {
-    (void)text;
-    return a->key < b->key; /* the length is in the lowest byte, so "a" stands before "a\0" */
+/* Below 0, 0 or above 0: chunk a stands before b in the order of bytes, is equal to it, or stands behind it. */
+static inline int compare_bytes(const uint8_t *a, uint64_t a_size, const uint8_t *b, uint64_t b_size) {
+    int order = memcmp(a, b, a_size < b_size ? a_size : b_size);
+    return order ? order : (a_size > b_size) - (a_size < b_size);
 }
 
-static int long_below(const uint8_t *text, const long_slot *a, const long_slot *b) {
-    if (a->hash != b->hash)
-        return a->hash < b->hash;
-    uint64_t shorter = a->length < b->length ? a->length : b->length;
-    int order = memcmp(text + a->at, text + b->at, shorter);
-    return order ? order < 0 : a->length < b->length;
+/* Of a short chunk the length is in the lowest byte, so "a" stands before "a\0". */
+static inline int is_lower_key(const void *context, const key_count *a, const key_count *b) {
+    (void)context;
+    return a->key < b->key;
 }
 
-SORT(sort_shorts, short_slot, short_below)
-SORT(sort_longs, long_slot, long_below)
+static inline int is_lower_chunk(const void *text, const long_slot *a, const long_slot *b) {
+    if (a->key != b->key)
+        return a->key < b->key;
+    return compare_bytes((const uint8_t *)text + a->at, a->length, (const uint8_t *)text + b->at, b->length) < 0;
+}
+
+SORT(sort_keys, key_count, is_lower_key)
+SORT(sort_chunks, long_slot, is_lower_chunk)
+
+/* The counts of a table moved to its front and sorted by their keys. How many there are. This uses up the table. */
+static uint64_t sorted_keys(key_counts *counts) {
+    uint64_t n = 0;
+    for (uint64_t i = 0; i <= counts->mask; i++)
+        if (counts->slots[i].key)
+            counts->slots[n++] = counts->slots[i];
+    sort_keys(NULL, counts->slots, n, depth_for(n));
+    return n;
+}
+
+/* The same for long chunks, by their hashes and then their bytes, or with `first` by their bytes alone. */
+static uint64_t sorted_chunks(chunk_table *table, int first) {
+    uint64_t n = 0;
+    for (uint64_t i = 0; i <= table->longs.mask; i++) {
+        long_slot slot = table->longs.slots[i];
+        if (!slot.key)
+            continue;
+        if (first) {
+            memcpy(&slot.key, table->text + slot.at, 8);
+            slot.key = swapped(slot.key);
+        }
+        table->longs.slots[n++] = slot;
+    }
+    sort_chunks(table->text, table->longs.slots, n, depth_for(n));
+    return n;
+}
 
 /* Write all chunks in the order of their bytes: offsets (one more than chunks), bytes, numbers; table_size says how
    many. This uses up the table: it can only be freed afterwards. */
 EXPORT void table_sorted(chunk_table *table, int64_t *offsets, uint8_t *bytes, int64_t *numbers) {
-    uint64_t n = 0;
-    for (uint64_t i = 0; i <= table->short_mask; i++)
-        if (table->shorts[i].key)
-            table->shorts[n++] = (short_slot){swapped(table->shorts[i].key), table->shorts[i].n};
-    sort_shorts(table->text, table->shorts, n, depth_for(n));
-    n = 0;
-    for (uint64_t i = 0; i <= table->long_mask; i++) {
-        if (!table->longs[i].hash)
-            continue;
-        long_slot slot = table->longs[i];
-        memcpy(&slot.hash, table->text + slot.at, 8);
-        slot.hash = swapped(slot.hash);
-        table->longs[n++] = slot;
-    }
-    sort_longs(table->text, table->longs, n, depth_for(n));
-    const short_slot *s = table->shorts, *last_short = s + table->short_used;
-    const long_slot *l = table->longs, *last_long = l + table->long_used;
+    for (uint64_t i = 0; i <= table->shorts.mask; i++)
+        table->shorts.slots[i].key = swapped(table->shorts.slots[i].key);
+    const key_count *s = table->shorts.slots, *last_short = s + sorted_keys(&table->shorts);
+    const long_slot *l = table->longs.slots, *last_long = l + sorted_chunks(table, 1);
     uint64_t at = 0;
     *offsets++ = 0;
     while (s < last_short || l < last_long) {
         /* the short chunk goes first if its bytes (at most seven) are below those of the long one, or begin it */
         uint64_t length, key = s < last_short ? s->key >> 8 << 8 : 0, size = s < last_short ? s->key & 255 : 0;
-        if (s < last_short && (l == last_long || key <= (l->hash & ~(uint64_t)0 << (64 - 8 * size)))) {
+        if (s < last_short && (l == last_long || key <= (l->key & ~(uint64_t)0 << (64 - 8 * size)))) {
             length = size;
             for (uint64_t i = 0; i < length; i++)
                 bytes[at + i] = (uint8_t)(key >> (56 - 8 * i));

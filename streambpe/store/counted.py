@@ -92,7 +92,7 @@ def _read_as_they_lie(con: duckdb.DuckDBPyConnection, table: str) -> Generator[C
             rows = as_list(pa.Table.from_batches([batch]))
             if not len(rows):
                 continue
-            if (last is not None and rows.chunk(0) <= last) or rows.first_out_of_order() < len(rows):
+            if (last is not None and rows.chunk(0) <= last) or not rows.in_order:
                 raise _OutOfOrder
             last = rows.chunk(len(rows) - 1)
             yield rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from streambpe.core import binding, encoding
+from streambpe.core.learner import Figures
 
 ROOT = Path(__file__).parents[2]
 SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
@@ -53,6 +57,52 @@ def checkout(target: Path) -> Path:
     return target
 
 
+def code_of_the_core() -> str:
+    """All its C, without comments."""
+    files = sorted((ROOT / "streambpe" / "core").glob("*.[ch]"))
+    return re.sub(r"/\*.*?\*/", "", "\n".join(file.read_text(encoding="utf-8") for file in files), flags=re.S)
+
+
+def fields_in_c(name: str) -> list[str]:
+    body = re.search(r"typedef struct \{([^{}]*)\} " + name + ";", code_of_the_core()).group(1)
+    return re.findall(r"(\w+)(?=[,;])", body)
+
+
+def test_a_prototype_in_python_was_not_the_one_in_c():
+    """Every exported function is bound, with as many arguments, of the same kinds, and the same result."""
+    numbers = {"void": None, "int": ctypes.c_int, "int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64,
+               "uint64_t": ctypes.c_uint64}  # fmt: skip
+    pointers = {ctypes.c_void_p, ctypes.c_char_p}
+    bound = binding.library()
+    exports = re.findall(r"^EXPORT ([\w ]+?[ *]+)(\w+)\(([^)]*)\) \{", code_of_the_core(), flags=re.M)
+    assert len(exports) > 50
+    for result, name, arguments in exports:
+        function = vars(bound).get(name)
+        assert function is not None, f"{name} is exported, and not bound"
+        if name == "core_digest":
+            assert function.restype is ctypes.c_char_p
+            continue
+        kinds = [result.strip(), *(re.sub(r" ?\w+$", "", each.strip()) for each in arguments.split(","))]
+        for in_c, in_python in zip(kinds, [function.restype, *function.argtypes], strict=True):
+            if "*" in in_c:
+                assert in_python in pointers, (name, in_c)
+            else:
+                assert in_python is numbers[in_c], (name, in_c)
+    exported = {name for _, name, _ in exports}
+    assert {name for name, value in vars(bound).items() if hasattr(value, "argtypes")} <= exported
+
+
+def test_a_structure_in_python_was_not_the_one_in_c():
+    assert [name for name, _ in encoding._Model._fields_] == fields_in_c("encode_model")
+    assert [name for name, _ in encoding._PairRules._fields_[3:]] == fields_in_c("pair_rules")[1:]
+    assert list(Figures._fields) == fields_in_c("learn_figures")
+
+
+def test_no_file_of_the_core_is_too_long_to_read_at_once():
+    for file in (ROOT / "streambpe" / "core").glob("*.[ch]"):
+        assert len(file.read_text(encoding="utf-8").splitlines()) <= 500, file
+
+
 def test_a_build_that_fails_says_what_the_compiler_said(tmp_path):
     """And leaves no half library behind."""
     hook = load_hook()
@@ -76,11 +126,9 @@ def test_a_wheel_of_one_architecture_was_tagged_for_two(monkeypatch):
 @pytest.mark.long
 def test_the_same_sources_have_the_same_digest_wherever_they_are_built(tmp_path):
     """The library knows what it was made of; the package asks for that."""
-    from streambpe.core.binding import sources_digest
-
     hook = load_hook()
     library = hook.build(hook.compiler(), tmp_path / "_core.so")
-    assert digest_in(library) == hook.digest() == sources_digest()
+    assert digest_in(library) == hook.digest() == binding.sources_digest()
 
 
 def sanitized(tmp_path: Path) -> tuple[Path, dict[str, str]]:

@@ -11,7 +11,6 @@ import pytest
 
 from streambpe.arrays import Int32
 from streambpe.core.learner import Learner, Rule
-from streambpe.core.scan import drop_words
 from streambpe.train.engine import scan as scan_module
 from streambpe.train.engine.column import read_column, write_column
 from streambpe.train.engine.engine import Words
@@ -88,13 +87,14 @@ def test_training_on_a_word_of_millions_of_letters_takes_few_bytes_for_each(monk
     assert peak < 8 * size
 
 
-def test_finished_words_leave_with_their_weights():
+def test_finished_words_leave_with_their_weights(tmp_path):
     """A word that has become one token goes, its weight with it, and the others stay in order."""
-    column = np.array([-1, 5, -1, 6, 7, -1, 8, -1], np.int32)
-    left, weights = drop_words(column, np.array([1, 2, 3]))
-    assert left.tolist() == [-1, 6, 7, -1]
-    assert weights.tolist() == [2]
-    assert drop_words(np.array([-1, 5, -1], np.int32), np.array([1]))[0].tolist() == [-1]
+    column = ScanColumn(tmp_path, disjoint=False, threads=1)
+    for block, weights in (([-1, 5, 5, -1, 6, 7, -1, 8, -1], [1, 2, 3]), ([-1, 5, 5, -1], [4])):
+        column.append(np.array(block, np.int32), np.array(weights))
+    column.merge(np.array([5]), np.array([5]), np.array([9]), None)
+    left = [[part.tolist() for part in words] for words in column.current_words()]
+    assert left == [[[6, 7], [0, 2], [2]], [[], [0], []]]
 
 
 @pytest.mark.parametrize("disjoint", [False, True])

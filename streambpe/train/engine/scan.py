@@ -19,7 +19,7 @@ import numpy as np
 from streambpe.arrays import Bool, Int32, Int64, write_array
 from streambpe.core.binding import ChunkTable
 from streambpe.core.pairs import PairTable
-from streambpe.core.scan import BlockMerger, ChainFinder, Merged, drop_words, numbered
+from streambpe.core.scan import BlockMerger, ChainFinder, Merged, numbered
 from streambpe.core.strings import ChunkList, merge
 from streambpe.threads import in_order
 from streambpe.train.engine.column import SEPARATOR, Rewrite, read_column, write_column
@@ -108,7 +108,7 @@ class ScanColumn:
     def _write(self, number: int, column: Int32, weights: Int64, shorter: bool = False) -> None:
         """`shorter`: some words may have become one token."""
         if shorter and self.drop_finished:
-            column, weights = drop_words(column, weights)
+            column, weights = write_column(*read_column(column, weights))
         tokens, weight = self._paths(number)
         for array, path in ((column, tokens), (weights, weight)):
             with open(path, "wb") as out:
