@@ -18,13 +18,12 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambpe.encode.bulk import BulkReplay, PairTable
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.tiktoken_ranks import ranks_and_pattern
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError
 from streambpe.model.alphabet import Alphabet, bytes_alphabet
-from streambpe.model.eventlog import EventLog, Header, Op, Special, delete_event, merge_event, write_event_log
+from streambpe.model.eventlog import EventLog, Header, Special, delete_event, merge_event, write_event_log
 from streambpe.model.parquet import write_parquet
 from streambpe.model.replay import Model, events_for_size
 from tests.tiers import examples
@@ -376,26 +375,6 @@ def test_a_long_chunk_takes_near_linear_time():
     assert min(seconds(encoder, 800_000) for _ in range(2)) < 20 * small
     spaces = Tokenizer(trained("plain"))
     assert spaces.decode(spaces.encode(" " * 100_000)) == " " * 100_000
-
-
-def test_batches_of_events_hold_what_cannot_breed():
-    """A batch ends where an event uses a token made in it; deletions and (a, a) stand alone."""
-    events = [merge_event(97, 98, 256, 1), merge_event(99, 100, 257, 1), merge_event(256, 257, 258, 1)]
-    events += [merge_event(97, 97, 259, 1), delete_event(258, (256, 257), 1), merge_event(98, 99, 260, 1)]
-    assert BulkReplay(events, 300, [1] * 300).n_batches == 5
-    assert events[3].op is Op.MERGE
-
-
-def test_pair_table_finds_pairs_and_only_those():
-    """Every pair under its number, -1 for all others."""
-    pairs = [(i * 7 % 1000, i * 13 % 997) for i in range(1000)]
-    table = PairTable(pairs, 1000)
-    left, right = np.meshgrid(np.arange(1000, dtype=np.int32), np.arange(1000, dtype=np.int32))
-    found = table.find(left.ravel(), right.ravel())
-    assert (found >= 0).sum() == len(pairs)
-    for number, (a, b) in enumerate(pairs):
-        assert table.find(np.array([a], np.int32), np.array([b], np.int32))[0] == number
-    assert (PairTable([], 10).find(np.array([1], np.int32), np.array([2], np.int32)) == -1).all()
 
 
 def test_model_and_tokenizer_agree_on_ids():
