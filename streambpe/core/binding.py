@@ -134,7 +134,7 @@ def library() -> Any:
         ("encoder_bad", _SIZE, _PLACE),
         ("encode_text", _SIZE, _PLACE, _TEXT, _SIZE, ctypes.c_int, _PLACE, _PLACE),
         ("encode_chunks", _SIZE, _PLACE, _PLACE, _PLACE, _SIZE, _PLACE, _PLACE),
-        ("encode_symbols", _SIZE, _PLACE, _PLACE, _PLACE, _SIZE),
+        ("encode_symbols", _SIZE, _PLACE, _PLACE, _PLACE, _SIZE, _PLACE, _PLACE),
         ("encode_joined", _SIZE, _PLACE, _PLACE, _SIZE, ctypes.c_int, _PLACE, _PLACE),
         ("decoded_size", _SIZE, _PLACE, _SIZE, _PLACE, _SIZE),
         ("decode_ids", None, _PLACE, _PLACE, _PLACE, _PLACE, _SIZE, _PLACE),

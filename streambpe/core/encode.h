@@ -68,6 +68,15 @@ typedef struct {
 enum { BYTES, CHARACTERS, SCRIPT };
 enum { REFUSE, DROP, KEEP, ESCAPE }; /* a symbol outside the alphabet: an error, nothing, UNKNOWN, its bytes */
 
+/* How often the events of a model were made, asked for while sequences are replayed. */
+typedef struct {
+    int64_t *n;       /* of events: the places of its pair at its turn, each `weight` times */
+    uint8_t *stood;   /* of events: 1 if its pair stood anywhere before its turn or at it */
+    int64_t weight;   /* of the sequence */
+    int32_t disjoint; /* "aaa" holds (a, a) once, else twice */
+    int32_t made;     /* how many places of one event stand in `fresh` */
+} event_tally;
+
 /* Memory to replay a sequence that is too long to be searched again and again. */
 typedef struct {
     int32_t *token, *next, *previous; /* of places; a token stands at its first place */
@@ -79,6 +88,7 @@ typedef struct {
     uint64_t *bits, *summary;         /* of events with a node; of words of `bits` */
     int64_t places, events;           /* how many there is room for; a place has two nodes: its pair, its deletion */
     uint64_t limit;
+    event_tally *tally; /* NULL: nobody asks */
 } replay_space;
 
 enum { SHORT_SEQUENCE = 48 }; /* up to so many symbols, the next event is found by looking at all of them */

@@ -87,7 +87,7 @@ static int64_t replay_short(const pair_rules *rules, int32_t *token, int64_t n) 
 /* Give the memory of a space back. */
 static void replay_release(replay_space *space) {
     free(space->bits);
-    *space = (replay_space){.limit = space->limit};
+    *space = (replay_space){.limit = space->limit, .tally = space->tally};
 }
 
 /* Room for so many places and events. */
@@ -164,6 +164,8 @@ static inline void join_at(replay_space *space, const pair_rules *rules, int32_t
     wait_no_more(space, right);
     if (left >= 0)
         wait_no_more(space, left);
+    if (space->tally)
+        space->fresh[space->tally->made++] = at;
     space->token[at] = rules->made[event];
     space->crossed[right] = 1;
     space->next[at] = after;
@@ -205,6 +207,22 @@ static void split_at(replay_space *space, const pair_rules *rules, int32_t at, i
     }
 }
 
+static inline void stands_at(const replay_space *space, int32_t at) {
+    if (at >= 0 && space->waits[at] != NEVER)
+        space->tally->stood[space->waits[at]] = 1;
+}
+
+/* An event was made at the places in `fresh`, and only now is it known which pairs it left there. */
+static void tally_event(replay_space *space, int32_t event) {
+    event_tally *tally = space->tally;
+    tally->n[event] += tally->made * tally->weight;
+    for (int32_t i = 0; i < tally->made; i++) {
+        stands_at(space, space->fresh[i]);
+        stands_at(space, space->previous[space->fresh[i]]);
+    }
+    tally->made = 0;
+}
+
 /* Make one event at all places that wait for it. In a run of one token beside itself, every second pair is joined, from
    the left. */
 static void work_off(replay_space *space, const pair_rules *rules, int32_t n, int32_t event) {
@@ -221,6 +239,12 @@ static void work_off(replay_space *space, const pair_rules *rules, int32_t n, in
         }
         while (space->previous[node] >= 0 && space->token[space->previous[node]] == same)
             node = space->previous[node];
+        if (space->tally && !space->tally->disjoint) { /* of the pairs in a run, every second one is joined */
+            int64_t longer = 0;
+            for (right = space->next[node]; right < n && space->token[right] == same; right = space->next[right])
+                longer++;
+            space->tally->n[event] += longer / 2 * space->tally->weight;
+        }
         do {
             join_at(space, rules, node, n, event);
             node = space->next[node];
@@ -238,6 +262,8 @@ static void work_off_all(replay_space *space, const pair_rules *rules, int32_t n
     if (rules->deletion)
         for (int32_t i = n; i-- > 0;)
             wait_for(space, space->places + i, deletion_event(rules, space->token[i], 0));
+    for (int32_t i = 0; space->tally && i < n; i++)
+        stands_at(space, i);
     for (int64_t high = 0; high <= rules->events >> 12;) {
         if (!space->summary[high]) {
             high++;
@@ -250,6 +276,8 @@ static void work_off_all(replay_space *space, const pair_rules *rules, int32_t n
         }
         int bit = __builtin_ctzll(space->bits[word]);
         work_off(space, rules, n, (int32_t)(word << 6 | bit));
+        if (space->tally)
+            tally_event(space, (int32_t)(word << 6 | bit));
         space->bits[word] &= ~((uint64_t)1 << bit);
         if (rules->backwards)
             high = 0;

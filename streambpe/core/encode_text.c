@@ -172,14 +172,23 @@ EXPORT int64_t encode_chunks(encoder *encoder, const int64_t *offsets, const uin
     return written;
 }
 
-/* Replay sequences of symbols in place. counts[i]: how many symbols sequence i has, and afterwards how many log ids. */
-EXPORT int64_t encode_symbols(encoder *encoder, int32_t *symbols, int64_t *counts, int64_t n) {
+/* Replay sequences of symbols in place. counts[i]: how many symbols sequence i has, and afterwards how many log ids.
+   tally: NULL, or what counts the events, each sequence weights[i] times; for models without deletions. */
+EXPORT int64_t encode_symbols(encoder *encoder, int32_t *symbols, int64_t *counts, int64_t n, event_tally *tally,
+                              const int64_t *weights) {
     int64_t read = 0, written = 0;
+    const pair_rules *rules = &encoder->model.chunk;
     for (int64_t i = 0; i < n; i++) {
         int64_t size = counts[i], made;
         if (written < read)
             memmove(symbols + written, symbols + read, (size_t)size * sizeof *symbols);
-        made = replay(&encoder->space, &encoder->model.chunk, symbols + written, size, encoder->model.window);
+        encoder->space.tally = size > 1 ? tally : NULL;
+        if (encoder->space.tally) {
+            tally->weight = weights[i];
+            made = replay_long(&encoder->space, rules, symbols + written, size, size);
+        } else
+            made = replay(&encoder->space, rules, symbols + written, size, encoder->model.window);
+        encoder->space.tally = NULL;
         if (made < 0)
             return made;
         read += size;

@@ -249,6 +249,24 @@ class Block(NamedTuple):
     closed: bool  # whether anything in the block ends a run; if not, head goes on into the next block
 
 
+class _Tally(ctypes.Structure):
+    _fields_ = (("n", _POINTER), ("stood", _POINTER), ("weight", _SIZE), ("disjoint", _INT), ("made", _INT))
+
+
+@dataclass
+class Tally:
+    """Counts of the events as they are replayed. `weights`: one per sequence; `n`: one per event, added to.
+
+    `disjoint`: "aaa" holds (a, a) once, else twice. `stood`: whether an event's pair stood anywhere before its turn or
+    at it; n is 0 where it stood and others took up its places.
+    """
+
+    weights: Longs
+    n: Longs
+    disjoint: bool
+    stood: npt.NDArray[np.bool_]
+
+
 class EncoderCore:
     """One thread's encoder. Memory: the cache; for a long chunk at most `limit`: 45 bytes per symbol of two windows."""
 
@@ -328,13 +346,18 @@ class EncoderCore:
             self._mend(made, b"")
         return out[:made].copy(), counts
 
-    def replayed(self, symbols: Ids, counts: Longs) -> tuple[Ids, Longs]:
+    def replayed(self, symbols: Ids, counts: Longs, tally: Tally | None = None) -> tuple[Ids, Longs]:
         """Sequences of base symbols, counts[i] of each -> (log ids one after another, how many of each)."""
         ids, counts = np.array(symbols, np.int32), np.array(counts, np.int64)
         known = ids[ids >= 0]
         if not (known < self._tables.n_ids).all() or not (self._tables.sizes[known] == 1).all():
             raise ValueError("what is replayed are base symbols, and these are not")
-        made = self._library.encode_symbols(self._handle, ids.ctypes.data, counts.ctypes.data, len(counts))
+        asked: list[Any] = [None, None]
+        if tally is not None:
+            weights = np.ascontiguousarray(tally.weights, np.int64)
+            events = _Tally(tally.n.ctypes.data, tally.stood.ctypes.data, 0, tally.disjoint, 0)
+            asked = [ctypes.addressof(events), weights.ctypes.data]
+        made = self._library.encode_symbols(self._handle, ids.ctypes.data, counts.ctypes.data, len(counts), *asked)
         if made < 0:
             self._mend(made, b"")
         return ids[:made], counts

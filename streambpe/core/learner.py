@@ -311,7 +311,7 @@ class Learner:
             symbols = np.empty(room, np.int32)
             offsets, weights = np.empty(_SYMBOLS + 1, np.int64), np.empty(_SYMBOLS, np.int64)
             told = np.zeros(3, np.int64)
-            arrays = map(_pointer, (symbols, offsets, weights, told))
+            arrays = [_pointer(array) for array in (symbols, offsets, weights, told)]
             longest = library().learner_take(self._handle, at, room, _SYMBOLS, *arrays)
             if longest:
                 room = int(longest)

@@ -30,7 +30,9 @@ class PairTable:
         """Count the pairs of neighbours in symbols[at:], but for symbols below 0. Returns the place where it stopped:
         the last one, or where the limit was reached."""
         symbols, state = np.ascontiguousarray(symbols, np.int32), np.array([at, 0, 0], np.int64)
-        succeeded(library().column_pairs(self.handle, symbols.ctypes.data, len(symbols), None, False, state.ctypes.data))
+        succeeded(
+            library().column_pairs(self.handle, symbols.ctypes.data, len(symbols), None, False, state.ctypes.data)
+        )
         return int(state[0])
 
     def hold(self, keys: Longs, numbers: Longs | None = None) -> None:

@@ -6,26 +6,25 @@ b"the cat\xffthe dog\xff"   ->   262 1042 -2 262 3290 -2      (END_OF_TEXT behin
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from streambpe.core.encoding import END_OF_TEXT, NO_LIMIT, EncoderCore, Ids, SymbolRefused, TokenDead
 from streambpe.core.encoding import Block as IdBlock
 from streambpe.core.strings import as_buffers
-from streambpe.encode.encoder import Encoder, RunJoiner, as_utf8
-from streambpe.encode.packed import BlockCores
+from streambpe.encode.encoder import Encoder, PackedEncoder, RunJoiner, as_utf8
 from streambpe.encode.split import HashedBlock
 from streambpe.resources import DOCUMENT_SECONDS, uncollected
 from streambpe.sources.decode import block_text, naming_documents
 from streambpe.sources.source import Block
 from streambpe.text.chunker import Chunker
 from streambpe.text.marks import DOCUMENT_END
+from streambpe.threads import in_order
 
+Write = Callable[[bytes | memoryview], object]
 _MARK = bytes([DOCUMENT_END])
 _GROUP = 1 << 20  # characters of texts that are encoded in one call
 _BYTES_A_BYTE = 16  # peak memory of encoding a block, for each byte of it
@@ -49,16 +48,26 @@ class BlockSizes:
         return cls(block, int(max(block, room // 2 // a_byte)))
 
 
-def laid_out(stream: Ids, eot: int | None) -> tuple[Ids, npt.NDArray[np.int64]]:
-    """(the ids of a stream, where documents end among them): `eot` stands for each END_OF_TEXT, or nothing does.
+class IdsWriter:
+    """Appends ids to one file, and where documents end among them to another."""
 
-    5 6 END 7 END 8: ends 2 4, less those before them 2 3, so documents end behind 2 and 3 ids
-    """
-    ends = np.flatnonzero(stream == END_OF_TEXT)
-    if eot is None:
-        return np.delete(stream, ends), ends - np.arange(len(ends))
-    stream[ends] = eot
-    return stream, ends + 1
+    def __init__(self, ids: Write, ends: Write, dtype: np.dtype[Any], eot: int | None) -> None:
+        self._write_ids, self._write_ends, self._dtype, self._eot = ids, ends, dtype, eot
+        self.ids = self.documents = 0
+
+    def append(self, stream: Ids) -> None:
+        """`eot` stands for each END_OF_TEXT, or nothing does.
+
+        5 6 END 7 END 8: ends 2 4, less those before them 2 3, so documents end behind 2 and 3 ids
+        """
+        ends = np.flatnonzero(stream == END_OF_TEXT)
+        if self._eot is None:
+            stream, behind = np.delete(stream, ends), ends - np.arange(len(ends))
+        else:
+            stream[ends], behind = self._eot, ends + 1
+        self._write_ends((behind + self.ids).astype("<i8").data)
+        self._write_ids(stream.astype(self._dtype).data)
+        self.ids, self.documents = self.ids + len(stream), self.documents + len(ends)
 
 
 @dataclass
@@ -81,7 +90,7 @@ class BlockEncoder:
 
     def __init__(
         self,
-        encoder: BlockCores,
+        encoder: PackedEncoder,
         bad_utf8: Literal["replace", "skip", "error"] = "replace",
         limit: int = NO_LIMIT,
         hashed: bool = False,
@@ -167,9 +176,6 @@ def encode_texts(encoder: Encoder, texts: Sequence[str], threads: int) -> list[l
         size += len(text)
     try:
         with uncollected():
-            if threads == 1 or len(groups) == 1:
-                return [ids for group in groups for ids in encode(group)]
-            with ThreadPoolExecutor(threads) as pool:
-                return [ids for result in pool.map(encode, groups) for ids in result]
+            return [ids for made in in_order(encode, groups, min(threads, len(groups))) for ids in made]
     finally:
         blocks.close()

@@ -33,12 +33,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.arrays import save_array
-from streambpe.core.encoding import WHOLE, Ids, TokenDead
+from streambpe.core.encoding import WHOLE, TokenDead
 from streambpe.count_config import SourceOptions
 from streambpe.encode import sidecar
-from streambpe.encode.blocks import EncodedBlock, laid_out
-from streambpe.encode.encoder import RunJoiner
-from streambpe.encode.packed import PackedEncoder
+from streambpe.encode.blocks import EncodedBlock, IdsWriter
+from streambpe.encode.encoder import PackedEncoder, RunJoiner
 from streambpe.encode.shards import (
     IdsFile,
     Shards,
@@ -50,7 +49,7 @@ from streambpe.encode.shards import (
 )
 from streambpe.encode.sidecar import GrowingFile, IdsRecord, damaged_output, sidecar_of
 from streambpe.encode.split import DocumentHash, for_validation, numbers_of, parse_share, validation_path
-from streambpe.encode.spread import EncodeSpread, Place, crew_for, on_ray, refuse_engine
+from streambpe.encode.spread import EncodeSpread, Place, refuse_engine, runner_for
 from streambpe.encode.streams import TAKE_ANYWAY, BadUtf8, Streams, begin_meter, found_sources
 from streambpe.encode.tasks import Encoded, EncodeShared, EncodeTask, joined_file, stop_of
 from streambpe.errors import LimitError, SourceUnreachable, Stopped, UsageError
@@ -234,29 +233,28 @@ def _refuse_overwriting(path: Path, force: bool, divided: bool, shards: Shards |
             refuse_existing(beside, force or begun is not None)
 
 
+@dataclass
 class _Job:
     """One call of `encode_corpus`: encoded blocks, and a writer that keeps their order."""
 
-    def __init__(
-        self,
-        tokenizer: Tokenizer,
-        sources: list[Source],
-        path: Path,
-        dtype: np.dtype[Any],
-        eot: str | None,
-        options: list[Any],
-        bad_utf8: BadUtf8,
-        share: Fraction | None,
-        shards: Shards | None,
-        resources: Resources,
-        stop: threading.Event,
-    ) -> None:
-        self.encoder, self.tokenizer = tokenizer.encoder, tokenizer
-        self.sources, self.path, self.dtype = sources, path, dtype
-        self.eot, self.eot_text = None if eot is None else tokenizer.special_tokens[eot], eot
-        self.share, self.shards, self.stop = share, shards, stop
+    tokenizer: Tokenizer
+    sources: list[Source]
+    path: Path
+    dtype: np.dtype[Any]
+    eot_text: str | None
+    options: list[Any]
+    bad_utf8: BadUtf8
+    share: Fraction | None
+    shards: Shards | None
+    resources: Resources
+    stop: threading.Event
+
+    def __post_init__(self) -> None:
+        tokenizer, path, share = self.tokenizer, self.path, self.share
+        self.encoder = tokenizer.encoder
+        self.eot = None if self.eot_text is None else tokenizer.special_tokens[self.eot_text]
         self.unfinished = DocumentHash()
-        self.streams = Streams(tokenizer, sources, bad_utf8, resources, hashed=share is not None)
+        self.streams = Streams(tokenizer, self.sources, self.bad_utf8, self.resources, hashed=share is not None)
         self.folder = unfinished(behind_links(path))
         self.progress_file = self.folder / "progress.json"
         self.ids, self.offsets = GrowingFile(self.folder / "ids"), GrowingFile(self.folder / "offsets")
@@ -265,12 +263,13 @@ class _Job:
         self.side = self.folder / "side"  # the ids of one file of several
         self.tasks = self.folder / "tasks"  # what processes encoded, until it is joined
         self.joiner = RunJoiner(self.encoder)
+        self.writer = IdsWriter(self.ids.write, self.offsets.write, self.dtype, self.eot)
         self.committed = 0.0
         model = tokenizer.event_log
         digest = hashlib.sha256(header_line(model.header, len(self.encoder.model.events), ""))
         digest.update(repr([(e.op, e.pair if e.left is not None else e.into, e.id) for e in model.events]).encode())
-        inputs = [[s.path, s.column, s.bytes, s.mtime_ns] for s in sources]
-        facts = {"model": digest.hexdigest(), "n_vocab": tokenizer.n_vocab, "options": options, "inputs": inputs}
+        inputs = [[s.path, s.column, s.bytes, s.mtime_ns] for s in self.sources]
+        facts = {"model": digest.hexdigest(), "n_vocab": tokenizer.n_vocab, "options": self.options, "inputs": inputs}
         self.state = _State(facts)
 
     def run(self, warnings: tuple[str, ...], meter: Meter) -> EncodeResult:
@@ -308,6 +307,7 @@ class _Job:
         state = self.state
         self.unfinished = DocumentHash(*map(bytes.fromhex, state.hashed))
         self.joiner = RunJoiner(self.encoder, state.carry)
+        self.writer.ids, self.writer.documents = state.ids, state.documents
         remove_place(self.tasks)  # what a dead command left; its workers, too, cannot add to it any more
         try:
             self.folder.mkdir(exist_ok=True)
@@ -359,9 +359,8 @@ class _Job:
         state, how = self.state, self.streams
         whole, left = self.share is not None, self.sources[self.state.source :]
         packed = PackedEncoder.of(self.encoder)
-        crew = crew_for(left, packed, how.resources, whole)
-        ray = how.resources.engine == "ray"
-        if crew is None and not ray:
+        found = runner_for(left, packed, how.resources, whole, self.tasks.absolute())
+        if found is None:
             return
         shared = EncodeShared(
             packed, how.is_script, self.tasks.absolute(), self.dtype.str, self.eot, how.bad_utf8, self.share,
@@ -370,10 +369,7 @@ class _Job:
         place = Place(state.source, state.stop_at, state.inside, self.unfinished)
         spread = EncodeSpread(self.sources, shared, packed.pattern, self._take, meter.advance, self.stop)
         try:
-            if crew is not None:
-                spread.encode(crew, place)
-            elif left:
-                spread.encode_on_ray(on_ray(left, packed, how.resources, self.tasks.absolute()), place)
+            spread.encode_by(*found, place)
         except TokenDead as why:
             raise self.encoder.refused(why, []) from None
         if self.stop.is_set():
@@ -384,14 +380,15 @@ class _Job:
     def _take(self, task: EncodeTask, encoded: Encoded) -> None:
         """Append what a task encoded; tasks come in order."""
         state = self.state
-        self._append(self.joiner.join(encoded.borders()))
+        self.writer.append(self.joiner.join(encoded.borders()))
         marks = joined_file(
-            self.tasks / task.name, encoded, self.dtype.itemsize, self.ids.write, self.offsets.write, state.ids
+            self.tasks / task.name, encoded, self.dtype.itemsize, self.ids.write, self.offsets.write, self.writer.ids
         )
         if self.share is not None:
             self.sides.write(marks)
             self.unfinished = DocumentHash()
-        state.ids, state.documents = state.ids + encoded.ids, state.documents + encoded.documents
+        self.writer.ids += encoded.ids
+        self.writer.documents += encoded.documents
         state.bytes, state.dropped = state.bytes + encoded.bytes, state.dropped + encoded.dropped
         state.source, state.stop_at, state.inside = stop_of(task.stretches, task.sources)
         if self._is_due():
@@ -399,21 +396,13 @@ class _Job:
 
     def _write(self, stream: EncodedBlock, number: int) -> None:
         state = self.state
-        self._append(self.joiner.join(stream.ids))
+        self.writer.append(self.joiner.join(stream.ids))
         block = stream.block
         state.source, state.stop_at, state.inside = number, block.stop_at, block.ends_inside
         state.dropped += stream.dropped
         state.bytes += stream.bytes
         if block.ends_source:
             state.source, state.stop_at = number + 1, 0
-
-    def _append(self, stream: Ids) -> None:
-        state = self.state
-        stream, ends = laid_out(stream, self.eot)
-        self.offsets.write((ends + state.ids).astype("<i8").data)
-        self.ids.write(stream.astype(self.dtype).data)
-        state.ids += len(stream)
-        state.documents += len(ends)
 
     def _is_due(self) -> bool:
         return time.monotonic() - self.committed > COMMIT_SECONDS
@@ -424,6 +413,7 @@ class _Job:
             sync(part.file.fileno())
         self.state.hashed = (self.unfinished.so_far.hex(), self.unfinished.rest.hex())
         self.state.carry = self.joiner.carry.tolist()
+        self.state.ids, self.state.documents = self.writer.ids, self.writer.documents
         self.state.sums = {part.path.name: part.sum.digest().hex() for part in self.parts}
         self.state.write(self.progress_file)
         self.committed = time.monotonic()

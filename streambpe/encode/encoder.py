@@ -11,9 +11,9 @@ whole chunks; `model_ids` holds the model id of each.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,12 +38,13 @@ from streambpe.core.strings import as_buffers
 from streambpe.errors import ModelError, UnknownSymbol, quoted
 from streambpe.later import polars as pl
 from streambpe.model.alphabet import UNKNOWN
-from streambpe.model.codecs import codec_for
-from streambpe.model.eventlog import EventLog, Op
+from streambpe.model.codecs import Codec, codec_for
+from streambpe.model.eventlog import EventLog, Header, Op
 from streambpe.model.events import OPS
 from streambpe.model.replay import Model
 from streambpe.store.models import encoding_pattern
 from streambpe.text.chunker import Chunker, core_split
+from streambpe.text.patterns import Pattern
 from streambpe.text.prepare import Normalize, UnencodableText, prepare
 from streambpe.text.script_blocks import Unencodable
 
@@ -60,29 +61,83 @@ def as_utf8(text: str) -> bytes:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
-def prepared_text(text: bytes, normalize: Normalize, unencodable: Unencodable) -> tuple[bytes, int]:
-    """Text as a model with these options reads it, and how many characters were dropped."""
-    try:
-        return prepare(text, normalize, unencodable)
-    except UnencodableText as why:
-        raise UnknownSymbol(f"{why}, and the model was trained with --unencodable error.") from None
+class PackedEncoder:
+    """As much of an encoder as blocks need, small enough to hand to other processes: its arrays, not model and events.
+
+    What a deleted token is called, only the Encoder itself can tell.
+    """
+
+    _packed: ModelTables
+
+    def __init__(self, header: Header, stop_ids: Mapping[str, int]) -> None:
+        self.header, self.stop_ids = header, stop_ids
+        self.normalize: Normalize = header.config.get("normalize", "none")
+        self.unencodable: Unencodable = header.config.get("unencodable", "bytes")
+        # whether text may be changed, or refused, before it is split
+        self.prepares = self.normalize != "none" or self.unencodable != "bytes"
+
+    @classmethod
+    def of(cls, encoder: Encoder) -> PackedEncoder:
+        """The same encoder, packed."""
+        packed = cls(encoder.header, encoder.stop_ids)
+        packed._packed = encoder.named_tables
+        return packed
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._packed.split_by(core_split(self.pattern))
+
+    @property
+    def named_tables(self) -> ModelTables:
+        """The model's arrays, which give model ids."""
+        return self._packed
+
+    @cached_property
+    def pattern(self) -> Pattern:
+        """What text is split by."""
+        return encoding_pattern(self.header.config)
+
+    @cached_property
+    def codec(self) -> Codec:
+        """Text to base symbols and back."""
+        return codec_for(self.header)
+
+    def prepare(self, text: bytes) -> tuple[bytes, int]:
+        """Text in UTF-8, with or without marks, ready to be split, and how many characters were dropped."""
+        try:
+            return prepare(text, self.normalize, self.unencodable)
+        except UnencodableText as why:
+            raise UnknownSymbol(f"{why}, and the model was trained with --unencodable error.") from None
+
+    def core(self, cache_bytes: int | None = None, limit: int = NO_LIMIT) -> EncoderCore:
+        """An encoder to model ids for one thread."""
+        return EncoderCore(self.named_tables, CACHE_BYTES if cache_bytes is None else cache_bytes, limit)
+
+    def joined(self, stream: Ids) -> Ids:
+        """A stream of log ids with WHOLE set on whole chunks -> model ids with superwords joined."""
+        return self.core(0).joined(stream)
+
+    def certain(self, run: Ids) -> int:
+        """See EncoderCore."""
+        return self.core(0).certain(run)
+
+    def refused(self, why: Exception, texts: Iterable[bytes]) -> Exception:
+        """The error for what the core refused; the codec raises its own if it finds one. `texts`: what was encoded."""
+        for text in texts if isinstance(why, SymbolRefused) else ():
+            for chunk in self.pattern.split(text.decode()):
+                if chunk not in self.stop_ids:
+                    self.codec.split(chunk)
+        return why
 
 
-class Encoder:
+class Encoder(PackedEncoder):
     """One model, immutable but for what is built on first use; safe to share between threads."""
 
     def __init__(self, log: EventLog, vocab_size: int | None = None, window: int = WINDOW) -> None:
         self.model = Model(log, vocab_size)
-        self.header = log.header
-        self.codec = codec_for(log.header)
-        self.pattern = encoding_pattern(log.header.config)
-        self.normalize: Normalize = log.header.config.get("normalize", "none")
-        self.unencodable: Unencodable = log.header.config.get("unencodable", "bytes")
-        # whether text may be changed, or refused, before it is split
-        self.prepares = self.normalize != "none" or self.unencodable != "bytes"
         vocabulary = self.model.vocabulary
+        super().__init__(log.header, {chunk.decode(): number for chunk, number in vocabulary.stop_ids.items()})
         self.n_log = vocabulary.first_id + len(vocabulary.tokens)
-        self.stop_ids = {chunk.decode(): number for chunk, number in vocabulary.stop_ids.items()}
         self.model_ids: Ids = np.full(self.n_log + 2, -1, np.int32)
         self.model_ids[list(self.model.model_id)] = list(self.model.model_id.values())
         self.model_ids[END_OF_TEXT] = END_OF_TEXT
@@ -123,7 +178,7 @@ class Encoder:
 
     @property
     def named_tables(self) -> ModelTables:
-        """The model's arrays, which give model ids."""
+        """See PackedEncoder; built on first use."""
         with self._lock:
             return self._named_tables
 
@@ -134,10 +189,6 @@ class Encoder:
     @cached_property
     def _log_tables(self) -> ModelTables:
         return self._tables(named=False)
-
-    def core(self, cache_bytes: int | None = None, limit: int = NO_LIMIT) -> EncoderCore:
-        """An encoder to model ids for one thread."""
-        return EncoderCore(self.named_tables, CACHE_BYTES if cache_bytes is None else cache_bytes, limit)
 
     def _take(self) -> EncoderCore:
         """An idle encoder, or a new one. Whoever took it puts it back, but not after an error."""
@@ -152,7 +203,7 @@ class Encoder:
         except IndexError:
             with self._lock:
                 tables = self._log_tables
-            return EncoderCore(tables)
+            return EncoderCore(tables, 0)  # what it is given is distinct, so a cache would find nothing
 
     @cached_property
     def _grows(self) -> bool:
@@ -199,10 +250,6 @@ class Encoder:
             text = self.prepare(text.encode())[0].decode()
         return self.pattern.split(text)
 
-    def prepare(self, text: bytes) -> tuple[bytes, int]:
-        """Text in UTF-8, with or without marks, ready to be split, and how many characters were dropped."""
-        return prepared_text(text, self.normalize, self.unencodable)
-
     def id_list(self, text: bytes) -> list[int]:
         """One text in UTF-8 -> its model ids."""
         if not self._is_plain:
@@ -235,7 +282,7 @@ class Encoder:
         return made
 
     def joined(self, stream: Ids) -> Ids:
-        """A stream of log ids with WHOLE set on whole chunks -> model ids with superwords joined."""
+        """See PackedEncoder."""
         core = self._take()
         try:
             ids = core.joined(stream)
@@ -244,19 +291,9 @@ class Encoder:
         self._idle.append(core)
         return ids
 
-    def certain(self, run: Ids) -> int:
-        """See EncoderCore."""
-        return self.core(0).certain(run)
-
     def refused(self, why: Exception, texts: Iterable[bytes]) -> Exception:
-        """The error for what the core refused; the codec raises its own if it finds one. `texts`: what was encoded."""
-        if isinstance(why, TokenDead):
-            return self._dead(int(why.args[0]))
-        for text in texts:
-            for chunk in self.pattern.split(text.decode()):
-                if chunk not in self.stop_ids:
-                    self.codec.split(chunk)
-        return why
+        """See PackedEncoder."""
+        return self._dead(int(why.args[0])) if isinstance(why, TokenDead) else super().refused(why, texts)
 
     # Chunks to log ids.
 
@@ -310,23 +347,13 @@ class Encoder:
         )
 
 
-class Joins(Protocol):
-    """What joins superwords."""
-
-    def joined(self, stream: Ids) -> Ids:
-        """See Encoder."""
-
-    def certain(self, run: Ids) -> int:
-        """See EncoderCore."""
-
-
 class RunJoiner:
     """Puts together what superwords may join across the borders of blocks; blocks come in order.
 
     Of a run without an end it gives what is certain each time so much is held; what is not is held until more came.
     """
 
-    def __init__(self, encoder: Joins, carry: Ids | Sequence[int] = ()) -> None:
+    def __init__(self, encoder: PackedEncoder, carry: Ids | Sequence[int] = ()) -> None:
         self._encoder = encoder
         self._hold(np.array(carry, np.int32))
 

@@ -8,12 +8,13 @@ here, where all of the memory is for it.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from streambpe.encode.packed import PackedEncoder
+from streambpe.encode.encoder import PackedEncoder
 from streambpe.encode.split import DocumentHash
 from streambpe.encode.tasks import Encoded, EncodeShared, EncodeTask, encode_stretches, stop_of
 from streambpe.errors import LimitError, UsageError
@@ -90,33 +91,25 @@ def crew_for(sources: Sequence[Source], encoder: PackedEncoder, resources: Resou
     room = resources.memory_bytes - held
 
     def memory_of_each() -> int:
-        return room // workers - WORKER_BYTES - 2 * encoder.tables.bytes
+        return room // workers - WORKER_BYTES - 2 * encoder.named_tables.bytes
 
-    if resources.engine == "processes":
-        while workers > 1 and memory_of_each() < _LEAST_TASK_MEMORY:
-            workers -= 1
-        if memory_of_each() < _LEAST_TASK_MEMORY:
-            raise LimitError(
-                f"--engine processes: {format_size(resources.memory_bytes)} have no room for one beside this process "
-                f"({format_size(held)} with the model). Nothing was written. Give more --memory, or leave --engine out."
-            )
+    asked = resources.engine == "processes"
+    while asked and workers > 1 and memory_of_each() < _LEAST_TASK_MEMORY:
+        workers -= 1
+    if memory_of_each() >= _LEAST_TASK_MEMORY:
         return Crew(workers, memory_of_each())
-    return Crew(workers, memory_of_each()) if memory_of_each() >= _LEAST_TASK_MEMORY else None
-
-
-def on_ray(sources: Sequence[Source], encoder: PackedEncoder, resources: Resources, folder: Path) -> OnRay:
-    """What an encoding wants of Ray. `folder`: shared by all nodes."""
-    return OnRay(
-        resources.address, resources.threads, resources.memory_bytes, _held(encoder, resources), _LEAST_TASK_MEMORY,
-        folder, [(source.path, source.bytes) for source in sources if not source.is_remote],
-        2 * encoder.tables.bytes, resources.temp_dir,
-    )  # fmt: skip
+    if asked:
+        raise LimitError(
+            f"--engine processes: {format_size(resources.memory_bytes)} have no room for one beside this process "
+            f"({format_size(held)} with the model). Nothing was written. Give more --memory, or leave --engine out."
+        )
+    return None
 
 
 def _held(encoder: PackedEncoder, resources: Resources) -> int:
     """What this process holds while others encode."""
     release_memory()
-    return max(BASE_BYTES, tree_memory()) + encoder.tables.bytes + _JOINING_BYTES + resources.memory_bytes // 16
+    return max(BASE_BYTES, tree_memory()) + encoder.named_tables.bytes + _JOINING_BYTES + resources.memory_bytes // 16
 
 
 def _tasks_of(source: Source, pattern: Pattern, whole: bool) -> int:
@@ -138,72 +131,89 @@ class Place:
     unfinished: DocumentHash  # of that document
 
 
+def runner_for(
+    sources: Sequence[Source], encoder: PackedEncoder, resources: Resources, whole: bool, folder: Path
+) -> tuple[Runner, int] | None:
+    """(who encodes by tasks, what memory each has for one); None: the threads of this process. `folder`: of the tasks,
+    shared by all nodes of Ray."""
+    if resources.engine == "ray":
+        return _on_ray(sources, encoder, resources, folder) if sources else None
+    crew = crew_for(sources, encoder, resources, whole)
+    if crew is None:
+        return None
+    return Processes(crew.workers, crew.memory_bytes + WORKER_BYTES, ["streambpe.encode.tasks"]), crew.memory_bytes
+
+
+def _on_ray(
+    sources: Sequence[Source], encoder: PackedEncoder, resources: Resources, folder: Path
+) -> tuple[Runner, int]:
+    wanted = OnRay(
+        resources.address, resources.threads, resources.memory_bytes, _held(encoder, resources), _LEAST_TASK_MEMORY,
+        folder, [(source.path, source.bytes) for source in sources if not source.is_remote],
+        2 * encoder.named_tables.bytes, resources.temp_dir,
+    )  # fmt: skip
+    try:
+        runner = Ray(wanted)
+    except BaseException:
+        remove_folder(folder)
+        raise
+    return runner, runner.memory_bytes
+
+
+@dataclass(frozen=True)
 class EncodeSpread:
     """The tasks of one job; `take` gets what each did, in the order of the sources."""
 
-    def __init__(
-        self,
-        sources: Sequence[Source],
-        shared: EncodeShared,
-        pattern: Pattern,
-        take: Callable[[EncodeTask, Encoded], None],
-        advance: Callable[[int], None],
-        stop: threading.Event,
-    ) -> None:
-        self._sources, self._shared, self._pattern = sources, shared, pattern
-        self._take, self._advance, self._stop = take, advance, stop
-        self._done: dict[int, tuple[EncodeTask, Encoded]] = {}  # behind one that is not done yet
-        self._next = 0
-
-    def encode(self, crew: Crew, place: Place) -> None:
-        """Encode in processes from a place on. What is not encoded then did not fit a worker, or a stop came."""
-        runner = Processes(crew.workers, crew.memory_bytes + WORKER_BYTES, ["streambpe.encode.tasks"])
-        try:
-            self.encode_by(runner, crew.memory_bytes, place)
-        finally:
-            runner.close()
-
-    def encode_on_ray(self, wanted: OnRay, place: Place) -> None:
-        """The same on Ray."""
-        try:
-            runner = Ray(wanted)
-        except BaseException:
-            remove_folder(self._shared.folder)
-            raise
-        try:
-            self.encode_by(runner, runner.memory_bytes, place)
-        finally:
-            runner.close()
+    sources: Sequence[Source]
+    shared: EncodeShared
+    pattern: Pattern
+    take: Callable[[EncodeTask, Encoded], None]
+    advance: Callable[[int], None]
+    stop: threading.Event
 
     def encode_by(self, runner: Runner, memory_bytes: int, place: Place) -> None:
-        """The same by any runner."""
-        folder: Path = self._shared.folder
-        folder.mkdir(exist_ok=True)
-        first = self._sources[place.source]
-        self._advance(bytes_between(first.kind, first.path, 0, place.at))
-        size = sum(source.bytes for source in self._sources[place.source :]) // (_TASKS_A_WORKER * runner.workers)
-        plan = self._plan(runner.put(self._shared), min(max(size, _LEAST_TASK), _MOST_TASK), place)
-        try:
-            runner.map(Calls(encode_stretches, plan, memory_bytes, self._note, self._advance, str, self._stop))
-        except LimitError:  # more than a worker may hold: this process has the memory of all
-            pass
-        except KeyboardInterrupt:
-            self._stop.set()
-        finally:
-            self._done.clear()
-            remove_place(folder)
+        """Encode from a place on, and close the runner. What is left then did not fit a worker, or a stop came."""
+        folder: Path = self.shared.folder
+        done: dict[int, tuple[EncodeTask, Encoded]] = {}  # behind one that is not done yet
+        wanted = 0
+
+        def note(task: EncodeTask, encoded: Encoded | None) -> list[EncodeTask]:
+            """Hand over what is done, as far as nothing before it is missing."""
+            nonlocal wanted
+            failpoint("encode-task-done")
+            if encoded is not None:
+                done[task.number] = task, encoded
+            while wanted in done:
+                self.take(*done.pop(wanted))
+                wanted += 1
+            return []
+
+        with contextlib.closing(runner):
+            folder.mkdir(exist_ok=True)
+            first = self.sources[place.source]
+            self.advance(bytes_between(first.kind, first.path, 0, place.at))
+            size = sum(source.bytes for source in self.sources[place.source :]) // (_TASKS_A_WORKER * runner.workers)
+            plan = self._plan(runner.put(self.shared), min(max(size, _LEAST_TASK), _MOST_TASK), place)
+            try:
+                runner.map(Calls(encode_stretches, plan, memory_bytes, note, self.advance, str, self.stop))
+            except LimitError:  # more than a worker may hold: this process has the memory of all
+                pass
+            except KeyboardInterrupt:
+                self.stop.set()
+            finally:
+                remove_place(folder)
 
     def _plan(self, shared: Kept, size: int, place: Place) -> Iterator[EncodeTask]:
         """Tasks of about `size` bytes of the sources, in their order."""
         number, held, held_bytes = 0, [], 0  # type: tuple[int, list[tuple[int, Stretch]], int]
         inside, unfinished = place.inside, place.unfinished
-        for at, source in enumerate(self._sources):
+        for at, source in enumerate(self.sources):
             if at < place.source:
                 continue
             done = ((0, place.at),) if at == place.source and place.at else ()
-            whole = not _cuts(source, self._pattern, self._shared.share is not None)
+            whole = not _cuts(source, self.pattern, self.shared.share is not None)
             stretches = (
-                [Stretch(source, done)] if whole else cut(source, done, size, self._pattern, self._shared.take_anyway)
+                [Stretch(source, done)] if whole else cut(source, done, size, self.pattern, self.shared.take_anyway)
             )
             for stretch in stretches:
                 if held and (held_bytes + min(size, source.bytes) > size or len(held) >= _MOST_STRETCHES):
@@ -215,16 +225,6 @@ class EncodeSpread:
                 held_bytes += min(size, source.bytes)
         if held:
             yield _task(shared, number, held, inside, unfinished)
-
-    def _note(self, task: EncodeTask, encoded: Encoded | None) -> list[EncodeTask]:
-        """Hand over what is done, as far as nothing before it is missing."""
-        failpoint("encode-task-done")
-        if encoded is not None:
-            self._done[task.number] = task, encoded
-        while self._next in self._done:
-            self._take(*self._done.pop(self._next))
-            self._next += 1
-        return []
 
 
 def _task(

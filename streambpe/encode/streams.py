@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -20,7 +19,7 @@ from streambpe.resources import BASE_BYTES, Resources
 from streambpe.sources.find import Named, as_given, find_sources, refuse_idle
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Block, Source
-from streambpe.threads import stopped_by
+from streambpe.threads import in_order, stopped_by
 
 if TYPE_CHECKING:
     from streambpe.encode.tokenizer import Tokenizer
@@ -76,25 +75,8 @@ class Streams:
 
         At most one more block is in hand than there are workers.
         """
-        read = self._read(meter, first, stop_at, inside)
-        if self.resources.threads == 1:
-            for number, block in read:
-                yield number, self._encode(block)
-            return
-        waiting: list[tuple[int, Future[EncodedBlock]]] = []
-        with ThreadPoolExecutor(self.resources.threads) as pool:
-            try:
-                for number, block in read:
-                    waiting.append((number, pool.submit(self._encode, block)))
-                    if len(waiting) > self.resources.threads:
-                        oldest, future = waiting.pop(0)
-                        yield oldest, future.result()
-                while waiting:
-                    oldest, future = waiting.pop(0)
-                    yield oldest, future.result()
-            finally:
-                for _, future in waiting:
-                    future.cancel()
+        threads, read = self.resources.threads, self._read(meter, first, stop_at, inside)
+        return in_order(lambda one: (one[0], self._encode(one[1])), read, threads, threads)
 
     def _read(self, meter: Meter, first: int, stop_at: int, inside: bool) -> Iterator[tuple[int, Block]]:
         reader = Reader(

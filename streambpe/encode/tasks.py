@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -24,9 +24,8 @@ import numpy as np
 
 from streambpe.core.encoding import Block as IdBlock
 from streambpe.core.encoding import Ids
-from streambpe.encode.blocks import BlockEncoder, BlockSizes, EncodedBlock, laid_out
-from streambpe.encode.encoder import RunJoiner
-from streambpe.encode.packed import BlockCores
+from streambpe.encode.blocks import BlockEncoder, BlockSizes, EncodedBlock, IdsWriter, Write
+from streambpe.encode.encoder import PackedEncoder, RunJoiner
 from streambpe.encode.split import DocumentHash, for_validation, numbers_of
 from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
@@ -39,14 +38,12 @@ from streambpe.system import put_first
 from streambpe.text.split import alarm
 from streambpe.threads import ending_waits
 
-Write = Callable[[bytes], object]
-
 
 @dataclass(frozen=True)
 class EncodeShared:
     """What all encoding tasks of a job have in common."""
 
-    encoder: BlockCores
+    encoder: PackedEncoder
     is_script: bool
     folder: Path  # of the tasks' files
     dtype: str
@@ -99,27 +96,19 @@ class Encoded:
 class _Joined:
     """Joins the blocks of a task, and writes what is certain whatever stands around them."""
 
-    def __init__(self, shared: EncodeShared, ids: IO[bytes], ends: IO[bytes]) -> None:
-        self._eot, self._dtype, self._ids, self._ends = shared.eot, np.dtype(shared.dtype), ids, ends
-        self._encoder, self._joiner = shared.encoder, RunJoiner(shared.encoder)
-        self.ids = self.documents = 0
+    def __init__(self, encoder: PackedEncoder, writer: IdsWriter) -> None:
+        self._encoder, self._writer, self._joiner = encoder, writer, RunJoiner(encoder)
         self._head: list[Ids] = []
         self.closed = False
 
     def add(self, block: IdBlock) -> None:
         if self.closed:
-            self._write(self._joiner.join(block))
+            self._writer.append(self._joiner.join(block))
             return
         self._head.append(block.head)
         if block.closed:
             self.closed, self._joiner = True, RunJoiner(self._encoder, block.tail)
-            self._write(block.body)
-
-    def _write(self, stream: Ids) -> None:
-        stream, ends = laid_out(stream, self._eot)
-        self._ends.write((ends + self.ids).astype("<i8").tobytes())
-        self._ids.write(stream.astype(self._dtype).tobytes())
-        self.ids, self.documents = self.ids + len(stream), self.documents + len(ends)
+            self._writer.append(block.body)
 
     @property
     def head(self) -> Ids:
@@ -151,7 +140,8 @@ def encode_stretches(task: EncodeTask, attempt: Attempt) -> Encoded | None:
         names = [folder / name for name in ("ids", "ends", "sides")]
         with contextlib.ExitStack() as stack:
             ids, ends, sides = (stack.enter_context(open(name, "w+b")) for name in names)
-            joined = _Joined(shared, ids, ends)
+            writer = IdsWriter(ids.write, ends.write, np.dtype(shared.dtype), shared.eot)
+            joined = _Joined(shared.encoder, writer)
             for block in _encoded(encode, sizes, task, shared, attempt):
                 if attempt.stopping:
                     return None
@@ -166,7 +156,7 @@ def encode_stretches(task: EncodeTask, attempt: Attempt) -> Encoded | None:
         if not put_first(names[0], target):
             raise RunError(f"{target} was committed by another attempt; this one is given up.")
         failpoint(f"encode-{attempt.number}-committed")
-    return Encoded(joined.ids, joined.documents, size, dropped, joined.head, joined.tail, joined.closed)
+    return Encoded(writer.ids, writer.documents, size, dropped, joined.head, joined.tail, joined.closed)
 
 
 def _encoded(

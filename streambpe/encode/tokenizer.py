@@ -20,7 +20,6 @@ import re
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from concurrent.futures import ThreadPoolExecutor
 from html import escape
 from importlib import import_module
 from itertools import groupby
@@ -42,6 +41,7 @@ from streambpe.store.models import read_model
 from streambpe.system import usable_cores
 from streambpe.text.unicode_tables import told_of_model
 from streambpe.text.whitespace import WORD_MARK
+from streambpe.threads import in_order
 
 _SAMPLE = "In the beginning 1 234 words were counted;\n\tnaïve tokens — 中文, 👋🏽 — came after."
 _MANY = 64  # from so many ids on the core decodes
@@ -417,18 +417,11 @@ class Tokenizer:
         self, batch: Sequence[Iterable[int]], *, errors: str = "replace", num_threads: int | None = None
     ) -> list[str]:
         """`decode` over many lists."""
-        return self._map(lambda ids: self.decode(ids, errors), batch, num_threads)
+        return list(in_order(lambda ids: self.decode(ids, errors), batch, max(1, num_threads or 1)))
 
     def decode_bytes_batch(self, batch: Sequence[Iterable[int]], *, num_threads: int | None = None) -> list[bytes]:
         """`decode_bytes` over many lists."""
-        return self._map(self.decode_bytes, batch, num_threads)
-
-    @staticmethod
-    def _map(function: Any, batch: Sequence[Any], num_threads: int | None) -> list[Any]:
-        if not num_threads or num_threads < 2:
-            return [function(item) for item in batch]
-        with ThreadPoolExecutor(num_threads) as pool:
-            return list(pool.map(function, batch))
+        return list(in_order(self.decode_bytes, batch, max(1, num_threads or 1)))
 
     def decode_stream(self, tokens: Iterable[int]) -> Iterator[str]:
         """Text as the ids come in, never a part of a character; ends with U+FFFD if the last is cut off."""

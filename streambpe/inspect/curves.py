@@ -1,18 +1,17 @@
 """How a vocabulary fares as it grows: one pass over a run's chunks, stopping at several sizes.
 
     sizes   256        512         1 024  ...
-    chunks  t h e ->   th e   ->   the         one replay of the events, a histogram at every stop
+    chunks  t h e      th e        the         encoded at every stop, and a histogram of it
 
 Every histogram is exact: all chunks of the run, with their counts. Superwords reach across chunks; so models that have
 them are measured on the documents that such runs store, or on texts.
-Cost: one encoding of the distinct chunks (with deletions, one per stop); memory: a range of them at a time.
+Cost: one encoding of the distinct chunks per stop; memory: a range of them at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal, TypedDict
 
 import numpy as np
@@ -20,7 +19,6 @@ import polars as pl
 
 from streambpe.arrays import Int64
 from streambpe.count_config import SourceOptions
-from streambpe.encode.bulk import BulkReplay, Ids
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect.evaluate import count_uses, no_uses
@@ -100,64 +98,28 @@ def growth_on_chunks(run: Run, log: EventLog, meter: Meter, range_bytes: int = 4
     `meter` advances by the chunks."""
     n_log = Encoder(log).n_log
     found = [Stop(events, size, np.zeros(n_log + 1, np.int64)) for events, size in choose_stops(log)]
-    at_once, replay = [found], _replay_in_stages
-    if any(event.op is not Op.MERGE for event in log.events):  # an encoder each: one at a time, for the memory
-        at_once, replay = [[stop] for stop in found], _encode_at_each
-    for stops in at_once:
-        encoded = replay(log, [stop.events for stop in stops], n_log)
+    for stop in found:  # an encoder each: one at a time, for the memory
+        encoder = Encoder(EventLog(log.header, log.events[: stop.events]))
         for frame in merge_ranges(list_parts(run), range_bytes):
             n: Int64 = frame["n"].to_numpy()
-            text_bytes = int((frame["chunk"].str.len_bytes().cast(pl.Int64) * frame["n"]).sum())
-            for stop, (ids, counts) in zip(stops, encoded(frame["chunk"]), strict=True):
-                named = np.where((ids < 0) | (ids > n_log), n_log, ids)  # ids out of range stand for an unknown symbol
-                np.add.at(stop.n, named, np.repeat(n, counts))
-                stop.bytes += text_bytes
-            if stops[-1] is found[-1]:
+            stop.bytes += int((frame["chunk"].str.len_bytes().cast(pl.Int64) * frame["n"]).sum())
+            ids, counts = encoder.encode_distinct(frame["chunk"])
+            np.add.at(stop.n, np.where(ids < 0, n_log, ids), np.repeat(n, counts))
+            if stop is found[-1]:
                 meter.advance(frame.height)
     return found
 
 
 def uses_on_chunks(run: Run, log: EventLog, range_bytes: int) -> tuple[Int64, int]:
     """(how often each log id is used in all chunks of a run, their bytes); so much is read at once."""
-    n_log, total_bytes = Encoder(log).n_log, 0
-    uses = np.zeros(n_log + 1, np.int64)
-    encoded = _encode_at_each(log, [len(log.events)], n_log)
+    encoder, total_bytes = Encoder(log), 0
+    uses = np.zeros(encoder.n_log + 1, np.int64)
     for frame in merge_ranges(list_parts(run), range_bytes):
         n: Int64 = frame["n"].to_numpy()
         total_bytes += int((frame["chunk"].str.len_bytes().cast(pl.Int64) * frame["n"]).sum())
-        for ids, counts in encoded(frame["chunk"]):
-            np.add.at(uses, np.where((ids < 0) | (ids > n_log), n_log, ids), np.repeat(n, counts))
+        ids, counts = encoder.encode_distinct(frame["chunk"])
+        np.add.at(uses, np.where(ids < 0, encoder.n_log, ids), np.repeat(n, counts))
     return uses, total_bytes
-
-
-Encoded = Iterator[tuple[Ids, Int64]]
-
-
-def _replay_in_stages(log: EventLog, stops: Sequence[int], n_log: int) -> Callable[[pl.Series], Encoded]:
-    """Each stop goes on from the tokens of the one before: one replay in all. For logs of merges only: a deletion needs
-    the places of the symbols that its token was made of."""
-    first = Encoder(EventLog(log.header, log.events[: stops[0]]))
-    replays = [BulkReplay(log.events[low:high], n_log) for low, high in pairwise(stops)]
-
-    def encoded(chunks: pl.Series) -> Encoded:
-        ids, counts = first.encode_distinct(chunks)
-        yield ids, counts
-        for replay in replays:
-            ids, counts = replay.replay(np.where(ids < 0, np.int32(replay.unknown), ids), counts)
-            yield ids, counts
-
-    return encoded
-
-
-def _encode_at_each(log: EventLog, stops: Sequence[int], n_log: int) -> Callable[[pl.Series], Encoded]:
-    """Every stop encodes from the symbols on."""
-    encoders = [Encoder(EventLog(log.header, log.events[:events])) for events in stops]
-
-    def encoded(chunks: pl.Series) -> Encoded:
-        for encoder in encoders:
-            yield encoder.encode_distinct(chunks)
-
-    return encoded
 
 
 def growth_on_documents(

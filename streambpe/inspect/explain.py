@@ -296,11 +296,11 @@ def _pairs_in(encoder: Encoder, bulk: BulkReplay, frame: pl.DataFrame) -> pl.Dat
     config = encoder.header.config
     frame = frame.filter(pl.col("n") >= config.get("freq_cutoff", 1), ~pl.col("chunk").is_in(list(encoder.stop_ids)))
     symbols, lengths = encoder.codec.split_many(*as_buffers(frame["chunk"]))
-    ids, counts = bulk.replay(np.where(symbols < 0, np.int32(bulk.unknown), symbols), lengths)
+    ids, counts = bulk.replay(symbols, lengths)
     weights = np.repeat(frame["n"].to_numpy(), counts)
     at = pair_places(ids, counts, config.get("overlaps") == "disjoint")
     left, right = ids[at], ids[at + 1]
-    known = (left < encoder.n_log) & (right < encoder.n_log)
+    known = (left >= 0) & (right >= 0)
     if config.get("whole_characters"):
         known[known] = merging_pairs(encoder.model.vocabulary)(left[known], right[known])
     return pl.DataFrame({"left": left[known], "right": right[known], "n": weights[at][known]}, schema=_PAIRS)

@@ -13,16 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambpe.core.encoding import END_OF_TEXT, HOLD_FIRST, HOLD_LAST, WHOLE, Block, Decoder, EncoderCore
+from streambpe.core.encoding import END_OF_TEXT, HOLD_FIRST, HOLD_LAST, WHOLE, Block, Decoder, EncoderCore, Tally
 from streambpe.core.strings import as_buffers
 from streambpe.encode import encoder as encode_encoder
 from streambpe.encode.blocks import encode_texts
+from streambpe.encode.bulk import BulkReplay, pair_places
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import EventLogError, LimitError, UnknownSymbol
 from streambpe.model.alphabet import Alphabet, bytes_alphabet, chars_alphabet, script_alphabet
 from streambpe.model.eventlog import EventLog, Header, Special, StopWord, delete_event, merge_event, supermerge_event
-from streambpe.model.replay import Model
+from streambpe.model.replay import Model, merge
 from streambpe.text.patterns import PRESETS
 from tests.tiers import examples, long, seeds
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, random_log, trained
@@ -55,6 +56,43 @@ def symbols(rng: random.Random, length: int, letters: bytes = b"abc") -> list[in
             at = rng.randrange(len(made))
             made += made[at : at + rng.randint(1, 60)] * rng.randint(1, 3)
     return made[:length]
+
+
+@examples(150)
+@given(st.integers(0, 10**6), st.booleans())
+def test_events_are_counted_at_their_turn(seed, disjoint):
+    """By definition: event after event, the places of its pair, and whether it stood in any state up to its turn."""
+    rng = random.Random(seed)
+    pairs: list[tuple[int, int]] = []
+    for _ in range(rng.randint(1, 12)):
+        pair = rng.randrange(3 + len(pairs)), rng.randrange(3 + len(pairs))
+        if pair not in pairs:
+            pairs.append(pair)
+    n_ids = 3 + len(pairs)
+    events = [merge_event(*pair, 3 + i, 1) for i, pair in enumerate(pairs)]
+    sequences = [symbols(rng, rng.choice([0, 1, 2, 9, 60, 150]), bytes(range(3))) for _ in range(4)]
+    weights = [rng.randint(1, 9) for _ in sequences]
+    n, seen, stood, replayed = [0] * len(events), set(), [], sequences
+    for i, event in enumerate(events):
+        seen.update(pair for sequence in replayed for pair in itertools.pairwise(sequence))
+        stood.append(event.pair in seen)
+        after = [merge(sequence, event.pair, event.id) for sequence in replayed]
+        for weight, before, now in zip(weights, replayed, after, strict=True):
+            joined = list(itertools.pairwise(before)).count(event.pair)
+            n[i] += weight * (len(before) - len(now) if disjoint else joined)
+        replayed = after
+    tally = Tally(np.array(weights), np.zeros(len(events), np.int64), disjoint, np.zeros(len(events), np.bool_))
+    lengths = np.array([len(sequence) for sequence in sequences])
+    flat = np.array([symbol for sequence in sequences for symbol in sequence], np.int32)
+    ids, counts = BulkReplay(events, n_ids).replay(flat, lengths, tally)
+    assert [part.tolist() for part in np.split(ids, np.cumsum(counts)[:-1])] == replayed
+    assert (tally.n.tolist(), tally.stood.tolist()) == (n, stood)
+
+
+@pytest.mark.parametrize(("disjoint", "places"), [(False, [0, 1, 2, 4]), (True, [0, 2, 4])])
+def test_pairs_of_equal_tokens_overlap_or_not(disjoint, places):
+    ids = np.array([1, 1, 1, 2, 5, 5], np.int32)
+    assert pair_places(ids, np.array([4, 0, 2]), disjoint).tolist() == places
 
 
 @examples(150)

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from streambpe.cli.main import main
 from streambpe.encode import blocks, corpus, spread, tasks
 from streambpe.encode.corpus import encode_corpus
-from streambpe.encode.packed import PackedEncoder
+from streambpe.encode.encoder import PackedEncoder
 from streambpe.encode.spread import crew_for
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import LimitError, Stopped, UsageError

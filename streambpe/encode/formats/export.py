@@ -52,7 +52,30 @@ from streambpe.system import sync_folder
 from streambpe.text.cuts import NO_CUTS
 from streambpe.text.patterns import Pattern
 
-FORMATS = ("hf", "tiktoken", "gpt2", "boundless", "gguf", "sentencepiece", "events", "parquet")
+Written = tuple[list[Path], list[str]]  # files, what is lost
+
+
+def _log_by(write: Callable[[Path, EventLog], object]) -> Callable[[Encoder, Path], Written]:
+    """What writes a model as its own log."""
+
+    def export_log(encoder: Encoder, path: Path) -> Written:
+        write(path, EventLog(encoder.header, encoder.model.events))
+        return [path], []
+
+    return export_log
+
+
+_WRITERS: dict[str, Callable[[Encoder, Path], Written]] = {
+    "hf": export_hf,
+    "tiktoken": export_tiktoken,
+    "gpt2": export_gpt2,
+    "boundless": export_boundless,
+    "gguf": export_gguf,
+    "sentencepiece": export_sentencepiece,
+    "events": _log_by(write_event_log),
+    "parquet": _log_by(write_parquet),
+}
+FORMATS = tuple(_WRITERS)
 ROLES = tuple(field.name for field in fields(Roles))
 _EXAMPLES = 5
 _MOST_JSON = 256 << 20  # bytes of a tokenizer.json, unpacked: those of 256 000 tokens have 35 MB
@@ -292,7 +315,7 @@ def _export_one(
         elif folder is not None:
             files, lost = export_folder(tokenizer.encoder, aside, folder)
         else:
-            files, lost = _write(tokenizer, log, to, aside)
+            files, lost = _WRITERS[to](tokenizer.encoder, aside)
         files = [path.parent / file.relative_to(aside.parent) for file in files]
     pattern = tokenizer.encoder.pattern
     runs_expression = to in ("hf", "tiktoken") and pattern.expression and pattern.definition is None
@@ -304,25 +327,6 @@ def _export_one(
             also = _beside_old(result, tokenizer, _old_reader(to, old, files))
         result.comparison = compare(tokenizer, encode, documents(verify, meter), content, also)
     return result
-
-
-def _write(tokenizer: Tokenizer, log: EventLog, to: str, path: Path) -> tuple[list[Path], list[str]]:
-    """(files, what is lost)."""
-    if to == "events":
-        write_event_log(path, log)
-    elif to == "parquet":
-        write_parquet(path, log)
-    else:
-        write: dict[str, Callable[[Encoder, Path], tuple[list[Path], list[str]]]] = {
-            "hf": export_hf,
-            "tiktoken": export_tiktoken,
-            "gpt2": export_gpt2,
-            "boundless": export_boundless,
-            "gguf": export_gguf,
-            "sentencepiece": export_sentencepiece,
-        }
-        return write[to](tokenizer.encoder, path)
-    return [path], []
 
 
 def compare(
@@ -380,49 +384,46 @@ def documents(source: str, meter: Meter | None = None, how: SourceOptions = Sour
 
 def _reader(to: str, files: list[Path]) -> tuple[Callable[[str], list[int]], Callable[[int], bytes] | None, str]:
     """(text -> ids as the exported file encodes it; id -> bytes, if its ids may differ; the library that encodes)."""
-    if to == "tiktoken":
-        _need("tiktoken")
-        encoding = runpy.run_path(str(files[1]))["encoding"]
-        return encoding.encode_ordinary, None, "tiktoken"
-    if to in ("hf", "gpt2"):
-        tokenizers = _need("tokenizers")
-        if to == "hf":
-            loaded = tokenizers.Tokenizer.from_file(str(files[0]))
-            loaded.no_truncation()
-            loaded.no_padding()
-            loaded.encode_special_tokens = True  # special tokens in the text are ordinary text on both sides
-        else:
-            loaded = tokenizers.Tokenizer(tokenizers.models.BPE.from_file(str(files[0]), str(files[1])))
-            loaded.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-        return lambda text: list(loaded.encode(text, add_special_tokens=False).ids), None, "tokenizers"
-    if to == "boundless":
-        back = Tokenizer.from_event_log(import_model(files[0]))
-        by = "the file read back by streambpe (fastboundlessbpe was not run)"
-        return back.encode_ordinary, back.decode_single_token_bytes, by
-    if to == "sentencepiece":
-        loaded = _need("sentencepiece").SentencePieceProcessor(model_file=str(files[0]))
-        return lambda text: list(loaded.encode(text)), None, "sentencepiece"
     if to == "gguf":
         raise UsageError(
             f"{files[0]} was written and read back, but only llama.cpp can encode with it: leave --verify out, and "
             f"compare there."
         )
-    back = Tokenizer.load(files[0])
-    return back.encode_ordinary, None, "the file read back by streambpe"
+    library = {"tiktoken": "tiktoken", "hf": "tokenizers", "gpt2": "tokenizers", "sentencepiece": "sentencepiece"}
+    if to not in library:
+        back = Tokenizer.from_event_log(import_model(files[0])) if to == "boundless" else Tokenizer.load(files[0])
+        other = " (fastboundlessbpe was not run)" if to == "boundless" else ""
+        return back.encode_ordinary, back.decode_single_token_bytes, f"the file read back by streambpe{other}"
+    package = need(library[to], "--verify", " The files were written.")
+    if to == "tiktoken":
+        return runpy.run_path(str(files[1]))["encoding"].encode_ordinary, None, library[to]
+    if to == "sentencepiece":
+        return package.SentencePieceProcessor(model_file=str(files[0])).encode, None, library[to]
+    loaded = _tokenizers(to, files, package)
+    return lambda text: list(loaded.encode(text, add_special_tokens=False).ids), None, library[to]
+
+
+def _tokenizers(to: str, files: list[Path], package: Any) -> Any:
+    """A file of hf or gpt2 as the library `tokenizers` has it; special tokens in the text are ordinary text."""
+    if to == "gpt2":
+        loaded = package.Tokenizer(package.models.BPE.from_file(str(files[0]), str(files[1])))
+        loaded.pre_tokenizer = package.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        return loaded
+    loaded = package.Tokenizer.from_file(str(files[0]))
+    loaded.no_truncation()
+    loaded.no_padding()
+    loaded.encode_special_tokens = True
+    return loaded
 
 
 def _old_reader(to: str, old: Old, files: list[Path]) -> Callable[[str], list[int]]:
     """Text -> ids as the file of --onto encodes it."""
     if to == "tiktoken":
-        new, tiktoken = runpy.run_path(str(files[1]))["encoding"], _need("tiktoken")
-        made = tiktoken.Encoding("old", pat_str=new._pat_str, mergeable_ranks=read_ranks(old.file), special_tokens={})
+        new = runpy.run_path(str(files[1]))["encoding"]  # which has asked for the library
+        made = type(new)("old", pat_str=new._pat_str, mergeable_ranks=read_ranks(old.file), special_tokens={})
         encode: Callable[[str], list[int]] = made.encode_ordinary
         return encode
     return _reader(to, old.read_from)[0]
-
-
-def _need(name: str) -> Any:
-    return need(name, "--verify", " The files were written.")
 
 
 def import_file(

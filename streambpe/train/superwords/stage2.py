@@ -38,8 +38,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streambpe.arrays import Bool, Int32, Int64
+from streambpe.core.encoding import Tally
 from streambpe.core.strings import as_buffers
-from streambpe.encode.bulk import BulkReplay, Tally
+from streambpe.encode.bulk import BulkReplay
 from streambpe.errors import LimitError
 from streambpe.failpoints import failpoint
 from streambpe.later import polars as pl
@@ -86,7 +87,7 @@ class StageTwo:
         self.merges = len(self.words)
         self.n_ids = self.alphabet.first_id + len(self.contents)
         self.replay = BulkReplay(self.words, self.n_ids)
-        self.symbol_of = np.full(256, self.replay.unknown, np.int32)
+        self.symbol_of = np.full(256, BARRIER, np.int32)
         for number, symbol in enumerate(self.alphabet.symbols, self.alphabet.first_id):
             self.symbol_of[symbol[0]] = number
         learned = np.frombuffer(b"".join(self.contents[event.id - self.alphabet.first_id] + _MARK
@@ -265,7 +266,6 @@ class StageTwo:
         tally = Tally(weights, np.zeros(self.merges, np.int64), self.disjoint, np.zeros(self.merges, bool))
         sizes = atoms.bin.size().to_numpy().astype(np.int64)
         ids, many = self.replay.replay(self.symbol_of[text], sizes, tally)
-        ids[ids == self.replay.unknown] = BARRIER
         tokens = gather(ids, np.cumsum(many) - many, many, codes)
         before = np.append(0, np.cumsum(many[codes]))
         return tokens, np.diff(before[atoms_before]), tally
