@@ -15,14 +15,11 @@ from typing import Any, cast
 
 from streambpe.config import BALANCE_FIELDS, TrainConfig
 from streambpe.count_config import CountConfig, Counting, CountOptions
-from streambpe.encode.formats.export import import_file
-from streambpe.encode.formats.gpt2 import gpt2_folder
-from streambpe.encode.formats.named import HF, TIKTOKEN
-from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, UsageError, typed
 from streambpe.idle import idle_options
 from streambpe.model.eventlog import EventLog
 from streambpe.model.line_shapes import HEAD
+from streambpe.model.replay import Model
 from streambpe.options import Option, options_of
 from streambpe.store.models import read_model
 
@@ -53,7 +50,7 @@ def options_as(model: str | os.PathLike[str] | EventLog) -> dict[str, Any]:
         made = TrainConfig(**held, specials=texts, reserve=reserve)
         learning = {name: value for name, value in made.as_options().items() if name not in idle_options(made)}
     else:
-        size = Tokenizer.from_event_log(log).n_vocab
+        size = Model(log).n_vocab
         learning = {"vocab_size": size, "alphabet": header.alphabet["kind"], "specials": texts, "reserve": reserve}
         if config.get("specials_first") and texts:
             learning["specials_first"] = True
@@ -72,6 +69,11 @@ def with_options_as(
 
 def model_log(model: str | os.PathLike[str] | EventLog) -> EventLog:
     """A MODEL of our own, or else a file of another program or a name (encode/formats/named.py)."""
+    # a tenth of all that a training loads, which learning from text alone does without
+    from streambpe.encode.formats.export import import_file
+    from streambpe.encode.formats.gpt2 import gpt2_folder
+    from streambpe.encode.formats.named import HF, TIKTOKEN
+
     if isinstance(model, EventLog):
         return model
     path = Path(model)
