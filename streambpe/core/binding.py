@@ -88,6 +88,7 @@ def library() -> Any:
         ("lines_as_documents", _SIZE, _TEXT, _SIZE, ctypes.c_int, _PLACE),
         ("json_lines", None, _TEXT, _SIZE, _TEXT, _SIZE, _PLACE, _PLACE),
         ("merge_lists", _SIZE, _SIZE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE),
+        ("chunks_in_order", ctypes.c_int, _PLACE, _PLACE, _SIZE),
         ("lay_out_rows", None, _PLACE, _PLACE, _PLACE, _SIZE, _PLACE),
         ("pairs_new", _PLACE, ctypes.c_uint64),
         ("pairs_free", None, _PLACE),

@@ -85,6 +85,15 @@ EXPORT int64_t merge_lists(int64_t many, const int64_t *sizes, const int64_t *co
     return rows;
 }
 
+/* Whether each of `size` chunks is above the one before it. */
+EXPORT int chunks_in_order(const int64_t *offsets, const uint8_t *bytes, int64_t size) {
+    for (int64_t i = 1; i < size; i++)
+        if (compare_bytes(bytes + offsets[i - 1], (uint64_t)(offsets[i] - offsets[i - 1]), bytes + offsets[i],
+                          (uint64_t)(offsets[i + 1] - offsets[i])) >= 0)
+            return 0;
+    return 1;
+}
+
 /* Write chunks as the digest of a corpus takes them: for each its length, bytes, count; numbers as eight bytes, the
    lowest first. */
 EXPORT void lay_out_rows(const int64_t *offsets, const uint8_t *bytes, const int64_t *n, int64_t size, uint8_t *out) {

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streambpe.core.binding import Bytes, Longs, completed, library
-from streambpe.later import compute
 from streambpe.later import polars as pl
 
 _HEAP_BYTES = 64  # what one list takes in the heap of a merge, at most
@@ -75,8 +74,7 @@ class ChunkList:
     @property
     def in_order(self) -> bool:
         """Whether each chunk is above the one before it."""
-        chunks = _as_arrow(self.offsets, self.data)
-        return bool(compute.all(compute.less(chunks[:-1], chunks[1:]), min_count=0).as_py())
+        return bool(library().chunks_in_order(self.offsets.ctypes.data, self.data.ctypes.data, len(self)))
 
     def part(self, start: int, stop: int) -> ChunkList:
         """The chunks from place `start` up to before `stop`."""
