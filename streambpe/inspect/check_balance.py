@@ -204,7 +204,7 @@ class _Counted:
         size = 0
         for symbols, sizes, n in self._words(parts):
             size += int(np.dot(sizes, n))
-            for _ in encode_words(self._replay, symbols, sizes, Made(pairs, merges, n)):
+            for _ in encode_words(self._replay, symbols, sizes, made=Made(pairs, merges, n)):
                 pass
         return size, merges if self._disjoint else pairs, merges
 

@@ -403,9 +403,9 @@ def _check_pairs(
                     np.add.at(alone, tokens[whole], weights[word[whole]])
         for i, (seq, left, right, _, text) in enumerate(open_vetoes):
             holds = mine.filter(pl.col("chunk").str.contains(text, literal=True))
-            for chunk, n in holds.iter_rows():
-                encoded = replay.encode_one(codec.split(chunk), seq)
-                found[i] += n * _occurrences(encoded, (left, right), config.overlaps == "disjoint")
+            for tokens, word, weights in _encoded(replay, holds, codec, seq):
+                counted = pair_counts(tokens, word, weights, disjoint=config.overlaps == "disjoint")
+                found[i] += int(counted.filter(left_id=left, right_id=right)["n"].sum())
         counts.meter.advance(mine.height)
     for (seq, left, right, n, _), counted_n in zip(open_vetoes, found, strict=True):
         if n != counted_n:
@@ -449,19 +449,12 @@ def _has_token_counts(facts: dict[str, str], source: Source) -> bool:
     return (facts.get("pair_counts_at") if at is None else at) == str(len(source.events))
 
 
-def _encoded(replay: Replay, frame: pl.DataFrame, codec: Codec) -> Iterator[tuple[Int64, Int64, Int64]]:
-    """(tokens, the word of each, how often each word stands) of a frame's chunks."""
+def _encoded(
+    replay: Replay, frame: pl.DataFrame, codec: Codec, before: int | None = None
+) -> Iterator[tuple[Int64, Int64, Int64]]:
+    """(tokens, the word of each, how often each word stands) of a frame's chunks; after the events below `before`."""
     for symbols, sizes, n in word_symbols(ChunkList.of(frame), codec):
         some = sizes > 0
         weights = n[some]
-        for tokens, word in encode_words(replay, symbols.astype(np.int64), sizes[some]):
+        for tokens, word in encode_words(replay, symbols.astype(np.int64), sizes[some], before):
             yield tokens, word, weights
-
-
-def _occurrences(tokens: Sequence[int], pair: tuple[int, int], disjoint: bool) -> int:
-    count, i = 0, 0
-    while i + 1 < len(tokens):
-        hit = (tokens[i], tokens[i + 1]) == pair
-        count += hit
-        i += 2 if hit and disjoint and pair[0] == pair[1] else 1
-    return count

@@ -2,7 +2,8 @@
 
 The engine rewrites one long column, event after event. Here every distinct chunk is encoded by itself, many
 chunks side by side. In each round a chunk takes the earliest event after its last one whose pair (for a
-deletion: whose token) stands in it, and applies it, until no event applies.
+deletion: whose token) stands in it, and applies it, until no event applies. Long chunks would take too many rounds;
+the encoder's core encodes them, which is not the engine either.
 
     events 0: l o -> lo, 1: lo w -> low, 2: delete lo     "low", "slow", "lot"
     round 1    lo w     s lo w     lo t
@@ -14,7 +15,6 @@ symbol of the block.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -23,11 +23,12 @@ import numpy.typing as npt
 import polars as pl
 
 from streambpe.arrays import Int64
+from streambpe.core.encoding import Tally
+from streambpe.encode.bulk import BulkReplay
 from streambpe.model.eventlog import Event, Op
 
 _NEVER = np.iinfo(np.int64).max
-_COVERED = -2  # a place that a merge covered; -1 is a symbol outside the alphabet
-_LONG = 2048  # symbols; a longer chunk has too many rounds and is encoded by itself
+_LONG = 2048  # symbols; of a longer chunk the core is asked
 _SYMBOLS = 1 << 16  # symbols encoded side by side
 
 
@@ -80,9 +81,10 @@ class Replay:
         self._size = np.array([len(event.into) for event in events], np.int64)
         self._first = np.cumsum(self._size) - self._size
         self._parts = np.array([part for event in events for part in event.into], np.int64)
-        self.events = {} if deaths else {(a, b): (seq, events[seq].id) for seq, a, b in merges}
-        self._many = len(self.events) < len(merges)  # some pair is merged twice, or something is deleted
-        self._length = len(events)
+        self._events = events
+        self._most = max(int(ids.max(initial=0)) for ids in (left, right, self._id))
+        self._core: BulkReplay | None = None
+        self._core_of: tuple[int | None, int] = None, 0  # `before` and `_most` of it
 
     def encode(
         self, tokens: Int64, word: Int64, before: int | None = None, made: Made | None = None
@@ -96,7 +98,7 @@ class Replay:
             when  1 . .      first 1   size 1 0 1                          ->   301 1
             when  2 .        first 2   size 2 1, the two from `_parts`     ->   300 2 1, finished
         """
-        stop = self._length if before is None else before
+        stop = len(self._events) if before is None else before
         last = np.full(len(tokens), -1)
         while len(tokens):
             inside = word[1:] == word[:-1]
@@ -132,45 +134,24 @@ class Replay:
             tokens, word, last = np.repeat(tokens, size), np.repeat(word, size), np.repeat(last, size)
             tokens[into] = self._parts[at[into]]
 
-    def encode_one(
-        self, tokens: list[int], before: int | None = None, made: Made | None = None, word: int = 0
-    ) -> list[int]:
-        """Encode one word by the events below `before`; by a heap if no pair is merged twice and nothing is deleted.
-        `made` is added to, with the weight of this word."""
-        if self._many:
-            blocks = self.encode(np.array(tokens, np.int64), np.full(len(tokens), word), before, made)
-            return [token for block, _ in blocks for token in block.tolist()]
-        stop = self._length if before is None else before
-        after = list(range(1, len(tokens) + 1))
-        ahead = list(range(-1, len(tokens) - 1))
-        heap: list[tuple[int, int, int, int]] = []
-
-        def look(i: int) -> None:
-            j = after[i]
-            if j < len(tokens):
-                found = self.events.get((tokens[i], tokens[j]))
-                if found is not None and found[0] < stop:
-                    heapq.heappush(heap, (found[0], i, tokens[i], tokens[j]))
-
-        for i in range(len(tokens)):
-            look(i)
-        while heap:
-            seq, i, left, right = heapq.heappop(heap)
-            j = after[i]
-            if j >= len(tokens) or tokens[i] != left or tokens[j] != right:
-                continue
-            if made is not None:  # of a run of one token, the pair behind this one too
-                behind = left == right and after[j] < len(tokens) and tokens[after[j]] == left
-                made.pairs[seq] += made.weights[word] * (2 if behind else 1)
-                made.merges[seq] += made.weights[word]
-            tokens[i], tokens[j] = self.events[left, right][1], _COVERED
-            after[i] = after[j]
-            if after[i] < len(tokens):
-                ahead[after[i]] = i
-            look(i)
-            if ahead[i] >= 0:
-                look(ahead[i])
-        return [token for token in tokens if token != _COVERED]
+    def encode_long(
+        self, tokens: Int64, sizes: Int64, before: int | None = None, made: Made | None = None
+    ) -> tuple[Int64, Int64]:
+        """(tokens, how many in each) of long words: by the encoder's core, which needs no rounds."""
+        symbols = tokens.astype(np.int32)
+        self._most = max(self._most, int(symbols.max()))
+        if self._core is None or self._core_of != (before, self._most):
+            events = [event for event in self._events[:before] if event.op is not Op.SUPERMERGE]
+            lengths = [1] * (self._most + 1)
+            for event in events if self.deletes else ():  # without deletions nobody asks for lengths
+                if event.op is Op.MERGE:
+                    lengths[event.id] = sum(lengths[part] for part in event.pair)
+            self._core, self._core_of = BulkReplay(events, len(lengths), lengths), (before, self._most)
+        if made is not None:  # of a training with --balance, where every event is a merge
+            for n, disjoint in ((made.pairs, False), (made.merges, True)):
+                self._core.replay(symbols, sizes, Tally(made.weights, n, disjoint, np.zeros(len(n), np.bool_)))
+        ids, counts = self._core.replay(symbols, sizes)
+        return ids.astype(np.int64), counts
 
 
 def _every_other(places: Int64) -> npt.NDArray[np.bool_]:
@@ -201,10 +182,10 @@ def pair_counts(tokens: Int64, word: Int64, weights: Int64, *, disjoint: bool) -
 
 
 def encode_words(
-    replay: Replay, tokens: Int64, sizes: Int64, made: Made | None = None
+    replay: Replay, tokens: Int64, sizes: Int64, before: int | None = None, made: Made | None = None
 ) -> Iterator[tuple[Int64, Int64]]:
     """Blocks (tokens, word) of encoded words, each word in one block. The words are given as base symbols in a row.
-    `made` is added to."""
+    Only events below `before` apply. `made` is added to."""
     ends = np.cumsum(sizes)
     start = 0
     while start < len(sizes):
@@ -215,11 +196,11 @@ def encode_words(
         word = np.repeat(mine, sizes[start:stop])
         block = tokens[begin : int(ends[stop - 1])]
         short = ~np.isin(word, long)
-        rounds = list(replay.encode(block[short], word[short], made=made))
+        rounds = list(replay.encode(block[short], word[short], before, made))
         if rounds:  # together: whoever counts them has a fixed cost for each block
             yield np.concatenate([encoded for encoded, _ in rounds]), np.concatenate([whose for _, whose in rounds])
-        for i in long.tolist():
-            symbols = tokens[ends[i] - sizes[i] : ends[i]].tolist()
-            encoded = np.array(replay.encode_one(symbols, made=made, word=i), np.int64)
-            yield encoded, np.full(len(encoded), i)
+        if len(long):
+            weighted = made and Made(made.pairs, made.merges, made.weights[long])
+            encoded, counts = replay.encode_long(block[~short], sizes[long], before, weighted)
+            yield encoded, np.repeat(long, counts)
         start = stop

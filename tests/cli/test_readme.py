@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -11,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from streambpe.cli.main import main
@@ -76,6 +78,17 @@ def test_other_pages_go_as_they_are_typed(tmp_path, name, commands, library):
     assert "```python" in page
 
 
+def commands(page: Path) -> list[str]:
+    """The lines of blocks without a language that begin with streambpe."""
+    blocks = re.findall(r"^ *```(.*)\n((?s:.*?))^ *```$", page.read_text("utf-8"), re.M)
+    lines = (block for kind, block in blocks if not kind)
+    return [line for block in lines for line in re.findall(r"^(?:\$ )?(streambpe .*)", block, re.M)]
+
+
+WITH_COMMANDS = [page for page in sorted((ROOT / "docs").glob("*.md")) if commands(page)]
+# words in capitals and brackets (docs/cli.md says so); other machines; and sizes that no small run has
+NOT_TO_BE_TYPED = re.compile(r"\b[A-Z]+\b|\[|\.\.\.|s3://|--engine ray|SLURM|--vocab-size 8000,16000,32000")
+
 TYPED = {"README", "jobs", "tutorial", "python", "event-log"}  # the tests above
 NOT_TYPED = {
     "counting": "two lines of a formula, which tests/sources/test_samples.py judges, and datatrove, which has a test",
@@ -92,18 +105,17 @@ def test_every_page_with_python_or_console_blocks_is_typed_out_or_says_why_not()
     assert found == TYPED | NOT_TYPED.keys()
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.stem)
 def test_remarks_behind_commands_were_taken_for_arguments(page):
     """A shell reads what stands behind a command as words of it unless # says otherwise; every option is there."""
-    for block in re.findall(r"^```\n(.*?)^```", page.read_text("utf-8"), re.M | re.S):
-        for line in re.findall(r"^(?:\$ )?streambpe .*", block, re.M):
-            typed = shlex.split(line.removeprefix("$ "), comments=True)
-            assert "--" not in typed, line
-            assert not re.search(r"  +\w", re.sub(r"\"[^\"]*\"|#.*", "", line)), line
-            command = main.commands[typed[1]]
-            flags = {flag for param in command.params for flag in (*param.opts, *param.secondary_opts)} | {"--help"}
-            if "|" not in typed:
-                assert {word for word in typed if re.fullmatch(r"--[a-z-]+", word)} <= flags, line
+    for line in commands(page):
+        typed = shlex.split(line, comments=True)
+        assert "--" not in typed, line
+        assert not re.search(r"  +\w", re.sub(r"\"[^\"]*\"|#.*", "", line)), line
+        command = main.commands[typed[1]]
+        flags = {flag for param in command.params for flag in (*param.opts, *param.secondary_opts)} | {"--help"}
+        if "|" not in typed:
+            assert {word for word in typed if re.fullmatch(r"--[a-z-]+", word)} <= flags, line
 
 
 def test_python_blocks_parse_on_every_page():
@@ -120,3 +132,33 @@ def test_readme_names_files_that_exist():
     makefile = (ROOT / "Makefile").read_text()
     assert "\ndemo:" in makefile
     assert "\ntest:" in makefile
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory) -> Path:
+    """A folder with what the pages name: a corpus of two groups, other texts, a run, models of others."""
+    folder = tmp_path_factory.mktemp("desk")
+    for place, language in (("", "en"), ("de", "de"), ("en", "en"), ("sw", "fr")):
+        (folder / "corpus" / place).mkdir(parents=True, exist_ok=True)
+        text = (ROOT / f"tests/data/sample/stories-{language}.txt").read_text("utf-8")[:9000]
+        lines = "".join(json.dumps({"text": part}) + "\n" for part in text.split("\n\n")).encode()
+        (folder / "corpus" / place / "a.jsonl.zst").write_bytes(pa.compress(lines, codec="zstd", asbytes=True))
+        (folder / "corpus" / place / "b.jsonl").write_bytes(lines)
+        for name in ("held-out.txt", "en_100.txt", f"dev/{place}.txt"):
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(text, "utf-8")
+    cli("train", "runs/en", "corpus/en", "--sequences", "-s", "500", "--special", "<|endoftext|>", folder=folder)
+    cli("train", "runs/en", "--name", "small", "-s", "400", folder=folder)
+    for kind, output in (("hf", "gpt2/"), ("tiktoken", "cl100k_base.tiktoken")):
+        cli("export", "runs/en", "--to", kind, "-o", output, folder=folder)
+    return folder
+
+
+@pytest.mark.every(5)
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.stem)
+def test_the_commands_of_a_page_go(desk, tmp_path, page):
+    """One after another, in one folder, as they are typed."""
+    folder = Path(shutil.copytree(desk, tmp_path / "desk"))
+    for line in commands(page):
+        if not NOT_TO_BE_TYPED.search(re.sub('"[^"]*"|#.*', "", line)):
+            cli(*shlex.split(line.partition(" | ")[0], comments=True)[1:], folder=folder)

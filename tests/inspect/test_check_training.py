@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
@@ -13,7 +15,7 @@ import pytest
 from streambpe.inspect import recount
 from streambpe.inspect.check import check
 from streambpe.model.alphabet import bytes_alphabet
-from streambpe.model.eventlog import EventLog, Header
+from streambpe.model.eventlog import EventLog, Header, Op
 from streambpe.model.replay import Model
 from streambpe.train.commands import train
 from streambpe.train.engine.rules import EngineTuning
@@ -184,33 +186,40 @@ def test_an_older_training_is_checked_against_its_log(trained, tmp_path):
     assert [problem.table for problem in check(run, resources=SMALL)] == ["other.tokens"]
 
 
-def test_the_recount_is_the_references(monkeypatch):
-    """Chunks encoded side by side, one by one, and by replay of the log give the same ids and pair counts."""
+@pytest.mark.parametrize("longest", [3, 2048])
+@pytest.mark.parametrize("overlaps", ["all", "disjoint"])
+def test_the_recount_is_the_references(monkeypatch, overlaps, longest):
+    """Words encoded side by side, long ones by the core, are those of the replay of the log, also before its end; their
+    pairs are counted by definition, and every merge finds what it was chosen by."""
     monkeypatch.setattr(recount, "_SYMBOLS", 40)
+    monkeypatch.setattr(recount, "_LONG", longest)
     for seed in seeds(60):
         rng = random.Random(seed)
         words = {bytes(rng.choices(b"abc", k=rng.randint(1, 12))): rng.randint(1, 5) for _ in range(12)}
-        training = oracles.train_words(words, bytes_alphabet(), 256 + rng.randint(0, 12))
-        model = Model(EventLog(Header(bytes_alphabet().to_header()), tuple(training.events)))
-        replay = recount.Replay(training.events)
+        deletions = oracles.Deletions(Fraction(6, 10)) if seed % 2 else None
+        size = 256 + rng.randint(0, 12)
+        events = oracles.train_words(words, bytes_alphabet(), size, overlaps=overlaps, deletions=deletions).events
         flat = np.frombuffer(b"".join(words), np.uint8).astype(np.int64)
-        sizes = np.array([len(word) for word in words])
-        for word in words:
-            assert replay.encode_one(list(word)) == model.encode_chunk(word)
-        for overlaps in ("all", "disjoint"):
-            for longest in (3, 2048):
-                monkeypatch.setattr(recount, "_LONG", longest)
-                found: dict[tuple[int, int], int] = {}
-                weights = np.array(list(words.values()))
-                for encoded, whose in recount.encode_words(replay, flat, sizes):
-                    frame = recount.pair_counts(encoded, whose, weights, disjoint=overlaps == "disjoint")
-                    for left, right, n in frame.iter_rows():
-                        found[left, right] = found.get((left, right), 0) + n
-                expected: dict[tuple[int, int], int] = {}
-                for word, n in words.items():
-                    for pair in oracles.count_pairs(model.encode_chunk(word), overlaps):
-                        expected[pair] = expected.get(pair, 0) + n
-                assert found == expected, (seed, overlaps, longest)
+        sizes, weights = np.array([len(word) for word in words]), np.array(list(words.values()))
+        replay, deletes = recount.Replay(events), any(event.op is Op.DELETE for event in events)
+        for before in (None, rng.randint(0, len(events))):
+            made = None if deletes else recount.Made(*np.zeros((2, len(events)), np.int64), weights)
+            model = Model(EventLog(Header(bytes_alphabet().to_header()), tuple(events[:before])))
+            expected: Counter[tuple[int, int]] = Counter()
+            found: Counter[tuple[int, int]] = Counter()
+            for word, n in words.items():
+                for pair in oracles.count_pairs(model.encode_chunk(word), overlaps):
+                    expected[pair] += n
+            for encoded, whose in recount.encode_words(replay, flat, sizes, before, made):
+                for i in np.unique(whose):
+                    assert encoded[whose == i].tolist() == model.encode_chunk(list(words)[i])
+                frame = recount.pair_counts(encoded, whose, weights, disjoint=overlaps == "disjoint")
+                for left, right, n in frame.iter_rows():
+                    found[left, right] += n
+            assert found == expected, (seed, before)
+            if made is not None:
+                chosen_by = made.merges if overlaps == "disjoint" else made.pairs
+                assert chosen_by[:before].tolist() == [event.n for event in events[:before]]
 
 
 @pytest.mark.long

@@ -677,6 +677,27 @@ def test_credentials_do_not_follow_to_another_server(tmp_path, server, monkeypat
         assert "Authorization" not in server.headers[-1]
 
 
+def test_a_server_elsewhere_sends_nobody_on_into_this_network(server, monkeypatch):
+    """The address of a cloud machine's secrets was asked; servers inside may send on to others there."""
+    monkeypatch.setenv("http_proxy", server.url(""))
+    for location in ("http://169.254.169.254/latest", "http://[::1]/", "http://localhost/", "http://10.0.0.1/x"):
+        server.mood = _sends_to(location)
+        with pytest.raises(SourceError, match="sends on to an address inside this network"):
+            look_at("http://a.example/a.txt")
+
+
+def test_a_proxy_with_a_password_is_logged_in_to(server, monkeypatch):
+    """It was not told the password; what it answered then was blamed on ~/.netrc. No message shows the password."""
+    monkeypatch.setenv("http_proxy", server.url("").replace("//", "//me:hush%2Dhush@"))
+    server.files["http://a.example/a.txt"] = FILES["a.txt"]
+    assert look_at("http://a.example/a.txt")[0] == len(FILES["a.txt"])
+    assert server.headers[-1]["proxy-authorization"] == "Basic bWU6aHVzaC1odXNo"
+    server.mood = _status(407)
+    with pytest.raises(SourceError, match="the proxy answers 407") as told:
+        look_at("http://a.example/a.txt")
+    assert "hush" not in str(told.value)
+
+
 def test_passwords_go_to_hosts_that_netrc_names_and_not_in_the_clear(tmp_path, monkeypatch):
     """The `default` entry went to every host that a source named, and passwords over plain http."""
     (tmp_path / "netrc").write_text("machine a.example login me password hush\ndefault login me password hush\n")

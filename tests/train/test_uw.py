@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import signal
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import regex
 
 from streambpe import Tokenizer
 from streambpe.config import TrainConfig
-from streambpe.errors import LimitError, PatternError, RunMismatch, UsageError
+from streambpe.errors import LimitError, PatternError, RunMismatch, Stopped, UsageError
 from streambpe.inspect.check import check
 from streambpe.model.alphabet import gpt2_alphabet, seen_alphabet, utf8_alphabet
 from streambpe.model.eventlog import Op
@@ -302,6 +303,21 @@ def test_a_kill_anywhere_changes_nothing(prose, tmp_path, monkeypatch):
     assert [go(run, failpoint) for failpoint in KILLS] == [-signal.SIGKILL] * len(KILLS)
     assert go(run, "") == 0
     assert (run / "model.events.jsonl").read_bytes() == (whole / "model.events.jsonl").read_bytes()
+    assert check(run, resources=SMALL) == []
+
+
+def test_stopped_among_superwords_of_whole_characters_it_adds_up(tmp_path):
+    """What was learned last is made of superwords from before it: `check` told false differences of such pairs."""
+    run, stop = documents_run(tmp_path / "run", ["Käse und Brot. Käse und Öl. "] * 9, "superbpe1"), threading.Event()
+    options = {"vocab_size": 400, "superwords": "uw", "transition": 256, "whole_characters": True, "batch": "1"}
+
+    def on_batch(batch):
+        if 260 in batch.id:
+            stop.set()
+
+    with pytest.raises(Stopped):
+        learn(run, options, on_batch=on_batch, stop=stop, checkpoint_seconds=0)
+    assert rows(run, "SELECT value FROM facts WHERE key = 'pair_counts_at'") == [("5",)]
     assert check(run, resources=SMALL) == []
 
 

@@ -11,6 +11,7 @@ import base64
 import functools
 import glob
 import http.client
+import ipaddress
 import netrc
 import os
 import re
@@ -18,7 +19,7 @@ import ssl
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from streambpe.errors import SourceError, UsageError
@@ -187,6 +188,8 @@ def _ask(name: str, url: str, headers: Mapping[str, str], begin: int, stop: int)
             asked.pop("Authorization", None)
         if urlsplit(url).scheme == "https" and urlsplit(there).scheme != "https":
             raise SourceError(f"{name} cannot be read: its server sends on to an address that is not https.")
+        if _is_inside(urlsplit(there).hostname) and not _is_inside(urlsplit(url).hostname):
+            raise SourceError(f"{name} cannot be read: its server sends on to an address inside this network.")
         url = there
     else:
         raise SourceError(f"{name} cannot be read: its server sends on from address to address, without end.")
@@ -196,7 +199,12 @@ def _ask(name: str, url: str, headers: Mapping[str, str], begin: int, stop: int)
     answered = f"its server answers {answer.status} {answer.reason or ''}".rstrip()
     if answer.status in _AGAIN:
         raise NoAnswer(answered)
-    if answer.status in (401, 403, 407):
+    if answer.status == 407:
+        raise SourceError(
+            f"{name} cannot be read: the proxy answers 407, it wants a user and a password. Nothing of it was read. "
+            f"Give them in {urlsplit(url).scheme}_proxy: http://USER:PASSWORD@HOST:PORT."
+        )
+    if answer.status in (401, 403):
         raise SourceError(
             f"{name} may not be read: {answered}. Nothing of it was read. Credentials come from "
             f"{credentials_for(name.partition(':')[0])}."
@@ -247,12 +255,25 @@ def library() -> Any:
 def _pool(proxy: str | None) -> Any:
     urllib3 = library()
     how = {"timeout": urllib3.Timeout(connect=_SECONDS, read=_SECONDS), "ssl_context": ssl.create_default_context()}
-    return urllib3.ProxyManager(proxy, **how) if proxy else urllib3.PoolManager(**how)
+    if not proxy:
+        return urllib3.PoolManager(**how)
+    login = unquote(urlsplit(proxy).netloc.rpartition("@")[0])  # urllib3 sends it only if it is asked to
+    headers = urllib3.make_headers(proxy_basic_auth=login) if login else None
+    return urllib3.ProxyManager(proxy, proxy_headers=headers, **how)
 
 
 def _proxy(url: str) -> str | None:
     parts = urlsplit(url)
     return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
+
+
+def _is_inside(host: str | None) -> bool:
+    """Whether a host is named by an address that only this machine or its network knows, as 169.254.169.254 is: it may
+    answer with secrets to whoever asks from inside."""
+    try:
+        return not ipaddress.ip_address(host or "").is_global
+    except ValueError:
+        return host == "localhost"
 
 
 def _login(url: str) -> dict[str, str]:
