@@ -106,7 +106,11 @@ WHERE t.died IS NULL
 ORDER BY t.id;
 
 -- list_stop_words: the stop words of a training and how often they occur -> chunk, n; in the order of their ids.
-SELECT chunk, n FROM left_out WHERE reason = 'stop list' ORDER BY id;
+SELECT s.chunk, coalesce(w.n, 0)
+FROM stop_words AS s
+JOIN chunk_counts AS c ON c.chunk = s.chunk
+LEFT JOIN weighed_chunks AS w ON w.chunk = s.chunk
+ORDER BY s.id;
 
 -- ---- Tables emptied before they are filled anew in the same transaction
 
