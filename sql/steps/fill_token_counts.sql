@@ -4,15 +4,18 @@
 --          tokens, weighed_chunks (without deletions a chunk that spells a token is that token, whole, and is not in
 --          incoming; with them incoming has all chunks of several symbols; stop words come first),
 --          events (a token that only supermerges make is no chunk, though one may be spelled the same)
+--          a chunk longer than every token is left out before the join, which would copy it: it may have megabytes
 -- returns: nothing
 -- by hand: CREATE TEMP TABLE incoming AS SELECT id, 0::BIGINT AS n, 0::BIGINT AS alone FROM tokens LIMIT 0; then .read this file
 DELETE FROM token_counts;
+SET VARIABLE longest_token = (SELECT max(octet_length(bytes)) FROM tokens);  -- compared while reading; a subquery is not
 INSERT INTO token_counts
 WITH whole AS (
     SELECT t.id, c.n
     FROM weighed_chunks AS c
     JOIN tokens AS t ON t.bytes = encode(c.chunk) AND t.died IS NULL
-    WHERE (c.n >= getvariable('freq_cutoff') OR t.kind = 'stop word')
+    WHERE strlen(c.chunk) <= getvariable('longest_token')
+        AND (c.n >= getvariable('freq_cutoff') OR t.kind = 'stop word')
         AND (t.kind <> 'base' OR getvariable('symbols_spell_chunks'))
         AND (t.kind <> 'learned'
             OR (NOT getvariable('deletions') AND t.id IN (SELECT id FROM events WHERE op = 'merge' AND seq IS NOT NULL)))
