@@ -24,6 +24,9 @@ CREATE TABLE IF NOT EXISTS no_counts (chunk VARCHAR, n BIGINT);
 -- get_database: what DuckDB calls the database that the connection was opened with -> name.
 SELECT database_name FROM duckdb_databases() WHERE NOT internal AND database_name <> 'private';
 
+-- get_bounds: the memory that the database may take, and its file -> as "70.5 MiB"; the path, nothing in memory.
+SELECT current_setting('memory_limit'), path FROM duckdb_databases() WHERE NOT internal AND database_name <> 'private';
+
 -- get_threads: how many threads the database works with -> one BIGINT.
 SELECT current_setting('threads');
 
@@ -96,6 +99,9 @@ SELECT op, left_id, right_id, id, n, parts FROM events WHERE seq IS NULL ORDER B
 -- again (spaces of an indentation) -> op, n, in_long_runs; in the order of the events.
 SELECT op, n, coalesce(left_id = right_id AND id IN (SELECT left_id FROM events WHERE left_id = right_id), false)
 FROM events WHERE seq IS NOT NULL ORDER BY seq;
+
+-- get_longest_token: bytes of the longest token that there ever was -> one BIGINT.
+SELECT coalesce(max(octet_length(bytes)), 0) FROM tokens;
 
 -- list_vocabulary: the living tokens of a training -> id, bytes, kind, whether a supermerge made it, the count it was
 -- learned at (NULL for the alphabet and stop words); by id.

@@ -1,14 +1,13 @@
 -- fill_token_counts: how often every token stands in the chunks learned from, once all is learned.
--- inputs:  freq_cutoff BIGINT, symbols_spell_chunks BOOLEAN (not SCRIPT's halves of characters), deletions BOOLEAN
+-- inputs:  freq_cutoff BIGINT, symbols_spell_chunks BOOLEAN (not SCRIPT's halves of characters), deletions BOOLEAN, longest_token BIGINT
 -- reads:   incoming (one row = id, n, alone: occurrences in the words that were held; registered by the caller),
 --          tokens, weighed_chunks (without deletions a chunk that spells a token is that token, whole, and is not in
 --          incoming; with them incoming has all chunks of several symbols; stop words come first),
---          events (a token that only supermerges make is no chunk, though one may be spelled the same)
---          a chunk longer than every token is left out before the join, which would copy it: it may have megabytes
+--          events (a token that only supermerges make is no chunk, though one may be spelled the same); a chunk longer
+--          than every token may have megabytes, and a constant keeps it out of the join while it is read
 -- returns: nothing
 -- by hand: CREATE TEMP TABLE incoming AS SELECT id, 0::BIGINT AS n, 0::BIGINT AS alone FROM tokens LIMIT 0; then .read this file
 DELETE FROM token_counts;
-SET VARIABLE longest_token = (SELECT max(octet_length(bytes)) FROM tokens);  -- compared while reading; a subquery is not
 INSERT INTO token_counts
 WITH whole AS (
     SELECT t.id, c.n

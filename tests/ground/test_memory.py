@@ -364,9 +364,7 @@ def test_tokens_are_counted_beside_chunks_of_many_megabytes(tmp_path):
     with contextlib.closing(open_store(run.state)) as con:
         append(con, "chunk_counts", pa.table({"chunk": ["ab", *long], "n": [7] + [1] * len(long)}))
         con.execute("INSERT INTO tokens VALUES (300, 'ab', 'learned', 0, NULL)")
-        con.execute(
-            "INSERT INTO tokens SELECT 301 + i, encode(i::VARCHAR), 'learned', 0, NULL FROM range(999) t(i)"
-        )
+        con.execute("INSERT INTO tokens SELECT 301 + i, encode(i::VARCHAR), 'learned', 0, NULL FROM range(999) t(i)")
         con.execute("INSERT INTO events VALUES (0, 'merge', 97, 98, 300, 7, NULL)")
     with contextlib.closing(open_store(run.state, memory_bytes=48 << 20)) as con:
         held = np.array([300]), np.array([1]), np.array([0])
