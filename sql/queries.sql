@@ -24,6 +24,9 @@ CREATE TABLE IF NOT EXISTS no_counts (chunk VARCHAR, n BIGINT);
 -- get_database: what DuckDB calls the database that the connection was opened with -> name.
 SELECT database_name FROM duckdb_databases() WHERE NOT internal AND database_name <> 'private';
 
+-- get_bounds: the memory that the database may take, and its file -> as "70.5 MiB"; the path, nothing in memory.
+SELECT current_setting('memory_limit'), path FROM duckdb_databases() WHERE NOT internal AND database_name <> 'private';
+
 -- get_threads: how many threads the database works with -> one BIGINT.
 SELECT current_setting('threads');
 
@@ -97,6 +100,9 @@ SELECT op, left_id, right_id, id, n, parts FROM events WHERE seq IS NULL ORDER B
 SELECT op, n, coalesce(left_id = right_id AND id IN (SELECT left_id FROM events WHERE left_id = right_id), false)
 FROM events WHERE seq IS NOT NULL ORDER BY seq;
 
+-- get_longest_token: bytes of the longest token that there ever was -> one BIGINT.
+SELECT coalesce(max(octet_length(bytes)), 0) FROM tokens;
+
 -- list_vocabulary: the living tokens of a training -> id, bytes, kind, whether a supermerge made it, the count it was
 -- learned at (NULL for the alphabet and stop words); by id.
 SELECT t.id, t.bytes, t.kind, coalesce(e.op = 'supermerge', false), e.n
@@ -106,7 +112,11 @@ WHERE t.died IS NULL
 ORDER BY t.id;
 
 -- list_stop_words: the stop words of a training and how often they occur -> chunk, n; in the order of their ids.
-SELECT chunk, n FROM left_out WHERE reason = 'stop list' ORDER BY id;
+SELECT s.chunk, coalesce(w.n, 0)
+FROM stop_words AS s
+JOIN chunk_counts AS c ON c.chunk = s.chunk
+LEFT JOIN weighed_chunks AS w ON w.chunk = s.chunk
+ORDER BY s.id;
 
 -- ---- Tables emptied before they are filled anew in the same transaction
 

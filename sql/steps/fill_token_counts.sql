@@ -1,9 +1,10 @@
 -- fill_token_counts: how often every token stands in the chunks learned from, once all is learned.
--- inputs:  freq_cutoff BIGINT, symbols_spell_chunks BOOLEAN (not SCRIPT's halves of characters), deletions BOOLEAN
+-- inputs:  freq_cutoff BIGINT, symbols_spell_chunks BOOLEAN (not SCRIPT's halves of characters), deletions BOOLEAN, longest_token BIGINT
 -- reads:   incoming (one row = id, n, alone: occurrences in the words that were held; registered by the caller),
 --          tokens, weighed_chunks (without deletions a chunk that spells a token is that token, whole, and is not in
 --          incoming; with them incoming has all chunks of several symbols; stop words come first),
---          events (a token that only supermerges make is no chunk, though one may be spelled the same)
+--          events (a token that only supermerges make is no chunk, though one may be spelled the same); a chunk longer
+--          than every token may have megabytes, and a constant keeps it out of the join while it is read
 -- returns: nothing
 -- by hand: CREATE TEMP TABLE incoming AS SELECT id, 0::BIGINT AS n, 0::BIGINT AS alone FROM tokens LIMIT 0; then .read this file
 DELETE FROM token_counts;
@@ -12,7 +13,8 @@ WITH whole AS (
     SELECT t.id, c.n
     FROM weighed_chunks AS c
     JOIN tokens AS t ON t.bytes = encode(c.chunk) AND t.died IS NULL
-    WHERE (c.n >= getvariable('freq_cutoff') OR t.kind = 'stop word')
+    WHERE strlen(c.chunk) <= getvariable('longest_token')
+        AND (c.n >= getvariable('freq_cutoff') OR t.kind = 'stop word')
         AND (t.kind <> 'base' OR getvariable('symbols_spell_chunks'))
         AND (t.kind <> 'learned'
             OR (NOT getvariable('deletions') AND t.id IN (SELECT id FROM events WHERE op = 'merge' AND seq IS NOT NULL)))

@@ -132,7 +132,8 @@ def gather(
         batches = list_batches(con)
         config = json.loads(known["config"])["config"]
         cutoff = int(config.get("freq_cutoff") or 0)
-        ((chunks, occurrences, chunks_below, occurrences_below),) = run_sql(con, "steps/sum_left_out")
+        (sums,) = run_sql(con, "steps/sum_left_out", freq_cutoff=cutoff)
+        chunks, occurrences, chunks_below, occurrences_below = sums
         facts: Facts = {
             "run": harmless(str(run.path)),
             "training": name,

@@ -11,6 +11,7 @@ All that is known of the machine is what the rehearsal measured on it. docs/plan
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import threading
 import time
@@ -223,20 +224,20 @@ def grow(
     text_bytes = documents = 0
     disk_bytes, count_seconds = 0.0, 0.0
     policy: BadUtf8 = options.bad_utf8  # type: ignore[assignment]
-    for window in draw_windows(sources, rehearse_bytes, pattern):
-        files.add(window.block)
-        disk_bytes += window.disk_bytes
-        meter.advance(round(window.disk_bytes))
-        block = as_whole(window.block)
-        made = block_text(block, policy, options.bad_lines)
-        made = prepared(block, sampled(block, made, options.one_in, policy), options)
-        began = time.perf_counter()
-        with naming_documents(block, policy, made.chosen):
-            counts[window.subset].add(made.text)
-        count_seconds += time.perf_counter() - began
-        text_bytes += len(made.text) - made.documents
-        documents += made.documents
-    files.write()
+    with contextlib.closing(files):
+        for window in draw_windows(sources, rehearse_bytes, pattern):
+            files.add(window.block)
+            disk_bytes += window.disk_bytes
+            meter.advance(round(window.disk_bytes))
+            block = as_whole(window.block)
+            made = block_text(block, policy, options.bad_lines)
+            made = prepared(block, sampled(block, made, options.one_in, policy), options)
+            began = time.perf_counter()
+            with naming_documents(block, policy, made.chosen):
+                counts[window.subset].add(made.text)
+            count_seconds += time.perf_counter() - began
+            text_bytes += len(made.text) - made.documents
+            documents += made.documents
     if not text_bytes:
         if options.one_in > 1:
             raise UsageError(

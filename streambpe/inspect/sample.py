@@ -19,9 +19,10 @@ import sys
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import BinaryIO, cast
 
-import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from streambpe.errors import UsageError
 from streambpe.sources.read import Reader, open_parquet
@@ -111,18 +112,17 @@ def _front(source: Source, wanted: int, pattern: Pattern) -> Iterator[tuple[Bloc
         nonlocal read
         read += more
 
-    found = []
+    given = 0
     blocks = cast(
         Generator[Block, None, None], Reader(pattern, WINDOW_BYTES, _MOST_LINE, on_read=advance).blocks(source)
     )
     with contextlib.closing(blocks):
-        for block in blocks:
-            found.append(block)
+        for block in blocks:  # none is held: they are many times as large as what is read of the disk
+            reached = source.bytes if block.ends_source else read
+            yield block, reached - given
+            given = reached
             if read >= wanted:
                 break
-    whole = bool(found) and found[-1].ends_source
-    for block in found:
-        yield block, (source.bytes if whole else read) / len(found)
 
 
 def _rows(source: Source, many: int, pattern: Pattern) -> Iterator[tuple[Block, float]]:
@@ -153,36 +153,42 @@ class SampleFiles:
         self.folder = folder
         self.arguments: list[str] = []  # the files as SOURCE arguments
         self._source: Source | None = None
-        self._held: list[Block] = []
+        self._file: BinaryIO | None = None  # of that source
+        self._rows: pq.ParquetWriter | None = None  # in that file
 
     def add(self, block: Block) -> None:
-        """Add the next window; all windows of a source come one after another."""
-        if self._source is not None and block.source != self._source:
-            self.write()
-        self._source = block.source
-        self._held.append(block)
-
-    def write(self) -> None:
-        """Write the windows that are held of a source."""
-        if self._source is None:
-            return
-        source, held = self._source, self._held
-        self._source, self._held = None, []
-        name = f"{len(self.arguments):06d}{''.join(Path(source.path).suffixes[-2:])}"
-        path = self.folder / name
-        if source.kind == "parquet":
-            texts = [text for block in held for text in block.data]
-            pl.DataFrame({source.column: texts}, schema={source.column: pl.String}).write_parquet(path)
+        """Write the next window; all windows of a source come one after another."""
+        if block.source != self._source:
+            self.close()
+            self._open(block.source)
+        if self._rows is not None:
+            self._rows.write_table(pa.table([pa.array(block.data, pa.large_string())], schema=self._rows.schema))
         else:
-            path.write_bytes(_packed(b"".join(cast(bytes, block.data) for block in held), compression_of(source.path)))
+            assert self._file is not None
+            self._file.write(cast(bytes, block.data))
+
+    def _open(self, source: Source) -> None:
+        path = self.folder / f"{len(self.arguments):06d}{''.join(Path(source.path).suffixes[-2:])}"
+        self._source, self._file = source, _packing(path, compression_of(source.path))
+        if source.kind == "parquet":
+            schema = pa.schema([(source.column, pa.large_string())])
+            self._rows = pq.ParquetWriter(self._file, schema, compression="zstd")
         with_field = source.kind in ("jsonl", "csv", "parquet") and source.column != "text"
         self.arguments.append(f"{path}:{source.column}" if with_field else str(path))
 
+    def close(self) -> None:
+        """End the file of the source whose windows came last."""
+        if self._rows is not None:
+            self._rows.close()
+        if self._file is not None:
+            self._file.close()
+        self._source = self._file = self._rows = None
 
-def _packed(data: bytes, compression: str) -> bytes:
+
+def _packing(path: Path, compression: str) -> BinaryIO:
     if compression == ".gz":
-        return gzip.compress(data, 6)
-    return zstd.compress(data) if compression == ".zst" else data
+        return cast(BinaryIO, gzip.open(path, "wb", 6))
+    return cast(BinaryIO, zstd.open(path, "wb")) if compression == ".zst" else path.open("wb")
 
 
 def as_whole(block: Block) -> Block:

@@ -102,19 +102,21 @@ def described(name: str) -> list[tuple[str, str]]:
 
 def run_sql(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> list[tuple[Any, ...]]:
     """Run sql/NAME.sql with its inputs; the rows of its last statement."""
-    with _failure_told():
+    with _failure_told(con):
         return con.execute(_ready(con, name, inputs)).fetchall()
 
 
 @contextlib.contextmanager
-def _failure_told() -> Iterator[None]:
+def _failure_told(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """One message where DuckDB has too little memory, or the file turns out to be damaged while it is read."""
     try:
         yield
-    except duckdb.OutOfMemoryException as why:
+    except duckdb.OutOfMemoryException:
+        with con.cursor() as other:  # the transaction may be aborted, and then says nothing more
+            size, path = other.execute(read_sql("get_bounds")).fetchall()[0]
         raise LimitError(
-            f"The tables need more memory than --memory leaves them: {str(why).splitlines()[0]}. Nothing that was "
-            f"counted or learned is lost: the same command with a larger --memory goes on from there."
+            f"{path or 'A table that is only in memory'} needs more than the {size} that --memory leaves for tables. "
+            f"Nothing that was counted or learned is lost: the same command with a larger --memory goes on from there."
         ) from None
     except (duckdb.IOException, duckdb.SerializationException) as why:
         if says_disk_full(why):
@@ -147,20 +149,20 @@ def file_damaged(why: duckdb.Error) -> RunError:
 
 def query_frame(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> pl.DataFrame:
     """As run_sql, for one statement with too many rows for Python objects."""
-    with _failure_told():
+    with _failure_told(con):
         frame: pl.DataFrame = con.sql(_ready(con, name, inputs)).pl()
         return frame
 
 
 def query_arrow(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> pa.Table:
     """As query_frame, as an Arrow table."""
-    with _failure_told():
+    with _failure_told(con):
         return con.sql(_ready(con, name, inputs)).to_arrow_table()
 
 
 def query_batches(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> Iterator[pa.RecordBatch]:
     """As query_arrow, some rows at a time: for results too large to be held whole."""
-    with _failure_told():
+    with _failure_told(con):
         yield from con.sql(_ready(con, name, inputs)).to_arrow_reader(_BATCH_ROWS)
 
 

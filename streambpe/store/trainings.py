@@ -175,6 +175,7 @@ def fill_token_counts(
 
     Without deletions these words are the chunks of several tokens; with deletions, all chunks of several symbols.
     """
+    ((longest,),) = run_sql(con, "get_longest_token")
     feed(
         con,
         "steps/fill_token_counts",
@@ -182,4 +183,5 @@ def fill_token_counts(
         freq_cutoff=freq_cutoff,
         symbols_spell_chunks=symbols_spell_chunks,
         deletions=deletions,
+        longest_token=longest,
     )

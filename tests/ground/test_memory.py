@@ -1,5 +1,6 @@
 """--memory holds for the whole process tree, and what the status says of it is so."""
 
+import contextlib
 import ctypes
 import gc
 import random
@@ -23,6 +24,7 @@ from streambpe.store.merge import compact, merge_ranges
 from streambpe.store.parts import PartWriter, list_parts
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
+from streambpe.store.trainings import fill_token_counts
 from streambpe.system import library_pages, resident_bytes, tree_pids, unmap
 from streambpe.train.commands import train
 from streambpe.train.counting.sizes import Sizes
@@ -340,3 +342,31 @@ def test_looking_for_repeats_among_equal_documents_keeps_to_the_limit(tmp_path):
     command = [sys.executable, "-m", "streambpe", "check", str(run), "--repeats", "--memory", "256MB"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     assert 100 * MB < resident_at_most(process) < 1.05 * 256 * MB
+
+
+def test_a_report_does_not_end_for_want_of_memory_where_a_run_has_many_chunks(tmp_path):
+    """With 256 MB it ended now and then on a million chunks, because view left_out joins all chunks with all chunks."""
+    run = Run(tmp_path / "run")
+    run.create({})
+    with contextlib.closing(open_store(run.state)) as con:
+        con.execute("INSERT INTO chunk_counts SELECT lpad(i::VARCHAR, 12, '0'), 1 + i % 3 FROM range(300_000) AS t(i)")
+        con.execute("INSERT INTO stop_words SELECT i, lpad(i::VARCHAR, 12, '0') FROM range(3) AS t(i)")
+    with contextlib.closing(open_store(run.state, read_only=True, memory_bytes=32 << 20)) as con:
+        assert run_sql(con, "steps/sum_left_out", freq_cutoff=2) == [(300_000, 600_000, 99_999, 99_999)]
+        assert run_sql(con, "list_stop_words") == [(f"{i:012d}", 1 + i) for i in range(3)]
+
+
+def test_tokens_are_counted_beside_chunks_of_many_megabytes(tmp_path):
+    """`train --memory 256MB` on 20 MB made of lines of 200 kB ended with DuckDB's "could not allocate block"."""
+    run = Run(tmp_path / "run")
+    run.create({})
+    long = [random.Random(i).randbytes(100_000).hex() for i in range(100)]
+    with contextlib.closing(open_store(run.state)) as con:
+        append(con, "chunk_counts", pa.table({"chunk": ["ab", *long], "n": [7] + [1] * len(long)}))
+        con.execute("INSERT INTO tokens VALUES (300, 'ab', 'learned', 0, NULL)")
+        con.execute("INSERT INTO tokens SELECT 301 + i, encode(i::VARCHAR), 'learned', 0, NULL FROM range(999) t(i)")
+        con.execute("INSERT INTO events VALUES (0, 'merge', 97, 98, 300, 7, NULL)")
+    with contextlib.closing(open_store(run.state, memory_bytes=48 << 20)) as con:
+        held = np.array([300]), np.array([1]), np.array([0])
+        fill_token_counts(con, *held, freq_cutoff=1, symbols_spell_chunks=True, deletions=False)
+        assert con.execute("FROM token_counts").fetchall() == [(300, 8, 7)]

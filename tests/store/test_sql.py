@@ -31,6 +31,7 @@ EXAMPLES = {
     "batches": 0,
     "freq_cutoff": 1,
     "symbols_spell_chunks": True,
+    "longest_token": 100,
     "deletions": False,
     "max_rows": 5,
     "op": "merge",
@@ -234,11 +235,13 @@ def test_sql_root_holds_what_the_checkout_has():
     assert sql_root().joinpath("shell.sql").is_file()
 
 
-def test_too_little_memory_is_one_message(monkeypatch):
-    """A traceback of DuckDB's once."""
+def test_too_little_memory_is_one_message(tmp_path, monkeypatch):
+    """A traceback of DuckDB's once, and then its words, "failed to pin block": not the file, nor what it may have."""
     monkeypatch.setattr(sqlfiles, "_ready", lambda *_: "SELECT list(i ORDER BY hash(i)) FROM range(3000000) AS t(i)")
-    told = pytest.raises(LimitError, match=r"need more memory than --memory leaves them.*Nothing that was counted")
-    with duckdb.connect(config={"memory_limit": "8MB", "max_temp_directory_size": "0B", "threads": 1}) as con, told:
+    told = pytest.raises(LimitError, match=r"few.duckdb needs more than the 7.6 MiB that --memory leaves for tables")
+    config = {"memory_limit": "8MB", "max_temp_directory_size": "0B", "threads": 1}
+    with duckdb.connect(str(tmp_path / "few.duckdb"), config=config) as con, told:
+        con.begin()
         run_sql(con, "get_facts")
 
 
