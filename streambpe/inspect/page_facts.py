@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any, Literal, TypedDict
@@ -14,14 +14,16 @@ import duckdb
 from streambpe.count_config import SourceOptions
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunError, typed
-from streambpe.inspect.curves import GrowthFacts, Stop, growth_on_chunks, growth_on_documents, growth_on_texts
+from streambpe.inspect.curves import GrowthFacts, growth, stored_documents, uses_in_run, uses_in_texts
 from streambpe.inspect.difference import BesideFacts, beside
-from streambpe.inspect.page_vocabulary import VocabularyFacts, uses_by_model_id, vocabulary_of, vocabulary_so_far
+from streambpe.inspect.measures import Uses
+from streambpe.inspect.page_vocabulary import VocabularyFacts, vocabulary_of, vocabulary_so_far
 from streambpe.inspect.sample_text import ColouredFacts, beginning, coloured
 from streambpe.model.corpus_facts import CorpusFacts
-from streambpe.model.eventlog import EventLog, Op, read_event_log
+from streambpe.model.eventlog import Op, read_event_log
 from streambpe.progress import Meter
 from streambpe.resources import Resources, release_memory
+from streambpe.sources.find import find_sources
 from streambpe.store.chunks import open_counts, range_bytes
 from streambpe.store.database import list_trainings, use_training
 from streambpe.store.identity import refuse_other_log
@@ -176,10 +178,8 @@ def gather(
         return facts
     refuse_other_log(log_path(run, name))
     log = read_event_log(log_path(run, name))
-    growth = _growth(run, log, texts, resources, facts, how, meter)
-    facts["growth"] = [stop.values() for stop in growth]
-    facts["frequencies"] = sorted((int(n) for n in growth[-1].n if n), reverse=True) if growth else []
-    uses = uses_by_model_id(log, growth[-1].n, facts["measured_on"] == ON_CHUNKS) if growth else None
+    facts["growth"], uses = growth(log, _uses_of(run, texts, resources, facts, how), meter)
+    facts["frequencies"] = sorted((n for n in uses.tolist() if n), reverse=True)
     facts["vocabulary"] = vocabulary_of(log, rows, uses)
     if texts:
         text = beginning(texts, how)
@@ -189,25 +189,19 @@ def gather(
     return facts
 
 
-def _growth(
-    run: Run,
-    log: EventLog,
-    texts: Sequence[str],
-    resources: Resources,
-    facts: Facts,
-    how: SourceOptions,
-    meter: Meter,
-) -> list[Stop]:
+def _uses_of(
+    run: Run, texts: Sequence[str], resources: Resources, facts: Facts, how: SourceOptions
+) -> Callable[[Tokenizer], Uses]:
+    """What the page measures on: it counts how often a tokenizer uses its ids."""
     if texts:
-        return growth_on_texts(log, texts, resources, how, meter)
-    if facts["supermerges"] or log.header.config.get("superwords", "none") != "none":
-        stops, (taken, every) = growth_on_documents(run, log, resources, meter)
+        sources, _ = find_sources(list(texts), how)
+        return lambda tokenizer: uses_in_texts(tokenizer, sources, resources)
+    if facts["supermerges"] or facts["config"].get("superwords", "none") != "none":
+        documents, (taken, every) = stored_documents(run)
         facts["measured_on"] = ON_DOCUMENTS if taken == every else f"{taken:,} of {every:,} stretches of {ON_DOCUMENTS}"
-        return stops
-    if facts["corpus"]:
-        meter.begin("measuring", facts["corpus"]["distinct"], "chunks")
+        return lambda tokenizer: uses_in_texts(tokenizer, [documents()], resources)
     # replaying takes a multiple of what is read at once
-    return growth_on_chunks(run, log, meter, range_bytes(resources) // 4)
+    return lambda tokenizer: uses_in_run(tokenizer, run, range_bytes(resources) // 4)
 
 
 def _head(con: duckdb.DuckDBPyConnection, run: Run, name: str, known: Mapping[str, str]) -> HeadFacts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypedDict
 
 import regex
@@ -80,7 +80,7 @@ def vocabulary_so_far(rows: Sequence[Row]) -> VocabularyFacts:
     }
 
 
-def vocabulary_of(log: EventLog, rows: Sequence[Row], uses: Mapping[int, int] | None) -> VocabularyFacts:
+def vocabulary_of(log: EventLog, rows: Sequence[Row], uses: Int64) -> VocabularyFacts:
     """A finished one, by model id. `uses`: by model id."""
     model = Model(log)
     by_log_id = {row[0]: row for row in rows}
@@ -100,17 +100,8 @@ def vocabulary_of(log: EventLog, rows: Sequence[Row], uses: Mapping[int, int] | 
         found["length"].append(len(content))
         found["n"].append(n)
     found["kind"] = "".join(kinds)
-    if uses is not None:
-        found["uses"] = [uses.get(number, 0) for number in range(first, first + model.n_vocab)]
+    found["uses"] = uses[first : first + model.n_vocab].tolist()
     return found
-
-
-def uses_by_model_id(log: EventLog, n: Int64, by_log_id: bool) -> dict[int, int]:
-    """The uses in a histogram, by model id."""
-    if not by_log_id:
-        return {number: int(uses) for number, uses in enumerate(n) if uses}
-    model_id = Model(log).model_id
-    return {model_id[number]: int(uses) for number, uses in enumerate(n) if uses and number in model_id}
 
 
 def kinds_counted(vocabulary: VocabularyFacts) -> list[tuple[str, str, int]]:

@@ -17,17 +17,19 @@ import pytest
 
 from streambpe.config import TrainConfig
 from streambpe.count_config import SourceOptions
+from streambpe.encode import tokenizer as of_tokenizers
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect import curves
 from streambpe.inspect.charts import Series, line_chart, linear_ticks, log_ticks, short, thinned
-from streambpe.inspect.curves import choose_stops, growth_on_chunks, growth_on_texts
+from streambpe.inspect.curves import choose_stops, growth, uses_in_run, uses_in_texts
 from streambpe.inspect.page import render, report
 from streambpe.inspect.page_panels import grouped, panels, supermerge_shares
 from streambpe.inspect.page_vocabulary import KINDS, kind_of, kinds_counted, lengths_counted
 from streambpe.inspect.sample_text import coloured
 from streambpe.model.eventlog import EventLog, Op
 from streambpe.progress import Meter
+from streambpe.sources.find import find_sources
 from streambpe.store.run import Run
 from streambpe.text.shown import shown
 from streambpe.train.commands import train
@@ -134,27 +136,31 @@ def test_growth_of_every_kind_of_model(kind, tmp_path, monkeypatch):
     text = tmp_path / "run.jsonl"
     text.write_text("".join(json.dumps({"text": document}) + "\n" for document in DOCUMENTS[:30]), encoding="utf-8")
     if any(event.op is Op.SUPERMERGE for event in log.events) or kind == "uw":
-        for stop, (events, size) in zip(
-            growth_on_texts(log, [str(text)], SMALL, SourceOptions(), Meter("measuring")), stops, strict=True
-        ):
+        sources, _ = find_sources([str(text)], SourceOptions())
+        found, last = growth(log, lambda tokenizer: uses_in_texts(tokenizer, sources, SMALL), Meter("measuring"))
+        for stop, (events, size) in zip(found, stops, strict=True):
             tokenizer = Tokenizer.from_event_log(EventLog(log.header, log.events[:events]))
             uses = Counter(number for document in DOCUMENTS[:30] for number in tokenizer.encode_ordinary(document))
-            assert stop.size == size == tokenizer.n_vocab
-            assert {i: int(n) for i, n in enumerate(stop.n) if n} == dict(uses)
-            assert stop.bytes == sum(len(document.encode()) for document in DOCUMENTS[:30])
+            assert (stop["size"], stop["tokens"], stop["used"]) == (size, uses.total(), len(uses))
+            assert size == tokenizer.n_vocab
+            text_bytes = sum(len(document.encode()) for document in DOCUMENTS[:30])
+            assert stop["bytes_per_token"] == text_bytes / uses.total()
+        assert {i: n for i, n in enumerate(last.tolist()) if n} == dict(uses)
         return
     pattern = log.header.config["pattern"]
     run = tmp_path / "run"
     cli("count", run, text, "--pattern", pattern, "--memory", "300MB")
     chunks = rows(run, "SELECT chunk, n FROM chunk_counts")
-    for stop, (events, size) in zip(growth_on_chunks(Run(run), log, Meter("measuring")), stops, strict=True):
+    found, last = growth(log, lambda tokenizer: uses_in_run(tokenizer, Run(run), 4 << 20), Meter("measuring"))
+    for stop, (events, size) in zip(found, stops, strict=True):
         encoder = Encoder(EventLog(log.header, log.events[:events]))
         uses = Counter()
         for chunk, n in chunks:
-            for number in encoder.encode_chunk(chunk):
-                uses[number if number >= 0 else len(stop.n) - 1] += n
-        assert stop.size == size == encoder.model.n_vocab
-        assert {i: int(n) for i, n in enumerate(stop.n) if n} == dict(uses)
+            for number in encoder.named(encoder.encode_chunk(chunk)):
+                uses[number] += n
+        assert (stop["size"], stop["tokens"], stop["used"]) == (size, uses.total(), len(uses))
+        assert size == encoder.model.n_vocab
+    assert {i: n for i, n in enumerate(last.tolist()) if n} == dict(uses)
 
 
 def test_a_vocabulary_with_deletions_is_measured_with_one_encoder_at_a_time(tmp_path, monkeypatch):
@@ -171,8 +177,9 @@ def test_a_vocabulary_with_deletions_is_measured_with_one_encoder_at_a_time(tmp_
             alive.add(self)
             most.append(len(alive))
 
-    monkeypatch.setattr(curves, "Encoder", Noted)
-    assert len(growth_on_chunks(Run(run), log, Meter("measuring"))) > 5
+    monkeypatch.setattr(of_tokenizers, "Encoder", Noted)
+    found, _ = growth(log, lambda tokenizer: uses_in_run(tokenizer, Run(run), 4 << 20), Meter("measuring"))
+    assert len(found) > 5
     assert max(most) <= 2
 
 
