@@ -68,17 +68,12 @@ class BesideFacts(TypedDict):
     only_there: int
     shared_here: list[tuple[int, float]]  # (number of ids, share of that many first tokens that the other has too)
     shared_there: list[tuple[int, float]]  # the same of the other's first tokens
-    listed: list[tuple[str, str, int | None, int | None]]  # (token as it is shown, what differs, id here, id there)
 
 
-def beside(here: str, there: str, listed: int) -> BesideFacts:
-    """The facts about two MODELs; of each kind of difference the first `listed` tokens."""
+def beside(here: str, there: str) -> BesideFacts:
+    """The facts about two MODELs."""
     mine, theirs = (Tokenizer.load(model).get_vocab() for model in (here, there))
     found = _compared(here, there, mine, theirs)
-    some: list[tuple[str, str, int | None, int | None]] = []
-    for kind in ("only here", "only there", "other id"):
-        rows = [row for row in found.rows() if row["difference"] == kind][:listed]
-        some += [(row["token"], kind, row["id_here"], row["id_there"]) for row in rows]
     return {
         "model": there,
         "same": found.same,
@@ -87,7 +82,6 @@ def beside(here: str, there: str, listed: int) -> BesideFacts:
         "only_there": len(found.only_there),
         "shared_here": _shared(mine, theirs),
         "shared_there": _shared(theirs, mine),
-        "listed": some,
     }
 
 
