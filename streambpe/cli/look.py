@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import sys
+from dataclasses import asdict
 
 import click
 
@@ -483,7 +484,7 @@ def diff(here: str, there: str, as_csv: bool, as_json: bool) -> None:
     form = one_form(json=as_json, csv=as_csv)
     found = difference(here, there)
     if form == "json":
-        tell_json(found.as_json())
+        tell_json(asdict(found))
     else:
         print_difference(found, form or "table", sys.stdout)
 

@@ -82,7 +82,7 @@ class LiveRun:
         """Look at the status, and make the answer anew."""
         path = self.view.run.path
         if not self.view.run.status_file.exists():
-            note = "Nothing runs there yet; this page goes on when something does."
+            self.state, note = "waiting", "Nothing runs there yet; this page goes on when something does."
             self._answer(title=harmless(str(path)), note=note, tiles="", cards=[], lines="")
             return
         status = self.view.look()
