@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import sys
+from dataclasses import asdict
 
 import click
 
@@ -281,12 +282,12 @@ def check(
 @click.option(
     "--beside",
     metavar="MODEL",
-    help="Lay another vocabulary beside this one: tokens of both, of one alone; the text of --text as both cut it.",
+    help="Lay another vocabulary beside this one: tokens of both, of one alone.",
 )
 @click.option(
     "--playground",
     is_flag=True,
-    help="A box to type into: the page tokenises, from the event log inside it; with --beside from both.",
+    help="A box to type into, begun with --text: the page tokenises, from the log inside it; with --beside from both.",
 )
 @click.option("--force", is_flag=True, help="Overwrite a file that is no page of report; a page is replaced anyway.")
 @resource_options
@@ -483,7 +484,7 @@ def diff(here: str, there: str, as_csv: bool, as_json: bool) -> None:
     form = one_form(json=as_json, csv=as_csv)
     found = difference(here, there)
     if form == "json":
-        tell_json(found.as_json())
+        tell_json(asdict(found))
     else:
         print_difference(found, form or "table", sys.stdout)
 

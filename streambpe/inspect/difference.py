@@ -13,49 +13,31 @@ from streambpe.inspect.columns import print_columns
 from streambpe.plurals import counted
 from streambpe.text.shown import harmless, shown
 
+_NAMES = ("token", "bytes", "difference", "id_here", "id_there")  # of the columns of a difference
+_KINDS = ("only here", "only there", "other id")
 _LISTED = 20  # of each kind, in the table for people
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Tokens by their bytes, each with its id here, there, or both; in the order of ids."""
+    """What two MODELs have in common, and a row for each token that differs."""
 
     here: str
     there: str
-    only_here: list[tuple[bytes, int]]
-    only_there: list[tuple[bytes, int]]
-    other_ids: list[tuple[bytes, int, int]]
     same: int  # tokens with the same id in both
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row for each token that differs."""
-        one = [(token, "only here", number, None) for token, number in self.only_here]
-        two = [(token, "only there", None, number) for token, number in self.only_there]
-        both = [(token, "other id", here, there) for token, here, there in self.other_ids]
-        return [
-            {"token": shown(token), "bytes": token.hex(), "difference": what, "id_here": here, "id_there": there}
-            for token, what, here, there in [*one, *two, *both]
-        ]
-
-    def as_json(self) -> dict[str, Any]:
-        """For --json."""
-        return {"here": self.here, "there": self.there, "same": self.same, "differences": self.rows()}
+    differences: list[dict[str, Any]]  # token as it is shown, its bytes, what differs, id here, id there
 
 
 def difference(here: str, there: str) -> Difference:
-    """Compare the vocabularies of two MODELs; special tokens too."""
-    return _compared(here, there, *(Tokenizer.load(model).get_vocab() for model in (here, there)))
-
-
-def _compared(here: str, there: str, mine: Mapping[bytes, int], theirs: Mapping[bytes, int]) -> Difference:
-    return Difference(
-        here,
-        there,
-        [(token, number) for token, number in mine.items() if token not in theirs],
-        [(token, number) for token, number in theirs.items() if token not in mine],
-        [(token, number, theirs[token]) for token, number in mine.items() if theirs.get(token, number) != number],
-        sum(theirs.get(token) == number for token, number in mine.items()),
-    )
+    """Compare the vocabularies of two MODELs; special tokens too. The rows are in the order of ids."""
+    mine, theirs = (Tokenizer.load(model).get_vocab() for model in (here, there))
+    rows: list[tuple[bytes, str, int | None, int | None]] = [
+        *((token, "only here", number, None) for token, number in mine.items() if token not in theirs),
+        *((token, "only there", None, number) for token, number in theirs.items() if token not in mine),
+        *((token, "other id", n, theirs[token]) for token, n in mine.items() if theirs.get(token, n) != n),
+    ]
+    differences = [dict(zip(_NAMES, (shown(row[0]), row[0].hex(), *row[1:]), strict=True)) for row in rows]
+    return Difference(here, there, len(mine.items() & theirs.items()), differences)
 
 
 class BesideFacts(TypedDict):
@@ -68,26 +50,20 @@ class BesideFacts(TypedDict):
     only_there: int
     shared_here: list[tuple[int, float]]  # (number of ids, share of that many first tokens that the other has too)
     shared_there: list[tuple[int, float]]  # the same of the other's first tokens
-    listed: list[tuple[str, str, int | None, int | None]]  # (token as it is shown, what differs, id here, id there)
 
 
-def beside(here: str, there: str, listed: int) -> BesideFacts:
-    """The facts about two MODELs; of each kind of difference the first `listed` tokens."""
+def beside(here: str, there: str) -> BesideFacts:
+    """The facts about two MODELs."""
     mine, theirs = (Tokenizer.load(model).get_vocab() for model in (here, there))
-    found = _compared(here, there, mine, theirs)
-    some: list[tuple[str, str, int | None, int | None]] = []
-    for kind in ("only here", "only there", "other id"):
-        rows = [row for row in found.rows() if row["difference"] == kind][:listed]
-        some += [(row["token"], kind, row["id_here"], row["id_there"]) for row in rows]
+    same, both = len(mine.items() & theirs.items()), len(mine.keys() & theirs.keys())
     return {
         "model": there,
-        "same": found.same,
-        "other_ids": len(found.other_ids),
-        "only_here": len(found.only_here),
-        "only_there": len(found.only_there),
+        "same": same,
+        "other_ids": both - same,
+        "only_here": len(mine) - both,
+        "only_there": len(theirs) - both,
         "shared_here": _shared(mine, theirs),
         "shared_there": _shared(theirs, mine),
-        "listed": some,
     }
 
 
@@ -99,24 +75,24 @@ def _shared(mine: Mapping[bytes, int], theirs: Mapping[bytes, int]) -> list[tupl
 
 def print_difference(found: Difference, form: str, out: TextIO) -> None:
     """All rows as csv; or how many there are, and the first of each kind, for people."""
-    rows = found.rows()
     if form == "csv":
-        writer = csv.DictWriter(out, ["token", "bytes", "difference", "id_here", "id_there"], lineterminator="\n")
+        writer = csv.DictWriter(out, _NAMES, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(found.differences)
         return
+    of_kind = {kind: [row for row in found.differences if row["difference"] == kind] for kind in _KINDS}
+    only_here, only_there, other_ids = (len(rows) for rows in of_kind.values())
     out.write(
-        f"{counted(found.same, 'token')} with the same id, {len(found.other_ids):,} with another, "
-        f"{len(found.only_here):,} only in {harmless(found.here)}, "
-        f"{len(found.only_there):,} only in {harmless(found.there)}\n"
+        f"{counted(found.same, 'token')} with the same id, {other_ids:,} with another, "
+        f"{only_here:,} only in {harmless(found.here)}, {only_there:,} only in {harmless(found.there)}\n"
     )
-    for what in ("only here", "only there", "other id"):
-        some = [row for row in rows if row["difference"] == what]
-        if not some:
+    for kind, rows in of_kind.items():
+        if not rows:
             continue
-        more = f", the first {_LISTED} of {len(some):,}" if len(some) > _LISTED else ""
-        out.write(f"\n{what}{more}:\n")
+        more = f", the first {_LISTED} of {len(rows):,}" if len(rows) > _LISTED else ""
+        out.write(f"\n{kind}{more}:\n")
         cells = [
-            [row["token"], *("" if row[k] is None else str(row[k]) for k in ("id_here", "id_there"))] for row in some
+            ["" if row[name] is None else str(row[name]) for name in ("token", "id_here", "id_there")]
+            for row in rows[:_LISTED]
         ]
-        print_columns([["token", "id here", "id there"], *cells[:_LISTED]], 1, out)
+        print_columns([["token", "id here", "id there"], *cells], 1, out)

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from streambpe.arrays import Int64
 from streambpe.count_config import SourceOptions
 from streambpe.encode.formats.export import documents
 from streambpe.encode.joins import Joins, symbols_of_ids
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
-from streambpe.inspect.prune import Uses
+from streambpe.inspect.prune import uses_of
 from streambpe.model.eventlog import EventLog
 from streambpe.model.replay import Model
 from streambpe.outputs import refuse_existing, whole_output
@@ -99,9 +100,8 @@ def extend_report(
             )
         config = {**log.header.config, "pattern": first_pattern, "gaps": "keep"}
         old = EventLog(replace(log.header, config=config), old.events)
-    before = Uses(model, texts, how, resources, meter).of(old)
-    after = Uses(model, texts, how, resources, meter).of(log)
-    new = _new_ids(log, dict(enumerate(after.n.tolist())))
+    before, after = (uses_of(model, texts, how, resources, meter, one) for one in (old, log))
+    new = _new_ids(log, after.n)
     made = Extended(Model(log).n_vocab, Model(old).n_vocab, after.bytes_per_token, before.bytes_per_token, new)
     if texts:
         made = replace(made, joins=_joins(old, log, texts, how, meter))
@@ -121,7 +121,7 @@ def _joins(old: EventLog, new: EventLog, texts: Sequence[str], how: SourceOption
     return found
 
 
-def _new_ids(log: EventLog, uses: dict[int, int]) -> list[NewId]:
+def _new_ids(log: EventLog, uses: Int64) -> list[NewId]:
     """Every token that the inherited events do not make, with the inherited ones it is made of."""
     tokenizer = Tokenizer.from_event_log(log)
     model, first = tokenizer.encoder.model, log.header.inherited
@@ -135,7 +135,7 @@ def _new_ids(log: EventLog, uses: dict[int, int]) -> list[NewId]:
             model.model_id[number],
             tokenizer.decode([model.model_id[number]]),
             [model.model_id[part] for part in made_of],
-            uses.get(number, 0),
+            int(uses[model.model_id[number]]),
         )
         for number, made_of in parts.items()
     ]

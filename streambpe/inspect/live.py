@@ -17,18 +17,18 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 from streambpe.count_config import SourceOptions
 from streambpe.errors import StreambpeError, UsageError
-from streambpe.inspect.charts import Series, line_chart, thinned
+from streambpe.inspect.charts import Series
 from streambpe.inspect.embedded import read_asset
-from streambpe.inspect.page import card
+from streambpe.inspect.page import drawn, html_head, terms
 from streambpe.inspect.page_facts import Facts, gather
-from streambpe.inspect.page_panels import Panel, panels
+from streambpe.inspect.page_panels import Panel, panels, picture
 from streambpe.inspect.status import RunStatus, describe_run
 from streambpe.inspect.watch import GOES_ON, View
 from streambpe.plurals import counted
@@ -43,17 +43,7 @@ _TABLES_SECONDS, _TABLES_SHARE = 5.0, 20  # at least so long between two looks, 
 _DONE_SECONDS = 0.25  # between two looks at whether the run has ended
 _RESOURCES = Resources(500 * 10**6, 1)
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:"
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>streambpe</title>
-<link rel="icon" href="data:,">
-<style>
-{css}</style>
-</head>
+_BODY = """
 <body>
 <header>
 <h1 id="title">streambpe</h1>
@@ -63,10 +53,6 @@ _PAGE = """<!doctype html>
 <main id="cards"></main>
 <aside id="lines" aria-label="Not in this page"></aside>
 <div id="tip" hidden></div>
-<script>
-{page}{live}</script>
-</body>
-</html>
 """
 
 
@@ -81,15 +67,6 @@ class Sample:
     limit: int | None
 
 
-Drawn = tuple[str, str, bool]  # the name of a panel, its HTML, and whether it is a card; else it is a line
-
-
-def _drawn(panel: Panel) -> Drawn:
-    if panel.chart or panel.rows:
-        return panel.name, card(panel), True
-    return panel.name, f"<p><b>{escape(panel.title)}</b>: {escape(panel.says)}</p>", False
-
-
 @dataclass
 class LiveRun:
     """What is known of a run from looking at it, and the JSON that the page asks for."""
@@ -97,56 +74,45 @@ class LiveRun:
     view: View
     began: float = field(default_factory=time.monotonic)
     samples: list[Sample] = field(default_factory=list)
-    facts: Facts | None = None
     answer: bytes = b""
     state: str = "waiting"  # at the last look
-    _step: int = 1  # every so many looks one is kept
-    _looks: int = 0
-    _drawn_from: Facts | None = None
-    _drawn_tables: list[Drawn] = field(default_factory=list)
+    _tables: tuple[list[tuple[str, str]], str] = ([], "")  # cards and lines of what the tables said last
 
-    def look(self) -> str:
-        """Look at the status, and make the answer anew; returns the state."""
+    def look(self) -> None:
+        """Look at the status, and make the answer anew."""
+        path = self.view.run.path
         if not self.view.run.status_file.exists():
-            name = harmless(str(self.view.run.path))
-            self._answer(name, "waiting", "Nothing runs there yet; this page goes on when something does.", "", [], "")
-            return "waiting"
+            self.state, note = "waiting", "Nothing runs there yet; this page goes on when something does."
+            self._answer(title=harmless(str(path)), note=note, tiles="", cards=[], lines="")
+            return
         status = self.view.look()
         self.state = status["state"]
-        if status["state"] in GOES_ON:
+        if self.state in GOES_ON:
             self._keep(status)
-        drawn = [*map(_drawn, (self._throughput(status), self._memory(), self._latest())), *self._of_tables()]
-        cards = [(name, html) for name, html, is_card in drawn if is_card]
-        lines = "".join(html for _, html, is_card in drawn if not is_card)
-        title = harmless(f"{describe_run(self.view.run.path, status)}: {status['stage']}, {status['state']}")
-        note = harmless(str(status.get("message") or f"As of {status['updated']}."))
-        self._answer(title, status["state"], note, _tiles(status), cards, lines)
-        return status["state"]
+        cards, lines = drawn([self._throughput(status), self._memory(), self._latest()])
+        self._answer(
+            title=harmless(f"{describe_run(path, status)}: {status['stage']}, {self.state}"),
+            note=harmless(str(status.get("message") or f"As of {status['updated']}.")),
+            tiles=terms(_tiles(status)),
+            cards=cards + self._tables[0],
+            lines=lines + self._tables[1],
+        )
 
-    def _answer(self, title: str, state: str, note: str, tiles: str, cards: list[tuple[str, str]], lines: str) -> None:
-        data = {"title": title, "state": state, "note": note, "tiles": tiles, "cards": cards, "lines": lines}
-        self.answer = json.dumps(data, ensure_ascii=False).encode()
+    def show(self, facts: Facts) -> None:
+        """Draw what the tables say."""
+        estimated = [] if facts["growth"] else [compression(facts)]  # of a model that is done it is measured
+        self._tables = drawn([*estimated, *panels(facts)])
+
+    def _answer(self, **parts: Any) -> None:
+        self.answer = json.dumps({"state": self.state, **parts}, ensure_ascii=False).encode()
 
     def _keep(self, status: RunStatus) -> None:
-        self._looks += 1
-        if self._looks % self._step:
-            return
-        seconds = time.monotonic() - self.began
         rate = float(status.get("recent_per_second") or 0.0)
         limit = status.get("memory_limit_bytes")
+        seconds = time.monotonic() - self.began
         self.samples.append(Sample(seconds, rate, status["unit"], status["memory_bytes"], limit))
-        if len(self.samples) > _MOST_SAMPLES:  # of a long run, every second one is enough
+        if len(self.samples) > _MOST_SAMPLES:  # of what is long ago, every second one is enough
             self.samples = self.samples[::2]
-            self._step *= 2
-
-    def _of_tables(self) -> list[Drawn]:
-        """What the tables said last, drawn once."""
-        facts = self.facts
-        if facts is not None and facts is not self._drawn_from:
-            estimated = [] if facts["growth"] else [compression(facts)]  # of a model that is done it is measured
-            self._drawn_tables = [_drawn(panel) for panel in (*estimated, *panels(facts))]
-            self._drawn_from = facts
-        return self._drawn_tables
 
     def _throughput(self, status: RunStatus) -> Panel:
         name, title = "throughput", "Throughput"
@@ -154,10 +120,9 @@ class LiveRun:
         points = [(one.seconds, one.per_second) for one in self.samples if one.unit == unit]
         if len(points) < 2:
             return Panel(name, title, "Nothing was at work since the watching began.")
-        return Panel(name, title, f"{unit.capitalize()} per second over the last ten seconds.",
-                     f"{points[-1][1]:,.0f} of late.",
-                     line_chart(name, [Series(unit, points)], x="seconds watched", y=f"{unit} per second"),
-                     heads=["seconds", "per second"], rows=thinned(points))  # fmt: skip
+        return picture(name, title, f"{unit.capitalize()} per second over the last ten seconds.",
+                       f"{points[-1][1]:,.0f} of late.", [Series(unit, points)],
+                       x="seconds watched", y=f"{unit} per second")  # fmt: skip
 
     def _memory(self) -> Panel:
         name, title = "memory", "Memory"
@@ -169,9 +134,7 @@ class LiveRun:
         if last.limit:
             lines.append(Series("limit", [(one.seconds, (one.limit or 0) / 1e6) for one in self.samples]))
             verdict = f"{format_size(last.memory)} held, {last.memory / last.limit:.0%} of the limit."
-        return Panel(name, title, "All processes of the run together.", verdict,
-                     line_chart(name, lines, x="seconds watched", y="MB"), [line.name for line in lines],
-                     ["seconds", "MB"], thinned(lines[0].points))  # fmt: skip
+        return picture(name, title, "All processes of the run together.", verdict, lines, x="seconds watched", y="MB")
 
     def _latest(self) -> Panel:
         rows = [[token, n] for token, n in self.view.latest]
@@ -200,28 +163,28 @@ def compression(facts: Facts) -> Panel:
     points = [(i, corpus["bytes"] / tokens) for i, tokens in left if tokens > 0]
     if not points:
         return Panel(name, title, "The counts of the merges say nothing about it.")
-    return Panel(name, title, "Estimated: a merge takes as many tokens out of the text as the count it was chosen by; "
-                 "in long runs of equal tokens, half as many.",
-                 f"About {points[-1][1]:.3f} bytes per token after {counted(points[-1][0], 'event')}.",
-                 line_chart(name, [Series("bytes per token", points)], x="event", y="bytes per token", log_x=True),
-                 heads=["event", "bytes per token"], rows=thinned(points, True))  # fmt: skip
+    says = (
+        "Estimated: a merge takes as many tokens out of the text as the count it was chosen by; in long runs of equal "
+        "tokens, half as many."
+    )
+    return picture(name, title, says,
+                   f"About {points[-1][1]:.3f} bytes per token after {counted(points[-1][0], 'event')}.",
+                   [Series("bytes per token", points)], x="event", y="bytes per token", log_x=True)  # fmt: skip
 
 
-def _tiles(status: RunStatus) -> str:
-    def amount(n: float) -> str:
-        return format_size(int(n)) if status["unit"] == "bytes" else f"{n:,.0f}"
-
-    total, limit = status["total"], status.get("memory_limit_bytes")
-    tiles = [("stage", status["stage"]), ("state", status["state"])]
-    tiles.append((status["unit"], f"{amount(status['done'])}{f' of {amount(total)}' if total else ''}"))
-    tiles.append(("per second", amount(status["per_second"])))
-    tiles.append(("memory", f"{format_size(status['memory_bytes'])}{f' of {format_size(limit)}' if limit else ''}"))
-    tiles.append(("so far", clock(status["seconds"])))
-    left = status.get("eta_range_seconds")
-    if left and status["state"] == "running":
-        tiles.append(("left", describe_range(*left)))
-    tiles.append(("on disk", format_size(status["run_bytes"])))
-    return "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(harmless(value))}</dd></div>" for name, value in tiles)
+def _tiles(status: RunStatus) -> list[tuple[str, str]]:
+    amount = format_size if status["unit"] == "bytes" else lambda n: f"{n:,.0f}"
+    total, limit, left = status["total"], status.get("memory_limit_bytes"), status.get("eta_range_seconds")
+    return [
+        ("stage", harmless(status["stage"])),
+        ("state", status["state"]),
+        (status["unit"], f"{amount(status['done'])}{f' of {amount(total)}' if total else ''}"),
+        ("per second", amount(status["per_second"])),
+        ("memory", f"{format_size(status['memory_bytes'])}{f' of {format_size(limit)}' if limit else ''}"),
+        ("so far", clock(status["seconds"])),
+        ("left", describe_range(*left) if left and status["state"] == "running" else ""),
+        ("on disk", format_size(status["run_bytes"])),
+    ]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -270,8 +233,8 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, port: int, answer: Callable[[], bytes]) -> None:
         self.token = secrets.token_urlsafe(18)
         self.answer = answer
-        page = _PAGE.format(css=read_asset("page.css"), page=read_asset("page.js"), live=read_asset("live.js"))
-        self.page = page.encode()
+        scripts = f"<script>\n{read_asset('page.js')}{read_asset('live.js')}</script>\n</body>\n</html>\n"
+        self.page = f"{html_head('streambpe')}{_BODY}{scripts}".encode()
         super().__init__((HOST, port), _Handler)
 
     def handle_error(self, *_: object) -> None:
@@ -327,9 +290,8 @@ def _read_tables(live: LiveRun, stop: threading.Event) -> None:
             if now != seen:
                 began = time.monotonic()
                 name = live.view.name or status.get("training", "main")
-                live.facts = gather(
-                    Run.open(live.view.run.path), name, (), _RESOURCES, SourceOptions(), Meter("watching")
-                )
+                run = Run.open(live.view.run.path)
+                live.show(gather(run, name, (), _RESOURCES, SourceOptions(), Meter("watching")))
                 took, seen = time.monotonic() - began, now
         ends = time.monotonic() + max(_TABLES_SECONDS, _TABLES_SHARE * took if seen and seen[0] == "running" else 0.0)
         while time.monotonic() < ends and not stop.wait(_DONE_SECONDS):

@@ -57,6 +57,11 @@ class Uses:
     chunks: int = 0
     single_chunks: int = 0  # those of the chunks that are one token before superwords
 
+    @property
+    def bytes_per_token(self) -> float | None:
+        """None where there is no token."""
+        return _share(self.bytes, int(self.n.sum()))
+
     def __iadd__(self, other: Uses) -> Uses:
         self.n = self.n + other.n
         for name in ("documents", "bytes", "words", "chunks", "single_chunks"):
@@ -111,20 +116,14 @@ def holds_part_of_a_character(content: bytes) -> bool:
     return False
 
 
-def renyi_entropy(n: Sequence[int] | Int64, alpha: float = ALPHA) -> float:
-    """Rényi entropy in bits of a distribution given as counts; alpha 1 is Shannon's."""
+def renyi_efficiency(n: Sequence[int] | Int64, size: int) -> float | None:
+    """The Rényi entropy of a distribution given as counts, divided by the most that `size` ids could have; None if that
+    is nothing, or without counts."""
     counts = np.asarray(n, np.float64)
-    share = counts[counts > 0] / counts.sum()
-    if alpha == 1:
-        return float(-(share * np.log2(share)).sum())
-    return float(np.log2((share**alpha).sum()) / (1 - alpha))
-
-
-def renyi_efficiency(n: Sequence[int] | Int64, size: int, alpha: float = ALPHA) -> float | None:
-    """Rényi entropy divided by the most that `size` ids could have; None if that is nothing, or without counts."""
-    if size < 2 or not np.any(np.asarray(n)):
+    if size < 2 or not np.any(counts):
         return None
-    return renyi_entropy(n, alpha) / math.log2(size)
+    share = counts[counts > 0] / counts.sum()
+    return float(np.log2((share**ALPHA).sum())) / (1 - ALPHA) / math.log2(size)
 
 
 def gini(values: Sequence[float]) -> float | None:
@@ -150,7 +149,7 @@ def measure(uses: Uses, tokens: Tokens) -> dict[str, float | None]:
         "bytes": uses.bytes,
         "words": uses.words,
         "tokens": total,
-        "bytes_per_token": _share(uses.bytes, total),
+        "bytes_per_token": uses.bytes_per_token,
         "tokens_per_word": _share(total, uses.words),
         "single_token_chunks": _share(uses.single_chunks, uses.chunks),
         "vocab_size": tokens.size,

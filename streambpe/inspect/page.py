@@ -10,7 +10,7 @@ All of `facts` is in the page too (the element `facts`: JSON, gzip, base64), so 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ def report(
     meter = meter or Meter("measuring")
     resources = resources or Resources.from_options()
     opened = [(Run.open(folder), training) for folder, training in [(run, name), *others]]
-    box = playground_html(opened[0][0], name, beside) if playground else ""
+    box = playground_html(opened[0][0], name, beside, texts, how) if playground else ""
     facts = gather(opened[0][0], name, texts, resources, how, meter, beside)
     facts["others"] = [gather(folder, training, texts, resources, how, meter) for folder, training in opened[1:]]
     with whole_output(path) as temporary:
@@ -81,49 +81,25 @@ def _is_page(path: Path) -> bool:
     return head.startswith(b"<!doctype html>") and (_MARK.encode() in head or b": a vocabulary</title>" in head)
 
 
-def _shown_option(value: Any) -> str:
-    if isinstance(value, dict):
-        return " ".join(f"{name}={number}" for name, number in value.items())
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
 def render(facts: Facts, playground: str = "") -> str:
     """The page as HTML; `playground`: its box to type into, as playground_html has made it."""
     title = " and ".join(map(label, [facts, *facts["others"]]))
-    every = panels(facts)
-    cards = "\n".join(card(panel) for panel in every if panel.chart or panel.rows)
-    empty = "\n".join(
-        f'<p id="{panel.name}"><b>{escape(panel.title)}</b>: {escape(panel.says)}</p>'
-        for panel in every
-        if not panel.chart and not panel.rows
-    )
-    tiles = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in _tiles(facts))
+    cards, lines = drawn(panels(facts))
     data = packed(json.dumps(facts, ensure_ascii=False, separators=(",", ":")).encode())
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-{_MARK}
-<title>{escape(title)}: a vocabulary</title>
-<link rel="icon" href="data:,">
-<style>
-{read_asset("page.css")}</style>
-</head>
+    return f"""{html_head(f"{title}: a vocabulary")}
 <body>
 <header>
 <h1>{escape(title)}</h1>
-{_head(facts)}
-<dl class="tiles">{tiles}</dl>
+<dl class="head">{terms(facts["head"])}</dl>
+<dl class="tiles">{terms(_tiles(facts))}</dl>
 </header>
 <script>
 {read_asset("unpack.js")}</script>
 {playground}{_vocabulary(facts)}<main>
-{cards}
+{"".join(html for _, html in cards)}
 </main>
 <aside aria-label="Not in this page">
-{empty}
+{lines}
 </aside>
 <footer>Made by streambpe from {escape(facts["run"])}{_digest(facts)}</footer>
 <div id="tip" hidden></div>
@@ -135,22 +111,36 @@ def render(facts: Facts, playground: str = "") -> str:
 """
 
 
-def _head(facts: Facts) -> str:
-    """What was learned, from what, when and by which version."""
-    head = facts["head"]
-    rows = [("pattern", head["pattern"]), ("special tokens", " ".join(head["specials"]) or "none")]
-    if head["reserved"]:
-        rows.append(("reserved ids", f"{head['reserved']:,}"))
-    more = head["n_sources"] - len(head["sources"])
-    rows.append(("sources", ", ".join(head["sources"]) + (f" and {more:,} more" if more else "")))
-    rows.append(("options", ", ".join(
-        f"{key.replace('_', '-')} {_shown_option(value)}"
-        for key, value in facts["config"].items()
-        if value not in (None, [], False) and key != "pattern"
-    )))  # fmt: skip
-    rows.append(("written", ", ".join(filter(None, (head["date"], f"streambpe {head['version']}".strip())))))
-    cells = "".join(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in rows if value)
-    return f'<dl class="head">{cells}</dl>'
+def html_head(title: str) -> str:
+    """The beginning of a page, up to its body."""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+{_MARK}
+<title>{escape(title)}</title>
+<link rel="icon" href="data:,">
+<style>
+{read_asset("page.css")}</style>
+</head>"""
+
+
+def terms(rows: Sequence[tuple[str, str]]) -> str:
+    """What there is to say about each of some terms, for a <dl>."""
+    return "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in rows if value)
+
+
+def drawn(every: Sequence[Panel]) -> tuple[list[tuple[str, str]], str]:
+    """([(name, HTML)] of the panels that are cards, HTML of those without data, a line each)."""
+    cards, lines = [], []
+    for panel in every:
+        if panel.chart or panel.rows:
+            cards.append((panel.name, _card(panel)))
+        else:
+            lines.append(f"<p><b>{escape(panel.title)}</b>: {escape(panel.says)}</p>")
+    return cards, "\n".join(lines)
 
 
 def _vocabulary(facts: Facts) -> str:
@@ -159,20 +149,21 @@ def _vocabulary(facts: Facts) -> str:
     size = len(vocabulary["shown"])
     if not size:
         return ""
-    heads = [("id", "id"), ("token", "token"), ("kind", "kind"), ("length", "bytes"), ("n", "learned at")]
+    many = min(size, _FIRST_TOKENS)
+    columns: dict[str, tuple[str, Sequence[Any]]] = {
+        "id": ("id", range(vocabulary["first_id"], vocabulary["first_id"] + many)),
+        "token": ("token", vocabulary["shown"]),
+        "kind": ("kind", [KINDS[letter] for letter in vocabulary["kind"][:many]]),
+        "length": ("bytes", vocabulary["length"]),
+        "n": ("learned at", vocabulary["n"]),
+    }
     if vocabulary["uses"] is not None:
-        heads.append(("uses", "uses"))
+        columns["uses"] = ("uses", vocabulary["uses"])
     head = "".join(
         f'<th scope="col" data-key="{key}"{_sorted(key)}><button type="button">{name}</button></th>'
-        for key, name in heads
+        for key, (name, _) in columns.items()
     )
-    rows = []
-    for place in range(min(size, _FIRST_TOKENS)):
-        cells: list[Any] = [vocabulary["first_id"] + place, vocabulary["shown"][place]]
-        cells += [KINDS[vocabulary["kind"][place]], vocabulary["length"][place], vocabulary["n"][place]]
-        if vocabulary["uses"] is not None:
-            cells.append(vocabulary["uses"][place])
-        rows.append("<tr>" + "".join(_td(cell) for cell in cells) + "</tr>")
+    body = _body(zip(*(values[:many] for _, values in columns.values()), strict=True))
     options = "".join(
         f'<option value="{letter}">{escape(name)} ({n:,})</option>' for letter, name, n in kinds_counted(vocabulary)
     )
@@ -181,11 +172,11 @@ def _vocabulary(facts: Facts) -> str:
 <div class="asked">
 <label>Find <input type="search" id="sought" placeholder="text, or an id" autocomplete="off" disabled></label>
 <label>Kind <select id="kind" disabled><option value="">all ({size:,})</option>{options}</select></label>
-<span id="found" role="status">The first {min(size, _FIRST_TOKENS)} of {size:,} ids.</span>
+<span id="found" role="status">The first {many} of {size:,} ids.</span>
 </div>
 <div class="scroll" tabindex="0" role="region" aria-label="Ids"><table id="ids">
 <thead><tr>{head}</tr></thead>
-<tbody>{"".join(rows)}</tbody>
+<tbody>{body}</tbody>
 </table></div>
 <button type="button" id="more" hidden>Show more</button>
 <script type="application/json" id="kinds-named">{json.dumps(KINDS)}</script>
@@ -203,12 +194,16 @@ def _digest(facts: Facts) -> str:
 
 def _tiles(facts: Facts) -> list[tuple[str, str]]:
     corpus = facts["corpus"]
-    tiles = [("state", "finished" if facts["state"] == "done" else "still learning")]
-    tiles.append(("events", f"{facts['events']:,}"))
+    tiles = [
+        ("state", "finished" if facts["state"] == "done" else "still learning"),
+        ("events", f"{facts['events']:,}"),
+    ]
     if corpus:
-        tiles.append(("text", format_size(corpus["bytes"])))
-        tiles.append(("documents", f"{corpus['documents']:,}"))
-        tiles.append(("distinct chunks", f"{corpus['distinct']:,}"))
+        tiles += [
+            ("text", format_size(corpus["bytes"])),
+            ("documents", f"{corpus['documents']:,}"),
+            ("distinct chunks", f"{corpus['distinct']:,}"),
+        ]
     if facts["growth"]:
         last = facts["growth"][-1]
         tiles.insert(1, ("ids", f"{last['size']:,}"))
@@ -221,7 +216,7 @@ def _tiles(facts: Facts) -> list[tuple[str, str]]:
     return tiles
 
 
-def card(panel: Panel) -> str:
+def _card(panel: Panel) -> str:
     """A panel as HTML."""
     parts = [f'<section class="card" id="{panel.name}">', f"<h2>{escape(panel.title)}</h2>"]
     if panel.verdict:
@@ -232,17 +227,19 @@ def card(panel: Panel) -> str:
         parts.append(f'<ul class="legend">{keys}</ul>')
     parts.append(panel.chart)
     if panel.rows:
-        over = [
-            "" if isinstance(cell, str) else ' class="n"' for cell in panel.rows[0]
-        ]  # heads stand as their numbers do
+        # heads stand as their numbers do
+        over = ["" if isinstance(cell, str) else ' class="n"' for cell in panel.rows[0]]
         head = "".join(f'<th scope="col"{n}>{escape(str(h))}</th>' for n, h in zip(over, panel.heads, strict=True))
-        body = "".join("<tr>" + "".join(_td(cell) for cell in row) + "</tr>" for row in panel.rows)
         table = (
             f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(panel.title)}"><table>'
-            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+            f"<thead><tr>{head}</tr></thead><tbody>{_body(panel.rows)}</tbody></table></div>"
         )
         parts.append(table if panel.is_list else f"<details><summary>Numbers</summary>{table}</details>")
     return "".join(parts) + "</section>"
+
+
+def _body(rows: Iterable[Sequence[Any]]) -> str:
+    return "".join("<tr>" + "".join(_td(cell) for cell in row) + "</tr>" for row in rows)
 
 
 def _td(cell: Any) -> str:

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import accumulate
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
 import duckdb
 
 from streambpe.count_config import SourceOptions
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunError, typed
-from streambpe.inspect.curves import GrowthFacts, Stop, growth_on_chunks, growth_on_documents, growth_on_texts
+from streambpe.inspect.curves import GrowthFacts, growth, stored_documents, uses_in_run, uses_in_texts
 from streambpe.inspect.difference import BesideFacts, beside
-from streambpe.inspect.page_vocabulary import VocabularyFacts, uses_by_model_id, vocabulary_of, vocabulary_so_far
-from streambpe.inspect.sample_text import ColouredFacts, beginning, coloured
+from streambpe.inspect.measures import Uses
+from streambpe.inspect.page_vocabulary import VocabularyFacts, vocabulary_of
 from streambpe.model.corpus_facts import CorpusFacts
-from streambpe.model.eventlog import EventLog, Op, read_event_log
+from streambpe.model.eventlog import Op, read_event_log
 from streambpe.progress import Meter
 from streambpe.resources import Resources, release_memory
+from streambpe.sources.find import find_sources
 from streambpe.store.chunks import open_counts, range_bytes
 from streambpe.store.database import list_trainings, use_training
 from streambpe.store.identity import refuse_other_log
@@ -30,51 +31,19 @@ from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.training_files import log_path
 from streambpe.store.trainings import list_batches, read_facts
-from streambpe.text.shown import harmless, shown
+from streambpe.text.shown import harmless
 
 ON_CHUNKS, ON_DOCUMENTS = "all chunks of the corpus", "the stored documents"
-LISTED = 20  # how many of the longest tokens, and of the stop words, are listed
+LISTED = 20  # how many sources and stop words are listed
 
 
-class PointFacts(TypedDict):
-    """A pass, or the mean of neighbouring passes, as the page draws it."""
+class PassFacts(TypedDict):
+    """A pass, with the events and seconds up to its end."""
 
     events_so_far: int
     seconds_so_far: float
-    events: float
-    events_per_second: float
-
-
-class PassFacts(PointFacts):
-    """A pass, with the events and seconds up to its end."""
-
-    mode: str
+    events: int
     memory_bytes: int
-
-
-class CutoffFacts(TypedDict):
-    """What --freq-cutoff left out."""
-
-    freq_cutoff: int
-    chunks: int
-    occurrences: int
-    chunks_left_out: int
-    occurrences_left_out: int
-
-
-class HeadFacts(TypedDict):
-    """What stands at the top of the page."""
-
-    pattern: str
-    specials: list[str]
-    reserved: int
-    sources: list[str]  # the first LISTED
-    n_sources: int
-    date: str  # when the training was done, or last wrote its status
-    version: str  # of streambpe, which counted
-
-
-TokenKey = Literal["longest_tokens", "longest_superwords"]
 
 
 class Facts(TypedDict):
@@ -91,19 +60,16 @@ class Facts(TypedDict):
     supermerges: list[tuple[int, int]]
     deletions: list[tuple[int, int]]
     in_long_runs: list[int]  # events that double a token which is doubled again
-    longest_tokens: list[tuple[str, int, int]]  # (as it is shown, length in bytes, count)
-    longest_superwords: list[tuple[str, int, int]]
     passes: list[PassFacts]
     stop_words: list[tuple[str, int]]  # (chunk, count)
-    cutoff: CutoffFacts
+    cutoff: dict[str, int]  # what --freq-cutoff left out
     vetoed: int
-    head: HeadFacts
+    head: list[tuple[str, str]]  # what stands at the top of the page
     vocabulary: VocabularyFacts
     measured_on: list[str] | str
     growth: list[GrowthFacts]
     frequencies: list[int]
     beside: BesideFacts | None
-    coloured: list[ColouredFacts]  # the beginning of a text that was given: this model, and the one beside it
     others: list[Facts]  # of other runs, which are drawn on the same axes
 
 
@@ -129,7 +95,6 @@ def gather(
                 f"{typed(run.path)}` learns one; another is named with --name ({', '.join(trainings)})."
             )
         events = run_sql(con, "list_event_counts")
-        batches = list_batches(con)
         config = json.loads(known["config"])["config"]
         cutoff = int(config.get("freq_cutoff") or 0)
         (sums,) = run_sql(con, "steps/sum_left_out", freq_cutoff=cutoff)
@@ -146,9 +111,7 @@ def gather(
             "supermerges": [(i, n) for i, (op, n, _) in enumerate(events, 1) if op == Op.SUPERMERGE],
             "deletions": [(i, n) for i, (op, n, _) in enumerate(events, 1) if op == Op.DELETE],
             "in_long_runs": [i for i, (*_, long) in enumerate(events, 1) if long],
-            "longest_tokens": _tokens(run_sql(con, "steps/longest_tokens", op="merge", max_rows=LISTED)),
-            "longest_superwords": _tokens(run_sql(con, "steps/longest_tokens", op="supermerge", max_rows=LISTED)),
-            "passes": _passes(batches),
+            "passes": _passes(list_batches(con)),
             "stop_words": run_sql(con, "list_stop_words"),
             "cutoff": {
                 "freq_cutoff": cutoff, "chunks": chunks, "occurrences": occurrences,
@@ -156,12 +119,11 @@ def gather(
             },
             "vetoed": len(run_sql(con, "get_vetoed")),
             "head": _head(con, run, name, known),
-            "vocabulary": vocabulary_so_far([]),
+            "vocabulary": vocabulary_of([]),
             "measured_on": [harmless(text) for text in texts] or ON_CHUNKS,
             "growth": [],
             "frequencies": [],
             "beside": None,
-            "coloured": [],
             "others": [],
         }  # fmt: skip
         rows = run_sql(con, "list_vocabulary")
@@ -170,68 +132,64 @@ def gather(
             raise RunError(
                 f"--beside {other}: training {name} of {run.path} still learns. Leave it out until it is done."
             )
-        facts["beside"] = beside(f"{run.path}:{name}", other, LISTED)
+        facts["beside"] = beside(f"{run.path}:{name}", other)
     release_memory()
     if facts["state"] != "done":
-        facts["vocabulary"] = vocabulary_so_far(rows)
+        facts["vocabulary"] = vocabulary_of(rows)
         return facts
     refuse_other_log(log_path(run, name))
     log = read_event_log(log_path(run, name))
-    growth = _growth(run, log, texts, resources, facts, how, meter)
-    facts["growth"] = [stop.values() for stop in growth]
-    facts["frequencies"] = sorted((int(n) for n in growth[-1].n if n), reverse=True) if growth else []
-    uses = uses_by_model_id(log, growth[-1].n, facts["measured_on"] == ON_CHUNKS) if growth else None
-    facts["vocabulary"] = vocabulary_of(log, rows, uses)
-    if texts:
-        text = beginning(texts, how)
-        facts["coloured"] = [coloured(text, Tokenizer.from_event_log(log), run.path.name or str(run.path))]
-        if other is not None:
-            facts["coloured"].append(coloured(text, Tokenizer.load(other), other))
+    facts["growth"], uses = growth(log, _uses_of(run, texts, resources, facts, how), meter)
+    facts["frequencies"] = sorted((n for n in uses.tolist() if n), reverse=True)
+    facts["vocabulary"] = vocabulary_of(rows, log, uses)
     return facts
 
 
-def _growth(
-    run: Run,
-    log: EventLog,
-    texts: Sequence[str],
-    resources: Resources,
-    facts: Facts,
-    how: SourceOptions,
-    meter: Meter,
-) -> list[Stop]:
+def _uses_of(
+    run: Run, texts: Sequence[str], resources: Resources, facts: Facts, how: SourceOptions
+) -> Callable[[Tokenizer], Uses]:
+    """What the page measures on: it counts how often a tokenizer uses its ids."""
     if texts:
-        return growth_on_texts(log, texts, resources, how, meter)
-    if facts["supermerges"] or log.header.config.get("superwords", "none") != "none":
-        stops, (taken, every) = growth_on_documents(run, log, resources, meter)
+        sources, _ = find_sources(list(texts), how)
+        return lambda tokenizer: uses_in_texts(tokenizer, sources, resources)
+    if facts["supermerges"] or facts["config"].get("superwords", "none") != "none":
+        documents, (taken, every) = stored_documents(run)
         facts["measured_on"] = ON_DOCUMENTS if taken == every else f"{taken:,} of {every:,} stretches of {ON_DOCUMENTS}"
-        return stops
-    if facts["corpus"]:
-        meter.begin("measuring", facts["corpus"]["distinct"], "chunks")
+        return lambda tokenizer: uses_in_texts(tokenizer, [documents()], resources)
     # replaying takes a multiple of what is read at once
-    return growth_on_chunks(run, log, meter, range_bytes(resources) // 4)
+    return lambda tokenizer: uses_in_run(tokenizer, run, range_bytes(resources) // 4)
 
 
-def _head(con: duckdb.DuckDBPyConnection, run: Run, name: str, known: Mapping[str, str]) -> HeadFacts:
+def _head(con: duckdb.DuckDBPyConnection, run: Run, name: str, known: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What was learned, from what, when and by which version."""
     config = json.loads(known["config"])
-    counted = dict(run_sql(con, "get_run"))
+    options, counted = config["config"], dict(run_sql(con, "get_run"))
     sources = sorted({harmless(path) for path, *_ in run_sql(con, "list_stretches")})
+    more = len(sources) - LISTED
+    written = []
     path = log_path(run, name)
-    date = ""
     if path.is_file():
-        date = datetime.fromtimestamp(path.stat().st_mtime, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return {
-        "pattern": config["config"].get("pattern") or json.loads(counted.get("config", "{}")).get("pattern", ""),
-        "specials": [harmless(special) for special in config.get("specials", [])],
-        "reserved": int(config.get("reserve") or 0),
-        "sources": sources[:LISTED],
-        "n_sources": len(sources),
-        "date": date,
-        "version": json.loads(counted.get("versions", "{}")).get("streambpe", ""),
-    }
+        written.append(datetime.fromtimestamp(path.stat().st_mtime, UTC).strftime("%Y-%m-%d %H:%M UTC"))
+    version = json.loads(counted.get("versions", "{}")).get("streambpe", "")
+    reserved = int(config.get("reserve") or 0)
+    return [
+        ("pattern", options.get("pattern") or json.loads(counted.get("config", "{}")).get("pattern", "")),
+        ("special tokens", " ".join(map(harmless, config.get("specials", []))) or "none"),
+        ("reserved ids", f"{reserved:,}" if reserved else ""),
+        ("sources", ", ".join(sources[:LISTED]) + (f" and {more:,} more" if more > 0 else "")),
+        ("options", ", ".join(
+            f"{key.replace('_', '-')} {_option(value)}"
+            for key, value in options.items()
+            if value not in (None, [], False) and key != "pattern"
+        )),
+        ("written", ", ".join([*written, f"streambpe {version}".strip()])),
+    ]  # fmt: skip
 
 
-def _tokens(rows: Sequence[tuple[bytes, int]]) -> list[tuple[str, int, int]]:
-    return [(shown(content), len(content), n) for content, n in rows]
+def _option(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{name}={number}" for name, number in value.items())
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _passes(batches: Sequence[PassRow]) -> list[PassFacts]:
@@ -243,8 +201,6 @@ def _passes(batches: Sequence[PassRow]) -> list[PassFacts]:
             "events_so_far": batch["first_seq"] + batch["events"],
             "seconds_so_far": so_far,
             "events": batch["events"],
-            "events_per_second": batch["events"] / batch["seconds"],
-            "mode": batch["mode"],
             "memory_bytes": batch["memory_bytes"],
         }
         for batch, so_far in zip(known, seconds, strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypedDict
 
 import regex
@@ -68,49 +68,26 @@ def kind_of(content: bytes, kind: str, joined: bool) -> str:
     return "d" if _NUMBERS.fullmatch(text) else "c" if _MARKS.fullmatch(text) else "m"
 
 
-def vocabulary_so_far(rows: Sequence[Row]) -> VocabularyFacts:
-    """While a training goes on: the living tokens in the order of their log ids."""
+def vocabulary_of(rows: Sequence[Row], log: EventLog | None = None, uses: Int64 | None = None) -> VocabularyFacts:
+    """All ids, by model id, with their uses; without a log, while a training goes on, the living tokens by log id."""
+    by_log_id = {number: (content, kind_of(content, kind, joined), n) for number, content, kind, joined, n in rows}
+    first, ids = next(iter(by_log_id), 0), list(by_log_id.values())
+    if log is not None:
+        model = Model(log)
+        specials = {number: (text.encode(), "x", None) for text, number in model.special_ids.items()}
+        first = model.alphabet.first_id
+        ids = [
+            by_log_id[model.log_id[number]] if number in model.log_id else specials.get(number, (b"", "r", None))
+            for number in range(first, first + model.n_vocab)
+        ]
     return {
-        "first_id": rows[0][0] if rows else 0,
-        "shown": [shown(content) for _, content, _, _, _ in rows],
-        "kind": "".join(kind_of(content, kind, joined) for _, content, kind, joined, _ in rows),
-        "length": [len(content) for _, content, _, _, _ in rows],
-        "n": [n for *_, n in rows],
-        "uses": None,
+        "first_id": first,
+        "shown": [shown(content) for content, _, _ in ids],
+        "kind": "".join(letter for _, letter, _ in ids),
+        "length": [len(content) for content, _, _ in ids],
+        "n": [n for _, _, n in ids],
+        "uses": None if uses is None else uses[first:].tolist(),
     }
-
-
-def vocabulary_of(log: EventLog, rows: Sequence[Row], uses: Mapping[int, int] | None) -> VocabularyFacts:
-    """A finished one, by model id. `uses`: by model id."""
-    model = Model(log)
-    by_log_id = {row[0]: row for row in rows}
-    specials = {number: text for text, number in model.special_ids.items()}
-    first = model.alphabet.first_id
-    found: VocabularyFacts = {"first_id": first, "shown": [], "kind": "", "length": [], "n": [], "uses": None}
-    kinds = []
-    for number in range(first, first + model.n_vocab):
-        if number in model.log_id:
-            _, content, kind, joined, n = by_log_id[model.log_id[number]]
-            letter = kind_of(content, kind, joined)
-        else:
-            content, n = specials.get(number, "").encode(), None
-            letter = "x" if number in specials else "r"
-        kinds.append(letter)
-        found["shown"].append(shown(content))
-        found["length"].append(len(content))
-        found["n"].append(n)
-    found["kind"] = "".join(kinds)
-    if uses is not None:
-        found["uses"] = [uses.get(number, 0) for number in range(first, first + model.n_vocab)]
-    return found
-
-
-def uses_by_model_id(log: EventLog, n: Int64, by_log_id: bool) -> dict[int, int]:
-    """The uses in a histogram, by model id."""
-    if not by_log_id:
-        return {number: int(uses) for number, uses in enumerate(n) if uses}
-    model_id = Model(log).model_id
-    return {model_id[number]: int(uses) for number, uses in enumerate(n) if uses and number in model_id}
 
 
 def kinds_counted(vocabulary: VocabularyFacts) -> list[tuple[str, str, int]]:
@@ -125,15 +102,7 @@ def lengths_counted(vocabulary: VocabularyFacts) -> list[tuple[int, int]]:
     return sorted(Counter(length for kind, length in pairs if kind not in "xr").items())
 
 
-def under_used(vocabulary: VocabularyFacts, most: int) -> tuple[int, list[tuple[str, int, int]]]:
-    """(learned tokens used fewer than UNDER_USED times, the least used of them: token, id, uses)."""
-    uses = vocabulary["uses"]
-    if uses is None:
-        return 0, []
-    rows = zip(vocabulary["kind"], vocabulary["shown"], uses, strict=True)
-    found = [
-        (text, vocabulary["first_id"] + place, n)
-        for place, (kind, text, n) in enumerate(rows)
-        if n < UNDER_USED and kind not in "bxrs"
-    ]
-    return len(found), sorted(found, key=lambda row: (row[2], row[1]))[:most]
+def under_used(vocabulary: VocabularyFacts) -> tuple[int, int]:
+    """(learned tokens used fewer than UNDER_USED times, learned tokens)."""
+    uses = [n for kind, n in zip(vocabulary["kind"], vocabulary["uses"] or (), strict=True) if kind not in "bxrs"]
+    return sum(n < UNDER_USED for n in uses), len(uses)

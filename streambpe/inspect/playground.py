@@ -10,22 +10,27 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from streambpe.count_config import SourceOptions
 from streambpe.errors import RunError, UsageError, typed
 from streambpe.inspect.embedded import packed, read_asset
 from streambpe.model.eventlog import EventLog, log_lines, read_event_log
 from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS, symbol_table
+from streambpe.sources.decode import block_text
+from streambpe.sources.find import find_sources
+from streambpe.sources.read import Reader
 from streambpe.store.identity import refuse_other_log
 from streambpe.store.models import encoding_pattern, read_model
 from streambpe.store.run import Run
 from streambpe.store.training_files import log_path
 from streambpe.text.javascript import CannotTranslate, Classes, base36, translate
-from streambpe.text.patterns import Pattern
+from streambpe.text.patterns import PRESETS, Pattern
 from streambpe.text.script_blocks import MOVED, character_groups
 from streambpe.text.script_rules import TAKE_SPACE
 from streambpe.text.script_runs import SPACELESS, script_table
@@ -114,6 +119,7 @@ def _characters() -> dict[str, Any]:
 _SAMPLE = "In the beginning 1,234 words were counted;\n\tnaïve tokens — 中文, 👋🏽 — came after."
 _LONG = re.compile(r"\\U([0-9a-fA-F]{8})")
 _MOST_TYPED = 20_000  # characters
+_MOST_SHOWN = 600  # characters of a text that is given
 _BOX = """<section class="card wide" id="playground" aria-labelledby="playground-title">
 <h2 id="playground-title">Playground</h2>
 <p>Type, and this page tokenises the text from the model's event log, which is inside it whole. Choose a token to see
@@ -139,8 +145,9 @@ _SECOND = """<div id="second"><p id="told-second" role="status" data-model="{mod
 """
 
 
-def playground_html(run: Run, name: str, beside: str | None = None) -> str:
-    """The box to type into, with all that it needs; `beside`: a MODEL that splits the same text below.
+def playground_html(run: Run, name: str, beside: str | None, texts: Sequence[str], how: SourceOptions) -> str:
+    """The box to type into, with all that it needs; `beside`: a MODEL that splits the same text below. The beginning of
+    `texts` stands in it at first.
 
     RunError before a training is done.
     """
@@ -151,7 +158,7 @@ def playground_html(run: Run, name: str, beside: str | None = None) -> str:
             f"Leave it out, or finish the training: `streambpe resume {typed(run.path)}`. Nothing was written."
         )
     refuse_other_log(path)
-    how = splitting(read_event_log(path))
+    mine = splitting(read_event_log(path))
     second = ""
     if beside is not None:
         other = read_model(beside)
@@ -162,14 +169,31 @@ def playground_html(run: Run, name: str, beside: str | None = None) -> str:
         )
     return _BOX.format(
         most=_MOST_TYPED,
-        sample=_SAMPLE,
+        sample=escape(_beginning(texts, how) if texts else _SAMPLE),
         second=second,
         hidden=json.dumps(_for_javascript(HIDDEN)),
-        splitting=packed(json.dumps(how, separators=(",", ":")).encode()),
+        splitting=packed(json.dumps(mine, separators=(",", ":")).encode()),
         log=packed(path.read_bytes()),
         reader=read_asset("reader.js"),
         playground=read_asset("playground.js"),
     )
+
+
+def _beginning(texts: Sequence[str], how: SourceOptions) -> str:
+    """The first document of these SOURCEs that is not empty, or its beginning, up to a space."""
+    for source in find_sources(list(texts), how)[0]:
+        for block in Reader(PRESETS["gpt2"], 1 << 16, 1 << 20).blocks(source):
+            for document in block_text(block, "replace").text.split(b"\xff"):
+                if document.strip():
+                    return _cut(document[: 4 * _MOST_SHOWN].decode("utf-8", "ignore"))
+    return ""
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _MOST_SHOWN:
+        return text
+    text = text[:_MOST_SHOWN]
+    return text[: text.rfind(" ")] if " " in text[_MOST_SHOWN // 2 :] else text
 
 
 def _for_javascript(ranges: str) -> str:

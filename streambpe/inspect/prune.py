@@ -9,19 +9,18 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from streambpe.arrays import Int64
 from streambpe.count_config import SourceOptions
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
-from streambpe.inspect.curves import uses_on_chunks
-from streambpe.inspect.evaluate import count_uses, no_uses
+from streambpe.inspect.curves import uses_in_run, uses_in_texts
+from streambpe.inspect.measures import Uses
 from streambpe.model.eventlog import EventLog, write_event_log
 from streambpe.model.pruned import prune_log
+from streambpe.model.replay import Model
 from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import Meter
 from streambpe.resources import Resources
@@ -70,14 +69,16 @@ def prune(
     if id_map is not None and os.path.realpath(id_map) == os.path.realpath(output):
         raise UsageError(f"-o and --map both name {output}. Nothing was written. Give the map a name of its own.")
     log = read_model(model)
-    before = Uses(model, texts, how, resources, meter).of(log)
+    measured = partial(uses_of, model, texts, how, resources, meter)
+    before = measured(log)
     if not before.bytes:
         raise UsageError(
             f"{' '.join(texts) or model}: there is no text, so nothing tells which tokens are used least. Nothing was "
             f"written. Give texts to measure on: --text FILE."
         )
-    made, moved = prune_log(log, dict(enumerate(before.n.tolist())), size, keep_ids=keep_ids)
-    after = Uses(model, texts, how, resources, meter).of(made)
+    uses = {number: int(before.n[id_]) for id_, number in Model(log).log_id.items()}
+    made, moved = prune_log(log, uses, size, keep_ids=keep_ids)
+    after = measured(made)
     write_event_log(output, made)
     if id_map is not None:
         with whole_output(Path(id_map)) as file:
@@ -86,51 +87,18 @@ def prune(
     return Pruned(Path(output), ids, ids_before, after.bytes_per_token, before.bytes_per_token)
 
 
-@dataclass(frozen=True)
-class Counted:
-    """How often each token is used, and in how many bytes."""
-
-    n: Int64  # by log id
-    bytes: int
-
-    @property
-    def bytes_per_token(self) -> float | None:
-        """None where there is no token."""
-        tokens = int(self.n.sum())
-        return self.bytes / tokens if tokens else None
-
-
-@dataclass(frozen=True)
-class Uses:
-    """What uses are counted in."""
-
-    model: str
-    texts: Sequence[str]
-    how: SourceOptions
-    resources: Resources
-    meter: Meter | None
-
-    def of(self, log: EventLog) -> Counted:
-        """The uses of a log's tokens."""
-        if not self.texts:
-            return self._in_run(log)
-        tokenizer = Tokenizer.from_event_log(log)
-        total = no_uses(tokenizer)
-        for source in find_sources(list(self.texts), self.how)[0]:
-            total += count_uses(tokenizer, source, self.resources, self.meter)
-        log_ids = tokenizer.encoder.model.log_id
-        n = np.zeros(max(log_ids.values(), default=0) + 1, np.int64)
-        for number, uses in enumerate(total.n.tolist()):
-            if number in log_ids:
-                n[log_ids[number]] = uses
-        return Counted(n, total.bytes)
-
-    def _in_run(self, log: EventLog) -> Counted:
-        run = run_of(self.model)
-        if run is None or log.header.config.get("superwords", "none") != "none":
-            why = "it lies in no RUN" if run is None else "its superwords reach over the chunks of its RUN"
-            raise UsageError(
-                f"Which tokens {self.model} uses least is to be measured, and {why}. Nothing was written. Give texts "
-                f"to measure on: --text FILE."
-            )
-        return Counted(*uses_on_chunks(Run.open(run), log, range_bytes(self.resources) // 4))
+def uses_of(
+    model: str, texts: Sequence[str], how: SourceOptions, resources: Resources, meter: Meter | None, log: EventLog
+) -> Uses:
+    """How often the ids of a log are used: in texts, or without any in what the RUN of `model` has counted."""
+    tokenizer = Tokenizer.from_event_log(log)
+    if texts:
+        return uses_in_texts(tokenizer, find_sources(list(texts), how)[0], resources, meter)
+    run = run_of(model)
+    if run is None or log.header.config.get("superwords", "none") != "none":
+        why = "it lies in no RUN" if run is None else "its superwords reach over the chunks of its RUN"
+        raise UsageError(
+            f"Which tokens {model} uses least is to be measured, and {why}. Nothing was written. Give texts "
+            f"to measure on: --text FILE."
+        )
+    return uses_in_run(tokenizer, Run.open(run), range_bytes(resources) // 4)

@@ -9,6 +9,7 @@ import io
 import json
 import re
 from collections import Counter
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -96,23 +97,15 @@ def test_two_runs_in_sql_and_on_the_page(run, tmp_path):
     assert (tmp_path / "r.html").read_text(encoding="utf-8") == page
 
 
-def test_a_text_as_both_cut_it(run, tmp_path):
-    """On the page its beginning, with the ids of each; in the box to type into, the log of each."""
+def test_a_text_in_the_playground_of_two_models(run, tmp_path):
+    """In the box to type into stands its beginning, and with it the log of each."""
     text = tmp_path / "text.txt"
-    text.write_text("\n\n" + "the end of </script><img src=x> é 中 " * 40, encoding="utf-8")
-    facts = report(run, tmp_path / "r.html", resources=SMALL, texts=[str(text)], beside=f"{run}:small", playground=True)
-    here, there = facts["coloured"]
-    assert (here["model"], there["model"]) == (run.name, f"{run}:small")
-    for one, model in ((here, run), (there, f"{run}:small")):
-        tokenizer = Tokenizer.load(model)
-        shown = tokenizer.decode(one["ids"])
-        assert one["ids"] == tokenizer.encode(shown)
-        assert text.read_text(encoding="utf-8").startswith(shown)
-        assert one["bytes"] == len(shown.encode())
-    assert 500 < len(shown) <= 600
+    text.write_text("\n\n" + "the end of </textarea><img src=x> é 中 " * 40, encoding="utf-8")
+    report(run, tmp_path / "r.html", resources=SMALL, texts=[str(text)], beside=f"{run}:small", playground=True)
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert page.count("<figure>") == 2
-    assert f"{len(here['ids']):,} tokens, {here['bytes'] / len(here['ids']):.2f} bytes per token" in page
+    (typed,) = re.findall(r'<textarea id="typed".*?>(.*?)</textarea>', page, re.S)
+    assert text.read_text(encoding="utf-8").startswith(unescape(typed))
+    assert 500 < len(unescape(typed)) <= 600
     assert "<img src" not in page
     logs = [
         gzip.decompress(base64.b64decode(re.search(rf'id="{name}">(.*?)<', page)[1])) for name in ("log", "log-second")

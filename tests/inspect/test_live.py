@@ -135,7 +135,8 @@ def test_what_the_page_is_told(tmp_path):
     """Status, samples of throughput and memory, latest tokens; the samples of a long run stay few."""
     run = half_learned(tmp_path)
     live = LiveRun(View(Run(run), None))
-    assert live.look() != "waiting"
+    live.look()
+    assert live.state != "waiting"
     status = json.loads((run / "status.json").read_text())
     status.update(state="running", recent_per_second=123.0, memory_bytes=5_000_000, memory_limit_bytes=10_000_000)
     for _ in range(5000):
@@ -183,11 +184,12 @@ def test_bytes_per_token_of_indented_code_are_estimated_and_in_the_end_measured(
     run = text_run(tmp_path / "run", Path(__file__).read_text(encoding="utf-8"), "gpt2")
     train(run, resources=SMALL, vocab_size=700)
     live = LiveRun(View(Run(run), None))
-    live.facts = gather(Run(run), "main", (), SMALL, SourceOptions(), Meter("measuring"))
-    measured = live.facts["growth"][-1]["bytes_per_token"]
-    assert compression(live.facts).rows[-1][1] == pytest.approx(measured, rel=0.04)
-    disjoint: Facts = {**live.facts, "config": {**live.facts["config"], "overlaps": "disjoint"}}
+    facts = gather(Run(run), "main", (), SMALL, SourceOptions(), Meter("measuring"))
+    measured = facts["growth"][-1]["bytes_per_token"]
+    assert compression(facts).rows[-1][1] == pytest.approx(measured, rel=0.04)
+    disjoint: Facts = {**facts, "config": {**facts["config"], "overlaps": "disjoint"}}
     assert compression(disjoint).rows[-1][1] > 1.1 * measured
+    live.show(facts)
     live.look()
     shown = [name for name, _ in json.loads(live.answer)["cards"]]
     assert "compression" in shown

@@ -17,17 +17,18 @@ import pytest
 
 from streambpe.config import TrainConfig
 from streambpe.count_config import SourceOptions
+from streambpe.encode import tokenizer as of_tokenizers
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect import curves
 from streambpe.inspect.charts import Series, line_chart, linear_ticks, log_ticks, short, thinned
-from streambpe.inspect.curves import choose_stops, growth_on_chunks, growth_on_texts
+from streambpe.inspect.curves import choose_stops, growth, uses_in_run, uses_in_texts
 from streambpe.inspect.page import render, report
-from streambpe.inspect.page_panels import grouped, panels, supermerge_shares
+from streambpe.inspect.page_panels import panels, speeds
 from streambpe.inspect.page_vocabulary import KINDS, kind_of, kinds_counted, lengths_counted
-from streambpe.inspect.sample_text import coloured
 from streambpe.model.eventlog import EventLog, Op
 from streambpe.progress import Meter
+from streambpe.sources.find import find_sources
 from streambpe.store.run import Run
 from streambpe.text.shown import shown
 from streambpe.train.commands import train
@@ -39,11 +40,7 @@ from tests.trained import DOCUMENTS, trained
 
 TEXT = natural_text(8, 60_000) + "</script><b>&amp; " * 40
 OPTIONS: dict[str, Any] = {"vocab_size": 900, "stop_list": 6, "freq_cutoff": 2}
-EMPTY_WORDS = {
-    "super-share": "no superwords",
-    "deletions": "takes no token back",
-    "longest-superwords": "no superwords",
-}
+EMPTY_WORDS = {"deletions": "takes no token back"}
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +73,9 @@ def test_what_the_tables_say_is_what_the_page_says(run, made):
         (so_far, events, memory) for so_far, events, _, memory in passes
     ]
     assert facts["passes"][-1]["seconds_so_far"] == pytest.approx(sum(row[2] for row in passes))
-    for one, row in zip(facts["passes"], passes, strict=True):
-        assert one["events_per_second"] == pytest.approx(row[1] / row[2])
+    assert len(passes) <= 120, "each is a point"
+    rates = [rate for _, rate in speeds(facts["passes"])]
+    assert rates == pytest.approx([events / seconds for _, events, seconds, _ in passes])
     chunks = dict(rows(run, "SELECT chunk, n FROM chunk_counts"))
     stops = {word.content.decode(): chunks[word.content.decode()] for word in log_of(run).header.stop_words}
     assert stops
@@ -89,9 +87,6 @@ def test_what_the_tables_say_is_what_the_page_says(run, made):
         "chunks_left_out": len(below), "occurrences_left_out": sum(below.values()),
     }  # fmt: skip
     assert facts["vetoed"] == len(rows(run, "FROM vetoed")) > 0
-    learned = rows(run, "SELECT text, length FROM vocabulary WHERE kind = 'learned' ORDER BY length DESC, id")
-    longest = [length for text, length in learned if text is None or not text.isspace()]
-    assert [length for _, length, _ in facts["longest_tokens"]] == longest[:20]
     assert facts["sha256"] == dict(rows(run, "FROM facts"))["sha256"]
 
 
@@ -134,27 +129,31 @@ def test_growth_of_every_kind_of_model(kind, tmp_path, monkeypatch):
     text = tmp_path / "run.jsonl"
     text.write_text("".join(json.dumps({"text": document}) + "\n" for document in DOCUMENTS[:30]), encoding="utf-8")
     if any(event.op is Op.SUPERMERGE for event in log.events) or kind == "uw":
-        for stop, (events, size) in zip(
-            growth_on_texts(log, [str(text)], SMALL, SourceOptions(), Meter("measuring")), stops, strict=True
-        ):
+        sources, _ = find_sources([str(text)], SourceOptions())
+        found, last = growth(log, lambda tokenizer: uses_in_texts(tokenizer, sources, SMALL), Meter("measuring"))
+        for stop, (events, size) in zip(found, stops, strict=True):
             tokenizer = Tokenizer.from_event_log(EventLog(log.header, log.events[:events]))
             uses = Counter(number for document in DOCUMENTS[:30] for number in tokenizer.encode_ordinary(document))
-            assert stop.size == size == tokenizer.n_vocab
-            assert {i: int(n) for i, n in enumerate(stop.n) if n} == dict(uses)
-            assert stop.bytes == sum(len(document.encode()) for document in DOCUMENTS[:30])
+            assert (stop["size"], stop["tokens"], stop["used"]) == (size, uses.total(), len(uses))
+            assert size == tokenizer.n_vocab
+            text_bytes = sum(len(document.encode()) for document in DOCUMENTS[:30])
+            assert stop["bytes_per_token"] == text_bytes / uses.total()
+        assert {i: n for i, n in enumerate(last.tolist()) if n} == dict(uses)
         return
     pattern = log.header.config["pattern"]
     run = tmp_path / "run"
     cli("count", run, text, "--pattern", pattern, "--memory", "300MB")
     chunks = rows(run, "SELECT chunk, n FROM chunk_counts")
-    for stop, (events, size) in zip(growth_on_chunks(Run(run), log, Meter("measuring")), stops, strict=True):
+    found, last = growth(log, lambda tokenizer: uses_in_run(tokenizer, Run(run), 4 << 20), Meter("measuring"))
+    for stop, (events, size) in zip(found, stops, strict=True):
         encoder = Encoder(EventLog(log.header, log.events[:events]))
         uses = Counter()
         for chunk, n in chunks:
-            for number in encoder.encode_chunk(chunk):
-                uses[number if number >= 0 else len(stop.n) - 1] += n
-        assert stop.size == size == encoder.model.n_vocab
-        assert {i: int(n) for i, n in enumerate(stop.n) if n} == dict(uses)
+            for number in encoder.named(encoder.encode_chunk(chunk)):
+                uses[number] += n
+        assert (stop["size"], stop["tokens"], stop["used"]) == (size, uses.total(), len(uses))
+        assert size == encoder.model.n_vocab
+    assert {i: n for i, n in enumerate(last.tolist()) if n} == dict(uses)
 
 
 def test_a_vocabulary_with_deletions_is_measured_with_one_encoder_at_a_time(tmp_path, monkeypatch):
@@ -171,8 +170,9 @@ def test_a_vocabulary_with_deletions_is_measured_with_one_encoder_at_a_time(tmp_
             alive.add(self)
             most.append(len(alive))
 
-    monkeypatch.setattr(curves, "Encoder", Noted)
-    assert len(growth_on_chunks(Run(run), log, Meter("measuring"))) > 5
+    monkeypatch.setattr(of_tokenizers, "Encoder", Noted)
+    found, _ = growth(log, lambda tokenizer: uses_in_run(tokenizer, Run(run), 4 << 20), Meter("measuring"))
+    assert len(found) > 5
     assert max(most) <= 2
 
 
@@ -182,19 +182,14 @@ def test_a_page_with_superwords_and_deletions(made, tmp_path):
     facts["supermerges"] = [(i, n) for i, n in facts["merges"] if i % 3 == 0]
     facts["merges"] = [(i, n) for i, n in facts["merges"] if i % 3]
     facts["deletions"] = [(10, 5), (20, 6)]
-    facts["longest_superwords"] = [(" of the <end>", 13, 40)]
-    shares = supermerge_shares(facts)
-    assert shares[2] == [3, 1 / 3]
-    assert shares[-1][1] == pytest.approx(len(facts["supermerges"]) / len(shares))
     by_name = {panel.name: panel for panel in panels(facts)}
-    for name in ("merge-counts", "super-share", "deletions"):
+    for name in ("merge-counts", "deletions"):
         assert by_name[name].chart.startswith("<svg"), name
     assert by_name["deletions"].rows == [[10, 1], [20, 2]]
     for name in ("frequencies", "used", "renyi", "compression"):
         assert not by_name[name].chart
         assert "nothing to measure it on" in by_name[name].says
     page = render(facts)
-    assert "&lt;end&gt;" in page
     assert ">supermerges</li>" in page
 
 
@@ -241,10 +236,10 @@ def test_the_page_is_whole_and_fetches_nothing(made):
     assert facts_in(page) == json.loads(json.dumps(facts))
     for panel in panels(facts):
         assert panel.chart or panel.rows or panel.says, panel.name
-        assert f'id="{panel.name}"' in page
+        assert f">{panel.title}</" in page
         if panel.name in EMPTY_WORDS:
             assert EMPTY_WORDS[panel.name] in panel.says
-    assert page.count("<svg") == 9
+    assert page.count("<svg") == 8
 
 
 @pytest.mark.long
@@ -298,13 +293,12 @@ def test_charts_scale_and_thin():
     assert line_chart("x", [Series("a", [])], x="x", y="y") == ""
     assert line_chart("x", [Series("a", [(1, 0)])], x="x", y="y", log_y=True) == ""
     assert "<circle" in line_chart("x", [Series("a", [(1, 5)])], x="x", y="y", log_y=True)
-    passes = [
-        {"events_so_far": 2 * i, "seconds_so_far": i / 2, "events": 2, "events_per_second": 4.0} for i in range(1, 1001)
-    ]
-    means = grouped(passes)
+    means = speeds(
+        [{"events_so_far": 2 * i, "seconds_so_far": i / 2, "events": 2, "memory_bytes": 1} for i in range(1, 1001)]
+    )
     assert len(means) <= 120
-    assert means[-1]["events_so_far"] == 2000
-    assert all(p["events"] == 2 and p["events_per_second"] == pytest.approx(4) for p in means)
+    assert means[-1] == (500, pytest.approx(4))
+    assert [rate for _, rate in means] == pytest.approx([4] * len(means))
 
 
 @needs_chromium
@@ -313,7 +307,7 @@ def test_the_page_in_a_browser(made, tmp_path):
     """Wide and light, narrow as a phone and dark: all charts are drawn, nothing is too wide, no console message."""
     facts, page = made
     (tmp_path / "page.html").write_text(page, encoding="utf-8")
-    names = ("lengths", "compression", "used", "renyi", "frequencies", "merge-counts", "batches", "speed")
+    names = ("lengths", "compression", "used", "renyi", "frequencies", "merge-counts", "speed")
     colours = []
     with Browser(tmp_path) as browser:
         for width, dark in ((1300, False), (375, True), (3840, False)):
@@ -441,14 +435,6 @@ def test_superwords_are_measured_on_the_stored_documents(tmp_path):
     assert facts["growth"] == told["growth"]
     assert facts["vocabulary"] == told["vocabulary"]
     assert "w" in facts["vocabulary"]["kind"]
-
-
-def test_a_text_that_spells_a_special_token_is_shown_as_text():
-    """As it is measured."""
-    tokenizer = Tokenizer.from_event_log(trained("plain"))
-    facts = coloured("the end <s> of", tokenizer, "model")
-    assert "".join(facts["tokens"]) == "the end <s> of"
-    assert not set(facts["ids"]) & set(tokenizer.special_tokens.values())
 
 
 def test_the_page_names_one_renyi_efficiency_as_it_is_drawn(made):
