@@ -12,9 +12,10 @@ INSERT INTO token_counts
 WITH whole AS (
     SELECT t.id, c.n
     FROM weighed_chunks AS c
-    JOIN tokens AS t ON t.bytes = encode(c.chunk) AND t.died IS NULL
-    WHERE strlen(c.chunk) <= getvariable('longest_token')
-        AND (c.n >= getvariable('freq_cutoff') OR t.kind = 'stop word')
+    JOIN tokens AS t
+        ON t.bytes = encode(CASE WHEN strlen(c.chunk) <= getvariable('longest_token') THEN c.chunk END)
+        AND t.died IS NULL
+    WHERE (c.n >= getvariable('freq_cutoff') OR t.kind = 'stop word')
         AND (t.kind <> 'base' OR getvariable('symbols_spell_chunks'))
         AND (t.kind <> 'learned'
             OR (NOT getvariable('deletions') AND t.id IN (SELECT id FROM events WHERE op = 'merge' AND seq IS NOT NULL)))

@@ -18,9 +18,11 @@ EXPORT pair_table *pairs_new(uint64_t limit) {
     pair_table *table = calloc(1, sizeof *table);
     if (!table)
         return NULL;
-    table->budget.limit = limit;
-    if (key_counts_size(&table->pairs, &table->budget, FIRST_PAIRS))
+    table->budget.limit = UINT64_MAX; /* the first slots are there whatever the limit */
+    if (key_counts_size(&table->pairs, &table->budget, FIRST_PAIRS)) {
+        table->budget.limit = limit;
         return table;
+    }
     free(table);
     return NULL;
 }

@@ -126,7 +126,7 @@ def test_the_limit_is_kept_or_told():
     words = text_words(7, 4000)
     want = events(made(words).learn(600, 999))
     told_full = counted = 0
-    for limit in range(150_000, 420_000, 15_000):
+    for limit in range(150_000, 420_000, 6_000):
         try:
             learner = made(words, limit)
         except NoRoom:
