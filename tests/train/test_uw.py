@@ -306,8 +306,9 @@ def test_a_kill_anywhere_changes_nothing(prose, tmp_path, monkeypatch):
     assert check(run, resources=SMALL) == []
 
 
-def test_stopped_among_superwords_of_whole_characters_it_adds_up(tmp_path):
+def test_stopped_among_superwords_of_whole_characters_it_adds_up(tmp_path, monkeypatch):
     """What was learned last is made of superwords from before it: `check` told false differences of such pairs."""
+    monkeypatch.setattr("streambpe.train.pace.Pace.is_due", lambda _: True)
     run, stop = documents_run(tmp_path / "run", ["Käse und Brot. Käse und Öl. "] * 9, "superbpe1"), threading.Event()
     options = {"vocab_size": 400, "superwords": "uw", "transition": 256, "whole_characters": True, "batch": "1"}
 
