@@ -77,7 +77,7 @@ test: $(VENV)/installed
 	$(BIN)/python -m pytest $(PARALLEL) --dist loadfile -m 'not long'
 
 test-long: $(VENV)/long
-	STREAMBPE_LONG=1 $(BIN)/python -m pytest $(PARALLEL) --dist loadfile --no-loadscope-reorder -m long $(LONGEST) $(OTHERS)
+	STREAMBPE_LONG=$${STREAMBPE_LONG:-1} $(BIN)/python -m pytest $(PARALLEL) --dist loadfile --no-loadscope-reorder -m long $(LONGEST) $(OTHERS)
 
 # the lowest versions that pyproject.toml allows, in an environment of their own: commands of all kinds, and the tables
 LOWEST := $(patsubst %,tests/cli/test_%.py,wrong_input options terminal unforeseen stops) tests/store/test_store.py

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings
 
 from streambpe import resources
-from tests.tiers import LONG, share
+from tests.tiers import ALL, LONG, share
 
 # No deadline: a shared machine may stall for longer than any example takes.
 settings.register_profile("streambpe", deadline=None, max_examples=share(100), derandomize=not LONG)
@@ -59,6 +59,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             _skip_what_windows_has_not(item, source)
         if LONG and ("seeds(" in source or hasattr(getattr(item, "function", None), "hypothesis")):
             item.add_marker(pytest.mark.long)
+    if LONG and not ALL:
+        _leave_out_every_second_long_case(items)
+
+
+def _leave_out_every_second_long_case(items: list[pytest.Item]) -> None:
+    """Of tests with four long cases or more."""
+    cases: dict[tuple[Path, str], list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("long") and isinstance(item, pytest.Function):
+            cases.setdefault((item.path, item.originalname), []).append(item)
+    left_out = {id(item) for mine in cases.values() if len(mine) > 3 for item in mine[1::2]}
+    items[:] = [item for item in items if id(item) not in left_out]
 
 
 def _mark_what_is_left_out_of_every(items: list[pytest.Item]) -> None:

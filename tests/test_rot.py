@@ -14,7 +14,7 @@ FILES = {  # of docs/run-folder.md; those that a kill leaves behind are there to
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("states", "number"), [(["half counted"], 6), long(list(STATES), 28)])
+@pytest.mark.parametrize(("states", "number"), [(["half counted"], 6), long(list(STATES), 18)])
 def test_rotten_files_are_named_or_harmless(states, number, tmp_path):
     """Each damage ends in the right output or in a message that names a file; never in a traceback."""
     found = matrix(number, 11, states, tmp_path)
