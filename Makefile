@@ -1,7 +1,7 @@
 # make demo   count and learn on a bundled sample, say what each step shows; installs only what streambpe needs
 # make wheels wheels for Linux, macOS and Windows in dist/
 # make test   install everything and run the tests of every day: some minutes on two cores
-# make test-long   the tests that make test leaves out, and random cases by the hundred
+# make test-long   the tests that make test leaves out, and random cases by the hundred (STREAMBPE_LONG=all: of every seed)
 # make test-lowest   tests with the lowest versions of other packages that streambpe allows
 # make bench-small   streambpe beside other trainers on a few MB: some minutes, docs/benchmarks.md anew
 # make bench CORPORA=DIR   all of it on larger texts: hours (benchmarks/README.md)

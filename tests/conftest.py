@@ -60,15 +60,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if LONG and ("seeds(" in source or hasattr(getattr(item, "function", None), "hypothesis")):
             item.add_marker(pytest.mark.long)
     if LONG and not ALL:
-        _leave_out_every_second_long_case(items)
+        _leave_out_every_second_seed(items)
 
 
-def _leave_out_every_second_long_case(items: list[pytest.Item]) -> None:
-    """Of tests with four long cases or more."""
+def _leave_out_every_second_seed(items: list[pytest.Item]) -> None:
+    """Of long tests with four seeds or more: tests whose cases are numbers and nothing else."""
     cases: dict[tuple[Path, str], list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("long") and isinstance(item, pytest.Function):
-            cases.setdefault((item.path, item.originalname), []).append(item)
+        params = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        if params and all(type(value) is int for value in params) and item.get_closest_marker("long"):
+            cases.setdefault((item.path, getattr(item, "originalname", "")), []).append(item)
     left_out = {id(item) for mine in cases.values() if len(mine) > 3 for item in mine[1::2]}
     items[:] = [item for item in items if id(item) not in left_out]
 

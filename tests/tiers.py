@@ -5,7 +5,7 @@
     make soak        hours: cases, kills and damage that nobody has tried yet (tests/soak.py)
 
 make test-long sets STREAMBPE_LONG. Without it, tests draw an eighth of the examples that they name, always the same.
-Of a long test with four cases or more, make test-long runs every second; STREAMBPE_LONG=all make test-long runs all.
+Of a long test over four seeds or more it takes every second; STREAMBPE_LONG=all make test-long takes all.
 """
 
 from __future__ import annotations

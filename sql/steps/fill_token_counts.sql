@@ -3,8 +3,9 @@
 -- reads:   incoming (one row = id, n, alone: occurrences in the words that were held; registered by the caller),
 --          tokens, weighed_chunks (without deletions a chunk that spells a token is that token, whole, and is not in
 --          incoming; with them incoming has all chunks of several symbols; stop words come first),
---          events (a token that only supermerges make is no chunk, though one may be spelled the same); a chunk longer
---          than every token may have megabytes, and a constant keeps it out of the join while it is read
+--          events (a token that only supermerges make is no chunk, though one may be spelled the same). A chunk that is
+--          longer than every token may have megabytes: it is NULL in the join, which then does not hold it. A filter on
+--          the length would make DuckDB hold all other chunks
 -- returns: nothing
 -- by hand: CREATE TEMP TABLE incoming AS SELECT id, 0::BIGINT AS n, 0::BIGINT AS alone FROM tokens LIMIT 0; then .read this file
 DELETE FROM token_counts;

@@ -293,8 +293,8 @@ def export(
     Plain BPE without stop words and uw models are exact in hf. Of the others the best form that can be said
     is written, and what is lost is printed.
 
-    --onto OLD writes OLD again, with the tokens behind its own that MODEL has beyond it. --verify then counts, too,
-    how texts were encoded before and now.
+    --onto OLD writes OLD again, byte for byte, with the tokens behind its own that MODEL has beyond it. --verify then
+    counts, too, how texts were encoded before and now.
 
     \b
     example:

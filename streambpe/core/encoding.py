@@ -354,6 +354,8 @@ class EncoderCore:
             raise ValueError("what is replayed are base symbols, and these are not")
         asked: list[Any] = [None, None]
         if tally is not None:
+            if self._tables.model.chunk.deletion:
+                raise ValueError("events with deletions are not counted")
             weights = np.ascontiguousarray(tally.weights, np.int64)
             events = _Tally(tally.n.ctypes.data, tally.stood.ctypes.data, 0, tally.disjoint, 0)
             asked = [ctypes.addressof(events), weights.ctypes.data]

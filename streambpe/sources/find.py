@@ -232,7 +232,7 @@ def _sources_in(folder: Path, counts: bool, warnings: list[str]) -> Iterator[Pat
         raise SourceError(f"{shown(why.filename)} cannot be looked into: {why.strerror}. Nothing was read.")
 
     for place, folders, names in os.walk(folder, onerror=stop):
-        for path in (Path(place, name) for name in folders):
+        for path in (Path(place, name) for name in sorted(folders)):
             if path.is_symlink():  # it may lead back to where it stands
                 warnings.append(f"{shown(path)} is a link to a folder: it is left out. Name that folder as a SOURCE.")
         for path in (Path(place, name) for name in names if _is_source_name(name, counts)):

@@ -391,9 +391,11 @@ def _reader(to: str, files: list[Path]) -> tuple[Callable[[str], list[int]], Cal
         )
     library = {"tiktoken": "tiktoken", "hf": "tokenizers", "gpt2": "tokenizers", "sentencepiece": "sentencepiece"}
     if to not in library:
-        back = Tokenizer.from_event_log(import_model(files[0])) if to == "boundless" else Tokenizer.load(files[0])
-        other = " (fastboundlessbpe was not run)" if to == "boundless" else ""
-        return back.encode_ordinary, back.decode_single_token_bytes, f"the file read back by streambpe{other}"
+        by = "the file read back by streambpe"
+        if to != "boundless":
+            return Tokenizer.load(files[0]).encode_ordinary, None, by
+        back = Tokenizer.from_event_log(import_model(files[0]))
+        return back.encode_ordinary, back.decode_single_token_bytes, f"{by} (fastboundlessbpe was not run)"
     package = need(library[to], "--verify", " The files were written.")
     if to == "tiktoken":
         return runpy.run_path(str(files[1]))["encoding"].encode_ordinary, None, library[to]
