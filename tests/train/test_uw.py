@@ -29,6 +29,7 @@ from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.superwords import stage2
+from streambpe.train.trainer import Trainer
 from tests import oracles
 from tests.runs import SMALL, cli, ended, log_of, rows
 from tests.samples import natural_text
@@ -316,8 +317,9 @@ def test_stopped_among_superwords_of_whole_characters_it_adds_up(tmp_path, monke
         if 260 in batch.id:
             stop.set()
 
+    config, roomy = TrainConfig.from_options(**options), Resources(8 * 10**9, 2)  # pairs are told where there is room
     with pytest.raises(Stopped):
-        learn(run, options, on_batch=on_batch, stop=stop, checkpoint_seconds=0)
+        Trainer(run, config, resources=roomy, on_batch=on_batch, stop=stop, checkpoint_seconds=0).run()
     assert rows(run, "SELECT value FROM facts WHERE key = 'pair_counts_at'") == [("5",)]
     assert check(run, resources=SMALL) == []
 
