@@ -28,10 +28,11 @@ from streambpe.store.parts import Part, PartWriter, list_parts
 from streambpe.store.run import Run
 from streambpe.store.unfinished import sources_in_tables
 from streambpe.text.chunker import ChunkCounts, Chunker
-from streambpe.text.patterns import Pattern, find_pattern
+from streambpe.text.patterns import Pattern
 from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.threads import stopped_by
 from streambpe.train.counting.sizes import Sizes
+from streambpe.train.counting.tasks import pattern_for
 from streambpe.train.counting.todo import find_todo
 from streambpe.train.counting.worker import prepared
 
@@ -44,13 +45,7 @@ def count_buckets(
 ) -> list[list[Part]]:
     """The counts of each bucket, as files in `place`. The run is locked, and counted to its end."""
     config = CountConfig(**json.loads(run.facts()["config"]))
-    pattern = find_pattern(
-        config.pattern,
-        gaps=config.gaps,
-        split_scripts=config.split_scripts,
-        prepared=config.prepares,
-        document_seconds=resources.document_seconds,
-    )
+    pattern = pattern_for(config, resources.document_seconds)
     refuse_other_tables(run.path, run.facts(), pattern, "reading its documents again")
     sources = _sources_again(run, pattern)
     counting = _Counting(place, of, config, pattern, resources)

@@ -17,7 +17,7 @@ import gzip
 import io
 import sys
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -40,51 +40,29 @@ _MOST_TEXT_LINE = 4096  # a longer line of text is cut anywhere
 _MOST_LINE = 16 << 20  # of JSON; a longer line is cut, and reading the window reports that it is no JSON
 
 
-@dataclass(frozen=True)
-class Window:
-    """A stretch of a source."""
-
-    block: Block
-    subset: int
-    disk_bytes: float  # how much of the source's file it stands for
+Window = tuple[Block, float]  # a stretch of a source, and how many bytes of the source's file it stands for
 
 
 def draw_windows(sources: Sequence[Source], wanted_bytes: int, pattern: Pattern) -> Iterator[Window]:
     """Windows of about `wanted_bytes` of the files' bytes, in order; all of the files if they have no more."""
-    number = 0
-    for source, starts in _starts(sources, wanted_bytes):
-        for block, disk_bytes in _blocks(source, starts, pattern):
-            yield Window(block, number % SUBSETS, disk_bytes)
-            number += 1
-
-
-def _starts(sources: Sequence[Source], wanted_bytes: int) -> Iterator[tuple[Source, list[int]]]:
-    """Every source that is sampled, and the places in its file where windows begin."""
     total = sum(source.bytes for source in sources)
     if not total:
         raise UsageError("The sources are empty: there is nothing to sample.")
-    step = max(total // max(SUBSETS, wanted_bytes // WINDOW_BYTES), WINDOW_BYTES)
+    whole = total <= wanted_bytes
+    step = WINDOW_BYTES if whole else max(total // max(SUBSETS, wanted_bytes // WINDOW_BYTES), WINDOW_BYTES)
     first = 0
     for source in sources:
-        beyond = first + source.bytes
-        if total <= wanted_bytes:
-            starts = list(range(0, source.bytes, WINDOW_BYTES))
-        else:
-            starts = [at - first for at in range(-(-first // step) * step, beyond, step)]
-        if starts:
-            yield source, starts
-        first = beyond
+        starts = range(0 if whole else -first % step, source.bytes, step)
+        first += source.bytes
+        if source.kind == "parquet":
+            yield from _rows(source, len(starts), pattern)
+        elif source.kind != "csv" and not compression_of(source.path):
+            yield from _lines(source, starts)
+        elif starts:
+            yield from _front(source, len(starts) * WINDOW_BYTES, pattern)
 
 
-def _blocks(source: Source, starts: list[int], pattern: Pattern) -> Iterator[tuple[Block, float]]:
-    if source.kind == "parquet":
-        return _rows(source, len(starts), pattern)
-    if source.kind == "csv" or compression_of(source.path):
-        return _front(source, len(starts) * WINDOW_BYTES, pattern)
-    return _lines(source, starts)
-
-
-def _lines(source: Source, starts: list[int]) -> Iterator[tuple[Block, float]]:
+def _lines(source: Source, starts: Sequence[int]) -> Iterator[Window]:
     """Windows of a plain file: each from the first line that begins in it to the end of the last such line."""
     most = _MOST_LINE if source.kind == "jsonl" else _MOST_TEXT_LINE
     stream = cast(io.BufferedReader, open_bytes(source)[0])
@@ -103,88 +81,50 @@ def _lines(source: Source, starts: list[int]) -> Iterator[tuple[Block, float]]:
             done = at + len(data)
 
 
-def _front(source: Source, wanted: int, pattern: Pattern) -> Iterator[tuple[Block, float]]:
+def _front(source: Source, wanted: int, pattern: Pattern) -> Iterator[Window]:
     """Blocks of a file that can only be read from its beginning, until about `wanted` bytes of it on disk were read."""
-    read = 0
-
-    def advance(more: int) -> None:
-        nonlocal read
-        read += more
-
+    read: list[int] = []
     found = []
-    blocks = cast(
-        Generator[Block, None, None], Reader(pattern, WINDOW_BYTES, _MOST_LINE, on_read=advance).blocks(source)
-    )
-    with contextlib.closing(blocks):
+    reader = Reader(pattern, WINDOW_BYTES, _MOST_LINE, on_read=read.append)
+    with contextlib.closing(cast(Generator[Block, None, None], reader.blocks(source))) as blocks:
         for block in blocks:
             found.append(block)
-            if read >= wanted:
+            if sum(read) >= wanted:
                 break
-    whole = bool(found) and found[-1].ends_source
+    disk_bytes = source.bytes if found and found[-1].ends_source else sum(read)
     for block in found:
-        yield block, (source.bytes if whole else read) / len(found)
+        yield replace(block, ends_source=True), disk_bytes / len(found)
 
 
-def _rows(source: Source, many: int, pattern: Pattern) -> Iterator[tuple[Block, float]]:
+def _rows(source: Source, many: int, pattern: Pattern) -> Iterator[Window]:
     """Rows of a Parquet file at even distances, each time as many as a window of the file holds."""
     with open_parquet(source) as file:
         rows = file.metadata.num_rows
     each = max(1, -(-rows * WINDOW_BYTES // source.bytes))
-    reader, done = Reader(pattern, WINDOW_BYTES, _MOST_LINE), 0
+    reader, stop = Reader(pattern, WINDOW_BYTES, _MOST_LINE), 0
     for number in range(many):
-        start = max(done, rows * number // many)
-        if start == rows:
+        start = max(stop, rows * number // many)
+        stop = min(start + each, rows)
+        if start == stop:
             return
-        values: list[str | None] = []
-        blocks = cast(Generator[Block, None, None], reader.blocks(source, [(0, start)] if start else []))
-        with contextlib.closing(blocks):
-            for block in blocks:
-                values += block.data[: each - len(values)]  # type: ignore[arg-type]
-                if len(values) == each:
-                    break
-        done = start + len(values)
-        yield Block(source, start, done, values, True), source.bytes * len(values) / rows
+        blocks = reader.blocks(source, [(0, start)] if start else [], stop)
+        values = cast(list[str | None], [value for block in blocks for value in block.data])
+        yield Block(source, start, stop, values, True), source.bytes * len(values) / rows
 
 
-class SampleFiles:
-    """Files like those of the corpus, one for each source that was sampled."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.arguments: list[str] = []  # the files as SOURCE arguments
-        self._source: Source | None = None
-        self._held: list[Block] = []
-
-    def add(self, block: Block) -> None:
-        """Add the next window; all windows of a source come one after another."""
-        if self._source is not None and block.source != self._source:
-            self.write()
-        self._source = block.source
-        self._held.append(block)
-
-    def write(self) -> None:
-        """Write the windows that are held of a source."""
-        if self._source is None:
-            return
-        source, held = self._source, self._held
-        self._source, self._held = None, []
-        name = f"{len(self.arguments):06d}{''.join(Path(source.path).suffixes[-2:])}"
-        path = self.folder / name
-        if source.kind == "parquet":
-            texts = [text for block in held for text in block.data]
-            pl.DataFrame({source.column: texts}, schema={source.column: pl.String}).write_parquet(path)
-        else:
-            path.write_bytes(_packed(b"".join(cast(bytes, block.data) for block in held), compression_of(source.path)))
-        with_field = source.kind in ("jsonl", "csv", "parquet") and source.column != "text"
-        self.arguments.append(f"{path}:{source.column}" if with_field else str(path))
+def write_sample(source: Source, blocks: Sequence[Block], stem: Path) -> str:
+    """Write the windows of a source as a file like it; returns it as a SOURCE argument."""
+    path = Path(f"{stem}{''.join(Path(source.path).suffixes[-2:])}")
+    if source.kind == "parquet":
+        texts = [text for block in blocks for text in block.data]
+        pl.DataFrame({source.column: texts}, schema={source.column: pl.String}).write_parquet(path)
+    else:
+        path.write_bytes(_packed(b"".join(cast(bytes, block.data) for block in blocks), compression_of(source.path)))
+    with_field = source.kind in ("jsonl", "csv", "parquet") and source.column != "text"
+    return f"{path}:{source.column}" if with_field else str(path)
 
 
 def _packed(data: bytes, compression: str) -> bytes:
     if compression == ".gz":
         return gzip.compress(data, 6)
     return zstd.compress(data) if compression == ".zst" else data
-
-
-def as_whole(block: Block) -> Block:
-    """A window as a source of its own."""
-    return replace(block, ends_source=True)
