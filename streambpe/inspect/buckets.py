@@ -7,14 +7,16 @@ The tables together take what a worker's table takes while counting; when they a
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from streambpe.core.strings import ChunkList
 from streambpe.count_config import CountConfig
 from streambpe.errors import RunError, SourceChanged, Stopped, UsageError, typed
 from streambpe.progress import Meter
@@ -136,16 +138,23 @@ class _Counting:
                 mine[:] = [merged]
 
 
-def write_counts(target: Path, pieces: Iterator[object] | Sequence[object]) -> Part:
-    """A file of counts."""
-    writer = PartWriter(target, run="")
+@contextlib.contextmanager
+def writing(target: Path, run: str = "") -> Iterator[PartWriter]:
+    """A file of counts, which is gone if an error comes before it is committed."""
+    writer = PartWriter(target, run=run)
     try:
-        for rows in pieces:
-            writer.write(rows)  # type: ignore[arg-type]
-        return writer.commit([])
+        yield writer
     except BaseException:
         writer.abandon()
         raise
+
+
+def write_counts(target: Path, pieces: Iterable[ChunkList]) -> Part:
+    """A file of counts."""
+    with writing(target) as writer:
+        for rows in pieces:
+            writer.write(rows)
+        return writer.commit([])
 
 
 def cyclic(parts: Sequence[Sequence[Part]], begin: int, many: int) -> list[Part]:

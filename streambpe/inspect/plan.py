@@ -152,9 +152,10 @@ def _refuse_options(how: Counting, config: TrainConfig, resources: Resources, re
     }  # fmt: skip
     for option, value in groups.items():
         if value:
+            more = " but for the memory, of which it takes more (`streambpe docs training`)" * (option == "--balance")
             raise UsageError(
-                f"{option}: the groups are known once they are counted. A forecast without it is much the same, but "
-                f"that --balance takes more memory (`streambpe docs training`). Leave it out."
+                f"{option}: the groups are known once they are counted. A forecast without it is much the same{more}. "
+                f"Leave it out."
             )
     if how.counts:
         raise UsageError("--counts: plan reads parts of texts. A table of counts is read whole, so train it and see.")
@@ -275,11 +276,12 @@ def print_plan(made: Plan, out: TextIO) -> None:
     """Print the forecast as lines."""
     each = f"{counted(made.sources, 'source')}, {format_size(made.source_bytes)}"
     sampled = "all of it" if made.read_share >= 1 else f"{made.read_share:.1%} of it read"
+    stages = ", ".join(f"{stage} {clock(took)}" for stage, took in made.stage_seconds.items() if took >= 0.5)
     where = "in memory" if made.learns_in_memory else "from disk, until the rest fits: slower"
     rows = [
         ("corpus", f"{each} on disk, {format_size(made.text_bytes)} of text; {sampled}"),
         ("chunks", f"about {made.chunks:,}, {made.distinct:,} distinct"),
-        ("time", f"about {clock(made.seconds)} ({_shown_stages(made.stage_seconds)})"),
+        ("time", f"about {clock(made.seconds)} ({stages})"),
         ("memory", f"about {format_size(made.memory_bytes)} with --memory {_flag(made.memory_limit_bytes)}; "
                    f"learning {where}"),
         ("disk", f"about {format_size(made.disk_bytes)} at most, {format_size(made.disk_left_bytes)} left at the end"),
@@ -301,7 +303,3 @@ def print_plan(made: Plan, out: TextIO) -> None:
 
 def _flag(size: int) -> str:
     return f"{size // 10**6}MB"
-
-
-def _shown_stages(stages: dict[str, float]) -> str:
-    return ", ".join(f"{stage} {clock(took)}" for stage, took in stages.items() if took >= 0.5)
