@@ -7,14 +7,16 @@ The tables together take what a worker's table takes while counting; when they a
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from streambpe.core.strings import ChunkList
 from streambpe.count_config import CountConfig
 from streambpe.errors import RunError, SourceChanged, Stopped, UsageError, typed
 from streambpe.progress import Meter
@@ -28,10 +30,11 @@ from streambpe.store.parts import Part, PartWriter, list_parts
 from streambpe.store.run import Run
 from streambpe.store.unfinished import sources_in_tables
 from streambpe.text.chunker import ChunkCounts, Chunker
-from streambpe.text.patterns import Pattern, find_pattern
+from streambpe.text.patterns import Pattern
 from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.threads import stopped_by
 from streambpe.train.counting.sizes import Sizes
+from streambpe.train.counting.tasks import pattern_for
 from streambpe.train.counting.todo import find_todo
 from streambpe.train.counting.worker import prepared
 
@@ -44,13 +47,7 @@ def count_buckets(
 ) -> list[list[Part]]:
     """The counts of each bucket, as files in `place`. The run is locked, and counted to its end."""
     config = CountConfig(**json.loads(run.facts()["config"]))
-    pattern = find_pattern(
-        config.pattern,
-        gaps=config.gaps,
-        split_scripts=config.split_scripts,
-        prepared=config.prepares,
-        document_seconds=resources.document_seconds,
-    )
+    pattern = pattern_for(config, resources.document_seconds)
     refuse_other_tables(run.path, run.facts(), pattern, "reading its documents again")
     sources = _sources_again(run, pattern)
     counting = _Counting(place, of, config, pattern, resources)
@@ -141,16 +138,23 @@ class _Counting:
                 mine[:] = [merged]
 
 
-def write_counts(target: Path, pieces: Iterator[object] | Sequence[object]) -> Part:
-    """A file of counts."""
-    writer = PartWriter(target, run="")
+@contextlib.contextmanager
+def writing(target: Path, run: str = "") -> Iterator[PartWriter]:
+    """A file of counts, which is gone if an error comes before it is committed."""
+    writer = PartWriter(target, run=run)
     try:
-        for rows in pieces:
-            writer.write(rows)  # type: ignore[arg-type]
-        return writer.commit([])
+        yield writer
     except BaseException:
         writer.abandon()
         raise
+
+
+def write_counts(target: Path, pieces: Iterable[ChunkList]) -> Part:
+    """A file of counts."""
+    with writing(target) as writer:
+        for rows in pieces:
+            writer.write(rows)
+        return writer.commit([])
 
 
 def cyclic(parts: Sequence[Sequence[Part]], begin: int, many: int) -> list[Part]:

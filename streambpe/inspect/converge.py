@@ -31,6 +31,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -42,7 +43,7 @@ from streambpe.config import TrainConfig
 from streambpe.core.strings import ChunkList
 from streambpe.encode.encoder import Encoder
 from streambpe.errors import Stopped, UsageError
-from streambpe.inspect.buckets import count_buckets, cyclic, write_counts
+from streambpe.inspect.buckets import count_buckets, cyclic, write_counts, writing
 from streambpe.inspect.columns import print_columns
 from streambpe.model.eventlog import EventLog, read_event_log
 from streambpe.progress import Meter
@@ -56,6 +57,7 @@ from streambpe.store.run import Run
 from streambpe.store.spans import Span
 from streambpe.store.training_files import log_path
 from streambpe.store.weights import check_weights, weighed_counts
+from streambpe.system import remove_folder
 from streambpe.train.counting.count import count
 from streambpe.train.counting.tables import text_bytes
 from streambpe.train.trainer import Trainer
@@ -159,10 +161,13 @@ def converge(
     refuse_like(folder, like, None)
     resources = resources or Resources.from_options()
     facts = {key: folder.facts()[key] for key in ("config", "versions")}
+    meter = meter or Meter("learning")
     scratch = Run(folder.path / "converge")
     with contextlib.ExitStack() as behind, scratch.lock():
         behind.callback(shutil.rmtree, scratch.path, ignore_errors=True)  # once the lock is given back
-        _clear(scratch)
+        place = scratch.path / "files"
+        remove_folder(place)  # a killed comparison may have left it
+        place.mkdir()
         with folder.lock():  # no count may replace the parts meanwhile
             fold(
                 folder,
@@ -170,82 +175,86 @@ def converge(
                 threads=resources.threads,
                 temp_dir=resources.temp_dir,
             )
-            meter = meter or Meter("learning")
             if by == "documents":
-                drawn, held_out = _draw_documents(
-                    folder, scratch.path, config, steps, draws or 3, resources, stop, meter
-                )
+                drawn, held_out = _draw_documents(folder, place, config, steps, draws or 3, resources, stop, meter)
             else:
-                prefixes, held, held_out = _prefixes(folder, scratch.path, config, by, steps)
-                drawn = [(prefixes, held)]
+                draw = _draw_chunks if by == "share" else _draw_groups
+                drawn, held_out = draw(folder, place, config, steps)
         if text:
-            held_run = scratch.path / "text"
-            count(held_run, list(text), options=json.loads(facts["config"]) | {"sequences": False},
-                  resources=resources, stop=stop)  # fmt: skip
-            drawn = [(prefixes, list(list_parts(Run(held_run)))) for prefixes, _ in drawn]
+            how = json.loads(facts["config"]) | {"sequences": False}
+            count(place / "text", list(text), options=how, resources=resources, stop=stop)
+            of_text = list(list_parts(Run(place / "text")))
+            drawn = [(prefixes, of_text) for prefixes, _ in drawn]
             held_out = ", ".join(text)
         plain = replace(config, weights={})
-        meter.begin("learning", sum(part.rows for prefixes, _ in drawn for _, part in prefixes), "chunks")
+        every = [part for prefixes, _ in drawn for _, parts in prefixes for part in parts]
+        meter.begin("learning", sum(part.rows for part in every), "chunks")
         compared = []
         for number, (prefixes, held) in enumerate(drawn, 1):
             learned = []
-            for name, part in prefixes:
+            for name, parts in prefixes:
                 on_step(name + f", draw {number} of {len(drawn)}" * (len(drawn) > 1))
-                learned.append((name, _learn(scratch.path / part.path.stem, facts, part, plain, resources, stop), part))
-                meter.advance(part.rows)
+                learned.append((name, *_learn(place / "run", facts, parts, plain, resources, stop)))
+                meter.advance(sum(part.rows for part in parts))
             compared.append(tuple(_compare(learned, held)))
-        if by != "documents":
-            return Convergence(by, held_out, compared[0])
-        means = tuple(_mean(same) for same in zip(*compared, strict=True))
-        return Convergence(by, held_out, means, tuple(compared))
-
-
-_FIGURES = (
-    "chunks", "bytes", "distinct", "size", "learned", "in_common", "order", "same_events", "bytes_per_token", "gain",
-)  # fmt: skip
+    if by != "documents":
+        return Convergence(by, held_out, compared[0])
+    means = tuple(_mean(same) for same in zip(*compared, strict=True))
+    return Convergence(by, held_out, means, tuple(compared))
 
 
 def _mean(steps: Sequence[Step]) -> Step:
     """The mean of the same step of several draws, and half of the distance between the least and the greatest."""
     means: dict[str, Any] = {}
     spread = {}
-    for name in _FIGURES:
-        values = [getattr(step, name) for step in steps]
-        if None in values:
-            means[name] = None
+    for name in Step.__annotations__:
+        if name in ("what", "spread"):
             continue
-        mean = sum(values) / len(values)
-        means[name] = round(mean) if isinstance(values[0], int) else mean
-        spread[name] = (max(values) - min(values)) / 2
+        values = [getattr(step, name) for step in steps]
+        means[name] = None
+        if None not in values:
+            mean = sum(values) / len(values)
+            means[name] = round(mean) if isinstance(values[0], int) else mean
+            spread[name] = (max(values) - min(values)) / 2
     return Step(what=steps[0].what, spread=spread if len(steps) > 1 else None, **means)
-
-
-def _clear(scratch: Run) -> None:
-    """Remove what a killed comparison left."""
-    for leftover in scratch.path.iterdir():
-        if leftover.is_dir():
-            shutil.rmtree(leftover)
-        elif leftover.name != "lock":
-            leftover.unlink()
 
 
 # ---------------------------------------------------------------------------------------------------------
 # prefixes
 
 
-def _prefixes(
-    run: Run, place: Path, config: TrainConfig, by: str, steps: int
-) -> tuple[list[tuple[str, Part]], list[Part], str]:
-    """(name, counts) of every prefix, smallest first; the counts held out, and a text that says what they are."""
-    parts = list_parts(run)
-    groups = parts_by_group(parts)
-    check_weights(run.path, groups, config.weights)
-    if config.balance:
-        raise UsageError("--balance: converge learns from parts of all counts together, without groups. Leave it out.")
-    if by == "share":
-        with weighed_counts(run, config.weights, place / "weighed") as counts:
-            made, held = _draw([counts], place, steps)
-        return made, [held], f"one chunk in {_HELD_OUT}, drawn from the counts"
+Drawn = list[tuple[list[tuple[str, list[Part]]], list[Part]]]  # draws: (prefixes, smallest first; what is held out)
+
+
+def _draw_chunks(run: Run, place: Path, config: TrainConfig, steps: int) -> tuple[Drawn, str]:
+    """Halve the counts again and again, in one pass; with a text that says what is held out."""
+    _check_groups(run, config)
+    generators = [np.random.RandomState(_LEVELS_SEED + level) for level in range(steps)]
+    with contextlib.ExitStack() as stack:
+        counts = stack.enter_context(weighed_counts(run, config.weights, place / "weighed"))
+        writers = [stack.enter_context(writing(place / f"prefix-{level}.parquet")) for level in range(steps)]
+        held = stack.enter_context(writing(place / "held.parquet"))
+        for frame in merge_ranges([counts], _RANGE_BYTES):
+            n = frame["n"].to_numpy()
+            out = generators[0].binomial(n, 1 / _HELD_OUT)
+            _write_drawn(held, frame, out)
+            n = n - out
+            _write_drawn(writers[0], frame, n)
+            for generator, writer in zip(generators[1:], writers[1:], strict=True):
+                n = generator.binomial(n, 0.5)
+                _write_drawn(writer, frame, n)
+        shares = [str(Fraction(1, 2**level)) if level else "all" for level in range(steps)]
+        made = [(share, [writer.commit([])]) for share, writer in zip(shares, writers, strict=True)]
+        return [(made[::-1], [held.commit([])])], f"one chunk in {_HELD_OUT}, drawn from the counts"
+
+
+def _write_drawn(writer: PartWriter, frame: pl.DataFrame, n: npt.NDArray[np.int64]) -> None:
+    writer.write(ChunkList.of(pl.DataFrame({"chunk": frame["chunk"], "n": n}).filter(pl.col("n") > 0)))
+
+
+def _draw_groups(run: Run, place: Path, config: TrainConfig, steps: int) -> tuple[Drawn, str]:
+    """The first group, the first two, and so on, but the last; with a text that says what is held out."""
+    groups = _check_groups(run, config)
     names = [name for name in groups if name]
     if len(names) < 3:
         raise UsageError(
@@ -253,76 +262,39 @@ def _prefixes(
             f"They are named while counting, with --group or --group-by."
         )
     made = []
-    for k in range(1, len(names)):
+    for k, name in enumerate(names[:-1], 1):
         with weighed_counts(run, config.weights, place / "weighed", only=names[:k]) as counts:
-            with _writing(place / f"prefix-{k}.parquet") as writer:
-                for rows in merged_lists([counts], _RANGE_BYTES):
-                    writer.write(rows)
-            made.append((names[k - 1], writer.commit([])))
-    return made, groups[names[-1]], f"source group {names[-1]}"
+            made.append((name, [write_counts(place / f"prefix-{k}.parquet", merged_lists([counts], _RANGE_BYTES))]))
+    return [(made, groups[names[-1]])], f"source group {names[-1]}"
 
 
-@contextlib.contextmanager
-def _writing(target: Path, run: str = "") -> Iterator[PartWriter]:
-    writer = PartWriter(target, run=run)
-    try:
-        yield writer
-    except BaseException:
-        writer.abandon()
-        raise
-
-
-def _draw(parts: Sequence[Part], place: Path, steps: int) -> tuple[list[tuple[str, Part]], Part]:
-    """Halve the counts again and again, in one pass: (share, counts), smallest first; and what is held out."""
-    generators = [np.random.RandomState(_LEVELS_SEED + level) for level in range(steps)]
-    with contextlib.ExitStack() as stack:
-        writers = [
-            stack.enter_context(_writing(place / f"prefix-{level}.parquet")) for level in range(steps)
-        ]  # fmt: skip
-        held = stack.enter_context(_writing(place / "held.parquet"))
-        for frame in merge_ranges(parts, _RANGE_BYTES):
-            n = frame["n"].to_numpy()
-            out = generators[0].binomial(n, 1 / _HELD_OUT)
-            _write_counts(held, frame, out)
-            n = n - out
-            _write_counts(writers[0], frame, n)
-            for generator, writer in zip(generators[1:], writers[1:], strict=True):
-                n = generator.binomial(n, 0.5)
-                _write_counts(writer, frame, n)
-        shares = [str(Fraction(1, 2**level)) if level else "all" for level in range(steps)]
-        made = [(share, writer.commit([])) for share, writer in zip(shares, writers, strict=True)]
-        return made[::-1], held.commit([])
-
-
-def _write_counts(writer: PartWriter, frame: pl.DataFrame, n: npt.NDArray[np.int64]) -> None:
-    writer.write(ChunkList.of(pl.DataFrame({"chunk": frame["chunk"], "n": n}).filter(pl.col("n") > 0)))
-
-
-Drawn = tuple[list[tuple[str, Part]], list[Part]]  # prefixes, and what is held out
+def _check_groups(run: Run, config: TrainConfig) -> dict[str, list[Part]]:
+    """The parts of each source group, of which --weight names no other."""
+    groups = parts_by_group(list_parts(run))
+    check_weights(run.path, groups, config.weights)
+    if config.balance:
+        raise UsageError("--balance: converge learns from parts of all counts together, without groups. Leave it out.")
+    return groups
 
 
 def _draw_documents(
     run: Run, place: Path, config: TrainConfig, steps: int, draws: int, resources: Resources,
     stop: threading.Event | None, meter: Meter,
-) -> tuple[list[Drawn], str]:  # fmt: skip
-    """(prefixes, counts held out) of each draw, and a text that says what is held out."""
+) -> tuple[Drawn, str]:  # fmt: skip
+    """Prefixes of documents, of others in each draw; with a text that says what is held out."""
     if config.weights or config.balance:
         what = "--balance: converge learns from counts"
         if not config.balance:
             what = "--weight: converge --by share knows weights; documents are taken"
         raise UsageError(f"{what} without groups. Nothing was changed. Leave it out.")
     buckets = count_buckets(run, place, BUCKETS, resources, stop, meter)
-    sizes = [BUCKETS >> level for level in range(steps - 1, 0, -1)]
+    sizes = {str(Fraction(1, 2**level)): BUCKETS >> level for level in range(steps - 1, 0, -1)}
+    sizes["all"] = BUCKETS - _HELD_BUCKETS
     drawn = []
-    for number in range(draws):
-        begin = number * BUCKETS // draws
-        made = []
-        for size in [*sizes, BUCKETS - _HELD_BUCKETS]:
-            rows = merged_lists(cyclic(buckets, begin + _HELD_BUCKETS, size), _RANGE_BYTES)
-            share = "all" if size > BUCKETS // 2 else str(Fraction(size, BUCKETS))
-            made.append((share, write_counts(place / f"draw-{number}-{size}.parquet", rows)))
+    for begin in (number * BUCKETS // draws for number in range(draws)):
+        made = [(share, cyclic(buckets, begin + _HELD_BUCKETS, size)) for share, size in sizes.items()]
         held = cyclic(buckets, begin, _HELD_BUCKETS)
-        if not all(part.rows for _, part in made) or not held:
+        if not all(parts for _, parts in made) or not held:
             raise UsageError(
                 f"{run.path} has too few documents to be divided into {BUCKETS} buckets: one that is needed is empty. "
                 f"Nothing was changed. Draw chunks instead: --by share."
@@ -336,20 +308,21 @@ def _draw_documents(
 
 
 def _learn(
-    place: Path, facts: dict[str, str], part: Part, config: TrainConfig, resources: Resources,
+    place: Path, facts: dict[str, str], parts: Sequence[Part], config: TrainConfig, resources: Resources,
     stop: threading.Event | None,
-) -> EventLog:  # fmt: skip
-    """The event log of a training on these counts, in a run of its own that is gone afterwards."""
+) -> tuple[EventLog, Part]:  # fmt: skip
+    """The event log of a training on the sum of these counts, in a run of its own that is gone afterwards; the sum."""
     run = Run(place)
     with run.lock():
         run.create(facts)
-        with _writing(run.counts / "part-00001.parquet", run.number) as writer:
+        with writing(run.counts / "part-00001.parquet", run.number) as writer:
             size = 0
-            for rows in merged_lists([part], _RANGE_BYTES):
+            for rows in merged_lists(parts, _RANGE_BYTES):
                 writer.write(rows)
                 size += text_bytes(rows)
-            span = Span(str(part.path), "counts", "", 0, part.rows, 0, size, 0, 0, 0, "", "part-00001", 0, 0, "last")
-            writer.commit([span])
+            part = writer.commit(
+                [Span("prefix", "counts", "", 0, writer.rows, 0, size, 0, 0, 0, "", "part-00001", 0, 0, "last")]
+            )
     try:
         Trainer(run, config, resources=resources, stop=stop).run()
     except Stopped as stopped:
@@ -357,8 +330,8 @@ def _learn(
             "Stopped. A comparison keeps nothing: give the same command again.", stopped.signal_number
         ) from None
     log = read_event_log(log_path(run, "main"))
-    shutil.rmtree(place)
-    return log
+    remove_folder(place)
+    return log, part
 
 
 def _compare(learned: Sequence[tuple[str, EventLog, Part]], held: Sequence[Part]) -> Iterator[Step]:
@@ -368,26 +341,26 @@ def _compare(learned: Sequence[tuple[str, EventLog, Part]], held: Sequence[Part]
     for what, log, part in learned:
         tokens = learned_tokens(log)
         either = set(tokens) | set(last)
-        same = next(
-            (i for i, (a, b) in enumerate(zip(log.events, last_log.events, strict=False))
-             if (a.op, a.left, a.right, a.id) != (b.op, b.left, b.right, b.id)),
-            min(len(log.events), len(last_log.events)),
-        )  # fmt: skip
+        pairs = zip(_decisions(log), _decisions(last_log), strict=False)
         measured = bytes_per_token(log, held)
         yield Step(
             what=what,
             chunks=part.total,
-            bytes=sum(text_bytes(rows) for rows in merged_lists([part], _RANGE_BYTES)),
+            bytes=part.spans.total("text_bytes"),
             distinct=part.rows,
             size=Encoder(log).model.vocabulary.size,
             learned=len(tokens),
             in_common=len(set(tokens) & set(last)) / len(either) if either else 1.0,
             order=rank_correlation(tokens, last),
-            same_events=same,
+            same_events=sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)),
             bytes_per_token=measured,
             gain=measured / before - 1 if measured and before else None,
         )
         before = measured
+
+
+def _decisions(log: EventLog) -> Iterator[tuple[object, ...]]:
+    return ((event.op, event.left, event.right, event.id) for event in log.events)
 
 
 def learned_tokens(log: EventLog) -> list[bytes]:
@@ -420,6 +393,13 @@ def bytes_per_token(log: EventLog, held: Sequence[Part]) -> float | None:
     return size / tokens if tokens else None
 
 
+_COLUMNS = {
+    "chunks": ("chunks", ",.0f"), "distinct": ("distinct", ",.0f"), "learned": ("learned", ",.0f"),
+    "in common": ("in_common", ".1%"), "order": ("order", ".3f"), "bytes/token": ("bytes_per_token", ".4f"),
+    "gain": ("gain", "+.2%"),
+}  # fmt: skip
+
+
 def _shown(step: Step, name: str, how: str) -> str:
     """A figure, and its spread if it has one."""
     value = getattr(step, name)
@@ -431,20 +411,8 @@ def _shown(step: Step, name: str, how: str) -> str:
 
 def print_convergence(found: Convergence, out: TextIO) -> None:
     """Print a table, and in words whether more text matters."""
-    heads = ("prefix", "chunks", "distinct", "learned", "in common", "order", "bytes/token", "gain")
-    rows = [
-        (
-            step.what,
-            _shown(step, "chunks", ",.0f"),
-            _shown(step, "distinct", ",.0f"),
-            _shown(step, "learned", ",.0f"),
-            _shown(step, "in_common", ".1%"),
-            _shown(step, "order", ".3f"),
-            _shown(step, "bytes_per_token", ".4f"),
-            _shown(step, "gain", "+.2%"),
-        )
-        for step in found.steps
-    ]
+    heads = ("prefix", *_COLUMNS)
+    rows = [(step.what, *(_shown(step, name, how) for name, how in _COLUMNS.values())) for step in found.steps]
     print_columns([heads, *rows], 1, out)
     out.write(f"\nbytes/token on: {found.held_out}\n")
     if len(found.draws) > 1:

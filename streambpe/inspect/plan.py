@@ -11,27 +11,26 @@ All that is known of the machine is what the rehearsal measured on it. docs/plan
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import tempfile
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
+import numpy as np
 import polars as pl
 
 from streambpe.config import TrainConfig
-from streambpe.core.strings import ChunkList, merge
 from streambpe.count_config import CountConfig, Counting
 from streambpe.errors import UsageError, typed
-from streambpe.inspect.forecast import Forecast, Grown, Growth, forecast, growth_ratio, memory_in_proportion
+from streambpe.inspect.forecast import Forecast, Grown, Growth
 from streambpe.inspect.rehearsal import Rehearsal, rehearse
-from streambpe.inspect.sample import SUBSETS, SampleFiles, as_whole, draw_windows
+from streambpe.inspect.sample import SUBSETS, draw_windows, sample_path, writing_sample
 from streambpe.plurals import counted
 from streambpe.progress import Meter, clock
-from streambpe.resources import SMALLEST_MEMORY_BYTES, Resources, format_size, release_memory
+from streambpe.resources import SMALLEST_MEMORY_BYTES, SMALLEST_SUPERWORDS_BYTES, Resources, format_size, release_memory
 from streambpe.runners.ray import refuse_missing_engine, workers_on
 from streambpe.sources.decode import block_text, naming_documents
 from streambpe.sources.find import find_sources
@@ -39,14 +38,15 @@ from streambpe.sources.samples import sampled
 from streambpe.sources.source import BadUtf8, Source
 from streambpe.system import available_memory
 from streambpe.text.chunker import ChunkCounts, Chunker
-from streambpe.text.patterns import Pattern, find_pattern
+from streambpe.text.patterns import Pattern
 from streambpe.train.commands import counting_for, describe_job
 from streambpe.train.counting.spread import on_ray, workers_for
+from streambpe.train.counting.tasks import pattern_for
 from streambpe.train.counting.worker import prepared
-from streambpe.train.opening import fits_in_memory
 from streambpe.train.superwords.forecast import processes_for
 
 REHEARSE_BYTES = 32 * 10**6
+_SUBSETS_BYTES = 24 << 20  # of the chunks whose growth is followed
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,85 @@ def plan(
 ) -> Plan:
     """Forecast a training of these sources; writes only to a temporary folder. `meter` is told how far it is."""
     config, resources = config or TrainConfig(), resources or Resources.from_options()
+    stop, meter = stop or threading.Event(), meter or Meter("sampling")
     resources.check_superwords(config.superwords)
     refuse_missing_engine(resources.engine)
     how = counting_for(like, config, Counting.of(counting))
+    options = CountConfig(**how.options)
+    _refuse_options(how, config, resources, rehearse_bytes)
+    found, warnings = _find_sources(sources, how, options)
+    pattern = pattern_for(options, resources.document_seconds)
+    source_bytes = sum(source.bytes for source in found)
+    with tempfile.TemporaryDirectory(prefix="streambpe-plan-", dir=resources.temp_dir) as place:
+        resources = replace(resources, temp_dir=None)  # then files are spilled into the run, which is measured
+        sample, run = Path(place) / "sample", Path(place) / "run"
+        sample.mkdir()
+        meter.total = min(rehearse_bytes, source_bytes)
+        files, grown = grow(found, rehearse_bytes, pattern, options, config, sample, meter)
+        release_memory()  # the rehearsal takes --memory beside what this process keeps
+        rehearsed = rehearse(run, describe_job(files, how, config, resources), stop, meter)
+        forecast = Forecast(grown, rehearsed, resources)
+        if config.superwords == "none" and not forecast.in_memory:
+            less = replace(resources, memory_bytes=forecast.less_memory())
+            forecast.learner = rehearse(run, describe_job([], how, config, less), stop, meter, "from_disk")
+    processes, nodes = workers_for(found, pattern, resources), 0
+    if resources.engine == "ray":
+        processes, nodes = workers_on(on_ray(resources, None, ()))
+    corpus = rehearsed.corpus or {"documents": 0, "bytes": 0, "chunks": 0}
+    text_bytes, chunks = round(corpus["bytes"] * forecast.text), round(corpus["chunks"] * forecast.text)
+    suits, superword_processes = forecast.suitable_memory(), {}
+    if config.superwords != "none":
+        suits = max(suits, SMALLEST_SUPERWORDS_BYTES)
+        documents = round(corpus["documents"] * forecast.text)
+        superword_processes = processes_for(config, chunks + documents, text_bytes, resources)
+    stages = forecast.stage_seconds()
+    disk_bytes, disk_left_bytes = forecast.disk_bytes()
+    return Plan(
+        sources=len(found),
+        source_bytes=source_bytes,
+        read_share=grown.share,
+        text_bytes=text_bytes,
+        chunks=chunks,
+        distinct=round(grown.distinct.at(forecast.text)),
+        places=forecast.all_places,
+        memory_limit_bytes=resources.memory_bytes,
+        memory_bytes=forecast.memory_bytes(),
+        learns_in_memory=forecast.in_memory,
+        memory_suits_bytes=suits,
+        disk_bytes=disk_bytes,
+        disk_left_bytes=disk_left_bytes,
+        seconds=round(sum(stages.values()), 2),
+        stage_seconds=stages,
+        processes=processes,
+        superword_processes=superword_processes,
+        nodes=nodes,
+        notes=(*warnings, *_notes(suits, rehearsed, config, grown)),
+    )
+
+
+def _refuse_options(how: Counting, config: TrainConfig, resources: Resources, rehearse_bytes: int) -> None:
+    groups = {
+        "--group": how.groups, "--group-by": how.group_by, "--weight": config.weights, "--balance": config.balance
+    }  # fmt: skip
+    for option, value in groups.items():
+        if value:
+            more = " but for the memory, of which it takes more (`streambpe docs training`)" * (option == "--balance")
+            raise UsageError(
+                f"{option}: the groups are known once they are counted. A forecast without it is much the same{more}. "
+                f"Leave it out."
+            )
     if how.counts:
         raise UsageError("--counts: plan reads parts of texts. A table of counts is read whole, so train it and see.")
+    if how.stdin_name != "-":
+        raise UsageError("--stdin-name: plan does not read standard input. Leave it out.")
+    if rehearse_bytes < 1:
+        raise UsageError("--rehearse 0: there is nothing to learn from. The default, 32MB, suits most corpora.")
+    if resources.temp_dir is not None and not resources.temp_dir.is_dir():
+        raise UsageError(f"--temp-dir {resources.temp_dir} is no folder.")
+
+
+def _find_sources(sources: Sequence[str], how: Counting, options: CountConfig) -> tuple[list[Source], list[str]]:
+    """The sources, of all of which parts can be read; and warnings."""
     for source in sources:
         if (Path(source) / "state.duckdb").is_file():
             raise UsageError(
@@ -106,92 +180,24 @@ def plan(
     found, warnings = find_sources(sources, how)
     if not found:
         raise UsageError("Nothing to plan: name at least one SOURCE.")
-    if "bad_utf8" in how.options:
-        found = [replace(source, any_bytes=True) for source in found]
     if any(source.is_stream for source in found):
         raise UsageError(
             "Standard input can be read only once, and plan reads a part of its sources: save it as a file."
         )
-    if how.groups or how.group_by:
-        raise UsageError(
-            "--group and --group-by: keeping counts of groups apart costs hardly anything; a forecast without is the "
-            "same. Leave them out."
-        )
-    if how.stdin_name != "-":
-        raise UsageError("--stdin-name: plan does not read standard input. Leave it out.")
-    if config.weights:
-        raise UsageError(
-            "--weight: the groups are known once they are counted; a forecast without it is much the same."
-        )
-    if config.balance:
-        raise UsageError(
-            "--balance: the groups are known once they are counted. A forecast without it tells of everything but the "
-            "memory, which --balance takes more of (`streambpe docs training`)."
-        )
-    options = CountConfig(**how.options)
     whole = next((source for source in found if source.kind == "txt"), None)
     if options.one_in > 1 and whole is not None:
         raise UsageError(
             f"--sample {options.sample}: {whole.path} is one document, and plan reads parts of it, which do not tell "
             f"whether it is in the sample. Nothing was changed. Leave --sample out: a sample takes less."
         )
-    pattern = find_pattern(
-        options.pattern,
-        gaps=options.gaps,
-        split_scripts=options.split_scripts,
-        prepared=options.prepares,
-        document_seconds=resources.document_seconds,
-    )
-    if rehearse_bytes < 1:
-        raise UsageError("--rehearse 0: there is nothing to learn from. The default, 32MB, suits most corpora.")
-    stop = stop or threading.Event()
-    if resources.temp_dir is not None and not resources.temp_dir.is_dir():
-        raise UsageError(f"--temp-dir {resources.temp_dir} is no folder.")
-    with tempfile.TemporaryDirectory(prefix="streambpe-plan-", dir=resources.temp_dir) as place:
-        resources = replace(resources, temp_dir=None)  # then files are spilled into the run, which is measured
-        folder = Path(place)
-        (folder / "sample").mkdir()
-        files = SampleFiles(folder / "sample")
-        meter = meter or Meter("sampling")
-        meter.total = min(rehearse_bytes, sum(source.bytes for source in found))
-        grown = grow(found, rehearse_bytes, pattern, options, config, files, meter)
-        release_memory()  # the rehearsal takes --memory beside what this process keeps
-        job = describe_job(files.arguments, how, config, resources)
-        rehearsed = rehearse(folder / "run", job, stop, meter=meter)
-        places = rehearsed.batches[0]["places"] if rehearsed.batches else 0
-        if config.superwords == "none" and not fits_in_memory(
-            round(places * growth_ratio(grown.places, 1 / grown.share)), resources.memory_bytes
-        ):
-            less = replace(resources, memory_bytes=memory_in_proportion(resources.memory_bytes, grown))
-            again = describe_job([], how, config, less)
-            rehearsed.from_disk = rehearse(folder / "run", again, stop, "from_disk", meter)
-    processes, nodes = workers_for(found, pattern, resources), 0
-    if resources.engine == "ray":
-        processes, nodes = workers_on(on_ray(resources, None, ()))
-    made = forecast(grown, rehearsed, config, resources)
-    return Plan(
-        sources=len(found),
-        source_bytes=sum(source.bytes for source in found),
-        read_share=grown.share,
-        memory_limit_bytes=resources.memory_bytes,
-        processes=processes,
-        superword_processes=_superword_processes(made, config, grown, resources),
-        nodes=nodes,
-        notes=tuple(warnings + _notes(made, rehearsed, config, grown)),
-        **made,
-    )
+    if "bad_utf8" in how.options:
+        found = [replace(source, any_bytes=True) for source in found]
+    return found, warnings
 
 
-def _superword_processes(made: Forecast, config: TrainConfig, grown: Grown, resources: Resources) -> dict[str, int]:
-    if config.superwords == "none":
-        return {}
-    places = made["chunks"] + round(grown.documents / grown.share)
-    return processes_for(config, places, made["text_bytes"], resources)
-
-
-def _notes(made: Forecast, rehearsed: Rehearsal, config: TrainConfig, grown: Grown) -> list[str]:
+def _notes(suits: int, rehearsed: Rehearsal, config: TrainConfig, grown: Grown) -> list[str]:
     notes = []
-    if made["memory_suits_bytes"] > available_memory():
+    if suits > available_memory():
         notes.append(
             f"This machine has {format_size(available_memory())} of memory: learning will go from disk whatever "
             f"--memory says."
@@ -216,68 +222,81 @@ def grow(
     pattern: Pattern,
     options: CountConfig,
     config: TrainConfig,
-    files: SampleFiles,
+    folder: Path,
     meter: Meter,
-) -> Grown:
-    chunker = Chunker(pattern)
-    counts = [ChunkCounts(chunker, 1 << 40) for _ in range(SUBSETS)]
-    text_bytes = documents = 0
-    disk_bytes, count_seconds = 0.0, 0.0
+) -> tuple[list[str], Grown]:
+    """Write the sample as files in a folder, and count it: (the files as SOURCE arguments, how it grows)."""
+    chunker, subsets = Chunker(pattern), Subsets()
+    files: list[str] = []
+    disk_bytes = 0.0
     policy: BadUtf8 = options.bad_utf8  # type: ignore[assignment]
-    with contextlib.closing(files):
-        for window in draw_windows(sources, rehearse_bytes, pattern):
-            files.add(window.block)
-            disk_bytes += window.disk_bytes
-            meter.advance(round(window.disk_bytes))
-            block = as_whole(window.block)
-            made = block_text(block, policy, options.bad_lines)
-            made = prepared(block, sampled(block, made, options.one_in, policy), options)
-            began = time.perf_counter()
-            with naming_documents(block, policy, made.chosen):
-                counts[window.subset].add(made.text)
-            count_seconds += time.perf_counter() - began
-            text_bytes += len(made.text) - made.documents
-            documents += made.documents
-    if not text_bytes:
+    windows = draw_windows(sources, rehearse_bytes, pattern)
+    for source, of_source in itertools.groupby(windows, key=lambda window: window[0].source):
+        path, argument = sample_path(source, folder / f"{len(files):06d}")
+        files.append(argument)
+        with writing_sample(source, path) as write:
+            for block, its_bytes in of_source:
+                write(block)
+                disk_bytes += its_bytes
+                meter.advance(round(its_bytes))
+                made = block_text(block, policy, options.bad_lines)
+                made = prepared(block, sampled(block, made, options.one_in, policy), options)
+                counts = ChunkCounts(chunker, 1 << 40)
+                with naming_documents(block, policy, made.chosen):
+                    counts.add(made.text)
+                subsets.add(counts)
+    if not subsets.rows:
         if options.one_in > 1:
             raise UsageError(
                 f"No document of the part that is read is in --sample {options.sample}: there is nothing to plan from. "
                 f"Nothing was changed. Read more with --rehearse."
             )
         raise UsageError("The sources hold no text: there is nothing to plan.")
-    held = sum(count.held for count in counts)
-    began = time.perf_counter()
-    lists = [count.take() for count in counts]
-    sort_seconds = time.perf_counter() - began
-    distinct = max(1, sum(len(one) for one in lists))
-    levels = _levels(lists, config)
-    return Grown(
-        share=min(1.0, disk_bytes / sum(source.bytes for source in sources)),
-        text_bytes=text_bytes,
-        documents=documents,
-        distinct=Growth(tuple(level[0] for level in levels)),
-        places=Growth(tuple(level[1] for level in levels)),
-        bytes_a_chunk=held / distinct,
-        count_seconds=count_seconds / text_bytes,
-        sort_seconds=sort_seconds / distinct,
-    )
+    distinct, places = subsets.growth(config.freq_cutoff)
+    bytes_a_chunk = subsets.counted_bytes / subsets.rows
+    return files, Grown(min(1.0, disk_bytes / sum(source.bytes for source in sources)), distinct, places, bytes_a_chunk)
 
 
-def _levels(lists: list[ChunkList], config: TrainConfig) -> list[tuple[float, float]]:
-    """(distinct chunks, places) in unions of 1, 2, 4, ... subsets: means over all unions of one size."""
-    levels = []
-    while True:
-        sizes = [_size(one.frame(), config) for one in lists]
-        levels.append((sum(a for a, _ in sizes) / len(sizes), sum(b for _, b in sizes) / len(sizes)))
-        if len(lists) == 1:
-            return levels
-        lists = [merge(lists[i : i + 2]) for i in range(0, len(lists), 2)]
+class Subsets:
+    """The distinct chunks of the windows, dealt out to SUBSETS tables; where they are too many, those whose hash ends
+    in some zeros, which stand for all."""
+
+    def __init__(self) -> None:
+        self.rows = self.counted_bytes = 0  # distinct chunks in each window, and the memory that counting them took
+        self._windows = self._zeros = 0
+        self._tables = [pl.DataFrame(schema={"chunk": pl.String, "n": pl.Int64})] * SUBSETS
+
+    def add(self, counts: ChunkCounts) -> None:
+        """Add the chunks of the next window."""
+        self.counted_bytes += counts.held
+        window = counts.take().frame()
+        self.rows += len(window)
+        number = self._windows % SUBSETS
+        self._windows += 1
+        self._tables[number] = _sum([self._tables[number], self._thinned(window)])
+        while sum(table.estimated_size() for table in self._tables) > _SUBSETS_BYTES:
+            self._zeros += 1
+            self._tables = [self._thinned(table) for table in self._tables]
+
+    def _thinned(self, table: pl.DataFrame) -> pl.DataFrame:
+        return table.filter(pl.col("chunk").hash() % (1 << self._zeros) == 0) if self._zeros else table
+
+    def growth(self, freq_cutoff: int) -> tuple[Growth, Growth]:
+        """Of the distinct chunks, and of the places of those that count enough."""
+        tables, levels = self._tables, []
+        while True:
+            words = [table.filter(pl.col("n") >= freq_cutoff)["chunk"].str.len_bytes() for table in tables]
+            places = sum(int((sizes.filter(sizes > 1) + 1).sum()) for sizes in words)
+            means = np.array([sum(map(len, tables)), places]) / len(tables)
+            levels.append((means * (1 << self._zeros)).tolist())
+            if len(tables) == 1:
+                distinct, of_places = zip(*levels, strict=True)
+                return Growth(distinct), Growth(of_places)
+            tables = [_sum(tables[at : at + 2]) for at in range(0, len(tables), 2)]
 
 
-def _size(frame: pl.DataFrame, config: TrainConfig) -> tuple[int, int]:
-    words = frame.filter(pl.col("n") >= config.freq_cutoff)["chunk"].str.len_bytes()
-    words = words.filter(words > 1)
-    return frame.height, int(words.sum()) + len(words)
+def _sum(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(tables).group_by("chunk").agg(pl.col("n").sum())
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -288,11 +307,12 @@ def print_plan(made: Plan, out: TextIO) -> None:
     """Print the forecast as lines."""
     each = f"{counted(made.sources, 'source')}, {format_size(made.source_bytes)}"
     sampled = "all of it" if made.read_share >= 1 else f"{made.read_share:.1%} of it read"
+    stages = ", ".join(f"{stage} {clock(took)}" for stage, took in made.stage_seconds.items() if took >= 0.5)
     where = "in memory" if made.learns_in_memory else "from disk, until the rest fits: slower"
     rows = [
         ("corpus", f"{each} on disk, {format_size(made.text_bytes)} of text; {sampled}"),
         ("chunks", f"about {made.chunks:,}, {made.distinct:,} distinct"),
-        ("time", f"about {clock(made.seconds)} ({_shown_stages(made.stage_seconds)})"),
+        ("time", f"about {clock(made.seconds)} ({stages})"),
         ("memory", f"about {format_size(made.memory_bytes)} with --memory {_flag(made.memory_limit_bytes)}; "
                    f"learning {where}"),
         ("disk", f"about {format_size(made.disk_bytes)} at most, {format_size(made.disk_left_bytes)} left at the end"),
@@ -314,7 +334,3 @@ def print_plan(made: Plan, out: TextIO) -> None:
 
 def _flag(size: int) -> str:
     return f"{size // 10**6}MB"
-
-
-def _shown_stages(stages: dict[str, float]) -> str:
-    return ", ".join(f"{stage} {clock(took)}" for stage, took in stages.items() if took >= 0.5)

@@ -25,7 +25,6 @@ from streambpe.system import tree_memory
 from streambpe.threads import stopped_by
 
 _LOOK_SECONDS = 0.02
-_LOOKS_AT_DISK = 5  # one look in so many also measures the disk
 
 
 @dataclass
@@ -44,62 +43,42 @@ class Rehearsal:
     superword_bytes: int = 0  # of peak_disk_bytes, what was made of the documents
     corpus: CorpusFacts | None = None
     batches: list[PassRow] = field(default_factory=list)
-    from_disk: Rehearsal | None = None  # learning once more, with memory in proportion to the sample
 
 
-def rehearse(run: Path, job: Job, stop: threading.Event, name: str = "main", meter: Meter | None = None) -> Rehearsal:
+def rehearse(run: Path, job: Job, stop: threading.Event, meter: Meter, name: str = "main") -> Rehearsal:
     """Run a job in a process of its own; measure its memory and disk often, and read its status as it prints it.
 
     `meter` is told how far it is."""
     put_job(Run(run), name, job)
     found = Rehearsal()
-    counting = not job.counted
     told: list[str] = []
     began = time.monotonic()
     command = [sys.executable, "-m", "streambpe", "resume", str(run), "--name", name, "--progress", "jsonl"]
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
     def listen() -> None:
-        nonlocal counting
         assert child.stderr is not None
         for line in child.stderr:
             if not line.startswith(b"{"):
                 told.append(line.decode(errors="replace").strip())
                 continue
             status = json.loads(line)
-            if meter is not None:
-                meter.begin(f"rehearsal: {status['stage']}", status["total"] or 0, status["unit"], status["done"])
+            meter.begin(f"rehearsal: {status['stage']}", status["total"] or 0, status["unit"], status["done"])
             found.stages.update(status["stage_seconds"])
             found.corpus = status.get("corpus", found.corpus)
-            counting = counting and "learning" not in found.stages and "preparing" not in found.stages
 
     listener = threading.Thread(target=listen, daemon=True)
-    listener.start()
-    looks = 0
-    try:
-        while child.poll() is None:
-            if stop.is_set():
-                raise Stopped("Stopped. A plan keeps nothing.", stopped_by(stop))
-            memory = tree_memory(child.pid)
-            if looks % _LOOKS_AT_DISK == 0:
-                disk = folder_bytes(run)
-                if disk > found.peak_disk_bytes:
-                    work = (run / "training" / name).glob("superwords-*")
-                    found.peak_disk_bytes, found.superword_bytes = disk, sum(map(folder_bytes, work))
-            if counting:
-                found.count_peak_bytes = max(found.count_peak_bytes, memory)
-                found.counted_disk_bytes = disk
-            else:
-                found.learn_peak_bytes = max(found.learn_peak_bytes, memory)
-            looks += 1
-            time.sleep(_LOOK_SECONDS)
-    finally:
-        if child.poll() is None:
-            child.kill()
-        child.wait()
-        listener.join()
-        assert child.stderr is not None
-        child.stderr.close()
+    with child:
+        listener.start()
+        try:
+            while child.poll() is None:
+                if stop.is_set():
+                    raise Stopped("Stopped. A plan keeps nothing.", stopped_by(stop))
+                _look(found, run, child.pid, name, counting=not job.counted)
+                time.sleep(_LOOK_SECONDS)
+        finally:
+            child.kill()  # unless it has ended
+            listener.join()
     found.seconds = time.monotonic() - began
     if child.returncode:
         raise _refused(told, child.returncode)
@@ -110,6 +89,19 @@ def rehearse(run: Path, job: Job, stop: threading.Event, name: str = "main", met
         use_training(con, name)
         found.batches = list_batches(con)
     return found
+
+
+def _look(found: Rehearsal, run: Path, pid: int, name: str, *, counting: bool) -> None:
+    """Measure the process and its run now."""
+    memory, disk = tree_memory(pid), folder_bytes(run)
+    if disk > found.peak_disk_bytes:
+        work = (run / "training" / name).glob("superwords-*")
+        found.peak_disk_bytes, found.superword_bytes = disk, sum(map(folder_bytes, work))
+    if counting and not {"learning", "preparing"} & found.stages.keys():
+        found.count_peak_bytes = max(found.count_peak_bytes, memory)
+        found.counted_disk_bytes = disk
+    else:
+        found.learn_peak_bytes = max(found.learn_peak_bytes, memory)
 
 
 def _refused(told: Sequence[str], code: int) -> StreambpeError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import io
 import json
@@ -23,10 +22,10 @@ from backports import zstd
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, SourceOptions
 from streambpe.errors import SourceError, Stopped, UsageError
-from streambpe.inspect.forecast import Grown, Growth, forecast, memory_in_proportion
+from streambpe.inspect.forecast import Forecast, Grown, Growth
 from streambpe.inspect.plan import Plan, grow, plan, print_plan
 from streambpe.inspect.rehearsal import Rehearsal
-from streambpe.inspect.sample import SUBSETS, WINDOW_BYTES, SampleFiles, draw_windows
+from streambpe.inspect.sample import SUBSETS, WINDOW_BYTES, draw_windows, writing_sample
 from streambpe.progress import Meter
 from streambpe.resources import Resources
 from streambpe.sources.find import find_sources
@@ -60,23 +59,22 @@ def drawn(path: Path, wanted: int) -> list:
 
 @pytest.mark.long
 def test_windows_are_the_same_every_time_and_apart(large):
-    """At even distances, in the order of the file, whole lines, each in the next subset."""
+    """At even distances, in the order of the file, whole lines."""
     windows = drawn(large, SUBSETS * WINDOW_BYTES)
     assert windows == drawn(large, SUBSETS * WINDOW_BYTES)
-    assert [window.subset for window in windows] == [i % SUBSETS for i in range(len(windows))]
     whole = large.read_bytes()
-    places = [whole.index(window.block.data) for window in windows]
+    places = [whole.index(block.data) for block, _ in windows]
     assert SUBSETS <= len(windows) <= SUBSETS + 1
-    for place, window, after in zip(places, windows, [*places[1:], len(whole)], strict=True):
-        assert window.disk_bytes == len(window.block.data) <= after - place
-        for line in window.block.data.splitlines():
+    for place, (block, disk_bytes), after in zip(places, windows, [*places[1:], len(whole)], strict=True):
+        assert disk_bytes == len(block.data) <= after - place
+        for line in block.data.splitlines():
             json.loads(line)
 
 
 def test_a_small_corpus_is_taken_whole(large):
     """Every byte is in one window."""
     windows = drawn(large, 10**9)
-    assert b"".join(window.block.data for window in windows) == large.read_bytes()
+    assert b"".join(block.data for block, _ in windows) == large.read_bytes()
 
 
 def test_text_without_line_breaks_is_cut_anywhere(tmp_path):
@@ -85,7 +83,7 @@ def test_text_without_line_breaks_is_cut_anywhere(tmp_path):
     path.write_text("é" * 10**6 * 4)
     windows = drawn(path, SUBSETS * WINDOW_BYTES)
     assert len(windows) >= SUBSETS
-    assert all(len(window.block.data) <= 2 * WINDOW_BYTES for window in windows)
+    assert all(len(block.data) <= 2 * WINDOW_BYTES for block, _ in windows)
 
 
 def test_files_like_those_of_the_corpus(tmp_path):
@@ -101,33 +99,31 @@ def test_files_like_those_of_the_corpus(tmp_path):
     pl.DataFrame({"n": range(200), "body": texts}).write_parquet(folder / "e.parquet", row_group_size=50)
     sources, _ = find_sources([str(folder)], SourceOptions(text_column="body"))
     (tmp_path / "sample").mkdir()
-    files = SampleFiles(tmp_path / "sample")
-    grown = grow(sources, 10**9, GPT4, CountConfig(pattern="gpt4"), TrainConfig(), files, Meter("sampling"))
-    assert len(files.arguments) == 5
+    config, meter = TrainConfig(), Meter("sampling")
+    files, grown = grow(sources, 10**9, GPT4, CountConfig(pattern="gpt4"), config, tmp_path / "sample", meter)
+    assert len(files) == 5
     assert grown.share == 1.0
     wanted = count(tmp_path / "run", [str(folder)], text_column="body", resources=SMALL, **OPTIONS).corpus
-    counted = count(tmp_path / "again", files.arguments, resources=SMALL, **OPTIONS).corpus
+    counted = count(tmp_path / "again", files, resources=SMALL, **OPTIONS).corpus
     assert counted == wanted
     assert grown.distinct.seen[-1] == wanted["distinct"]
-    assert (grown.text_bytes, grown.documents) == (wanted["bytes"], wanted["documents"])
     table = [source for source in sources if source.kind == "parquet"]  # of these, the documents of the sample
     half = CountConfig(pattern="gpt4", sample="1/2")
-    grown = grow(table, 10**9, GPT4, half, TrainConfig(), SampleFiles(tmp_path / "sample"), Meter("sampling"))
-    assert grown.documents == sum(mmh3.hash64(text.encode(), signed=False)[0] < 2**63 for text in texts)
+    _, grown = grow(table, 10**9, GPT4, half, config, tmp_path / "sample", meter)
+    chosen = [text for text in texts if mmh3.hash64(text.encode(), signed=False)[0] < 2**63]
+    assert grown.distinct.seen[-1] == len({chunk for text in chosen for chunk in GPT4.split(text)})
 
 
 @pytest.mark.long
-def test_growth_is_counted(large):
+def test_growth_is_counted(large, tmp_path):
     """Distinct chunks of one, two, four ... subsets, means over all of them; with a cut-off places only of the rest."""
     sources, _ = find_sources([str(large)])
-    files = SampleFiles(large.parent / "nothing")
-    files.add = lambda block: None
     config, meter = TrainConfig(freq_cutoff=3), Meter("sampling")
-    grown = grow(sources, 10**9, GPT4, CountConfig(pattern="gpt4"), config, files, meter)
+    _, grown = grow(sources, 10**9, GPT4, CountConfig(pattern="gpt4"), config, tmp_path, meter)
     subsets: list[Counter[str]] = [Counter() for _ in range(SUBSETS)]
-    for window in drawn(large, 10**9):
-        for line in window.block.data.splitlines():
-            subsets[window.subset].update(GPT4.split(json.loads(line)["text"]))
+    for number, (block, _) in enumerate(drawn(large, 10**9)):
+        for line in block.data.splitlines():
+            subsets[number % SUBSETS].update(GPT4.split(json.loads(line)["text"]))
     size = 1
     for seen, places in zip(grown.distinct.seen, grown.places.seen, strict=True):
         unions = [sum(subsets[i : i + size], Counter()) for i in range(0, SUBSETS, size)]
@@ -199,15 +195,15 @@ def test_what_is_drawn_from_a_compressed_file_is_not_held(tmp_path):
     """`plan --memory 256MB` of 100 MB that zstd made 23 MB of took 404 MB: all of the text was held, and copied."""
     path = tmp_path / "x.txt.zst"
     path.write_bytes(zstd.compress(b"all of it is held\n" * 10**6))
-    (tmp_path / "sample").mkdir()
+    (source,), copy = find_sources([str(path)])[0], tmp_path / "copy"
     tracemalloc.start()
-    with contextlib.closing(SampleFiles(tmp_path / "sample")) as files:
-        for window in draw_windows(find_sources([str(path)])[0], 10**9, GPT4):
-            files.add(window.block)
+    with writing_sample(source, copy) as write:
+        for block, _ in draw_windows([source], 10**9, GPT4):
+            write(block)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 6 * 10**6
-    assert zstd.decompress(Path(files.arguments[0]).read_bytes()) == zstd.decompress(path.read_bytes())
+    assert zstd.decompress(copy.read_bytes()) == zstd.decompress(path.read_bytes())
 
 
 @pytest.mark.long
@@ -242,26 +238,28 @@ def test_superwords_are_rehearsed_with_documents(tmp_path):
 
 def test_learning_from_disk_is_foretold():
     """With little memory the rehearsal gets less by as much, and its time is carried on in proportion."""
-    grown = Grown(0.1, 10**6, 1, *(Growth(tuple(100 * k**0.5 for k in (1, 2, 4, 8, 16))),) * 2, 20.0, 1e-8, 1e-6)
-    batch = {"seconds": 1.0, "events": 10, "executed": 10, "refills": 0, "places": 20_000_000}
+    grown = Grown(0.1, *(Growth(tuple(100 * k**0.5 for k in (1, 2, 4, 8, 16))),) * 2, 20.0)
+    batch = {
+        "seconds": 1.0, "events": 10, "executed": 10, "refills": 0, "places": 20_000_000, "memory_bytes": 3 * 10**8
+    }  # fmt: skip
     told = Rehearsal(
-        seconds=4.0, stages={"counting": 1.0, "learning": 2.0}, corpus={"chunks": 10}, batches=[batch],
+        seconds=4.0, stages={"counting": 1.0, "learning": 2.0}, batches=[batch],
         peak_disk_bytes=30, end_disk_bytes=10, learn_peak_bytes=10**8,
     )  # fmt: skip
-    told.from_disk = Rehearsal(
-        stages={"learning": 5.0}, learn_peak_bytes=9 * 10**8, peak_disk_bytes=100, end_disk_bytes=10
-    )
     little, much = Resources(10**9, 2), Resources(8 * 10**9, 2)
-    slow, fast = (forecast(grown, told, TrainConfig(), given) for given in (little, much))
-    assert (slow["learns_in_memory"], fast["learns_in_memory"]) == (False, True)
-    assert slow["places"] == fast["places"] == pytest.approx(20_000_000 * 10**0.5, rel=1e-6)
-    assert slow["stage_seconds"]["learning"] == pytest.approx(5 * 10**0.5, abs=0.01)
-    assert slow["memory_bytes"] == little.memory_bytes
-    assert slow["disk_bytes"] > fast["disk_bytes"]
-    assert fits_in_memory(slow["places"], slow["memory_suits_bytes"])
-    assert not fits_in_memory(slow["places"], little.memory_bytes)
-    less = memory_in_proportion(little.memory_bytes, grown)
-    assert engine_room(less) < engine_room(little.memory_bytes)
+    slow, fast = (Forecast(grown, told, given) for given in (little, much))
+    slow.learner = replace(
+        told, stages={"learning": 5.0}, learn_peak_bytes=9 * 10**8, peak_disk_bytes=100, end_disk_bytes=10
+    )
+    assert (slow.in_memory, fast.in_memory) == (False, True)
+    assert slow.all_places == fast.all_places == pytest.approx(20_000_000 * 10**0.5, rel=1e-6)
+    assert slow.stage_seconds()["learning"] == pytest.approx(5 * 10**0.5, abs=0.01)
+    assert slow.memory_bytes() == little.memory_bytes
+    assert fast.memory_bytes() == pytest.approx(10**8 + 3 * 10**8 * (10**0.5 - 1), rel=1e-6)
+    assert slow.disk_bytes() > fast.disk_bytes()
+    assert fits_in_memory(slow.all_places, slow.suitable_memory())
+    assert not fits_in_memory(slow.all_places, little.memory_bytes)
+    assert engine_room(slow.less_memory()) < engine_room(little.memory_bytes)
 
 
 def test_what_cannot_be_planned_is_said(tmp_path):

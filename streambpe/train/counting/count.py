@@ -44,11 +44,11 @@ from streambpe.store.unfinished import (
     refuse_leaving,
     sources_in_tables,
 )
-from streambpe.text.patterns import find_pattern
 from streambpe.text.unicode_tables import tables_fact
 from streambpe.train.counting.job import CountJob, CountResult, told_left_out
 from streambpe.train.counting.spread import refuse_engine
 from streambpe.train.counting.take_back import take_back
+from streambpe.train.counting.tasks import pattern_for
 from streambpe.train.disk_bound import refuse_too_little_disk, source_bytes
 
 
@@ -109,13 +109,7 @@ def count(
         config = reconcile(saved, asked.options, folder.path)
     else:
         config = CountConfig(**asked.options)
-    pattern = find_pattern(
-        config.pattern,
-        gaps=config.gaps,
-        split_scripts=config.split_scripts,
-        prepared=config.prepares,
-        document_seconds=resources.document_seconds,
-    )
+    pattern = pattern_for(config, resources.document_seconds)
     if asked.stdin_name != "-" and not any(source.is_stdin for source in found):
         raise UsageError(f"--stdin-name {asked.stdin_name} names standard input, and `-` is not among the sources.")
     if asked.counts and asked.options.get("bad_lines") == "skip":

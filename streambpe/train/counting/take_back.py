@@ -48,11 +48,10 @@ from streambpe.store.sequences import documents_without
 from streambpe.store.spans import Spans
 from streambpe.store.unfinished import Leaving, ending_command, listed, read_record, write_record
 from streambpe.system import remove_folder
-from streambpe.text.patterns import find_pattern
 from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.threads import stopped_by
 from streambpe.train.counting.job import CountJob, CountResult
-from streambpe.train.counting.tasks import remove_attempts
+from streambpe.train.counting.tasks import pattern_for, remove_attempts
 from streambpe.train.counting.todo import has_digests
 
 
@@ -89,13 +88,7 @@ class _TakingBack:
         config = json.loads(run.facts()["config"])
         self._config = replace(CountConfig(**config), sequences=False)  # the documents are taken out by their ids
         self._keeps_documents = bool(config.get("sequences"))
-        self._pattern = find_pattern(
-            self._config.pattern,
-            gaps=self._config.gaps,
-            split_scripts=self._config.split_scripts,
-            prepared=self._config.prepares,
-            document_seconds=resources.document_seconds,
-        )
+        self._pattern = pattern_for(self._config, resources.document_seconds)
         self._again = Run(run.path / "tmp" / "take-back")
         self._told: list[str] = []
 

@@ -130,7 +130,8 @@ class _AttemptParts:
 
 
 @lru_cache(maxsize=4)
-def _pattern(config: CountConfig, document_seconds: float) -> Pattern:
+def pattern_for(config: CountConfig, document_seconds: float) -> Pattern:
+    """What a text is split by under these options."""
     return find_pattern(
         config.pattern,
         gaps=config.gaps,
@@ -155,7 +156,7 @@ def remove_attempts(run: Run) -> None:
 def count_stretches(task: CountTask, attempt: Attempt) -> Counted:
     """Count stretches of sources. Everything counted is committed, whatever ends the task."""
     shared: CountShared = attempt.value(task.shared)
-    run, pattern = Run(shared.run), _pattern(shared.config, shared.document_seconds)
+    run, pattern = Run(shared.run), pattern_for(shared.config, shared.document_seconds)
     sizes = Sizes.of_task(attempt.memory_bytes)
     if attempt.own_process:
         alarm.turn_on()
