@@ -17,11 +17,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
+import mmh3
 import numpy as np
-import polars as pl
 
+from streambpe.arrays import Int64
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, Counting
 from streambpe.errors import UsageError, typed
@@ -46,7 +47,7 @@ from streambpe.train.counting.worker import prepared
 from streambpe.train.superwords.forecast import processes_for
 
 REHEARSE_BYTES = 32 * 10**6
-_SUBSETS_BYTES = 24 << 20  # of the chunks whose growth is followed
+_MOST_FOLLOWED = 1 << 20  # chunks whose growth is followed
 
 
 @dataclass(frozen=True)
@@ -258,45 +259,60 @@ def grow(
 
 
 class Subsets:
-    """The distinct chunks of the windows, dealt out to SUBSETS tables; where they are too many, those whose hash ends
-    in some zeros, which stand for all."""
+    """The distinct chunks of the windows, dealt out to SUBSETS tables. A chunk is known by its hash; where there are
+    too many, those whose hash ends in some zeros stand for all."""
 
     def __init__(self) -> None:
         self.rows = self.counted_bytes = 0  # distinct chunks in each window, and the memory that counting them took
         self._windows = self._zeros = 0
-        self._tables = [pl.DataFrame(schema={"chunk": pl.String, "n": pl.Int64})] * SUBSETS
+        self._tables = [_Table(*(np.empty(0, np.int64) for _ in range(3)))] * SUBSETS
 
     def add(self, counts: ChunkCounts) -> None:
         """Add the chunks of the next window."""
         self.counted_bytes += counts.held
-        window = counts.take().frame()
-        self.rows += len(window)
+        chunks = counts.take()
+        self.rows += len(chunks)
+        data = chunks.data.tobytes()
+        hashes = [mmh3.hash64(data[start:stop])[0] for start, stop in itertools.pairwise(chunks.offsets.tolist())]
+        window = _Table(np.array(hashes, np.int64), chunks.n, chunks.lengths)
         number = self._windows % SUBSETS
         self._windows += 1
-        self._tables[number] = _sum([self._tables[number], self._thinned(window)])
-        while sum(table.estimated_size() for table in self._tables) > _SUBSETS_BYTES:
+        self._tables[number] = _sum([self._tables[number], window.thinned(self._zeros)])
+        while sum(len(table.hashes) for table in self._tables) > _MOST_FOLLOWED:
             self._zeros += 1
-            self._tables = [self._thinned(table) for table in self._tables]
-
-    def _thinned(self, table: pl.DataFrame) -> pl.DataFrame:
-        return table.filter(pl.col("chunk").hash() % (1 << self._zeros) == 0) if self._zeros else table
+            self._tables = [table.thinned(self._zeros) for table in self._tables]
 
     def growth(self, freq_cutoff: int) -> tuple[Growth, Growth]:
         """Of the distinct chunks, and of the places of those that count enough."""
         tables, levels = self._tables, []
         while True:
-            words = [table.filter(pl.col("n") >= freq_cutoff)["chunk"].str.len_bytes() for table in tables]
-            places = sum(int((sizes.filter(sizes > 1) + 1).sum()) for sizes in words)
-            means = np.array([sum(map(len, tables)), places]) / len(tables)
-            levels.append((means * (1 << self._zeros)).tolist())
+            words = [table.lengths[(table.n >= freq_cutoff) & (table.lengths > 1)] for table in tables]
+            sizes = sum(len(table.hashes) for table in tables), sum(int((lengths + 1).sum()) for lengths in words)
+            levels.append([size * 2**self._zeros / len(tables) for size in sizes])
             if len(tables) == 1:
-                distinct, of_places = zip(*levels, strict=True)
-                return Growth(distinct), Growth(of_places)
+                distinct, places = zip(*levels, strict=True)
+                return Growth(distinct), Growth(places)
             tables = [_sum(tables[at : at + 2]) for at in range(0, len(tables), 2)]
 
 
-def _sum(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(tables).group_by("chunk").agg(pl.col("n").sum())
+class _Table(NamedTuple):
+    """Distinct chunks, their counts and lengths."""
+
+    hashes: Int64
+    n: Int64
+    lengths: Int64
+
+    def thinned(self, zeros: int) -> _Table:
+        chosen = self.hashes % 2**zeros == 0
+        return _Table(*(column[chosen] for column in self)) if zeros else self
+
+
+def _sum(tables: Sequence[_Table]) -> _Table:
+    hashes, n, lengths = map(np.concatenate, zip(*tables, strict=True))
+    hashes, first, places = np.unique(hashes, return_index=True, return_inverse=True)
+    totals = np.zeros(len(hashes), np.int64)
+    np.add.at(totals, places, n)
+    return _Table(hashes, totals, lengths[first])
 
 
 # ---------------------------------------------------------------------------------------------------------

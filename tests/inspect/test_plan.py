@@ -136,6 +136,20 @@ def test_growth_is_counted(large, tmp_path):
     assert grown.distinct.at(0.5) == pytest.approx(grown.distinct.seen[-2])
 
 
+def test_too_many_chunks_are_followed_by_a_part_of_them(tmp_path, monkeypatch):
+    """`plan --memory 256MB` of SCRIPT held all chunks of its sample sixteen times: 1.49 of the limit."""
+    path = tmp_path / "x.txt"
+    path.write_text("\n".join(lines(4_000)))
+    found = []
+    for most in (10**6, 4_000):
+        monkeypatch.setattr("streambpe.inspect.plan._MOST_FOLLOWED", most)
+        sources, config, meter = find_sources([str(path)])[0], TrainConfig(), Meter("sampling")
+        found.append(grow(sources, 10**9, GPT4, CountConfig(pattern="gpt4"), config, tmp_path, meter)[1])
+    exact, part = found
+    assert part.distinct.seen[-1] == pytest.approx(exact.distinct.seen[-1], rel=0.1) != exact.distinct.seen[-1]
+    assert part.places.seen == pytest.approx(exact.places.seen, rel=0.1)
+
+
 def test_growth_goes_on():
     """A power law exactly; one that slows down further below it; nothing new, nothing more."""
     law = Growth(tuple(100 * k**0.6 for k in (1, 2, 4, 8, 16)))
