@@ -139,9 +139,9 @@ def test_growth_is_counted(large, tmp_path):
 def test_too_many_chunks_are_followed_by_a_part_of_them(tmp_path, monkeypatch):
     """`plan --memory 256MB` of SCRIPT held all chunks of its sample sixteen times: 1.49 of the limit."""
     path = tmp_path / "x.txt"
-    path.write_text("\n".join(lines(4_000)))
+    path.write_text("\n".join(f"word{number} other{number // 3}" for number in range(30_000)))
     found = []
-    for most in (10**6, 12_000):
+    for most in (10**6, 20_000):
         monkeypatch.setattr("streambpe.inspect.plan._MOST_FOLLOWED", most)
         sources, config, meter = find_sources([str(path)])[0], TrainConfig(), Meter("sampling")
         whole = find_pattern("whitespace")
