@@ -3,24 +3,40 @@
 -- reads:   incoming (one row = id, n, alone: occurrences in the words that were held; registered by the caller),
 --          tokens, weighed_chunks (without deletions a chunk that spells a token is that token, whole, and is not in
 --          incoming; with them incoming has all chunks of several symbols; stop words come first),
---          events (a token that only supermerges make is no chunk, though one may be spelled the same). A chunk that is
---          longer than every token may have megabytes: it is NULL in the join, which then does not hold it. A filter on
---          the length would make DuckDB hold all other chunks
+--          events (a token that only supermerges make is no chunk, though one may be spelled the same). A chunk may
+--          have megabytes, and so may a token: long ones are compared by length and SHA-256, and those longer than
+--          every token are NULL, so that the join holds none of them. A filter on the length would make DuckDB hold
+--          all other chunks
 -- returns: nothing
 -- by hand: CREATE TEMP TABLE incoming AS SELECT id, 0::BIGINT AS n, 0::BIGINT AS alone FROM tokens LIMIT 0; then .read this file
 DELETE FROM token_counts;
 INSERT INTO token_counts
-WITH whole AS (
+WITH spellings AS (
+    SELECT
+        n,
+        strlen(chunk) AS size,
+        CASE
+            WHEN strlen(chunk) <= 1024 THEN encode(chunk)
+            WHEN strlen(chunk) <= getvariable('longest_token') THEN unhex(sha256(chunk))
+        END AS spelling
+    FROM weighed_chunks
+), spelled AS (
+    SELECT
+        id,
+        kind,
+        octet_length(bytes) AS size,
+        CASE WHEN octet_length(bytes) <= 1024 THEN bytes ELSE unhex(sha256(bytes)) END AS spelling
+    FROM tokens
+    WHERE died IS NULL
+), whole AS (
     SELECT t.id, c.n
-    FROM weighed_chunks AS c
-    JOIN tokens AS t
-        ON t.bytes = encode(CASE WHEN strlen(c.chunk) <= getvariable('longest_token') THEN c.chunk END)
-        AND t.died IS NULL
+    FROM spellings AS c
+    JOIN spelled AS t USING (spelling, size)
     WHERE (c.n >= getvariable('freq_cutoff') OR t.kind = 'stop word')
         AND (t.kind <> 'base' OR getvariable('symbols_spell_chunks'))
         AND (t.kind <> 'learned'
             OR (NOT getvariable('deletions') AND t.id IN (SELECT id FROM events WHERE op = 'merge' AND seq IS NOT NULL)))
-    QUALIFY rank() OVER (PARTITION BY c.chunk ORDER BY t.kind = 'stop word' DESC, t.id) = 1
+    QUALIFY rank() OVER (PARTITION BY spelling, size ORDER BY t.kind = 'stop word' DESC, t.id) = 1
 )
 SELECT id, sum(n)::BIGINT AS n, sum(alone)::BIGINT AS alone
 FROM (

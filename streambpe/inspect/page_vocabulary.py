@@ -28,6 +28,7 @@ KINDS = {
     "x": "special",
     "r": "reserved",
 }
+_MOST_SHOWN = 1000  # bytes of a token
 UNDER_USED = 10  # a token used fewer times is hardly ever seen in training
 _LETTERS = regex.compile(r"[\p{L}\p{M}'’]+")
 _NUMBERS = regex.compile(r"\s?[\p{N}\p{M}]+")
@@ -82,12 +83,17 @@ def vocabulary_of(rows: Sequence[Row], log: EventLog | None = None, uses: Int64 
         ]
     return {
         "first_id": first,
-        "shown": [shown(content) for content, _, _ in ids],
+        "shown": [_shown(content) for content, _, _ in ids],
         "kind": "".join(letter for _, letter, _ in ids),
         "length": [len(content) for content, _, _ in ids],
         "n": [n for _, _, n in ids],
         "uses": None if uses is None else uses[first:].tolist(),
     }
+
+
+def _shown(content: bytes) -> str:
+    more = len(content) - _MOST_SHOWN
+    return shown(content) if more <= 0 else f"{shown(content[:_MOST_SHOWN])}... ({more:,} more bytes)"
 
 
 def kinds_counted(vocabulary: VocabularyFacts) -> list[tuple[str, str, int]]:

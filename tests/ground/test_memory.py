@@ -31,7 +31,7 @@ from streambpe.train.counting.sizes import Sizes
 from streambpe.train.engine.engine import Engine
 from streambpe.train.tables import Tables
 from streambpe.train.words import WordFiles
-from tests.runs import ROOT, cli_process, counted_run, rows
+from tests.runs import ROOT, cli, cli_process, counted_run, rows
 
 MB = 10**6
 
@@ -370,3 +370,13 @@ def test_tokens_are_counted_beside_chunks_of_many_megabytes(tmp_path):
         held = np.array([300]), np.array([1]), np.array([0])
         fill_token_counts(con, *held, freq_cutoff=1, symbols_spell_chunks=True, deletions=False)
         assert con.execute("FROM token_counts").fetchall() == [(300, 8, 7)]
+
+
+@pytest.mark.long
+def test_a_file_of_line_feeds_is_learned_from(tmp_path):
+    """`train --memory 256MB` on 5 MB of them ended with "needs more than the 70.5 MiB that --memory leaves"."""
+    (tmp_path / "x.txt").write_bytes(b"\n" * 5_000_000)
+    cli("train", tmp_path / "run", tmp_path / "x.txt", "--vocab-size", 300, "--memory", "256MB")
+    found = rows(tmp_path / "run", "SELECT token_counts.id, n, alone FROM token_counts JOIN tokens USING (id)")
+    assert len(found) == 1
+    assert found[0][1:] == (1, 1)
