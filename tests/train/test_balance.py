@@ -217,7 +217,7 @@ def texts(tmp_path_factory) -> dict[str, str]:
 
 def test_russian_took_more_tokens_with_balance_and_nothing_said_why(tmp_path):
     """By bytes, a script with two for a letter gets fewer merges than without; texts are the cure, as train says."""
-    english = natural_text(5, 6_000)
+    english = natural_text(7, 6_000)
     said_by = {"en": english, "ru": english.translate({97 + i: 0x430 + i for i in range(26)})}
     for name, text in said_by.items():
         (tmp_path / f"{name}.txt").write_text(text)

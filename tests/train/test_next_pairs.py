@@ -23,7 +23,7 @@ from streambpe.train.superwords.phase import SuperwordPhase, pass_bounds
 from streambpe.train.trainer import Trainer
 from tests.runs import SMALL, Driver, log_of, rows
 from tests.samples import prose_documents
-from tests.tiers import long
+from tests.tiers import long, seeds
 
 FROM_DISK = {"force_scan": True, "block_places": 2000, "hot_pairs": 200}
 
@@ -202,7 +202,7 @@ def test_the_next_superword_is_on_top(mode, tuning, counted, tmp_path):
         assert best == (*following.pair, following.n)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_what_a_pass_may_learn_finds_its_place(seed):
     """Supermerges of random counts among word steps of random counts, in falling order or not, many of them equal: of
     those within the bounds every one is taken, and at least one pass of three takes a quarter of the room."""
