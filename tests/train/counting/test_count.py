@@ -83,7 +83,7 @@ def corpus(folder: Path, seed: int = 1) -> tuple[list[Path], list[str]]:
     return paths, documents
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(7)
 @pytest.mark.parametrize("name", list(PRESETS))
 def test_counts_are_a_counter_of_find_all(tmp_path, tiny_blocks, name):
     """Every preset over every format, in many blocks and parts: the table is Python's Counter."""

@@ -70,14 +70,13 @@ def test_killed_at_every_commit(tmp_path, corpus, unbroken, place):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("lines", [False, True])
 @pytest.mark.parametrize(
-    ("place", "engine"),
+    ("place", "engine", "lines"),
     [
-        ("part-committed:3", "threads"),
-        ("sequence-written:2", "threads"),
-        ("fold-filled", "threads"),
-        ("task-done:2", "processes"),
+        ("part-committed:3", "threads", False),
+        ("sequence-written:2", "threads", True),
+        ("fold-filled", "threads", True),
+        ("task-done:2", "processes", False),
     ],
 )
 def test_a_sample_that_was_killed_is_resumed(tmp_path, corpus, lines, place, engine):
