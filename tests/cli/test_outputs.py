@@ -168,6 +168,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_an_output_that_is_there_is_kept_without_force(learned, tmp_path, name):
     """Each file of each command by itself is enough to refuse, before any work; --force makes what it should be."""

@@ -194,6 +194,7 @@ def files_of(*folders: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("form", [[], ["--csv"]])
 @pytest.mark.parametrize("statement", WRITES)
 def test_a_statement_that_does_more_than_read_is_refused(learned, around, statement, form):
