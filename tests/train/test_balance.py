@@ -424,8 +424,8 @@ def test_the_slow_loop_equals_tokenizers():
 @pytest.mark.long
 @pytest.mark.parametrize("window", [None, 100])
 def test_tokenizers_makes_no_other_choice_on_a_large_text(window):
-    """500 kB in five groups, 1 000 merges: ParityBpeTrainer follows the same group at every step, and its pair counts as
-    many as the best. Only which pair of a tie it takes differs, so its choice is made here too."""
+    """500 kB in five groups, 1 000 merges: ParityBpeTrainer follows the same group at every step, and its pair counts
+    as many as the best. Only which pair of a tie it takes differs, so its choice is made here too."""
     trainers = pytest.importorskip("tokenizers.trainers")
     if not hasattr(trainers, "ParityBpeTrainer"):
         pytest.skip("tokenizers has no ParityBpeTrainer")
