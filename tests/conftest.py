@@ -21,7 +21,7 @@ from hypothesis import settings
 
 from streambpe import resources
 from streambpe.store import database, run
-from tests.tiers import LONG, share
+from tests.tiers import LONG, PARTS, share
 
 # No deadline: a shared machine may stall for longer than any example takes.
 settings.register_profile("streambpe", deadline=None, max_examples=share(100), derandomize=not LONG)
@@ -84,7 +84,7 @@ def pytest_collection() -> Generator[None, object, object]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip on Windows what it does not have; mark `long` what is not for `make test`."""
-    _mark_what_is_left_out_of_every(items)
+    _leave_out_of_every(items)
     for item in items:
         source = _source(item.function) if isinstance(item, pytest.Function) and (LONG or os.name == "nt") else ""
         if os.name == "nt":
@@ -93,16 +93,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.long)
 
 
-def _mark_what_is_left_out_of_every(items: list[pytest.Item]) -> None:
-    """`every(3)`: the first, the fourth, the seventh ... case of a test is for `make test`; the others are long."""
+def _leave_out_of_every(items: list[pytest.Item]) -> None:
+    """`every(3)`: the first, the fourth, the seventh ... case of a test; the others are for the next tier: `long`, or,
+    where the test is long, left out."""
     seen: Counter[tuple[Path, str]] = Counter()
+    left_out = set()
     for item in items:
         mark = item.get_closest_marker("every")
         if mark is not None and isinstance(item, pytest.Function):
             place = seen[item.path, item.originalname]
             seen[item.path, item.originalname] += 1
-            if place % mark.args[0]:
+            if place % mark.args[0] and item.get_closest_marker("long"):
+                left_out.add(item)
+            elif place % mark.args[0]:
                 item.add_marker(pytest.mark.long)
+    if PARTS > 1:
+        items[:] = [item for item in items if item not in left_out]
 
 
 @cache

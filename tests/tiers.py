@@ -5,13 +5,13 @@
     make soak        hours: cases, kills and damage that nobody has tried yet (tests/soak.py)
 
 A test names how many random cases it has; `share` says how many of them a tier takes: a sixteenth, always the same, for
-`make test`; a quarter where STREAMBPE_LONG is set, as make test-long does; all with STREAMBPE_LONG=all.
+`make test`; a quarter where STREAMBPE_LONG is set, as make test-long does; all with STREAMBPE_LONG=all. Of a test marked
+`every(3)` each third case is for the tier of the test, and the others are for the next.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -39,8 +39,3 @@ def seeds(n: int) -> range:
 def long(*values: Any, **more: Any) -> Any:
     """A case of a parametrised test for the long tier."""
     return pytest.param(*values, marks=pytest.mark.long, **more)
-
-
-def first(fast: int, cases: Iterable[Any]) -> list[Any]:
-    """Cases of a parametrised test: the first `fast` for every tier, the others for the long tier."""
-    return [case if place < fast else long(case) for place, case in enumerate(cases)]

@@ -43,7 +43,6 @@ def python(code: str) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.every(5)
 @pytest.mark.parametrize("first", WAYS)
 def test_train_is_called_again_and_again_however_it_was_imported(tmp_path, first):
     """The second call in a process, and every import after another, gives what can be called and is the package."""

@@ -394,7 +394,6 @@ def test_outputs_that_cannot_be_are_refused(learned, around):
 
 
 @pytest.mark.long
-@pytest.mark.every(2)
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_sort_that_does_not_fit_spills_into_a_folder_of_its_own(learned, around, elsewhere):
     """Inside RUN or in --temp-dir; removed when the query ends, and that of a killed query with the next one."""

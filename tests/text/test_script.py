@@ -80,7 +80,6 @@ def test_no_two_characters_share_symbols():
 
 
 @pytest.mark.long
-@pytest.mark.every(3)
 @pytest.mark.parametrize("per_text", [1, 7, 70_000])
 def test_every_character_of_unicode_comes_back(per_text):
     """decode(encode(x)) == x for every Unicode scalar value, alone and among others, under `bytes`."""

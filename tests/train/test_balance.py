@@ -332,9 +332,7 @@ def test_stopped_grown_and_in_any_order(counted, tmp_path, sources, monkeypatch)
     "how",
     [
         {"balance_window": 7, "balance_alpha": "0.5", "balance_from": 9, "ties": "bytes", "overlaps": "disjoint"},
-        pytest.param(
-            {"balance_ratios": {"han": 3}, "min_frequency": 12, "max_token_length": 5}, marks=pytest.mark.long
-        ),
+        {"balance_ratios": {"han": 3}, "min_frequency": 12, "max_token_length": 5},
     ],
 )
 def test_check_works_out_every_choice(counted, how, tmp_path, monkeypatch):

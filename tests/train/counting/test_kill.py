@@ -54,7 +54,6 @@ def unbroken(corpus, tmp_path_factory):
 
 
 @pytest.mark.long
-@pytest.mark.every(10)
 @pytest.mark.parametrize("place", [*PLACES, "part-written:20", "merge-committed", "merge-committed:2"])
 def test_killed_at_every_commit(tmp_path, corpus, unbroken, place):
     """Right before and right after each rename and each commit, going on gives the unbroken result."""

@@ -183,7 +183,7 @@ class Zombie(threading.Thread):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("sequences", [long(False), True])
+@pytest.mark.parametrize("sequences", [False, True])
 def test_a_dead_worker_that_still_writes_harms_nothing(
     tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch, sequences: bool
 ) -> None:
@@ -267,7 +267,7 @@ def test_a_stop_is_kept_and_gone_on_from(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("place", ["task-done", long("task-done:3"), long("fold-filled")])
+@pytest.mark.parametrize("place", ["task-done", "task-done:3", "fold-filled"])
 def test_the_coordinator_is_killed(tmp_path: Path, corpus: Path, expected: Tables, place: str) -> None:
     given = {"run": tmp_path, "sources": [corpus], "counting": {}, "engine": "processes", "task": 50_000}
     driver = Driver({"STREAMBPE_FAILPOINT": place}, **given)
@@ -291,9 +291,9 @@ def test_a_document_too_large_for_a_worker_is_counted_here(tmp_path: Path) -> No
     ("name", "data"),
     [
         ("bad.jsonl", b'{"text": "good"}\n' * 9000 + b'{"text": 7}\n' + b'{"text": "good"}\n' * 9000),
-        long("none.jsonl", b"\x00\x01\xff\xfe" * 100_000),
-        long("none.parquet", b"this is no Parquet file"),
-        long("short.jsonl.gz", gzip.compress(b"".join(b'{"text": "%d"}\n' % (i * i) for i in range(9000)))[:-500]),
+        ("none.jsonl", b"\x00\x01\xff\xfe" * 100_000),
+        ("none.parquet", b"this is no Parquet file"),
+        ("short.jsonl.gz", gzip.compress(b"".join(b'{"text": "%d"}\n' % (i * i) for i in range(9000)))[:-500]),
     ],
 )
 def test_an_error_is_the_one_that_threads_give(tmp_path: Path, name: str, data: bytes) -> None:
