@@ -5,8 +5,8 @@
     make soak        hours: cases, kills and damage that nobody has tried yet (tests/soak.py)
 
 A test names how many random cases it has; `share` says how many of them a tier takes: a sixteenth, always the same, for
-`make test`; a quarter where STREAMBPE_LONG is set, as make test-long does; all with STREAMBPE_LONG=all. Of a test marked
-`every(3)` each third case is for the tier of the test, and the others are for the next.
+`make test`; a quarter where STREAMBPE_LONG is set, as make test-long does; all with STREAMBPE_LONG=all. Of a test with
+`every(3)` each third case is for its own tier, and the others are for the next.
 """
 
 from __future__ import annotations
