@@ -103,7 +103,8 @@ def _leave_out_of_every(items: list[pytest.Item]) -> None:
         if mark is not None and isinstance(item, pytest.Function):
             place = seen[item.path, item.originalname]
             seen[item.path, item.originalname] += 1
-            if place % mark.args[0] and item.get_closest_marker("long"):
+            marks = {each.name for each in [*item.function.pytestmark, *item.parent.iter_markers()]}
+            if place % mark.args[0] and "long" in marks:
                 left_out.add(item)
             elif place % mark.args[0]:
                 item.add_marker(pytest.mark.long)
