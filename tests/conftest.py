@@ -3,19 +3,25 @@
 import gc
 import inspect
 import os
+import shutil
 import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Generator
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
+from typing import Any
 
+import duckdb
+import psutil
 import pytest
 from hypothesis import settings
 
 from streambpe import resources
-from tests.tiers import ALL, LONG, share
+from streambpe.store import database, run
+from tests.tiers import LONG, PARTS, share
 
 # No deadline: a shared machine may stall for longer than any example takes.
 settings.register_profile("streambpe", deadline=None, max_examples=share(100), derandomize=not LONG)
@@ -23,6 +29,32 @@ settings.load_profile("streambpe")
 
 # No power fails while tests run. Who syncs what, and when, is shown by tests/ground/test_files.py.
 os.fsync = lambda handle: None
+
+# A disk that is not asked to keep anything is memory: a tenth of the time, where that has room for files of tests.
+if Path("/dev/shm").is_dir() and min(shutil.disk_usage("/dev/shm").free, psutil.virtual_memory().available) > 8 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/dev/shm")
+
+# A RUN begins with empty tables, which take DuckDB as long as all the rest of a small count: made once, and copied.
+# Each command in a process of its own makes them.
+
+
+@cache
+def _empty_tables() -> bytes:
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "state.duckdb")
+        with database.open_store(file) as con:
+            database.create_schema(con)
+        return file.read_bytes()
+
+
+def _open_store(path: Path, **how: Any) -> duckdb.DuckDBPyConnection:
+    if not path.exists():
+        path.write_bytes(_empty_tables())
+    return database.open_store(path, **how)
+
+
+run.open_store = _open_store
+run.create_schema = lambda con: database.use_training(con, "main")
 
 # Looking at one's own memory costs a tenth of a test's time. tests/ground/test_memory.py looks as commands do.
 resources.library_pages = list
@@ -52,38 +84,32 @@ def pytest_collection() -> Generator[None, object, object]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip on Windows what it does not have; mark `long` what is not for `make test`."""
-    _mark_what_is_left_out_of_every(items)
+    _leave_out_of_every(items)
     for item in items:
         source = _source(item.function) if isinstance(item, pytest.Function) and (LONG or os.name == "nt") else ""
         if os.name == "nt":
             _skip_what_windows_has_not(item, source)
         if LONG and ("seeds(" in source or hasattr(getattr(item, "function", None), "hypothesis")):
             item.add_marker(pytest.mark.long)
-    if LONG and not ALL:
-        _leave_out_every_second_seed(items)
 
 
-def _leave_out_every_second_seed(items: list[pytest.Item]) -> None:
-    """Of long tests with four seeds or more: tests whose cases are numbers and nothing else."""
-    cases: dict[tuple[Path, str], list[pytest.Item]] = {}
-    for item in items:
-        params = item.callspec.params.values() if hasattr(item, "callspec") else ()
-        if params and all(type(value) is int for value in params) and item.get_closest_marker("long"):
-            cases.setdefault((item.path, getattr(item, "originalname", "")), []).append(item)
-    left_out = {id(item) for mine in cases.values() if len(mine) > 3 for item in mine[1::2]}
-    items[:] = [item for item in items if id(item) not in left_out]
-
-
-def _mark_what_is_left_out_of_every(items: list[pytest.Item]) -> None:
-    """`every(3)`: the first, the fourth, the seventh ... case of a test is for `make test`; the others are long."""
+def _leave_out_of_every(items: list[pytest.Item]) -> None:
+    """`every(3)`: the first, the fourth, the seventh ... case of a test; the others are for the next tier: `long`, or,
+    where the test is long, left out."""
     seen: Counter[tuple[Path, str]] = Counter()
+    left_out = set()
     for item in items:
         mark = item.get_closest_marker("every")
         if mark is not None and isinstance(item, pytest.Function):
             place = seen[item.path, item.originalname]
             seen[item.path, item.originalname] += 1
-            if place % mark.args[0]:
+            marks = {each.name for each in [*item.function.pytestmark, *item.parent.iter_markers()]}
+            if place % mark.args[0] and "long" in marks:
+                left_out.add(item)
+            elif place % mark.args[0]:
                 item.add_marker(pytest.mark.long)
+    if PARTS > 1:
+        items[:] = [item for item in items if item not in left_out]
 
 
 @cache

@@ -189,7 +189,7 @@ def prepare(names: Sequence[str], folder: Path) -> Iterator[Prepared]:
         case, start, whole = CASES[name], Place(folder / f"start-{number}"), Place(folder / f"whole-{number}")
         start.folder.mkdir()
         for file, seed in (("text.txt", 5), ("more.txt", 6)):
-            (start.folder / file).write_text(natural_text(seed, 40_000), encoding="utf-8")
+            (start.folder / file).write_text(natural_text(seed, 20_000), encoding="utf-8")
         for command in case.before:
             cli(*start.words(command))
         shutil.copytree(start.folder, whole.folder)

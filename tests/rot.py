@@ -346,14 +346,14 @@ def _serve() -> None:
 Found = list[tuple[Attempt, Outcome]]
 
 
-def matrix(number: int | None, seed: int, states: list[str], folder: Path, most_states: int = 99) -> Found:
-    """So many attempts (None: one for every file) and what became of each."""
+def matrix(number: int, seed: int, states: list[str], folder: Path, most_states: int = 0) -> Found:
+    """So many attempts, one for every file besides, in so many states of each kind, and what became of each."""
     prepared = {name: (run, text, expected) for name, run, text, expected in prepare(states, folder)}
     runs = [(name, prepared[name][0]) for name in states]
     maker = Attempts()
     found = []
     try:
-        for attempt in every_file(runs, seed, most_states) if number is None else attempts(runs, number, seed):
+        for attempt in attempts(runs, number, seed) + every_file(runs, seed, most_states):
             outcome = maker.make(attempt, *prepared[attempt.state])
             if outcome is not None:
                 found.append((attempt, outcome))
@@ -403,9 +403,9 @@ def main() -> None:
     if given.attempt:
         _serve()
         return
-    number = None if given.every else given.attempts
     with tempfile.TemporaryDirectory(prefix="streambpe-rot-") as folder:
-        found = matrix(number, given.seed, given.state or list(STATES), Path(folder))
+        number, most_states = (0, 99) if given.every else (given.attempts, 0)
+        found = matrix(number, given.seed, given.state or list(STATES), Path(folder), most_states)
     print(tables(found))
     sys.exit(bool(bad(found)))
 

@@ -55,9 +55,8 @@ def natural_text(seed: int, size: int) -> str:
     rng = random.Random(seed)
     onsets = ["", "b", "c", "d", "f", "g", "h", "l", "m", "n", "p", "r", "s", "t", "st", "tr", "th", "sh", "w"]
     syllables = [a + b + c for a in onsets for b in "aeiouy" for c in ["", "", "n", "r", "s", "t", "ng", "ll"]]
-    lexicon = list(
-        dict.fromkeys("".join(rng.choices(syllables, k=rng.choice([1, 1, 2, 2, 3, 4]))) for _ in range(40_000))
-    )
+    drawn = ("".join(rng.choices(syllables, k=rng.choice([1, 1, 2, 2, 3, 4]))) for _ in range(min(40_000, size)))
+    lexicon = list(dict.fromkeys(drawn))
     foreign = ["привет", "мир", "日本語", "です", "한국", "مرحبا", "é", "naïve", "שלום", "กรุงเทพ", "🙂", "😀👍"]
     weights = list(accumulate(1 / (rank + 2.7) for rank in range(len(lexicon))))
     lines: list[str] = []

@@ -52,7 +52,9 @@ def members_of_groups() -> list[list[int]]:
     names, group_of = character_groups()
     points = np.arange(0x110000)
     points = points[(points < 0xD800) | (points >= 0xE000)]
-    return [points[group_of[points] == number].tolist() for number in range(len(names))]
+    groups = group_of[points]
+    ends = np.bincount(groups, minlength=len(names)).cumsum()
+    return [each.tolist() for each in np.split(points[np.argsort(groups, kind="stable")], ends[:-1])]
 
 
 def hostile_texts(seed: int, many: int, longest: int = 12) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.rot import STATES, bad, kind_of, matrix, tables
-from tests.tiers import long
 
 FILES = {  # of docs/run-folder.md; those that a kill leaves behind are there too
     "run.json", "state.duckdb", "status.json", "job.json", "train.toml", "counting.json", "model.events.jsonl",
@@ -14,18 +13,18 @@ FILES = {  # of docs/run-folder.md; those that a kill leaves behind are there to
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("states", "number"), [(["half counted"], 6), long(list(STATES), 18)])
-def test_rotten_files_are_named_or_harmless(states, number, tmp_path):
+def test_rotten_files_are_named_or_harmless(tmp_path):
     """Each damage ends in the right output or in a message that names a file; never in a traceback."""
-    found = matrix(number, 11, states, tmp_path)
-    assert len(found) > 0.7 * number
+    found = matrix(6, 11, ["half counted"], tmp_path)
+    assert len(found) > 4
     assert not bad(found), f"{tables(found)}\n{bad(found)}"
 
 
 @pytest.mark.long
 def test_one_bit_of_every_file(tmp_path):
-    """Whatever a RUN holds, in three states that have it: a flipped bit is named, or changes nothing."""
-    found = matrix(None, 12, list(STATES), tmp_path, most_states=3)
+    """Whatever a RUN holds, in one state that has it: a flipped bit is named, or changes nothing; and some damage of
+    other kinds to each state."""
+    found = matrix(18, 12, list(STATES), tmp_path, most_states=1)
     assert not bad(found), f"{tables(found)}\n{bad(found)}"
     seen = {kind_of(attempt.file).rpartition("/")[2] for attempt, _ in found}
     assert seen >= FILES, FILES - seen

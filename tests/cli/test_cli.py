@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -24,13 +25,19 @@ def invoke(*arguments: str, stdin: bytes | None = None):
     return CliRunner().invoke(main, list(arguments), input=stdin)
 
 
-@pytest.fixture
-def run(tmp_path) -> str:
-    """A counted run."""
-    (tmp_path / "a.txt").write_text('the cat, "the" dog\n')
-    result = invoke("count", str(tmp_path / "run"), str(tmp_path / "a.txt"), *MEMORY)
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("counted")
+    (folder / "a.txt").write_text('the cat, "the" dog\n')
+    result = invoke("count", str(folder / "run"), str(folder / "a.txt"), *MEMORY)
     assert result.exit_code == 0, result.stderr
-    return str(tmp_path / "run")
+    return folder / "run"
+
+
+@pytest.fixture
+def run(counted, tmp_path) -> str:
+    """A counted run."""
+    return str(shutil.copytree(counted, tmp_path / "run"))
 
 
 @pytest.mark.parametrize("name", sorted(main.commands))

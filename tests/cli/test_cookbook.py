@@ -23,7 +23,7 @@ from tests.samples import natural_text
 COOKBOOK = (Path(__file__).parents[2] / "docs/cookbook.md").read_text()
 PARTS = re.split(r"^### ", COOKBOOK, flags=re.M)[1:]
 QUERIES = [(part.split(".")[0], query) for part in PARTS for query in re.findall(r"```sql\n(.*?)```", part, re.S)]
-TEXT = natural_text(5, 60_000) + "the time of the people, the house of the time\n" * 25
+TEXT = natural_text(5, 20_000) + "the time of the people, the house of the time\n" * 25
 OPTIONS = {"vocab_size": 900, "stop_list": 6, "freq_cutoff": 2}
 
 

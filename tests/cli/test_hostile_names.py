@@ -198,7 +198,6 @@ def learned_anywhere(tmp_path_factory):
 
 @pytest.mark.long
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
-@pytest.mark.every(4)
 @pytest.mark.parametrize("name", ["md:x", "~x", "[ab]", "good:two:three", "s3:x"])
 def test_a_run_is_a_folder_whatever_its_name_is(tmp_path, monkeypatch, learned_anywhere, name):
     """DuckDB would fetch an extension for md:x, and look into a home for ~x; Polars would find [ab] in a and b."""

@@ -49,7 +49,6 @@ def cli(*arguments: object, code: int = 0) -> Result:
 
 
 @pytest.mark.long
-@pytest.mark.every(4)
 @pytest.mark.parametrize("dtype", ["auto", "uint16", "uint32", "int32", "int64"])
 def test_a_bin_is_decoded_as_it_was_encoded(learned, tmp_path, dtype):
     """Whatever --dtype it was written with: decode used to guess, and printed garbage."""
@@ -168,6 +167,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_an_output_that_is_there_is_kept_without_force(learned, tmp_path, name):
     """Each file of each command by itself is enough to refuse, before any work; --force makes what it should be."""
@@ -281,8 +281,8 @@ def test_a_link_that_is_given_as_output_stays_one(learned, tmp_path, command):
         assert cli("decode", learned / "run", link).stdout == TEXT
 
 
+@pytest.mark.every(4)
 @pytest.mark.long
-@pytest.mark.every(5)
 @pytest.mark.parametrize("point", ["encoded-beside", "encoded-training", "encoded"])
 @pytest.mark.parametrize("suffix", ["npy", "bin", "parquet"])
 def test_a_split_killed_while_its_files_were_made_is_finished(learned, tmp_path, suffix, point):

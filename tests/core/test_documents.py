@@ -14,6 +14,7 @@ from streambpe.core.documents import chunk_hashes
 from streambpe.store import documents
 from streambpe.store.checksums import add_checksum
 from streambpe.store.sequences import SequencePart
+from tests.tiers import seeds
 
 
 def document_hash(chunks: list[str]) -> int:
@@ -47,7 +48,7 @@ def write_parts(folder, texts: list[list[str]], cuts: list[int]) -> list[Sequenc
     return parts
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_equals_its_definition_for_any_parts(seed, tmp_path):
     """Empty documents, long ones, parts of one place and of none, one thread and two."""
     rng = random.Random(seed)

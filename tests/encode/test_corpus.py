@@ -54,6 +54,7 @@ def files_in(folder):
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_documents_of_a_file_encode_as_one_by_one(tmp_path, small_blocks, kind, threads):
@@ -316,6 +317,7 @@ def is_validation(document, share):
     return int.from_bytes(digest[8:], "little") < share * 2**64
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("kind", ["plain", "boundless"])
 @pytest.mark.parametrize("name", ["ids.npy", "ids.bin", "ids.parquet"])
 def test_validation_takes_documents_by_what_they_say(tmp_path, small_blocks, kind, name):

@@ -82,8 +82,8 @@ def by_threads_of_tasks(monkeypatch: pytest.MonkeyPatch, done: list[object]) -> 
         ("boundless", {}),
         ("superbpe", {"validation": 0.3}),
         ("plain", {"eot": "<|endoftext|>", "lines": True}),
-        long("uw", {}),
-        long("plain", {"validation": "20%", "lines": True}),
+        ("uw", {}),
+        ("plain", {"validation": "20%", "lines": True}),
     ],
 )
 def test_tasks_make_what_threads_make(
@@ -173,7 +173,7 @@ def test_a_dead_worker_that_still_writes_harms_nothing(tmp_path: Path, texts: Pa
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("point", [long("begun"), long("written"), "committed"])
+@pytest.mark.parametrize("point", ["begun", "written", "committed"])
 def test_a_killed_worker_is_replaced(tmp_path: Path, texts: Path, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
     ones = encoded(texts, tmp_path / "threads/ids.npy", THREADS)
     monkeypatch.setenv("STREAMBPE_FAILPOINT", f"encode-0-{point}")
@@ -181,7 +181,7 @@ def test_a_killed_worker_is_replaced(tmp_path: Path, texts: Path, monkeypatch: p
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("then", [BESIDE, long(THREADS)])
+@pytest.mark.parametrize("then", [BESIDE, THREADS])
 def test_a_killed_command_goes_on_with_either(tmp_path: Path, texts: Path, then: Resources) -> None:
     """Killed when some tasks are done and others at work: what they left goes, and the bytes are the same."""
     ones = encoded(texts, tmp_path / "threads/ids.npy", THREADS)

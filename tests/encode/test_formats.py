@@ -110,6 +110,7 @@ def test_a_damaged_log_ends_a_command_with_one_line(tmp_path):
 # Exports.
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("to", [f for f in FORMATS if f not in ("gguf", "sentencepiece")])
 def test_every_export_is_exact_or_says_what_is_lost(tmp_path, held_out, kind, to):

@@ -123,6 +123,7 @@ OWN = [
 ]  # fmt: skip
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("expression", OWN)
 @pytest.mark.parametrize("gaps", ["keep", "drop"])
 @pytest.mark.parametrize("to", ["hf", "tiktoken"])

@@ -200,7 +200,6 @@ def exportable(folder: Path, *more: str) -> Path:
 
 
 @pytest.mark.long
-@pytest.mark.every(2)
 @pytest.mark.parametrize("pattern", [" *[^ ]+| +", "none"])
 def test_written_where_exact(tmp_path, pattern):
     """Golden texts, hostile ones: the package gives the model's ids, and so do we of the file; specials keep theirs."""

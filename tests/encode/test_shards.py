@@ -95,8 +95,8 @@ def test_borders_are_the_nearest_to_equal_parts(sizes, shards):
         assert abs(places[borders[k]] - wanted) == min(abs(place - wanted) for place in places)
 
 
+@pytest.mark.every(3)
 @pytest.mark.long
-@pytest.mark.every(7)
 @pytest.mark.parametrize("point", ["encoded-shard", "encoded-beside", "encoded-training", "encoded"])
 @pytest.mark.parametrize("suffix", ["bin", "npy", "parquet"])
 def test_killed_while_shards_were_made(tmp_path, suffix, point):

@@ -165,8 +165,8 @@ def disk(tmp_path) -> Iterator[Callable[[str], Path]]:
     subprocess.run(["umount", "-l", place], check=True)
 
 
+@pytest.mark.every(2)
 @pytest.mark.long
-@pytest.mark.every(7)
 @pytest.mark.parametrize("size", ["4k", "64k", "700k", "1200k", "1400k", "1800k", "2200k"])
 @pytest.mark.parametrize("superwords", ["none", "boundless"])
 def test_real_disks_of_many_sizes(size, superwords, made, disk, tmp_path):

@@ -8,7 +8,6 @@ import pickle
 import pkgutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -44,7 +43,6 @@ def python(code: str) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.every(5)
 @pytest.mark.parametrize("first", WAYS)
 def test_train_is_called_again_and_again_however_it_was_imported(tmp_path, first):
     """The second call in a process, and every import after another, gives what can be called and is the package."""
@@ -122,23 +120,3 @@ def test_train_is_sent_to_another_process(tmp_path):
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         task = (streambpe.train, str(tmp_path / "run"), str(tmp_path / "a.txt"))
         assert pool.submit(train_there, task).result() > 0
-
-
-@pytest.mark.long
-def test_mypy_knows_what_train_is(tmp_path):
-    """A user's strictly typed program: the types are those of the function."""
-    (tmp_path / "user.py").write_text(
-        "import streambpe\nimport streambpe.train\nfrom streambpe import train\n\n"
-        'result: streambpe.TrainResult = train("run", ["a.txt"], vocab_size=300)\n'
-        'again: streambpe.TrainResult = streambpe.train("run", vocab_size=400)\n'
-        "wrong: int = train(5)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file", "", str(tmp_path / "user.py")],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[2],
-    )
-    errors = [line for line in done.stdout.splitlines() if ": error:" in line and "user.py" in line]
-    assert errors
-    assert all(":7:" in line for line in errors), done.stdout

@@ -81,7 +81,6 @@ def test_a_damaged_table_is_found_and_filled_again(counted, table, damage):
 
 
 @pytest.mark.long
-@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "damage", ["changed", "deleted", "added", "beyond", "missing", "garbage", "no chunks", "empty"]
 )
@@ -113,7 +112,6 @@ def test_damaged_sequences_are_found(counted, damage):
 
 
 @pytest.mark.long
-@pytest.mark.every(3)
 @pytest.mark.parametrize("change", ["other bytes", "longer", "shorter", "gone"])
 def test_changed_source_files_are_found(made, counted, request, change):
     """Only when asked: `--sources` reads every file again."""

@@ -28,7 +28,7 @@ def killed(tmp_path: Path) -> Path:
     run = tmp_path / "n=5" / "run"
     run.parent.mkdir()
     for name, seed in (("a.txt", 1), ("b.txt", 2)):
-        (tmp_path / name).write_text(sample_text(seed, words=4000), encoding="utf-8")
+        (tmp_path / name).write_text(sample_text(seed, words=1500), encoding="utf-8")
     count(run, [str(tmp_path / "a.txt")], resources=ONE)
     given = {"run": run, "sources": [str(tmp_path / "b.txt")], "block": 5000, "threads": 1, "counting": {}}
     assert ended("part-committed", **given) == -signal.SIGKILL

@@ -190,7 +190,6 @@ def counted_in_memory(log, words, documents, index):
 
 
 @pytest.mark.long
-@pytest.mark.every(3)
 @pytest.mark.parametrize("options", TRAININGS)
 def test_rivals_of_superwords_are_counted_in_the_documents(options, tmp_path):
     """Every superword is the best pair just before its event, by its count; those behind it are counted in memory."""
@@ -215,7 +214,6 @@ def test_rivals_of_superwords_are_counted_in_the_documents(options, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("cases", [test_superwords, test_uw])
 def test_a_superword_is_its_own_first_rival(cases, seed, tmp_path):

@@ -46,10 +46,10 @@ def lines(many: int, seed: int = 0) -> list[str]:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory) -> Path:
-    """Forty windows of JSON lines, not quite."""
+    """Twenty windows of JSON lines, not quite."""
     path = tmp_path_factory.mktemp("large") / "x.jsonl"
-    path.write_text("".join(json.dumps({"text": line}) + "\n" for line in lines(120_000)))
-    assert path.stat().st_size > 30 * WINDOW_BYTES
+    path.write_text("".join(json.dumps({"text": line}) + "\n" for line in lines(60_000)))
+    assert path.stat().st_size > 15 * WINDOW_BYTES
     return path
 
 
@@ -245,7 +245,7 @@ plan.plan([sys.argv[1]], resources=Resources(256 * 10**6, 2))
 def test_superwords_are_rehearsed_with_documents(tmp_path):
     """Documents are stored, and the forecast says that it is rough."""
     source = tmp_path / "x.txt"
-    source.write_text("\n".join(lines(3000)))
+    source.write_text("\n".join(lines(500)))
     config = TrainConfig.from_options(vocab_size=400, superwords="boundless")
     made = plan([str(source)], config, counting={**OPTIONS, "lines": True}, resources=SMALL)
     assert {"neighbours", "runs", "superwords"} <= set(made.stage_seconds)

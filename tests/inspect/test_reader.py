@@ -26,7 +26,7 @@ from tests.inspect.browser import Browser, needs_chromium
 from tests.runs import SMALL, cli, text_run
 from tests.samples import natural_text
 from tests.script_samples import LINES, hostile_texts
-from tests.tiers import first, share
+from tests.tiers import share
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, random_log, trained
 
 pytestmark = needs_chromium
@@ -108,7 +108,8 @@ def all_texts() -> list[str]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", first(3, ("boundless", "picky", *sorted(set(KINDS) - {"boundless", "picky"}))))
+@pytest.mark.every(3)
+@pytest.mark.parametrize("kind", KINDS[1:] + KINDS[:1])
 def test_every_kind_of_model_reads_the_same(browser, kind):
     """All systems, hostile texts and any characters: equal ids, bytes and chunks; special tokens too."""
     log = trained(kind)
@@ -140,14 +141,15 @@ OTHERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", first(2, OTHERS))
+@pytest.mark.every(4)
+@pytest.mark.parametrize("name", OTHERS)
 def test_every_alphabet_reads_the_same(browser, name):
     """SCRIPT's symbols with what is done to text before, characters, and symbols that are not there."""
     assert assert_equal(browser, OTHERS[name], all_texts()) > 2
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", first(2, PRESETS))
+@pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_splits_the_same(browser, name):
     """With and without runs of scripts."""
     for split_scripts in (False, True) if PRESETS[name].expression and not PRESETS[name].definition else (False,):
@@ -194,7 +196,8 @@ OWN = [
 ]
 
 
-@pytest.mark.parametrize("expression", first(1, OWN))
+@pytest.mark.every(5)
+@pytest.mark.parametrize("expression", OWN)
 def test_own_patterns_are_translated(browser, expression):
     """Possessive and atomic parts, case, ends, looking around: the same chunks, or a refusal."""
     config = {"pattern": expression, "gaps": "keep"}

@@ -38,7 +38,7 @@ from tests.runs import SMALL, cli, log_of, rows, text_run
 from tests.samples import natural_text
 from tests.trained import DOCUMENTS, trained
 
-TEXT = natural_text(8, 60_000) + "</script><b>&amp; " * 40
+TEXT = natural_text(8, 20_000) + "</script><b>&amp; " * 40
 OPTIONS: dict[str, Any] = {"vocab_size": 900, "stop_list": 6, "freq_cutoff": 2}
 EMPTY_WORDS = {"deletions": "takes no token back"}
 

@@ -194,6 +194,7 @@ def files_of(*folders: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("form", [[], ["--csv"]])
 @pytest.mark.parametrize("statement", WRITES)
 def test_a_statement_that_does_more_than_read_is_refused(learned, around, statement, form):
@@ -393,7 +394,6 @@ def test_outputs_that_cannot_be_are_refused(learned, around):
 
 
 @pytest.mark.long
-@pytest.mark.every(2)
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_sort_that_does_not_fit_spills_into_a_folder_of_its_own(learned, around, elsewhere):
     """Inside RUN or in --temp-dir; removed when the query ends, and that of a killed query with the next one."""

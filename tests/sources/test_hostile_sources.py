@@ -201,7 +201,7 @@ def test_a_folder_that_may_not_be_looked_into(tmp_path, monkeypatch):
         find_sources([str(tmp_path)])
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv", "a.parquet", "a.txt.gz"])
 def test_a_file_that_vanishes_between_listing_and_reading(tmp_path, monkeypatch, name):
     """One message with its name; those before it are kept, and with the file back the count goes on."""

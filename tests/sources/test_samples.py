@@ -57,6 +57,7 @@ def write(folder: Path, texts: list[str]) -> list[str]:
     return [str(path) for path in sorted(folder.iterdir())]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("of", [2, 10])
 def test_a_sample_is_the_documents_that_the_hash_names(tmp_path, of, monkeypatch):
     monkeypatch.setattr(sizes, "LEAST_BLOCK", 600)

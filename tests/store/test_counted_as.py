@@ -85,7 +85,6 @@ def test_a_counted_run_with_another_option_of_counting(runs, command, run, optio
 
 
 @pytest.mark.long
-@pytest.mark.every(3)
 @pytest.mark.parametrize(("run", "options"), SAME, ids=str)
 def test_a_counted_run_with_its_own_options(runs, tmp_path, run, options):
     """Equal to what it was counted with: taken."""

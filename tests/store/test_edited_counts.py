@@ -21,7 +21,6 @@ from streambpe.store import database
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from tests.runs import ROOT, SMALL, cli_process, counted_run, log_of, plain_events, rows
-from tests.tiers import long
 
 COUNTS = {"ab": 5, "cd": 4, "ef": 3, "x": 9}
 
@@ -75,7 +74,6 @@ def test_the_next_training_learns_from_an_edited_row(run, statement, learned, ro
 
 
 @pytest.mark.long
-@pytest.mark.every(2)
 @pytest.mark.parametrize("table", ["chunk_counts", "group_counts"])
 def test_weights_do_not_follow_edits_and_say_so(tmp_path, table):
     """`check` names the row; counting again from counts/ takes it back."""
@@ -147,7 +145,7 @@ def test_a_lost_database_is_made_anew_from_the_parts(run, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("place", [long("part-committed"), "fold-filled", long("fold-committed")])
+@pytest.mark.parametrize("place", ["part-committed", "fold-filled", "fold-committed"])
 def test_a_part_is_added_once_wherever_the_fold_is_killed(run, tmp_path, place):
     """To counts that were there, and to an edit; the same command goes on."""
     edit(run, "UPDATE chunk_counts SET n = 40 WHERE chunk = 'cd'")

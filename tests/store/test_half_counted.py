@@ -216,7 +216,6 @@ def test_train_stopped_in_counting_then_without_sources(files, whole, tmp_path, 
 
 
 @pytest.mark.long
-@pytest.mark.every(3)
 @pytest.mark.parametrize("call", ["converge", "export", "merge"])
 def test_other_readers_of_half_counts(tmp_path, call):
     """converge, export-counts and merge-counts believe half counts no more than train does."""
@@ -368,7 +367,6 @@ def test_check_while_it_counts(files, tmp_path, tiny_blocks):
 
 
 @pytest.mark.long
-@pytest.mark.every(4)
 @pytest.mark.parametrize("place", ["fold-filled", "fold-committed", "part-committed"])
 @pytest.mark.parametrize("before", [True, False], ids=["counted before", "new"])
 def test_check_of_a_run_killed_anywhere(files, tmp_path, place, before):

@@ -16,7 +16,6 @@ from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from tests.runs import SMALL, cli
 from tests.samples import natural_text
-from tests.tiers import long
 
 KEPT = {"pattern": "boundless", "sequences": True}
 
@@ -40,7 +39,7 @@ def sources(tmp_path, monkeypatch) -> list[str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("superwords", ["boundless", long("superbpe"), long("uw")])
+@pytest.mark.parametrize("superwords", ["boundless", "superbpe", "uw"])
 def test_superwords_of_merged_runs_are_those_of_one_run(tmp_path, sources, superwords):
     """In whatever order, some of them merged before; `check` finds the documents equal to the counts."""
     count(tmp_path / "whole", sources, options=KEPT, resources=SMALL)
@@ -53,6 +52,7 @@ def test_superwords_of_merged_runs_are_those_of_one_run(tmp_path, sources, super
     assert check(tmp_path / "sum", resources=SMALL) == []
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("file", ["part-00001.chunks.parquet", "part-00001.parquet"])
 def test_a_flipped_bit_in_documents_that_are_merged(tmp_path, sources, file):
     """It was "a defect of streambpe", with exit 70; the merge goes on when the file is whole again."""

@@ -66,19 +66,20 @@ def made(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def con(made, tmp_path):
-    """A fresh store with what callers of the steps register."""
-    shutil.copy(made / "state.duckdb", tmp_path)
-    with open_store(tmp_path / "state.duckdb") as con:
-        yield con
-
-
 @pytest.fixture(scope="module")
 def one_con(made, tmp_path_factory):
     """A store for what is refused before it is read."""
     with open_store(shutil.copy(made / "state.duckdb", tmp_path_factory.mktemp("one"))) as con:
         yield con
+
+
+@pytest.fixture
+def con(one_con):
+    """A store as it is made; what a test changes in it is undone."""
+    with one_con.cursor() as con:
+        con.begin()
+        yield con
+        con.rollback()
 
 
 @pytest.fixture(scope="module")

@@ -91,7 +91,6 @@ def test_damaged_files_are_named(counted):
 
 
 @pytest.mark.long
-@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("change", "told"),
     [

@@ -80,7 +80,6 @@ def test_no_two_characters_share_symbols():
 
 
 @pytest.mark.long
-@pytest.mark.every(3)
 @pytest.mark.parametrize("per_text", [1, 7, 70_000])
 def test_every_character_of_unicode_comes_back(per_text):
     """decode(encode(x)) == x for every Unicode scalar value, alone and among others, under `bytes`."""
@@ -170,8 +169,8 @@ def test_examples_of_the_rules():
 
 
 def test_vectorised_rules_on_all_groups_and_scripts():
-    """60 thousand hostile texts over all groups of characters, and lines of 27 kinds: as the slow rules split them."""
-    texts = [*hostile_texts(1, 60_000), *LINES, *(a + b for a in LINES for b in LINES), long_text(2, 3000)]
+    """15 thousand hostile texts over all groups of characters, and lines of 27 kinds: as the slow rules split them."""
+    texts = [*hostile_texts(1, 15_000), *LINES, *(a + b for a in LINES for b in LINES), long_text(2, 3000)]
     assert cut_vectorised(texts) == [split_by_rules(text) for text in texts]
 
 
@@ -211,7 +210,7 @@ def test_blocks_end_at_borders_of_the_prepared_text(name, policy):
     rng = random.Random(7)
     pattern = find_pattern(name, prepared=True)
     found = 0
-    for trial in range(150):
+    for trial in range(60):
         text = long_text(trial, rng.randint(3, 12))
         if trial % 3 == 0:
             text = text.translate({32: None, 10: None})  # so that few or no borders are between ASCII characters
@@ -231,7 +230,7 @@ def test_blocks_end_at_borders_of_the_prepared_text(name, policy):
 
         left, right = bytes(data[: len(data) - len(held)]) + held[:border], held[border:]
         assert split(left) + split(right) == split(left + right), (trial, border)
-    assert found > 80
+    assert found > 30
 
 
 # Preparation
@@ -330,7 +329,7 @@ def small_count(run: Path, source: Path, monkeypatch: pytest.MonkeyPatch, **opti
     return count(run, [str(source)], options=options, resources=Resources.from_options(threads=2))
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("spaces", [True, False])
 @pytest.mark.parametrize(("normalize", "unencodable"), [("none", "bytes"), ("nfc", "drop"), ("nfc", "bytes")])
 def test_counts_of_a_document_read_in_blocks(tmp_path, monkeypatch, normalize, unencodable, spaces):
@@ -360,7 +359,7 @@ def test_counts_of_a_document_read_in_blocks(tmp_path, monkeypatch, normalize, u
 @pytest.mark.parametrize("kind", ["lines", "jsonl"])
 def test_counts_of_many_documents(tmp_path, monkeypatch, kind):
     """Documents side by side keep apart: nothing joins, composes or takes a space across their ends."""
-    texts = [text.replace("\n", " ") for text in hostile_texts(21, 800) + LINES]
+    texts = [text.replace("\n", " ") for text in hostile_texts(21, 300) + LINES]
     if kind == "lines":
         texts = [text for text in texts if text and not text.startswith("\ufeff")]
         (tmp_path / "a.txt").write_bytes("".join(text + "\n" for text in texts).encode())

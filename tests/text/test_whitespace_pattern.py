@@ -62,7 +62,6 @@ def test_cuts_at_every_border_of_white_space():
 
 
 @pytest.mark.long
-@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", ["txt", "lines", "jsonl"])
 def test_counting_marked_words(tmp_path, monkeypatch, kind):
     """count --pattern whitespace, documents cut into blocks of 4 KB: the words of the slow definition, in order."""

@@ -144,10 +144,13 @@ def test_errors_name_the_argument(source, tmp_path, given, error, told):
 
 @pytest.mark.long
 def test_mypy_knows_them(tmp_path):
-    """A wrong name, a wrong kind and a wrong choice are found before the program runs."""
+    """A wrong name, a wrong kind and a wrong choice are found before the program runs; `train` is the function,
+    whatever was imported, and its result has a type."""
     pytest.importorskip("mypy")
     (tmp_path / "mine.py").write_text(
         "import streambpe\n"
+        "import streambpe.train\n"
+        "from streambpe import train\n"
         "streambpe.train('run', ['a.txt'], vocab_size=300, pattern='gpt4', memory='1GB', ties='ids')\n"
         "streambpe.train('run', ['a.txt'], vocab_sise=300)\n"
         "streambpe.train('run', ['a.txt'], vocab_size='300')\n"
@@ -155,6 +158,9 @@ def test_mypy_knows_them(tmp_path):
         "streambpe.count('run', ['a.txt'], pattern='gpt4', sequences=True, lines=True, memory='1GB')\n"
         "streambpe.count('run', ['a.txt'], pattern=4)\n"
         "streambpe.count('run', ['a.txt'], kind='xml')\n"
+        "result: streambpe.TrainResult = train('run', ['a.txt'], vocab_size=300)\n"
+        "again: streambpe.TrainResult = streambpe.train('run', vocab_size=400)\n"
+        "wrong: int = train(5)\n"
     )
     root = Path(streambpe.__file__).parents[1]
     done = subprocess.run(
@@ -162,7 +168,7 @@ def test_mypy_knows_them(tmp_path):
         capture_output=True, text=True, cwd=root,
     )  # fmt: skip
     lines = sorted({int(line.split(":")[1]) for line in done.stdout.splitlines() if "error" in line and "mine" in line})
-    assert lines == [3, 4, 5, 7, 8], done.stdout
+    assert lines == [5, 6, 7, 9, 10, 13], done.stdout
 
 
 def test_a_tokenizer_has_the_names_people_try(source, tmp_path):

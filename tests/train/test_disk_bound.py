@@ -78,8 +78,8 @@ def options_of(superwords: str) -> dict[str, object]:
     ("superwords", "when"),
     [
         ("none", "words"),
-        pytest.param("uw", "words", marks=pytest.mark.long),
-        *(pytest.param(kind, "superwords", marks=pytest.mark.long) for kind in ("uw", "boundless", "superbpe")),
+        ("uw", "words"),
+        *((kind, "superwords") for kind in ("uw", "boundless", "superbpe")),
     ],
 )
 def test_learning_that_reaches_it_goes_on_with_more(superwords, when, disk, text, tmp_path):

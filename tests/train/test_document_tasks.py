@@ -212,8 +212,7 @@ def contents(files: list[Path]) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in files}
 
 
-@pytest.mark.parametrize("workers", [2, long(1), long(4)])
-@pytest.mark.parametrize("kind", ["runs", long("neighbours")])
+@pytest.mark.parametrize(("kind", "workers"), [("runs", 2), long("neighbours", 4)])
 def test_processes_leave_the_same_files(kind: str, workers: int, tmp_path: Path) -> None:
     reader = large_reader()
     ones = counted(kind, reader, tmp_path / "one", Here(1), MEMORY)
@@ -224,11 +223,8 @@ def test_processes_leave_the_same_files(kind: str, workers: int, tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("kind", "point"),
-    [
-        long("neighbours", "written"), long("neighbours", "begun"), long("neighbours", "committed"),
-        long("runs", "begun"), long("runs", "written"), long("runs", "committed"),
-    ],
-)  # fmt: skip
+    [long("neighbours", "begun"), long("neighbours", "committed"), long("runs", "written")],
+)
 def test_a_killed_worker_is_replaced(kind: str, point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = large_reader()
     monkeypatch.setattr(tasks, "LEAST_TASK", 500)
@@ -267,11 +263,8 @@ def count_large(kind: str, folder: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "point"),
-    [
-        ("neighbours", "neighbours-0-written:3"), long("neighbours", "neighbours-0-committed:5"),
-        long("neighbours", "boundary:9"), long("runs", "runs-0-written:4"), long("runs", "boundary:12"),
-    ],
-)  # fmt: skip
+    [("neighbours", "neighbours-0-written:3"), ("neighbours", "boundary:9"), ("runs", "runs-0-written:4")],
+)
 def test_a_killed_coordinator_goes_on(kind: str, point: str, tmp_path: Path) -> None:
     """What is committed is kept, in however many processes it is finished; damaged files are made again."""
     wanted = contents(counted(kind, large_reader(), tmp_path / "one", Here(1), MEMORY))

@@ -21,7 +21,7 @@ from streambpe.train.engine.engine import (
     Words,
 )
 from tests.sequential import BASE, events_of, hard_words, learn, paper_learn, run, text_words
-from tests.tiers import LONG, examples, seeds, share
+from tests.tiers import examples, seeds, share
 
 RULES = [(ties, overlaps) for ties in ("ids", "bytes") for overlaps in ("all", "disjoint")]
 LETTER_PAIRS = frozenset(bytes([a, b]) for a in range(97, 123) for b in range(97, 123, 5))
@@ -143,7 +143,7 @@ def test_stages_of_a_scan_are_the_sequential_merges():
         together += sum(record.merges > 1 for record in scans)
         digests_cut += options["digest_tokens"] == 8
     assert together > share(200)
-    assert digests_cut > (20 if LONG else 1)
+    assert digests_cut > share(12)
 
 
 def test_a_scan_of_text_sweeps_the_blocks_rarely():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import shutil
 import signal
@@ -23,7 +22,7 @@ from streambpe.train.superwords.phase import SuperwordPhase, pass_bounds
 from streambpe.train.trainer import Trainer
 from tests.runs import SMALL, Driver, log_of, rows
 from tests.samples import prose_documents
-from tests.tiers import long
+from tests.tiers import seeds
 
 FROM_DISK = {"force_scan": True, "block_places": 2000, "hot_pairs": 200}
 
@@ -66,12 +65,8 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("mode", "tuning"),
-    [
-        *(long(mode, tuning) for mode, tuning in itertools.product(WORDS, ({}, FROM_DISK))),
-    ],
-)  # fmt: skip
+@pytest.mark.long
+@pytest.mark.parametrize(("mode", "tuning"), [("plain", FROM_DISK), ("boundless", {}), ("superbpe", FROM_DISK)])
 def test_the_next_word_is_on_top(mode, tuning, counted, tmp_path):
     """Killed behind a checkpoint among the words, and killed again when it went on."""
     options, run, whole = WORDS[mode], tmp_path / "run", tmp_path / "whole"
@@ -151,11 +146,8 @@ def test_what_comes_next_is_told_without_learning_again(tuning, vocab_size, coun
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("mode", "tuning"),
-    [
-        *((mode, {}) for mode in MODES),
-        *((mode, FROM_DISK) for mode in ("boundless", "uw")),
-    ],
-)  # fmt: skip
+    [("superbpe", {}), ("rules", {}), ("boundless", FROM_DISK), ("uw", FROM_DISK)],
+)
 def test_the_next_superword_is_on_top(mode, tuning, counted, tmp_path):
     """Killed among the superwords again and again: what is told then is what the next one went on with."""
     run = tmp_path / "run"
@@ -202,7 +194,7 @@ def test_the_next_superword_is_on_top(mode, tuning, counted, tmp_path):
         assert best == (*following.pair, following.n)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_what_a_pass_may_learn_finds_its_place(seed):
     """Supermerges of random counts among word steps of random counts, in falling order or not, many of them equal: of
     those within the bounds every one is taken, and at least one pass of three takes a quarter of the room."""

@@ -130,7 +130,6 @@ def test_tiny_budgets_refill_spill_and_switch(counted, unbroken, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.every(2)
 @pytest.mark.parametrize("how", ["raise", "stop"])
 def test_stopped_after_any_pass(counted, unbroken, tmp_path, how):
     """A callback that raises, or the stop event, after pass 1, 2, 5, ...: going on ends with the same bytes."""
@@ -227,7 +226,6 @@ PLACES = [
 
 
 @pytest.mark.long
-@pytest.mark.every(5)
 @pytest.mark.parametrize("place", [*PLACES, "last tables-filled", "last tables-committed"])
 def test_killed_at_every_commit(counted, unbroken, tmp_path, place):
     """Right before and right after each rename and each commit: going on gives the unbroken bytes and tables."""
@@ -249,7 +247,6 @@ def test_killed_at_every_commit(counted, unbroken, tmp_path, place):
 
 
 @pytest.mark.long
-@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "options",
     [{}, {"batch": "paper", "overlaps": "disjoint"}, {"tau": "0.6", "vocab_size": 600}],
@@ -446,7 +443,6 @@ def test_killed_in_counting_and_resumed(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.every(3)
 @pytest.mark.parametrize("place", ["job-written", "journal-created", "log-written"])
 def test_killed_before_anything_was_done(tmp_path, place):
     """`train` killed right after it noted its job, began, or was all but done: `resume` does the rest."""
@@ -631,7 +627,6 @@ def test_resume_with_nothing_to_resume(counted, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("change", "told"),
     [

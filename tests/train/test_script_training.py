@@ -173,7 +173,6 @@ def test_no_token_of_a_constrained_model_joins_parts():
 
 
 @pytest.mark.long
-@pytest.mark.every(2)
 @pytest.mark.parametrize("constrained", [True, False])
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @examples(40)
@@ -206,7 +205,6 @@ def test_what_is_encoded_comes_back(encoding, constrained, texts, size):
 
 
 @pytest.mark.long
-@pytest.mark.every(2)
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_all_of_unicode_comes_back(encoding, tmp_path):
     """Every code point but surrogates, 50 to a text: there and back as single texts and as a corpus."""

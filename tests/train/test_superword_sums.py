@@ -19,7 +19,6 @@ from streambpe.train.superwords import sums as module
 from streambpe.train.superwords.ranges import key_ranges, keys_note, some_keys
 from streambpe.train.superwords.sums import Sums
 from streambpe.train.superwords.work import Work
-from tests.tiers import long
 
 CHUNKS = pl.DataFrame(
     {"symbol": range(300), "chunk": [f" {i}" for i in range(300)]}, schema_overrides={"symbol": pl.Int32}
@@ -51,8 +50,8 @@ def processes(folder: Path) -> Work:
 @pytest.mark.parametrize(
     ("rows_at_once", "by"),
     [
-        long(1, "threads"), (700, "threads"), (1 << 20, "threads"),
-        long(700, "processes"), long(1 << 20, "processes"), long(700, "killed"),
+        (1, "threads"), (700, "threads"), (1 << 20, "threads"),
+        (700, "processes"), (1 << 20, "processes"), (700, "killed"),
     ],
 )  # fmt: skip
 def test_neighbours(tmp_path, monkeypatch, rows_at_once, by):

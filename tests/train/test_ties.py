@@ -101,7 +101,6 @@ def test_snapshot_restore_and_replay_with_ties_by_bytes(tmp_path, stop):
 
 
 @pytest.mark.long
-@pytest.mark.every(4)
 @pytest.mark.parametrize("like", ["kensho", "picky"])
 @pytest.mark.parametrize("tau", [None, "0.7"])
 def test_every_name_with_ties_by_bytes(tmp_path, like, tau):

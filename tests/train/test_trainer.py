@@ -177,7 +177,6 @@ def test_batchbpes_rule_equals_the_reference(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.every(2)
 @pytest.mark.parametrize("like", sorted(LIKE))
 def test_a_name_sets_its_knobs(tmp_path, like):
     """--like NAME: the header records the knobs of that trainer, and the events are the reference's under them."""
@@ -307,7 +306,6 @@ def test_a_vocabulary_of_the_base_alone(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.every(2)
 @pytest.mark.parametrize("counts", [{"a": 3, "b": 2}, {}], ids=["single symbols", "nothing"])
 def test_chunks_without_pairs(tmp_path, counts):
     """Nothing can merge: the base alphabet, said to be smaller than asked for."""
@@ -318,7 +316,6 @@ def test_chunks_without_pairs(tmp_path, counts):
 
 
 @pytest.mark.long
-@pytest.mark.every(5)
 @pytest.mark.parametrize(
     ("options", "missing"),
     [

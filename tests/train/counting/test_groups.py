@@ -218,7 +218,6 @@ def test_any_order_any_command(tmp_path, tiny_blocks):
 
 
 @pytest.mark.long
-@pytest.mark.every(3)
 @pytest.mark.parametrize("place", ["part-committed:4", "merge-committed:2", "fold-filled:1"])
 def test_killed_and_resumed(tmp_path, place):
     """A kill between parts, between the merges of two groups, inside the fold: the same tables in the end."""

@@ -54,7 +54,6 @@ def unbroken(corpus, tmp_path_factory):
 
 
 @pytest.mark.long
-@pytest.mark.every(10)
 @pytest.mark.parametrize("place", [*PLACES, "part-written:20", "merge-committed", "merge-committed:2"])
 def test_killed_at_every_commit(tmp_path, corpus, unbroken, place):
     """Right before and right after each rename and each commit, going on gives the unbroken result."""
@@ -70,14 +69,13 @@ def test_killed_at_every_commit(tmp_path, corpus, unbroken, place):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("lines", [False, True])
 @pytest.mark.parametrize(
-    ("place", "engine"),
+    ("place", "engine", "lines"),
     [
-        ("part-committed:3", "threads"),
-        ("sequence-written:2", "threads"),
-        ("fold-filled", "threads"),
-        ("task-done:2", "processes"),
+        ("part-committed:3", "threads", False),
+        ("sequence-written:2", "threads", True),
+        ("fold-filled", "threads", True),
+        ("task-done:2", "processes", False),
     ],
 )
 def test_a_sample_that_was_killed_is_resumed(tmp_path, corpus, lines, place, engine):

@@ -19,7 +19,7 @@ from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from tests.hostile import random_text
 from tests.runs import SMALL, plain_events, stored_ids
-from tests.tiers import long, share
+from tests.tiers import share
 
 OWN = r"\w+|\s+|[^\w\s]+"  # a pattern that the core does not know
 
@@ -43,7 +43,7 @@ def chunks_in_order(run: Path) -> list[str | None]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("pattern", [long("boundless"), OWN])
+@pytest.mark.parametrize("pattern", ["boundless", OWN])
 def test_many_stretches_in_one_part(
     tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch, pattern: str
 ) -> None:
