@@ -48,7 +48,7 @@ else:
     from backports import zstd
 
 SMALL = Resources(400 * 10**6, 2)
-TEXT = natural_text(7, 10_000)
+TEXT = natural_text(7, 30_000)
 LINES = TEXT.splitlines()
 
 
