@@ -130,7 +130,7 @@ def test_a_running_training_is_followed_to_its_end(tmp_path):
     done = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+) of 344", text)]
     assert done == sorted(done)
     assert len(set(done)) > 2, "several looks"
-    assert re.search(r": learning,? ?r?", text), "the title is cut where the path is long"
+    assert "learning, running" in text, "also where the path is long"
     assert re.search(r"\d:\d\d left", text)
     assert "trained, done" in text
 
