@@ -4,7 +4,7 @@
 --          tokens, weighed_chunks (without deletions a chunk that spells a token is that token, whole, and is not in
 --          incoming; with them incoming has all chunks of several symbols; stop words come first),
 --          events (a token that only supermerges make is no chunk, though one may be spelled the same). A chunk may
---          have megabytes, and so may a token: long ones are compared by length and SHA-256, and those longer than
+--          be megabytes long, and so may a token: long ones are compared by length and SHA-256, and chunks longer than
 --          every token are NULL, so that the join holds none of them. A filter on the length would make DuckDB hold
 --          all other chunks
 -- returns: nothing

@@ -259,8 +259,8 @@ def grow(
 
 
 class Subsets:
-    """The distinct chunks of the windows, dealt out to SUBSETS tables. A chunk is known by its hash; where there are
-    too many, those whose hash ends in some zeros stand for all."""
+    """The distinct chunks of the windows, dealt out to SUBSETS tables. A chunk is known by its hash; if there are too
+    many, those whose hash ends in a number of zero bits stand for all."""
 
     def __init__(self) -> None:
         self.rows = self.counted_bytes = 0  # distinct chunks in each window, and the memory that counting them took
@@ -303,8 +303,11 @@ class _Table(NamedTuple):
     lengths: Int64
 
     def thinned(self, zeros: int) -> _Table:
+        """The chunks whose hash ends in so many zero bits."""
+        if not zeros:
+            return self
         chosen = self.hashes % 2**zeros == 0
-        return _Table(*(column[chosen] for column in self)) if zeros else self
+        return _Table(*(column[chosen] for column in self))
 
 
 def _sum(tables: Sequence[_Table]) -> _Table:

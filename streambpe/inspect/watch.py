@@ -38,7 +38,7 @@ from streambpe.store.training_files import journal_path
 from streambpe.text.shown import harmless, shown
 
 _BARS = "▁▂▃▄▅▆▇█"
-_MOST_WHERE = 50  # characters of the path of RUN in the title
+_MOST_WHERE = 47  # characters of the path of RUN in the title: its end
 _WIDTH = 32  # of bars and sparklines, in characters
 _TABLES_SECONDS = 5.0  # between two looks at the tables
 GOES_ON = ("running", "unknown")  # states of a job that may tell more; unknown: it is on another machine
@@ -163,8 +163,8 @@ def draw(view: View, status: RunStatus) -> RenderableType:
         parts.append(Text(harmless(f"\n{status['message']}")))
     style = {"running": "green", "done": "blue"}.get(status["state"], "yellow")
     where = describe_run(view.run.path, status)
-    if len(where) > _MOST_WHERE:  # else the state, behind it, is what a narrow terminal cuts off
-        where = f"...{where[3 - _MOST_WHERE :]}"
+    if len(where) > _MOST_WHERE:  # a narrow terminal would cut off the state, which stands behind it
+        where = f"...{where[-_MOST_WHERE:]}"
     title = f"{where}: {status['stage']}, {status['state']}"
     return Panel(Group(*parts), title=Text(harmless(title)), subtitle=Text(str(status["updated"])), border_style=style)
 
