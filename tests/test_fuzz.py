@@ -13,6 +13,7 @@ EACH = {"words": 1, "counting": 1, "readers": 1, "encoders": 1, "importers": 2, 
 FIRST = 20_000_000
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("kind", "number"), [*EACH.items(), *(long(kind, 4 * EACH[kind]) for kind in EACH)])
 def test_random_cases(kind, number, tmp_path):
     """Two ways to the same answer agree, and what is damaged is used as it is or refused by one message."""

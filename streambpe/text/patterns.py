@@ -85,16 +85,15 @@ class Pattern:
     rules: Cutter = NO_CUTS
     keep_gaps: bool = False  # text between two matches is a chunk too
     script_expression: str | None = None  # for runs of scripts written without spaces, if runs are split first
-    compiled: regex.Pattern[str] | None = field(default=None, compare=False, repr=False)
     # how it splits if not by `expression` (which is then its name); `rules` finds all its borders
     definition: Callable[[str], list[str]] | None = field(default=None, repr=False)
     prepared: bool = False  # the text is normalised or thinned before it is split (text/prepare.py)
     document_seconds: float = field(default=DOCUMENT_SECONDS, compare=False)  # that `expression` may take, if "regex"
     word_mark: str = ""  # stands before every chunk; pieces of white space are no chunks
 
-    def __post_init__(self) -> None:
-        if self.expression and self.compiled is None and self.definition is None:
-            object.__setattr__(self, "compiled", regex.compile(self.expression))
+    @functools.cached_property  # not when it is made: most presets are never run, and each takes some milliseconds
+    def compiled(self) -> regex.Pattern[str] | None:
+        return regex.compile(self.expression) if self.expression and self.definition is None else None
 
     @functools.cached_property
     def script_compiled(self) -> regex.Pattern[str] | None:
@@ -227,7 +226,7 @@ def _own_pattern(expression: str, gaps: str) -> Pattern:
                 f"would be lost. Add a last alternative such as `|.` with (?s), or keep such text as chunks with "
                 f"--gaps keep."
             )
-    return Pattern("regex", expression, keep_gaps=gaps == "keep", compiled=compiled)
+    return Pattern("regex", expression, keep_gaps=gaps == "keep")
 
 
 def _unmatched_example(compiled: regex.Pattern[str]) -> str | None:

@@ -86,12 +86,9 @@ def parse_texts(given: Given) -> dict[str, list[str]]:
 
 
 @contextlib.contextmanager
-def counted_texts(run: Run, given: Given, counting: Counting, resources: Resources) -> Iterator[BalanceTexts | None]:
-    """The texts, counted as a RUN counts, in a folder that is gone afterwards; None if none are given."""
+def counted_texts(run: Run, given: Given, counting: Counting, resources: Resources) -> Iterator[BalanceTexts]:
+    """The texts, counted as a RUN counts, in a folder that is gone afterwards."""
     files = parse_texts(given)
-    if not files:
-        yield None
-        return
     facts = run.facts() if run.state.exists() else run.facts_kept()
     options: dict[str, Any] = json.loads(facts["config"]) if facts else dict(counting.options)
     read = of_sources(list_parts(run).spans, counting) if facts else {}  # as RUN's sources were read

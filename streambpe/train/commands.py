@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from streambpe.arguments import TrainArguments, split_arguments
 from streambpe.config import BALANCE_FIELDS, LIKE_COUNTING, UW_PATTERN, TrainConfig
@@ -47,8 +47,6 @@ from streambpe.store.training_files import check_name, extended_path, journal_pa
 from streambpe.store.weights import check_weights
 from streambpe.text.patterns import find_pattern
 from streambpe.train.as_model import with_options_as
-from streambpe.train.balance_texts import Given, counted_texts
-from streambpe.train.balancing import refuse_groups
 from streambpe.train.counting.count import count, resume_count
 from streambpe.train.counting.job import CountResult
 from streambpe.train.disk_bound import refuse_too_little_disk, source_bytes
@@ -58,6 +56,9 @@ from streambpe.train.identity import refuse_started_otherwise
 from streambpe.train.made_with import keep_options
 from streambpe.train.trainer import CHECKPOINT_SECONDS, Trainer
 from streambpe.train.training import Training, TrainResult
+
+if TYPE_CHECKING:
+    from streambpe.train.balance_texts import BalanceTexts, Given
 
 
 @one_ray()
@@ -129,7 +130,7 @@ def train(
     if balance_texts and not config.balance:
         raise UsageError("--balance-text belongs to --balance.")
     _refuse_what_learning_would(folder, config, sources, counting)
-    with counted_texts(folder, balance_texts, counting, resources) as texts:
+    with _balance_texts(folder, balance_texts, counting, resources) as texts:
         if texts is not None:
             config = replace(config, balanced_on=dict(texts.digests))
             config.check()
@@ -325,7 +326,20 @@ def _refuse_what_learning_would(
         groups |= {part.group_name for part in parts}
         check_weights(run.path, sorted(groups), config.weights)
         if config.balance:
+            from streambpe.train.balancing import refuse_groups  # not above: most trainings do without
+
             refuse_groups(run.path, sorted(groups), config)
+
+
+def _balance_texts(
+    run: Run, given: Given, counting: Counting, resources: Resources
+) -> contextlib.AbstractContextManager[BalanceTexts | None]:
+    """What the groups are measured on, counted."""
+    if not given:
+        return contextlib.nullcontext()
+    from streambpe.train.balance_texts import counted_texts  # not above: most trainings do without
+
+    return counted_texts(run, given, counting, resources)
 
 
 def _refuse_before_counting(trainer: Trainer, sources: Sequence[str | Source], counting: Counting) -> None:

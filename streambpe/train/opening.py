@@ -13,7 +13,6 @@ from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, LEFT_BEHIND_BYTES, TRANSIENT_SHARE, release_memory, room_for_arrays
 from streambpe.store.journal import Journal
 from streambpe.system import remove_folder
-from streambpe.train.balancing import balanced_engine
 from streambpe.train.engine.deletion import Deletion, Deletions
 from streambpe.train.engine.engine import LEAST_BYTES, Engine, EngineOptions
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE
@@ -63,6 +62,8 @@ def _from_words(training: Training, corpus: Corpus, symbols: Symbols, tuning: En
     tokens, lengths = _base_tokens(symbols)
     try:
         if training.config.balance:
+            from streambpe.train.balancing import balanced_engine  # not above: most trainings do without
+
             return balanced_engine(training, corpus, symbols, files, codec, tokens, options)
         return Engine(
             files.open(),

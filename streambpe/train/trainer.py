@@ -42,7 +42,6 @@ from streambpe.store.parts import parts_by_group
 from streambpe.store.run import Run
 from streambpe.store.trainings import TokenTable
 from streambpe.store.weights import check_weights
-from streambpe.train.balancing import BY_BYTES, refuse_groups
 from streambpe.train.beginning import open_journal
 from streambpe.train.counts import EDITED, find_corpus, read_counts
 from streambpe.train.disk_bound import disk_needed, refuse_too_little_disk, within_disk
@@ -117,6 +116,8 @@ class Trainer:
                 return replace(done, warnings=warnings)
             check_weights(training.run.path, parts_by_group(corpus.parts), self.config.weights)
             if self.config.balance:
+                from streambpe.train.balancing import BY_BYTES, refuse_groups  # not above: most trainings do without
+
                 refuse_groups(training.run.path, parts_by_group(corpus.parts), self.config)
                 if not (self.config.balanced_on or self.config.balance_ratios):
                     warnings = (*warnings, BY_BYTES)

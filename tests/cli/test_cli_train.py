@@ -83,6 +83,7 @@ def test_errors_of_runs_exit_with_1(tmp_path):
     cli("train", tmp_path / "run", tmp_path / "missing.txt", expect=1)
 
 
+@pytest.mark.long
 def test_the_end_is_told(source, trained, tmp_path):
     """No pair left: said, exit 0. Done before: said, exit 0. Refused: exit 2 and how to go on."""
     out = cli("train", trained, "--name", "rare", "--vocab-size", 9000, "--min-frequency", 50)

@@ -48,7 +48,7 @@ def test_there_are_twenty_questions():
     assert {number for number, _ in QUERIES} == {str(n) for n in range(1, 21)}
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(8)
 @pytest.mark.parametrize(("number", "query"), QUERIES)
 def test_a_query_answers(run, number, query):
     """It has rows, and a connection that knows nothing of streambpe gives the same ones."""

@@ -56,6 +56,7 @@ def test_what_a_command_says_is_harmless_on_a_terminal():
     assert result.stdout == result.stderr
 
 
+@pytest.mark.long
 def test_a_command_that_a_message_gives_can_be_copied_for_a_path_with_a_blank():
     """Every path in it goes through `typed`; `streambpe count my run` names two."""
     path = re.compile(r"\{(?!training\.model)(\w+\.)*(_?path|_?run|folder|file|log|parent|model)\}")

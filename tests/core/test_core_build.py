@@ -192,7 +192,8 @@ def test_zig_builds_where_no_compiler_is(zig, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("target", ["linux-aarch64", "macos-arm64", "windows-x64"])
+@pytest.mark.every(2)  # the C library of Windows takes zig minutes
+@pytest.mark.parametrize("target", ["linux-aarch64", "windows-x64", "macos-arm64"])
 def test_a_wheel_for_every_system(zig, target, tmp_path):
     """Of each system one of those that `make wheels` makes: its name says for what, and its library is of that
     system's format."""

@@ -206,6 +206,7 @@ def test_deletions_are_the_same_within_any_limit():
     assert max(refills) > roomy.refills
 
 
+@pytest.mark.long
 def test_what_cannot_be_split_for_want_of_room_is_split_on_the_way_to_disk(monkeypatch):
     """A learner that has no room to split what it deleted: the words that leave it are split."""
     words, rule = text_words(4, 3000), rule_of("0.5", "bytes", "before")

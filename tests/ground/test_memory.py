@@ -210,6 +210,7 @@ def resident_at_most(process):
     return peak
 
 
+@pytest.mark.long
 def test_a_small_limit_holds_for_the_whole_command(tmp_path):
     """train --memory 256MB on megabytes of many scripts: what is resident never comes to 1.05 times that."""
     source = tmp_path / "many.txt"

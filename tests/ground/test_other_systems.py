@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 
 from tests.runs import ROOT, Driver, cli_process
-from tests.tiers import long
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="Linux is made like others, they are what they are")
 MACOS, WINDOWS = (pytest.param(system, marks=[LINUX, pytest.mark.long]) for system in ("macos", "windows"))
 KILLED = 9 if os.name == "nt" else -9
-# Two minutes of work; on Windows itself they are the only tests of kills.
-HERE = "" if os.name == "nt" else long("", id="here")
+# Elsewhere tests/kills.py tries them at every boundary.
+ON_WINDOWS = pytest.mark.skipif(os.name != "nt", reason="on Windows itself they are the only tests of kills")
+HERE = pytest.param("", id="here", marks=ON_WINDOWS)
 SAMPLE = ROOT / "tests/data/sample"
 SUPERWORDS = ("--pattern", "boundless", "--superwords", "boundless", "--vocab-size", 600, "--memory", "400MB")
 EXPORTS = ("hf", "tiktoken", "gpt2", "events", "parquet")

@@ -40,7 +40,7 @@ def test_a_good_run_has_no_problems(counted):
     assert (counted / "state.duckdb").read_bytes() == before
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("table", "damage"),
     [

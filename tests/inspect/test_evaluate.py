@@ -100,7 +100,7 @@ def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
         assert float(found[name]) == pytest.approx(float(value), rel=1e-9), name
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "pairs"])
 def test_every_measure_equals_counting_with_sql(kind, sources, tmp_path, monkeypatch):
     """All kinds of models, superwords, deletions and unknown tokens too; in blocks and tables of any size."""

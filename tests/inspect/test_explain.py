@@ -71,7 +71,7 @@ def test_a_token_shows_its_path_and_its_end():
     assert "base symbol" in explain(tokenizer, "a").notes[0]
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     "options",
     [

@@ -242,6 +242,7 @@ plan.plan([sys.argv[1]], resources=Resources(256 * 10**6, 2))
     assert int(told.stdout) < 25 * 10**6
 
 
+@pytest.mark.long
 def test_superwords_are_rehearsed_with_documents(tmp_path):
     """Documents are stored, and the forecast says that it is rough."""
     source = tmp_path / "x.txt"

@@ -108,7 +108,7 @@ def all_texts() -> list[str]:
     ]  # fmt: skip
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("kind", KINDS[1:] + KINDS[:1])
 def test_every_kind_of_model_reads_the_same(browser, kind):
     """All systems, hostile texts and any characters: equal ids, bytes and chunks; special tokens too."""

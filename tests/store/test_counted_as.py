@@ -70,7 +70,7 @@ SAME = [
 ]
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize(("run", "options"), OTHER, ids=str)
 @pytest.mark.parametrize("command", ["train", "count"])
 def test_a_counted_run_with_another_option_of_counting(runs, command, run, options):

@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from unicodedata import category
+from unicodedata import name as name_of
 
 import numpy as np
 import pytest
@@ -118,10 +119,11 @@ def test_chunks_that_are_taken_are_gone():
 )
 def test_every_code_point(name, pattern):
     """Every character there is, between letters: the fast route equals find-all. Those without a meaning (unassigned,
-    private) stand together in longer texts."""
+    private), ideographs and syllables of Hangul, alike by the hundred thousand, stand together in longer texts."""
     alone, together = [], []
     for character in all_characters():
-        (together if category(character) in ("Cn", "Co") else alone).append(f"a{character}b {character}'s")
+        alike = category(character) in ("Cn", "Co") or name_of(character, "").startswith(("CJK UNI", "HANGUL SYL"))
+        (together if alike else alone).append(f"a{character}b" if alike else f"a{character}b {character}'s")
     texts = alone + [" ".join(together[start : start + 100]) for start in range(0, len(together), 100)]
     for start in range(0, len(texts), 1 << 15):
         some = texts[start : start + (1 << 15)]

@@ -152,6 +152,7 @@ def judged(source: Dialect, target: Dialect, count: int, seed: int) -> tuple[int
     return done, changed
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("source", "target"), WAYS)
 def test_an_expression_is_refused_or_finds_the_same_elsewhere(source, target):
     """Expressions of a tokenizer.json were read as Python's, and own ones written unchanged: chunks were others."""

@@ -277,6 +277,7 @@ def test_what_a_kill_left_of_texts_is_taken_away(tmp_path):
     assert list(tmp_path.iterdir()) == [other]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("given", "told"),
     [

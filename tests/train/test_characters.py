@@ -49,7 +49,7 @@ def trained(mode, tmp_path_factory) -> Path:
     return run
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_the_log_is_the_slow_trainers(mode, trained):
     """Alphabet, events and sizes are those of the reference over the same chunks."""
     log = read_event_log(trained / "model.events.jsonl")

@@ -73,6 +73,7 @@ def learn(words, size, tau, to, test, check=False, **options):
     return told(batches), batches
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("way", [long(way) if way in ("scan", "forgetful", "few") else way for way in WAYS])
 def test_deletions_equal_the_slow_trainer(way):
     """Ties, runs, both parts, both tests, every tau: all events are those of one merge at a time."""

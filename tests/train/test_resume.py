@@ -333,6 +333,7 @@ def test_a_snapshot_of_another_training_is_never_used(counted, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_a_snapshot_of_another_version_is_passed_over(counted, unbroken, tmp_path, monkeypatch):
     """An error while this version's own is read is not taken for that: it was hidden, and hours were replayed."""
     run = copy(counted, tmp_path / "run")

@@ -60,6 +60,7 @@ def words_of(texts: list[str], alphabet: Alphabet, rng: random.Random) -> list[t
     return [(codec.split(text), rng.choice([1, 1, 2, 3, 5])) for text in texts if text]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("constrained", [True, False])
 @pytest.mark.parametrize(
     "alphabet", [script_alphabet(), bytes_alphabet(1), gpt2_alphabet()], ids=["script", "1", "gpt2"]

@@ -81,7 +81,7 @@ def processes(workers: int) -> Processes:
     return Processes(workers, 1 << 28, ["streambpe.train.superwords.stage2"])
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("pattern", ["superbpe2", NO_CUTS])
 @pytest.mark.parametrize("make", [lambda: Here(3), lambda: processes(2), long(lambda: processes(4))])
 def test_tasks_make_what_one_thread_makes(

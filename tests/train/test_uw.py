@@ -33,7 +33,7 @@ from streambpe.train.trainer import Trainer
 from tests import oracles
 from tests.runs import SMALL, cli, ended, log_of, rows
 from tests.samples import natural_text
-from tests.tiers import seeds
+from tests.tiers import seeds, share
 from tests.train.test_superwords import documents_run, learn
 
 LINES = r"(?s)\n|[^\n]+"  # a stage-2 pattern of one's own, without certain cuts
@@ -224,7 +224,7 @@ def test_inherited_merges_fall_to_nothing_as_in_the_reference(tmp_path):
 @pytest.mark.long
 def test_inherited_merges_fall_to_nothing_as_in_the_reference_on_many_more(tmp_path):
     """The same for many more corpora."""
-    assert_falling_cases(range(100, 130), tmp_path)
+    assert_falling_cases(range(100, 100 + share(60)), tmp_path)
 
 
 @pytest.mark.long

@@ -174,6 +174,7 @@ def test_what_is_no_rule_is_refused(given):
 # ------------------------------------------------------------------ counting
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("threads", [long(1), 3])
 def test_counts_of_groups(tmp_path, tiny_blocks, threads):
     """Each group's counts are those of its files, the total is that of a run without groups."""
