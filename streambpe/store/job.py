@@ -20,10 +20,9 @@ import msgspec
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, Counting
 from streambpe.disk import disk_full_explained
-from streambpe.errors import RunError, StreambpeError, typed
+from streambpe.errors import RunError, typed
 from streambpe.options import options_of
 from streambpe.resources import ResourceFacts
-from streambpe.sources.find import find_sources
 from streambpe.store.identity import is_known, replace_known
 from streambpe.store.parts import Parts, list_parts
 from streambpe.store.run import Run
@@ -50,7 +49,7 @@ class Job:
     config: TrainConfig
     resources: ResourceFacts
     checkpoint_seconds: float
-    allow_partial: bool | None = None  # None: written by a version without RUN/counting.json
+    allow_partial: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ def left_to_count(run: Run, parts: Parts | None = None) -> tuple[list[Unfinished
     """(sources, runs to merge) that a run was asked to count and that are not counted to their end."""
     record = read_record(run)
     parts = list_parts(run) if parts is None else parts
-    found = {source.path: source for source in _of_old_jobs(run)}
+    found: dict[str, Wanted] = {}
     if run.state.exists():
         refuse_lost_record(run)
         found |= {source.path: source for source in lost_sources(run, parts)}
@@ -124,20 +123,6 @@ def left_to_count(run: Run, parts: Parts | None = None) -> tuple[list[Unfinished
     left = [source for source in unfinished(found.values(), parts) if source.path not in leaving]
     left += [Unfinished(path, 0, "", "", refused=False, leaving=True) for path in sorted(leaving)]
     return left, record.runs
-
-
-def _of_old_jobs(run: Run) -> list[Wanted]:
-    """The sources of trainings that were stopped while counting by a version without RUN/counting.json."""
-    found: list[Wanted] = []
-    for job in read_jobs(run, lost=True).trainings.values():
-        if job.counted or job.allow_partial is not None:
-            continue
-        for argument in job.sources:
-            try:
-                found += map(Wanted.of, find_sources([argument], job.counting, in_part=True)[0])
-            except StreambpeError:
-                found.append(Wanted(argument, ""))
-    return found
 
 
 def refuse_half_counted(run: Run, or_else: str = "", *, given: Collection[str] = ()) -> None:

@@ -195,7 +195,7 @@ class Run:
 
     @property
     def number(self) -> str:
-        """What tells this run's files from those of others; "" in a run made by a version without numbers."""
+        """What tells this run's files from those of others; "" where run.json is lost."""
         identity = read_identity(self.path)
         return identity.run if identity else ""
 

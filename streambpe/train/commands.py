@@ -243,7 +243,7 @@ def resume(
         progress=progress,
         stop=stop,
         checkpoint_seconds=job.checkpoint_seconds,
-        allow_partial=bool(job.allow_partial),
+        allow_partial=job.allow_partial,
     )
     with folder.lock(), waiting_for_tables(trainer.stop):
         warnings = () if job.counted else _count(trainer.training, job, job.sources, progress, stop)
