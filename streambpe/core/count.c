@@ -66,6 +66,53 @@ static const uint8_t *marked_word(chunk_table *table, const uint8_t *word, uint6
     return made;
 }
 
+/* Chunks wait until the memory that finding them needs is fetched; then they are counted in their order. */
+enum { WAITING = 64 };
+
+typedef struct {
+    const uint8_t *chunk; /* NULL: a document ends here */
+    uint64_t length, key;
+} waiting_chunk;
+
+static inline waiting_chunk chunk_waits(const chunk_table *table, const uint8_t *chunk, uint64_t length, const uint8_t *end) {
+    uint64_t key = table_key(chunk, length, end);
+    table_soon(table, length, key);
+    return (waiting_chunk){chunk, length, key};
+}
+
+/* Count or, with `ids`, number what waits; `marked`: each is a word that gets a mark before it. Returns how many of them
+   are done. */
+static int count_waiting(chunk_table *table, const waiting_chunk *waiting, int n, int marked, int64_t *many, int32_t *ids) {
+    for (int i = 0; i < n && !marked; i++)
+        table_text_soon(table, waiting[i].length, waiting[i].key);
+    for (int i = 0; i < n; i++) {
+        waiting_chunk next = waiting[i];
+        int fresh;
+        if (!next.chunk) {
+            ids[(*many)++] = -1;
+            continue;
+        }
+        if (marked) {
+            if (!(next.chunk = marked_word(table, next.chunk, next.length)))
+                return i;
+            next.length += 3;
+            next.key = table_key(next.chunk, next.length, next.chunk + next.length);
+        }
+        int64_t *number = table_find(table, next.chunk, next.length, next.key, &fresh);
+        if (!number)
+            return i;
+        if (!ids) {
+            ++*number;
+            ++*many;
+        } else {
+            if (fresh)
+                *number = (int64_t)table->numbered++;
+            ids[(*many)++] = (int32_t)*number;
+        }
+    }
+    return n;
+}
+
 /* Count or, with `ids`, number the chunks of text[*at:size]. `special`: the preset of runs that end with FE, or -1.
 
    `*at` is moved past what was done; `*many` goes up by the chunks counted, or by the places of `ids` written. CORE_OK
@@ -73,45 +120,37 @@ static const uint8_t *marked_word(chunk_table *table, const uint8_t *word, uint6
 EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, int special, const uint8_t *text,
                      int64_t size, int64_t *at, int64_t *many, int32_t *ids) {
     split_function usual = split_preset(preset), other = special < 0 ? usual : split_preset(special);
-    const uint8_t *p = text + *at, *end = text + size;
+    const uint8_t *p = text + *at, *end = text + size, *stop = NULL;
+    int marked = preset == WHITESPACE;
+    split_function split = usual;
+    split_memo memo;
     if (!usual || !other)
         return CORE_DAMAGED;
     while (p < end) {
-        const uint8_t *stop = text_end(p, end, special >= 0);
-        split_function split = stop < end && *stop == SCRIPT_RUN_END ? other : usual;
-        split_memo memo = {0};
-        while (p < stop) {
-            const uint8_t *after = split(classes, p, stop, &memo), *chunk = p;
-            uint64_t length = (uint64_t)(after - p);
-            int64_t *n = NULL;
-            int fresh;
-            if (preset == WHITESPACE) {
-                if (is(classes, p, stop, SPACE)) {
-                    p = after;
-                    continue;
-                }
-                chunk = marked_word(table, p, length);
-                length += 3;
+        waiting_chunk waiting[WAITING];
+        int n = 0, done;
+        while (n < WAITING && p < end) {
+            if (!stop) {
+                stop = text_end(p, end, special >= 0);
+                split = stop < end && *stop == SCRIPT_RUN_END ? other : usual;
+                memo = (split_memo){0};
             }
-            if (chunk)
-                n = table_find(table, chunk, length, &fresh);
-            if (!n)
-                return table->budget.why;
-            if (!ids) {
-                ++*n;
-                ++*many;
+            if (p < stop) {
+                const uint8_t *chunk = p;
+                p = split(classes, chunk, stop, &memo);
+                if (!marked || !is(classes, chunk, stop, SPACE))
+                    waiting[n++] = chunk_waits(table, chunk, (uint64_t)(p - chunk), end);
             } else {
-                if (fresh)
-                    *n = (int64_t)table->numbered++;
-                ids[(*many)++] = (int32_t)*n;
+                if (*stop == DOCUMENT_END && ids)
+                    waiting[n++] = (waiting_chunk){0};
+                p = stop + 1;
+                stop = NULL;
             }
-            p = after;
-            *at = p - text;
         }
-        if (stop < end && *stop == DOCUMENT_END && ids)
-            ids[(*many)++] = -1;
-        p = stop + (stop < end);
-        *at = p - text;
+        done = count_waiting(table, waiting, n, marked, many, ids);
+        *at = (done < n ? waiting[done].chunk : p) - text;
+        if (done < n)
+            return table->budget.why;
     }
     return CORE_OK;
 }
@@ -121,7 +160,9 @@ EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, in
 EXPORT int table_add(chunk_table *table, const int64_t *offsets, const uint8_t *bytes, const int64_t *n, int64_t size,
                      int64_t *at) {
     for (; *at < size; ++*at) {
-        int failed = table_add_one(table, bytes + offsets[*at], (uint64_t)(offsets[*at + 1] - offsets[*at]), n[*at]);
+        const uint8_t *chunk = bytes + offsets[*at];
+        uint64_t length = (uint64_t)(offsets[*at + 1] - offsets[*at]);
+        int failed = table_add_one(table, chunk, length, table_key(chunk, length, bytes + offsets[size]), n[*at]);
         if (failed)
             return failed;
     }

@@ -47,17 +47,17 @@ EXPORT int64_t run_goes_on(const pair_table *pairs, const uint8_t *open_right, c
 }
 
 typedef struct {
-    int64_t text, start, end, weight;
+    int64_t text, start, weight;
+    const uint8_t *bytes;
+    uint64_t length, key;
 } symbol_run;
 
 /* Count these runs. Returns how many were counted; `*why` says why not all. */
-static int count_side_by_side(chunk_table *table, const int32_t *symbols, const symbol_run *runs, int many, int *why) {
-    for (int step = 0; step < 2; step++)
-        for (const symbol_run *r = runs; r < runs + many; r++)
-            table_soon(table, (const uint8_t *)(symbols + r->start), (uint64_t)(r->end - r->start) * 4, step);
+static int count_side_by_side(chunk_table *table, const symbol_run *runs, int many, int *why) {
+    for (const symbol_run *r = runs; r < runs + many; r++)
+        table_text_soon(table, r->length, r->key);
     for (int i = 0; i < many; i++) {
-        const symbol_run *r = runs + i;
-        *why = table_add_one(table, (const uint8_t *)(symbols + r->start), (uint64_t)(r->end - r->start) * 4, r->weight);
+        *why = table_add_one(table, runs[i].bytes, runs[i].length, runs[i].key, runs[i].weight);
         if (*why != CORE_OK)
             return i;
     }
@@ -80,10 +80,14 @@ EXPORT int count_runs(chunk_table *table, const pair_table *pairs, const uint8_t
             text++;
         int64_t end = text < texts ? run_end(&kept, symbols, i, ends[text]) : 0;
         int ended = text == texts || (open_end && text + 1 == texts && end == ends[text] && symbols[i] >= 0);
-        if (!ended && end > i + 1)
-            found[many++] = (symbol_run){text, i, end, weights[text]};
+        if (!ended && end > i + 1) {
+            const uint8_t *bytes = (const uint8_t *)(symbols + i);
+            uint64_t length = (uint64_t)(end - i) * 4, key = chunk_hash(bytes, length);
+            table_soon(table, length, key);
+            found[many++] = (symbol_run){text, i, weights[text], bytes, length, key};
+        }
         if (ended || many == TOGETHER) {
-            int counted = count_side_by_side(table, symbols, found, many, &why);
+            int counted = count_side_by_side(table, found, many, &why);
             if (counted < many) {
                 state[0] = found[counted].text, state[1] = found[counted].start;
                 return why;

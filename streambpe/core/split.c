@@ -78,9 +78,28 @@ static inline unsigned look(class_table classes, place p, place end, place *next
     return point < NO_POINT ? classes[point] : OTHER;
 }
 
+/* Past the letters a to z, with `folds` also A to Z, as far as eight bytes can be read at a time: up to the first other
+   byte, or to less than eight bytes before the end.
+
+   Without its highest bit, a byte from 'a' on plus 1F has that bit set, and one behind 'z' has it set plus 05; none
+   carries into the next byte. Bit 5 makes a capital small, and nothing else a letter. */
+static inline place ascii_letters(place p, place end, int folds) {
+    const uint64_t ones = 0x0101010101010101ull;
+    uint64_t eight, low, others;
+    for (; end - p >= 8; p += 8) {
+        memcpy(&eight, p, 8);
+        low = (eight | (folds ? ones * 0x20 : 0)) & ones * 0x7F;
+        if ((others = (~(low + ones * 0x1F) | (low + ones * 0x05) | eight) & ones * 0x80))
+            return p + __builtin_ctzll(others) / 8;
+    }
+    return p;
+}
+
 /* Past all characters of the classes in `set`. */
 static inline place run(class_table classes, place p, place end, unsigned set) {
     place next;
+    if (set & LOWER)
+        p = ascii_letters(p, end, set & UPPER);
     while (p < end) {
         if (*p < 0x80) {
             if (!(classes[*p] & set))

@@ -201,6 +201,8 @@ static place script_rule(class_table groups, place p, place end, split_memo *mem
     unsigned key = look(groups, p, end, &q), other;
     if (*p == ' ' && q < end && (other = look(groups, q, end, &next)) & TAKES_SPACE)
         key = other, q = next;
+    if (key == groups['a']) /* the group of all ASCII letters */
+        q = ascii_letters(q, end, 1);
     while (q < end && ((other = look(groups, q, end, &next)) & INHERITED || other == key))
         q = next;
     return q;

@@ -30,12 +30,7 @@ typedef struct {
     uint64_t numbered; /* chunks numbered so far, where the number is the place of first occurrence */
 } chunk_table;
 
-static uint64_t short_key(const uint8_t *chunk, uint64_t length) {
-    uint64_t key = 0;
-    memcpy(&key, chunk, length);
-    return key | length << 56;
-}
-
+/* Of a chunk of more than SHORT_BYTES. */
 static uint64_t chunk_hash(const uint8_t *chunk, uint64_t length) {
     uint64_t hash = length * 0x9E3779B97F4A7C15ull, word;
     for (; length >= 8; chunk += 8, length -= 8) {
@@ -43,9 +38,23 @@ static uint64_t chunk_hash(const uint8_t *chunk, uint64_t length) {
         hash = (hash ^ word) * 0x9FB21C651E98DF25ull;
         hash ^= hash >> 32;
     }
-    word = 0;
-    memcpy(&word, chunk, length);
+    memcpy(&word, chunk + length - 8, 8); /* its highest bytes are those that are left */
+    word = word >> 1 >> (63 - 8 * length);
     return mixed((hash ^ word) * 0x9FB21C651E98DF25ull) | 1; /* 0 is for free slots; the lowest bits take no part */
+}
+
+/* The key of a chunk, a hash if it is long; 0 if it is empty. `end`: of the memory that may be read. */
+static inline uint64_t table_key(const uint8_t *chunk, uint64_t length, const uint8_t *end) {
+    uint64_t key = 0;
+    if (length > SHORT_BYTES)
+        return chunk_hash(chunk, length);
+    if (end - chunk >= 8) {
+        memcpy(&key, chunk, 8);
+        key &= ((uint64_t)1 << 8 * length) - 1;
+    } else {
+        memcpy(&key, chunk, length);
+    }
+    return key | length << 56;
 }
 
 /* Make room in `text` for `length` bytes more, so that a chunk may be put together at text + text_used. 0: there is
@@ -94,12 +103,12 @@ static int64_t *put_long(chunk_table *table, uint64_t hash, const uint8_t *chunk
     return &slot->n;
 }
 
-/* Where a chunk's number is; a new chunk (`*fresh`) is put in with 0. NULL: the table's budget says why not.
-   CORE_DAMAGED: the chunk is empty; none is, and its key would be that of a free slot. */
-static inline int64_t *table_find(chunk_table *table, const uint8_t *chunk, uint64_t length, int *fresh) {
+/* Where the number of a chunk with this key is; a new chunk (`*fresh`) is put in with 0. NULL: the table's budget says
+   why not. CORE_DAMAGED: the chunk is empty; none is, and its key would be that of a free slot. */
+static inline int64_t *table_find(chunk_table *table, const uint8_t *chunk, uint64_t length, uint64_t key, int *fresh) {
     uint64_t used = table->shorts.used;
     if (length - 1 < SHORT_BYTES) {
-        key_count *slot = key_counts_put(&table->shorts, &table->budget, short_key(chunk, length));
+        key_count *slot = key_counts_put(&table->shorts, &table->budget, key);
         *fresh = table->shorts.used > used;
         return slot ? &slot->n : NULL;
     }
@@ -108,15 +117,14 @@ static inline int64_t *table_find(chunk_table *table, const uint8_t *chunk, uint
         table->budget.why = CORE_DAMAGED;
         return NULL;
     }
-    uint64_t hash = chunk_hash(chunk, length);
-    long_slot *slot = long_at(table, hash, chunk, length);
-    return slot->key ? &slot->n : put_long(table, hash, chunk, length, fresh);
+    long_slot *slot = long_at(table, key, chunk, length);
+    return slot->key ? &slot->n : put_long(table, key, chunk, length, fresh);
 }
 
-/* Add `more` to a chunk's number. CORE_OK, or why not. */
-static inline int table_add_one(chunk_table *table, const uint8_t *chunk, uint64_t length, int64_t more) {
+/* Add `more` to the number of a chunk with this key. CORE_OK, or why not. */
+static inline int table_add_one(chunk_table *table, const uint8_t *chunk, uint64_t length, uint64_t key, int64_t more) {
     int fresh;
-    int64_t *n = table_find(table, chunk, length, &fresh);
+    int64_t *n = table_find(table, chunk, length, key, &fresh);
     if (!n)
         return table->budget.why;
     if (more > INT64_MAX - *n)
@@ -127,22 +135,27 @@ static inline int table_add_one(chunk_table *table, const uint8_t *chunk, uint64
 
 /* Where a chunk's number is; NULL if the chunk is not there. Any number of threads may look at once. */
 static const int64_t *table_look(const chunk_table *table, const uint8_t *chunk, uint64_t length) {
+    uint64_t key = table_key(chunk, length, chunk + length);
     if (length <= SHORT_BYTES) {
-        const key_count *slot = key_counts_find(&table->shorts, short_key(chunk, length));
+        const key_count *slot = key_counts_find(&table->shorts, key);
         return slot ? &slot->n : NULL;
     }
-    const long_slot *slot = long_at(table, chunk_hash(chunk, length), chunk, length);
+    const long_slot *slot = long_at(table, key, chunk, length);
     return slot->key ? &slot->n : NULL;
 }
 
-/* Fetch ahead what finding a chunk of more than SHORT_BYTES needs: first `step` 0 (its slot), a moment later 1 (its
-   text). */
-static void table_soon(const chunk_table *table, const uint8_t *chunk, uint64_t length, int step) {
-    const long_slot *slot = table->longs.slots + (ABOVE_LOWEST_BYTE(chunk_hash(chunk, length)) & table->longs.mask);
-    if (step)
-        SOON(table->text + slot->at);
+/* Fetch ahead the slot of a chunk with this key; a moment later, its text if it is a long one. */
+static inline void table_soon(const chunk_table *table, uint64_t length, uint64_t key) {
+    if (length > SHORT_BYTES)
+        long_chunks_soon(&table->longs, key);
     else
-        SOON(slot);
+        key_counts_soon(&table->shorts, key);
+}
+
+static inline void table_text_soon(const chunk_table *table, uint64_t length, uint64_t key) {
+    const long_slot *slot = table->longs.slots + (ABOVE_LOWEST_BYTE(key) & table->longs.mask);
+    if (length > SHORT_BYTES && slot->key == key)
+        SOON(table->text + slot->at);
 }
 
 EXPORT void table_free(chunk_table *table) {
