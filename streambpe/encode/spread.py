@@ -23,7 +23,7 @@ from streambpe.resources import BASE_BYTES, Resources, format_size, release_memo
 from streambpe.runners.attempts import remove_place
 from streambpe.runners.processes import NURSERY_BYTES, WORKER_BYTES, Processes
 from streambpe.runners.ray import OnRay, Ray, refuse_missing_engine
-from streambpe.runners.runner import Calls, Kept, Runner
+from streambpe.runners.runner import Calls, Runner
 from streambpe.runners.worth import Cost, processes_pay
 from streambpe.sources.source import Source, name_of
 from streambpe.sources.streams import compression_of
@@ -193,9 +193,10 @@ class EncodeSpread:
             first = self.sources[place.source]
             self.advance(bytes_between(first.kind, first.path, 0, place.at))
             size = sum(source.bytes for source in self.sources[place.source :]) // (_TASKS_A_WORKER * runner.workers)
-            plan = self._plan(runner.put(self.shared), min(max(size, _LEAST_TASK), _MOST_TASK), place)
+            plan = self._plan(min(max(size, _LEAST_TASK), _MOST_TASK), place)
             try:
-                runner.map(Calls(encode_stretches, plan, memory_bytes, note, self.advance, str, self.stop))
+                calls = Calls(encode_stretches, plan, memory_bytes, note, self.advance, str, self.stop, self.shared)
+                runner.map(calls)
             except LimitError:  # more than a worker may hold: this process has the memory of all
                 pass
             except KeyboardInterrupt:
@@ -203,7 +204,7 @@ class EncodeSpread:
             finally:
                 remove_place(folder)
 
-    def _plan(self, shared: Kept, size: int, place: Place) -> Iterator[EncodeTask]:
+    def _plan(self, size: int, place: Place) -> Iterator[EncodeTask]:
         """Tasks of about `size` bytes of the sources, in their order."""
         number, held, held_bytes = 0, [], 0  # type: tuple[int, list[tuple[int, Stretch]], int]
         inside, unfinished = place.inside, place.unfinished
@@ -217,18 +218,16 @@ class EncodeSpread:
             )
             for stretch in stretches:
                 if held and (held_bytes + min(size, source.bytes) > size or len(held) >= _MOST_STRETCHES):
-                    task = _task(shared, number, held, inside, unfinished)
+                    task = _task(number, held, inside, unfinished)
                     inside, unfinished = stop_of(task.stretches, task.sources)[2], DocumentHash()
                     yield task
                     number, held, held_bytes = number + 1, [], 0
                 held.append((at, stretch))
                 held_bytes += min(size, source.bytes)
         if held:
-            yield _task(shared, number, held, inside, unfinished)
+            yield _task(number, held, inside, unfinished)
 
 
-def _task(
-    shared: Kept, number: int, held: Sequence[tuple[int, Stretch]], inside: bool, unfinished: DocumentHash
-) -> EncodeTask:
+def _task(number: int, held: Sequence[tuple[int, Stretch]], inside: bool, unfinished: DocumentHash) -> EncodeTask:
     sources, stretches = zip(*held, strict=True)
-    return EncodeTask(shared, number, stretches, sources, inside, (unfinished.so_far, unfinished.rest))
+    return EncodeTask(number, stretches, sources, inside, (unfinished.so_far, unfinished.rest))

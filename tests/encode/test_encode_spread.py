@@ -27,7 +27,7 @@ from streambpe.errors import LimitError, Stopped, UsageError
 from streambpe.files import unfinished
 from streambpe.resources import Resources
 from streambpe.runners.here import Here
-from streambpe.runners.runner import Attempt, Kept
+from streambpe.runners.runner import Attempt
 from streambpe.sources.source import Source
 from streambpe.sources.stretches import Stretch
 from tests.runs import ROOT
@@ -150,7 +150,7 @@ def a_task(folder: Path, source: Path) -> tuple[tasks.EncodeTask, tasks.EncodeSh
     encoder = PackedEncoder.of(Tokenizer(trained("plain")).encoder)
     shared = tasks.EncodeShared(encoder, False, folder, "<u2", None, "replace", None, "", 60)
     stretch = Stretch(Source(str(source), "txt", bytes=source.stat().st_size))
-    return tasks.EncodeTask(Kept(0), 7, (stretch,), (0,)), shared
+    return tasks.EncodeTask(7, (stretch,), (0,)), shared
 
 
 def test_a_dead_worker_that_still_writes_harms_nothing(tmp_path: Path, texts: Path) -> None:
@@ -160,15 +160,15 @@ def test_a_dead_worker_that_still_writes_harms_nothing(tmp_path: Path, texts: Pa
 
     def first_is_at_work(done: int) -> None:
         if not second:
-            second.append(tasks.encode_stretches(task, Attempt(1, 1 << 26, [shared], lambda: False, lambda done: None)))
+            second.append(tasks.encode_stretches(task, Attempt(1, 1 << 26, shared, lambda: False, lambda done: None)))
             second.append((tmp_path / "tasks" / task.name).read_bytes())
         went_on.set()
 
     with pytest.raises(OSError, match=task.name):
-        tasks.encode_stretches(task, Attempt(0, 1 << 26, [shared], lambda: False, first_is_at_work))
+        tasks.encode_stretches(task, Attempt(0, 1 << 26, shared, lambda: False, first_is_at_work))
     assert went_on.is_set()
     assert (tmp_path / "tasks" / task.name).read_bytes() == second[1]
-    again = tasks.encode_stretches(task, Attempt(2, 1 << 26, [shared], lambda: False, lambda done: None))
+    again = tasks.encode_stretches(task, Attempt(2, 1 << 26, shared, lambda: False, lambda done: None))
     assert repr(again) == repr(second[0]), "what was committed and never told is made again"
 
 

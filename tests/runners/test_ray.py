@@ -37,7 +37,7 @@ from streambpe.runners import ray, ray_node, ray_own
 from streambpe.runners.ray import RAY_WORKER_BYTES, OnRay, Ray, room_on
 from streambpe.runners.ray_node import Board, Place, look_around, run_attempt, versions
 from streambpe.runners.ray_own import told
-from streambpe.runners.runner import Calls, Kept
+from streambpe.runners.runner import Calls
 from streambpe.store.run import Run
 from streambpe.train.commands import train
 from streambpe.train.counting import spread
@@ -180,11 +180,11 @@ def on_a_node(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def _attempt(board: Board, place: Place, task: Any, argument: Any, *values: Any) -> tuple[int, Any]:
+def _attempt(board: Board, place: Place, task: Any, argument: Any, shared: Any = None) -> tuple[int, Any]:
     import pickle
 
     body = pickle.dumps((task, argument))
-    done, answer = run_attempt(StandIn(board), 7, 0, 1 << 27, place, body, *map(pickle.dumps, values))
+    done, answer = run_attempt(StandIn(board), 7, 0, 1 << 27, place, body, str(shared), pickle.dumps(shared))
     return done, pickle.loads(answer)
 
 
@@ -202,7 +202,7 @@ def test_an_attempt_on_a_node(tmp_path: Path, on_a_node: None) -> None:
     assert (found[7]["node"], found[7]["pid"]) == ("n1", os.getpid())
     assert found[7]["memory_bytes"] > MB
     assert board.take(stopping=True) == {}
-    assert _attempt(board, place, tasks.multiplied, (Kept(1), 3), 5, 7) == (0, ("done", 21))
+    assert _attempt(board, place, tasks.multiplied, 3, shared=7) == (0, ("done", 21))
     assert _attempt(board, place, tasks.waits, str(tmp_path))[1] == ("done", "told")
     assert _attempt(board, place, tasks.refuses, 3)[1][0] == "failed"
 
@@ -321,9 +321,7 @@ def test_tasks_on_a_ray_of_its_own(tmp_path: Path, short: Path) -> None:
         assert runner.workers == 2
         assert sorted(results(tasks.square, range(20), on_advance=advanced.append)) == [n * n for n in range(20)]
         assert sum(advanced) == sum(range(20))
-        assert runner.busy() == []
-        seven = runner.put(7)
-        assert sorted(results(tasks.multiplied, [(seven, n) for n in range(3)])) == [0, 7, 14]
+        assert sorted(results(tasks.multiplied, range(3), shared=7)) == [0, 7, 14]
         with pytest.raises(SourceError, match="three is no source"):
             results(tasks.refuses, range(1000))
         with pytest.raises(OSError, match="number 0 is damaged"):
@@ -331,7 +329,7 @@ def test_tasks_on_a_ray_of_its_own(tmp_path: Path, short: Path) -> None:
         advanced.clear()
         assert len(results(tasks.dies, [("a", 1), ("b", 3), ("c", 0)], on_advance=advanced.append)) == 3
         assert sum(advanced) == 15  # what the killed ones told is taken back
-        with pytest.raises(WorkerLost, match=r"lost 4 times while it was at .*bad.*: WorkerCrashedError") as lost:
+        with pytest.raises(WorkerLost, match=r"ended 4 times while it was at .*bad.*: WorkerCrashedError") as lost:
             results(tasks.dies, [("bad", 4)])
         assert "\n" not in str(lost.value)
         stop = threading.Event()

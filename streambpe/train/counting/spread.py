@@ -19,7 +19,7 @@ from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.runners.processes import NURSERY_BYTES, WORKER_BYTES, Processes
 from streambpe.runners.ray import OnRay, Ray, refuse_missing_engine
-from streambpe.runners.runner import Calls, Kept, Runner
+from streambpe.runners.runner import Calls, Runner
 from streambpe.runners.worth import Cost, processes_pay
 from streambpe.sources.source import Source, name_of
 from streambpe.sources.streams import compression_of
@@ -167,10 +167,9 @@ class Spread:
         self, runner: Runner, texts: Texts, memory_bytes: int, stop: threading.Event, take_anyway: str
     ) -> None:
         """The same by any runner."""
-        in_common = CountShared(
+        shared = CountShared(
             self._run.path.absolute(), self._run.number, self._config, take_anyway, self._pattern.document_seconds
         )
-        shared = runner.put(in_common)
         size = sum(source.bytes for source, _ in texts) // (_TASKS_A_WORKER * runner.workers)
         size = min(max(size, _LEAST_TASK), _MOST_TASK)
 
@@ -180,30 +179,19 @@ class Spread:
 
         def advance(done: int) -> None:
             self._meter.done += done
-            self._meter.tell_workers(runner.busy())
+            self._meter.tell_workers(calls.busy)
 
-        def on_done(task: CountTask, counted: Counted) -> list[CountTask]:
-            return self._note(task, counted)
-
+        plan = self._plan(texts, size, take_anyway)
+        calls = Calls(count_stretches, plan, memory_bytes, self._note, advance, str, stop, shared)
         try:
-            runner.map(
-                Calls(
-                    count_stretches,
-                    self._plan(texts, size, shared, take_anyway),
-                    memory_bytes,
-                    on_done,
-                    advance,
-                    str,
-                    stop,
-                )
-            )
+            runner.map(calls)
         except KeyboardInterrupt:
             stop.set()
         finally:
             self._meter.tell_workers(())
             remove_attempts(self._run)
 
-    def _plan(self, texts: Texts, size: int, shared: Kept, take_anyway: str) -> Iterator[CountTask]:
+    def _plan(self, texts: Texts, size: int, take_anyway: str) -> Iterator[CountTask]:
         """Tasks of about `size` bytes of the sources, each of one source group."""
         held: list[Stretch] = []
         held_bytes = 0
@@ -214,15 +202,15 @@ class Spread:
                 for stretch in cut(source, done.stretches(joined=True), size, self._pattern, take_anyway):
                     other = held and held[0].source.group != source.group
                     if other or held_bytes >= size or len(held) >= _MOST_STRETCHES:
-                        yield self._task(shared, held)
+                        yield self._task(held)
                         held, held_bytes = [], 0
                     held.append(stretch)
                     held_bytes += min(size, source.bytes)
         if held:
-            yield self._task(shared, held)
+            yield self._task(held)
 
-    def _task(self, shared: Kept, stretches: Sequence[Stretch]) -> CountTask:
-        return CountTask(shared, tuple(stretches), self._committer.first_name())
+    def _task(self, stretches: Sequence[Stretch]) -> CountTask:
+        return CountTask(tuple(stretches), self._committer.first_name())
 
     def _note(self, task: CountTask, counted: Counted) -> list[CountTask]:
         """Note what a task did; what is left of it because it had no further names is a task of its own."""
@@ -232,4 +220,4 @@ class Spread:
         if counted.error is not None:
             self._failure.note(counted.error, (counted.left or task.stretches)[0].source.path)
             raise counted.error
-        return [self._task(task.shared, counted.left)] if counted.left and not counted.large else []
+        return [self._task(counted.left)] if counted.left and not counted.large else []

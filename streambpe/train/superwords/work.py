@@ -18,7 +18,7 @@ from streambpe.errors import LimitError
 from streambpe.runners.here import Here
 from streambpe.runners.processes import NURSERY_BYTES, WORKER_BYTES, Processes
 from streambpe.runners.ray import OnRay, Ray
-from streambpe.runners.runner import Busy, Calls, Kept, Runner, Task
+from streambpe.runners.runner import Busy, Calls, Runner, Task
 from streambpe.runners.worth import Cost, processes_pay
 
 _SHARED_BYTES = 24 << 20  # of what all tasks have in common (words, eligible chunks), while a process gets it
@@ -37,23 +37,19 @@ class Crew:
         self,
         task: Task[Any, Any],
         shared: object,
-        arguments: Callable[[Kept], Iterable[Any]],
+        arguments: Iterable[Any],
         advance: Advance,
-        on_done: Callable[[Any, Any], None] = lambda argument, result: None,
+        on_done: Callable[[Any, Any], Iterable[Any]] = lambda argument, result: (),
     ) -> None:
         """Call a task with all arguments; `shared` is handed over once to each worker. `on_done` is told of results."""
 
         def told(places: int) -> None:
-            self.tell_workers(self.runner.busy())
+            self.tell_workers(list(calls.busy))
             advance(places)
 
-        def done(argument: object, result: object) -> tuple[()]:
-            on_done(argument, result)
-            return ()
-
+        calls = Calls(task, arguments, self.memory_bytes, on_done, told, shared=shared)
         try:
-            kept = self.runner.put(shared)
-            self.runner.map(Calls(task, arguments(kept), self.memory_bytes, done, told))
+            self.runner.map(calls)
         finally:
             self.tell_workers(())
             self.runner.close()

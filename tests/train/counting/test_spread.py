@@ -23,7 +23,7 @@ from streambpe.errors import SourceError, Stopped, UsageError, WorkerLost
 from streambpe.inspect.check import check
 from streambpe.resources import Resources
 from streambpe.runners.here import Here
-from streambpe.runners.runner import Attempt, Kept
+from streambpe.runners.runner import Attempt
 from streambpe.sources.source import Source
 from streambpe.sources.stretches import Stretch, cut
 from streambpe.store.documents import documents_digest
@@ -177,7 +177,7 @@ class Zombie(threading.Thread):
 
     def run(self) -> None:
         try:
-            count_stretches(self.task, Attempt(0, 100 << 20, [self.shared], lambda: False, self.hold))
+            count_stretches(self.task, Attempt(0, 100 << 20, self.shared, lambda: False, self.hold))
         except BaseException as why:
             self.error = why
 
@@ -199,7 +199,7 @@ def test_a_dead_worker_that_still_writes_harms_nothing(
 
         def map(self, calls: Any) -> None:
             def task(argument: CountTask, attempt: Attempt) -> Any:
-                zombie = Zombie(argument, attempt.value(argument.shared))
+                zombie = Zombie(argument, attempt.shared)
                 zombie.start()
                 zombie.reached.wait(60)
                 done = calls.task(argument, replace(attempt, number=1))
@@ -226,12 +226,12 @@ def test_a_later_attempt_goes_on_behind_what_was_committed(tmp_path: Path, corpu
     run.number_new()
     ones = count(tmp_path / "threads", [source], resources=THREADS)
     shared = CountShared(run.path, run.number, Run(tmp_path / "threads") and _config(tmp_path / "threads"), "")
-    task = CountTask(Kept(0), (Stretch(source),), 7)
+    task = CountTask((Stretch(source),), 7)
     asked = iter([False] * 5)
-    first = count_stretches(task, Attempt(0, 100 << 20, [shared], lambda: next(asked, True), lambda done: None))
+    first = count_stretches(task, Attempt(0, 100 << 20, shared, lambda: next(asked, True), lambda done: None))
     assert first.left
     assert first.left[0].at > 0
-    second = count_stretches(task, Attempt(1, 100 << 20, [shared], lambda: False, lambda done: None))
+    second = count_stretches(task, Attempt(1, 100 << 20, shared, lambda: False, lambda done: None))
     assert not second.left
     stretches = sorted((span.start_at, span.stop_at) for span in second.spans)
     assert len({start for start, _ in stretches}) == len(stretches), "nothing twice"
