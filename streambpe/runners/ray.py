@@ -33,11 +33,11 @@ _MOST_SOURCES = 100  # that each node is asked for before the first task
 
 
 @dataclass(frozen=True)
-class OnRay:
-    """Which Ray, and what a job takes there."""
+class Needs:
+    """What a job takes, in processes here or on Ray."""
 
-    address: str | None  # None: a Ray of the command's own, on this machine
-    threads: int  # at a time, on a Ray of its own
+    address: str | None  # of Ray; None: a Ray of the command's own, on this machine
+    threads: int  # at a time, unless it is a cluster
     memory_bytes: int  # of the job on each node
     held_bytes: int  # of these, what the coordinator holds
     least_bytes: int  # that a task needs
@@ -64,7 +64,7 @@ class Room:
     memory_bytes: int  # for each task
 
 
-def room_on(nodes: Sequence[int], wanted: OnRay) -> Room:
+def room_on(nodes: Sequence[int], wanted: Needs) -> Room:
     """How many tasks may run at a time. `nodes`: the CPUs of each. On no node they take more than the job may."""
     most = max(nodes, default=0)
     for cpus in range(1, most + 1):
@@ -81,7 +81,7 @@ def room_on(nodes: Sequence[int], wanted: OnRay) -> Room:
     )
 
 
-def workers_on(wanted: OnRay) -> tuple[int, int]:
+def workers_on(wanted: Needs) -> tuple[int, int]:
     """(tasks at a time, nodes): those that Ray would have now. Only a cluster is asked."""
     if wanted.address is None:
         return room_on([wanted.threads], wanted).workers, 1
@@ -93,7 +93,7 @@ def workers_on(wanted: OnRay) -> tuple[int, int]:
 class Ray:
     """Runs tasks on Ray. A Runner; `close` it."""
 
-    def __init__(self, wanted: OnRay) -> None:
+    def __init__(self, wanted: Needs) -> None:
         refuse_missing_engine("ray")
         self._wanted = wanted
         token = secrets.token_hex(8)
@@ -164,6 +164,7 @@ class Ray:
             self._own.close()
         with contextlib.suppress(OSError):
             remove_folder(self._place.folder)
+            self._place.folder.parent.rmdir()  # unless something else is in it
 
     # ------------------------------------------------------------------ messages
 

@@ -21,11 +21,12 @@ from streambpe.cli.main import main
 from streambpe.encode import blocks, corpus, spread, tasks
 from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.encoder import PackedEncoder
-from streambpe.encode.spread import crew_for
+from streambpe.encode.spread import encode_runner
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import LimitError, Stopped, UsageError
 from streambpe.files import unfinished
 from streambpe.resources import Resources
+from streambpe.runners import worth
 from streambpe.runners.here import Here
 from streambpe.runners.runner import Attempt
 from streambpe.sources.source import Source
@@ -70,7 +71,7 @@ def encoded(source: Path, output: Path, resources: Resources, kind: str = "bound
 
 def by_threads_of_tasks(monkeypatch: pytest.MonkeyPatch, done: list[object]) -> None:
     """Run the tasks here; `done` gets those that are joined."""
-    monkeypatch.setattr(spread, "Processes", lambda workers, memory, preload: Here(workers))
+    monkeypatch.setattr(worth, "Processes", lambda workers, memory, preload: Here(workers))
     take = corpus._Job._take
     monkeypatch.setattr(corpus._Job, "_take", lambda job, task, made: (done.append(task), take(job, task, made))[1])
 
@@ -205,8 +206,9 @@ def test_who_encodes(tmp_path: Path) -> None:
     packed = PackedEncoder.of(Tokenizer(trained("plain")).encoder)
 
     def chosen(size: int, resources: Resources, **more: Any) -> int:
-        crew = crew_for([Source("/a.jsonl", "jsonl", bytes=size, **more)], packed, resources, whole=False)
-        return crew.workers if crew else 0
+        source = Source("/a.jsonl", "jsonl", bytes=size, **more)
+        found = encode_runner([source], packed, resources, False, tmp_path)
+        return found[0].workers if found else 0
 
     auto = Resources(1 << 30, 2)
     assert chosen(10 << 30, auto) == 2
