@@ -49,7 +49,7 @@ from streambpe.encode.shards import (
 )
 from streambpe.encode.sidecar import GrowingFile, IdsRecord, damaged_output, sidecar_of
 from streambpe.encode.split import DocumentHash, for_validation, numbers_of, parse_share, validation_path
-from streambpe.encode.spread import EncodeSpread, Place, refuse_engine, runner_for
+from streambpe.encode.spread import EncodeSpread, Place, encode_runner, refuse_engine
 from streambpe.encode.streams import TAKE_ANYWAY, BadUtf8, Streams, begin_meter, found_sources
 from streambpe.encode.tasks import Encoded, EncodeShared, EncodeTask, joined_file, stop_of
 from streambpe.errors import LimitError, SourceUnreachable, Stopped, UsageError
@@ -359,7 +359,7 @@ class _Job:
         state, how = self.state, self.streams
         whole, left = self.share is not None, self.sources[self.state.source :]
         packed = PackedEncoder.of(self.encoder)
-        found = runner_for(left, packed, how.resources, whole, self.tasks.absolute())
+        found = encode_runner(left, packed, how.resources, whole, self.tasks.absolute())
         if found is None:
             return
         shared = EncodeShared(

@@ -21,14 +21,12 @@ from streambpe.errors import LimitError, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.resources import BASE_BYTES, Resources, format_size, release_memory
 from streambpe.runners.attempts import remove_place
-from streambpe.runners.processes import NURSERY_BYTES, WORKER_BYTES, Processes
-from streambpe.runners.ray import OnRay, Ray, refuse_missing_engine
-from streambpe.runners.runner import Calls, Kept, Runner
-from streambpe.runners.worth import Cost, processes_pay
+from streambpe.runners.ray import Needs, refuse_missing_engine
+from streambpe.runners.runner import Calls, Runner
+from streambpe.runners.worth import Cost, processes_pay, runner_for
 from streambpe.sources.source import Source, name_of
-from streambpe.sources.streams import compression_of
-from streambpe.sources.stretches import Stretch, bytes_between, can_be_cut, cut
-from streambpe.system import remove_folder, tree_memory
+from streambpe.sources.stretches import Stretch, bytes_between, can_be_cut, cut, text_of
+from streambpe.system import tree_memory
 from streambpe.text.chunker import core_split
 from streambpe.text.patterns import Pattern
 
@@ -43,18 +41,15 @@ _JOINING_BYTES = 8 << 20  # of this process, while workers are at work
 # thread only. Estimates: the first from the speeds on one thread and two that README tells, the second assumed;
 # benchmarks/task_costs.py measures both. They decide who works, never what comes out.
 _ENCODE, _ENCODE_OWN = (0.026, 0.012), (0.15, 0.025)
-_UNPACK = {".gz": 0.004, ".zst": 0.0012, "": 0.0}
-_PACKED = {".gz": 3.0, ".zst": 3.3, "": 1.0}  # bytes of text in a byte of the file, assumed
 
 
 def _cost(sources: Sequence[Source], pattern: Pattern) -> Cost:
     total = alone = 0.0
     each, locked = _ENCODE_OWN if core_split(pattern) is None else _ENCODE
     for source in sources:
-        packed = compression_of(source.path)
-        size = source.bytes / 1e6 * (2.5 if source.kind == "parquet" else _PACKED[packed])
-        total += size * (each + _UNPACK[packed])
-        alone += size * (locked + _UNPACK[packed])
+        size, unpacking = text_of(source)
+        total += size * (each + unpacking)
+        alone += size * (locked + unpacking)
     return Cost(total, alone)
 
 
@@ -69,41 +64,32 @@ def refuse_engine(sources: Sequence[Source], resources: Resources) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Crew:
-    """How many processes encode, and what each may use for its tasks."""
-
-    workers: int
-    memory_bytes: int
-
-
-def crew_for(sources: Sequence[Source], encoder: PackedEncoder, resources: Resources, whole: bool) -> Crew | None:
-    """Who should encode; None: the threads of this process. `whole`: text files are not cut."""
-    if resources.engine in ("threads", "ray") or any(source.is_stream for source in sources) or not sources:
+def encode_runner(
+    sources: Sequence[Source], encoder: PackedEncoder, resources: Resources, whole: bool, folder: Path
+) -> tuple[Runner, int] | None:
+    """(who encodes by tasks, what memory each has for one); None: the threads of this process. `whole`: text files are
+    not cut. `folder`: of the tasks, shared by all nodes of Ray."""
+    engine, pattern = resources.engine, encoder.pattern
+    if engine == "threads" or any(source.is_stream for source in sources) or not sources:
         return None
-    tasks = {source.path: _tasks_of(source, encoder.pattern, whole) for source in sources}
-    workers = min(resources.threads, sum(tasks.values()))
-    largest = max(_cost([source], encoder.pattern).all / tasks[source.path] for source in sources)
-    pays = processes_pay(_cost(sources, encoder.pattern), resources.threads, workers, (largest,))
-    if resources.engine == "auto" and not pays:
+    tasks = {source.path: _tasks_of(source, pattern, whole) for source in sources}
+    cost, many = _cost(sources, pattern), sum(tasks.values())
+    largest = max(_cost([source], pattern).all / tasks[source.path] for source in sources)
+    if engine == "auto" and not processes_pay(cost, resources.threads, min(resources.threads, many), (largest,)):
         return None
-    held = _held(encoder, resources) + NURSERY_BYTES
-    room = resources.memory_bytes - held
-
-    def memory_of_each() -> int:
-        return room // workers - WORKER_BYTES - 2 * encoder.named_tables.bytes
-
-    asked = resources.engine == "processes"
-    while asked and workers > 1 and memory_of_each() < _LEAST_TASK_MEMORY:
-        workers -= 1
-    if memory_of_each() >= _LEAST_TASK_MEMORY:
-        return Crew(workers, memory_of_each())
-    if asked:
+    needs = Needs(
+        resources.address, resources.threads, resources.memory_bytes, _held(encoder, resources), _LEAST_TASK_MEMORY,
+        folder, [(source.path, source.bytes) for source in sources if not source.is_remote],
+        2 * encoder.named_tables.bytes, resources.temp_dir,
+    )  # fmt: skip
+    found = runner_for(needs, engine, many, cost, "streambpe.encode.tasks", (largest,))
+    if found is None and engine == "processes":
         raise LimitError(
             f"--engine processes: {format_size(resources.memory_bytes)} have no room for one beside this process "
-            f"({format_size(held)} with the model). Nothing was written. Give more --memory, or leave --engine out."
+            f"({format_size(needs.held_bytes)} with the model). Nothing was written. Give more --memory, or leave "
+            f"--engine out."
         )
-    return None
+    return found
 
 
 def _held(encoder: PackedEncoder, resources: Resources) -> int:
@@ -129,35 +115,6 @@ class Place:
     at: int
     inside: bool  # in the middle of a document
     unfinished: DocumentHash  # of that document
-
-
-def runner_for(
-    sources: Sequence[Source], encoder: PackedEncoder, resources: Resources, whole: bool, folder: Path
-) -> tuple[Runner, int] | None:
-    """(who encodes by tasks, what memory each has for one); None: the threads of this process. `folder`: of the tasks,
-    shared by all nodes of Ray."""
-    if resources.engine == "ray":
-        return _on_ray(sources, encoder, resources, folder) if sources else None
-    crew = crew_for(sources, encoder, resources, whole)
-    if crew is None:
-        return None
-    return Processes(crew.workers, crew.memory_bytes + WORKER_BYTES, ["streambpe.encode.tasks"]), crew.memory_bytes
-
-
-def _on_ray(
-    sources: Sequence[Source], encoder: PackedEncoder, resources: Resources, folder: Path
-) -> tuple[Runner, int]:
-    wanted = OnRay(
-        resources.address, resources.threads, resources.memory_bytes, _held(encoder, resources), _LEAST_TASK_MEMORY,
-        folder, [(source.path, source.bytes) for source in sources if not source.is_remote],
-        2 * encoder.named_tables.bytes, resources.temp_dir,
-    )  # fmt: skip
-    try:
-        runner = Ray(wanted)
-    except BaseException:
-        remove_folder(folder)
-        raise
-    return runner, runner.memory_bytes
 
 
 @dataclass(frozen=True)
@@ -193,9 +150,10 @@ class EncodeSpread:
             first = self.sources[place.source]
             self.advance(bytes_between(first.kind, first.path, 0, place.at))
             size = sum(source.bytes for source in self.sources[place.source :]) // (_TASKS_A_WORKER * runner.workers)
-            plan = self._plan(runner.put(self.shared), min(max(size, _LEAST_TASK), _MOST_TASK), place)
+            plan = self._plan(min(max(size, _LEAST_TASK), _MOST_TASK), place)
             try:
-                runner.map(Calls(encode_stretches, plan, memory_bytes, note, self.advance, str, self.stop))
+                calls = Calls(encode_stretches, plan, memory_bytes, note, self.advance, str, self.stop, self.shared)
+                runner.map(calls)
             except LimitError:  # more than a worker may hold: this process has the memory of all
                 pass
             except KeyboardInterrupt:
@@ -203,7 +161,7 @@ class EncodeSpread:
             finally:
                 remove_place(folder)
 
-    def _plan(self, shared: Kept, size: int, place: Place) -> Iterator[EncodeTask]:
+    def _plan(self, size: int, place: Place) -> Iterator[EncodeTask]:
         """Tasks of about `size` bytes of the sources, in their order."""
         number, held, held_bytes = 0, [], 0  # type: tuple[int, list[tuple[int, Stretch]], int]
         inside, unfinished = place.inside, place.unfinished
@@ -217,18 +175,16 @@ class EncodeSpread:
             )
             for stretch in stretches:
                 if held and (held_bytes + min(size, source.bytes) > size or len(held) >= _MOST_STRETCHES):
-                    task = _task(shared, number, held, inside, unfinished)
+                    task = _task(number, held, inside, unfinished)
                     inside, unfinished = stop_of(task.stretches, task.sources)[2], DocumentHash()
                     yield task
                     number, held, held_bytes = number + 1, [], 0
                 held.append((at, stretch))
                 held_bytes += min(size, source.bytes)
         if held:
-            yield _task(shared, number, held, inside, unfinished)
+            yield _task(number, held, inside, unfinished)
 
 
-def _task(
-    shared: Kept, number: int, held: Sequence[tuple[int, Stretch]], inside: bool, unfinished: DocumentHash
-) -> EncodeTask:
+def _task(number: int, held: Sequence[tuple[int, Stretch]], inside: bool, unfinished: DocumentHash) -> EncodeTask:
     sources, stretches = zip(*held, strict=True)
-    return EncodeTask(shared, number, stretches, sources, inside, (unfinished.so_far, unfinished.rest))
+    return EncodeTask(number, stretches, sources, inside, (unfinished.so_far, unfinished.rest))

@@ -30,7 +30,7 @@ from streambpe.encode.split import DocumentHash, for_validation, numbers_of
 from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
 from streambpe.runners.attempts import own_folder
-from streambpe.runners.runner import Attempt, Kept
+from streambpe.runners.runner import Attempt
 from streambpe.sources.read import Reader
 from streambpe.sources.source import BadUtf8
 from streambpe.sources.stretches import Stretch
@@ -58,7 +58,6 @@ class EncodeShared:
 class EncodeTask:
     """Stretches to be encoded by one task, one behind the other."""
 
-    shared: Kept
     number: int
     stretches: tuple[Stretch, ...]
     sources: tuple[int, ...]  # the number of each stretch's source
@@ -121,7 +120,7 @@ class _Joined:
 
 def encode_stretches(task: EncodeTask, attempt: Attempt) -> Encoded | None:
     """Encode stretches of sources into one file; None if the task was told to stop before its end."""
-    shared: EncodeShared = attempt.value(task.shared)
+    shared: EncodeShared = attempt.shared
     sizes = BlockSizes.of(attempt.memory_bytes, 2, shared.is_script)
     if attempt.own_process:
         alarm.turn_on()

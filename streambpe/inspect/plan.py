@@ -41,7 +41,7 @@ from streambpe.system import available_memory
 from streambpe.text.chunker import ChunkCounts, Chunker
 from streambpe.text.patterns import Pattern
 from streambpe.train.commands import counting_for, describe_job
-from streambpe.train.counting.spread import on_ray, workers_for
+from streambpe.train.counting.spread import count_runner, needs_of
 from streambpe.train.counting.tasks import pattern_for
 from streambpe.train.counting.worker import prepared
 from streambpe.train.superwords.forecast import processes_for
@@ -113,9 +113,11 @@ def plan(
         if config.superwords == "none" and not forecast.in_memory:
             less = replace(resources, memory_bytes=forecast.less_memory())
             forecast.learner = rehearse(run, describe_job([], how, config, less), stop, meter, "from_disk")
-    processes, nodes = workers_for(found, pattern, resources), 0
     if resources.engine == "ray":
-        processes, nodes = workers_on(on_ray(resources, None, ()))
+        processes, nodes = workers_on(needs_of(resources, None, ()))
+    else:
+        runner = count_runner(found, pattern, resources, None)
+        processes, nodes = runner[0].workers if runner else 0, 0
     corpus = rehearsed.corpus or {"documents": 0, "bytes": 0, "chunks": 0}
     text_bytes, chunks = round(corpus["bytes"] * forecast.text), round(corpus["chunks"] * forecast.text)
     suits, superword_processes = forecast.suitable_memory(), {}

@@ -14,7 +14,7 @@ import pickle
 import queue
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,9 @@ from typing import Any
 from streambpe.errors import LimitError, RunError, UsageError, WorkerLost
 from streambpe.resources import format_size
 from streambpe.runners.messages import Channel
-from streambpe.runners.processes import RETRIES
 from streambpe.runners.ray_node import Place, Told, versions
 from streambpe.runners.ray_own import OwnRay, Reached, end_apart, held_ray, start_apart
-from streambpe.runners.runner import Busy, Calls, Halted, Kept, Lanes
+from streambpe.runners.runner import Busy, Calls, Lost
 from streambpe.system import remove_folder
 
 RAY_WORKER_BYTES = 112 << 20  # of a worker of Ray before any work: Python, Ray's library and ours
@@ -34,11 +33,11 @@ _MOST_SOURCES = 100  # that each node is asked for before the first task
 
 
 @dataclass(frozen=True)
-class OnRay:
-    """Which Ray, and what a job takes there."""
+class Needs:
+    """What a job takes, in processes here or on Ray."""
 
-    address: str | None  # None: a Ray of the command's own, on this machine
-    threads: int  # at a time, on a Ray of its own
+    address: str | None  # of Ray; None: a Ray of the command's own, on this machine
+    threads: int  # at a time, unless it is a cluster
     memory_bytes: int  # of the job on each node
     held_bytes: int  # of these, what the coordinator holds
     least_bytes: int  # that a task needs
@@ -65,7 +64,7 @@ class Room:
     memory_bytes: int  # for each task
 
 
-def room_on(nodes: Sequence[int], wanted: OnRay) -> Room:
+def room_on(nodes: Sequence[int], wanted: Needs) -> Room:
     """How many tasks may run at a time. `nodes`: the CPUs of each. On no node they take more than the job may."""
     most = max(nodes, default=0)
     for cpus in range(1, most + 1):
@@ -82,7 +81,7 @@ def room_on(nodes: Sequence[int], wanted: OnRay) -> Room:
     )
 
 
-def workers_on(wanted: OnRay) -> tuple[int, int]:
+def workers_on(wanted: Needs) -> tuple[int, int]:
     """(tasks at a time, nodes): those that Ray would have now. Only a cluster is asked."""
     if wanted.address is None:
         return room_on([wanted.threads], wanted).workers, 1
@@ -94,14 +93,13 @@ def workers_on(wanted: OnRay) -> tuple[int, int]:
 class Ray:
     """Runs tasks on Ray. A Runner; `close` it."""
 
-    def __init__(self, wanted: OnRay) -> None:
+    def __init__(self, wanted: Needs) -> None:
         refuse_missing_engine("ray")
         self._wanted = wanted
         token = secrets.token_hex(8)
         sources = _spread_over(wanted.sources)
         self._place = Place((wanted.folder or Path()) / f"ray-{token}", token, sources)
-        self._values = 0
-        self._calls: dict[int, tuple[Busy, Callable[[int], None], queue.SimpleQueue[Any]]] = {}
+        self._calls: dict[int, tuple[Busy, Calls[Any, Any], queue.SimpleQueue[Any]]] = {}
         self._next_call = 0
         self._lock = threading.Lock()
         self._why_down = ""
@@ -166,6 +164,7 @@ class Ray:
             self._own.close()
         with contextlib.suppress(OSError):
             remove_folder(self._place.folder)
+            self._place.folder.parent.rmdir()  # unless something else is in it
 
     # ------------------------------------------------------------------ messages
 
@@ -195,12 +194,11 @@ class Ray:
             call = self._calls.get(number)
         if call is None:
             return
-        busy, advance, answers = call
+        busy, calls, answers = call
         if kind == "told":
             told: Told = message[0]
             busy.pid, busy.node, busy.memory_bytes = told["pid"], told["node"], told["memory_bytes"]
-            busy.done, before = told["done"], busy.done
-            advance(busy.done - before)
+            calls.advance(busy, told["done"] - busy.done)
         else:
             answers.put((kind, *message))
 
@@ -228,69 +226,40 @@ class Ray:
 
     # ------------------------------------------------------------------ tasks
 
-    def put(self, value: object) -> Kept:
-        """See Runner."""
-        self._send(("put", pickle.dumps(value, protocol=5)))
-        self._values += 1
-        return Kept(self._values - 1)
-
     def map(self, calls: Calls[Any, Any]) -> None:
         """See Runner."""
-        lanes = Lanes(calls)
-        lanes.run([lambda argument: self._run(calls, lanes, argument)] * self.workers, lambda: self._send(("stop",)))
+        self._send(("share", pickle.dumps(calls.shared, protocol=5)))
+        who = f"A worker of {self._name()}"
+        calls.run(self.workers, lambda *one: self._once(calls, *one), lambda: self._send(("stop",)), who)
 
-    def _run(self, calls: Calls[Any, Any], lanes: Lanes[Any, Any], argument: Any) -> Any:
-        how = ""
-        for attempt in range(1 + RETRIES):
-            busy = Busy(calls.describe(argument))
-            kind, *answer = self._call(calls, lanes, argument, attempt, busy)
-            if kind == "done":
-                done, body = answer
-                lanes.advance(done - busy.done)
-                kind, value = pickle.loads(body)
-                if kind == "failed":
-                    raise value
-                return value
-            lanes.advance(-busy.done)
-            if lanes.halted:
-                raise Halted
-            if kind == "down":
-                raise WorkerLost(
-                    f"{self._name()} went away: {self._why_down}. Everything committed is kept; the same command "
-                    f"goes on where a cluster is, or without --engine ray."
-                )
-            how = f"{answer[0]}" + (f" on {busy.node}" if busy.node else "")
-        raise WorkerLost(
-            f"A worker of {self._name()} was lost {1 + RETRIES} times while it was at {calls.describe(argument)}; the "
-            f"last time: {how}. Everything committed is kept. If a node ran out of memory, give the same command "
-            f"again with a smaller --memory."
-        )
-
-    def _call(
-        self, calls: Calls[Any, Any], lanes: Lanes[Any, Any], argument: Any, attempt: int, busy: Busy
-    ) -> tuple[Any, ...]:
-        """("done", how much it did, pickled answer), ("lost", how) or ("down",)."""
+    def _once(self, calls: Calls[Any, Any], argument: Any, attempt: int, busy: Busy) -> Any:
         body = pickle.dumps((calls.task, argument), protocol=5)
         answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         with self._lock:
             number = self._next_call = self._next_call + 1
-            self._calls[number] = busy, lanes.advance, answers
+            self._calls[number] = busy, calls, answers
         try:
             if self._why_down:
-                return ("down",)
+                answers.put(("down",))
             self._send(("run", number, attempt, calls.memory_bytes, self._place, busy.task, body))
-            if lanes.halted:  # a stop that was told before this was not meant for it
+            if calls.halted:  # a stop that was told before this was not meant for it
                 self._send(("stop",))
-            answer: tuple[Any, ...] = answers.get()
-            return answer
+            kind, *answer = answers.get()
         finally:
             with self._lock:
                 del self._calls[number]
-
-    def busy(self) -> list[Busy]:
-        """See Runner."""
-        with self._lock:
-            return [busy for busy, _, _ in self._calls.values()]
+        if kind == "done":
+            calls.advance(busy, answer[0] - busy.done)
+            kind, value = pickle.loads(answer[1])
+            if kind == "failed":
+                raise value
+            return value
+        if kind == "down" and not calls.halted:
+            raise WorkerLost(
+                f"{self._name()} went away: {self._why_down}. Everything committed is kept; the same command "
+                f"goes on where a cluster is, or without --engine ray."
+            )
+        raise Lost(" on ".join([*answer, *filter(None, [busy.node])]))
 
 
 def _spread_over(sources: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:

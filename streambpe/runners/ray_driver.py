@@ -2,8 +2,8 @@
 
     python -m streambpe.runners.ray_driver
 
-It is sent how Ray is reached, then ("look", ...), ("put", value), ("run", ...) and ("stop",). It sends ("up", nodes) or
-("down", why); ("looked", what is wrong, by node); ("told", call, Told), ("done", call, done, answer) and
+It is sent how Ray is reached, then ("look", ...), ("share", value), ("run", ...) and ("stop",). It sends ("up", nodes)
+or ("down", why); ("looked", what is wrong, by node); ("told", call, Told), ("done", call, done, answer) and
 ("lost", call, how). At the end of its input it ends, and its tasks with it.
 """
 
@@ -33,7 +33,7 @@ class Driver:
         self._ray: Any = None
         self._board: Any = None
         self._task: Any = None
-        self._values: list[Any] = []
+        self._shared: Any = None
         self._calls: dict[int, Any] = {}  # those at work: what Ray gives for them
         self._told: set[int] = set()  # those of them that were begun
         self._stopping = self._down = False
@@ -125,15 +125,15 @@ class Driver:
             wrong[key] = (self._names[key], problem)
         self._channel.send(("looked", wrong))
 
-    def _hear_put(self, body: bytes) -> None:
-        self._values.append(self._ray.put(body))
+    def _hear_share(self, body: bytes) -> None:
+        self._shared = self._ray.put(body)
 
     def _hear_run(self, call: int, number: int, memory_bytes: int, place: Place, label: str, body: bytes) -> None:
         with self._lock:
             if not self._calls:
                 self._stopping = False
             task = self._task.options(num_cpus=self._cpus, max_retries=0, name=label, scheduling_strategy="SPREAD")
-            made = task.remote(self._board, call, number, memory_bytes, place, body, *self._values)
+            made = task.remote(self._board, call, number, memory_bytes, place, body, self._shared.hex(), self._shared)
             self._calls[call] = made
         made.future().add_done_callback(lambda future: self._note(call, future))
 

@@ -15,17 +15,16 @@ import pickle
 import signal
 import sys
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypedDict
 
-from streambpe.errors import RunError, StreambpeError
+from streambpe.errors import RunError
 from streambpe.resources import prepare_allocators
 from streambpe.runners.runner import Attempt
-from streambpe.runners.worker import pickled, with_place
+from streambpe.runners.worker import answered
 from streambpe.system import tree_memory
 
 TELL_SECONDS = 0.5  # between two times that an attempt tells how far it is
@@ -107,7 +106,7 @@ class _Telling:
 
 
 def run_attempt(
-    board: Any, call: int, number: int, memory_bytes: int, place: Place, body: bytes, *values: bytes
+    board: Any, call: int, number: int, memory_bytes: int, place: Place, body: bytes, key: str, shared: bytes
 ) -> tuple[int, bytes]:
     """Attempt number `number` at a task, in the main thread of a worker of Ray."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # what Ray sends to cancel a task: it stops when the board says so
@@ -117,40 +116,24 @@ def run_attempt(
     import ray  # not above: the coordinator reads this module too
 
     telling = _Telling(board, call, ray.get_runtime_context().get_node_id())
-    try:
+
+    def unpickled(body: bytes, attempt: Attempt) -> Any:
         if not _sees(place):
             raise RunError(not_shared(place))
+        if key not in _shared:  # unpickled once in each worker
+            _shared.clear()
+            _shared[key] = pickle.loads(shared)
+        attempt.shared = _shared[key]
         task, argument = pickle.loads(body)
-        attempt = Attempt(
-            number, memory_bytes, _Values(place.token, values), lambda: telling.stopping, telling.advance, True
-        )
-        answer: tuple[str, Any] = ("done", task(argument, attempt))
-    except BaseException as why:
-        answer = ("failed", why if isinstance(why, StreambpeError) else with_place(why))
-    finally:
-        telling.close()
-    return telling.done, pickled(answer)
+        return task(argument, attempt)
+
+    attempt = Attempt(number, memory_bytes, None, lambda: telling.stopping, telling.advance, own_process=True)
+    answer = answered(unpickled, body, attempt)
+    telling.close()
+    return telling.done, answer
 
 
-class _Values(Sequence[Any]):
-    """What was put, unpickled once in each worker."""
-
-    def __init__(self, job: str, values: Sequence[bytes]) -> None:
-        self._job, self._values = job, values
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __getitem__(self, number: Any) -> Any:
-        if _kept.get("job") != self._job:
-            _kept.clear()
-            _kept["job"] = self._job
-        if number not in _kept:
-            _kept[number] = pickle.loads(self._values[number])
-        return _kept[number]
-
-
-_kept: dict[Any, Any] = {}
+_shared: dict[str, Any] = {}  # Calls.shared by its name in Ray, of one job
 
 
 @lru_cache(maxsize=16)

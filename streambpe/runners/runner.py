@@ -1,7 +1,7 @@
 """What runs tasks, whoever does: a task is a plain function of an argument, called as task(argument, attempt).
 
-    put(value)    a value that every task may ask for, handed over once to each worker
-    map(...)      calls a task with every argument; what is left to do of one comes back from `on_done`
+    Calls       what to call, with what, and who is told; `run` does it on threads, each of which has one worker
+    Attempt     one try at a task, as the task sees it
 
 A task may be begun again, because its worker died or was given up. So it writes where only its attempt writes, and
 commits by a rename that the first attempt wins. Arguments, results and errors can be pickled, and are small: a task
@@ -13,22 +13,19 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
+from streambpe.errors import WorkerLost
+
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
+RETRIES = 3  # of a task whose worker died
 _LOOK_SECONDS = 0.05  # between two looks at whether to stop
-
-
-@dataclass(frozen=True)
-class Kept:
-    """Stands in arguments for a value that was handed over with `put`."""
-
-    number: int
 
 
 @dataclass
@@ -37,14 +34,10 @@ class Attempt:
 
     number: int  # of those at this argument, from 0
     memory_bytes: int  # that the task may use
-    values: Sequence[Any]
+    shared: Any  # Calls.shared
     is_stopping: Callable[[], bool]
     on_advance: Callable[[int], None]
     own_process: bool = False  # it runs in the main thread of a process that does nothing else
-
-    def value(self, kept: Kept) -> Any:
-        """What was `put`."""
-        return self.values[kept.number]
 
     @property
     def stopping(self) -> bool:
@@ -59,7 +52,7 @@ class Attempt:
 Task = Callable[[Argument, Attempt], Result]
 
 
-@dataclass
+@dataclass(eq=False)
 class Busy:
     """What a worker is at, for status.json."""
 
@@ -68,6 +61,14 @@ class Busy:
     done: int = 0
     node: str = ""  # the machine, if it may be another one
     memory_bytes: int = 0  # of the worker, if the runner is told; else the job's own look at its processes has it
+
+
+class Lost(Exception):
+    """The worker at an attempt ended; says how."""
+
+
+class Halted(Exception):
+    """A task that was given up because the job stops."""
 
 
 @dataclass
@@ -82,6 +83,85 @@ class Calls(Generic[Argument, Result]):
     on_advance: Callable[[int], None] = lambda done: None
     describe: Callable[[Argument], str] = str  # names an argument in messages and in status.json
     stop: threading.Event = field(default_factory=threading.Event)  # set: tasks at work are told, others are not begun
+    shared: object = None  # what all tasks have in common, handed over once to each worker
+    busy: list[Busy] = field(default_factory=list, init=False)  # what each worker is at, now
+    _error: BaseException | None = field(default=None, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    @property
+    def halted(self) -> bool:
+        """Whether no further task is begun."""
+        return self._error is not None or self.stop.is_set()
+
+    def advance(self, busy: Busy, done: int) -> None:
+        """Tell that a worker has done so much more; from any thread."""
+        with self._lock:
+            busy.done += done
+            self.on_advance(done)
+
+    def run(
+        self,
+        workers: int,
+        once: Callable[[Argument, int, Busy], Result],
+        on_halt: Callable[[], None] = lambda: None,
+        who: str = "A worker process",
+    ) -> None:
+        """Make all calls, so many at a time; the first error is raised when no task is at work any more.
+
+        `once` makes one attempt. `on_halt` is called when the job is to stop while tasks are at work."""
+        left, again = iter(self.arguments), deque[Argument]()
+        at_work: set[Future[Iterable[Argument]]] = set()
+        told = False
+
+        def call(argument: Argument) -> Iterable[Argument]:
+            result = self._tried(argument, once, who)
+            with self._lock:
+                return list(self.on_done(argument, result))
+
+        with ThreadPoolExecutor(workers, "streambpe-task") as pool:
+            going = True
+            while going:
+                try:
+                    while len(at_work) < workers and not self.halted:
+                        with self._lock:
+                            taken = [again.popleft()] if again else list(itertools.islice(left, 1))
+                        if not taken:
+                            break
+                        at_work.add(pool.submit(copy_context().run, call, taken[0]))
+                    going = bool(at_work)
+                    for future in wait(at_work, _LOOK_SECONDS, FIRST_COMPLETED).done:
+                        at_work.remove(future)
+                        again.extend(future.result())
+                    if self.halted and not told:
+                        told = True
+                        on_halt()
+                except Halted:
+                    pass
+                except BaseException as why:  # Ctrl-C too, in a program that has no handler of its own
+                    self._error = self._error or why
+        if self._error is not None:
+            raise self._error
+
+    def _tried(self, argument: Argument, once: Callable[[Argument, int, Busy], Result], who: str) -> Result:
+        """The result of a task, which is begun again where its worker is lost."""
+        how = ""
+        for number in range(1 + RETRIES):
+            busy = Busy(self.describe(argument))
+            self.busy.append(busy)
+            try:
+                return once(argument, number, busy)
+            except Lost as why:
+                self.advance(busy, -busy.done)
+                if self.halted:
+                    raise Halted from None
+                how = str(why)
+            finally:
+                self.busy.remove(busy)
+        raise WorkerLost(
+            f"{who} ended {1 + RETRIES} times while it was at {self.describe(argument)}; the last time: {how}. "
+            f"Everything committed is kept. If the machine ran out of memory, give the same command again with a "
+            f"smaller --memory; --engine threads works in one process."
+        )
 
 
 class Runner(Protocol):
@@ -89,98 +169,8 @@ class Runner(Protocol):
 
     workers: int
 
-    def put(self, value: object) -> Kept:
-        """Keep a value for tasks to ask for."""
-
     def map(self, calls: Calls[Any, Any]) -> None:
         """Make all calls. The first error is raised when no task is at work any more."""
 
-    def busy(self) -> list[Busy]:
-        """What each worker is at, now."""
-
     def close(self) -> None:
         """End all workers."""
-
-
-class Halted(Exception):
-    """A task that was given up because the job stops."""
-
-
-class Lanes(Generic[Argument, Result]):
-    """The workers' side of `map`: each lane takes an argument, runs it, and takes the next."""
-
-    def __init__(self, calls: Calls[Argument, Result]) -> None:
-        self._calls = calls
-        self._left: Iterator[Argument] = iter(calls.arguments)
-        self._again: deque[Argument] = deque()
-        self._at_work = 0
-        self._changed = threading.Condition()
-        self._error: BaseException | None = None
-
-    def run(self, lanes: Sequence[Callable[[Argument], Result]], on_halt: Callable[[], None]) -> None:
-        """Run everything on these lanes. `on_halt` is called when the job is to stop while tasks are at work."""
-        threads = [
-            threading.Thread(target=copy_context().run, args=(self._lane, run), name="streambpe-lane", daemon=True)
-            for run in lanes
-        ]
-        for thread in threads:
-            thread.start()
-        told = False
-        while alive := next((thread for thread in threads if thread.is_alive()), None):
-            try:
-                alive.join(_LOOK_SECONDS)
-                if self.halted and not told:
-                    told = True
-                    on_halt()
-            except BaseException as why:  # Ctrl-C in a program that has no handler of its own
-                self._note(why)
-        if self._error is not None:
-            raise self._error
-
-    @property
-    def halted(self) -> bool:
-        """Whether no further task is begun."""
-        return self._error is not None or self._calls.stop.is_set()
-
-    def advance(self, done: int) -> None:
-        """Tell the caller of `map` that so much more is done; from any thread."""
-        with self._changed:
-            self._calls.on_advance(done)
-
-    def _lane(self, run: Callable[[Argument], Result]) -> None:
-        while (taken := self._take()) is not None:
-            argument = taken[0]
-            try:
-                result = run(argument)
-                with self._changed:
-                    self._again.extend(self._calls.on_done(argument, result))
-            except Halted:
-                pass
-            except BaseException as why:
-                self._note(why)
-            finally:
-                with self._changed:
-                    self._at_work -= 1
-                    self._changed.notify_all()
-
-    def _take(self) -> tuple[Argument] | None:
-        """The next argument; None when there is nothing left and no task at work that could leave something."""
-        with self._changed:
-            while not self.halted:
-                try:
-                    found = list(itertools.islice(self._left, 1)) if not self._again else [self._again.popleft()]
-                except BaseException as why:
-                    self._note(why)
-                    return None
-                if found:
-                    self._at_work += 1
-                    return (found[0],)
-                if not self._at_work:
-                    return None
-                self._changed.wait(_LOOK_SECONDS)
-        return None
-
-    def _note(self, error: BaseException) -> None:
-        with self._changed:
-            self._error = self._error or error
-            self._changed.notify_all()

@@ -2,7 +2,7 @@
 
     python -m streambpe.runners.worker      where processes cannot be forked; else nursery.py forks them
 
-It is sent ("put", value), ("run", task, argument, attempt, memory) and ("stop",), and sends ("advance", n) and in the
+It is sent ("share", value), ("run", task, argument, attempt, memory) and ("stop",), and sends ("advance", n) and in the
 end ("done", result) or ("failed", error). A thread of its own reads, so that a worker whose coordinator was killed
 ends at once, in the middle of a task too: what a task commits is whole or not there.
 """
@@ -21,7 +21,7 @@ from typing import Any
 from streambpe.errors import StreambpeError
 from streambpe.resources import prepare_allocators
 from streambpe.runners.messages import Channel
-from streambpe.runners.runner import Attempt
+from streambpe.runners.runner import Attempt, Task
 from streambpe.system import ignore_stop_signals
 
 _TELL_SECONDS = 0.2  # between two messages of how far a task is
@@ -32,7 +32,7 @@ class _Served:
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
-        self.values: list[Any] = []
+        self.shared: Any = None
         self.stopping = False
         self.tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
         threading.Thread(target=self._read, name="streambpe-worker", daemon=True).start()
@@ -41,8 +41,8 @@ class _Served:
         try:
             while True:
                 kind, *message = self.channel.receive()
-                if kind == "put":
-                    self.values.append(message[0])
+                if kind == "share":
+                    self.shared = message[0]
                 elif kind == "stop":
                     self.stopping = True
                 else:
@@ -59,14 +59,11 @@ class _Served:
         while True:
             task, argument, number, memory_bytes = self.tasks.get()
             told = _Told(self.channel)
-            try:
-                attempt = Attempt(number, memory_bytes, self.values, lambda: self.stopping, told.advance, True)
-                answer: tuple[str, Any] = ("done", task(argument, attempt))
-            except BaseException as why:
-                answer = ("failed", why if isinstance(why, StreambpeError) else with_place(why))
+            attempt = Attempt(number, memory_bytes, self.shared, lambda: self.stopping, told.advance, True)
+            answer = answered(task, argument, attempt)
             told.flush()
-            _send(self.channel, pickled(answer))
-            del task, argument, answer
+            _send(self.channel, answer)
+            del task, argument, attempt, answer
 
 
 def _send(channel: Channel, body: bytes) -> None:
@@ -94,22 +91,19 @@ class _Told:
         self._done, self._next = 0, time.monotonic() + _TELL_SECONDS
 
 
-def with_place(why: BaseException) -> BaseException:
-    """An error that nobody foresaw, with the place in the worker where it came up: tracebacks are not pickled."""
-    why.add_note("in a worker process:\n" + "".join(traceback.format_tb(why.__traceback__)))
-    return why
-
-
-def pickled(answer: tuple[str, Any]) -> bytes:
-    """("done", result) or ("failed", error) as bytes, whatever they hold."""
+def answered(task: Task[Any, Any], argument: Any, attempt: Attempt) -> bytes:
+    """("done", result) or ("failed", error), pickled, whatever they hold."""
     try:
-        body = pickle.dumps(answer, protocol=5)
-        if answer[0] == "failed":  # an error whose class cannot be made again from its arguments
+        return pickle.dumps(("done", task(argument, attempt)), protocol=5)
+    except BaseException as why:
+        if not isinstance(why, StreambpeError):  # nobody foresaw it, and tracebacks are not pickled
+            why.add_note("in a worker process:\n" + "".join(traceback.format_tb(why.__traceback__)))
+        try:
+            body = pickle.dumps(("failed", why), protocol=5)
             pickle.loads(body)
-    except Exception:
-        what = f"{type(answer[1]).__name__}: {answer[1]}"
-        return pickle.dumps(("failed", RuntimeError(what)), protocol=5)
-    return body
+            return body
+        except Exception:  # its class cannot be made again from its arguments
+            return pickle.dumps(("failed", RuntimeError(f"{type(why).__name__}: {why}")), protocol=5)
 
 
 def serve(channel: Channel) -> None:

@@ -1,11 +1,13 @@
-"""Whether a job is quicker in processes than in threads of one."""
+"""Who does a job's tasks: Ray if it is asked for, processes where they are quicker than threads of one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from streambpe.runners.processes import START_SECONDS
+from streambpe.runners.processes import NURSERY_BYTES, START_SECONDS, WORKER_BYTES, Processes
+from streambpe.runners.ray import Needs, Ray
+from streambpe.runners.runner import Runner
 
 _LEAST_SHARE = 0.05  # of the time, that processes have to save, and that starting them may take
 _OVERHEAD = 1.03  # of tasks, assumed: reading to their borders, and more pieces
@@ -37,3 +39,25 @@ def processes_pay(cost: Cost, threads: int, workers: int, at_least: Iterable[flo
     here = cost.in_threads(threads)
     beside = max(cost.in_processes(workers), *at_least, 0.0)
     return workers > 1 and beside < (1 - _LEAST_SHARE) * here and _LEAST_SHARE * here > START_SECONDS
+
+
+def runner_for(
+    needs: Needs, engine: str, tasks: int, cost: Cost, module: str, at_least: Iterable[float] = ()
+) -> tuple[Runner, int] | None:
+    """(who does so many tasks of a module, what memory each may use). None: the threads of this process are quicker, or
+    there is no room for another. `at_least`: see processes_pay."""
+    if engine == "ray":
+        ray = Ray(needs)
+        return ray, ray.memory_bytes
+    room = needs.memory_bytes - needs.held_bytes - NURSERY_BYTES
+
+    def memory_of_each() -> int:
+        return room // workers - WORKER_BYTES - needs.extra_bytes
+
+    workers = min(needs.threads, max(tasks, 1))
+    while workers > 1 and memory_of_each() < needs.least_bytes:
+        workers -= 1
+    pays = engine == "processes" or processes_pay(cost, needs.threads, workers, at_least)
+    if engine == "threads" or memory_of_each() < needs.least_bytes or not pays:
+        return None
+    return Processes(workers, memory_of_each() + WORKER_BYTES, [module]), memory_of_each()

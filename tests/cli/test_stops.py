@@ -82,7 +82,7 @@ def _start_nursery() -> None:
 @pytest.mark.parametrize(
     ("module", "start"),
     [
-        (processes, lambda: processes._Spawned(1 << 28)),
+        (processes, lambda: processes._spawned(1 << 28)),
         (processes, _start_nursery),
         (split_worker, lambda: split_worker.SplitProcess("a", None, keep_gaps=False)),
     ],

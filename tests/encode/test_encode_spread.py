@@ -21,13 +21,14 @@ from streambpe.cli.main import main
 from streambpe.encode import blocks, corpus, spread, tasks
 from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.encoder import PackedEncoder
-from streambpe.encode.spread import crew_for
+from streambpe.encode.spread import encode_runner
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import LimitError, Stopped, UsageError
 from streambpe.files import unfinished
 from streambpe.resources import Resources
+from streambpe.runners import worth
 from streambpe.runners.here import Here
-from streambpe.runners.runner import Attempt, Kept
+from streambpe.runners.runner import Attempt
 from streambpe.sources.source import Source
 from streambpe.sources.stretches import Stretch
 from tests.runs import ROOT
@@ -70,7 +71,7 @@ def encoded(source: Path, output: Path, resources: Resources, kind: str = "bound
 
 def by_threads_of_tasks(monkeypatch: pytest.MonkeyPatch, done: list[object]) -> None:
     """Run the tasks here; `done` gets those that are joined."""
-    monkeypatch.setattr(spread, "Processes", lambda workers, memory, preload: Here(workers))
+    monkeypatch.setattr(worth, "Processes", lambda workers, memory, preload: Here(workers))
     take = corpus._Job._take
     monkeypatch.setattr(corpus._Job, "_take", lambda job, task, made: (done.append(task), take(job, task, made))[1])
 
@@ -150,7 +151,7 @@ def a_task(folder: Path, source: Path) -> tuple[tasks.EncodeTask, tasks.EncodeSh
     encoder = PackedEncoder.of(Tokenizer(trained("plain")).encoder)
     shared = tasks.EncodeShared(encoder, False, folder, "<u2", None, "replace", None, "", 60)
     stretch = Stretch(Source(str(source), "txt", bytes=source.stat().st_size))
-    return tasks.EncodeTask(Kept(0), 7, (stretch,), (0,)), shared
+    return tasks.EncodeTask(7, (stretch,), (0,)), shared
 
 
 def test_a_dead_worker_that_still_writes_harms_nothing(tmp_path: Path, texts: Path) -> None:
@@ -160,15 +161,15 @@ def test_a_dead_worker_that_still_writes_harms_nothing(tmp_path: Path, texts: Pa
 
     def first_is_at_work(done: int) -> None:
         if not second:
-            second.append(tasks.encode_stretches(task, Attempt(1, 1 << 26, [shared], lambda: False, lambda done: None)))
+            second.append(tasks.encode_stretches(task, Attempt(1, 1 << 26, shared, lambda: False, lambda done: None)))
             second.append((tmp_path / "tasks" / task.name).read_bytes())
         went_on.set()
 
     with pytest.raises(OSError, match=task.name):
-        tasks.encode_stretches(task, Attempt(0, 1 << 26, [shared], lambda: False, first_is_at_work))
+        tasks.encode_stretches(task, Attempt(0, 1 << 26, shared, lambda: False, first_is_at_work))
     assert went_on.is_set()
     assert (tmp_path / "tasks" / task.name).read_bytes() == second[1]
-    again = tasks.encode_stretches(task, Attempt(2, 1 << 26, [shared], lambda: False, lambda done: None))
+    again = tasks.encode_stretches(task, Attempt(2, 1 << 26, shared, lambda: False, lambda done: None))
     assert repr(again) == repr(second[0]), "what was committed and never told is made again"
 
 
@@ -205,8 +206,9 @@ def test_who_encodes(tmp_path: Path) -> None:
     packed = PackedEncoder.of(Tokenizer(trained("plain")).encoder)
 
     def chosen(size: int, resources: Resources, **more: Any) -> int:
-        crew = crew_for([Source("/a.jsonl", "jsonl", bytes=size, **more)], packed, resources, whole=False)
-        return crew.workers if crew else 0
+        source = Source("/a.jsonl", "jsonl", bytes=size, **more)
+        found = encode_runner([source], packed, resources, False, tmp_path)
+        return found[0].workers if found else 0
 
     auto = Resources(1 << 30, 2)
     assert chosen(10 << 30, auto) == 2

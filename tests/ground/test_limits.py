@@ -12,7 +12,7 @@ from streambpe.encode import corpus
 from streambpe.inspect import check
 from streambpe.model import eventlog, line_shapes
 from streambpe.resources import Resources
-from streambpe.runners import processes
+from streambpe.runners import runner
 from streambpe.sources import csv_records, not_text, read
 from streambpe.store import database, sqlfiles
 from streambpe.text import expressions
@@ -42,7 +42,7 @@ LIMITS = {
     "most `--threads`": "64, or 4 for each core",
     "`--document-seconds` unless given": f"{resources.DOCUMENT_SECONDS} s",
     "work that a kill can lose": f"{worker.CHECKPOINT_SECONDS:.0f} s",
-    "a task whose worker dies": f"{processes.RETRIES} more times",
+    "a task whose worker dies": f"{runner.RETRIES} more times",
     "waiting for state.duckdb": f"{database._WAIT_SECONDS:.0f} s",
     "a document that cannot be cut, at 256MB": f"{Sizes.of(_LEAST).most / MB:.1f} MB",
     "a line of jsonl, a record of csv, a value of Parquet, at 256MB": f"{Sizes.of(_LEAST).most / MB:.1f} MB",

@@ -48,7 +48,7 @@ class Haunted:
                 here.mkdir(parents=True)
             except FileExistsError:
                 return getattr(module, self.name)(argument, attempt)
-            call = self, argument, attempt.memory_bytes, list(attempt.values)
+            call = self, argument, attempt.memory_bytes, attempt.shared
             (here / "call").write_bytes(pickle.dumps(call))
             (here / "argument").write_text(str(argument))
             subprocess.Popen(
@@ -78,9 +78,9 @@ class Haunted:
 def main() -> None:
     """Be the attempt that nobody waits for any more; leave how it ended."""
     here = Path(sys.argv[1])
-    task, argument, memory_bytes, values = pickle.loads((here / "call").read_bytes())
+    task, argument, memory_bytes, shared = pickle.loads((here / "call").read_bytes())
     task.stop_at(0, here / "begun", here / "go")
-    attempt = Attempt(0, memory_bytes, values, lambda: False, lambda done: None)
+    attempt = Attempt(0, memory_bytes, shared, lambda: False, lambda done: None)
     try:
         told = f"done: {getattr(importlib.import_module(task.module), task.name)(argument, attempt)}"
     except Exception as why:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from streambpe.errors import SourceError
-from streambpe.runners.runner import Attempt, Kept
+from streambpe.runners.runner import Attempt
 
 
 def square(number: int, attempt: Attempt) -> int:
@@ -18,9 +18,9 @@ def square(number: int, attempt: Attempt) -> int:
     return number * number
 
 
-def multiplied(argument: tuple[Kept, int], attempt: Attempt) -> int:
-    """Asks for a value that was put."""
-    return int(attempt.value(argument[0]) * argument[1])
+def multiplied(number: int, attempt: Attempt) -> int:
+    """By what all tasks have in common."""
+    return int(attempt.shared * number)
 
 
 def dies(argument: tuple[str, int], attempt: Attempt) -> int:

@@ -20,8 +20,8 @@ import pytest
 from streambpe.errors import SourceError, WorkerLost
 from streambpe.runners.here import Here
 from streambpe.runners.messages import Channel
-from streambpe.runners.processes import RETRIES, Processes
-from streambpe.runners.runner import Calls, Runner
+from streambpe.runners.processes import Processes
+from streambpe.runners.runner import RETRIES, Calls, Runner
 from tests.runners import tasks
 from tests.runs import ROOT
 
@@ -61,7 +61,6 @@ def test_every_argument_once(make: Make) -> None:
         assert sorted(results(runner, tasks.square, range(50), on_advance=told.append)) == [n * n for n in range(50)]
         assert sum(told) == sum(range(50))
         assert results(runner, tasks.square, []) == []
-        assert runner.busy() == []
 
 
 @pytest.mark.parametrize("make", RUNNERS)
@@ -78,12 +77,10 @@ def test_what_is_left_of_an_argument_comes_back(make: Make) -> None:
 
 
 @pytest.mark.parametrize("make", RUNNERS)
-def test_values_that_are_put(make: Make) -> None:
+def test_what_all_tasks_have_in_common(make: Make) -> None:
     with closing(make) as runner:
-        seven = runner.put(7)
-        assert sorted(results(runner, tasks.multiplied, [(seven, n) for n in range(4)])) == [0, 7, 14, 21]
-        eight = runner.put(8)
-        assert sorted(results(runner, tasks.multiplied, [(eight, 1), (seven, 1)])) == [7, 8]
+        for seven in (7, 8):
+            assert sorted(results(runner, tasks.multiplied, range(3), shared=seven)) == [0, seven, 2 * seven]
 
 
 @pytest.mark.long

@@ -24,7 +24,7 @@ from streambpe.config import TrainConfig
 from streambpe.resources import Resources
 from streambpe.runners.here import Here
 from streambpe.runners.processes import Processes
-from streambpe.runners.runner import Attempt, Kept, Runner
+from streambpe.runners.runner import Attempt, Runner
 from streambpe.store.documents import documents_digest
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
@@ -35,8 +35,7 @@ from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.superwords import tasks
 from streambpe.train.superwords.answers import Stretch
-from streambpe.train.superwords.documents import Kept as Among
-from streambpe.train.superwords.documents import LocalDocuments, LocalTexts
+from streambpe.train.superwords.documents import Kept, LocalDocuments, LocalTexts
 from streambpe.train.superwords.forecast import processes_for
 from streambpe.train.superwords.neighbours import Reader, count_neighbours
 from streambpe.train.superwords.runs import FoundRuns, OpenChunks, collect_runs, kept_pairs
@@ -239,17 +238,17 @@ def test_a_dead_worker_that_still_writes_harms_nothing(kind: str, tmp_path: Path
     wanted = contents(counted(kind, reader, tmp_path / "one", Here(1), MEMORY))
     tmp_path.joinpath("tasks").mkdir()
     shards = shards_of(kind, reader, tmp_path / "tasks")
-    task = Stretch(Kept(0), kind, *shards.cuts[1:3])
+    task = Stretch(kind, *shards.cuts[1:3])
 
     class Slow(Listed):
         def read(self, part: SequencePart) -> Int32:
             if not shards.file(task.start, task.stop).exists():
-                TASKS[kind](task, Attempt(1, MEMORY, [shards], lambda: False, lambda n: None))
+                TASKS[kind](task, Attempt(1, MEMORY, shards, lambda: False, lambda n: None))
             return super().read(part)
 
     slow = shards_of(kind, Slow(reader.parts, reader.symbols), tmp_path / "tasks")
     with pytest.raises(OSError, match=f"{kind}-.*at-"):
-        TASKS[kind](task, Attempt(0, MEMORY, [slow], lambda: False, lambda n: None))
+        TASKS[kind](task, Attempt(0, MEMORY, slow, lambda: False, lambda n: None))
     assert contents([shards.file(task.start, task.stop)]).items() <= wanted.items()
     assert contents(counted(kind, reader, tmp_path / "tasks", Here(1), MEMORY)) == wanted
 
@@ -309,7 +308,7 @@ def test_who_counts(tmp_path: Path) -> None:
         found = texts.neighbours(work, lambda n: None)
         assert added_up(found) == neighbours_of(reader)
         assert sorted(found) == sorted(tmp_path.glob("neighbours-*"))
-        runs = texts.runs(Among(*kept_in(reader)), "runs-3", work, lambda n: None)
+        runs = texts.runs(Kept(*kept_in(reader)), "runs-3", work, lambda n: None)
         assert (runs.once is None) == (len(found) > 1)
         assert in_all(runs) == runs_of(reader)
         return [file.name for file in (*found, *runs.files)]
@@ -341,7 +340,7 @@ def test_who_would_count() -> None:
 def test_nothing_to_count(tmp_path: Path) -> None:
     texts, work = LocalTexts(Listed([], {})), Work(tmp_path, MEMORY, 2, "these", "processes")
     assert texts.neighbours(work, lambda n: None) == []
-    assert texts.runs(Among(np.empty(0, np.int64), OpenChunks(), 1), "runs", work, lambda n: None).files == []
+    assert texts.runs(Kept(np.empty(0, np.int64), OpenChunks(), 1), "runs", work, lambda n: None).files == []
 
 
 @pytest.fixture(scope="module")

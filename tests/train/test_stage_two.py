@@ -14,7 +14,7 @@ from streambpe.errors import LimitError
 from streambpe.model.alphabet import Alphabet
 from streambpe.runners.here import Here
 from streambpe.runners.processes import NURSERY_BYTES, Processes
-from streambpe.runners.runner import Attempt, Kept, Runner
+from streambpe.runners.runner import Attempt, Runner
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import SequencePart, order_parts
@@ -107,18 +107,18 @@ def test_a_dead_worker_that_still_writes_harms_nothing(run: Path, tmp_path: Path
     ones = made(stage_of(run, tmp_path / "one"))
     stage = stage_of(run, tmp_path / "tasks")
     stage.folder.mkdir()
-    task, begun = TokenTask(Kept(0), 0, len(stage.parts)), threading.Event()
+    task, begun = TokenTask(0, len(stage.parts)), threading.Event()
 
     class Slow(StageTwo):
         def _write(self, *given: Any) -> None:
             if not begun.is_set():
                 begun.set()
-                shard_tokens(task, Attempt(1, 1 << 28, [stage], lambda: False, lambda n: None))
+                shard_tokens(task, Attempt(1, 1 << 28, stage, lambda: False, lambda n: None))
             super()._write(*given)
 
     slow = Slow(**{name: getattr(stage, name) for name in StageTwo.__dataclass_fields__})
     with pytest.raises(OSError, match="tokens-0"):
-        shard_tokens(task, Attempt(0, 1 << 28, [slow], lambda: False, lambda n: None))
+        shard_tokens(task, Attempt(0, 1 << 28, slow, lambda: False, lambda n: None))
     assert made(stage) == ones
 
 

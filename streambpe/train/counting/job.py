@@ -32,9 +32,9 @@ from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.threads import ending_waits, stopped_by
 from streambpe.train.counting.committer import Committer
 from streambpe.train.counting.sizes import Sizes
-from streambpe.train.counting.spread import Spread, Texts, workers_for
+from streambpe.train.counting.spread import Spread, Texts, count_runner
 from streambpe.train.counting.tables import count_table
-from streambpe.train.counting.tasks import remove_attempts
+from streambpe.train.counting.tasks import attempts_folder, remove_attempts
 from streambpe.train.counting.todo import Todo, find_todo
 from streambpe.train.counting.worker import Failure, Shared, Worker
 from streambpe.train.disk_bound import within_disk
@@ -189,14 +189,16 @@ class CountJob:
 
     def _count_beside(self, texts: Texts) -> Texts:
         """Count on Ray, or in processes where that pays; gives back what is left for the threads of this one."""
-        workers = workers_for([source for source, _ in texts], self._pattern, self._resources)
-        spread = Spread(self._run, self._config, self._committer, self._meter, self._failure, self._pattern)
+        sources = [source for source, _ in texts]
         if self._resources.engine == "ray":
-            spread.count_on_ray(texts, self._resources, self._stop, TAKE_ANYWAY)
-        elif workers:
-            spread.count(texts, workers, self._resources, self._stop, TAKE_ANYWAY)
-        else:
+            self._meter.stage = "starting Ray"
+        found = count_runner(sources, self._pattern, self._resources, attempts_folder(self._run).absolute())
+        self._meter.stage = "counting"
+        if found is None:
             return texts
+        spread = Spread(self._run, self._config, self._committer, self._meter, self._failure, self._pattern)
+        with contextlib.closing(found[0]):
+            spread.count_by(*found, texts, self._stop, TAKE_ANYWAY)
         self._told_before = True
         spans = list_parts(self._run).by_path
         nothing = Spans.of(())

@@ -17,13 +17,11 @@ from streambpe.errors import UsageError
 from streambpe.failpoints import failpoint
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources
-from streambpe.runners.processes import NURSERY_BYTES, WORKER_BYTES, Processes
-from streambpe.runners.ray import OnRay, Ray, refuse_missing_engine
-from streambpe.runners.runner import Calls, Kept, Runner
-from streambpe.runners.worth import Cost, processes_pay
+from streambpe.runners.ray import Needs, refuse_missing_engine
+from streambpe.runners.runner import Calls, Runner
+from streambpe.runners.worth import Cost, runner_for
 from streambpe.sources.source import Source, name_of
-from streambpe.sources.streams import compression_of
-from streambpe.sources.stretches import Stretch, bytes_between, can_be_cut, cut
+from streambpe.sources.stretches import Stretch, bytes_between, can_be_cut, cut, text_of
 from streambpe.store.run import Run
 from streambpe.store.spans import Spans
 from streambpe.text.chunker import core_split
@@ -33,7 +31,6 @@ from streambpe.train.counting.tasks import (
     Counted,
     CountShared,
     CountTask,
-    attempts_folder,
     count_stretches,
     remove_attempts,
 )
@@ -52,43 +49,42 @@ _LEAST_TASK_MEMORY = 40 << 20
 _SPLIT, _SPLIT_OWN, _OWN_LOCKED = 0.0095, 0.135, 0.017
 _READ = {"jsonl": (0.003, 0.0015), "parquet": (0.003, 0.0028), "csv": (0.012, 0.010), "": (0.0013, 0.0004)}
 _SCAN = 0.0012  # of csv: looking for the ends of records, which one thread of this process does
-_UNPACK = {".gz": 0.004, ".zst": 0.0012, "": 0.0}
-_PACKED = {".gz": 3.0, ".zst": 3.3, "": 1.0}  # bytes of text in a byte of the file, assumed
 
 
 def _cost(sources: Sequence[Source], pattern: Pattern) -> Cost:
     own = core_split(pattern) is None
     total = alone = 0.0
     for source in sources:
-        packed = compression_of(source.path)
-        size = source.bytes / 1e6 * (2.5 if source.kind == "parquet" else _PACKED[packed])
+        size, unpacking = text_of(source)
         read, locked = _READ.get(source.kind, _READ[""])
-        total += size * (read + _UNPACK[packed] + (_SPLIT_OWN if own else _SPLIT))
-        alone += size * (locked + _UNPACK[packed] + (_OWN_LOCKED if own else 0))
+        total += size * (read + unpacking + (_SPLIT_OWN if own else _SPLIT))
+        alone += size * (locked + unpacking + (_OWN_LOCKED if own else 0))
     return Cost(total, alone)
 
 
-def task_memory(resources: Resources, workers: int) -> int:
-    """What each of so many workers may use, besides what a process takes before any work."""
-    return (resources.memory_bytes - BASE_BYTES - NURSERY_BYTES) // workers - WORKER_BYTES
+def needs_of(resources: Resources, folder: Path | None, files: Sequence[Source]) -> Needs:
+    """What a count of these files takes. `folder`: shared by all nodes of Ray."""
+    listed = [(source.path, source.bytes) for source in files if not source.is_remote]
+    return Needs(
+        resources.address, resources.threads, resources.memory_bytes, BASE_BYTES, _LEAST_TASK_MEMORY, folder, listed,
+        temp_dir=resources.temp_dir,
+    )  # fmt: skip
 
 
-def workers_for(sources: Sequence[Source], pattern: Pattern, resources: Resources) -> int:
-    """How many processes should count; 0: the threads of this one."""
+def count_runner(
+    sources: Sequence[Source], pattern: Pattern, resources: Resources, folder: Path | None
+) -> tuple[Runner, int] | None:
+    """Who counts by tasks, and what memory each may use; None: the threads of this process."""
     files = [source for source in sources if not source.is_stream]
-    if resources.engine in ("threads", "ray") or not files:
-        return 0
+    if not files:
+        return None
     tasks = sum(_stretches_of(source, pattern) for source in files)
-    workers = min(resources.threads, max(tasks, 1))
-    if resources.engine == "processes":
-        while workers > 1 and task_memory(resources, workers) < _LEAST_TASK_MEMORY:
-            workers -= 1
-        return workers
-    if task_memory(resources, workers) < _LEAST_TASK_MEMORY:
-        return 0
     largest = max(_cost([source], pattern).all / _stretches_of(source, pattern) for source in files)
     scan = sum(s.bytes / 1e6 * _SCAN for s in files if s.kind == "csv" and can_be_cut(s, pattern))
-    return workers if processes_pay(_cost(files, pattern), resources.threads, workers, (largest, scan)) else 0
+    return runner_for(
+        needs_of(resources, folder, files), resources.engine, tasks, _cost(files, pattern),
+        "streambpe.train.counting.tasks", (largest, scan),
+    )  # fmt: skip
 
 
 def _stretches_of(source: Source, pattern: Pattern) -> int:
@@ -117,14 +113,6 @@ def _bytes_done(source: Source, done: Spans) -> int:
     return sum(bytes_between(source.kind, source.path, *stretch) for stretch in done.stretches(joined=True))
 
 
-def on_ray(resources: Resources, folder: Path | None, files: Sequence[tuple[str, int]]) -> OnRay:
-    """What a count wants of Ray. `folder`: shared by all nodes."""
-    return OnRay(
-        resources.address, resources.threads, resources.memory_bytes, BASE_BYTES, _LEAST_TASK_MEMORY, folder, files,
-        temp_dir=resources.temp_dir,
-    )  # fmt: skip
-
-
 class Spread:
     """One count by tasks."""
 
@@ -140,37 +128,13 @@ class Spread:
         self._run, self._config, self._pattern = run, config, pattern
         self._committer, self._meter, self._failure = committer, meter, failure
 
-    def count(self, texts: Texts, workers: int, resources: Resources, stop: threading.Event, take_anyway: str) -> None:
-        """Count in processes what can be. What is not counted then was too large for a worker, or a stop came."""
-        memory_bytes = task_memory(resources, workers)
-        runner = Processes(workers, memory_bytes + WORKER_BYTES, ["streambpe.train.counting.tasks"])
-        self._count_and_close(runner, texts, memory_bytes, stop, take_anyway)
-
-    def count_on_ray(self, texts: Texts, resources: Resources, stop: threading.Event, take_anyway: str) -> None:
-        """The same on Ray."""
-        files = [(source.path, source.bytes) for source, _ in texts if not (source.is_stream or source.is_remote)]
-        if any(not source.is_stream for source, _ in texts):
-            self._meter.stage = "starting Ray"
-            runner = Ray(on_ray(resources, attempts_folder(self._run).absolute(), files))
-            self._meter.stage = "counting"
-            self._count_and_close(runner, texts, runner.memory_bytes, stop, take_anyway)
-
-    def _count_and_close(
-        self, runner: Runner, texts: Texts, memory_bytes: int, stop: threading.Event, take_anyway: str
-    ) -> None:
-        try:
-            self.count_by(runner, texts, memory_bytes, stop, take_anyway)
-        finally:
-            runner.close()
-
     def count_by(
-        self, runner: Runner, texts: Texts, memory_bytes: int, stop: threading.Event, take_anyway: str
+        self, runner: Runner, memory_bytes: int, texts: Texts, stop: threading.Event, take_anyway: str
     ) -> None:
-        """The same by any runner."""
-        in_common = CountShared(
+        """Count what can be. What is not counted then was too large, or a stop came."""
+        shared = CountShared(
             self._run.path.absolute(), self._run.number, self._config, take_anyway, self._pattern.document_seconds
         )
-        shared = runner.put(in_common)
         size = sum(source.bytes for source, _ in texts) // (_TASKS_A_WORKER * runner.workers)
         size = min(max(size, _LEAST_TASK), _MOST_TASK)
 
@@ -180,30 +144,19 @@ class Spread:
 
         def advance(done: int) -> None:
             self._meter.done += done
-            self._meter.tell_workers(runner.busy())
+            self._meter.tell_workers(calls.busy)
 
-        def on_done(task: CountTask, counted: Counted) -> list[CountTask]:
-            return self._note(task, counted)
-
+        plan = self._plan(texts, size, take_anyway)
+        calls = Calls(count_stretches, plan, memory_bytes, self._note, advance, str, stop, shared)
         try:
-            runner.map(
-                Calls(
-                    count_stretches,
-                    self._plan(texts, size, shared, take_anyway),
-                    memory_bytes,
-                    on_done,
-                    advance,
-                    str,
-                    stop,
-                )
-            )
+            runner.map(calls)
         except KeyboardInterrupt:
             stop.set()
         finally:
             self._meter.tell_workers(())
             remove_attempts(self._run)
 
-    def _plan(self, texts: Texts, size: int, shared: Kept, take_anyway: str) -> Iterator[CountTask]:
+    def _plan(self, texts: Texts, size: int, take_anyway: str) -> Iterator[CountTask]:
         """Tasks of about `size` bytes of the sources, each of one source group."""
         held: list[Stretch] = []
         held_bytes = 0
@@ -214,15 +167,15 @@ class Spread:
                 for stretch in cut(source, done.stretches(joined=True), size, self._pattern, take_anyway):
                     other = held and held[0].source.group != source.group
                     if other or held_bytes >= size or len(held) >= _MOST_STRETCHES:
-                        yield self._task(shared, held)
+                        yield self._task(held)
                         held, held_bytes = [], 0
                     held.append(stretch)
                     held_bytes += min(size, source.bytes)
         if held:
-            yield self._task(shared, held)
+            yield self._task(held)
 
-    def _task(self, shared: Kept, stretches: Sequence[Stretch]) -> CountTask:
-        return CountTask(shared, tuple(stretches), self._committer.first_name())
+    def _task(self, stretches: Sequence[Stretch]) -> CountTask:
+        return CountTask(tuple(stretches), self._committer.first_name())
 
     def _note(self, task: CountTask, counted: Counted) -> list[CountTask]:
         """Note what a task did; what is left of it because it had no further names is a task of its own."""
@@ -232,4 +185,4 @@ class Spread:
         if counted.error is not None:
             self._failure.note(counted.error, (counted.left or task.stretches)[0].source.path)
             raise counted.error
-        return [self._task(task.shared, counted.left)] if counted.left and not counted.large else []
+        return [self._task(counted.left)] if counted.left and not counted.large else []

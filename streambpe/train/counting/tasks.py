@@ -21,7 +21,7 @@ from streambpe.failpoints import failpoint
 from streambpe.later import polars as pl
 from streambpe.resources import DOCUMENT_SECONDS
 from streambpe.runners.attempts import commit_first, own_folder, remove_place
-from streambpe.runners.runner import Attempt, Kept
+from streambpe.runners.runner import Attempt
 from streambpe.sources.read import Reader
 from streambpe.sources.stretches import Stretch, bytes_between
 from streambpe.store import sequences
@@ -54,7 +54,6 @@ class CountShared:
 class CountTask:
     """Stretches to be counted by one task, of one source group."""
 
-    shared: Kept
     stretches: tuple[Stretch, ...]
     first_name: int  # the first of NAMES numbers of parts
 
@@ -155,7 +154,7 @@ def remove_attempts(run: Run) -> None:
 
 def count_stretches(task: CountTask, attempt: Attempt) -> Counted:
     """Count stretches of sources. Everything counted is committed, whatever ends the task."""
-    shared: CountShared = attempt.value(task.shared)
+    shared: CountShared = attempt.shared
     run, pattern = Run(shared.run), pattern_for(shared.config, shared.document_seconds)
     sizes = Sizes.of_task(attempt.memory_bytes)
     if attempt.own_process:

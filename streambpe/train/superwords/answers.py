@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from streambpe.failpoints import failpoint
 from streambpe.runners.attempts import commit_first, own_folder
-from streambpe.runners.runner import Attempt, Kept
+from streambpe.runners.runner import Attempt
 from streambpe.store.checksums import add_checksum
 from streambpe.store.made_of import has_note, parquet_note
 from streambpe.system import remove_folder
@@ -33,7 +33,6 @@ class TaskStopped(Exception):
 class Stretch:
     """What one task answers for: from `start` to `stop`."""
 
-    shared: Kept  # Answers
     title: str  # of what stands there, in messages
     start: int
     stop: int
@@ -92,7 +91,7 @@ class Answers:
                 self.file(start, stop).unlink(missing_ok=True)
                 left.append((start, stop))
         try:
-            crew.do(task, self, lambda kept: [Stretch(kept, self.title, *ends) for ends in left], advance)
+            crew.do(task, self, [Stretch(self.title, *ends) for ends in left], advance)
         finally:
             remove_folder(self.attempts)
         return [self.file(*ends) for ends in stretches]

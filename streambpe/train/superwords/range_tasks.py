@@ -80,7 +80,7 @@ def buffer_bytes(crew: Crew) -> int:
 
 def sum_range(task: Stretch, attempt: Attempt) -> None:
     """Add up one range."""
-    sums: RangeSums = attempt.value(task.shared)
+    sums: RangeSums = attempt.shared
     memory_bytes = max(attempt.memory_bytes - _DUCKDB_BYTES, LEAST_BYTES)
     listed = [str(path) for path in sums.files]
     statement, schema = _SUMS[sums.kind]

@@ -48,7 +48,7 @@ from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event
 from streambpe.runners.attempts import own_folder
 from streambpe.runners.here import Here
-from streambpe.runners.runner import Attempt, Kept
+from streambpe.runners.runner import Attempt
 from streambpe.runners.worth import Cost
 from streambpe.sources.borders import find_border
 from streambpe.store.made_of import fingerprint, has_note
@@ -115,10 +115,7 @@ class StageTwo:
         remove_folder(self.attempts)  # first, so that what a dead command left cannot commit any more
         size = min(max(1, len(self.parts) // (_TASKS_A_WORKER * crew.runner.workers)), _MOST_PARTS)
         borders = [*range(0, len(self.parts), size), len(self.parts)]
-
-        def tasks(stage: Kept) -> list[TokenTask]:
-            return [TokenTask(stage, first, stop) for first, stop in pairwise(borders)]
-
+        tasks = [TokenTask(first, stop) for first, stop in pairwise(borders)]
         try:
             crew.do(shard_tokens, self, tasks, advance)
         finally:
@@ -283,7 +280,6 @@ def stage_two_crew(parts: Sequence[SequencePart], work: Work) -> Crew:
 class TokenTask:
     """Parts that one task writes the tokens of."""
 
-    stage: Kept  # a StageTwo
     first: int
     stop: int
 
@@ -293,7 +289,7 @@ class TokenTask:
 
 def shard_tokens(task: TokenTask, attempt: Attempt) -> None:
     """Write the stage-2 tokens of some parts; each is committed by itself."""
-    stage: StageTwo = attempt.value(task.stage)
+    stage: StageTwo = attempt.shared
     if attempt.own_process:
         alarm.turn_on()
     with own_folder(stage.attempts, f"tokens-{task.first}", attempt.number) as folder:

@@ -29,7 +29,7 @@ from streambpe.core.documents import DocumentSum, UInt64
 from streambpe.core.pairs import PairTable
 from streambpe.core.runs import KeptPairs, RunCounter
 from streambpe.failpoints import failpoint
-from streambpe.runners.runner import Attempt, Kept
+from streambpe.runners.runner import Attempt
 from streambpe.runners.worth import Cost
 from streambpe.store.documents import hashes_of_chunks, told_digest
 from streambpe.store.sequences import OfChunks, SequencePart, read_stretch
@@ -152,7 +152,7 @@ def neighbour_shards(reader: Reader, folder: Path, made_of: str) -> Shards:
 
 def shard_neighbours(task: Stretch, attempt: Attempt) -> None:
     """Count the neighbours of a shard."""
-    shard = _Shard(attempt.value(task.shared), task, attempt)
+    shard = _Shard(attempt.shared, task, attempt)
     with shard.writing(_NEIGHBOURS, "zstd") as out:
         table, last = PairTable(shard.table_bytes), BARRIER
         firsts: list[Int64] = []
@@ -200,7 +200,7 @@ class RunShards(Shards):
 
 def shard_runs(task: Stretch, attempt: Attempt) -> None:
     """Count the runs of a shard."""
-    shards: RunShards = attempt.value(task.shared)
+    shards: RunShards = attempt.shared
     shard = _Shard(shards, task, attempt)
     with shard.writing(RUNS, "lz4") as out:
 
@@ -241,20 +241,19 @@ class DigestShards:
         """The digest. Where a document has many parts, one task hashes them, and others look for an end in vain."""
         total = 0
 
-        def add(_: Stretch, hashed: int) -> None:
+        def add(_: Stretch, hashed: int) -> tuple[()]:
             nonlocal total
             total += hashed
+            return ()
 
-        def tasks(shards: Kept) -> list[Stretch]:
-            return [Stretch(shards, _title("documents"), *cuts) for cuts in pairwise(cuts_for(self.parts))]
-
+        tasks = [Stretch(_title("documents"), *cuts) for cuts in pairwise(cuts_for(self.parts))]
         crew.do(shard_digest, self, tasks, lambda places: None, add)
         return told_digest(total)
 
 
 def shard_digest(task: Stretch, attempt: Attempt) -> int:
     """The sum of the hashes of a shard's documents."""
-    shards: DigestShards = attempt.value(task.shared)
+    shards: DigestShards = attempt.shared
     failpoint(f"documents-{attempt.number}-begun")
     total = DocumentSum()
 

@@ -16,10 +16,9 @@ from typing import Any
 
 from streambpe.errors import LimitError
 from streambpe.runners.here import Here
-from streambpe.runners.processes import NURSERY_BYTES, WORKER_BYTES, Processes
-from streambpe.runners.ray import OnRay, Ray
-from streambpe.runners.runner import Busy, Calls, Kept, Runner, Task
-from streambpe.runners.worth import Cost, processes_pay
+from streambpe.runners.ray import Needs
+from streambpe.runners.runner import Busy, Calls, Runner, Task
+from streambpe.runners.worth import Cost, runner_for
 
 _SHARED_BYTES = 24 << 20  # of what all tasks have in common (words, eligible chunks), while a process gets it
 Advance = Callable[[int], None]  # told how many places were read; may raise to stop between two parts
@@ -37,23 +36,19 @@ class Crew:
         self,
         task: Task[Any, Any],
         shared: object,
-        arguments: Callable[[Kept], Iterable[Any]],
+        arguments: Iterable[Any],
         advance: Advance,
-        on_done: Callable[[Any, Any], None] = lambda argument, result: None,
+        on_done: Callable[[Any, Any], Iterable[Any]] = lambda argument, result: (),
     ) -> None:
         """Call a task with all arguments; `shared` is handed over once to each worker. `on_done` is told of results."""
 
         def told(places: int) -> None:
-            self.tell_workers(self.runner.busy())
+            self.tell_workers(list(calls.busy))
             advance(places)
 
-        def done(argument: object, result: object) -> tuple[()]:
-            on_done(argument, result)
-            return ()
-
+        calls = Calls(task, arguments, self.memory_bytes, on_done, told, shared=shared)
         try:
-            kept = self.runner.put(shared)
-            self.runner.map(Calls(task, arguments(kept), self.memory_bytes, done, told))
+            self.runner.map(calls)
         finally:
             self.tell_workers(())
             self.runner.close()
@@ -75,34 +70,16 @@ class Work:
     def crew(self, cost: Cost, tasks: int, each_bytes: int, module: str) -> Crew | None:
         """Processes for so many tasks of a module, each of which needs so much memory; None: this process is quicker,
         or it alone has the room."""
-        if self.engine == "ray":
-            return self._on_ray(each_bytes)
-        most = min(self.threads, max(1, tasks))
-        workers = most
-        while workers > 1 and self._beside(workers) < each_bytes:
-            workers -= 1
-        memory_bytes = self._beside(workers)
-        pays = workers > 1 and processes_pay(cost, most, workers)
-        if memory_bytes < each_bytes or self.engine == "threads" or not (pays or self.engine == "processes"):
-            return None
-        runner = Processes(workers, memory_bytes + WORKER_BYTES, [module])
-        return Crew(runner, memory_bytes, self.tell_workers)
-
-    def _on_ray(self, each_bytes: int) -> Crew | None:
-        folder = self.folder.absolute() / "ray"
-        wanted = OnRay(
-            self.address, self.threads, self.memory_bytes, 0, each_bytes, folder, (), _SHARED_BYTES, self.temp_dir
-        )
+        needs = Needs(
+            self.address, self.threads, self.memory_bytes, 0, each_bytes, self.folder.absolute() / "ray", (),
+            _SHARED_BYTES, self.temp_dir,
+        )  # fmt: skip
         try:
-            runner = Ray(wanted)
-        except LimitError:
+            found = runner_for(needs, self.engine, tasks, cost, module)
+        except LimitError:  # of Ray
             return None
-        return Crew(runner, runner.memory_bytes, self.tell_workers)
+        return Crew(*found, self.tell_workers) if found is not None else None
 
     def alone(self) -> Crew:
         """This thread, with all of the memory."""
         return Crew(Here(1), self.memory_bytes)
-
-    def _beside(self, workers: int) -> int:
-        """What each of so many processes may take, besides what it takes before any work."""
-        return (self.memory_bytes - NURSERY_BYTES) // workers - WORKER_BYTES - _SHARED_BYTES

@@ -22,8 +22,9 @@ import pytest
 from streambpe.errors import SourceError, Stopped, UsageError, WorkerLost
 from streambpe.inspect.check import check
 from streambpe.resources import Resources
+from streambpe.runners import worth
 from streambpe.runners.here import Here
-from streambpe.runners.runner import Attempt, Kept
+from streambpe.runners.runner import Attempt
 from streambpe.sources.source import Source
 from streambpe.sources.stretches import Stretch, cut
 from streambpe.store.documents import documents_digest
@@ -32,11 +33,11 @@ from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts
 from streambpe.text import chunker
-from streambpe.text.patterns import find_pattern
+from streambpe.text.patterns import Pattern, find_pattern
 from streambpe.text.split_worker import SplitProcess
 from streambpe.train.counting import sizes, spread, worker
 from streambpe.train.counting.count import count, count_from_iterator
-from streambpe.train.counting.spread import Spread, workers_for
+from streambpe.train.counting.spread import Spread, count_runner
 from streambpe.train.counting.tasks import Counted, CountShared, CountTask, attempts_folder, count_stretches
 from tests.hostile import random_text
 from tests.runs import Driver, cli, rows
@@ -118,7 +119,7 @@ def test_tasks_in_threads_with_many_parts_each(
     tmp_path: Path, corpus: Path, expected: Tables, monkeypatch: pytest.MonkeyPatch, sequences: bool
 ) -> None:
     """Small blocks and a commit after each; and so few names that tasks come back with what is left."""
-    monkeypatch.setattr(spread, "Processes", lambda workers, memory, preload: Here(workers))
+    monkeypatch.setattr(worth, "Processes", lambda workers, memory, preload: Here(workers))
     monkeypatch.setattr(sizes, "MOST_BLOCK", 20_000)
     monkeypatch.setattr(sizes, "LEAST_BLOCK", 20_000)
     monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
@@ -177,7 +178,7 @@ class Zombie(threading.Thread):
 
     def run(self) -> None:
         try:
-            count_stretches(self.task, Attempt(0, 100 << 20, [self.shared], lambda: False, self.hold))
+            count_stretches(self.task, Attempt(0, 100 << 20, self.shared, lambda: False, self.hold))
         except BaseException as why:
             self.error = why
 
@@ -199,7 +200,7 @@ def test_a_dead_worker_that_still_writes_harms_nothing(
 
         def map(self, calls: Any) -> None:
             def task(argument: CountTask, attempt: Attempt) -> Any:
-                zombie = Zombie(argument, attempt.value(argument.shared))
+                zombie = Zombie(argument, attempt.shared)
                 zombie.start()
                 zombie.reached.wait(60)
                 done = calls.task(argument, replace(attempt, number=1))
@@ -210,7 +211,7 @@ def test_a_dead_worker_that_still_writes_harms_nothing(
 
             super().map(replace(calls, task=task))
 
-    monkeypatch.setattr(spread, "Processes", lambda workers, memory, preload: Twice(workers))
+    monkeypatch.setattr(worth, "Processes", lambda workers, memory, preload: Twice(workers))
     assert counted(tmp_path / "tasks", source, BESIDE, options=options) == ones
     clean(tmp_path / "tasks")
 
@@ -226,12 +227,12 @@ def test_a_later_attempt_goes_on_behind_what_was_committed(tmp_path: Path, corpu
     run.number_new()
     ones = count(tmp_path / "threads", [source], resources=THREADS)
     shared = CountShared(run.path, run.number, Run(tmp_path / "threads") and _config(tmp_path / "threads"), "")
-    task = CountTask(Kept(0), (Stretch(source),), 7)
+    task = CountTask((Stretch(source),), 7)
     asked = iter([False] * 5)
-    first = count_stretches(task, Attempt(0, 100 << 20, [shared], lambda: next(asked, True), lambda done: None))
+    first = count_stretches(task, Attempt(0, 100 << 20, shared, lambda: next(asked, True), lambda done: None))
     assert first.left
     assert first.left[0].at > 0
-    second = count_stretches(task, Attempt(1, 100 << 20, [shared], lambda: False, lambda done: None))
+    second = count_stretches(task, Attempt(1, 100 << 20, shared, lambda: False, lambda done: None))
     assert not second.left
     stretches = sorted((span.start_at, span.stop_at) for span in second.spans)
     assert len({start for start, _ in stretches}) == len(stretches), "nothing twice"
@@ -373,7 +374,7 @@ _PATTERNS = ["gpt4o", "none", "whitespace", "script", OWN]
 def test_whatever_a_file_holds_its_stretches_are_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, pattern: str
 ) -> None:
-    monkeypatch.setattr(spread, "Processes", lambda workers, memory, preload: Here(workers))
+    monkeypatch.setattr(worth, "Processes", lambda workers, memory, preload: Here(workers))
     source = tmp_path / name
     source.write_bytes(HOSTILE[name])
     options = {"pattern": pattern, "sequences": True}
@@ -410,7 +411,7 @@ def _starts(path: Path) -> list[int]:
 @pytest.mark.long
 def test_who_counts_is_said_on_the_command_line(tmp_path: Path, corpus: Path, monkeypatch: Any) -> None:
     begun = []
-    monkeypatch.setattr(spread, "Processes", lambda workers, memory, preload: begun.append(workers) or Here(workers))
+    monkeypatch.setattr(worth, "Processes", lambda workers, memory, preload: begun.append(workers) or Here(workers))
     for options in ((), ("--engine", "threads"), ("--engine", "processes", "--threads", 2)):
         run = tmp_path / str(len(options))
         cli("train", run, corpus / "a.jsonl", "--vocab-size", 300, *options)
@@ -432,7 +433,7 @@ def test_an_engine_that_cannot_be_is_refused(tmp_path: Path) -> None:
 
 
 def test_progress_is_told_once_whatever_is_cut(tmp_path: Path, corpus: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(spread, "Processes", lambda workers, memory, preload: Here(workers))
+    monkeypatch.setattr(worth, "Processes", lambda workers, memory, preload: Here(workers))
     asked = [0]
 
     class Stopping(threading.Event):
@@ -448,6 +449,12 @@ def test_progress_is_told_once_whatever_is_cut(tmp_path: Path, corpus: Path, mon
     count(tmp_path, [str(corpus / name) for name in ("a.jsonl", "b.txt")], resources=BESIDE)
     status = Run(tmp_path).read_status()
     assert status["done"] == status["total"] == sum((corpus / name).stat().st_size for name in ("a.jsonl", "b.txt"))
+
+
+def workers_for(files: Sequence[Source], pattern: Pattern, resources: Resources) -> int:
+    """How many processes count; 0: threads."""
+    found = count_runner(files, pattern, resources, None)
+    return found[0].workers if found else 0
 
 
 def _files(*named: tuple[str, int]) -> Sequence[Source]:
