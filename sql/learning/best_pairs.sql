@@ -1,0 +1,5 @@
+-- best_pairs: the pairs that count at least so much.
+-- inputs:  floor BIGINT
+-- reads:   pair_counts
+-- returns: left_id, right_id, n
+SELECT left_id, right_id, n FROM pair_counts WHERE n >= getvariable('floor');
