@@ -52,6 +52,7 @@ _CACHE_SHARE = 3  # of the memory: blocks that need not be read again take one p
 _DUCKDB_SHARE = 4
 _MOST_BEST = 1 << 16  # pairs in memory, unless more tie for the best
 _MOST_PENDING = 1 << 17  # changes of pairs that wait to be merged into the table
+_EMPTY_SHARE = 4  # of the rows of a block may be empty
 _LOOKED_AT = 512  # of the best pairs, for one pass
 _ID_BITS, _ID_MASK = 32, 0xFFFFFFFF
 Pair = tuple[int, int, int]  # left, right, count
@@ -97,10 +98,11 @@ class TableLearning:
         for array in (symbols, offsets, weights):
             release_maps(array)
 
-    def _put(self, block: _Block, rows: _Rows) -> None:
+    def _put(self, block: _Block, rows: _Rows, empty: int = 0) -> None:
         """Replace the rows of a block, which stays in memory where there is room."""
-        held = sum(other.size for other in self.blocks if other.held is not None and other is not block)
-        block.put(rows, hold=(held + len(rows.word)) * _ROW_BYTES <= self.memory_bytes // _CACHE_SHARE)
+        held = sum(len(other.held.word) for other in self.blocks if other.held is not None and other is not block)
+        hold = (held + len(rows.word)) * _ROW_BYTES <= self.memory_bytes // _CACHE_SHARE
+        block.put(rows, empty, hold=hold)
 
     # ------------------------------------------------------------------ choosing
 
@@ -187,7 +189,7 @@ class TableLearning:
         self._pending = []
         run_sql(self._con, "learning/pairs")
         for block in self.blocks:
-            self._remember(_summed([_pairs_of(block.rows(), self.state.disjoint)]))
+            self._remember(_summed([_pairs_of(block.tidy(), self.state.disjoint)]))
         self._counted = True
 
     def _remember(self, changes: pl.DataFrame) -> pl.DataFrame:
@@ -277,36 +279,33 @@ class TableLearning:
 
     def _replace(self, block: _Block, at: Int64, ids: Int64) -> pl.DataFrame:
         """Put one token in the place of two where a pair begins; returns what this changed in the counts of pairs."""
-        token, alive = block.rows().token.copy(), np.ones(block.size, bool)
-        token[at], alive[at + 1] = ids, False
-        kept = np.flatnonzero(alive)
-        return self._rewrite(block, at, kept, token[kept])
+        rows, old = block.words_at(at)
+        place = np.searchsorted(rows, at)
+        token, alive = old.token.copy(), np.ones(len(rows), bool)
+        token[place], alive[place + 1] = ids, False
+        return self._rewrite(block, rows, old, _Rows(old.word[alive], token[alive], old.n[alive]))
 
     def _split(self, gone: Deletion) -> Iterator[pl.DataFrame]:
         """Put its parts in the place of a deleted token; gives what this changed in the counts of pairs."""
         for block in self.blocks:
-            is_it = block.rows().token == gone.id
-            at = np.flatnonzero(is_it)
+            at = np.flatnonzero(block.rows().token == gone.id)
             if len(at):
-                kept = np.repeat(np.arange(block.size), np.where(is_it, len(gone.into), 1))
-                token = block.rows().token[kept]
-                token[is_it[kept]] = np.tile(gone.into, len(at))
-                yield self._rewrite(block, at, kept, token)
+                rows, old = block.words_at(at)
+                is_it = old.token == gone.id
+                new = old.at(np.repeat(np.arange(len(rows)), np.where(is_it, len(gone.into), 1)))
+                new.token[new.token == gone.id] = np.tile(gone.into, len(at))
+                yield self._rewrite(block, rows, old, new)
 
-    def _rewrite(self, block: _Block, at: Int64, kept: Int64, token: Int32) -> pl.DataFrame:
-        """Replace all rows: each new one by which old one it comes of, and its token. Pairs change only in the words
-        that the old rows `at` are in."""
-        old, disjoint = block.rows(), self.state.disjoint
-        touched = np.zeros(block.words, bool)
-        touched[old.word[at]] = True
-        before = _pairs_of(old.at(np.flatnonzero(touched[old.word])), disjoint)
-        word = old.word[kept]
+    def _rewrite(self, block: _Block, rows: Int64, old: _Rows, new: _Rows) -> pl.DataFrame:
+        """Put words in the place of those in these rows; returns what this changed in the counts of pairs."""
+        before, after = (_pairs_of(some, self.state.disjoint) for some in (old, new))
         if self.state.lives is None:  # nothing is left to merge in words of one token
-            more = np.bincount(word, minlength=block.words)[word] > 1
-            kept, word, token = kept[more], word[more], token[more]
-        new = _Rows(word, token, old.n[kept])
-        self._put(block, new)
-        after = _pairs_of(new.at(np.flatnonzero(touched[word])), disjoint)
+            alone = np.diff(new.word, prepend=-1) != 0
+            alone &= np.diff(new.word, append=-1) != 0
+            new = new.at(np.flatnonzero(~alone))
+        everything = block.rows().and_then(new)
+        everything.word[rows], everything.token[rows] = -1, -1
+        self._put(block, everything, block.empty + len(rows))
         return _summed([before.with_columns(-pl.col("n")), after])
 
     def _take_changes(self, changes: pl.DataFrame, first_new: int) -> None:
@@ -366,7 +365,7 @@ class TableLearning:
     def words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
         """See Learning.words; block by block."""
         for block in self.blocks:
-            word, token, n = block.rows()
+            word, token, n = block.tidy()
             begins = np.flatnonzero(np.diff(word, prepend=-1))
             yield token, np.append(begins, len(word)).astype(np.int64), n[begins]
 
@@ -412,6 +411,15 @@ class _Rows(NamedTuple):
         """Those of these numbers."""
         return _Rows(self.word[rows], self.token[rows], self.n[rows])
 
+    def and_then(self, more: _Rows) -> _Rows:
+        """These and others behind them, in arrays of their own."""
+        word, token = np.concatenate((self.word, more.word)), np.concatenate((self.token, more.token))
+        return _Rows(word, token, np.concatenate((self.n, more.n)))
+
+    def without_empty(self) -> _Rows:
+        """Those of tokens."""
+        return self.at(np.flatnonzero(self.token >= 0))
+
 
 @dataclass
 class _Block:
@@ -421,24 +429,40 @@ class _Block:
     words: int  # that it began with: their numbers are less than this
     held: _Rows | None = None  # its rows, where they are in memory; the file is older then
     size: int = 0  # rows
+    empty: int = 0  # more rows, of token -1: what stood there was changed, and stands behind all others now
 
     def rows(self) -> _Rows:
-        """All rows, in memory for now."""
+        """All rows, in memory for now; some may be empty."""
         if self.held is not None:
             return self.held
         frame = pl.read_parquet(self.path, glob=False)
         return _Rows(*(frame[name].to_numpy() for name in _Rows._fields))
 
-    def put(self, rows: _Rows, *, hold: bool) -> None:
+    def words_at(self, at: Int64) -> tuple[Int64, _Rows]:
+        """All rows of the words that these rows belong to: where they are, and what they hold."""
+        rows = self.rows()
+        wanted = np.zeros(self.words + 1, bool)  # the last one for -1
+        wanted[rows.word[at]] = True
+        where = np.flatnonzero(wanted[rows.word])
+        return where, rows.at(where)
+
+    def put(self, rows: _Rows, empty: int, *, hold: bool) -> None:
         """Replace all rows."""
-        self.size, self.held = len(rows.word), rows if hold else None
+        if empty and (not hold or empty > len(rows.word) // _EMPTY_SHARE):
+            rows, empty = rows.without_empty(), 0
+        self.size, self.empty, self.held = len(rows.word) - empty, empty, rows if hold else None
         if not hold:
             self._write(rows)
+
+    def tidy(self) -> _Rows:
+        """All rows, in memory for now, without empty ones."""
+        rows = self.rows()
+        return rows.without_empty() if self.empty else rows
 
     def write(self) -> None:
         """Bring the file up to date."""
         if self.held is not None:
-            self._write(self.held)
+            self._write(self.tidy())
 
     def _write(self, rows: _Rows) -> None:
         new = self.path.with_suffix(".new")
@@ -453,7 +477,7 @@ class _Pairs:
         keys = np.array([left << _ID_BITS | right for left, right, _ in pairs], np.int64)
         self._which = np.argsort(keys)
         self._keys = keys[self._which]
-        self._begins = np.zeros(tokens, bool)
+        self._begins = np.zeros(tokens + 1, bool)  # the last one for -1
         self._begins[keys >> _ID_BITS] = True
 
     def find_merged(self, rows: _Rows) -> tuple[Int64, Int64]:
