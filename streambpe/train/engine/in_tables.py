@@ -2,10 +2,11 @@
 
     words-00000.parquet     word 0 0 0 1 1    token 104 105 33 104 105    n 7 7 7 2 2          "hi!" 7, "hi" 2
     pairs.duckdb            pair_counts       (104, 105) 9 · (105, 33) 7
-    in memory               the pairs that count at least `floor`, best first; all others count less
+    in memory               the best of the pairs, in order
 
 A pass takes the best pairs, as many as can be merged together without another result than one merge at a time has. It
 looks them up in the blocks, writes the blocks that hold any of them anew, and adds up how the counts of pairs changed.
+A merge leaves its word shorter: the rows that it needs no more stay behind the word, as token -1.
 
 Pairs are taken while none begins with the last token, or ends with the first token, of one taken before: then no
 merge takes an occurrence from another. Each merge makes new pairs, of its token and the neighbours that it has; the
@@ -15,12 +16,14 @@ were taken before comes before any pair that they make:
     (t,h) 900 · (i,n) 400 · (o,n) 120     the neighbours of "th" count 350 at most, those of "in" 130
                                           (i,n) is certain; (o,n) waits for the next pass
 
+Blocks stay in memory while there is room, and changes of pairs wait until they are many; `hot_pairs`, which every
+checkpoint asks for, brings the files up to date. docs/tables.md goes through three passes by hand.
+
 This is the slower of two learners, and the one whose every step can be looked at; what both learn must be the same.
 """
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,8 +36,9 @@ import numpy as np
 from sortedcontainers import SortedList
 
 from streambpe.arrays import MAX_COUNT, Bool, Int32, Int64
-from streambpe.errors import ReplayMismatch
+from streambpe.errors import ReplayMismatch, RunError
 from streambpe.later import polars as pl
+from streambpe.store.checksums import add_checksum, refuse_damaged
 from streambpe.store.database import feed, incoming, open_store
 from streambpe.store.sqlfiles import query_frame, run_sql
 from streambpe.train.engine import batch as rounds
@@ -50,16 +54,17 @@ _BLOCK_SHARE = 48  # of the memory: a block takes one part, and several parts wh
 _MOST_BLOCK, _LEAST_BLOCK = 1 << 20, 1 << 12  # rows
 _CACHE_SHARE = 3  # of the memory: blocks that need not be read again take one part
 _DUCKDB_SHARE = 4
-_MOST_BEST = 1 << 16  # pairs in memory, unless more tie for the best
-_MOST_PENDING = 1 << 17  # changes of pairs that wait to be merged into the table
-_EMPTY_SHARE = 4  # of the rows of a block may be empty
+_MOST_BEST = 1 << 16  # pairs in memory after they were read from the table; twice as many are too many
+_PAIR_BYTES = 250  # of one in memory
+_MOST_WAITING = 1 << 17  # changes of pairs until they are added up, or merged into the table
+_EMPTY_SHARE = 4  # a block is written without its empty rows when one in so many is empty
 _LOOKED_AT = 512  # of the best pairs, for one pass
 _ID_BITS, _ID_MASK = 32, 0xFFFFFFFF
 Pair = tuple[int, int, int]  # left, right, count
 
 
 class TableLearning:
-    """Words in tables under a folder; `close` removes them. A Learning."""
+    """Words in tables under a folder, which stay there; the caller removes the folder. A Learning."""
 
     kind = "tables"
 
@@ -70,8 +75,9 @@ class TableLearning:
         self.folder.mkdir(parents=True)
         self.blocks: list[_Block] = []
         self.best = _BestPairs()
+        self._most_best = state.options.hot_pairs or _MOST_BEST
         self._counted = False  # whether pair_counts and the best pairs are those of the words as they are now
-        self._pending: list[pl.DataFrame] = []
+        self._waiting: list[pl.DataFrame] = []
         self._con = open_store(
             self.folder / "pairs.duckdb",
             memory_bytes=self.memory_bytes // _DUCKDB_SHARE,
@@ -83,7 +89,7 @@ class TableLearning:
             self._add_blocks(symbols, offsets, weights, state.options.block_places or rows)
 
     def _add_blocks(self, symbols: Int32, offsets: Int64, weights: Int64, most: int) -> None:
-        at = 0
+        at, room_of = 0, self.state.sizes()
         while at < len(weights):
             stop = int(np.searchsorted(offsets, offsets[at] + most, side="right")) - 1
             stop = max(at + 1, min(stop, len(weights)))
@@ -91,18 +97,31 @@ class TableLearning:
             keep = sizes > (1 if self.state.lives is None else 0)  # nothing is left to merge in words of one token
             token = symbols[int(offsets[at]) : int(offsets[stop])][np.repeat(keep, sizes)]
             sizes, n = sizes[keep], weights[at:stop][keep]
-            block = _Block(self.folder / f"words-{len(self.blocks):05d}.parquet", len(n))
+            word = np.repeat(np.arange(len(n), dtype=np.int32), sizes)
+            room = sizes  # with deletions a word needs rows for all base symbols that its tokens may be split into
+            if room_of is not None:
+                room = np.bincount(word, room_of[token], len(n)).astype(np.int64)
+            rows = _Rows(
+                np.repeat(np.arange(len(n), dtype=np.int32), room), np.empty(room.sum(), np.int32), np.repeat(n, room)
+            )
+            rows.place(np.arange(len(rows.word)), word, token)
+            block = _Block(self.folder / f"words-{len(self.blocks):05d}.parquet")
             self.blocks.append(block)
-            self._put(block, _Rows(np.repeat(np.arange(len(n), dtype=np.int32), sizes), token, np.repeat(n, sizes)))
+            self._put(block, rows)
             at = stop
         for array in (symbols, offsets, weights):
             release_maps(array)
 
-    def _put(self, block: _Block, rows: _Rows, empty: int = 0) -> None:
+    def _put(self, block: _Block, rows: _Rows) -> None:
         """Replace the rows of a block, which stays in memory where there is room."""
+        block.size = int(np.count_nonzero(rows.token >= 0))
+        if self.state.lives is None and len(rows.token) - block.size > len(rows.token) // _EMPTY_SHARE:
+            rows = rows.at(np.flatnonzero(rows.token >= 0))
         held = sum(len(other.held.word) for other in self.blocks if other.held is not None and other is not block)
-        hold = (held + len(rows.word)) * _ROW_BYTES <= self.memory_bytes // _CACHE_SHARE
-        block.put(rows, empty, hold=hold)
+        block.held, block.is_written = rows, False
+        if (held + len(rows.word)) * _ROW_BYTES > self.memory_bytes // _CACHE_SHARE:
+            block.write()
+            block.held = None
 
     # ------------------------------------------------------------------ choosing
 
@@ -128,8 +147,8 @@ class TableLearning:
             left, right, n = chosen[0]
             vetoed.append(chosen[0])
             self.state.veto(left, right, n)
-            self.best.set(left, right, 0)
-            self._pending.append(pl.DataFrame({"key": [left << _ID_BITS | right], "n": [-n]}))
+            self.best.set(left << _ID_BITS | right, 0)
+            self._waiting.append(pl.DataFrame({"key": [left << _ID_BITS | right], "n": [-n]}))
         if self.state.options.batch == "paper":
             safe = rounds.paper_safe([left for left, _, _ in chosen], [right for _, right, _ in chosen])
             chosen = [chosen[at] for at in safe][:remaining]
@@ -145,11 +164,14 @@ class TableLearning:
         options, wanted, looked_at = self.state.options, 1, _LOOKED_AT
         if options.batch == "paper":
             most = options.max_batch or MAX_COUNT
-            wanted = rounds.paper_batch_size(remaining, self.state.next_id, options.cap_divisor, most)
-            looked_at = wanted
-        while not self._counted or (len(self.best) < wanted and self.best.floor > self._at_least):
+            wanted = looked_at = rounds.paper_batch_size(remaining, self.state.next_id, options.cap_divisor, most)
+        if not self._counted or len(self.best) > 2 * max(self._most_best, wanted):
             self._refill(wanted, record)
-        return self.best.first(looked_at, self.state.ties.labels())
+        best = self.best.first(looked_at, self.state.ties.labels())
+        if len(best) < wanted and self.best.last is not None:
+            self._refill(wanted, record)
+            best = self.best.first(looked_at, self.state.ties.labels())
+        return best
 
     def _together(self, best: Sequence[Pair], remaining: int, bounds: Bounds) -> list[Pair]:
         """The leading pairs that take no occurrence from each other. The last of them may spell a token that is known:
@@ -170,42 +192,38 @@ class TableLearning:
 
     def _refill(self, fewest: int, record: BatchRecord) -> None:
         """Take the best pairs of the table into memory, after all pairs were counted where they are not."""
-        if not self._counted:
-            self._count_all()
-        self._write_pending()
-        options = self.state.options
-        most = options.hot_pairs or _MOST_BEST
-        found = run_sql(
-            self._con, "learning/choose_floor", most=max(most, fewest), fewest=fewest, ratio=options.floor_ratio,
-            at_least=self._at_least,
-        )  # fmt: skip
-        floor = int(found[0][0]) if found else self._at_least
-        frame = query_frame(self._con, "learning/best_pairs", floor=floor)
-        left, right = (frame[name].to_numpy().astype(np.int64) for name in ("left_id", "right_id"))
-        self.best.fill(left, right, frame["n"].to_numpy(), floor)
+        self._bring_up_to_date()
+        most = max(self._most_best, fewest)
+        label = self.state.ties.labels()[: self.state.next_id]
+        with incoming(self._con, pl.DataFrame({"id": np.arange(len(label)), "label": label})):
+            frame = query_frame(self._con, "learning/best_pairs", at_least=self._at_least, most=most)
+        key, n = _keys_of(frame), frame["n"].to_numpy()
+        good = int(np.count_nonzero(n > n[0] // self.state.options.floor_ratio)) if len(n) else 0
+        cut = max(good, fewest)  # those that count much less would change often until they are wanted
+        self.best.fill(key[:cut], n[:cut], self._at_least, is_all=len(n) < most and len(n) <= cut)
         record.refills += 1
 
-    def _count_all(self) -> None:
-        self._pending = []
-        run_sql(self._con, "learning/pairs")
-        for block in self.blocks:
-            self._remember(_summed([_pairs_of(block.tidy(), self.state.disjoint)]))
-        self._counted = True
+    def _bring_up_to_date(self) -> None:
+        """Let the table have all pairs and their counts as they are now."""
+        if not self._counted:
+            self._waiting = []
+            run_sql(self._con, "learning/pairs")
+            self._wait_with(_summed(_pairs_of(block.rows(), self.state.disjoint) for block in self.blocks))
+            self._counted = True
+        self._write_waiting()
 
-    def _remember(self, changes: pl.DataFrame) -> pl.DataFrame:
+    def _wait_with(self, changes: pl.DataFrame) -> pl.DataFrame:
         """Keep changes of pairs for the table, which has only those that may be merged; returns those."""
         if self.state.filters and len(changes):
-            left, right = _unpacked(changes)
-            changes = changes.filter(pl.Series(self.state.allowed(left, right)))
-        self._pending.append(changes)
-        if sum(map(len, self._pending)) > _MOST_PENDING:
-            self._write_pending()
+            changes = changes.filter(pl.Series(self.state.allowed(*_unpacked(changes["key"].to_numpy()))))
+        self._waiting.append(changes)
+        if sum(map(len, self._waiting)) > _MOST_WAITING:
+            self._write_waiting()
         return changes
 
-    def _write_pending(self) -> None:
-        """Bring the table up to date."""
-        changes = _summed(self._pending)
-        self._pending = []
+    def _write_waiting(self) -> None:
+        changes = _summed(self._waiting)
+        self._waiting = []
         if len(changes):
             feed(self._con, "learning/change_pairs", _by_ids(changes))
 
@@ -225,31 +243,27 @@ class TableLearning:
             np.add.at(counted, which, rows.n[at])
             np.add.at(made, places[1], rows.n[places[0]])
             if learning and len(chosen) > 1 and not paper:
-                beside.append(_summed([_neighbours(rows, *places)]))
+                beside.append(_neighbours(rows, *places))
             found.append(places if block.held is not None else None)  # else they are looked up again
             record.occurrences += len(at)
         certain = _certain(chosen, beside) if beside else len(chosen)
         first_new = state.next_id
         ids, deleted = self._name(chosen[:certain], made, whole_round=paper)
-        committed, changes = len(ids), []
-        for block, known in zip(self.blocks, found, strict=True):
-            at, which = known or pairs.find_merged(block.rows())
-            mine = which < committed
-            if mine.any():
-                changes.append(self._replace(block, at[mine], ids[which[mine]]))
-                record.executed += int(np.count_nonzero(mine))
+        committed = len(ids)
         left, right = (np.array([pair[side] for pair in chosen[:committed]], np.int64) for side in (0, 1))
-        if state.rule is not None:
-            state.rule.born(left, right, ids)
-        changes += [change for gone in deleted if gone.n for change in self._split(gone)]
         n = (made if state.disjoint else counted)[:committed]
         if learning:
             wrong = np.flatnonzero(n != [pair[2] for pair in chosen[:committed]])
             assert not len(wrong), f"{chosen[wrong[0]]} stands {n[wrong[0]]} times in the words"
-            self._take_changes(_summed(changes), first_new)
-        else:
-            self._counted = False
+        if state.rule is not None:
+            state.rule.born(left, right, ids)
+        changes = _summed(self._changes(pairs, found, ids, deleted, record))
         state.placed(ids, n)
+        self._counted = self._counted and learning
+        if learning:
+            self._take_changes(changes, first_new)
+            if self.best.last is not None and ids.min() < first_new:
+                self._refill(1, record)  # the place of a known token among those that tie may be another now
         record.merges, record.candidates, record.rounds = committed, len(chosen), 1
         record.positions += self.places
         return Batch(left, right, ids, n, record, [], deleted)
@@ -277,51 +291,61 @@ class TableLearning:
                 break
         return np.array(ids, np.int64), deleted
 
-    def _replace(self, block: _Block, at: Int64, ids: Int64) -> pl.DataFrame:
-        """Put one token in the place of two where a pair begins; returns what this changed in the counts of pairs."""
-        rows, old = block.words_at(at)
-        place = np.searchsorted(rows, at)
-        token, alive = old.token.copy(), np.ones(len(rows), bool)
-        token[place], alive[place + 1] = ids, False
-        return self._rewrite(block, rows, old, _Rows(old.word[alive], token[alive], old.n[alive]))
-
-    def _split(self, gone: Deletion) -> Iterator[pl.DataFrame]:
-        """Put its parts in the place of a deleted token; gives what this changed in the counts of pairs."""
-        for block in self.blocks:
-            at = np.flatnonzero(block.rows().token == gone.id)
+    def _changes(
+        self,
+        pairs: _Pairs,
+        found: Sequence[tuple[Int64, Int64] | None],
+        ids: Int64,
+        deleted: Sequence[Deletion],
+        record: BatchRecord,
+    ) -> Iterator[pl.DataFrame]:
+        """Put one token in the place of two where one of the first pairs begins, and its parts in the place of a
+        deleted token; gives what this changes in the counts of pairs."""
+        for block, known in zip(self.blocks, found, strict=True):
+            rows = block.rows()
+            at, which = known or pairs.find_merged(rows)
+            at, which = at[which < len(ids)], which[which < len(ids)]
             if len(at):
-                rows, old = block.words_at(at)
-                is_it = old.token == gone.id
-                new = old.at(np.repeat(np.arange(len(rows)), np.where(is_it, len(gone.into), 1)))
-                new.token[new.token == gone.id] = np.tile(gone.into, len(at))
-                yield self._rewrite(block, rows, old, new)
+                where = rows.words_at(at)
+                word, token = rows.word[where], rows.token[where]
+                place = np.searchsorted(where, at)
+                token[place], token[place + 1] = ids[which], -1
+                yield self._rewrite(block, rows, where, word[token >= 0], token[token >= 0])
+                record.executed += len(at)
+        for gone in deleted:
+            for block in self.blocks if gone.n else ():
+                rows = block.rows()
+                at = np.flatnonzero(rows.token == gone.id)
+                if len(at):
+                    where = rows.words_at(at)
+                    where = where[rows.token[where] >= 0]
+                    sizes = np.where(rows.token[where] == gone.id, len(gone.into), 1)
+                    word, token = np.repeat(rows.word[where], sizes), np.repeat(rows.token[where], sizes)
+                    token[token == gone.id] = np.tile(gone.into, len(at))
+                    yield self._rewrite(block, rows, rows.words_at(at), word, token)
 
-    def _rewrite(self, block: _Block, rows: Int64, old: _Rows, new: _Rows) -> pl.DataFrame:
-        """Put words in the place of those in these rows; returns what this changed in the counts of pairs."""
-        before, after = (_pairs_of(some, self.state.disjoint) for some in (old, new))
-        if self.state.lives is None:  # nothing is left to merge in words of one token
-            alone = np.diff(new.word, prepend=-1) != 0
-            alone &= np.diff(new.word, append=-1) != 0
-            new = new.at(np.flatnonzero(~alone))
-        everything = block.rows().and_then(new)
-        everything.word[rows], everything.token[rows] = -1, -1
-        self._put(block, everything, block.empty + len(rows))
-        return _summed([before.with_columns(-pl.col("n")), after])
+    def _rewrite(self, block: _Block, rows: _Rows, where: Int64, word: Int32, token: Int32) -> pl.DataFrame:
+        """Let the words in these rows have these tokens; returns what this changes in the counts of pairs."""
+        before = _pairs_of(rows.at(where), self.state.disjoint)
+        rows.place(where, word, token)
+        after = _pairs_of(rows.at(where), self.state.disjoint)
+        self._put(block, rows)
+        return pl.concat([before.with_columns(-pl.col("n")), after])
 
     def _take_changes(self, changes: pl.DataFrame, first_new: int) -> None:
         """Bring the counts of pairs up to date. A pair of two old tokens counts more only where a token came back or
         was split; then the table knows how much."""
-        changes = self._remember(changes.filter(pl.col("n") != 0))
-        left, right = _unpacked(changes)
-        raised = changes.filter(pl.Series((left < first_new) & (right < first_new))).filter(pl.col("n") > 0)
+        changes = self._wait_with(changes)
+        key = changes["key"].to_numpy()
+        left, right = _unpacked(key)
+        raised = changes.filter(pl.Series((left < first_new) & (right < first_new) & (changes["n"].to_numpy() > 0)))
         totals: dict[int, int] = {}
         if len(raised):
-            self._write_pending()
+            self._write_waiting()
             with incoming(self._con, _by_ids(raised)):
                 found = query_frame(self._con, "learning/look_up_pairs")
-            keys = found["left_id"].cast(pl.Int64) * 2**_ID_BITS + found["right_id"]
-            totals = dict(zip(keys.to_list(), found["n"].to_list(), strict=True))
-        self.best.change(changes["key"].to_list(), changes["n"].to_list(), totals)
+            totals = dict(zip(_keys_of(found).tolist(), found["n"].to_list(), strict=True))
+        self.best.change(key.tolist(), changes["n"].to_list(), totals)
 
     def _finish(self, record: BatchRecord, began: float, candidates: int) -> None:
         record.mode, record.stopped_by = self.kind, "all" if record.merges == candidates else "uncertain"
@@ -354,18 +378,20 @@ class TableLearning:
 
     @property
     def places(self) -> int:
-        """Rows of all blocks."""
+        """Tokens in all blocks."""
         return sum(block.size for block in self.blocks)
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory between two passes, about."""
-        return sum(_ROW_BYTES * block.size for block in self.blocks if block.held is not None) + 250 * len(self.best)
+        held = sum(len(block.held.word) for block in self.blocks if block.held is not None)
+        return _ROW_BYTES * held + _PAIR_BYTES * len(self.best)
 
     def words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
         """See Learning.words; block by block."""
         for block in self.blocks:
-            word, token, n = block.tidy()
+            rows = block.rows()
+            word, token, n = rows.at(np.flatnonzero(rows.token >= 0))
             begins = np.flatnonzero(np.diff(word, prepend=-1))
             yield token, np.append(begins, len(word)).astype(np.int64), n[begins]
 
@@ -385,23 +411,29 @@ class TableLearning:
         return self.best.most if self._counted else MAX_COUNT
 
     def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
-        """See Learning.hot_pairs."""
-        if not self._counted or not len(self.best):
+        """See Learning.hot_pairs. All tables are brought up to date."""
+        if self._counted:
+            self._write_waiting()
+        else:
             self._refill(1, BatchRecord())
-        return (*self.best.columns(), max(1, self.best.floor))
+        for block in self.blocks:
+            block.write()
+        floor = self.best.floor
+        if self.best.last is not None and self.best.most > floor:  # in memory are only some of those that tie for it
+            floor += 1
+        frame = query_frame(self._con, "learning/pairs_from", floor=floor)
+        return (*_unpacked(_keys_of(frame)), frame["n"].to_numpy(), floor)
 
     def report_lives(self) -> None:
         """Nothing to do: the state has the lives."""
 
     def close(self) -> None:
-        """Remove the tables."""
-        with contextlib.suppress(Exception):
-            self._con.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Let other programs open the tables."""
+        self._con.close()
 
 
 class _Rows(NamedTuple):
-    """Some words: a row for each of their tokens, in order, all rows of a word together."""
+    """Some words: a row for each of their tokens, in order, all rows of a word together; -1 is no token."""
 
     word: Int32
     token: Int32
@@ -411,14 +443,22 @@ class _Rows(NamedTuple):
         """Those of these numbers."""
         return _Rows(self.word[rows], self.token[rows], self.n[rows])
 
-    def and_then(self, more: _Rows) -> _Rows:
-        """These and others behind them, in arrays of their own."""
-        word, token = np.concatenate((self.word, more.word)), np.concatenate((self.token, more.token))
-        return _Rows(word, token, np.concatenate((self.n, more.n)))
+    def words_at(self, rows: Int64) -> Int64:
+        """The numbers of all rows of the words that these rows, in order, belong to."""
+        word = self.word[rows]
+        word = word[np.flatnonzero(np.diff(word, prepend=-1))]
+        first, stop = (np.searchsorted(self.word, word, side=side) for side in ("left", "right"))
+        return _each_from(first, stop - first)
 
-    def without_empty(self) -> _Rows:
-        """Those of tokens."""
-        return self.at(np.flatnonzero(self.token >= 0))
+    def place(self, where: Int64, word: Int32, token: Int32) -> None:
+        """Let the words in these rows have these tokens, a word's as its first, and no others. Each word has some.
+
+        where 5 6 7 8   of words 3 3 3 4      word 3 3 4   token 300 33 104   ->   rows 5 to 8: 300 33 -1 104
+        """
+        first = where[np.flatnonzero(np.diff(self.word[where], prepend=-1))]
+        begins = np.flatnonzero(np.diff(word, prepend=-1))
+        self.token[where] = -1
+        self.token[_each_from(first, np.diff(np.append(begins, len(word))))] = token
 
 
 @dataclass
@@ -426,48 +466,33 @@ class _Block:
     """Words in a file, or in memory."""
 
     path: Path
-    words: int  # that it began with: their numbers are less than this
-    held: _Rows | None = None  # its rows, where they are in memory; the file is older then
-    size: int = 0  # rows
-    empty: int = 0  # more rows, of token -1: what stood there was changed, and stands behind all others now
+    held: _Rows | None = None  # its rows, where they are in memory
+    size: int = 0  # tokens
+    is_written: bool = False
 
     def rows(self) -> _Rows:
-        """All rows, in memory for now; some may be empty."""
+        """All rows, in memory for now."""
         if self.held is not None:
             return self.held
-        frame = pl.read_parquet(self.path, glob=False)
-        return _Rows(*(frame[name].to_numpy() for name in _Rows._fields))
-
-    def words_at(self, at: Int64) -> tuple[Int64, _Rows]:
-        """All rows of the words that these rows belong to: where they are, and what they hold."""
-        rows = self.rows()
-        wanted = np.zeros(self.words + 1, bool)  # the last one for -1
-        wanted[rows.word[at]] = True
-        where = np.flatnonzero(wanted[rows.word])
-        return where, rows.at(where)
-
-    def put(self, rows: _Rows, empty: int, *, hold: bool) -> None:
-        """Replace all rows."""
-        if empty and (not hold or empty > len(rows.word) // _EMPTY_SHARE):
-            rows, empty = rows.without_empty(), 0
-        self.size, self.empty, self.held = len(rows.word) - empty, empty, rows if hold else None
-        if not hold:
-            self._write(rows)
-
-    def tidy(self) -> _Rows:
-        """All rows, in memory for now, without empty ones."""
-        rows = self.rows()
-        return rows.without_empty() if self.empty else rows
+        try:
+            refuse_damaged(self.path)
+            frame = pl.read_parquet(self.path, glob=False)
+        except (OSError, pl.exceptions.PolarsError) as why:
+            raise RunError(
+                f"{self.path} is damaged ({str(why).splitlines()[0]}). It is made again from the counts; "
+                f"what was learned is kept, too. Give the same command again."
+            ) from None
+        word, token, n = (frame[name] for name in _Rows._fields)
+        return _Rows(word.to_numpy(), token.to_numpy(writable=True), n.to_numpy())
 
     def write(self) -> None:
         """Bring the file up to date."""
-        if self.held is not None:
-            self._write(self.tidy())
-
-    def _write(self, rows: _Rows) -> None:
-        new = self.path.with_suffix(".new")
-        pl.DataFrame(rows._asdict()).write_parquet(new, compression="lz4", statistics=False)
-        new.replace(self.path)
+        if self.held is not None and not self.is_written:
+            new = self.path.with_suffix(".new")
+            pl.DataFrame(self.held._asdict()).write_parquet(new, compression="lz4", statistics=False)
+            add_checksum(new)
+            new.replace(self.path)
+            self.is_written = True
 
 
 class _Pairs:
@@ -499,9 +524,11 @@ class _Pairs:
 
 @dataclass
 class _BestPairs:
-    """All pairs that count at least `floor`, in order: first the one that counts most."""
+    """The best pairs, in order: first the one that counts most. All that count more than `floor` are here, and of those
+    that count `floor` all up to `last` in the order of ties."""
 
     floor: int = 0
+    last: int | None = None  # None: all that count `floor`
     _count: dict[int, int] = field(default_factory=dict)  # by key
     _order: SortedList = field(default_factory=SortedList)  # (-n, key)
 
@@ -511,19 +538,16 @@ class _BestPairs:
     @property
     def most(self) -> int:
         """No pair counts more than this."""
-        return -self._order[0][0] if self._order else max(self.floor - 1, 0)
+        return -self._order[0][0] if self._order else self.floor
 
-    def fill(self, left: Int64, right: Int64, n: Int64, floor: int) -> None:
-        """Replace everything."""
-        self.floor = floor
-        self._count = dict(zip((left << _ID_BITS | right).tolist(), n.tolist(), strict=True))
+    def fill(self, keys: Int64, n: Int64, at_least: int, *, is_all: bool) -> None:
+        """Replace everything by the best pairs, in their order, or all that count so much."""
+        self.floor, self.last = (at_least, None) if is_all else (int(n[-1]), int(keys[-1]))
+        self._count = dict(zip(keys.tolist(), n.tolist(), strict=True))
         self._order = SortedList((-n, key) for key, n in self._count.items())
 
-    def set(self, left: int, right: int, n: int) -> None:
+    def set(self, key: int, n: int) -> None:
         """Give a pair another count; below the floor it is forgotten."""
-        self._set(left << _ID_BITS | right, n)
-
-    def _set(self, key: int, n: int) -> None:
         before = self._count.pop(key, None)
         if before is not None:
             self._order.remove((-before, key))
@@ -537,10 +561,10 @@ class _BestPairs:
             known = self._count.get(key)
             total = totals.get(key, more) if known is None else known + more
             if known is not None or total >= self.floor:
-                self._set(key, total)
+                self.set(key, total)
 
     def first(self, k: int, label: Int64) -> list[Pair]:
-        """The k best, in order; `label[token]` sorts tokens as the tie rule does."""
+        """The k best, in order, or as many as are certain; `label[token]` sorts tokens as the tie rule does."""
         best = list(islice(self._order, k))
         if len(best) == k:  # all that tie with the last of them, since keys are not in the order of ties
             last = best[-1][0]
@@ -548,31 +572,40 @@ class _BestPairs:
         if not best:
             return []
         less, key = np.array(best, np.int64).T
-        left, right = key >> _ID_BITS, key & _ID_MASK
+        left, right = _unpacked(key)
         by = np.lexsort((label[right], label[left], less))[:k]
-        return list(zip(left[by].tolist(), right[by].tolist(), (-less[by]).tolist(), strict=True))
-
-    def columns(self) -> tuple[Int64, Int64, Int64]:
-        """(left, right, n) of all."""
-        key, n = np.fromiter(self._count.keys(), np.int64), np.fromiter(self._count.values(), np.int64)
-        return key >> _ID_BITS, key & _ID_MASK, n
+        pairs = list(zip(left[by].tolist(), right[by].tolist(), (-less[by]).tolist(), strict=True))
+        if self.last is None or pairs[-1][2] > self.floor:
+            return pairs
+        last_left, last_right = label[self.last >> _ID_BITS], label[self.last & _ID_MASK]
+        return [
+            (left, right, n)
+            for left, right, n in pairs
+            if n > self.floor or (label[left], label[right]) <= (last_left, last_right)
+        ]
 
 
 # ---------------------------------------------------------------------------------------------------------
 # rows and keys
 
 
+def _each_from(first: Int64, sizes: Int64) -> Int64:
+    """So many numbers from each of these on: 5 9, 2 3 -> 5 6 9 10 11."""
+    before = np.cumsum(sizes) - sizes
+    each: Int64 = np.repeat(first - before, sizes) + np.arange(int(sizes.sum()))
+    return each
+
+
 def _pairs_of(rows: _Rows, disjoint: bool) -> pl.DataFrame:
     """The pairs of some words as rows (key, n). `disjoint`: "aaa" holds (a, a) once."""
     word, token, n = rows
-    at = np.flatnonzero(word[:-1] == word[1:])
+    at = np.flatnonzero((word[:-1] == word[1:]) & (token[1:] >= 0))
     if disjoint:
         equal = token[at] == token[at + 1]
         good = ~equal
         good[equal] = _leftmost(at[equal], token[at[equal]])
         at = at[good]
-    key = token[at].astype(np.int64) << _ID_BITS | token[at + 1]
-    return pl.DataFrame({"key": key, "n": n[at]})
+    return pl.DataFrame({"key": token[at].astype(np.int64) << _ID_BITS | token[at + 1], "n": n[at]})
 
 
 def _leftmost(at: Int64, which: Int64 | Int32) -> Bool:
@@ -604,24 +637,39 @@ def _neighbours(rows: _Rows, at: Int64, which: Int64) -> pl.DataFrame:
     for side, step in ((0, -1), (1, 2)):
         beside = at + step
         good = (beside >= 0) & (beside < len(word))
-        good[good] = word[beside[good]] == word[at[good]]
+        good[good] = (word[beside[good]] == word[at[good]]) & (token[beside[good]] >= 0)
         keys.append(((which[good] << 1 | side) << _ID_BITS) | token[beside[good]])
         counts.append(n[at[good]])
     return pl.DataFrame({"key": np.concatenate(keys), "n": np.concatenate(counts)})
 
 
 def _summed(changes: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Rows (key, n) with each key once."""
-    none = pl.DataFrame(schema={"key": pl.Int64, "n": pl.Int64})
-    return pl.concat([none, *changes]).group_by("key").agg(pl.col("n").sum()).filter(pl.col("n") != 0)
+    """Rows (key, n) with each key once. They are added up as they come, so that they never take much more memory than
+    their sums."""
+    waiting, rows = [pl.DataFrame(schema={"key": pl.Int64, "n": pl.Int64})], 0
+    for some in changes:
+        waiting.append(some)
+        rows += len(some)
+        if rows > _MOST_WAITING:
+            waiting, rows = [_added(waiting)], 0
+    return _added(waiting)
 
 
-def _unpacked(changes: pl.DataFrame) -> tuple[Int64, Int64]:
-    key = changes["key"].to_numpy()
+def _added(changes: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(changes).group_by("key").agg(pl.col("n").sum()).filter(pl.col("n") != 0)
+
+
+def _unpacked(key: Int64) -> tuple[Int64, Int64]:
     return key >> _ID_BITS, key & _ID_MASK
+
+
+def _keys_of(frame: pl.DataFrame) -> Int64:
+    left, right = (frame[name].to_numpy().astype(np.int64) for name in ("left_id", "right_id"))
+    keys: Int64 = left << _ID_BITS | right
+    return keys
 
 
 def _by_ids(changes: pl.DataFrame) -> pl.DataFrame:
     """The same rows with the two ids in columns of their own."""
-    left, right = _unpacked(changes)
+    left, right = _unpacked(changes["key"].to_numpy())
     return pl.DataFrame({"left_id": left, "right_id": right, "n": changes["n"]})
