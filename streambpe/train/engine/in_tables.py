@@ -17,13 +17,14 @@ were taken before comes before any pair that they make:
                                           (i,n) is certain; (o,n) waits for the next pass
 
 Blocks stay in memory while there is room, and changes of pairs wait until they are many; `hot_pairs`, which every
-checkpoint asks for, brings the files up to date. docs/tables.md goes through three passes by hand.
+checkpoint asks for, and `close` bring the files up to date. docs/tables.md goes through three passes by hand.
 
 This is the slower of two learners, and the one whose every step can be looked at; what both learn must be the same.
 """
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -418,6 +419,8 @@ class TableLearning:
             self._refill(1, BatchRecord())
         for block in self.blocks:
             block.write()
+        if self.blocks:
+            run_sql(self._con, "learning/words", folder=str(self.folder))
         floor = self.best.floor
         if self.best.last is not None and self.best.most > floor:  # in memory are only some of those that tie for it
             floor += 1
@@ -428,8 +431,10 @@ class TableLearning:
         """Nothing to do: the state has the lives."""
 
     def close(self) -> None:
-        """Let other programs open the tables."""
-        self._con.close()
+        """Leave the tables to other programs, up to date."""
+        with contextlib.closing(self._con):
+            if self._counted:
+                self.hot_pairs()
 
 
 class _Rows(NamedTuple):
