@@ -31,15 +31,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from sortedcontainers import SortedList
 
-from streambpe.arrays import MAX_COUNT, Bool, Int32, Int64
-from streambpe.errors import ReplayMismatch, RunError
+from streambpe.arrays import MAX_COUNT, Int32, Int64
+from streambpe.errors import ReplayMismatch
 from streambpe.later import polars as pl
-from streambpe.store.checksums import add_checksum, refuse_damaged
 from streambpe.store.database import feed, incoming, open_store
 from streambpe.store.sqlfiles import query_frame, run_sql
 from streambpe.train.engine import batch as rounds
@@ -49,8 +47,19 @@ from streambpe.train.engine.learning import Given, Parts
 from streambpe.train.engine.pair_counter import PairCounter
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds, release_maps
 from streambpe.train.engine.state import State
+from streambpe.train.engine.table_words import (
+    ID_BITS,
+    ROW_BYTES,
+    Block,
+    Pair,
+    Pairs,
+    Rows,
+    leftmost,
+    neighbours,
+    pairs_of,
+    unpack,
+)
 
-_ROW_BYTES = 16  # of a block: word, token, n
 _BLOCK_SHARE = 48  # of the memory: a block takes one part, and several parts while it is worked on
 _MOST_BLOCK, _LEAST_BLOCK = 1 << 20, 1 << 12  # rows
 _CACHE_SHARE = 3  # of the memory: blocks that need not be read again take one part
@@ -60,8 +69,6 @@ _PAIR_BYTES = 250  # of one in memory
 _MOST_WAITING = 1 << 17  # changes of pairs until they are added up, or merged into the table
 _EMPTY_SHARE = 4  # a block is written without its empty rows when one in so many is empty
 _LOOKED_AT = 512  # of the best pairs, for one pass
-_ID_BITS, _ID_MASK = 32, 0xFFFFFFFF
-Pair = tuple[int, int, int]  # left, right, count
 
 
 class TableLearning:
@@ -74,7 +81,7 @@ class TableLearning:
         self.memory_bytes = state.options.memory_bytes
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        self.blocks: list[_Block] = []
+        self.blocks: list[Block] = []
         self.best = _BestPairs()
         self._most_best = state.options.hot_pairs or _MOST_BEST
         self._counted = False  # whether pair_counts and the best pairs are those of the words as they are now
@@ -85,7 +92,7 @@ class TableLearning:
             threads=state.options.threads,
             temp_dir=self.folder / "spill",
         )
-        rows = min(max(self.memory_bytes // _BLOCK_SHARE // _ROW_BYTES, _LEAST_BLOCK), _MOST_BLOCK)
+        rows = min(max(self.memory_bytes // _BLOCK_SHARE // ROW_BYTES, _LEAST_BLOCK), _MOST_BLOCK)
         for symbols, offsets, weights in parts:
             self._add_blocks(symbols, offsets, weights, state.options.block_places or rows)
 
@@ -102,25 +109,25 @@ class TableLearning:
             room = sizes  # with deletions a word needs rows for all base symbols that its tokens may be split into
             if room_of is not None:
                 room = np.bincount(word, room_of[token], len(n)).astype(np.int64)
-            rows = _Rows(
+            rows = Rows(
                 np.repeat(np.arange(len(n), dtype=np.int32), room), np.empty(room.sum(), np.int32), np.repeat(n, room)
             )
             rows.place(np.arange(len(rows.word)), word, token)
-            block = _Block(self.folder / f"words-{len(self.blocks):05d}.parquet")
+            block = Block(self.folder / f"words-{len(self.blocks):05d}.parquet")
             self.blocks.append(block)
             self._put(block, rows)
             at = stop
         for array in (symbols, offsets, weights):
             release_maps(array)
 
-    def _put(self, block: _Block, rows: _Rows) -> None:
+    def _put(self, block: Block, rows: Rows) -> None:
         """Replace the rows of a block, which stays in memory where there is room."""
         block.size = int(np.count_nonzero(rows.token >= 0))
         if self.state.lives is None and len(rows.token) - block.size > len(rows.token) // _EMPTY_SHARE:
             rows = rows.at(np.flatnonzero(rows.token >= 0))
         held = sum(len(other.held.word) for other in self.blocks if other.held is not None and other is not block)
         block.held, block.is_written = rows, False
-        if (held + len(rows.word)) * _ROW_BYTES > self.memory_bytes // _CACHE_SHARE:
+        if (held + len(rows.word)) * ROW_BYTES > self.memory_bytes // _CACHE_SHARE:
             block.write()
             block.held = None
 
@@ -148,8 +155,8 @@ class TableLearning:
             left, right, n = chosen[0]
             vetoed.append(chosen[0])
             self.state.veto(left, right, n)
-            self.best.set(left << _ID_BITS | right, 0)
-            self._waiting.append(pl.DataFrame({"key": [left << _ID_BITS | right], "n": [-n]}))
+            self.best.set(left << ID_BITS | right, 0)
+            self._waiting.append(pl.DataFrame({"key": [left << ID_BITS | right], "n": [-n]}))
         if self.state.options.batch == "paper":
             safe = rounds.paper_safe([left for left, _, _ in chosen], [right for _, right, _ in chosen])
             chosen = [chosen[at] for at in safe][:remaining]
@@ -209,14 +216,14 @@ class TableLearning:
         if not self._counted:
             self._waiting = []
             run_sql(self._con, "learning/pairs")
-            self._wait_with(_summed(_pairs_of(block.rows(), self.state.disjoint) for block in self.blocks))
+            self._wait_with(_summed(pairs_of(block.rows(), self.state.disjoint) for block in self.blocks))
             self._counted = True
         self._write_waiting()
 
     def _wait_with(self, changes: pl.DataFrame) -> pl.DataFrame:
         """Keep changes of pairs for the table, which has only those that may be merged; returns those."""
         if self.state.filters and len(changes):
-            changes = changes.filter(pl.Series(self.state.allowed(*_unpacked(changes["key"].to_numpy()))))
+            changes = changes.filter(pl.Series(self.state.allowed(*unpack(changes["key"].to_numpy()))))
         self._waiting.append(changes)
         if sum(map(len, self._waiting)) > _MOST_WAITING:
             self._write_waiting()
@@ -233,18 +240,18 @@ class TableLearning:
     def _merge(self, chosen: Sequence[Pair], record: BatchRecord, *, learning: bool) -> Batch:
         """Merge these pairs, or as many of them as are certain; with `learning`, pairs are kept in step."""
         state, paper = self.state, self.state.options.batch == "paper"
-        pairs = _Pairs(chosen, state.next_id)
+        pairs = Pairs(chosen, state.next_id)
         counted, made = np.zeros((2, len(chosen)), np.int64)
         beside, found = [], []
         for block in self.blocks:
             rows = block.rows()
             at, which = pairs.find(rows)
-            first = _leftmost(at, which)
+            first = leftmost(at, which)
             places = at[first], which[first]
             np.add.at(counted, which, rows.n[at])
             np.add.at(made, places[1], rows.n[places[0]])
             if learning and len(chosen) > 1 and not paper:
-                beside.append(_neighbours(rows, *places))
+                beside.append(neighbours(rows, *places))
             found.append(places if block.held is not None else None)  # else they are looked up again
             record.occurrences += len(at)
         certain = _certain(chosen, beside) if beside else len(chosen)
@@ -294,7 +301,7 @@ class TableLearning:
 
     def _changes(
         self,
-        pairs: _Pairs,
+        pairs: Pairs,
         found: Sequence[tuple[Int64, Int64] | None],
         ids: Int64,
         deleted: Sequence[Deletion],
@@ -325,11 +332,11 @@ class TableLearning:
                     token[token == gone.id] = np.tile(gone.into, len(at))
                     yield self._rewrite(block, rows, rows.words_at(at), word, token)
 
-    def _rewrite(self, block: _Block, rows: _Rows, where: Int64, word: Int32, token: Int32) -> pl.DataFrame:
+    def _rewrite(self, block: Block, rows: Rows, where: Int64, word: Int32, token: Int32) -> pl.DataFrame:
         """Let the words in these rows have these tokens; returns what this changes in the counts of pairs."""
-        before = _pairs_of(rows.at(where), self.state.disjoint)
+        before = pairs_of(rows.at(where), self.state.disjoint)
         rows.place(where, word, token)
-        after = _pairs_of(rows.at(where), self.state.disjoint)
+        after = pairs_of(rows.at(where), self.state.disjoint)
         self._put(block, rows)
         return pl.concat([before.with_columns(-pl.col("n")), after])
 
@@ -338,7 +345,7 @@ class TableLearning:
         was split; then the table knows how much."""
         changes = self._wait_with(changes)
         key = changes["key"].to_numpy()
-        left, right = _unpacked(key)
+        left, right = unpack(key)
         raised = changes.filter(pl.Series((left < first_new) & (right < first_new) & (changes["n"].to_numpy() > 0)))
         totals: dict[int, int] = {}
         if len(raised):
@@ -386,7 +393,7 @@ class TableLearning:
     def nbytes(self) -> int:
         """Bytes in memory between two passes, about."""
         held = sum(len(block.held.word) for block in self.blocks if block.held is not None)
-        return _ROW_BYTES * held + _PAIR_BYTES * len(self.best)
+        return ROW_BYTES * held + _PAIR_BYTES * len(self.best)
 
     def words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
         """See Learning.words; block by block."""
@@ -425,7 +432,7 @@ class TableLearning:
         if self.best.last is not None and self.best.most > floor:  # in memory are only some of those that tie for it
             floor += 1
         frame = query_frame(self._con, "learning/pairs_from", floor=floor)
-        return (*_unpacked(_keys_of(frame)), frame["n"].to_numpy(), floor)
+        return (*unpack(_keys_of(frame)), frame["n"].to_numpy(), floor)
 
     def report_lives(self) -> None:
         """Nothing to do: the state has the lives."""
@@ -435,96 +442,6 @@ class TableLearning:
         with contextlib.closing(self._con):
             if self._counted:
                 self.hot_pairs()
-
-
-class _Rows(NamedTuple):
-    """Some words: a row for each of their tokens, in order, all rows of a word together; -1 is no token."""
-
-    word: Int32
-    token: Int32
-    n: Int64
-
-    def at(self, rows: Int64) -> _Rows:
-        """Those of these numbers."""
-        return _Rows(self.word[rows], self.token[rows], self.n[rows])
-
-    def words_at(self, rows: Int64) -> Int64:
-        """The numbers of all rows of the words that these rows, in order, belong to."""
-        word = self.word[rows]
-        word = word[np.flatnonzero(np.diff(word, prepend=-1))]
-        first, stop = (np.searchsorted(self.word, word, side=side) for side in ("left", "right"))
-        return _each_from(first, stop - first)
-
-    def place(self, where: Int64, word: Int32, token: Int32) -> None:
-        """Let the words in these rows have these tokens, a word's as its first, and no others. Each word has some.
-
-        where 5 6 7 8   of words 3 3 3 4      word 3 3 4   token 300 33 104   ->   rows 5 to 8: 300 33 -1 104
-        """
-        first = where[np.flatnonzero(np.diff(self.word[where], prepend=-1))]
-        begins = np.flatnonzero(np.diff(word, prepend=-1))
-        self.token[where] = -1
-        self.token[_each_from(first, np.diff(np.append(begins, len(word))))] = token
-
-
-@dataclass
-class _Block:
-    """Words in a file, or in memory."""
-
-    path: Path
-    held: _Rows | None = None  # its rows, where they are in memory
-    size: int = 0  # tokens
-    is_written: bool = False
-
-    def rows(self) -> _Rows:
-        """All rows, in memory for now."""
-        if self.held is not None:
-            return self.held
-        try:
-            refuse_damaged(self.path)
-            frame = pl.read_parquet(self.path, glob=False)
-        except (OSError, pl.exceptions.PolarsError) as why:
-            raise RunError(
-                f"{self.path} is damaged ({str(why).splitlines()[0]}). It is made again from the counts; "
-                f"what was learned is kept, too. Give the same command again."
-            ) from None
-        word, token, n = (frame[name] for name in _Rows._fields)
-        return _Rows(word.to_numpy(), token.to_numpy(writable=True), n.to_numpy())
-
-    def write(self) -> None:
-        """Bring the file up to date."""
-        if self.held is not None and not self.is_written:
-            new = self.path.with_suffix(".new")
-            pl.DataFrame(self.held._asdict()).write_parquet(new, compression="lz4", statistics=False)
-            add_checksum(new)
-            new.replace(self.path)
-            self.is_written = True
-
-
-class _Pairs:
-    """Some pairs, to be found in blocks."""
-
-    def __init__(self, pairs: Sequence[Pair], tokens: int) -> None:
-        keys = np.array([left << _ID_BITS | right for left, right, _ in pairs], np.int64)
-        self._which = np.argsort(keys)
-        self._keys = keys[self._which]
-        self._begins = np.zeros(tokens + 1, bool)  # the last one for -1
-        self._begins[keys >> _ID_BITS] = True
-
-    def find_merged(self, rows: _Rows) -> tuple[Int64, Int64]:
-        """(row, number of the pair) where one of them begins and is merged."""
-        at, which = self.find(rows)
-        first = _leftmost(at, which)
-        return at[first], which[first]
-
-    def find(self, rows: _Rows) -> tuple[Int64, Int64]:
-        """(row, number of the pair) of every place where one of them begins."""
-        word, token, _ = rows
-        at = np.flatnonzero(self._begins[token[:-1]])  # few, so that the rest of the look is short
-        at = at[word[at] == word[at + 1]]
-        key = token[at].astype(np.int64) << _ID_BITS | token[at + 1]
-        place = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
-        good = self._keys[place] == key
-        return at[good], self._which[place[good]]
 
 
 @dataclass
@@ -577,12 +494,12 @@ class _BestPairs:
         if not best:
             return []
         less, key = np.array(best, np.int64).T
-        left, right = _unpacked(key)
+        left, right = unpack(key)
         by = np.lexsort((label[right], label[left], less))[:k]
         pairs = list(zip(left[by].tolist(), right[by].tolist(), (-less[by]).tolist(), strict=True))
         if self.last is None or pairs[-1][2] > self.floor:
             return pairs
-        last_left, last_right = label[self.last >> _ID_BITS], label[self.last & _ID_MASK]
+        last_left, last_right = (label[token] for token in unpack(self.last))
         return [
             (left, right, n)
             for left, right, n in pairs
@@ -590,62 +507,14 @@ class _BestPairs:
         ]
 
 
-# ---------------------------------------------------------------------------------------------------------
-# rows and keys
-
-
-def _each_from(first: Int64, sizes: Int64) -> Int64:
-    """So many numbers from each of these on: 5 9, 2 3 -> 5 6 9 10 11."""
-    before = np.cumsum(sizes) - sizes
-    each: Int64 = np.repeat(first - before, sizes) + np.arange(int(sizes.sum()))
-    return each
-
-
-def _pairs_of(rows: _Rows, disjoint: bool) -> pl.DataFrame:
-    """The pairs of some words as rows (key, n). `disjoint`: "aaa" holds (a, a) once."""
-    word, token, n = rows
-    at = np.flatnonzero((word[:-1] == word[1:]) & (token[1:] >= 0))
-    if disjoint:
-        equal = token[at] == token[at + 1]
-        good = ~equal
-        good[equal] = _leftmost(at[equal], token[at[equal]])
-        at = at[good]
-    return pl.DataFrame({"key": token[at].astype(np.int64) << _ID_BITS | token[at + 1], "n": n[at]})
-
-
-def _leftmost(at: Int64, which: Int64 | Int32) -> Bool:
-    """Of places where pairs begin, those that are merged: of pairs of one token that overlap, every second.
-
-    at 3 4 5 9   which 0 0 0 0   ->   yes no yes yes       "xaaaa": (a, a) begins at three places, and is merged at two
-    """
-    begins = (np.diff(at, prepend=-2) != 1) | (np.diff(which, prepend=-1) != 0)
-    first = np.flatnonzero(begins)
-    in_run = np.arange(len(at)) - np.repeat(first, np.diff(np.append(first, len(at))))
-    merged: Bool = in_run % 2 == 0
-    return merged
-
-
 def _certain(chosen: Sequence[Pair], beside: Sequence[pl.DataFrame]) -> int:
     """How many of these pairs are certain to come before the pairs that those before them make."""
     most = np.zeros(len(chosen), np.int64)
-    sums = _summed(beside).group_by(pl.col("key") // 2 ** (_ID_BITS + 1)).agg(pl.col("n").max())
+    sums = _summed(beside).group_by(pl.col("key") // 2 ** (ID_BITS + 1)).agg(pl.col("n").max())
     most[sums["key"].to_numpy()] = sums["n"].to_numpy()
     before = np.maximum.accumulate(most)
     uncertain = np.flatnonzero(np.array([n for _, _, n in chosen[1:]]) <= before[:-1])
     return 1 + int(uncertain[0]) if len(uncertain) else len(chosen)
-
-
-def _neighbours(rows: _Rows, at: Int64, which: Int64) -> pl.DataFrame:
-    """What stands before and behind each merged pair, as rows (key, n): key = pair, side, neighbour."""
-    word, token, n = rows
-    keys, counts = [], []
-    for side, step in ((0, -1), (1, 2)):
-        beside = at + step
-        good = (beside >= 0) & (beside < len(word))
-        good[good] = (word[beside[good]] == word[at[good]]) & (token[beside[good]] >= 0)
-        keys.append(((which[good] << 1 | side) << _ID_BITS) | token[beside[good]])
-        counts.append(n[at[good]])
-    return pl.DataFrame({"key": np.concatenate(keys), "n": np.concatenate(counts)})
 
 
 def _summed(changes: Iterable[pl.DataFrame]) -> pl.DataFrame:
@@ -664,17 +533,12 @@ def _added(changes: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(changes).group_by("key").agg(pl.col("n").sum()).filter(pl.col("n") != 0)
 
 
-def _unpacked(key: Int64) -> tuple[Int64, Int64]:
-    return key >> _ID_BITS, key & _ID_MASK
-
-
 def _keys_of(frame: pl.DataFrame) -> Int64:
     left, right = (frame[name].to_numpy().astype(np.int64) for name in ("left_id", "right_id"))
-    keys: Int64 = left << _ID_BITS | right
-    return keys
+    return left << ID_BITS | right
 
 
 def _by_ids(changes: pl.DataFrame) -> pl.DataFrame:
     """The same rows with the two ids in columns of their own."""
-    left, right = _unpacked(changes["key"].to_numpy())
+    left, right = unpack(changes["key"].to_numpy())
     return pl.DataFrame({"left_id": left, "right_id": right, "n": changes["n"]})
