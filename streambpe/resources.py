@@ -126,18 +126,14 @@ class Resources:
         told_default="a Ray of its own",
     )
     learner: str = option(
-        "core",
-        "Who learns: the compiled core, or tables of DuckDB and Polars, slower, whose passes are SQL to be read.",
-        panel="Resources",
-        choices=LEARNERS,
+        "core", "Who learns: the compiled core, or tables that SQL reads, slower.", panel="Resources", choices=LEARNERS
     )
 
     def __post_init__(self) -> None:
         refuse_what_is_no_text(Resources, vars(self))
-        if self.engine not in ENGINES:
-            raise UsageError(f"--engine {self.engine}: one of {', '.join(ENGINES)}. Nothing was changed.")
-        if self.learner not in LEARNERS:
-            raise UsageError(f"--learner {self.learner}: one of {', '.join(LEARNERS)}. Nothing was changed.")
+        for name, value, known in (("engine", self.engine, ENGINES), ("learner", self.learner, LEARNERS)):
+            if value not in known:
+                raise UsageError(f"--{name} {value}: one of {', '.join(known)}. Nothing was changed.")
         if self.address is not None and self.engine != "ray":
             raise UsageError(
                 f"--address {self.address} names a Ray cluster, and --engine is {self.engine}. Nothing was changed. "
@@ -207,9 +203,8 @@ class Resources:
         threads = min(facts["threads"], most_threads())
         temp_dir = Path(facts["temp_dir"]) if facts["temp_dir"] else None
         seconds = facts.get("document_seconds", DOCUMENT_SECONDS)
-        engine, address = facts.get("engine", "auto"), facts.get("address")
-        most_disk, learner = facts.get("max_disk_bytes"), facts.get("learner", "core")
-        return cls(memory_bytes, threads, temp_dir, most_disk, seconds, engine, address, learner)
+        engine, address, learner = facts.get("engine", "auto"), facts.get("address"), facts.get("learner", "core")
+        return cls(memory_bytes, threads, temp_dir, facts.get("max_disk_bytes"), seconds, engine, address, learner)
 
     def check_superwords(self, superwords: str) -> None:
         """Refuse superwords where they would not fit, before anything is read."""
