@@ -104,8 +104,10 @@ class CountKeywords(CountOptions, ReadingOptions, ResourceOptions, total=False):
 class TrainArguments(TrainOptions, CountKeywords, total=False):
     """All of them: the keywords of `train`."""
 
+    learner: Literal["core", "tables"] | None
 
-_RESOURCES = ("memory", "threads", "temp_dir", "max_disk", "document_seconds", "engine", "address")
+
+_RESOURCES = ("memory", "threads", "temp_dir", "max_disk", "document_seconds", "engine", "address", "learner")
 
 
 def split_arguments(
@@ -198,7 +200,7 @@ def _resources(said: Mapping[str, Any], resources: Resources | None) -> Resource
     if resources is None:
         texts = {
             name: str(limits[name])
-            for name in ("memory", "temp_dir", "max_disk", "engine", "address")
+            for name in ("memory", "temp_dir", "max_disk", "engine", "address", "learner")
             if name in limits
         }
         threads, seconds = limits.get("threads"), limits.get("document_seconds")

@@ -44,6 +44,7 @@ SMALLEST_MEMORY_BYTES = 256 * 10**6
 SMALLEST_SUPERWORDS_BYTES = 400 * 10**6
 BASE_BYTES = 96 << 20  # resident before any work: 45 MB of Python and data, 55 MB of library code in use
 ENGINES = ("auto", "threads", "processes", "ray")
+LEARNERS = ("core", "tables")
 DOCUMENT_SECONDS = 60  # of processor time that a pattern of the user's own may take on one document, unless given
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 LEFT_BEHIND_BYTES = 64 << 20  # what earlier stages leave in the allocators, at most
@@ -79,6 +80,7 @@ class ResourceFacts(TypedDict):
     document_seconds: NotRequired[int]  # missing: written before there was --document-seconds
     engine: NotRequired[str]  # missing: written before there was --engine
     address: NotRequired[str | None]  # missing: written before there was --address
+    learner: NotRequired[str]  # missing: written before there was --learner
 
 
 @dataclass(frozen=True)
@@ -123,11 +125,15 @@ class Resources:
         metavar="HOST:PORT",
         told_default="a Ray of its own",
     )
+    learner: str = option(
+        "core", "Who learns: the compiled core, or tables that SQL reads, slower.", panel="Resources", choices=LEARNERS
+    )
 
     def __post_init__(self) -> None:
         refuse_what_is_no_text(Resources, vars(self))
-        if self.engine not in ENGINES:
-            raise UsageError(f"--engine {self.engine}: one of {', '.join(ENGINES)}. Nothing was changed.")
+        for name, value, known in (("engine", self.engine, ENGINES), ("learner", self.learner, LEARNERS)):
+            if value not in known:
+                raise UsageError(f"--{name} {value}: one of {', '.join(known)}. Nothing was changed.")
         if self.address is not None and self.engine != "ray":
             raise UsageError(
                 f"--address {self.address} names a Ray cluster, and --engine is {self.engine}. Nothing was changed. "
@@ -149,6 +155,7 @@ class Resources:
         document_seconds: int | None = None,
         engine: str | None = None,
         address: str | None = None,
+        learner: str | None = None,
     ) -> Resources:
         """Defaults: a quarter of the memory this process may use, and all its cores."""
         machine = available_memory()
@@ -173,7 +180,7 @@ class Resources:
         folder = folder_for_tables(temp_dir, "--temp-dir") if temp_dir else None
         if folder is not None and os.path.lexists(folder) and not folder.is_dir():
             raise UsageError(f"--temp-dir {folder} is no folder. Nothing was changed. Name a folder; it is made.")
-        return cls(memory_bytes, count, folder, max_disk_bytes, seconds, engine or "auto", address)
+        return cls(memory_bytes, count, folder, max_disk_bytes, seconds, engine or "auto", address, learner or "core")
 
     def as_facts(self) -> ResourceFacts:
         """As job.json holds them, so that `resume` goes on with the same."""
@@ -186,6 +193,7 @@ class Resources:
             "document_seconds": self.document_seconds,
             "engine": self.engine,
             "address": self.address,
+            "learner": self.learner,
         }
 
     @classmethod
@@ -195,8 +203,8 @@ class Resources:
         threads = min(facts["threads"], most_threads())
         temp_dir = Path(facts["temp_dir"]) if facts["temp_dir"] else None
         seconds = facts.get("document_seconds", DOCUMENT_SECONDS)
-        engine, address = facts.get("engine", "auto"), facts.get("address")
-        return cls(memory_bytes, threads, temp_dir, facts.get("max_disk_bytes"), seconds, engine, address)
+        engine, address, learner = facts.get("engine", "auto"), facts.get("address"), facts.get("learner", "core")
+        return cls(memory_bytes, threads, temp_dir, facts.get("max_disk_bytes"), seconds, engine, address, learner)
 
     def check_superwords(self, superwords: str) -> None:
         """Refuse superwords where they would not fit, before anything is read."""

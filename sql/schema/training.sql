@@ -73,7 +73,7 @@ CREATE TABLE IF NOT EXISTS batches (
     first_seq    BIGINT NOT NULL,    -- of its events
     events       BIGINT NOT NULL,
     seconds      DOUBLE NOT NULL,
-    mode         VARCHAR NOT NULL,   -- where occurrences were found: index, scan
+    mode         VARCHAR NOT NULL,   -- where occurrences were found: index, scan, tables
     candidates   BIGINT NOT NULL,    -- pairs looked at together
     occurrences  BIGINT NOT NULL,    -- found
     executed     BIGINT NOT NULL,    -- and rewritten

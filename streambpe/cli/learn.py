@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,12 @@ import click
 from streambpe.cli.help import PanelCommand, PanelOption
 from streambpe.cli.naming import named_run, whole_run
 from streambpe.cli.options import (
+    LEARNER_OPTION,
     Amount,
     Seconds,
     as_option,
     balance_text_option,
+    click_option,
     config_option,
     count_options,
     extend_option,
@@ -153,6 +156,7 @@ def count(
     help="Write all options, also those not given, to a file for --config, before anything is learned.",
 )
 @click.option("--force", cls=PanelOption, panel="Output", is_flag=True, help="Overwrite what --save-config names.")
+@click_option(LEARNER_OPTION)
 @json_option
 def train(
     run: str,
@@ -164,6 +168,7 @@ def train(
     document_seconds: int | None,
     engine: str | None,
     address: str | None,
+    learner: str | None,
     progress: str,
     checkpoint_seconds: float,
     allow_partial: bool,
@@ -193,6 +198,7 @@ def train(
     _refuse_beside_extend(extend, as_model, given["like"], save_config)
     _refuse_beside_texts(balance_texts, save_config)
     resources = open_resources(memory, threads, temp_dir, max_disk, document_seconds, engine, address)
+    resources = replace(resources, learner=learner or "core")
     counting = take_counting(given)
     from streambpe.train.commands import train as learn
 

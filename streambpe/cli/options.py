@@ -85,7 +85,7 @@ def _with(command: F, options: Iterable[Option]) -> F:
     return command
 
 
-RESOURCE_OPTIONS = tuple(
+*RESOURCE_OPTIONS, LEARNER_OPTION = (
     replace(option, name=option.flag.removeprefix("--").replace("-", "_")) for option in options_of(Resources).values()
 )
 TRAIN_OPTIONS = tuple(options_of(TrainConfig).values())
@@ -122,7 +122,7 @@ def count_options(command: F) -> F:
 
 def config_option(command: F) -> F:
     """--config: options from a file; those of the command line override them."""
-    known = (*TRAIN_OPTIONS, LIKE_OPTION, *COUNT_OPTIONS, *SOURCE_OPTIONS, *RESOURCE_OPTIONS)
+    known = (*TRAIN_OPTIONS, LIKE_OPTION, *COUNT_OPTIONS, *SOURCE_OPTIONS, *RESOURCE_OPTIONS, LEARNER_OPTION)
 
     def take(ctx: click.Context, _param: click.Parameter, path: str | None) -> None:
         if path is not None:

@@ -127,6 +127,10 @@ def train(
     refuse_addresses(sources)
     refuse_missing_engine(resources.engine)
     counting = counting_for(like, config, asked, folder)
+    if config.balance and resources.learner != "core":
+        raise UsageError(
+            f"--balance --learner {resources.learner}: only the core balances. Nothing was changed. Drop --learner."
+        )
     if balance_texts and not config.balance:
         raise UsageError("--balance-text belongs to --balance.")
     _refuse_what_learning_would(folder, config, sources, counting)

@@ -175,6 +175,7 @@ def _engine_options(training: Training, corpus: Corpus, symbols: Symbols, tuning
         memory_bytes=max(room_for_arrays(resources.memory_bytes, BASE_BYTES, known) - FOLD_BYTES, LEAST_BYTES),
         deletions=deletions,
         threads=resources.threads,
+        learner=resources.learner,
         work_dir=training.blocks,
     )
 

@@ -29,7 +29,7 @@ from pathlib import Path
 
 from streambpe.config import TrainConfig
 from streambpe.disk import disk_full_explained
-from streambpe.errors import EventLogError, LimitError
+from streambpe.errors import EventLogError, LimitError, Stopped
 from streambpe.failpoints import failpoint
 from streambpe.model.corpus_facts import LeftOut
 from streambpe.model.eventlog import EventLog, check_sizes, delete_event, log_lines, write_log_lines
@@ -153,7 +153,7 @@ class Trainer:
         book = symbols.book()
         book.add(journal.events, 0)
         with contextlib.ExitStack() as cleaning:
-            cleaning.callback(shutil.rmtree, training.blocks, ignore_errors=True)
+            cleaning.push(self._remove_blocks)
             words = cleaning.enter_context(contextlib.ExitStack())  # closed before the superwords are learned
             engine, standing, joined = None, None, None
             if documents is None or not superwords_folder(training, goal, journal).exists():
@@ -274,6 +274,11 @@ class Trainer:
             uncovered=symbols.uncovered if self.config.unk else None,
             left_out=tuple(source["source"] for source in left_out),
         )
+
+    def _remove_blocks(self, why: type[BaseException] | None, *_: object) -> None:
+        """Remove what learning takes of the disk; tables stay where it stops, for who wants to look at them."""
+        if self.training.resources.learner != "tables" or why is not Stopped:
+            shutil.rmtree(self.training.blocks, ignore_errors=True)
 
     def _clean_up(self, result: TrainResult) -> TrainResult:
         """Remove what only an unfinished training needs. Without tables the journal stays: the next command fills

@@ -46,11 +46,15 @@ EXAMPLES = {
     "first_chunk": "a",
     "end_chunk": None,
     "denominator": 2,
+    "at_least": 1,
+    "most": 9,
+    "floor": 1,
     "least_rest": 0,
     "places": 1,
     "number_bits": 40,
     "held": "state.main.chunk_counts",
 }
+IN_TABLES = tuple(f"learning/{name}" for name in ("best_pairs", "change_pairs", "look_up_pairs", "pairs_from"))
 LEARNING = ("get_sum_note", "put_sum_note", "list_neighbours", "list_neighbour_counts")  # on the private database
 
 
@@ -63,6 +67,7 @@ def made(tmp_path_factory):
     with open_store(folder / "learning.duckdb") as con:
         run_sql(con, "learning/tables")
     pl.DataFrame({"key": [5], "run": [b"\x01"], "by": [5], "n": [2]}).write_parquet(folder / "part.parquet")
+    pl.DataFrame({"word": [0], "token": [97], "n": [2]}).write_parquet(folder / "words-00000.parquet")
     return folder
 
 
@@ -92,12 +97,16 @@ def examples(made):
         "part_files": [str(counts)],
         "files": [str(made / "part.parquet")],
         "database": str(made / "learning.duckdb"),
+        "folder": str(made),
     }
 
 
 def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
     if name.startswith("learning/") or name in LEARNING:
         run_sql(con, "learning/tables")
+    if name in IN_TABLES:
+        run_sql(con, "learning/pairs")
+        con.execute("CREATE TEMP TABLE incoming AS SELECT *, 1 AS id, 2 AS label FROM pair_counts")
     if name in ("append", "steps/count_stop_words"):
         con.execute("CREATE TEMP TABLE incoming AS FROM chunk_counts LIMIT 0")
     if name in ("checks/events", "checks/batches"):

@@ -52,9 +52,10 @@ def test_the_keywords_are_the_fields_of_the_option_classes(typed, holder):
 
 
 def test_resources_are_those_of_the_command_line():
-    """memory, threads, temp_dir, max_disk."""
+    """memory, threads, temp_dir, max_disk; who learns is asked by `train` alone."""
     flags = {option.flag.removeprefix("--").replace("-", "_") for option in options_of(Resources).values()}
-    assert set(get_type_hints(arguments.ResourceOptions)) == flags
+    assert {*get_type_hints(arguments.ResourceOptions), "learner"} == flags
+    assert set(get_type_hints(arguments.TrainArguments)) > flags
 
 
 def test_count_takes_every_option_of_counting():

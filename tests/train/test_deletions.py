@@ -19,13 +19,14 @@ from tests.tiers import examples, long, seeds, share
 
 TAUS = ["0.34", "0.5", "0.6", "0.75", "0.9", "1"]
 RULES = [(to, test) for to in ("bytes", "walk") for test in ("before", "after")]
-SEEDS = {"scan": 6, "switch": 6}  # slow ways
+SEEDS = {"scan": 6, "switch": 6, "tables": 6}  # slow ways
 WAYS = {
     "index": {},
     "tight": {"hot_pairs": 3, "floor_ratio": 2, "candidates": 4},
     "one": {"batch": "1"},
     "forgetful": {"hot_pairs": 20, "floor_ratio": 4, "memory_bytes": 1 << 12},
     "few": {"hot_pairs": 8},
+    "tables": {"learner": "tables", "hot_pairs": 8, "block_places": 30, "memory_bytes": 1 << 10},
     "scan": {"force_scan": True, "block_places": 20, "hot_pairs": 5, "threads": 2},
     "switch": {"force_scan": True, "block_places": 30, "index_below": 60, "digest_tokens": 30},
 }
@@ -74,7 +75,7 @@ def learn(words, size, tau, to, test, check=False, **options):
 
 
 @pytest.mark.every(2)
-@pytest.mark.parametrize("way", [long(way) if way in ("scan", "forgetful", "few") else way for way in WAYS])
+@pytest.mark.parametrize("way", [long(way) if way in ("scan", "forgetful", "few", "tables") else way for way in WAYS])
 def test_deletions_equal_the_slow_trainer(way):
     """Ties, runs, both parts, both tests, every tau: all events are those of one merge at a time."""
     deleted = back = together = 0

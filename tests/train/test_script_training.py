@@ -81,6 +81,8 @@ def test_the_engine_equals_the_reference(alphabet, constrained):
         base = [b""] * alphabet.first_id + list(alphabet.symbols)
         ways: list[dict[str, Any]] = [{}, {"batch": "1"}, {"hot_pairs": 3}, {"floor_ratio": 2, "memory_bytes": 1 << 16}]
         ways.append({"force_scan": True, "block_places": 40, "counter_rows": 16})
+        if seed == 1:
+            ways.append({"learner": "tables", "block_places": 40, "hot_pairs": 16})
         for way in ways:
             rule = WholeCharacterRule(alphabet, len(base)) if constrained else None
             options = EngineOptions(**{"ties": ties, "overlaps": overlaps, **way})

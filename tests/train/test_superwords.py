@@ -8,6 +8,7 @@ import shutil
 import signal
 import threading
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -130,7 +131,7 @@ def reference_events(documents: list[str], pattern: str, options: dict) -> list:
 def learn(run: Path, options: dict, name: str = "main", **more) -> list:
     """The events that a training learns from a counted run."""
     config = TrainConfig.from_options(**options)
-    result = Trainer(run, config, name=name, resources=SMALL, **more).run()
+    result = Trainer(run, config, name=name, **{"resources": SMALL, **more}).run()
     return list(log_of(run, "model" if name == "main" else name).events) if result else []
 
 
@@ -173,7 +174,14 @@ def test_equals_the_slow_reference(seed, tmp_path):
     wanted = reference_events(documents, pattern, options)
     assert learn(run, options) == wanted
     small = EngineTuning(force_scan=True, block_places=50, hot_pairs=16)
-    other, how = [(options, {"tuning": small}), ({**options, "batch": "1"}, {}), (options, {"prune": False})][seed % 3]
+    tables = {"resources": replace(SMALL, learner="tables"), "tuning": EngineTuning(block_places=50, hot_pairs=16)}
+    ways = [
+        (options, {"tuning": small}),
+        (options, tables),
+        ({**options, "batch": "1"}, {}),
+        (options, {"prune": False}),
+    ]
+    other, how = ways[seed % 4]
     assert learn(run, other, "other", **how) == wanted
     assert check(run, resources=SMALL) == []
     for name in ("main", "other"):

@@ -7,6 +7,7 @@ import shutil
 import signal
 import threading
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -108,7 +109,14 @@ def test_equals_the_slow_reference(seed, tmp_path):
     wanted = reference_events(documents, pattern, options)
     assert learn(run, options) == wanted
     small = EngineTuning(force_scan=True, block_places=50, hot_pairs=16)
-    other, how = [(options, {"tuning": small}), ({**options, "batch": "1"}, {}), (options, {"prune": False})][seed % 3]
+    tables = {"resources": replace(SMALL, learner="tables"), "tuning": EngineTuning(block_places=50, hot_pairs=16)}
+    ways = [
+        (options, {"tuning": small}),
+        (options, tables),
+        ({**options, "batch": "1"}, {}),
+        (options, {"prune": False}),
+    ]
+    other, how = ways[seed % 4]
     assert learn(run, other, "other", **how) == wanted
     assert check(run, resources=SMALL) == []
 

@@ -34,6 +34,7 @@ from streambpe.errors import CountOverflow, ReplayMismatch
 from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.from_disk import DiskLearning
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE, MemoryLearning, measured
+from streambpe.train.engine.in_tables import TableLearning
 from streambpe.train.engine.learning import Given, Learning, Parts
 from streambpe.train.engine.pair_counter import PairCounter
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds, EngineOptions, PairRule, Words, release_maps
@@ -138,6 +139,9 @@ class Engine:
         """`pieces`: gives the words, as often as it is asked."""
         self.learning: Learning
         options = self.options
+        if options.learner == "tables":
+            self.learning = TableLearning(self.state, chain.from_iterable(map(word_slices, pieces())), self.folder)
+            return
         self._fitting = options.memory_bytes // BYTES_PER_PLACE if not options.force_scan else options.index_below
         if options.force_scan or not self._to_memory(lambda: chain.from_iterable(map(word_slices, pieces()))):
             parts = ((words.symbols, words.offsets, words.weights) for words in pieces())
@@ -232,7 +236,7 @@ class Engine:
     @property
     def in_memory(self) -> bool:
         """Whether the words are in memory, so that pairs are told at once."""
-        return self.learning.kind == "index"
+        return self.learning.kind != "scan"
 
     def hot_pairs(self) -> HotPairs:
         """(left, right, count, floor): every pair that may merge and counts at least the floor, which is at least 1."""

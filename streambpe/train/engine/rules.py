@@ -56,6 +56,7 @@ class EngineOptions(EngineTuning):
     blocked: frozenset[bytes] = frozenset()  # never learn these; see Batch.vetoed
     deletions: Deletions | None = None  # take superfluous tokens back (train/engine/deletion.py)
 
+    learner: str = "core"  # or tables
     memory_bytes: int = 4 << 30
     threads: int = 1
     work_dir: Path | None = None  # for blocks and spills; None: a temporary folder, removed by close()

@@ -501,6 +501,7 @@ class SuperwordPhase:
             max_token_length=config.max_token_length if config.superwords == "uw" else None,
             memory_bytes=max(room, LEAST_BYTES),
             threads=job.resources.threads,
+            learner=job.resources.learner,
             work_dir=job.blocks,
         )
         self.engine = Engine(

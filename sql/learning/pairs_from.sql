@@ -1,0 +1,5 @@
+-- pairs_from: all pairs that count so much.
+-- inputs:  floor BIGINT
+-- reads:   pair_counts
+-- returns: left_id, right_id, n
+SELECT left_id, right_id, n FROM pair_counts WHERE n >= getvariable('floor');

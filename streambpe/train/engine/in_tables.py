@@ -1,0 +1,544 @@
+"""Learning in tables that SQL reads: words in blocks of Parquet, pairs in DuckDB, passes over the blocks by Polars.
+
+    words-00000.parquet     word 0 0 0 1 1    token 104 105 33 104 105    n 7 7 7 2 2          "hi!" 7, "hi" 2
+    pairs.duckdb            pair_counts       (104, 105) 9 · (105, 33) 7
+    in memory               the best of the pairs, in order
+
+A pass takes the best pairs, as many as can be merged together without another result than one merge at a time has. It
+looks them up in the blocks, writes the blocks that hold any of them anew, and adds up how the counts of pairs changed.
+A merge leaves its word shorter: the rows that it needs no more stay behind the word, as token -1.
+
+Pairs are taken while none begins with the last token, or ends with the first token, of one taken before: then no
+merge takes an occurrence from another. Each merge makes new pairs, of its token and the neighbours that it has; the
+largest sum of one neighbour is more than any of them counts. So a pair that counts more than these sums of all that
+were taken before comes before any pair that they make:
+
+    (t,h) 900 · (i,n) 400 · (o,n) 120     the neighbours of "th" count 350 at most, those of "in" 130
+                                          (i,n) is certain; (o,n) waits for the next pass
+
+Blocks stay in memory while there is room, and changes of pairs wait until they are many; `hot_pairs`, which every
+checkpoint asks for, and `close` bring the files up to date. docs/tables.md goes through three passes by hand.
+
+This is the slower of two learners, and the one whose every step can be looked at; what both learn must be the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, takewhile
+from pathlib import Path
+
+import numpy as np
+from sortedcontainers import SortedList
+
+from streambpe.arrays import MAX_COUNT, Int32, Int64
+from streambpe.errors import ReplayMismatch
+from streambpe.later import polars as pl
+from streambpe.store.database import feed, incoming, open_store
+from streambpe.store.sqlfiles import query_frame, run_sql
+from streambpe.train.engine import batch as rounds
+from streambpe.train.engine.column import write_column
+from streambpe.train.engine.deletion import Deletion
+from streambpe.train.engine.learning import Given, Parts
+from streambpe.train.engine.pair_counter import PairCounter
+from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds, release_maps
+from streambpe.train.engine.state import State
+from streambpe.train.engine.table_words import (
+    ID_BITS,
+    ROW_BYTES,
+    Block,
+    Pair,
+    Pairs,
+    Rows,
+    leftmost,
+    neighbours,
+    pairs_of,
+    unpack,
+)
+
+_BLOCK_SHARE = 48  # of the memory: a block takes one part, and several parts while it is worked on
+_MOST_BLOCK, _LEAST_BLOCK = 1 << 20, 1 << 12  # rows
+_CACHE_SHARE = 3  # of the memory: blocks that need not be read again take one part
+_DUCKDB_SHARE = 4
+_MOST_BEST = 1 << 16  # pairs in memory after they were read from the table; twice as many are too many
+_PAIR_BYTES = 250  # of one in memory
+_MOST_WAITING = 1 << 17  # changes of pairs until they are added up, or merged into the table
+_EMPTY_SHARE = 4  # a block is written without its empty rows when one in so many is empty
+_LOOKED_AT = 512  # of the best pairs, for one pass
+
+
+class TableLearning:
+    """Words in tables under a folder, which stay there; the caller removes the folder. A Learning."""
+
+    kind = "tables"
+
+    def __init__(self, state: State, parts: Parts, folder: Path) -> None:
+        self.state, self.folder = state, folder / "tables"
+        self.memory_bytes = state.options.memory_bytes
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        self.blocks: list[Block] = []
+        self.best = _BestPairs()
+        self._most_best = state.options.hot_pairs or _MOST_BEST
+        self._counted = False  # whether pair_counts and the best pairs are those of the words as they are now
+        self._waiting: list[pl.DataFrame] = []
+        self._con = open_store(
+            self.folder / "pairs.duckdb",
+            memory_bytes=self.memory_bytes // _DUCKDB_SHARE,
+            threads=state.options.threads,
+            temp_dir=self.folder / "spill",
+        )
+        rows = min(max(self.memory_bytes // _BLOCK_SHARE // ROW_BYTES, _LEAST_BLOCK), _MOST_BLOCK)
+        for symbols, offsets, weights in parts:
+            self._add_blocks(symbols, offsets, weights, state.options.block_places or rows)
+
+    def _add_blocks(self, symbols: Int32, offsets: Int64, weights: Int64, most: int) -> None:
+        at, room_of = 0, self.state.sizes()
+        while at < len(weights):
+            stop = int(np.searchsorted(offsets, offsets[at] + most, side="right")) - 1
+            stop = max(at + 1, min(stop, len(weights)))
+            sizes = np.diff(offsets[at : stop + 1])
+            keep = sizes > (1 if self.state.lives is None else 0)  # nothing is left to merge in words of one token
+            token = symbols[int(offsets[at]) : int(offsets[stop])][np.repeat(keep, sizes)]
+            sizes, n = sizes[keep], weights[at:stop][keep]
+            word = np.repeat(np.arange(len(n), dtype=np.int32), sizes)
+            room = sizes  # with deletions a word needs rows for all base symbols that its tokens may be split into
+            if room_of is not None:
+                room = np.bincount(word, room_of[token], len(n)).astype(np.int64)
+            rows = Rows(
+                np.repeat(np.arange(len(n), dtype=np.int32), room), np.empty(room.sum(), np.int32), np.repeat(n, room)
+            )
+            rows.place(np.arange(len(rows.word)), word, token)
+            block = Block(self.folder / f"words-{len(self.blocks):05d}.parquet")
+            self.blocks.append(block)
+            self._put(block, rows)
+            at = stop
+        for array in (symbols, offsets, weights):
+            release_maps(array)
+
+    def _put(self, block: Block, rows: Rows) -> None:
+        """Replace the rows of a block, which stays in memory where there is room."""
+        block.size = int(np.count_nonzero(rows.token >= 0))
+        if self.state.lives is None and len(rows.token) - block.size > len(rows.token) // _EMPTY_SHARE:
+            rows = rows.at(np.flatnonzero(rows.token >= 0))
+        held = sum(len(other.held.word) for other in self.blocks if other.held is not None and other is not block)
+        block.held, block.is_written = rows, False
+        if (held + len(rows.word)) * ROW_BYTES > self.memory_bytes // _CACHE_SHARE:
+            block.write()
+            block.held = None
+
+    # ------------------------------------------------------------------ choosing
+
+    @property
+    def _at_least(self) -> int:
+        return max(1, self.state.options.min_frequency)
+
+    def step(self, remaining: int, record: BatchRecord, bounds: Bounds = ANY) -> Batch | None:
+        """See Learning.step."""
+        began = time.perf_counter()
+        vetoed: list[Pair] = []
+        while True:
+            chosen = self._choose(remaining, record)
+            if not chosen or chosen[0][2] < bounds.first:
+                none = np.empty(0, np.int64)
+                self._finish(record, began, 0)
+                return Batch(none, none, none, none, record, vetoed) if chosen or vetoed else None
+            blocked = [self.state.is_blocked(left, right) for left, right, _ in chosen]
+            if self.state.options.batch == "paper" and any(blocked):
+                chosen, blocked = [chosen[blocked.index(True)]], [True]
+            if not blocked[0]:
+                break
+            left, right, n = chosen[0]
+            vetoed.append(chosen[0])
+            self.state.veto(left, right, n)
+            self.best.set(left << ID_BITS | right, 0)
+            self._waiting.append(pl.DataFrame({"key": [left << ID_BITS | right], "n": [-n]}))
+        if self.state.options.batch == "paper":
+            safe = rounds.paper_safe([left for left, _, _ in chosen], [right for _, right, _ in chosen])
+            chosen = [chosen[at] for at in safe][:remaining]
+        else:
+            chosen = self._together(chosen[: blocked.index(True) if True in blocked else None], remaining, bounds)
+        batch = self._merge(chosen, record, learning=True)
+        batch.vetoed[:0] = vetoed
+        self._finish(record, began, len(chosen))
+        return batch
+
+    def _choose(self, remaining: int, record: BatchRecord) -> list[Pair]:
+        """The best pairs, best first; empty where none is left."""
+        options, wanted, looked_at = self.state.options, 1, _LOOKED_AT
+        if options.batch == "paper":
+            most = options.max_batch or MAX_COUNT
+            wanted = looked_at = rounds.paper_batch_size(remaining, self.state.next_id, options.cap_divisor, most)
+        if not self._counted or len(self.best) > 2 * max(self._most_best, wanted):
+            self._refill(wanted, record)
+        best = self.best.first(looked_at, self.state.ties.labels())
+        if len(best) < wanted and self.best.last is not None:
+            self._refill(wanted, record)
+            best = self.best.first(looked_at, self.state.ties.labels())
+        return best
+
+    def _together(self, best: Sequence[Pair], remaining: int, bounds: Bounds) -> list[Pair]:
+        """The leading pairs that take no occurrence from each other. The last of them may spell a token that is known:
+        then other pairs than new ones count more."""
+        most = 1 if self.state.options.batch == "1" else min(remaining, self.state.options.candidates)
+        firsts: set[int] = set()
+        lasts: set[int] = set()
+        taken: list[Pair] = []
+        for left, right, n in best[:most]:
+            if taken and (left == right or left in lasts or right in firsts or n < bounds.least):
+                break
+            taken.append((left, right, n))
+            firsts.add(left)
+            lasts.add(right)
+            if left == right or self.state.spelled(left, right) in self.state.known:
+                break
+        return taken
+
+    def _refill(self, fewest: int, record: BatchRecord) -> None:
+        """Take the best pairs of the table into memory, after all pairs were counted where they are not."""
+        self._bring_up_to_date()
+        most = max(self._most_best, fewest)
+        label = self.state.ties.labels()[: self.state.next_id]
+        with incoming(self._con, pl.DataFrame({"id": np.arange(len(label)), "label": label})):
+            frame = query_frame(self._con, "learning/best_pairs", at_least=self._at_least, most=most)
+        key, n = _keys_of(frame), frame["n"].to_numpy()
+        good = int(np.count_nonzero(n > n[0] // self.state.options.floor_ratio)) if len(n) else 0
+        cut = max(good, fewest)  # those that count much less would change often until they are wanted
+        self.best.fill(key[:cut], n[:cut], self._at_least, is_all=len(n) < most and len(n) <= cut)
+        record.refills += 1
+
+    def _bring_up_to_date(self) -> None:
+        """Let the table have all pairs and their counts as they are now."""
+        if not self._counted:
+            self._waiting = []
+            run_sql(self._con, "learning/pairs")
+            self._wait_with(_summed(pairs_of(block.rows(), self.state.disjoint) for block in self.blocks))
+            self._counted = True
+        self._write_waiting()
+
+    def _wait_with(self, changes: pl.DataFrame) -> pl.DataFrame:
+        """Keep changes of pairs for the table, which has only those that may be merged; returns those."""
+        if self.state.filters and len(changes):
+            changes = changes.filter(pl.Series(self.state.allowed(*unpack(changes["key"].to_numpy()))))
+        self._waiting.append(changes)
+        if sum(map(len, self._waiting)) > _MOST_WAITING:
+            self._write_waiting()
+        return changes
+
+    def _write_waiting(self) -> None:
+        changes = _summed(self._waiting)
+        self._waiting = []
+        if len(changes):
+            feed(self._con, "learning/change_pairs", _by_ids(changes))
+
+    # ------------------------------------------------------------------ merging
+
+    def _merge(self, chosen: Sequence[Pair], record: BatchRecord, *, learning: bool) -> Batch:
+        """Merge these pairs, or as many of them as are certain; with `learning`, pairs are kept in step."""
+        state, paper = self.state, self.state.options.batch == "paper"
+        pairs = Pairs(chosen, state.next_id)
+        counted, made = np.zeros((2, len(chosen)), np.int64)
+        beside, found = [], []
+        for block in self.blocks:
+            rows = block.rows()
+            at, which = pairs.find(rows)
+            first = leftmost(at, which)
+            places = at[first], which[first]
+            np.add.at(counted, which, rows.n[at])
+            np.add.at(made, places[1], rows.n[places[0]])
+            if learning and len(chosen) > 1 and not paper:
+                beside.append(neighbours(rows, *places))
+            found.append(places if block.held is not None else None)  # else they are looked up again
+            record.occurrences += len(at)
+        certain = _certain(chosen, beside) if beside else len(chosen)
+        first_new = state.next_id
+        ids, deleted = self._name(chosen[:certain], made, whole_round=paper)
+        committed = len(ids)
+        left, right = (np.array([pair[side] for pair in chosen[:committed]], np.int64) for side in (0, 1))
+        n = (made if state.disjoint else counted)[:committed]
+        if learning:
+            wrong = np.flatnonzero(n != [pair[2] for pair in chosen[:committed]])
+            assert not len(wrong), f"{chosen[wrong[0]]} stands {n[wrong[0]]} times in the words"
+        if state.rule is not None:
+            state.rule.born(left, right, ids)
+        changes = _summed(self._changes(pairs, found, ids, deleted, record))
+        state.placed(ids, n)
+        self._counted = self._counted and learning
+        if learning:
+            self._take_changes(changes, first_new)
+            if self.best.last is not None and ids.min() < first_new:
+                self._refill(1, record)  # the place of a known token among those that tie may be another now
+        record.merges, record.candidates, record.rounds = committed, len(chosen), 1
+        record.positions += self.places
+        return Batch(left, right, ids, n, record, [], deleted)
+
+    def _name(self, chosen: Sequence[Pair], made: Int64, *, whole_round: bool) -> tuple[Int64, list[Deletion]]:
+        """Ids for merges in order, and the deletions they lead to; up to the first that changes pairs of old tokens."""
+        state, lives = self.state, self.state.lives
+        ids: list[int] = []
+        deleted: list[Deletion] = []
+        for (left, right, _), times in zip(chosen, made.tolist(), strict=False):
+            token = state.spelled(left, right)
+            known = state.known.get(token)
+            number = state.create_token(token, left, right) if known is None else known
+            ids.append(number)
+            if lives is not None:
+                if known is None:
+                    lives.born(left, right)
+                elif lives.is_dead(number):
+                    lives.returns(number)
+                    state.dead -= 1
+                gone = lives.merge(left, right, number, times, len(ids))
+                state.dead += len(gone)
+                deleted += gone
+            if not whole_round and (known is not None or any(one.n for one in deleted)):
+                break
+        return np.array(ids, np.int64), deleted
+
+    def _changes(
+        self,
+        pairs: Pairs,
+        found: Sequence[tuple[Int64, Int64] | None],
+        ids: Int64,
+        deleted: Sequence[Deletion],
+        record: BatchRecord,
+    ) -> Iterator[pl.DataFrame]:
+        """Put one token in the place of two where one of the first pairs begins, and its parts in the place of a
+        deleted token; gives what this changes in the counts of pairs."""
+        for block, known in zip(self.blocks, found, strict=True):
+            rows = block.rows()
+            at, which = known or pairs.find_merged(rows)
+            at, which = at[which < len(ids)], which[which < len(ids)]
+            if len(at):
+                where = rows.words_at(at)
+                word, token = rows.word[where], rows.token[where]
+                place = np.searchsorted(where, at)
+                token[place], token[place + 1] = ids[which], -1
+                yield self._rewrite(block, rows, where, word[token >= 0], token[token >= 0])
+                record.executed += len(at)
+        for gone in deleted:
+            for block in self.blocks if gone.n else ():
+                rows = block.rows()
+                at = np.flatnonzero(rows.token == gone.id)
+                if len(at):
+                    where = rows.words_at(at)
+                    where = where[rows.token[where] >= 0]
+                    sizes = np.where(rows.token[where] == gone.id, len(gone.into), 1)
+                    word, token = np.repeat(rows.word[where], sizes), np.repeat(rows.token[where], sizes)
+                    token[token == gone.id] = np.tile(gone.into, len(at))
+                    yield self._rewrite(block, rows, rows.words_at(at), word, token)
+
+    def _rewrite(self, block: Block, rows: Rows, where: Int64, word: Int32, token: Int32) -> pl.DataFrame:
+        """Let the words in these rows have these tokens; returns what this changes in the counts of pairs."""
+        before = pairs_of(rows.at(where), self.state.disjoint)
+        rows.place(where, word, token)
+        after = pairs_of(rows.at(where), self.state.disjoint)
+        self._put(block, rows)
+        return pl.concat([before.with_columns(-pl.col("n")), after])
+
+    def _take_changes(self, changes: pl.DataFrame, first_new: int) -> None:
+        """Bring the counts of pairs up to date. A pair of two old tokens counts more only where a token came back or
+        was split; then the table knows how much."""
+        changes = self._wait_with(changes)
+        key = changes["key"].to_numpy()
+        left, right = unpack(key)
+        raised = changes.filter(pl.Series((left < first_new) & (right < first_new) & (changes["n"].to_numpy() > 0)))
+        totals: dict[int, int] = {}
+        if len(raised):
+            self._write_waiting()
+            with incoming(self._con, _by_ids(raised)):
+                found = query_frame(self._con, "learning/look_up_pairs")
+            totals = dict(zip(_keys_of(found).tolist(), found["n"].to_list(), strict=True))
+        self.best.change(key.tolist(), changes["n"].to_list(), totals)
+
+    def _finish(self, record: BatchRecord, began: float, candidates: int) -> None:
+        record.mode, record.stopped_by = self.kind, "all" if record.merges == candidates else "uncertain"
+        record.seconds += time.perf_counter() - began
+        record.hot_pairs, record.floor = len(self.best), self.best.floor
+        record.places, record.memory_bytes = self.places, self.nbytes
+
+    # ------------------------------------------------------------------ known events
+
+    def forbid(self, left: int, right: int) -> None:
+        """See Learning; the state knows it, and the table is filled without it."""
+        self._counted = False
+
+    def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
+        """See Learning.replay. Counts of pairs are not kept in step: they are counted again when they are needed."""
+        began = time.perf_counter()
+        limit = self.state.next_id
+        if max(merges[0][:2]) >= limit:
+            raise ReplayMismatch(f"event {self.state.merges} merges an id that does not exist yet: {merges[0]}")
+        known = [(left, right, n) for left, right, _, n in takewhile(lambda merge: max(merge[:2]) < limit, merges)]
+        if self.state.options.batch != "paper":
+            known = self._together(known[:until_split], len(known), ANY)
+        batch = self._merge(known, record, learning=False)
+        self._finish(record, began, len(known))
+        if not batch.n[0]:
+            raise ReplayMismatch(f"{merges[0][:2]} of event {merges[0]} is not a pair of these words")
+        return batch
+
+    # ------------------------------------------------------------------ what there is
+
+    @property
+    def places(self) -> int:
+        """Tokens in all blocks."""
+        return sum(block.size for block in self.blocks)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory between two passes, about."""
+        held = sum(len(block.held.word) for block in self.blocks if block.held is not None)
+        return ROW_BYTES * held + _PAIR_BYTES * len(self.best)
+
+    def words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
+        """See Learning.words; block by block."""
+        for block in self.blocks:
+            rows = block.rows()
+            word, token, n = rows.at(np.flatnonzero(rows.token >= 0))
+            begins = np.flatnonzero(np.diff(word, prepend=-1))
+            yield token, np.append(begins, len(word)).astype(np.int64), n[begins]
+
+    def is_ready_to_move(self) -> bool:
+        """Never: here they are to stay."""
+        return False
+
+    def pair_counts(self, folder: Path) -> PairCounter:
+        """See Learning.pair_counts."""
+        counter = PairCounter(self.state.options.counter_bytes, folder)
+        for words in self.words():
+            counter.count(*write_column(*words), self.state.disjoint)
+        return counter
+
+    def next_at_most(self) -> int:
+        """See Learning.next_at_most."""
+        return self.best.most if self._counted else MAX_COUNT
+
+    def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
+        """See Learning.hot_pairs. All tables are brought up to date."""
+        if self._counted:
+            self._write_waiting()
+        else:
+            self._refill(1, BatchRecord())
+        for block in self.blocks:
+            block.write()
+        if self.blocks:
+            run_sql(self._con, "learning/words", folder=str(self.folder))
+        floor = self.best.floor
+        if self.best.last is not None and self.best.most > floor:  # in memory are only some of those that tie for it
+            floor += 1
+        frame = query_frame(self._con, "learning/pairs_from", floor=floor)
+        return (*unpack(_keys_of(frame)), frame["n"].to_numpy(), floor)
+
+    def report_lives(self) -> None:
+        """Nothing to do: the state has the lives."""
+
+    def close(self) -> None:
+        """Leave the tables to other programs, up to date."""
+        with contextlib.closing(self._con):
+            if self._counted:
+                self.hot_pairs()
+
+
+@dataclass
+class _BestPairs:
+    """The best pairs, in order: first the one that counts most. All that count more than `floor` are here, and of those
+    that count `floor` all up to `last` in the order of ties."""
+
+    floor: int = 0
+    last: int | None = None  # None: all that count `floor`
+    _count: dict[int, int] = field(default_factory=dict)  # by key
+    _order: SortedList = field(default_factory=SortedList)  # (-n, key)
+
+    def __len__(self) -> int:
+        return len(self._count)
+
+    @property
+    def most(self) -> int:
+        """No pair counts more than this."""
+        return -self._order[0][0] if self._order else self.floor
+
+    def fill(self, keys: Int64, n: Int64, at_least: int, *, is_all: bool) -> None:
+        """Replace everything by the best pairs, in their order, or all that count so much."""
+        self.floor, self.last = (at_least, None) if is_all else (int(n[-1]), int(keys[-1]))
+        self._count = dict(zip(keys.tolist(), n.tolist(), strict=True))
+        self._order = SortedList((-n, key) for key, n in self._count.items())
+
+    def set(self, key: int, n: int) -> None:
+        """Give a pair another count; below the floor it is forgotten."""
+        before = self._count.pop(key, None)
+        if before is not None:
+            self._order.remove((-before, key))
+        if n >= max(self.floor, 1):
+            self._count[key] = n
+            self._order.add((-n, key))
+
+    def change(self, keys: Sequence[int], n: Sequence[int], totals: dict[int, int]) -> None:
+        """Raise or lower counts; `totals` has those of pairs that may count enough now and are not here."""
+        for key, more in zip(keys, n, strict=True):
+            known = self._count.get(key)
+            total = totals.get(key, more) if known is None else known + more
+            if known is not None or total >= self.floor:
+                self.set(key, total)
+
+    def first(self, k: int, label: Int64) -> list[Pair]:
+        """The k best, in order, or as many as are certain; `label[token]` sorts tokens as the tie rule does."""
+        best = list(islice(self._order, k))
+        if len(best) == k:  # all that tie with the last of them, since keys are not in the order of ties
+            last = best[-1][0]
+            best += list(takewhile(lambda entry: entry[0] == last, islice(self._order, k, None)))
+        if not best:
+            return []
+        less, key = np.array(best, np.int64).T
+        left, right = unpack(key)
+        by = np.lexsort((label[right], label[left], less))[:k]
+        pairs = list(zip(left[by].tolist(), right[by].tolist(), (-less[by]).tolist(), strict=True))
+        if self.last is None or pairs[-1][2] > self.floor:
+            return pairs
+        last_left, last_right = (label[token] for token in unpack(self.last))
+        return [
+            (left, right, n)
+            for left, right, n in pairs
+            if n > self.floor or (label[left], label[right]) <= (last_left, last_right)
+        ]
+
+
+def _certain(chosen: Sequence[Pair], beside: Sequence[pl.DataFrame]) -> int:
+    """How many of these pairs are certain to come before the pairs that those before them make."""
+    most = np.zeros(len(chosen), np.int64)
+    sums = _summed(beside).group_by(pl.col("key") // 2 ** (ID_BITS + 1)).agg(pl.col("n").max())
+    most[sums["key"].to_numpy()] = sums["n"].to_numpy()
+    before = np.maximum.accumulate(most)
+    uncertain = np.flatnonzero(np.array([n for _, _, n in chosen[1:]]) <= before[:-1])
+    return 1 + int(uncertain[0]) if len(uncertain) else len(chosen)
+
+
+def _summed(changes: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Rows (key, n) with each key once. They are added up as they come, so that they never take much more memory than
+    their sums."""
+    waiting, rows = [pl.DataFrame(schema={"key": pl.Int64, "n": pl.Int64})], 0
+    for some in changes:
+        waiting.append(some)
+        rows += len(some)
+        if rows > _MOST_WAITING:
+            waiting, rows = [_added(waiting)], 0
+    return _added(waiting)
+
+
+def _added(changes: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(changes).group_by("key").agg(pl.col("n").sum()).filter(pl.col("n") != 0)
+
+
+def _keys_of(frame: pl.DataFrame) -> Int64:
+    left, right = (frame[name].to_numpy().astype(np.int64) for name in ("left_id", "right_id"))
+    return left << ID_BITS | right
+
+
+def _by_ids(changes: pl.DataFrame) -> pl.DataFrame:
+    """The same rows with the two ids in columns of their own."""
+    left, right = unpack(changes["key"].to_numpy())
+    return pl.DataFrame({"left_id": left, "right_id": right, "n": changes["n"]})

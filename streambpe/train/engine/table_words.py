@@ -1,0 +1,167 @@
+"""Words as rows of a table, for the learner of tables (in_tables.py): in blocks, each a Parquet file or in memory.
+
+    word 0 0 0 1 1 1    token 104 105 33 300 33 -1    n 7 7 7 2 2 2        "hi!" 7 times; "hi!" 2 times, after (h, i)
+
+A row is a token of a word. A merge leaves its word shorter: the rows that it needs no more stay behind it, as token -1.
+Pairs are packed into one number, left << 32 | right; a table (key, n) has pairs and their counts, or how these change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from streambpe.arrays import Bool, Int32, Int64
+from streambpe.errors import RunError
+from streambpe.later import polars as pl
+from streambpe.store.checksums import add_checksum, refuse_damaged
+
+ROW_BYTES = 16  # word, token, n
+ID_BITS, _ID_MASK = 32, 0xFFFFFFFF
+Pair = tuple[int, int, int]  # left, right, count
+
+
+Keys = TypeVar("Keys", int, Int64)
+
+
+def unpack(key: Keys) -> tuple[Keys, Keys]:
+    """(left, right) of one or more pairs."""
+    return key >> ID_BITS, key & _ID_MASK
+
+
+class Rows(NamedTuple):
+    """Some words: a row for each of their tokens, in order, all rows of a word together; -1 is no token."""
+
+    word: Int32
+    token: Int32
+    n: Int64
+
+    def at(self, rows: Int64) -> Rows:
+        """Those of these numbers."""
+        return Rows(self.word[rows], self.token[rows], self.n[rows])
+
+    def words_at(self, rows: Int64) -> Int64:
+        """The numbers of all rows of the words that these rows, in order, belong to."""
+        word = self.word[rows]
+        word = word[np.flatnonzero(np.diff(word, prepend=-1))]
+        first, stop = (np.searchsorted(self.word, word, side=side) for side in ("left", "right"))
+        return _each_from(first, stop - first)
+
+    def place(self, where: Int64, word: Int32, token: Int32) -> None:
+        """Let the words in these rows have these tokens, a word's as its first, and no others. Each word has some.
+
+        where 5 6 7 8   of words 3 3 3 4      word 3 3 4   token 300 33 104   ->   rows 5 to 8: 300 33 -1 104
+        """
+        first = where[np.flatnonzero(np.diff(self.word[where], prepend=-1))]
+        begins = np.flatnonzero(np.diff(word, prepend=-1))
+        self.token[where] = -1
+        self.token[_each_from(first, np.diff(np.append(begins, len(word))))] = token
+
+
+@dataclass
+class Block:
+    """Words in a file, or in memory."""
+
+    path: Path
+    held: Rows | None = None  # its rows, where they are in memory
+    size: int = 0  # tokens
+    is_written: bool = False
+
+    def rows(self) -> Rows:
+        """All rows, in memory for now."""
+        if self.held is not None:
+            return self.held
+        try:
+            refuse_damaged(self.path)
+            frame = pl.read_parquet(self.path, glob=False)
+        except (OSError, pl.exceptions.PolarsError) as why:
+            raise RunError(
+                f"{self.path} is damaged ({str(why).splitlines()[0]}). It is made again from the counts; "
+                f"what was learned is kept, too. Give the same command again."
+            ) from None
+        word, token, n = (frame[name] for name in Rows._fields)
+        return Rows(word.to_numpy(), token.to_numpy(writable=True), n.to_numpy())
+
+    def write(self) -> None:
+        """Bring the file up to date."""
+        if self.held is not None and not self.is_written:
+            new = self.path.with_suffix(".new")
+            pl.DataFrame(self.held._asdict()).write_parquet(new, compression="lz4", statistics=False)
+            add_checksum(new)
+            new.replace(self.path)
+            self.is_written = True
+
+
+class Pairs:
+    """Some pairs, to be found in blocks."""
+
+    def __init__(self, pairs: Sequence[Pair], tokens: int) -> None:
+        keys = np.array([left << ID_BITS | right for left, right, _ in pairs], np.int64)
+        self._which = np.argsort(keys)
+        self._keys = keys[self._which]
+        self._begins = np.zeros(tokens + 1, bool)  # the last one for -1
+        self._begins[keys >> ID_BITS] = True
+
+    def find_merged(self, rows: Rows) -> tuple[Int64, Int64]:
+        """(row, number of the pair) where one of them begins and is merged."""
+        at, which = self.find(rows)
+        first = leftmost(at, which)
+        return at[first], which[first]
+
+    def find(self, rows: Rows) -> tuple[Int64, Int64]:
+        """(row, number of the pair) of every place where one of them begins."""
+        word, token, _ = rows
+        at = np.flatnonzero(self._begins[token[:-1]])  # few, so that the rest of the look is short
+        at = at[word[at] == word[at + 1]]
+        key = token[at].astype(np.int64) << ID_BITS | token[at + 1]
+        place = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
+        good = self._keys[place] == key
+        return at[good], self._which[place[good]]
+
+
+def pairs_of(rows: Rows, disjoint: bool) -> pl.DataFrame:
+    """The pairs of some words as rows (key, n). `disjoint`: "aaa" holds (a, a) once."""
+    word, token, n = rows
+    at = np.flatnonzero((word[:-1] == word[1:]) & (token[1:] >= 0))
+    if disjoint:
+        equal = token[at] == token[at + 1]
+        good = ~equal
+        good[equal] = leftmost(at[equal], token[at[equal]])
+        at = at[good]
+    return pl.DataFrame({"key": token[at].astype(np.int64) << ID_BITS | token[at + 1], "n": n[at]})
+
+
+def leftmost(at: Int64, which: Int64 | Int32) -> Bool:
+    """Of places where pairs begin, those that are merged: of pairs of one token that overlap, every second.
+
+    at 3 4 5 9   which 0 0 0 0   ->   yes no yes yes       "xaaaa": (a, a) begins at three places, and is merged at two
+    """
+    begins = (np.diff(at, prepend=-2) != 1) | (np.diff(which, prepend=-1) != 0)
+    first = np.flatnonzero(begins)
+    in_run = np.arange(len(at)) - np.repeat(first, np.diff(np.append(first, len(at))))
+    merged: Bool = in_run % 2 == 0
+    return merged
+
+
+def neighbours(rows: Rows, at: Int64, which: Int64) -> pl.DataFrame:
+    """What stands before and behind each merged pair, as rows (key, n): key = pair, side, neighbour."""
+    word, token, n = rows
+    keys, counts = [], []
+    for side, step in ((0, -1), (1, 2)):
+        beside = at + step
+        good = (beside >= 0) & (beside < len(word))
+        good[good] = (word[beside[good]] == word[at[good]]) & (token[beside[good]] >= 0)
+        keys.append(((which[good] << 1 | side) << ID_BITS) | token[beside[good]])
+        counts.append(n[at[good]])
+    return pl.DataFrame({"key": np.concatenate(keys), "n": np.concatenate(counts)})
+
+
+def _each_from(first: Int64, sizes: Int64) -> Int64:
+    """So many numbers from each of these on: 5 9, 2 3 -> 5 6 9 10 11."""
+    before = np.cumsum(sizes) - sizes
+    each: Int64 = np.repeat(first - before, sizes) + np.arange(int(sizes.sum()))
+    return each

@@ -1,0 +1,285 @@
+"""--learner tables: what it learns is what the slow reference learns, and its tables are true between passes.
+
+Deletions, superwords and SCRIPT are tried beside the other learners (test_deletions.py, test_superwords.py ...).
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import threading
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+from streambpe.config import TrainConfig
+from streambpe.errors import LimitError, ReplayMismatch, RunError, Stopped, UsageError
+from streambpe.inspect.check import check
+from streambpe.model.alphabet import bytes_alphabet
+from streambpe.train import disk_bound
+from streambpe.train.commands import train
+from streambpe.train.engine.engine import Engine, EngineOptions, Words
+from streambpe.train.engine.in_tables import TableLearning
+from streambpe.train.trainer import Trainer
+from tests import oracles
+from tests.runs import SMALL, cli, rows, text_run
+from tests.samples import natural_text
+from tests.sequential import BASE, count_pairs, events_of, hard_words, learn, merge, paper_learn, run
+from tests.tiers import seeds
+
+TABLES = replace(SMALL, learner="tables")
+# All blocks are read from their files, most pairs are left in the table, and batches end early.
+TINY: dict[str, Any] = {"learner": "tables", "block_places": 60, "hot_pairs": 8, "memory_bytes": 1 << 10}
+WAYS: list[dict[str, Any]] = [
+    TINY,
+    {**TINY, "candidates": 3},
+    {"learner": "tables"},
+    {"learner": "tables", "batch": "1"},
+]
+
+
+class SameKind:
+    """A rule of the engine: vowels join vowels, other letters join others."""
+
+    def __init__(self) -> None:
+        self.vowel = np.zeros(4096, bool)
+        self.vowel[list(b"aeiou")] = True
+
+    def allows(self, left, right):
+        return self.vowel[left] == self.vowel[right]
+
+    def born(self, left, right, new):
+        self.vowel[new] = self.vowel[left]
+
+
+LIMITS: list[tuple[dict[str, Any], dict[str, Any]]] = [  # for the engine, for its judge
+    ({}, {}),
+    ({"min_frequency": 4}, {"min_frequency": 4}),
+    ({"max_token_length": 3}, {"most": 3}),
+    ({"blocked": frozenset({b"ab", b"ea", b"oo", b"rst"})}, {"blocked": frozenset({b"ab", b"ea", b"oo", b"rst"})}),
+    ({"rule": SameKind}, {"allows": lambda a, b: (a[0] in b"aeiou") == (b[0] in b"aeiou")}),
+]
+
+
+# What is learned
+
+
+def test_equal_to_one_merge_at_a_time():
+    """Ties, overlaps, limits, blocked tokens, a rule, blocks of a few words; pairs are counted again after a pass."""
+    together = 0
+    for seed in seeds(96):
+        rng = random.Random(seed)
+        words, merges = hard_words(rng), rng.choice([5, 20, 60])
+        rule = {"ties": rng.choice(["ids", "bytes"]), "overlaps": rng.choice(["all", "disjoint"])}
+        (limits, judged), way = rng.choice(LIMITS), rng.choice(WAYS)
+        limits = {key: value() if key == "rule" else value for key, value in limits.items()}
+        events, batches = run(words, merges, check=seed % 3 == 0, **rule, **limits, **way)
+        assert events == learn(words, merges, **rule, **judged), f"seed {seed}"
+        together += sum(batch.record.merges > 1 for batch in batches)
+    assert together
+
+
+def test_equal_to_the_rule_of_batches():
+    """--batch paper: BatchBPE's rounds, with caps."""
+    for seed in seeds(40):
+        rng = random.Random(seed)
+        words = hard_words(rng)
+        cap, most = rng.choice([(2, None), (1, 5), (3, 2)])
+        overlaps = rng.choice(["all", "disjoint"])
+        rule = {"cap_divisor": cap, "max_batch": most, "overlaps": overlaps}
+        events, _ = run(words, 40, batch="paper", **rule, **rng.choice(WAYS[:3]))
+        assert events == paper_learn(words, 40, **rule)[: len(events)], f"seed {seed}"
+        assert len(events) == min(40, len(paper_learn(words, 40, **rule)))
+
+
+HOSTILE = {
+    "nothing": [],
+    "words of one byte": [(b"a", 5), (b"", 1), (b"b", 2)],
+    "one long repeat": [(b"a" * 1000, 3), (b"a" * 999, 2), (b"aa", 1)],
+    "all pairs tie": [(bytes([first, second]), 5) for first in range(12) for second in range(100, 120)],
+    "two letters in turns": [(b"ab" * 300, 1), (b"ba" * 299, 1)],
+    "large counts": [(b"abcabd", 2**40), (b"bcab", 2**40 + 1), (b"cabd", 2**40 - 1), (b"xyz", 1)],
+    "counts beyond what a double can tell": [
+        (b"ab", 2**57 + 1),
+        (b"cd", 2**57 + 2),
+        (b"ef", 2**57),
+        (b"gh", 2**57 + 2),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("overlaps", ["all", "disjoint"])
+def test_hostile_words(name, overlaps):
+    """Whatever they are, the events are the reference's."""
+    words, merges = HOSTILE[name], 40
+    slow = oracles.train_words(
+        [(list(word), n) for word, n in words], bytes_alphabet(), 256 + merges, overlaps=overlaps
+    )
+    for way in (TINY, {"learner": "tables"}):
+        events, _ = run(words, merges, overlaps=overlaps, **way)
+        assert events == [(*event.pair, event.id, event.n) for event in slow.events]
+
+
+def test_pairs_that_tie_stay_in_the_table():
+    """240 pairs tie for the best, and room is for sixty: no more than twice as many are ever in memory."""
+    words = HOSTILE["all pairs tie"]
+    for ties in ("ids", "bytes"):
+        engine = Engine(Words.of(words), BASE, EngineOptions(learner="tables", hot_pairs=60, ties=ties))
+        events = []
+        for batch in engine.batches(240):
+            events += events_of([batch])
+            assert isinstance(engine.learning, TableLearning)
+            assert len(engine.learning.best) <= 120
+        engine.close()
+        assert events == learn(words, 30, ties=ties) + events[30:]
+        assert len({event[:2] for event in events}) == 240
+
+
+def test_known_events_and_snapshots_lead_to_the_same_place(tmp_path):
+    """Replayed, or read from a snapshot, the rest is as if nothing had been; events of other words are noticed."""
+    for seed in seeds(20):
+        words = hard_words(random.Random(seed))
+        want = learn(words, 40, ties="bytes")
+        half = len(want) // 2
+        engine = Engine(Words.of(words), BASE, EngineOptions(ties="bytes", **TINY))
+        engine.replay(want[:half])
+        assert engine.check() == []
+        engine.snapshot(tmp_path / str(seed))
+        assert events_of(list(engine.batches(40 - half))) == want[half:]
+        engine.close()
+        again = Engine.restore(tmp_path / str(seed), BASE, EngineOptions(ties="bytes", **TINY))
+        assert events_of(list(again.batches(40 - half))) == want[half:]
+        again.close()
+    engine = Engine(Words.of([(b"ab", 3)]), BASE, EngineOptions(**TINY))
+    with pytest.raises(ReplayMismatch, match="learned from other words"):
+        engine.replay([(97, 98, 256, 4)])
+    with pytest.raises(ReplayMismatch, match="does not exist yet"):
+        engine.replay([(300, 98, 257, 4)])
+    engine.close()
+
+
+# The tables
+
+
+def tables_of(folder: Path) -> tuple[Counter[tuple[tuple[int, ...], int]], dict[tuple[int, int], int]]:
+    """The words of several tokens, with how often they stand, and the pairs, as SQL reads them in the folder."""
+    with duckdb.connect(str(folder / "pairs.duckdb"), read_only=True) as con:
+        con.execute("SET file_search_path = ?", [str(folder)])  # else a shell is started there
+        words = con.sql("SELECT list(token ORDER BY place), any_value(n) FROM words GROUP BY block, word").fetchall()
+        pairs = {(left, right): n for left, right, n in con.sql("FROM pair_counts").fetchall()}
+    return Counter((tuple(word), n) for word, n in words if len(word) > 1), pairs
+
+
+def test_between_passes_everything_is_in_the_tables(tmp_path):
+    """Stopped after any pass: SQL reads the words as they are then, and all their pairs."""
+    for seed in seeds(48):
+        rng = random.Random(seed)
+        words = [(list(word), n) for word, n in hard_words(rng)]
+        engine = Engine(Words.of(words), BASE, EngineOptions(work_dir=tmp_path / str(seed), **rng.choice(WAYS)))
+        for _ in range(rng.randint(0, 4)):
+            for left, right, new, _ in events_of([batch] if (batch := engine.step(50)) else []):
+                words = [(merge(word, (left, right), new), n) for word, n in words]
+        engine.hot_pairs()
+        engine.close()
+        held, pairs = tables_of(tmp_path / str(seed) / "tables")
+        assert held == Counter((tuple(word), n) for word, n in words if len(word) > 1)
+        assert pairs == count_pairs(words, "all")
+
+
+# From the command line
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory) -> Path:
+    """A counted run, 30 KB of text."""
+    return text_run(tmp_path_factory.mktemp("counted") / "run", natural_text(9, 30_000))
+
+
+def copy(run: Path, to: Path) -> Path:
+    shutil.copytree(run, to)
+    return to
+
+
+def stopped(run: Path, passes: int, **options: Any) -> Path:
+    """Stop a training after so many passes; the folder of its tables."""
+    stop = threading.Event()
+    seen: list[int] = []
+
+    def on_batch(_: Any) -> None:
+        seen.append(1)
+        if len(seen) == passes:
+            stop.set()
+
+    job = Trainer(run, TrainConfig.from_options(**options), resources=TABLES, on_batch=on_batch, stop=stop)
+    with pytest.raises(Stopped):
+        job.run()
+    return job.training.blocks / "tables"
+
+
+def test_stopped_the_tables_can_be_looked_at_and_learning_goes_on(counted, tmp_path):
+    """After three passes words and pairs are there, `sql` tells the events; in the end the log is the core's."""
+    run, core = copy(counted, tmp_path / "run"), copy(counted, tmp_path / "core")
+    folder = stopped(run, 3, vocab_size=600)
+    held, pairs = tables_of(folder)
+    assert pairs == count_pairs([(list(word), n) for word, n in held.elements()], "all")
+    ((events, modes),) = rows(run, "SELECT count(*), (SELECT any_value(mode) FROM batches) FROM events")
+    assert (events > 0, modes) == (True, "tables")
+    ((best,),) = rows(run, "SELECT max(n) FROM pair_counts")
+    assert best == max(pairs.values())
+    train(run, resources=TABLES, vocab_size=600)
+    train(core, resources=SMALL, vocab_size=600)
+    assert (run / "model.events.jsonl").read_bytes() == (core / "model.events.jsonl").read_bytes()
+    assert not folder.exists()
+    assert check(run, resources=SMALL) == []
+
+
+def test_a_damaged_block_is_named(counted, tmp_path, monkeypatch):
+    """A bit flips in a block: the message names the file, and the same command goes on."""
+    run = copy(counted, tmp_path / "run")
+    monkeypatch.setattr("streambpe.train.engine.in_tables._CACHE_SHARE", 1 << 40)  # no block stays in memory
+    stop_at = 3
+    seen: list[int] = []
+
+    def on_batch(_: Any) -> None:
+        seen.append(1)
+        if len(seen) == stop_at:
+            block = next((run / "training").rglob("words-00000.parquet"))
+            content = bytearray(block.read_bytes())
+            content[len(content) // 2] ^= 4
+            block.write_bytes(content)
+
+    with pytest.raises(RunError, match=r"words-00000\.parquet is damaged .* Give the same command again") as told:
+        Trainer(run, TrainConfig.from_options(vocab_size=600), resources=TABLES, on_batch=on_batch).run()
+    assert "checksum" in str(told.value)
+    train(run, resources=TABLES, vocab_size=600)
+    assert check(run, resources=SMALL) == []
+
+
+def test_what_it_does_not_do_is_refused_by_name(counted, tmp_path):
+    """--balance belongs to the core; a learner that there is not is told which there are. Nothing is changed."""
+    run = copy(counted, tmp_path / "run")
+    before = sorted((path, path.stat().st_mtime_ns) for path in run.rglob("*"))
+    done = cli("train", run, "--vocab-size", 300, "--learner", "tables", "--balance", expect=2)
+    assert "--balance --learner tables: only the core balances. Nothing was changed." in done.stderr
+    assert "'core', 'tables'" in cli("train", run, "--learner", "polars", expect=2).stderr
+    with pytest.raises(UsageError, match=r"--learner polars: one of core, tables\. Nothing was changed\."):
+        replace(SMALL, learner="polars")
+    assert sorted((path, path.stat().st_mtime_ns) for path in run.rglob("*")) == before
+
+
+def test_max_disk_counts_its_tables(counted, tmp_path, monkeypatch):
+    """--max-disk looks at the blocks too: what they take is told, and with more learning goes on."""
+    run = copy(counted, tmp_path / "run")
+    monkeypatch.setattr(disk_bound, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(disk_bound, "_FORWARD_SECONDS", 0.005)
+    limit = disk_bound.used_bytes(run, None, None) + 200_000  # a database alone takes more
+    with pytest.raises(LimitError, match=r"--max-disk .* is reached"):
+        train(run, resources=replace(TABLES, max_disk_bytes=limit), vocab_size=900)
+    train(run, resources=TABLES, vocab_size=900)
+    assert check(run, resources=SMALL) == []
