@@ -37,7 +37,7 @@ from streambpe.inspect.check_superwords import check_superwords, eligible_chunks
 from streambpe.inspect.recount import Replay, encode_words, pair_counts
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.codecs import Codec, shown_content
-from streambpe.model.eventlog import Event, Op, events_digest, read_event_log
+from streambpe.model.eventlog import Event, Header, Op, events_digest, read_event_log
 from streambpe.model.vocabulary import Vocabulary
 from streambpe.model.whole_characters import merging_pairs
 from streambpe.progress import Meter
@@ -58,6 +58,7 @@ from streambpe.train.words import choose_alphabet, training_codec, uncovered_by,
 
 Row = tuple[Any, ...]
 _NO_LIMIT = 2**62
+MOST_PROBLEMS = 1000  # shown for one table; a damaged table would fill the screen
 _FACTS = {"journal", "config", "events", "batches", "vetoed", "state", "pair_counts_at", "pair_floor",
           "token_counts_at", "sha256", "size", "reached", "adjacency_floor", "superword_runs", "unknown",
           "left_out"}  # fmt: skip
@@ -77,6 +78,7 @@ class Source:
     unencodable: Unencodable  # the option that the run was counted with
     words: int | None = None  # so many events are of words; those after them, of superwords being learned
     inherited: Inherited | None = None  # of the model that is extended
+    header: Header | None = None  # of the log, once there is one
 
 
 def check_trainings(
@@ -104,7 +106,7 @@ def check_trainings(
         use_training(con, name)
         facts = read_facts(con)
         try:
-            source = _read_source(run, name, facts, unencodable)
+            source = read_source(run, name, facts, unencodable)
         except (EventLogError, ModelError, RunError) as why:
             yield f"{name}.events", (str(why),)
             source = None
@@ -158,23 +160,22 @@ def _check_weighted(con: duckdb.DuckDBPyConnection) -> list[Row]:
     return run_sql(con, "checks/weighted_counts")
 
 
-def _read_source(run: Run, name: str, facts: dict[str, str], unencodable: Unencodable) -> Source | None:
+def read_source(run: Run, name: str, facts: dict[str, str], unencodable: Unencodable = "bytes") -> Source | None:
+    """What a training's tables, of which these are the facts, are compared with; None if they show nothing of it."""
     path, log_file = journal_path(run, name), log_path(run, name)
-    if path.exists():
+    if path.exists() and facts.get("state") != "done":
         journal = Journal.read(path, mend=False)
         number, _, superwords = facts.get("journal", "").partition("+")
         if number == journal.number:
             events, words = list(journal.events), len(journal.events) if superwords else None
             if superwords:
-                events += _read_supermerges(run, name, superwords)
-            finished = facts.get("state") == "done"  # killed after the last fold, before the journal was removed
+                events += read_supermerges(run, name, superwords)
             config, known = config_of(journal.training), tuple(events[: int(facts["events"])])
             return Source(
-                config, journal.training["corpus"], known, None, finished, unencodable, words,
+                config, journal.training["corpus"], known, None, False, unencodable, words,
                 _inherited(run, name, config, known),
             )  # fmt: skip
-        if facts.get("state") != "done":
-            return None  # nothing of this journal is folded yet
+        return None  # nothing of this journal is folded yet
     if not log_file.exists():
         if facts and not path.exists():
             raise RunError(f"{log_file} is gone; train again to make it anew")
@@ -193,7 +194,7 @@ def _read_source(run: Run, name: str, facts: dict[str, str], unencodable: Unenco
     config = config_of(identity)
     return Source(
         config, header.corpus["sha256"], log.events, symbols, True, unencodable,
-        inherited=_inherited(run, name, config, log.events),
+        inherited=_inherited(run, name, config, log.events), header=header,
     )  # fmt: skip
 
 
@@ -207,7 +208,7 @@ def _inherited(run: Run, name: str, config: TrainConfig, events: Sequence[Event]
     return found
 
 
-def _read_supermerges(run: Run, name: str, number: str) -> Sequence[Event]:
+def read_supermerges(run: Run, name: str, number: str) -> Sequence[Event]:
     """What phase two has learned so far, by the number of its journal."""
     for path in (run.path / "training" / name).glob("superwords-*/supermerges.events"):
         journal = Journal.read(path, mend=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,13 +16,17 @@ import pytest
 from streambpe.inspect import recount
 from streambpe.inspect.check import check
 from streambpe.model.alphabet import bytes_alphabet
-from streambpe.model.eventlog import EventLog, Header, Op
+from streambpe.model.eventlog import EventLog, Header, Op, write_event_log
+from streambpe.model.events import event_line
 from streambpe.model.replay import Model
+from streambpe.resources import Resources
+from streambpe.store.identity import accept
 from streambpe.train.commands import train
+from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.trainer import Trainer
 from tests import oracles
-from tests.runs import SMALL, counted_run, rows, text_run
+from tests.runs import SMALL, counted_run, log_of, rows, text_run
 from tests.samples import natural_text
 from tests.tiers import long, seeds
 
@@ -86,6 +91,8 @@ DAMAGE = {
     ],
 }
 
+LEARNED = ("pair_counts", "token_counts", "vetoed")
+
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
@@ -125,6 +132,61 @@ def test_every_wrong_row_of_a_table_is_found(trained, tmp_path, table, statement
     # tables that are judged by the damaged one may differ too
     judged_by_it = ("facts", "vetoed", "pair_counts", "token_counts")
     assert problems <= {f"other.{name}" for name in (table, *judged_by_it)}
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize(
+    ("table", "statement"),
+    [
+        (table, statement) if place == 0 else long(table, statement)
+        for table in LEARNED
+        for place, statement in enumerate(DAMAGE[table])
+    ],
+)
+def test_learning_again_finds_every_wrong_row_of_what_was_counted(trained, tmp_path, table, statement):
+    """Pairs, token counts and vetoes follow from the counts: `check --replay` learns them again."""
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("SET schema = 'other'")
+        con.execute(statement)
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    problems = {problem.table for problem in check(run, replay=True, resources=SMALL)}
+    assert f"other.{table}" in problems
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
+def test_an_event_that_these_counts_do_not_give_is_named(trained, tmp_path):
+    """Log, digests and tables agree, and the counts lead elsewhere: the first event that differs is told by its number,
+    with what stands there and what should."""
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    assert check(run, replay=True, resources=SMALL) == []
+    log = log_of(run)
+    wrong = replace(log.events[5], n=log.events[5].n + 1)
+    sha256 = write_event_log(run / "model.events.jsonl", replace(log, events=[*log.events[:5], wrong, *log.events[6:]]))
+    accept(run / "model.events.jsonl")
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("UPDATE main.events SET n = n + 1 WHERE seq = 5")
+        con.execute("UPDATE main.facts SET value = ? WHERE key = 'sha256'", [sha256])
+    problems = [problem for problem in check(run, replay=True, resources=SMALL) if problem.table == "main.events"]
+    lines = [event_line(event).decode().strip() for event in (wrong, log.events[5])]
+    assert problems[0].what == (5, *lines)
+    assert problems[0] in check(run, replay=True, resources=Resources.from_options(temp_dir=tmp_path))
+    assert not list(tmp_path.glob("sql-*"))
+
+
+def test_a_training_that_cannot_be_learned_again_is_told(trained, tmp_path):
+    """Of other counts than there are now: no silence, and no difference either."""
+    documents = tmp_path / "documents.txt"
+    documents.write_text(natural_text(3, 8_000))
+    shutil.copytree(trained, tmp_path / "more")
+    count(tmp_path / "more", [str(documents)], options={"pattern": "gpt4"}, resources=SMALL)
+    told = []
+    assert check(tmp_path / "more", replay=True, resources=SMALL, told=told) == []
+    assert [sentence.partition(" was learned from other counts")[0] for sentence in told] == [
+        "training main", "training other",
+    ]  # fmt: skip
 
 
 def test_the_main_training_is_checked_too(trained, tmp_path):
@@ -177,8 +239,6 @@ def test_an_older_training_is_checked_against_its_log(trained, tmp_path):
     shutil.copytree(trained, run)
     more = tmp_path / "more.txt"
     more.write_text("entirely new words")
-    from streambpe.train.counting.count import count
-
     count(run, [str(more)], resources=SMALL)
     assert check(run, resources=SMALL) == []
     with duckdb.connect(str(run / "state.duckdb")) as con:
