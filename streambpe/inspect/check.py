@@ -214,9 +214,7 @@ def _check_tables(
         found["group_counts"] = _check_groups(con, mine, resources)
         run_sql(con, "make_recount")  # what was added up is needed no more
         run_sql(con, "make_group_recount")
-        if (temp_dir := resources.temp_dir) is not None:
-            temp_dir.mkdir(parents=True, exist_ok=True)
-        for table, row in check_trainings(con, run, mine, sha256, at_once, temp_dir, config.unencodable, meter, told):
+        for table, row in check_trainings(con, run, at_once, meter):
             found.setdefault(table, []).append(row)
         scratch = None if place is None else copy_run(run, place / "run", mine)
     if scratch is not None:

@@ -182,5 +182,5 @@ def _compare_tables(con: duckdb.DuckDBPyConnection, name: str, again: str, sourc
             yield table, row
     names = {"filled": f"{name}.pair_counts", "learned": f"{again}.pair_counts"}
     floors = {"filled_floor": int(held.get("pair_floor", 1)), "learned_floor": int(learned["pair_floor"])}
-    for row in run_sql(con, "checks/pairs_again", **names, **floors, max_rows=MOST_PROBLEMS):
+    for row in run_sql(con, "checks/pair_counts", **names, **floors, max_rows=MOST_PROBLEMS):
         yield "pair_counts", row
