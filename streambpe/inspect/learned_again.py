@@ -1,7 +1,8 @@
 """check --replay: every training is learned again from what RUN has counted, and compared.
 
     scratch RUN    the parts, documents and texts of RUN as links; a copy of its tables and of its small files
-    learned        with the same options; of a training that was stopped, as many events as there are
+    learned        with the same options; of a training that was stopped, as many events as the tables show. What was
+                   learned in memory is learned again from disk, and the other way round where it fits
     event log      the same header and the same events
     tables         the same rows, of all that follows from the counts; which passes learned what does not
 
@@ -37,15 +38,20 @@ from streambpe.store.parts import Part
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.training_files import extended_path, journal_path, log_path
-from streambpe.store.trainings import read_facts
+from streambpe.store.trainings import list_batches, read_facts
+from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.extension import Inherited
 from streambpe.train.trainer import Trainer
 
 Row = tuple[Any, ...]
 _SMALL_FILES = ("run.json", "state.duckdb*", "*.events.jsonl", "*pending.events", "*extended.jsonl")
-_TABLES = ("events", "tokens", "token_counts", "stop_words", "weighted_counts", "superword_neighbours",
-           "superword_chunks", "superword_run_numbers")  # fmt: skip
-_FACTS = ("events", "vetoed", "pair_counts_at", "token_counts_at", "sha256", "size", "reached", "adjacency_floor",
-          "superword_runs", "unknown")  # fmt: skip
+_TABLES = ("events", "tokens", "token_counts", "stop_words", "weighted_counts", "vetoed")
+_OF_FINISHED = ("superword_neighbours", "superword_chunks", "superword_run_numbers")
+_FACTS = ("events", "unknown")
+_FACTS_OF_FINISHED = ("pair_counts_at", "token_counts_at", "sha256", "size", "reached", "adjacency_floor",
+                      "superword_runs")  # fmt: skip
+_ALL_PAIRS = 1 << 62  # the counts of pairs may lie so far apart and are kept
+_MORE = "when learned again, not in the table"  # checks/learned_again.sql
 
 
 def copy_run(run: Run, place: Path, parts: Sequence[Part]) -> Run:
@@ -82,7 +88,6 @@ def learn_again(
 ) -> Iterator[tuple[str, Row]]:
     """(table, row) of every difference. `run`: the copy; `sha256`: of its counts; `database`: what DuckDB gets. `told`
     is told of trainings that cannot be learned again."""
-    # which learner learns again is said here
     resources = replace(resources, temp_dir=run.path / "spilled")
     with contextlib.closing(open_store(run.state, **database)) as con:
         names = list_trainings(con)
@@ -93,11 +98,12 @@ def learn_again(
         with contextlib.closing(open_store(run.state, read_only=True, **database)) as con:
             use_training(con, name)
             facts = read_facts(con)
+            from_disk = any(batch["mode"] == "scan" for batch in list_batches(con))
         try:
             source = read_source(run, name, facts)
         except (EventLogError, ModelError, RunError):
             source = None  # `check` says so without learning anything
-        if source is None:
+        if source is None or (source.header is None and not source.events):
             continue
         if source.corpus != sha256:
             told.append(
@@ -105,37 +111,53 @@ def learn_again(
                 f"only its event log and what follows from that were checked."
             )
             continue
-        meter.begin(f"learning {name} again", len(source.events), "events")
-        try:
-            found = _learn(run, name, again, source, resources, meter)
-        except StreambpeError as why:
-            told.append(f"training {name} could not be learned again: {why}")
-            continue
-        for row in _compare_logs(source, found):
-            yield f"{name}.events", row
-        if source.header is not None:
+        for events in _ends(source, facts):
+            meter.begin(f"learning {name} again", len(source.events), "events")
+            try:
+                found = _learn(run, name, again, source, events, from_disk, resources, meter)
+            except StreambpeError as why:
+                told.append(f"training {name} could not be learned again: {why}")
+                break
+            for row in _compare_logs(source, found) if events in (None, len(source.events)) else ():
+                yield f"{name}.events", row
             with contextlib.closing(open_store(run.state, read_only=True, **database)) as con:
-                for table, row in _compare_tables(con, name, again, source):
+                for table, row in _compare_tables(con, name, again, source, events, told):
                     yield f"{name}.{table}", row
-        log_path(run, again).unlink(missing_ok=True)
+            log_path(run, again).unlink(missing_ok=True)
 
 
-def _learn(run: Run, name: str, again: str, source: Source, resources: Resources, meter: Meter) -> EventLog:
-    """What a training learns now: all of it, or where it was stopped at least as many events."""
+def _ends(source: Source, facts: dict[str, str]) -> list[int | None]:
+    """After how many events to compare: None for all. While a training goes on, its pairs may be of an earlier one."""
+    if source.header is not None:
+        return [None]
+    events = len(source.events)
+    return sorted({int(facts.get("pair_counts_at") or events), events})
+
+
+def _learn(
+    run: Run, name: str, again: str, source: Source, events: int | None, from_disk: bool, resources: Resources,
+    meter: Meter,
+) -> EventLog:  # fmt: skip
+    """What a training learns now: all of it, or so many events."""
+    done = 0
     if source.config.extends is not None:
         shutil.copyfile(extended_path(run, name), extended_path(run, again))
+        done = Inherited.read(run, name, source.config.extends).events
     stop = threading.Event()
-    done = 0
 
     def on_batch(batch: Any) -> None:
         nonlocal done
         done += len(batch.id) + len(batch.deleted)
         meter.done = done
-        if source.header is None and done >= len(source.events):
+        if events is not None and done >= events:
             stop.set()
 
+    # who learns again is said here: the same words in the other place; up to an event, merge by merge
+    tuning = EngineTuning(force_scan=not from_disk, floor_ratio=_ALL_PAIRS)
+    if events is not None:
+        tuning = EngineTuning(candidates=1, floor_ratio=_ALL_PAIRS)
     trainer = Trainer(run, source.config, name=again, resources=resources, stop=stop, on_batch=on_batch,
-                      allow_partial=True)  # fmt: skip
+                      tuning=tuning, allow_partial=True)  # fmt: skip
     folder = trainer.training.private
     with contextlib.ExitStack() as cleaning:
         cleaning.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -163,7 +185,9 @@ def _compare_logs(source: Source, found: EventLog) -> Iterator[Row]:
             return
 
 
-def _compare_tables(con: duckdb.DuckDBPyConnection, name: str, again: str, source: Source) -> Iterator[tuple[str, Row]]:
+def _compare_tables(
+    con: duckdb.DuckDBPyConnection, name: str, again: str, source: Source, events: int | None, told: list[str]
+) -> Iterator[tuple[str, Row]]:
     """(table, row) of the rows that only one of the two trainings has. Pairs too rare for the machine to tell may
     stand in one only."""
     facts = []
@@ -171,16 +195,25 @@ def _compare_tables(con: duckdb.DuckDBPyConnection, name: str, again: str, sourc
         use_training(con, one)
         facts.append(read_facts(con))
     held, learned = facts
-    for key in _FACTS:
-        if held.get(key) != learned.get(key):
-            yield "facts", (key, held.get(key), learned.get(key))
-    # the vetoes of words are not carried over where a training with superwords is grown
-    tables = (*_TABLES, *(["vetoed"] if source.config.superwords == "none" else []))
-    for table in tables:
-        names = {"filled": f"{name}.{table}", "learned": f"{again}.{table}"}
-        for row in run_sql(con, "checks/learned_again", **names, max_rows=MOST_PROBLEMS):
-            yield table, row
-    names = {"filled": f"{name}.pair_counts", "learned": f"{again}.pair_counts"}
-    floors = {"filled_floor": int(held.get("pair_floor", 1)), "learned_floor": int(learned["pair_floor"])}
-    for row in run_sql(con, "checks/pair_counts", **names, **floors, max_rows=MOST_PROBLEMS):
-        yield "pair_counts", row
+    if events is not None and learned.get("events") != str(events):
+        told.append(f"training {name}: its tables were not compared, since --memory has no room for them meanwhile.")
+        return
+    if events in (None, len(source.events)):
+        finished = source.header is not None
+        for key in (*_FACTS, *(_FACTS_OF_FINISHED if finished else ())):
+            if held.get(key) != learned.get(key):
+                yield "facts", (key, held.get(key), learned.get(key))
+        # vetoes of words are not carried over where a training with superwords is grown; a kill leaves no token counts
+        fewer = {"vetoed"} if source.config.superwords != "none" else set()
+        if not held.get("token_counts_at"):
+            fewer.add("token_counts")
+        for table in (*_TABLES, *(_OF_FINISHED if finished else ())):
+            names = {"filled": f"{name}.{table}", "learned": f"{again}.{table}"}
+            for problem, *row in run_sql(con, "checks/learned_again", **names, max_rows=MOST_PROBLEMS):
+                if table not in fewer or problem != _MORE:
+                    yield table, (problem, *row)
+    if held.get("pair_counts_at") == learned.get("pair_counts_at"):
+        names = {"filled": f"{name}.pair_counts", "learned": f"{again}.pair_counts"}
+        floors = {"filled_floor": int(held.get("pair_floor", 1)), "learned_floor": int(learned["pair_floor"])}
+        for row in run_sql(con, "checks/pair_counts", **names, **floors, max_rows=MOST_PROBLEMS):
+            yield "pair_counts", row

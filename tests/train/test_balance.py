@@ -20,7 +20,6 @@ from streambpe.config import TrainConfig
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import LimitError, ReplayMismatch, ResumeMismatch, RunError, SourceError, Stopped, UsageError
 from streambpe.inspect import check_balance
-from streambpe.inspect.check import check
 from streambpe.inspect.check_training import config_of
 from streambpe.inspect.converge import converge
 from streambpe.model.alphabet import byte_to_character, gpt2_alphabet
@@ -42,6 +41,7 @@ from streambpe.train.engine import balanced
 from streambpe.train.engine.balanced import Balance, BalancedEngine, Choice, Group
 from streambpe.train.engine.rules import EngineOptions, Words
 from tests.oracles.balanced import learn_balanced
+from tests.oracles.tables import check
 from tests.runs import SMALL, log_of, plain_events
 from tests.samples import natural_text
 from tests.tiers import seeds
