@@ -191,10 +191,10 @@ def _compare_tables(
     """(table, row) of the rows that only one of the two trainings has. Pairs too rare for the machine to tell may
     stand in one only."""
     facts = []
-    for one in (name, again):
+    for one in (again, name):  # while `again` is in use, DuckDB takes main.TABLE for a table of it
         use_training(con, one)
         facts.append(read_facts(con))
-    held, learned = facts
+    learned, held = facts
     if events is not None and learned.get("events") != str(events):
         told.append(f"training {name}: its tables were not compared, since --memory has no room for them meanwhile.")
         return
